@@ -1,0 +1,454 @@
+//! Error causes of ABORT and ERROR chunks (RFC 9260, section 3.3.10).
+//!
+//! ```text
+//!  0               1               2               3
+//! +---------------+---------------+---------------+---------------+
+//! |          cause code           |         cause length          |  header and information,
+//! +---------------+---------------+---------------+---------------+  not the padding
+//! /                  cause-specific information                   /
+//! +---------------+---------------+---------------+---------------+
+//! ```
+
+use core::fmt;
+
+use crate::bytes::u16_at;
+use crate::error::{Item, ParseError};
+use crate::parameter::{ParameterType, Parameters, U16s};
+use crate::tlv::{HEADER_LEN, Tlvs, exact, split, wrong_length};
+use crate::{StreamId, Tsn};
+
+/// The code of an error cause. All values are possible; those of RFC 9260 are constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CauseCode(pub u16);
+
+impl CauseCode {
+    /// Invalid Stream Identifier (3.3.10.1).
+    pub const INVALID_STREAM: Self = Self(1);
+    /// Missing Mandatory Parameter (3.3.10.2).
+    pub const MISSING_PARAMETERS: Self = Self(2);
+    /// Stale Cookie (3.3.10.3).
+    pub const STALE_COOKIE: Self = Self(3);
+    /// Out of Resource (3.3.10.4).
+    pub const OUT_OF_RESOURCE: Self = Self(4);
+    /// Unresolvable Address (3.3.10.5).
+    pub const UNRESOLVABLE_ADDRESS: Self = Self(5);
+    /// Unrecognized Chunk Type (3.3.10.6).
+    pub const UNRECOGNIZED_CHUNK: Self = Self(6);
+    /// Invalid Mandatory Parameter (3.3.10.7).
+    pub const INVALID_MANDATORY_PARAMETER: Self = Self(7);
+    /// Unrecognized Parameters (3.3.10.8).
+    pub const UNRECOGNIZED_PARAMETERS: Self = Self(8);
+    /// No User Data (3.3.10.9).
+    pub const NO_USER_DATA: Self = Self(9);
+    /// Cookie Received While Shutting Down (3.3.10.10).
+    pub const COOKIE_WHILE_SHUTTING_DOWN: Self = Self(10);
+    /// Restart of an Association with New Addresses (3.3.10.11).
+    pub const RESTART_WITH_NEW_ADDRESSES: Self = Self(11);
+    /// User-Initiated Abort (3.3.10.12).
+    pub const USER_INITIATED_ABORT: Self = Self(12);
+    /// Protocol Violation (3.3.10.13).
+    pub const PROTOCOL_VIOLATION: Self = Self(13);
+}
+
+impl fmt::Display for CauseCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            Self::INVALID_STREAM => "Invalid Stream Identifier",
+            Self::MISSING_PARAMETERS => "Missing Mandatory Parameter",
+            Self::STALE_COOKIE => "Stale Cookie",
+            Self::OUT_OF_RESOURCE => "Out of Resource",
+            Self::UNRESOLVABLE_ADDRESS => "Unresolvable Address",
+            Self::UNRECOGNIZED_CHUNK => "Unrecognized Chunk Type",
+            Self::INVALID_MANDATORY_PARAMETER => "Invalid Mandatory Parameter",
+            Self::UNRECOGNIZED_PARAMETERS => "Unrecognized Parameters",
+            Self::NO_USER_DATA => "No User Data",
+            Self::COOKIE_WHILE_SHUTTING_DOWN => "Cookie Received While Shutting Down",
+            Self::RESTART_WITH_NEW_ADDRESSES => "Restart of an Association with New Addresses",
+            Self::USER_INITIATED_ABORT => "User-Initiated Abort",
+            Self::PROTOCOL_VIOLATION => "Protocol Violation",
+            Self(other) => return write!(f, "cause {other}"),
+        })
+    }
+}
+
+/// An error cause that has been cut out, of whatever code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawCause<'a> {
+    /// The cause code.
+    pub code: CauseCode,
+    /// The cause-specific information, without padding.
+    pub value: &'a [u8],
+    /// Header and information, without padding.
+    pub bytes: &'a [u8],
+    /// Where the cause begins in the packet, or in the slice given to [`Causes::new`].
+    pub offset: usize,
+}
+
+/// A sequence of error causes, cut but not parsed. It ends after the last one or after the first
+/// error. The padding of the last one may be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Causes<'a>(Tlvs<'a>);
+
+impl<'a> Causes<'a> {
+    /// The causes in `bytes`; offsets count from its start.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self::at(bytes, 0)
+    }
+
+    pub(crate) const fn at(bytes: &'a [u8], offset: usize) -> Self {
+        Self(Tlvs::new(Item::Cause, bytes, offset))
+    }
+
+    /// The bytes of the causes that have not been taken yet, padding included.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.0.rest()
+    }
+}
+
+impl<'a> Iterator for Causes<'a> {
+    type Item = Result<RawCause<'a>, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let cut = self.0.next()?;
+        Some(cut.map(|tlv| RawCause {
+            code: CauseCode(u16::from_be_bytes(tlv.kind)),
+            value: tlv.value,
+            bytes: tlv.bytes,
+            offset: tlv.offset,
+        }))
+    }
+}
+
+impl core::iter::FusedIterator for Causes<'_> {}
+
+/// An error cause with its meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause<'a> {
+    /// A DATA chunk used a stream that does not exist.
+    InvalidStream(StreamId),
+    /// An INIT or INIT ACK lacks these parameters.
+    MissingParameters(ParameterTypes<'a>),
+    /// A genuine State Cookie came too late.
+    StaleCookie {
+        /// By how much, in microseconds; 0 if the peer does not say.
+        staleness_us: u32,
+    },
+    /// The sender has run out of something.
+    OutOfResource,
+    /// An address parameter, header included, that the sender cannot use.
+    UnresolvableAddress(&'a [u8]),
+    /// A chunk, header included, whose type the sender does not know.
+    UnrecognizedChunk(&'a [u8]),
+    /// A mandatory field of an INIT or INIT ACK has a forbidden value.
+    InvalidMandatoryParameter,
+    /// Parameters of our INIT ACK that the sender does not know.
+    UnrecognizedParameters(Parameters<'a>),
+    /// The DATA chunk with this TSN had no user data.
+    NoUserData(Tsn),
+    /// A COOKIE ECHO arrived in SHUTDOWN-ACK-SENT.
+    CookieWhileShuttingDown,
+    /// An INIT on an existing association brought these addresses, which it did not have.
+    RestartWithNewAddresses(Parameters<'a>),
+    /// The peer's user aborted, with this reason.
+    UserInitiatedAbort(&'a [u8]),
+    /// Something else that the protocol forbids, with whatever the sender says about it.
+    ProtocolViolation(&'a [u8]),
+    /// A code that RFC 9260 does not define.
+    Unknown(RawCause<'a>),
+}
+
+impl<'a> Cause<'a> {
+    /// Gives an error cause its meaning. Parameters inside the cause are not parsed.
+    ///
+    /// # Errors
+    /// The length is not the one of the code.
+    pub fn parse(raw: RawCause<'a>) -> Result<Self, ParseError> {
+        let RawCause {
+            code,
+            value,
+            offset,
+            ..
+        } = raw;
+        let empty = || exact::<0>(Item::Cause, value, offset);
+        Ok(match code {
+            CauseCode::INVALID_STREAM => {
+                let fields: &[u8; 4] = exact(Item::Cause, value, offset)?;
+                Self::InvalidStream(StreamId(u16_at(fields, 0)))
+            }
+            CauseCode::MISSING_PARAMETERS => {
+                Self::MissingParameters(ParameterTypes::parse(value, offset)?)
+            }
+            CauseCode::STALE_COOKIE => {
+                let staleness = *exact(Item::Cause, value, offset)?;
+                Self::StaleCookie {
+                    staleness_us: u32::from_be_bytes(staleness),
+                }
+            }
+            CauseCode::OUT_OF_RESOURCE => empty().map(|_| Self::OutOfResource)?,
+            CauseCode::UNRESOLVABLE_ADDRESS => Self::UnresolvableAddress(value),
+            CauseCode::UNRECOGNIZED_CHUNK => Self::UnrecognizedChunk(value),
+            CauseCode::INVALID_MANDATORY_PARAMETER => {
+                empty().map(|_| Self::InvalidMandatoryParameter)?
+            }
+            CauseCode::UNRECOGNIZED_PARAMETERS => {
+                Self::UnrecognizedParameters(Parameters::at(value, offset + HEADER_LEN))
+            }
+            CauseCode::NO_USER_DATA => {
+                let tsn = *exact(Item::Cause, value, offset)?;
+                Self::NoUserData(Tsn::new(u32::from_be_bytes(tsn)))
+            }
+            CauseCode::COOKIE_WHILE_SHUTTING_DOWN => {
+                empty().map(|_| Self::CookieWhileShuttingDown)?
+            }
+            CauseCode::RESTART_WITH_NEW_ADDRESSES => {
+                Self::RestartWithNewAddresses(Parameters::at(value, offset + HEADER_LEN))
+            }
+            CauseCode::USER_INITIATED_ABORT => Self::UserInitiatedAbort(value),
+            CauseCode::PROTOCOL_VIOLATION => Self::ProtocolViolation(value),
+            _ => Self::Unknown(raw),
+        })
+    }
+}
+
+/// The types that a Missing Mandatory Parameter cause lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterTypes<'a>(U16s<'a>);
+
+impl<'a> ParameterTypes<'a> {
+    /// The count of 32 bits and the list, which must agree.
+    fn parse(value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
+        let (count, list) = split(Item::Cause, value, offset)?;
+        let count = u32::from_be_bytes(*count) as usize;
+        let expected = count.saturating_mul(2);
+        if list.len() != expected {
+            let expected = expected.saturating_add(count_len());
+            return Err(wrong_length(Item::Cause, expected, value, offset));
+        }
+        Ok(Self(U16s::parse(Item::Cause, list, offset)?))
+    }
+}
+
+/// Bytes of the count before the list of missing parameters.
+const fn count_len() -> usize {
+    size_of::<u32>()
+}
+
+impl Iterator for ParameterTypes<'_> {
+    type Item = ParameterType;
+
+    fn next(&mut self) -> Option<ParameterType> {
+        self.0.next().map(ParameterType)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::IpAddr;
+    use std::vec::Vec;
+
+    use super::{Cause, CauseCode, Causes};
+    use crate::testing::build;
+    use crate::{
+        CauseWriter, Item, Parameter, ParameterType, ParseError, ParseErrorKind, StreamId, Tsn,
+    };
+
+    fn parse(bytes: &[u8]) -> Result<Cause<'_>, ParseError> {
+        Cause::parse(Causes::new(bytes).next().expect("a cause")?)
+    }
+
+    /// The bytes of one cause in an ERROR chunk, without the padding.
+    fn written(fill: impl FnOnce(&mut CauseWriter<'_>)) -> Vec<u8> {
+        let mut chunk = build(|packet| packet.error(fill));
+        chunk.truncate(usize::from(u16::from_be_bytes([chunk[2], chunk[3]])));
+        chunk.split_off(4)
+    }
+
+    #[test]
+    fn causes_of_fixed_length_parse_and_build() {
+        type Write = fn(&mut CauseWriter<'_>);
+        let cases: [(&[u8], Cause<'_>, Write); 6] = [
+            (
+                &[0, 1, 0, 8, 0, 9, 0, 0],
+                Cause::InvalidStream(StreamId(9)),
+                |causes| {
+                    causes.invalid_stream(StreamId(9));
+                },
+            ),
+            (
+                &[0, 3, 0, 8, 0, 0, 1, 0],
+                Cause::StaleCookie { staleness_us: 256 },
+                |causes| {
+                    causes.stale_cookie(256);
+                },
+            ),
+            (&[0, 4, 0, 4], Cause::OutOfResource, |causes| {
+                causes.out_of_resource();
+            }),
+            (&[0, 7, 0, 4], Cause::InvalidMandatoryParameter, |causes| {
+                causes.invalid_mandatory_parameter();
+            }),
+            (
+                &[0, 9, 0, 8, 0, 0, 0, 5],
+                Cause::NoUserData(Tsn::new(5)),
+                |causes| {
+                    causes.no_user_data(Tsn::new(5));
+                },
+            ),
+            (&[0, 10, 0, 4], Cause::CookieWhileShuttingDown, |causes| {
+                causes.cookie_while_shutting_down();
+            }),
+        ];
+        for (bytes, cause, write) in cases {
+            assert_eq!(parse(bytes), Ok(cause));
+            assert_eq!(written(write), bytes);
+        }
+    }
+
+    #[test]
+    fn causes_of_variable_length_parse_and_build() {
+        type Write = fn(&mut CauseWriter<'_>);
+        let cases: [(&[u8], Cause<'_>, Write); 5] = [
+            (
+                &[0, 5, 0, 8, 0, 11, 0, 4],
+                Cause::UnresolvableAddress(&[0, 11, 0, 4]),
+                |causes| causes.unresolvable_address(&[0, 11, 0, 4]),
+            ),
+            (
+                &[0, 6, 0, 8, 0xfe, 0, 0, 4],
+                Cause::UnrecognizedChunk(&[0xfe, 0, 0, 4]),
+                |causes| {
+                    causes.unrecognized_chunk(&[0xfe, 0, 0, 4]);
+                },
+            ),
+            (
+                &[0, 12, 0, 6, b'b', b'y'],
+                Cause::UserInitiatedAbort(b"by"),
+                |causes| {
+                    causes.user_initiated_abort(b"by");
+                },
+            ),
+            (
+                &[0, 13, 0, 5, b'?'],
+                Cause::ProtocolViolation(b"?"),
+                |causes| {
+                    causes.protocol_violation(b"?");
+                },
+            ),
+            (&[0, 12, 0, 4], Cause::UserInitiatedAbort(b""), |causes| {
+                causes.user_initiated_abort(b"");
+            }),
+        ];
+        for (bytes, cause, write) in cases {
+            assert_eq!(parse(bytes), Ok(cause));
+            assert_eq!(written(write), bytes);
+        }
+    }
+
+    #[test]
+    fn missing_parameters_are_counted() {
+        let bytes = [0, 2, 0, 12, 0, 0, 0, 2, 0, 7, 0, 5];
+        let expected = [ParameterType::STATE_COOKIE, ParameterType::IPV4_ADDRESS];
+        let Ok(Cause::MissingParameters(missing)) = parse(&bytes) else {
+            panic!()
+        };
+        assert!(missing.eq(expected));
+        assert_eq!(
+            written(|causes| causes.missing_parameters(&expected)),
+            bytes
+        );
+    }
+
+    #[test]
+    fn a_wrong_count_of_missing_parameters_is_an_error() {
+        for (count, expected) in [
+            ([0, 0, 0, 1], 10),
+            ([0, 0, 0, 3], 14),
+            ([0, 1, 0, 2], 131_084),
+        ] {
+            let mut bytes = [0, 2, 0, 12, 0, 0, 0, 0, 0, 7, 0, 5];
+            bytes[4..8].copy_from_slice(&count);
+            let kind = ParseErrorKind::WrongLength {
+                item: Item::Cause,
+                expected,
+                length: 12,
+            };
+            assert_eq!(parse(&bytes), Err(ParseError { kind, offset: 2 }));
+        }
+        let kind = ParseErrorKind::ValueTooShort {
+            item: Item::Cause,
+            needed: 8,
+            length: 7,
+        };
+        assert_eq!(
+            parse(&[0, 2, 0, 7, 0, 0, 0]),
+            Err(ParseError { kind, offset: 2 })
+        );
+    }
+
+    #[test]
+    fn new_addresses_of_a_restart_are_parameters() {
+        let bytes = [0, 11, 0, 12, 0, 5, 0, 8, 192, 0, 2, 1];
+        let Ok(Cause::RestartWithNewAddresses(mut addresses)) = parse(&bytes) else {
+            panic!()
+        };
+        let address = addresses.next().unwrap().unwrap();
+        assert_eq!(address.offset, 4);
+        assert_eq!(
+            Parameter::parse(address),
+            Ok(Parameter::Ipv4Address([192, 0, 2, 1].into()))
+        );
+        assert_eq!(addresses.next(), None);
+        let addresses = [IpAddr::from([192, 0, 2, 1])];
+        assert_eq!(
+            written(|causes| causes.restart_with_new_addresses(&addresses)),
+            bytes
+        );
+    }
+
+    #[test]
+    fn unrecognized_parameters_are_parameters() {
+        let bytes = [0, 8, 0, 16, 0xc0, 0, 0, 5, 1, 0, 0, 0, 0xc0, 1, 0, 4];
+        let Ok(Cause::UnrecognizedParameters(parameters)) = parse(&bytes) else {
+            panic!()
+        };
+        assert_eq!(parameters.bytes(), &bytes[4..]);
+        let kinds: Vec<_> = parameters
+            .map(|parameter| parameter.unwrap().kind.0)
+            .collect();
+        assert_eq!(kinds, [0xc000, 0xc001]);
+        assert_eq!(
+            written(|causes| causes.unrecognized_parameters(&bytes[4..])),
+            bytes
+        );
+    }
+
+    #[test]
+    fn fixed_lengths_are_kept() {
+        let cases: [(u16, usize); 6] = [(1, 8), (3, 8), (4, 4), (7, 4), (9, 8), (10, 4)];
+        for (code, expected) in cases {
+            let [high, low] = code.to_be_bytes();
+            let bytes = [high, low, 0, 6, 1, 2];
+            let kind = ParseErrorKind::WrongLength {
+                item: Item::Cause,
+                expected,
+                length: 6,
+            };
+            assert_eq!(
+                parse(&bytes),
+                Err(ParseError { kind, offset: 2 }),
+                "cause {code}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_codes_are_unknown() {
+        for code in [0, 14, 0xa0, 0xffff_u16] {
+            let built = written(|causes| causes.raw(CauseCode(code), &[1, 2, 3]));
+            let Ok(Cause::Unknown(raw)) = parse(&built) else {
+                panic!("cause {code} is known")
+            };
+            assert_eq!((raw.code, raw.value), (CauseCode(code), &[1, 2, 3][..]));
+        }
+    }
+}

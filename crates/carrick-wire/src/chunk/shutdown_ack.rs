@@ -1,0 +1,45 @@
+//! SHUTDOWN ACK: neither side has anything more to send (RFC 9260, section 3.3.9).
+//!
+//! ```text
+//!  0               1               2               3
+//! +---------------+---------------+---------------+---------------+
+//! |   type = 8    |     flags     |          length = 4           |
+//! +---------------+---------------+---------------+---------------+
+//! ```
+
+use crate::tlv::exact;
+use crate::{Item, ParseError, RawChunk};
+
+/// Checks that there is nothing after the header.
+pub(crate) fn parse(raw: RawChunk<'_>) -> Result<(), ParseError> {
+    exact::<0>(Item::Chunk, raw.value, raw.offset).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{assert_error, build, first_chunk, packet};
+    use crate::{Chunk, Item, ParseErrorKind};
+
+    const BYTES: [u8; 4] = [8, 0x00, 0x00, 0x04];
+
+    #[test]
+    fn parses_and_builds_captured_bytes() {
+        assert_eq!(first_chunk(&packet(&BYTES)), Ok(Chunk::ShutdownAck));
+        assert_eq!(
+            build(|packet| {
+                packet.shutdown_ack();
+            }),
+            BYTES
+        );
+    }
+
+    #[test]
+    fn a_value_is_an_error() {
+        let kind = ParseErrorKind::WrongLength {
+            item: Item::Chunk,
+            expected: 4,
+            length: 5,
+        };
+        assert_error(&[8, 0, 0, 5, 1, 0, 0, 0], kind, 14);
+    }
+}

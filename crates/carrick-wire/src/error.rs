@@ -1,0 +1,202 @@
+//! Why bytes are not the SCTP they should be.
+
+use core::fmt;
+
+use crate::ParameterType;
+
+/// What a length field belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// A chunk (RFC 9260, 3.2).
+    Chunk,
+    /// A parameter (3.2.1).
+    Parameter,
+    /// An error cause (3.3.10).
+    Cause,
+}
+
+/// Bytes that break the format. The fault is the sender's (or of what damaged the packet on its
+/// way); the packet, or the rest of it, is to be discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ParseError {
+    /// What is wrong.
+    pub kind: ParseErrorKind,
+    /// The byte where it is wrong, counted from the start of the packet, or of the slice when
+    /// only a slice was given. For a wrong length this is the place of the length field.
+    pub offset: usize,
+}
+
+/// The ways to break the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ParseErrorKind {
+    /// Fewer bytes than a common header and one chunk header.
+    PacketTooShort {
+        /// The packet's length in bytes.
+        length: usize,
+    },
+    /// A source or destination port of 0 (RFC 9260, 3.1).
+    ZeroPort,
+    /// One to three bytes where a header of four should be.
+    Truncated(Item),
+    /// The length field counts less than its own header.
+    LengthTooSmall {
+        /// Whose length it is.
+        item: Item,
+        /// The length field, in bytes.
+        length: usize,
+    },
+    /// The length field counts more than there is.
+    LengthPastEnd {
+        /// Whose length it is.
+        item: Item,
+        /// The length field, in bytes.
+        length: usize,
+        /// The bytes there are.
+        available: usize,
+    },
+    /// The value does not reach the end of the fields that its type always has.
+    ValueTooShort {
+        /// Whose value it is.
+        item: Item,
+        /// The least length, in bytes, header included.
+        needed: usize,
+        /// The length field, in bytes.
+        length: usize,
+    },
+    /// The length is not the one that the type, or the counts inside the value, demand.
+    WrongLength {
+        /// Whose length it is.
+        item: Item,
+        /// The only right length, in bytes, header included.
+        expected: usize,
+        /// The length field, in bytes.
+        length: usize,
+    },
+    /// A list of 16-bit values with half a value at its end.
+    OddLength {
+        /// Whose length it is.
+        item: Item,
+        /// The length field, in bytes.
+        length: usize,
+    },
+    /// A chunk without a parameter that it must have.
+    MissingParameter(ParameterType),
+}
+
+impl ParseError {
+    pub(crate) const fn new(kind: ParseErrorKind, offset: usize) -> Self {
+        Self { kind, offset }
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Chunk => "chunk",
+            Self::Parameter => "parameter",
+            Self::Cause => "error cause",
+        })
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "malformed packet from the peer at byte {}: ",
+            self.offset
+        )?;
+        match self.kind {
+            ParseErrorKind::PacketTooShort { length } => {
+                write!(f, "{length} bytes hold no common header and chunk header")
+            }
+            ParseErrorKind::ZeroPort => f.write_str("port 0"),
+            ParseErrorKind::Truncated(item) => write!(f, "{item} header cut off"),
+            ParseErrorKind::LengthTooSmall { item, length } => {
+                write!(f, "{item} length {length} is less than its header")
+            }
+            ParseErrorKind::LengthPastEnd {
+                item,
+                length,
+                available,
+            } => {
+                write!(f, "{item} length {length}, but {available} bytes are there")
+            }
+            ParseErrorKind::ValueTooShort {
+                item,
+                needed,
+                length,
+            } => {
+                write!(
+                    f,
+                    "{item} length {length} is less than the {needed} of its fixed fields"
+                )
+            }
+            ParseErrorKind::WrongLength {
+                item,
+                expected,
+                length,
+            } => {
+                write!(f, "{item} length {length} should be {expected}")
+            }
+            ParseErrorKind::OddLength { item, length } => {
+                write!(f, "{item} length {length} is odd")
+            }
+            ParseErrorKind::MissingParameter(kind) => write!(f, "no {kind} parameter"),
+        }
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::{Item, ParseError, ParseErrorKind};
+    use crate::ParameterType;
+
+    #[test]
+    fn every_error_is_one_line_that_names_the_place() {
+        let item = Item::Cause;
+        let kinds = [
+            ParseErrorKind::PacketTooShort { length: 3 },
+            ParseErrorKind::ZeroPort,
+            ParseErrorKind::Truncated(item),
+            ParseErrorKind::LengthTooSmall { item, length: 3 },
+            ParseErrorKind::LengthPastEnd {
+                item,
+                length: 9,
+                available: 8,
+            },
+            ParseErrorKind::ValueTooShort {
+                item,
+                needed: 16,
+                length: 15,
+            },
+            ParseErrorKind::WrongLength {
+                item,
+                expected: 8,
+                length: 9,
+            },
+            ParseErrorKind::OddLength { item, length: 7 },
+            ParseErrorKind::MissingParameter(ParameterType::HEARTBEAT_INFO),
+        ];
+        for kind in kinds {
+            let text = ParseError { kind, offset: 77 }.to_string();
+            assert!(
+                text.starts_with("malformed packet from the peer at byte 77: "),
+                "{text}"
+            );
+            assert!(!text.contains('\n'), "{text}");
+        }
+        let error = ParseError {
+            kind: kinds[4],
+            offset: 14,
+        };
+        let expected = "malformed packet from the peer at byte 14: \
+                        error cause length 9, but 8 bytes are there";
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,48 @@
+//! SCTP on the wire: packets, chunks, parameters and error causes of RFC 9260, section 3.
+//!
+//! Reading borrows: [`Packet::parse`] looks at a received datagram, [`Packet::chunks`] cuts it
+//! into [`RawChunk`]s, and [`Chunk::parse`] gives a chunk its meaning; nothing is copied or
+//! allocated. Writing appends to a caller's `Vec<u8>` through [`PacketBuilder`].
+//!
+//! The crate judges layout only. Values that are well formed but forbidden (an initiate tag of
+//! zero, a DATA chunk without user data, a gap ack block that ends before it starts) are
+//! parsed: what to answer is the protocol's decision.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod builder;
+mod bytes;
+mod cause;
+mod cause_writer;
+mod chunk;
+mod crc;
+mod error;
+mod ids;
+mod packet;
+mod parameter;
+mod parameter_writer;
+mod serial;
+#[cfg(test)]
+mod testing;
+mod tlv;
+
+pub use builder::PacketBuilder;
+pub use cause::{Cause, CauseCode, Causes, ParameterTypes, RawCause};
+pub use cause_writer::CauseWriter;
+pub use chunk::{
+    Abort, Chunk, ChunkType, CookieEcho, DATA_HEADER_LEN, Data, DataFlags, DataHeader, ErrorChunk,
+    GapAckBlock, Heartbeat, Init, InitFields, Sack, Shutdown, ShutdownComplete, UnknownAction,
+};
+pub use crc::crc32c;
+pub use error::{Item, ParseError, ParseErrorKind};
+pub use ids::{Ppid, StreamId, VerificationTag};
+pub use packet::{
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, Chunks, CommonHeader, Packet, RawChunk, padded,
+};
+pub use parameter::{AddressTypes, Parameter, ParameterType, Parameters, RawParameter};
+pub use parameter_writer::ParameterWriter;
+pub use serial::{Fsn, Mid, Ssn, Tsn};

@@ -1,0 +1,162 @@
+//! Serial numbers that wrap: RFC 1982 arithmetic as RFC 9260 section 1.6 uses it.
+//!
+//! The types have no total order and no `+` or `-`, on purpose: a comparison names its
+//! direction, and an addition can only wrap.
+
+use core::fmt;
+
+macro_rules! serial {
+    ($(#[$doc:meta])* $name:ident, $raw:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name($raw);
+
+        impl $name {
+            /// Half the number space: at this distance neither of two numbers is the later one.
+            const HALF: $raw = 1 << (<$raw>::BITS - 1);
+
+            /// The serial number with this value.
+            #[inline]
+            pub const fn new(raw: $raw) -> Self {
+                Self(raw)
+            }
+
+            /// The value as it stands on the wire.
+            #[inline]
+            pub const fn value(self) -> $raw {
+                self.0
+            }
+
+            /// The number after this one; the largest is followed by 0.
+            #[inline]
+            #[must_use]
+            pub const fn next(self) -> Self {
+                self.plus(1)
+            }
+
+            /// The number before this one; 0 is preceded by the largest.
+            #[inline]
+            #[must_use]
+            pub const fn previous(self) -> Self {
+                self.minus(1)
+            }
+
+            /// The number `n` places later.
+            #[inline]
+            #[must_use]
+            pub const fn plus(self, n: $raw) -> Self {
+                Self(self.0.wrapping_add(n))
+            }
+
+            /// The number `n` places earlier.
+            #[inline]
+            #[must_use]
+            pub const fn minus(self, n: $raw) -> Self {
+                Self(self.0.wrapping_sub(n))
+            }
+
+            /// How many places this number is after `earlier`. If it is before it, the result is
+            /// the way around: more than half of the number space.
+            #[inline]
+            pub const fn since(self, earlier: Self) -> $raw {
+                self.0.wrapping_sub(earlier.0)
+            }
+
+            /// Whether this number is later than `other`. False at half the number space.
+            #[inline]
+            pub const fn is_after(self, other: Self) -> bool {
+                let distance = self.since(other);
+                distance != 0 && distance < Self::HALF
+            }
+
+            /// Whether this number is earlier than `other`. False at half the number space.
+            #[inline]
+            pub const fn is_before(self, other: Self) -> bool {
+                other.is_after(self)
+            }
+
+            /// Whether this number is `other` or later. False at half the number space.
+            #[inline]
+            pub const fn is_at_or_after(self, other: Self) -> bool {
+                self.since(other) < Self::HALF
+            }
+
+            /// Whether this number is `other` or earlier. False at half the number space.
+            #[inline]
+            pub const fn is_at_or_before(self, other: Self) -> bool {
+                other.is_at_or_after(self)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+serial! {
+    /// Transmission sequence number: numbers each DATA chunk of one direction (RFC 9260, 1.3).
+    Tsn, u32
+}
+serial! {
+    /// Stream sequence number: numbers the ordered messages of one stream (RFC 9260, 1.3).
+    Ssn, u16
+}
+serial! {
+    /// Message identifier of an I-DATA chunk (RFC 8260, 2.1).
+    Mid, u32
+}
+serial! {
+    /// Fragment sequence number within the message of an I-DATA chunk (RFC 8260, 2.1).
+    Fsn, u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ssn, Tsn};
+
+    #[test]
+    fn numbers_wrap() {
+        assert_eq!(Tsn::new(u32::MAX).next(), Tsn::new(0));
+        assert_eq!(Tsn::new(0).previous(), Tsn::new(u32::MAX));
+        assert_eq!(Tsn::new(0xffff_fff0).plus(0x20), Tsn::new(0x10));
+        assert_eq!(Tsn::new(0x10).minus(0x20), Tsn::new(0xffff_fff0));
+        assert_eq!(Tsn::new(0x10).since(Tsn::new(0xffff_fff0)), 0x20);
+        assert_eq!(Ssn::new(u16::MAX).next(), Ssn::new(0));
+    }
+
+    #[test]
+    fn after_the_wrap_is_later() {
+        let (last, first) = (Tsn::new(u32::MAX), Tsn::new(0));
+        assert!(first.is_after(last) && last.is_before(first));
+        assert!(!last.is_after(first) && !first.is_before(last));
+        assert!(first.is_at_or_after(last) && last.is_at_or_before(first));
+    }
+
+    #[test]
+    fn equal_is_neither_before_nor_after() {
+        let tsn = Tsn::new(7);
+        assert!(!tsn.is_after(tsn) && !tsn.is_before(tsn));
+        assert!(tsn.is_at_or_after(tsn) && tsn.is_at_or_before(tsn));
+    }
+
+    /// RFC 1982, 3.2 leaves the comparison at half the number space undefined.
+    #[test]
+    fn half_way_round_nothing_is_known() {
+        for (a, b) in [(0, 0x8000), (0x8000, 0), (5, 0x8005), (0xffff, 0x7fff)] {
+            let (a, b) = (Ssn::new(a), Ssn::new(b));
+            assert!(!a.is_after(b) && !a.is_before(b));
+            assert!(!a.is_at_or_after(b) && !a.is_at_or_before(b));
+        }
+        assert!(Ssn::new(0x7fff).is_after(Ssn::new(0)));
+        assert!(Ssn::new(0x8001).is_before(Ssn::new(0)));
+    }
+}

@@ -1,0 +1,181 @@
+//! The shape that chunks, parameters and error causes share: a header of four bytes whose
+//! second half is the length, a value, and padding to a multiple of four (RFC 9260, 3.2 and
+//! 3.2.1).
+
+use alloc::vec::Vec;
+
+use crate::error::{Item, ParseError, ParseErrorKind};
+use crate::packet::{CHUNK_HEADER_LEN, padded};
+
+/// The length of a parameter's or cause's header; a chunk's is the same.
+pub(crate) const HEADER_LEN: usize = CHUNK_HEADER_LEN;
+
+/// One item, cut out but not understood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tlv<'a> {
+    /// The first two bytes of the header.
+    pub(crate) kind: [u8; 2],
+    pub(crate) value: &'a [u8],
+    pub(crate) bytes: &'a [u8],
+    pub(crate) offset: usize,
+}
+
+/// Cuts a slice into items. After an error there is nothing more: where the next item would
+/// start is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tlvs<'a> {
+    item: Item,
+    rest: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Tlvs<'a> {
+    /// `offset` is where `bytes` begin, for the errors.
+    pub(crate) const fn new(item: Item, bytes: &'a [u8], offset: usize) -> Self {
+        Self {
+            item,
+            rest: bytes,
+            offset,
+        }
+    }
+
+    /// The bytes that have not been handed out.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    fn cut(&self) -> Result<Tlv<'a>, ParseError> {
+        let item = self.item;
+        let Some((header, _)) = self.rest.split_first_chunk::<HEADER_LEN>() else {
+            return Err(ParseError::new(
+                ParseErrorKind::Truncated(item),
+                self.offset,
+            ));
+        };
+        let [kind_high, kind_low, length_high, length_low] = *header;
+        let length = usize::from(u16::from_be_bytes([length_high, length_low]));
+        if length < HEADER_LEN {
+            let kind = ParseErrorKind::LengthTooSmall { item, length };
+            return Err(ParseError::new(kind, self.offset + 2));
+        }
+        let Some(bytes) = self.rest.get(..length) else {
+            let available = self.rest.len();
+            let kind = ParseErrorKind::LengthPastEnd {
+                item,
+                length,
+                available,
+            };
+            return Err(ParseError::new(kind, self.offset + 2));
+        };
+        Ok(Tlv {
+            kind: [kind_high, kind_low],
+            value: &bytes[HEADER_LEN..],
+            bytes,
+            offset: self.offset,
+        })
+    }
+}
+
+impl<'a> Iterator for Tlvs<'a> {
+    type Item = Result<Tlv<'a>, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let cut = self.cut();
+        // The padding of the last item may be missing: it is not part of the length around it.
+        let step = cut
+            .as_ref()
+            .map_or(self.rest.len(), |tlv| padded(tlv.bytes.len()));
+        self.rest = self.rest.get(step..).unwrap_or_default();
+        self.offset += step;
+        Some(cut)
+    }
+}
+
+impl core::iter::FusedIterator for Tlvs<'_> {}
+
+/// Checks that an item with no variable part has exactly the length of its type.
+pub(crate) fn exact<const N: usize>(
+    item: Item,
+    value: &[u8],
+    offset: usize,
+) -> Result<&[u8; N], ParseError> {
+    value
+        .try_into()
+        .map_err(|_| wrong_length(item, N, value, offset))
+}
+
+/// The error of an item at `offset` whose value should have `expected` bytes.
+pub(crate) fn wrong_length(item: Item, expected: usize, value: &[u8], offset: usize) -> ParseError {
+    let kind = ParseErrorKind::WrongLength {
+        item,
+        expected: HEADER_LEN + expected,
+        length: HEADER_LEN + value.len(),
+    };
+    ParseError::new(kind, offset + 2)
+}
+
+/// Splits the fields that are always there from the variable part of an item at `offset`.
+pub(crate) fn split<const N: usize>(
+    item: Item,
+    value: &[u8],
+    offset: usize,
+) -> Result<(&[u8; N], &[u8]), ParseError> {
+    value.split_first_chunk().ok_or_else(|| {
+        let kind = ParseErrorKind::ValueTooShort {
+            item,
+            needed: HEADER_LEN + N,
+            length: HEADER_LEN + value.len(),
+        };
+        ParseError::new(kind, offset + 2)
+    })
+}
+
+/// Writes parameters or causes one after the other. Padding goes before an item, not after it,
+/// because the padding of the last one is not counted in the chunk's length (RFC 9260, 3.2).
+#[derive(Debug)]
+pub(crate) struct TlvWriter<'w> {
+    buf: &'w mut Vec<u8>,
+    /// Where the chunk begins: a multiple of four from the packet's start.
+    chunk: usize,
+    /// Where the packet must end.
+    end: usize,
+}
+
+impl<'w> TlvWriter<'w> {
+    pub(crate) const fn new(buf: &'w mut Vec<u8>, chunk: usize, end: usize) -> Self {
+        Self { buf, chunk, end }
+    }
+
+    /// Whether an item with a value of this many bytes stays within the packet's limit.
+    pub(crate) fn fits(&self, value_len: usize) -> bool {
+        let length = padded(self.buf.len() - self.chunk) + HEADER_LEN + value_len;
+        self.chunk + padded(length) <= self.end
+    }
+
+    /// Appends an item whose value is what `value` appends.
+    pub(crate) fn item(&mut self, kind: u16, value: impl FnOnce(&mut Vec<u8>)) {
+        pad(self.buf, self.chunk);
+        let start = self.buf.len();
+        self.buf.extend_from_slice(&kind.to_be_bytes());
+        self.buf.extend_from_slice(&[0, 0]);
+        value(self.buf);
+        set_length(self.buf, start);
+    }
+}
+
+/// Appends zeros until the length since `start` is a multiple of four.
+#[inline]
+pub(crate) fn pad(buf: &mut Vec<u8>, start: usize) {
+    let target = start + padded(buf.len() - start);
+    buf.resize(target, 0);
+}
+
+/// Writes the length field of the item that begins at `start` and ends with the buffer.
+pub(crate) fn set_length(buf: &mut [u8], start: usize) {
+    let length = buf.len() - start;
+    debug_assert!(u16::try_from(length).is_ok(), "{length} bytes in one chunk");
+    buf[start + 2..start + HEADER_LEN].copy_from_slice(&(length as u16).to_be_bytes());
+}

@@ -1,0 +1,35 @@
+//! Replays the fuzz target's kept corpus, and checks that it still reaches everything.
+
+#[path = "support/walk.rs"]
+mod walk;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use walk::{Met, walk};
+
+#[test]
+fn the_corpus_reaches_every_chunk_parameter_and_cause() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/packet_parser");
+    let mut met = Met::default();
+    let mut seeds = 0;
+    for entry in fs::read_dir(&folder).expect("the corpus is part of the source") {
+        let path = entry.unwrap().path();
+        println!("{}", path.display());
+        walk(&fs::read(&path).unwrap(), &mut met);
+        seeds += 1;
+    }
+    assert!(seeds >= 30, "only {seeds} seeds");
+    let chunks: BTreeSet<u8> = (0..=14).chain([0x3f, 0x40, 0x80, 0xc1]).collect();
+    let parameters = BTreeSet::from([1, 5, 6, 7, 8, 9, 11, 12, 0x8000, 0x4001, 0xc000]);
+    let causes: BTreeSet<u16> = (1..=14).collect();
+    assert!(met.chunks.is_superset(&chunks), "{:?}", met.chunks);
+    assert!(
+        met.parameters.is_superset(&parameters),
+        "{:?}",
+        met.parameters
+    );
+    assert!(met.causes.is_superset(&causes), "{:?}", met.causes);
+    assert!(met.errors >= 10, "only {} malformed", met.errors);
+}
