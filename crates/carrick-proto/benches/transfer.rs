@@ -1,0 +1,100 @@
+//! In-memory transfer between two endpoints, and set-ups.
+
+mod support;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carrick_proto::{AssociationConfig, AssociationId, SendOptions};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use support::Memory;
+
+fn config() -> AssociationConfig {
+    AssociationConfig {
+        receive_buffer: 4 << 20,
+        send_buffer: 4 << 20,
+        ..AssociationConfig::default()
+    }
+}
+
+fn transfer(
+    memory: &mut Memory,
+    a: AssociationId,
+    b: AssociationId,
+    message: &Bytes,
+    count: usize,
+) {
+    let mut sent = 0;
+    let mut received = 0;
+    while received < count {
+        while sent < count
+            && memory.ends[0]
+                .send(memory.now, a, SendOptions::default(), message.clone())
+                .is_ok()
+        {
+            sent += 1;
+        }
+        memory.exchange();
+        while let Some(message) = memory.ends[1].receive(b) {
+            std::hint::black_box(message);
+            received += 1;
+        }
+        memory.now += std::time::Duration::from_micros(50);
+        // Nothing waits for a SACK that is delayed.
+        if let Some(at) = memory.ends[1].poll_timeout().filter(|at| *at <= memory.now) {
+            memory.ends[1].handle_timeout(at);
+        }
+        while memory.ends[0].poll_event().is_some() || memory.ends[1].poll_event().is_some() {}
+    }
+}
+
+fn data(c: &mut Criterion) {
+    let mut group = c.benchmark_group("transfer");
+    // The payload that fills a packet of 1500 bytes; and messages of 64 KiB in 46 chunks.
+    for (name, size, count) in [
+        ("full-packets", 1452, 20_000),
+        ("64KiB-messages", 65_536, 500),
+        ("100-byte-messages", 100, 20_000),
+    ] {
+        let config = Arc::new(config());
+        let mut memory = Memory::new(&config);
+        let (a, b) = memory.connect(&config);
+        let message = Bytes::from(vec![7; size]);
+        let before = memory.ends[0]
+            .association_stats(a)
+            .expect("open")
+            .counters
+            .data_chunks_sent;
+        transfer(&mut memory, a, b, &message, count);
+        let chunks = memory.ends[0]
+            .association_stats(a)
+            .expect("open")
+            .counters
+            .data_chunks_sent
+            - before;
+        group.throughput(Throughput::Elements(chunks));
+        group.bench_function(name, |bench| {
+            bench.iter(|| transfer(&mut memory, a, b, &message, count))
+        });
+    }
+    group.finish();
+}
+
+fn set_up(c: &mut Criterion) {
+    let config = Arc::new(config());
+    let mut group = c.benchmark_group("set-up");
+    group.throughput(Throughput::Elements(1));
+    let mut memory = Memory::new(&config);
+    group.bench_function("established-and-aborted", |bench| {
+        bench.iter(|| {
+            let (a, _) = memory.connect(&config);
+            memory.ends[0].abort(memory.now, a, b"").expect("open");
+            memory.exchange();
+            while memory.ends[0].poll_event().is_some() || memory.ends[1].poll_event().is_some() {}
+        });
+    });
+    group.finish();
+}
+
+criterion_group! { name = benches; config = Criterion::default().sample_size(20); targets = data, set_up }
+criterion_main!(benches);

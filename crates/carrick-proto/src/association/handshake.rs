@@ -1,0 +1,452 @@
+//! Set-up on the initiating side (RFC 9260 section 5.1), and what a COOKIE ECHO does to an
+//! association that exists (section 5.2.4).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_wire::{Init, ParameterType, VerificationTag};
+
+use super::peer_parameters::{InitFault, PeerParameters, is_usable};
+use super::state::{CookieEchoed, CookieWait, Repeat, State};
+use super::{Association, Context};
+use crate::config::AssociationConfig;
+use crate::endpoint::Cookie;
+use crate::error::AbortCause;
+use crate::event::{CloseReason, Event};
+use crate::path::{PathId, Paths};
+use crate::recv::Receiver;
+use crate::route::{Ecn, Route};
+
+/// Cookies that may go stale before the set-up is given up.
+const MAX_STALE_COOKIES: u32 = 3;
+
+/// The nonces of section 5.2.2 by which a restarted peer's cookie is known again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct TieTags {
+    pub(crate) local: u32,
+    pub(crate) peer: u32,
+}
+
+impl Association {
+    /// ASSOCIATE: the first packet will be an INIT to the first address.
+    pub(crate) fn initiate(
+        &mut self,
+        peers: &[IpAddr],
+        encapsulation: Option<u16>,
+        cx: &mut Context<'_>,
+    ) {
+        let locals = cx.local_addresses.told(self.told);
+        let config = Arc::clone(&self.config);
+        for &remote in peers {
+            let like = Route {
+                local: None,
+                remote,
+                encapsulation,
+                ecn: Ecn::NotCapable,
+            };
+            self.paths
+                .add_address(remote, &like, true, &locals, cx.selection, &config);
+        }
+        self.state = State::CookieWait(CookieWait {
+            init: Repeat::now(),
+            sent: None,
+            preserve: None,
+            stale: 0,
+        });
+    }
+
+    /// INIT ACK in COOKIE-WAIT (sections 3.3.3 and 5.1 C). In any other state it is discarded.
+    pub(crate) fn on_init_ack(
+        &mut self,
+        init: &Init<'_>,
+        route: &Route,
+        datagram: &Bytes,
+        cx: &mut Context<'_>,
+    ) {
+        let State::CookieWait(wait) = &self.state else {
+            return;
+        };
+        let (sent, stale) = (wait.sent, wait.stale);
+        let peer = match PeerParameters::read(init) {
+            Ok(peer) => peer,
+            Err(fault) => return self.refuse_init_ack(init, fault, route, cx),
+        };
+        let Some(cookie) = peer.cookie else {
+            return self.refuse(init.tag, route, cx, |causes| {
+                causes.missing_parameters(&[ParameterType::STATE_COOKIE])
+            });
+        };
+        if !self.take_peer(&peer, route, cx) {
+            return;
+        }
+        self.peer_tag = peer.tag;
+        if let Some(sent) = sent {
+            let rtt = cx.now.since(sent);
+            let config = Arc::clone(&self.config);
+            let current = self.paths.current();
+            self.paths[current].rto.measured(rtt, &config);
+        }
+        self.error_count = 0;
+        self.state = State::CookieEchoed(CookieEchoed {
+            echo: Repeat::now(),
+            cookie: datagram.slice_ref(cookie),
+            unrecognized: padded_concat(&peer.unrecognized),
+            sent: None,
+            stale,
+        });
+    }
+
+    /// Addresses, streams, window and numbering of the peer. `false` if none of its addresses is
+    /// one that the user gave: then COOKIE ECHO has nowhere to go (section 5.4).
+    fn take_peer(
+        &mut self,
+        peer: &PeerParameters<'_>,
+        route: &Route,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let locals = cx.local_addresses.told(self.told);
+        let config = Arc::clone(&self.config);
+        let given = self.paths.iter().filter(|p| p.confirmed);
+        let asked: Vec<IpAddr> = given.map(|p| p.remote).collect();
+        let listed = listed_addresses(&peer.addresses, route.remote, &locals);
+        let mut paths = Paths::new();
+        // The address that answered comes first if the user gave it: it is known to work.
+        let trusted = asked.contains(&route.remote);
+        if trusted {
+            paths.add(route.for_reply(), true, &config);
+        }
+        // The user's order among what the peer confirmed to be its own, then the rest.
+        for &remote in asked.iter().filter(|a| listed.contains(a)) {
+            paths.add_address(remote, route, true, &locals, cx.selection, &config);
+        }
+        if paths.len() == 0 {
+            return false;
+        }
+        if !trusted {
+            paths.add(route.for_reply(), false, &config);
+        }
+        for &remote in listed.iter().filter(|a| !asked.contains(a)) {
+            paths.add_address(remote, route, false, &locals, cx.selection, &config);
+        }
+        if config.monitor_pairs {
+            paths.add_address(route.remote, route, false, &locals, cx.selection, &config);
+        }
+        acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
+        self.paths = paths;
+        self.negotiate(
+            peer.a_rwnd,
+            peer.inbound_streams,
+            peer.outbound_streams,
+            peer.initial_tsn,
+        );
+        true
+    }
+
+    fn negotiate(
+        &mut self,
+        a_rwnd: u32,
+        peer_inbound: u16,
+        peer_outbound: u16,
+        peer_initial_tsn: carrick_wire::Tsn,
+    ) {
+        let outbound = self.config.outbound_streams.min(peer_inbound);
+        let inbound = self.config.max_inbound_streams.min(peer_outbound);
+        let refused = self.sender.negotiated(a_rwnd, outbound);
+        self.events
+            .extend(refused.into_iter().map(Event::SendFailed));
+        self.receiver = Receiver::new(peer_initial_tsn, inbound, &self.config);
+    }
+
+    fn refuse_init_ack(
+        &mut self,
+        init: &Init<'_>,
+        fault: InitFault<'_>,
+        route: &Route,
+        cx: &mut Context<'_>,
+    ) {
+        match fault {
+            InitFault::ZeroTag => {
+                let cause =
+                    AbortCause::new(carrick_wire::CauseCode::INVALID_MANDATORY_PARAMETER.0, &[]);
+                let header = carrick_wire::CommonHeader {
+                    tag: self.local_tag,
+                    ..self.header()
+                };
+                cx.replies.abort(route.for_reply(), header, true, |_| {});
+                self.close(CloseReason::AbortedByProtocol(cause), cx);
+            }
+            // The packet is discarded and the state kept (section 3.3.3, a_rwnd).
+            InitFault::SmallWindow => {
+                let header = carrick_wire::CommonHeader {
+                    tag: init.tag,
+                    ..self.header()
+                };
+                cx.replies
+                    .abort(route.for_reply(), header, false, |causes| {
+                        causes.invalid_mandatory_parameter()
+                    });
+            }
+            InitFault::NoStreams => self.refuse(init.tag, route, cx, |causes| {
+                causes.invalid_mandatory_parameter()
+            }),
+            InitFault::HostName(parameter) => self.refuse(init.tag, route, cx, |causes| {
+                causes.unresolvable_address(parameter)
+            }),
+            InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
+                causes.protocol_violation(b"malformed parameter in INIT ACK")
+            }),
+        }
+    }
+
+    /// Destroys the association that is being set up and tells the peer why.
+    fn refuse(
+        &mut self,
+        tag: VerificationTag,
+        route: &Route,
+        cx: &mut Context<'_>,
+        causes: impl FnOnce(&mut carrick_wire::CauseWriter<'_>),
+    ) {
+        let header = carrick_wire::CommonHeader {
+            tag,
+            ..self.header()
+        };
+        cx.replies.abort(route.for_reply(), header, false, causes);
+        let cause = AbortCause::new(carrick_wire::CauseCode::INVALID_MANDATORY_PARAMETER.0, b"");
+        self.close(CloseReason::AbortedByProtocol(cause), cx);
+    }
+
+    /// COOKIE ACK: only COOKIE-ECHOED waits for it (section 5.2.5).
+    pub(crate) fn on_cookie_ack(&mut self, cx: &mut Context<'_>) {
+        let State::CookieEchoed(echoed) = &self.state else {
+            return;
+        };
+        if let Some(sent) = echoed.sent {
+            let rtt = cx.now.since(sent);
+            let config = Arc::clone(&self.config);
+            let current = self.paths.current();
+            self.paths[current].rto.measured(rtt, &config);
+        }
+        self.establish(false, cx);
+    }
+
+    /// Enters ESTABLISHED: the user is told, addresses are verified, heartbeats begin.
+    pub(crate) fn establish(&mut self, accepted: bool, cx: &mut Context<'_>) {
+        self.state = State::Established;
+        self.accepted = accepted;
+        self.error_count = 0;
+        cx.stats.established += 1;
+        self.tell_established();
+        self.start_heartbeats(cx);
+        // Data that went with COOKIE ECHO is on its way since; its timer begins to count now.
+        for path in self.paths.iter_mut() {
+            path.error_count = 0;
+            path.t3 = (path.flight_size > 0).then(|| cx.now + path.rto.value());
+        }
+    }
+
+    fn tell_established(&mut self) {
+        self.events.push_back(Event::Established {
+            peer_addresses: self.paths.iter().map(|p| p.remote).collect(),
+            outbound_streams: self.sender.outbound_streams(),
+            inbound_streams: self.receiver.inbound_streams(),
+            accepted: self.accepted,
+        });
+    }
+
+    /// Becomes the association that a valid cookie describes (section 5.1.5, step 5).
+    pub(crate) fn adopt(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
+        self.peer_tag = cookie.peer_tag;
+        self.told = cookie.told;
+        self.build_paths(cookie, route, cx);
+        self.negotiate(
+            cookie.peer_a_rwnd,
+            cookie.peer_inbound_streams,
+            cookie.peer_outbound_streams,
+            cookie.peer_initial_tsn,
+        );
+        self.establish(true, cx);
+    }
+
+    /// The peer's addresses: only the one that the INIT ACK was sent to is confirmed (section 5.4).
+    fn build_paths(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
+        let locals = cx.local_addresses.told(self.told);
+        let config: Arc<AssociationConfig> = Arc::clone(&self.config);
+        let like = Route {
+            local: cookie.local,
+            remote: cookie.remote,
+            encapsulation: cookie.encapsulation,
+            ecn: Ecn::NotCapable,
+        };
+        let mut paths = Paths::new();
+        paths.add(like, true, &config);
+        for &remote in &listed_addresses(&cookie.addresses, cookie.remote, &locals) {
+            paths.add_address(remote, &like, false, &locals, cx.selection, &config);
+        }
+        if config.monitor_pairs {
+            paths.add_address(cookie.remote, &like, false, &locals, cx.selection, &config);
+        }
+        if let Some(id) = paths.find(route) {
+            paths[id].set_encapsulation(route.encapsulation);
+        }
+        acceptable(&cookie.addresses, cookie.remote).for_each(|a| paths.note(a));
+        self.paths = paths;
+    }
+
+    /// Action A of table 12: the peer restarted.
+    pub(crate) fn restart(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
+        let config = Arc::clone(&self.config);
+        let failures = self
+            .sender
+            .restart(cookie.local_initial_tsn, &config, &mut self.paths);
+        self.local_tag = cookie.local_tag;
+        self.local_initial_tsn = cookie.local_initial_tsn;
+        self.peer_tag = cookie.peer_tag;
+        self.tie_tags = None;
+        self.replies.clear();
+        self.data_route = None;
+        self.told = cookie.told;
+        self.build_paths(cookie, route, cx);
+        let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
+        let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
+        // Nothing is queued any more that could be for a stream too many.
+        let _ = self.sender.negotiated(cookie.peer_a_rwnd, outbound);
+        self.receiver
+            .restart(cookie.peer_initial_tsn, inbound, &config);
+        self.state = State::Established;
+        self.error_count = 0;
+        self.told_dormant = false;
+        self.told_stall = None;
+        self.start_heartbeats(cx);
+        self.events
+            .extend(failures.into_iter().map(Event::SendFailed));
+        self.events.push_back(Event::Restarted);
+    }
+
+    /// Action B of table 12: both sides set up at the same time, and the peer's tag is a new one.
+    pub(crate) fn collide(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
+        self.peer_tag = cookie.peer_tag;
+        if self.state.is_setup() {
+            self.resend_all();
+            let given = self.paths.iter().filter(|p| p.confirmed);
+            let given: Vec<IpAddr> = given.map(|p| p.remote).collect();
+            self.build_paths(cookie, route, cx);
+            self.paths.trust(&given);
+            self.negotiate(
+                cookie.peer_a_rwnd,
+                cookie.peer_inbound_streams,
+                cookie.peer_outbound_streams,
+                cookie.peer_initial_tsn,
+            );
+            self.establish(false, cx);
+        } else {
+            let inbound = self
+                .config
+                .max_inbound_streams
+                .min(cookie.peer_outbound_streams);
+            self.receiver = Receiver::new(cookie.peer_initial_tsn, inbound, &self.config);
+        }
+    }
+
+    /// The peer acknowledged data or sent some.
+    pub(crate) fn has_exchanged_data(&self) -> bool {
+        self.receiver.has_received() || self.sender.was_acknowledged()
+    }
+
+    /// Data that was bundled with a COOKIE ECHO has to leave again.
+    pub(crate) fn resend_all(&mut self) {
+        self.sender.resend_all(&mut self.paths);
+    }
+
+    /// ERROR with Stale Cookie (section 5.2.6): a new INIT asks for a longer life, a few times.
+    pub(crate) fn on_stale_cookie(&mut self, cx: &mut Context<'_>) {
+        let State::CookieEchoed(echoed) = &self.state else {
+            return;
+        };
+        let stale = echoed.stale + 1;
+        if stale > MAX_STALE_COOKIES {
+            return self.close(CloseReason::StaleCookie, cx);
+        }
+        // The measured round trip, and no more than one second beyond it.
+        let rtt = echoed
+            .sent
+            .map_or(core::time::Duration::ZERO, |sent| cx.now.since(sent));
+        let preserve = u32::try_from(rtt.as_millis())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1000);
+        self.resend_all();
+        self.peer_tag = VerificationTag::ZERO;
+        self.state = State::CookieWait(CookieWait {
+            init: Repeat::now(),
+            sent: None,
+            preserve: Some(preserve),
+            stale,
+        });
+    }
+
+    /// The tie tags, made when first needed (section 5.2.2).
+    pub(crate) fn tie_tags(&mut self, cx: &mut Context<'_>) -> TieTags {
+        *self.tie_tags.get_or_insert_with(|| TieTags {
+            local: cx.random.nonzero_u32(),
+            peer: cx.random.nonzero_u32(),
+        })
+    }
+
+    /// Addresses of an INIT (and its source) that are not this association's; none if those are
+    /// only of a family that this side lacks, which a peer tells in an INIT but not in INIT ACK.
+    pub(crate) fn new_addresses(
+        &self,
+        addresses: &[IpAddr],
+        source: IpAddr,
+        cx: &Context<'_>,
+    ) -> Vec<IpAddr> {
+        let is_new = |address: &IpAddr| !self.paths.knows(*address);
+        let locals = cx.local_addresses.told(self.told);
+        let usable = listed_addresses(addresses, source, &locals);
+        if !is_new(&source) && !usable.iter().any(is_new) {
+            return Vec::new();
+        }
+        let all = core::iter::once(source).chain(acceptable(addresses, source));
+        all.filter(is_new).collect()
+    }
+
+    /// A path for replies and notifications about a route.
+    pub(crate) fn path_of(&self, route: &Route) -> Option<PathId> {
+        self.paths.find(route)
+    }
+
+    /// The way for an answer to a packet: the one it took, unless its source is not verified and
+    /// gets heartbeats only (section 5.4).
+    pub(crate) fn answer_route(&self, route: &Route) -> Route {
+        match self.path_of(route) {
+            Some(id) if self.paths[id].confirmed => route.for_reply(),
+            _ => self.paths[self.paths.current()].route(),
+        }
+    }
+}
+
+/// The addresses that a peer may call its own: no loopback address unless it is on this host.
+fn acceptable(addresses: &[IpAddr], source: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
+    let here = source.is_loopback();
+    let own = addresses.iter().copied();
+    own.filter(move |a| is_usable(*a) && (here || !a.is_loopback()))
+}
+
+/// Those of them that this side can send to: of a family it has.
+fn listed_addresses(addresses: &[IpAddr], source: IpAddr, local: &[IpAddr]) -> Vec<IpAddr> {
+    let family = |v4: bool| local.is_empty() || local.iter().any(|a| a.is_ipv4() == v4);
+    acceptable(addresses, source)
+        .filter(|a| family(a.is_ipv4()))
+        .collect()
+}
+
+/// Parameters one behind the other, each padded to four bytes.
+fn padded_concat(parameters: &[&[u8]]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for parameter in parameters {
+        all.extend_from_slice(parameter);
+        all.resize(carrick_wire::padded(all.len()), 0);
+    }
+    all
+}

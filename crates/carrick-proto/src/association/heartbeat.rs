@@ -1,0 +1,259 @@
+//! Reachability of the paths: heartbeats, verification, error counters (RFC 9260 sections 5.4, 8).
+
+use alloc::sync::Arc;
+
+use super::state::State;
+use super::{Association, Context};
+use crate::error::OperationError;
+use crate::event::{CloseReason, Event};
+use crate::path::{PathId, heartbeat};
+
+impl Association {
+    /// Verification and monitoring begin when the association is established.
+    pub(crate) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
+        let mut unconfirmed = 0;
+        for path in self.paths.iter_mut() {
+            let rto = path.rto.value();
+            if path.confirmed {
+                if path.heartbeat.enabled {
+                    path.heartbeat
+                        .schedule(cx.now, self.config.hb_interval, rto, cx.random);
+                }
+            } else {
+                // HB.Max.Burst of them per RTO.
+                path.heartbeat.due = Some(cx.now + rto * (unconfirmed / self.config.hb_max_burst));
+                unconfirmed += 1;
+            }
+        }
+        self.choose_path();
+    }
+
+    /// The heartbeat timer of a path expired: one is sent if the path is idle.
+    pub(crate) fn on_heartbeat_timer(&mut self, id: PathId, cx: &mut Context<'_>) {
+        let unconfirmed = self.paths.iter().filter(|p| !p.confirmed).count() as u32;
+        let config = Arc::clone(&self.config);
+        let path = &mut self.paths[id];
+        let rto = path.rto.value();
+        if path
+            .heartbeat
+            .pending
+            .and_then(|p| p.expires)
+            .is_some_and(|at| at <= cx.now)
+        {
+            if let Some(pending) = &mut path.heartbeat.pending {
+                pending.expires = None;
+            }
+            path.rto.back_off(&config);
+            if !path.confirmed && path.active {
+                path.heartbeat.due =
+                    Some(cx.now + rto * (unconfirmed / config.hb_max_burst).saturating_sub(1));
+            }
+            let counts = path.confirmed && id == self.paths.current();
+            self.on_path_error(id, counts, cx);
+            if self.state.is_closed() {
+                return;
+            }
+        }
+        let path = &mut self.paths[id];
+        if path.heartbeat.due.is_some_and(|at| at <= cx.now) {
+            if !path.confirmed || path.heartbeat.is_idle() {
+                path.heartbeat.requested = true;
+                path.heartbeat.due = None;
+            } else {
+                path.heartbeat
+                    .schedule(cx.now, config.hb_interval, rto, cx.random);
+            }
+        }
+    }
+
+    /// A heartbeat leaves on a path; returns its Heartbeat Info.
+    pub(crate) fn heartbeat_sent(
+        &mut self,
+        id: PathId,
+        cx: &mut Context<'_>,
+    ) -> [u8; heartbeat::INFO_LEN] {
+        let interval = self.config.hb_interval;
+        let path = &mut self.paths[id];
+        path.counters.heartbeats_sent += 1;
+        let rto = path.rto.value();
+        if path.heartbeat.enabled || !path.confirmed {
+            path.heartbeat.schedule(cx.now, interval, rto, cx.random);
+        }
+        path.heartbeat.sent(cx.now, rto, id.0, cx.random)
+    }
+
+    /// HEARTBEAT ACK: believed only with a nonce of ours.
+    pub(crate) fn on_heartbeat_ack(&mut self, info: &[u8], cx: &mut Context<'_>) {
+        let Some((nonce, number)) = heartbeat::parse_info(info) else {
+            return;
+        };
+        let id = PathId(number);
+        if !self.paths.contains(id) {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        let path = &mut self.paths[id];
+        let Some(sent) = path.heartbeat.answered(nonce) else {
+            return;
+        };
+        path.counters.heartbeats_answered += 1;
+        path.rto.measured(cx.now.since(sent), &config);
+        if !path.confirmed {
+            path.confirmed = true;
+            self.events.push_back(Event::PathConfirmed(id));
+            let rto = self.paths[id].rto.value();
+            if config.heartbeat {
+                self.paths[id]
+                    .heartbeat
+                    .schedule(cx.now, config.hb_interval, rto, cx.random);
+            } else {
+                self.paths[id].heartbeat.due = None;
+            }
+        }
+        self.on_path_alive(id);
+        // Section 8.1 allows this: while data is outstanding, only its acknowledgement shows that
+        // the association works.
+        if self.sender.outstanding_chunks() == 0 {
+            self.error_count = 0;
+        }
+        self.last_heartbeat_ack = Some(cx.now);
+        self.report_stall(cx);
+        self.choose_path();
+    }
+
+    /// Something sent to the path was acknowledged.
+    pub(crate) fn on_path_alive(&mut self, id: PathId) {
+        let path = &mut self.paths[id];
+        path.error_count = 0;
+        if !path.active {
+            path.active = true;
+            self.events.push_back(Event::PathRecovered(id));
+        }
+    }
+
+    /// Something sent to the path was not acknowledged in time (sections 8.1 and 8.2).
+    pub(crate) fn on_path_error(
+        &mut self,
+        id: PathId,
+        counts_for_association: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let path = &mut self.paths[id];
+        if path.active {
+            path.error_count += 1;
+            if path.error_count > path.max_retrans {
+                path.active = false;
+                self.events.push_back(Event::PathFailed(id));
+            }
+        }
+        if !self.paths[id].active {
+            self.try_other_local_address(id, cx);
+        }
+        self.choose_path();
+        self.paths.turn(id);
+        if counts_for_association {
+            self.error_count += 1;
+            if self.error_count > self.config.association_max_retrans {
+                let reason = CloseReason::PeerUnreachable;
+                self.abort(
+                    reason,
+                    &crate::error::AbortCause::new(13, b"Association.Max.Retrans exceeded"),
+                    cx,
+                );
+            }
+        }
+    }
+
+    /// A path that failed may work from another local address.
+    fn try_other_local_address(&mut self, id: PathId, cx: &mut Context<'_>) {
+        if self.config.monitor_pairs {
+            return;
+        }
+        let locals = cx.local_addresses.told(self.told);
+        let path = &self.paths[id];
+        let other = cx.selection.select(&locals, path.remote, path.local);
+        if other.is_some() && other != path.local {
+            let initial = self.config.rto_initial;
+            self.paths[id].change_local(other, initial);
+            self.events.push_back(Event::PathLocalAddressChanged(id));
+        }
+    }
+
+    /// A local address vanished: paths from it get another one.
+    pub(crate) fn on_local_address_removed(
+        &mut self,
+        address: core::net::IpAddr,
+        cx: &mut Context<'_>,
+    ) {
+        // Answers that have not left go with it; a SACK goes the way of data.
+        self.data_route = self.data_route.filter(|r| r.local != Some(address));
+        self.replies
+            .retain(|(route, _)| route.local != Some(address));
+        if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
+            ending.answer = ending.answer.filter(|r| r.local != Some(address));
+        }
+        if self.state.is_closed() {
+            return;
+        }
+        let initial = self.config.rto_initial;
+        let locals = cx.local_addresses.told(self.told);
+        for id in self.paths.ids() {
+            if self.paths[id].local == Some(address) {
+                let other = cx
+                    .selection
+                    .select(&locals, self.paths[id].remote, Some(address));
+                self.paths[id].change_local(other, initial);
+                self.events.push_back(Event::PathLocalAddressChanged(id));
+            }
+        }
+    }
+
+    /// Tells the user, once a stall, that heartbeats are answered and data does not advance.
+    fn report_stall(&mut self, cx: &Context<'_>) {
+        let (Some(since), Some(rtos)) =
+            (self.sender.stalled_since(), self.config.no_progress_after)
+        else {
+            return;
+        };
+        let answered = self.last_heartbeat_ack.is_some_and(|at| at > since);
+        let limit = since + self.config.rto_initial.saturating_mul(rtos);
+        if answered && limit <= cx.now && self.told_stall != Some(since) {
+            self.told_stall = Some(since);
+            self.events.push_back(Event::NoProgress);
+        }
+    }
+
+    /// CHANGE HEARTBEAT (section 11.1.9).
+    pub(crate) fn set_heartbeat(
+        &mut self,
+        id: PathId,
+        enabled: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        let interval = self.config.hb_interval;
+        let path = &mut self.paths[id];
+        path.heartbeat.enabled = enabled;
+        if !enabled && path.confirmed {
+            path.heartbeat.due = None;
+        } else if enabled && path.heartbeat.due.is_none() {
+            let rto = path.rto.value();
+            path.heartbeat.schedule(cx.now, interval, rto, cx.random);
+        }
+        Ok(())
+    }
+
+    /// REQUEST HEARTBEAT (section 11.1.10).
+    pub(crate) fn request_heartbeat(&mut self, id: PathId) -> Result<(), OperationError> {
+        if !self.paths.contains(id) {
+            return Err(OperationError::UnknownPath);
+        }
+        if !self.state.sends_heartbeats() {
+            return Err(OperationError::WrongState);
+        }
+        self.paths[id].heartbeat.requested = true;
+        Ok(())
+    }
+}

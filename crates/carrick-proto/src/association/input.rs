@@ -1,0 +1,292 @@
+//! The chunks of a packet, in their order (RFC 9260 section 6.10). The verification tag has been
+//! checked before.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use carrick_wire::{
+    Abort, Cause, CauseCode, Chunk, Data, ErrorChunk, Heartbeat, Packet, RawChunk, Sack,
+    UnknownAction,
+};
+
+use super::{Association, Context, MAX_PEER_EVENTS, MAX_REPLIES, Reply};
+use crate::error::AbortCause;
+use crate::event::{CloseReason, Event, PeerError};
+use crate::path::PathId;
+use crate::recv::DataOutcome;
+use crate::route::Route;
+use crate::send::{SackContext, SackOutcome};
+use crate::trace::TraceEvent;
+
+/// Bytes of answers to one packet at most: they have to fit into one packet (section 12.4).
+const MAX_REPLY_BYTES: usize = 1200;
+
+/// What has to be known until the end of a packet.
+#[derive(Default)]
+struct PacketNotes {
+    data: bool,
+    reply_bytes: usize,
+}
+
+impl Association {
+    /// Takes all chunks of a packet but the first `skip`.
+    pub(crate) fn handle_packet(
+        &mut self,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+        skip: usize,
+        cx: &mut Context<'_>,
+    ) {
+        self.counters.packets_received += 1;
+        if let Some(id) = self.path_of(route) {
+            let path = &mut self.paths[id];
+            path.counters.packets_received += 1;
+            path.counters.bytes_received += datagram.len() as u64;
+            path.set_encapsulation(route.encapsulation);
+        }
+        self.on_packet_while_shutting_down(packet, cx);
+        let mut notes = PacketNotes::default();
+        for raw in packet.chunks().skip(skip) {
+            let Ok(raw) = raw else {
+                cx.stats.malformed_chunks += 1;
+                break;
+            };
+            let go_on = self.handle_chunk(route, raw, datagram, &mut notes, cx);
+            if self.state.is_closed() || !go_on {
+                break;
+            }
+        }
+        if self.state.is_closed() {
+            return;
+        }
+        if notes.data {
+            self.receiver.on_packet_end(cx.now);
+            self.data_route = Some(route.for_reply());
+            self.answer_data_with_shutdown();
+        }
+    }
+
+    /// ABORT or SHUTDOWN COMPLETE with the T bit and the peer's tag (section 8.5.1 B and C).
+    pub(crate) fn handle_reflected(&mut self, raw: RawChunk<'_>, cx: &mut Context<'_>) {
+        self.counters.packets_received += 1;
+        match Chunk::parse(raw) {
+            Ok(Chunk::Abort(abort)) => self.on_abort(&abort, cx),
+            Ok(Chunk::ShutdownComplete(_)) => self.on_shutdown_complete(cx),
+            _ => cx.stats.malformed_chunks += 1,
+        }
+    }
+
+    /// Returns whether the rest of the packet is to be processed.
+    fn handle_chunk(
+        &mut self,
+        route: &Route,
+        raw: RawChunk<'_>,
+        datagram: &Bytes,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let Ok(chunk) = Chunk::parse(raw) else {
+            cx.stats.malformed_chunks += 1;
+            return true;
+        };
+        match chunk {
+            Chunk::Data(data) => self.on_data(&data, datagram, route, notes, cx),
+            Chunk::Sack(sack) => self.on_sack(&sack, route, cx),
+            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
+            Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
+            Chunk::Abort(abort) => self.on_abort(&abort, cx),
+            Chunk::Shutdown(shutdown) => self.on_shutdown(shutdown, route, cx),
+            Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
+            Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
+            Chunk::Error(error) => self.on_error(&error, cx),
+            Chunk::CookieAck => self.on_cookie_ack(cx),
+            Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
+            // INIT is alone in its packet and COOKIE ECHO first; elsewhere they mean nothing.
+            Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
+            Chunk::Unknown(raw) => return self.on_unknown(raw, route, notes),
+        }
+        true
+    }
+
+    fn on_data(
+        &mut self,
+        data: &Data<'_>,
+        datagram: &Bytes,
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        if !self.state.receives_data() {
+            return;
+        }
+        if data.payload.is_empty() {
+            let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &data.tsn.value().to_be_bytes());
+            return self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
+        }
+        notes.data = true;
+        match self.receiver.on_data(data, datagram) {
+            DataOutcome::Accepted => {
+                self.counters.data_chunks_received += 1;
+                self.counters.data_bytes_received += data.payload.len() as u64;
+                self.trace
+                    .record(cx.now, TraceEvent::ChunkReceived { tsn: data.tsn });
+            }
+            DataOutcome::Duplicate => self.counters.duplicates_received += 1,
+            DataOutcome::Dropped => self.counters.dropped_for_buffer += 1,
+            DataOutcome::InvalidStream(stream) => {
+                let mut causes = Vec::with_capacity(8);
+                causes.extend_from_slice(&CauseCode::INVALID_STREAM.0.to_be_bytes());
+                causes.extend_from_slice(&[0, 8]);
+                causes.extend_from_slice(&stream.0.to_be_bytes());
+                causes.extend_from_slice(&[0, 0]);
+                self.reply(route, Reply::Error(causes.into()), 12, notes);
+            }
+            DataOutcome::Violation(what) => self.violation(what, cx),
+        }
+    }
+
+    fn on_sack(&mut self, sack: &Sack<'_>, route: &Route, cx: &mut Context<'_>) {
+        if !self.state.receives_sacks() {
+            return;
+        }
+        self.counters.sacks_received += 1;
+        let config = Arc::clone(&self.config);
+        let arrived_on = self.path_of(route);
+        let mut sack_cx = SackContext {
+            now: cx.now,
+            arrived_on,
+            paths: &mut self.paths,
+            config: &config,
+            trace: &mut self.trace,
+        };
+        let outcome = self.sender.on_sack(sack, &mut sack_cx);
+        if outcome.unsent_tsn {
+            return self.violation("SACK acknowledges a TSN that was not sent", cx);
+        }
+        self.after_acknowledgement(&outcome, cx);
+        self.advance_shutdown(cx);
+    }
+
+    /// Errors are forgotten where something was acknowledged (sections 8.1 and 8.2), but not for a
+    /// chunk that other paths carried too. Otherwise, with an RTO below the peer's SACK delay, a dead
+    /// path gets the credit for what a live one carried, again and again, and never fails.
+    pub(crate) fn after_acknowledgement(&mut self, outcome: &SackOutcome, _cx: &mut Context<'_>) {
+        self.counters.reneged += outcome.reneged;
+        if !outcome.acknowledged {
+            return;
+        }
+        self.error_count = 0;
+        self.told_stall = None;
+        let mut changed = false;
+        for id in self.paths.ids() {
+            let path = &self.paths[id];
+            if path.news.alive && (path.error_count > 0 || !path.active) {
+                self.on_path_alive(id);
+                changed = true;
+            }
+        }
+        if changed {
+            self.choose_path();
+        }
+    }
+
+    fn on_heartbeat(
+        &mut self,
+        heartbeat: &Heartbeat<'_>,
+        datagram: &Bytes,
+        route: &Route,
+        notes: &mut PacketNotes,
+    ) {
+        if self.state.answers_heartbeats() {
+            let value = datagram.slice_ref(heartbeat.value);
+            let len = value.len() + 4;
+            self.reply(route, Reply::HeartbeatAck(value), len, notes);
+        }
+    }
+
+    /// ABORT, its tag already checked; there is never an answer (section 9.1).
+    fn on_abort(&mut self, abort: &Abort<'_>, cx: &mut Context<'_>) {
+        let cause = match abort.causes().next() {
+            None => AbortCause::NONE,
+            Some(Ok(cause)) => AbortCause::new(cause.code.0, cause.value),
+            // A format error: silently discarded (section 3.3.7).
+            Some(Err(_)) => return,
+        };
+        self.close(CloseReason::AbortedByPeer(cause), cx);
+    }
+
+    fn on_error(&mut self, error: &ErrorChunk<'_>, cx: &mut Context<'_>) {
+        for raw in error.causes() {
+            let Ok(raw) = raw else {
+                cx.stats.malformed_chunks += 1;
+                return;
+            };
+            if matches!(Cause::parse(raw), Ok(Cause::StaleCookie { .. })) {
+                self.on_stale_cookie(cx);
+            } else if self.events.len() < MAX_PEER_EVENTS {
+                let cause = AbortCause::new(raw.code.0, raw.value);
+                self.events.push_back(Event::PeerError(PeerError { cause }));
+            }
+            if self.state.is_closed() {
+                return;
+            }
+        }
+    }
+
+    fn on_unknown(&mut self, raw: RawChunk<'_>, route: &Route, notes: &mut PacketNotes) -> bool {
+        let action = raw.kind.unknown_action();
+        if matches!(
+            action,
+            UnknownAction::StopAndReport | UnknownAction::SkipAndReport
+        ) {
+            let reported = &raw.bytes[..raw.bytes.len().min(MAX_REPLY_BYTES - 64)];
+            let mut cause = Vec::with_capacity(reported.len() + 8);
+            cause.extend_from_slice(&CauseCode::UNRECOGNIZED_CHUNK.0.to_be_bytes());
+            cause.extend_from_slice(&((reported.len() + 4) as u16).to_be_bytes());
+            cause.extend_from_slice(reported);
+            let len = cause.len() + 4;
+            self.reply(route, Reply::Error(cause.into()), len, notes);
+        }
+        matches!(action, UnknownAction::Skip | UnknownAction::SkipAndReport)
+    }
+
+    /// Queues an answer to the packet that is being processed, unless it would need a second one.
+    fn reply(&mut self, route: &Route, reply: Reply, len: usize, notes: &mut PacketNotes) {
+        let total = notes.reply_bytes + carrick_wire::padded(len);
+        // The first answer may be as large as what it echoes, the others share a packet with it.
+        if self.replies.len() >= MAX_REPLIES || (notes.reply_bytes > 0 && total > MAX_REPLY_BYTES) {
+            self.counters.replies_dropped += 1;
+            return;
+        }
+        notes.reply_bytes = total;
+        let route = match reply {
+            Reply::HeartbeatAck(_) => route.for_reply(),
+            Reply::CookieAck | Reply::Error(_) => self.answer_route(route),
+        };
+        self.replies.push_back((route, reply));
+    }
+
+    /// COOKIE ACK goes first in its packet; not to an address that the peer never told.
+    pub(crate) fn reply_cookie_ack(&mut self, route: &Route) {
+        let route = match self.path_of(route) {
+            Some(_) => route.for_reply(),
+            None => self.answer_route(route),
+        };
+        self.replies.push_front((route, Reply::CookieAck));
+    }
+
+    /// An ERROR chunk with one cause, already encoded.
+    pub(crate) fn reply_error(&mut self, route: &Route, cause: Vec<u8>) {
+        if self.replies.len() < MAX_REPLIES {
+            let route = self.answer_route(route);
+            self.replies.push_back((route, Reply::Error(cause.into())));
+        }
+    }
+
+    /// ICMP says that packets to this path don't get through (section 10, ICMP9).
+    pub(crate) fn on_unreachable(&mut self, id: PathId, cx: &mut Context<'_>) {
+        self.on_path_error(id, false, cx);
+    }
+}

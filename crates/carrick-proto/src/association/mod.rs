@@ -1,0 +1,299 @@
+//! One association: its control block (RFC 9260 section 14.2) and what moves it.
+//!
+//! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
+//! - `input`: chunks of a packet in their order
+//! - `shutdown`: the graceful and the abortive end (section 9)
+//! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
+//! - `timeout`: all timers
+//! - `output`: what leaves next
+
+mod handshake;
+mod heartbeat;
+mod input;
+mod output;
+mod output_control;
+mod peer_parameters;
+mod shutdown;
+pub(crate) mod state;
+mod timeout;
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+
+use bytes::Bytes;
+use carrick_wire::{CommonHeader, Tsn, VerificationTag};
+
+use crate::config::AssociationConfig;
+use crate::endpoint::{LocalAddresses, Replies, Told};
+use crate::error::{AbortCause, OperationError, SendError};
+use crate::event::{CloseReason, Event};
+use crate::path::{PathId, Paths};
+use crate::random::Random;
+use crate::recv::Receiver;
+use crate::recv::message::Message;
+use crate::route::{Route, SourceSelection};
+use crate::send::Sender;
+use crate::send::message::SendOptions;
+use crate::stats::{AssociationCounters, AssociationStats, EndpointStats};
+use crate::time::Time;
+use crate::trace::Trace;
+pub(crate) use handshake::TieTags;
+pub(crate) use output_control::{cookie_while_shutting_down, write_addresses};
+pub(crate) use peer_parameters::{InitFault, PeerParameters, is_usable};
+use state::State;
+
+/// Names an association of an endpoint. Never reused for another one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AssociationId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// Answers that wait at most; one packet rarely asks for more than one.
+const MAX_REPLIES: usize = 16;
+
+/// Events that the peer can cause at will, waiting at most.
+const MAX_PEER_EVENTS: usize = 64;
+
+/// What the endpoint lends to an association while it works.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Time,
+    pub(crate) random: &'a mut Random,
+    pub(crate) local_addresses: &'a LocalAddresses,
+    pub(crate) selection: &'a dyn SourceSelection,
+    pub(crate) stats: &'a mut EndpointStats,
+    pub(crate) replies: &'a mut Replies,
+}
+
+/// A control chunk that answers a packet, and goes back the way that came.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    CookieAck,
+    HeartbeatAck(Bytes),
+    /// An ERROR chunk's causes, encoded.
+    Error(Bytes),
+}
+
+/// The transmission control block.
+#[derive(Debug)]
+pub(crate) struct Association {
+    pub(crate) id: AssociationId,
+    pub(crate) config: Arc<AssociationConfig>,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    pub(crate) local_tag: VerificationTag,
+    /// Zero until the peer's INIT ACK came.
+    pub(crate) peer_tag: VerificationTag,
+    pub(crate) local_initial_tsn: Tsn,
+    /// Which local addresses the peer was told of.
+    pub(crate) told: Told,
+    pub(crate) tie_tags: Option<TieTags>,
+    pub(crate) state: State,
+    pub(crate) paths: Paths,
+    sender: Sender,
+    pub(crate) receiver: Receiver,
+    replies: VecDeque<(Route, Reply)>,
+    pub(crate) error_count: u32,
+    /// The way of the last packet with DATA: where the SACK belongs.
+    data_route: Option<Route>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) trace: Trace,
+    counters: AssociationCounters,
+    accepted: bool,
+    told_dormant: bool,
+    /// The stall that was reported, by when it began.
+    told_stall: Option<Time>,
+    last_heartbeat_ack: Option<Time>,
+    /// The endpoint's timer structure wakes this association at this time.
+    pub(crate) scheduled: Option<Time>,
+    /// In the endpoint's list of associations that may have something to send.
+    pub(crate) listed: bool,
+}
+
+impl Association {
+    pub(crate) fn new(
+        id: AssociationId,
+        config: Arc<AssociationConfig>,
+        ports: (u16, u16),
+        local_tag: VerificationTag,
+        local_initial_tsn: Tsn,
+        told: Told,
+        state: State,
+    ) -> Box<Self> {
+        let sender = Sender::new(local_initial_tsn, &config);
+        let receiver = Receiver::new(Tsn::new(0), 0, &config);
+        let trace = Trace::new(config.trace);
+        Box::new(Self {
+            id,
+            config,
+            local_port: ports.0,
+            peer_port: ports.1,
+            local_tag,
+            peer_tag: VerificationTag::ZERO,
+            local_initial_tsn,
+            told,
+            tie_tags: None,
+            state,
+            paths: Paths::new(),
+            sender,
+            receiver,
+            replies: VecDeque::new(),
+            error_count: 0,
+            data_route: None,
+            events: VecDeque::new(),
+            trace,
+            counters: AssociationCounters::default(),
+            accepted: false,
+            told_dormant: false,
+            told_stall: None,
+            last_heartbeat_ack: None,
+            scheduled: None,
+            listed: false,
+        })
+    }
+
+    /// The header of a packet to the peer.
+    pub(crate) fn header(&self) -> CommonHeader {
+        CommonHeader {
+            source_port: self.local_port,
+            destination_port: self.peer_port,
+            tag: self.peer_tag,
+        }
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        options: SendOptions,
+        data: Bytes,
+    ) -> Result<(), SendError> {
+        if self.state.is_closed() {
+            return Err(SendError::UnknownAssociation);
+        }
+        if !self.state.takes_messages() {
+            return Err(SendError::ShuttingDown);
+        }
+        self.sender
+            .send(options, data, now, &self.paths, &self.config)?;
+        self.counters.messages_sent += 1;
+        Ok(())
+    }
+
+    pub(crate) fn receive(&mut self) -> Option<Message> {
+        let message = self.receiver.receive()?;
+        self.counters.messages_delivered += 1;
+        Some(message)
+    }
+
+    pub(crate) fn set_primary(&mut self, path: PathId) -> Result<(), OperationError> {
+        if !self.paths.contains(path) {
+            return Err(OperationError::UnknownPath);
+        }
+        self.paths.set_primary(path);
+        self.choose_path();
+        Ok(())
+    }
+
+    /// Chooses the path for new data again and tells the user if it changed.
+    fn choose_path(&mut self) {
+        if let Some(path) = self.paths.choose() {
+            self.events.push_back(Event::PrimaryChanged(path));
+        }
+        let dormant = self.paths.all_inactive();
+        if dormant && !self.told_dormant {
+            self.events.push_back(Event::Dormant);
+        }
+        self.told_dormant = dormant;
+    }
+
+    /// Ends the association. The endpoint removes it after this.
+    pub(crate) fn close(&mut self, reason: CloseReason, cx: &mut Context<'_>) {
+        if self.state.is_closed() {
+            return;
+        }
+        if !self.state.is_setup() {
+            cx.stats.closed += 1;
+        }
+        self.state = State::Closed;
+        if self.receiver.take_news() {
+            self.events.push_back(Event::MessageReceived);
+        }
+        self.events.extend(
+            self.sender
+                .take_failures()
+                .into_iter()
+                .map(Event::SendFailed),
+        );
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    /// Sends an ABORT to the peer and ends the association.
+    pub(crate) fn abort(&mut self, reason: CloseReason, cause: &AbortCause, cx: &mut Context<'_>) {
+        if self.state.is_closed() {
+            return;
+        }
+        if !self.peer_tag.is_zero() && !self.state.is_closed() {
+            let route = match &self.data_route {
+                Some(route) => self.answer_route(route),
+                None => self.paths[self.paths.current()].route(),
+            };
+            let header = self.header();
+            cx.replies.push(route.for_reply(), |buf| {
+                let mut packet = carrick_wire::PacketBuilder::new(buf, header, 1200);
+                packet.abort(false, |causes| {
+                    if cause.code != 0 {
+                        causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);
+                    }
+                });
+                packet.finish();
+            });
+        }
+        self.close(reason, cx);
+    }
+
+    /// The peer broke a rule that leaves no way to go on (section 3.3.10.13).
+    pub(crate) fn violation(&mut self, what: &str, cx: &mut Context<'_>) {
+        let cause = AbortCause::new(
+            carrick_wire::CauseCode::PROTOCOL_VIOLATION.0,
+            what.as_bytes(),
+        );
+        self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
+    }
+
+    /// Looks what there is to tell the user after anything happened.
+    pub(crate) fn tell(&mut self) {
+        if self.state.is_closed() {
+            // Nothing follows the end.
+            return;
+        }
+        if self.receiver.take_news() {
+            self.events.push_back(Event::MessageReceived);
+        }
+        if self.sender.take_room(&self.config) {
+            self.events.push_back(Event::SendBufferFree);
+        }
+        if self.state.sends_data() && self.sender.take_drained() {
+            self.events.push_back(Event::AllAcknowledged);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> AssociationStats {
+        AssociationStats {
+            state: self.state.name(),
+            outbound_streams: self.sender.outbound_streams(),
+            inbound_streams: self.receiver.inbound_streams(),
+            peer_rwnd: self.sender.rwnd(),
+            a_rwnd: self.receiver.a_rwnd(),
+            outstanding_chunks: self.sender.outstanding_chunks(),
+            outstanding_bytes: self.sender.outstanding_bytes(),
+            queued_messages: self.sender.queued_messages(),
+            send_buffer_bytes: self.sender.buffered_bytes(),
+            receive_buffer_bytes: self.receiver.buffered_bytes(),
+            receivable_messages: self.receiver.receivable(),
+            primary: (self.paths.len() > 0).then(|| self.paths.current()),
+            error_count: self.error_count,
+            counters: self.counters,
+        }
+    }
+}

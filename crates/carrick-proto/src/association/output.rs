@@ -1,0 +1,228 @@
+//! What leaves next: answers, then DATA with the SACK bundled, then SACK, SHUTDOWN and heartbeats.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use carrick_wire::PacketBuilder;
+
+use super::state::State;
+use super::{Association, Context};
+use crate::event::Event;
+use crate::path::PathId;
+use crate::policy::SackSituation;
+use crate::route::{Route, Transmit};
+use crate::send::TransmitContext;
+use crate::trace::TraceEvent;
+
+/// Packets and bytes in one transmit at most, which is what segmentation offload takes.
+const MAX_SEGMENTS: usize = 64;
+const MAX_SEGMENTED_BYTES: usize = 65_000;
+
+impl Association {
+    /// Writes the next packets to the end of `buf`.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let transmit = match self.state {
+            State::Closed => None,
+            State::CookieWait(_) => self.output_init(buf, cx),
+            // Nothing else may be sent before COOKIE ACK came (section 5.1 C).
+            State::CookieEchoed(_) => self.output_cookie_echo(buf, cx),
+            _ => self
+                .output_replies(buf, cx)
+                .or_else(|| self.output_data(buf, cx))
+                .or_else(|| self.output_sack(buf, cx))
+                .or_else(|| self.output_shutdown(buf, cx))
+                .or_else(|| self.output_heartbeat(buf, cx)),
+        }?;
+        self.count(&transmit, cx);
+        Some(transmit)
+    }
+
+    fn count(&mut self, transmit: &Transmit, cx: &mut Context<'_>) {
+        let packets = transmit.packets() as u64;
+        self.counters.packets_sent += packets;
+        cx.stats.packets_sent += packets;
+        if let Some(id) = self.path_of(&transmit.route) {
+            self.paths[id].counters.packets_sent += packets;
+            self.paths[id].counters.bytes_sent += transmit.len as u64;
+        }
+    }
+
+    fn output_data(&mut self, buf: &mut Vec<u8>, cx: &mut Context<'_>) -> Option<Transmit> {
+        if !self.state.sends_data() {
+            return None;
+        }
+        self.expire_messages(cx);
+        if !self.state.sends_data() {
+            return None;
+        }
+        let header = self.header();
+        let config = Arc::clone(&self.config);
+        let hurry = !matches!(self.state, State::Established);
+        let start = buf.len();
+        let mut segment_size = None;
+        let mut segments = 0;
+        let mut may_fragment = false;
+        let mut path = None;
+        loop {
+            let mut tx = self.transmit_context(&config, cx, hurry);
+            let Some(permit) = tx.0.permit(&mut tx.1) else {
+                break;
+            };
+            if path.is_some_and(|p| p != permit.path) {
+                break;
+            }
+            let normal = tx.1.paths[permit.path].packet_size();
+            let oversized = tx.0.oversized(permit, normal, &tx.1);
+            if segments > 0 && (oversized.is_some() || segment_size.is_some_and(|s| s > normal)) {
+                break;
+            }
+            may_fragment |= oversized.is_some();
+            let limit = oversized.or(segment_size).unwrap_or(normal);
+            let before = buf.len();
+            let mut packet = PacketBuilder::new(buf, header, limit);
+            if segments == 0 && oversized.is_none() {
+                self.bundle_sack(permit.path, &mut packet, cx);
+            }
+            let (sender, mut tx) = self.transmit_context(&config, cx, hurry);
+            let filled = sender.fill(permit, &mut packet, &mut tx);
+            let len = packet.finish();
+            if len == 0 {
+                break;
+            }
+            path = Some(permit.path);
+            segments += 1;
+            let full = *segment_size.get_or_insert(len);
+            let room = segments < MAX_SEGMENTS && buf.len() - start + full <= MAX_SEGMENTED_BYTES;
+            if !filled || len < full || !room || may_fragment {
+                break;
+            }
+            debug_assert!(buf.len() > before);
+        }
+        let path = path?;
+        Some(Transmit {
+            route: self.paths[path].route(),
+            len: buf.len() - start,
+            segment_size: segment_size.filter(|_| segments > 1),
+            may_fragment,
+        })
+    }
+
+    /// Gives up the messages at the head of the queue whose life ended; nothing else may be left
+    /// to wait for.
+    pub(super) fn expire_messages(&mut self, cx: &Context<'_>) {
+        let mut any = false;
+        while let Some(failure) = self.sender.expire(cx.now) {
+            self.events.push_back(Event::SendFailed(failure));
+            any = true;
+        }
+        if any {
+            self.advance_shutdown(cx);
+        }
+    }
+
+    pub(super) fn transmit_context<'a>(
+        &'a mut self,
+        config: &'a crate::config::AssociationConfig,
+        cx: &Context<'_>,
+        hurry: bool,
+    ) -> (&'a mut crate::send::Sender, TransmitContext<'a>) {
+        let context = TransmitContext {
+            now: cx.now,
+            paths: &mut self.paths,
+            config,
+            trace: &mut self.trace,
+            counters: &mut self.counters,
+            hurry,
+        };
+        (&mut self.sender, context)
+    }
+
+    /// Where a SACK goes by the association's policy, and the way there.
+    fn sack_route(&self) -> (PathId, Route) {
+        let current = self.paths.current();
+        let Some(route) = self.data_route else {
+            return (current, self.paths[current].route());
+        };
+        let known = self.path_of(&route).filter(|p| self.paths[*p].confirmed);
+        let source = known.unwrap_or(current);
+        let situation = SackSituation {
+            source,
+            gaps: self.receiver.has_gaps(),
+            duplicates: self.receiver.has_duplicates(),
+        };
+        let chosen = self
+            .config
+            .policies
+            .sack_route
+            .route(&situation, &mut self.paths.views());
+        let usable = self.paths.contains(chosen) && self.paths[chosen].confirmed;
+        let chosen = if usable { chosen } else { source };
+        if Some(chosen) == known {
+            // The answer leaves from the address that was addressed.
+            return (source, route);
+        }
+        (chosen, self.paths[chosen].route())
+    }
+
+    /// Puts a SACK in front of DATA if one is pending and belongs there (section 6.1).
+    fn bundle_sack(&mut self, path: PathId, packet: &mut PacketBuilder<'_>, cx: &mut Context<'_>) {
+        if !self.receiver.sack_is_pending() {
+            return;
+        }
+        let (to, route) = self.sack_route();
+        if to == path && route.local == self.paths[path].local {
+            self.write_sack(to, packet, cx);
+        }
+    }
+
+    pub(super) fn write_sack(
+        &mut self,
+        path: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let receiver = &self.receiver;
+        let a_rwnd = u32::try_from(receiver.a_rwnd()).unwrap_or(u32::MAX);
+        packet.sack(
+            receiver.cumulative_tsn(),
+            a_rwnd,
+            receiver.gap_ack_blocks(),
+            receiver.duplicates(),
+        );
+        self.trace.record(
+            cx.now,
+            TraceEvent::SackSent {
+                path,
+                gaps: receiver.gap_count(),
+            },
+        );
+        self.receiver.sack_sent();
+        self.counters.sacks_sent += 1;
+    }
+
+    fn output_sack(&mut self, buf: &mut Vec<u8>, cx: &mut Context<'_>) -> Option<Transmit> {
+        if !self.receiver.sack_is_due() {
+            return None;
+        }
+        let (path, route) = self.sack_route();
+        let limit = self.paths[path].packet_size();
+        let mut packet = PacketBuilder::new(buf, self.header(), limit);
+        self.write_sack(path, &mut packet, cx);
+        self.bundle_shutdown(path, &mut packet, cx);
+        Some(single(route, packet.finish()))
+    }
+}
+
+/// One packet.
+pub(super) fn single(route: Route, len: usize) -> Transmit {
+    Transmit {
+        route,
+        len,
+        segment_size: None,
+        may_fragment: false,
+    }
+}

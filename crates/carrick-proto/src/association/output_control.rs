@@ -1,0 +1,275 @@
+//! Control chunks that leave: set-up, answers, SHUTDOWN, heartbeats.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use carrick_wire::{
+    CauseCode, ChunkType, CommonHeader, InitFields, PacketBuilder, ParameterType, VerificationTag,
+};
+
+use super::output::single;
+use super::state::State;
+use super::{Association, Context, Reply};
+use crate::path::{PathId, heartbeat};
+use crate::policy::WindowAnnouncement;
+use crate::route::{Route, Transmit};
+
+/// Bytes of a packet to an address of which nothing is known.
+const SMALL_PACKET: usize = 1200;
+
+impl Association {
+    /// INIT, for the first time or again (section 5.1 A).
+    pub(super) fn output_init(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let path = self.paths.current();
+        let rto = self.paths[path].rto.value();
+        let State::CookieWait(wait) = &mut self.state else {
+            return None;
+        };
+        if !core::mem::take(&mut wait.init.due) {
+            return None;
+        }
+        wait.init.timer = Some(cx.now + rto);
+        if wait.init.retransmissions == 0 {
+            wait.sent = Some(cx.now);
+        }
+        let preserve = wait.preserve;
+        let route = self.paths[path].route();
+        let header = CommonHeader {
+            tag: VerificationTag::ZERO,
+            ..self.header()
+        };
+        let fields = InitFields {
+            tag: self.local_tag,
+            a_rwnd: WindowAnnouncement::initially(&self.config),
+            outbound_streams: self.config.outbound_streams,
+            inbound_streams: self.config.max_inbound_streams,
+            initial_tsn: self.local_initial_tsn,
+        };
+        let locals = cx.local_addresses.told(self.told);
+        let mut packet = PacketBuilder::new(buf, header, self.paths[path].packet_size());
+        packet.init(ChunkType::INIT, fields, |parameters| {
+            if let Some(increment) = preserve {
+                parameters.cookie_preservative(increment);
+            }
+            write_addresses(parameters, &locals, &route, |_| true);
+            if let Some(types) = supported_types(&locals) {
+                parameters.supported_address_types(&[types.0]);
+            }
+        });
+        Some(single(route, packet.finish()))
+    }
+
+    /// COOKIE ECHO, with DATA behind it (section 5.1 C).
+    pub(super) fn output_cookie_echo(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let path = self.paths.current();
+        let rto = self.paths[path].rto.value();
+        let header = self.header();
+        let limit = self.paths[path].packet_size();
+        let State::CookieEchoed(echoed) = &mut self.state else {
+            return None;
+        };
+        if !core::mem::take(&mut echoed.echo.due) {
+            return None;
+        }
+        echoed.echo.timer = Some(cx.now + rto);
+        if echoed.echo.retransmissions == 0 {
+            echoed.sent = Some(cx.now);
+        }
+        // A cookie larger than a packet has to be fragmented by IP.
+        let needed = 12 + carrick_wire::padded(4 + echoed.cookie.len());
+        let mut packet = PacketBuilder::new(buf, header, limit.max(needed));
+        packet.cookie_echo(&echoed.cookie);
+        if !echoed.unrecognized.is_empty() && packet.fits(8 + echoed.unrecognized.len()) {
+            packet.error(|causes| causes.unrecognized_parameters(&echoed.unrecognized));
+        }
+        let config = Arc::clone(&self.config);
+        let (sender, mut tx) = self.transmit_context(&config, cx, false);
+        if let Some(permit) = sender.permit(&mut tx).filter(|p| p.path == path) {
+            sender.fill(permit, &mut packet, &mut tx);
+        }
+        let len = packet.finish();
+        Some(Transmit {
+            may_fragment: len > limit,
+            ..single(self.paths[path].route(), len)
+        })
+    }
+
+    /// Answers that go the same way share a packet.
+    pub(super) fn output_replies(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let route = self.replies.front()?.0;
+        let path = self.path_of(&route);
+        let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
+        let first_len = match &self.replies.front()?.1 {
+            Reply::HeartbeatAck(value) | Reply::Error(value) => {
+                16 + carrick_wire::padded(value.len())
+            }
+            Reply::CookieAck => 16,
+        };
+        let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
+        let mut acknowledged_cookie = false;
+        while let Some((_, reply)) = self.replies.front().filter(|r| r.0 == route) {
+            match reply {
+                Reply::CookieAck => {
+                    packet.cookie_ack();
+                    acknowledged_cookie = true;
+                }
+                Reply::HeartbeatAck(value) if packet.is_empty() || packet.fits(4 + value.len()) => {
+                    packet.heartbeat_ack(value)
+                }
+                Reply::Error(causes) if packet.is_empty() || packet.fits(4 + causes.len()) => {
+                    packet.raw(ChunkType::ERROR, 0, causes)
+                }
+                Reply::HeartbeatAck(_) | Reply::Error(_) => break,
+            }
+            self.replies.pop_front();
+        }
+        if acknowledged_cookie {
+            self.complete_cookie_ack(path, &route, &mut packet, cx);
+        }
+        let len = packet.finish();
+        Some(Transmit {
+            may_fragment: len > limit,
+            ..single(route, len)
+        })
+    }
+
+    /// COOKIE ACK to an unverified address needs a heartbeat beside it (section 5.4); a SACK for
+    /// DATA that came with COOKIE ECHO goes along (section 5.1.5, step 7).
+    fn complete_cookie_ack(
+        &mut self,
+        path: Option<PathId>,
+        route: &Route,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(id) = path else { return };
+        if !self.paths[id].confirmed {
+            if packet.fits(heartbeat::CHUNK_LEN) {
+                let info = self.heartbeat_sent(id, cx);
+                packet.heartbeat(&info);
+            }
+        } else if self.receiver.sack_is_due()
+            && self.paths[id].route() == *route
+            && packet.remaining() >= 16
+        {
+            self.write_sack(id, packet, cx);
+        }
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK.
+    pub(super) fn output_shutdown(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
+            return None;
+        };
+        let current = self.paths.current();
+        let route = ending.answer.unwrap_or(self.paths[current].route());
+        let path = self.path_of(&route).unwrap_or(current);
+        let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
+        self.bundle_shutdown(path, &mut packet, cx);
+        let len = packet.finish();
+        (len > 0).then(|| single(route, len))
+    }
+
+    /// Puts SHUTDOWN or SHUTDOWN ACK into the packet if one is due.
+    pub(super) fn bundle_shutdown(
+        &mut self,
+        path: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut Context<'_>,
+    ) {
+        let timer = Some(cx.now + self.paths[path].rto.value());
+        match &mut self.state {
+            State::ShutdownSent(ending) if ending.chunk.due => {
+                ending.chunk.due = false;
+                ending.chunk.timer = timer;
+                ending.answer = None;
+                packet.shutdown(self.receiver.cumulative_tsn());
+            }
+            State::ShutdownAckSent(ending) if ending.chunk.due => {
+                ending.chunk.due = false;
+                ending.chunk.timer = timer;
+                ending.answer = None;
+                packet.shutdown_ack();
+            }
+            _ => {}
+        }
+    }
+
+    /// One heartbeat that is due.
+    pub(super) fn output_heartbeat(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if !self.state.sends_heartbeats() {
+            return None;
+        }
+        let id = self
+            .paths
+            .iter()
+            .find(|p| p.heartbeat.requested)
+            .map(|p| p.id)?;
+        let info = self.heartbeat_sent(id, cx);
+        let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
+        packet.heartbeat(&info);
+        Some(single(self.paths[id].route(), packet.finish()))
+    }
+}
+
+/// Tells the peer the local addresses it can use: none if there is only one, which the packet
+/// shows by itself (RFC 9260 section 3.3.2.1.2 and RFC 6951 section 5.7).
+pub(crate) fn write_addresses(
+    parameters: &mut carrick_wire::ParameterWriter<'_>,
+    local: &[core::net::IpAddr],
+    route: &Route,
+    supported: impl Fn(core::net::IpAddr) -> bool,
+) {
+    if local.len() < 2 {
+        return;
+    }
+    let to_this_host = route.remote.is_loopback();
+    for &address in local
+        .iter()
+        .filter(|a| (to_this_host || !a.is_loopback()) && supported(**a))
+    {
+        let len = if address.is_ipv4() { 4 } else { 16 };
+        if parameters.fits(len) {
+            parameters.ip_address(address);
+        }
+    }
+}
+
+/// The only address family this side has, if it lacks one.
+fn supported_types(local: &[core::net::IpAddr]) -> Option<ParameterType> {
+    let v4 = local.iter().any(core::net::IpAddr::is_ipv4);
+    let v6 = local.iter().any(core::net::IpAddr::is_ipv6);
+    match (v4, v6) {
+        (true, false) => Some(ParameterType::IPV4_ADDRESS),
+        (false, true) => Some(ParameterType::IPV6_ADDRESS),
+        _ => None,
+    }
+}
+
+/// The encoded "Cookie Received While Shutting Down" cause.
+pub(crate) fn cookie_while_shutting_down() -> Vec<u8> {
+    let mut cause = Vec::with_capacity(4);
+    cause.extend_from_slice(&CauseCode::COOKIE_WHILE_SHUTTING_DOWN.0.to_be_bytes());
+    cause.extend_from_slice(&[0, 4]);
+    cause
+}

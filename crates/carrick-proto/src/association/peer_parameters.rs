@@ -1,0 +1,149 @@
+//! What the peer's INIT or INIT ACK says (RFC 9260 sections 3.3.2, 3.3.3, 5.1.2).
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use carrick_wire::{Init, Parameter, ParameterType, Tsn, UnknownAction, VerificationTag};
+
+/// Parameters to be reported are kept up to this many bytes: the answer must not grow without
+/// bound (section 12.4).
+const MAX_UNRECOGNIZED: usize = 512;
+
+/// Addresses taken from one chunk at most, whatever `max_paths` allows.
+const MAX_ADDRESSES: usize = 255;
+
+/// The fixed and variable parameters of an INIT or INIT ACK.
+#[derive(Debug)]
+pub(crate) struct PeerParameters<'a> {
+    pub(crate) tag: VerificationTag,
+    pub(crate) a_rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) initial_tsn: Tsn,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) cookie: Option<&'a [u8]>,
+    pub(crate) preserve_ms: Option<u32>,
+    /// The address families the peer lists as supported; without the parameter, all are.
+    pub(crate) families: Option<Families>,
+    /// Whole parameters that are to be reported.
+    pub(crate) unrecognized: Vec<&'a [u8]>,
+}
+
+/// Supported Address Types (section 3.3.2.1.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Families {
+    pub(crate) ipv4: bool,
+    pub(crate) ipv6: bool,
+}
+
+/// Why an INIT or INIT ACK is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InitFault<'a> {
+    /// The Initiate Tag is 0.
+    ZeroTag,
+    /// A number of streams is 0.
+    NoStreams,
+    /// The window is smaller than 1500 bytes.
+    SmallWindow,
+    /// A Host Name Address; the whole parameter.
+    HostName(&'a [u8]),
+    /// A parameter that can't be parsed.
+    Malformed,
+}
+
+impl<'a> PeerParameters<'a> {
+    /// Reads and judges the chunk.
+    pub(crate) fn read(init: &Init<'a>) -> Result<Self, InitFault<'a>> {
+        if init.tag.is_zero() {
+            return Err(InitFault::ZeroTag);
+        }
+        if init.outbound_streams == 0 || init.inbound_streams == 0 {
+            return Err(InitFault::NoStreams);
+        }
+        if init.a_rwnd < 1500 {
+            return Err(InitFault::SmallWindow);
+        }
+        let mut read = Self {
+            tag: init.tag,
+            a_rwnd: init.a_rwnd,
+            outbound_streams: init.outbound_streams,
+            inbound_streams: init.inbound_streams,
+            initial_tsn: init.initial_tsn,
+            addresses: Vec::new(),
+            cookie: None,
+            preserve_ms: None,
+            families: None,
+            unrecognized: Vec::new(),
+        };
+        let mut reported = 0;
+        for raw in init.parameters() {
+            let raw = raw.map_err(|_| InitFault::Malformed)?;
+            match Parameter::parse(raw).map_err(|_| InitFault::Malformed)? {
+                Parameter::Ipv4Address(a) => read.address(IpAddr::V4(a)),
+                Parameter::Ipv6Address(a) => read.address(IpAddr::V6(a)),
+                Parameter::CookiePreservative { increment_ms } => {
+                    read.preserve_ms = Some(increment_ms)
+                }
+                Parameter::HostNameAddress(_) => return Err(InitFault::HostName(raw.bytes)),
+                Parameter::SupportedAddressTypes(types) => {
+                    let families = read.families.get_or_insert_default();
+                    for kind in types {
+                        families.ipv4 |= kind == ParameterType::IPV4_ADDRESS.0;
+                        families.ipv6 |= kind == ParameterType::IPV6_ADDRESS.0;
+                    }
+                }
+                Parameter::StateCookie(cookie) => read.cookie = Some(cookie),
+                // What we sent and the peer didn't know; and parameters without a meaning here.
+                Parameter::UnrecognizedParameter(_)
+                | Parameter::HeartbeatInfo(_)
+                | Parameter::EcnCapable => {}
+                Parameter::Unknown(raw) => {
+                    let action = raw.kind.unknown_action();
+                    let report = matches!(
+                        action,
+                        UnknownAction::StopAndReport | UnknownAction::SkipAndReport
+                    );
+                    if report && reported + raw.bytes.len() <= MAX_UNRECOGNIZED {
+                        reported += raw.bytes.len();
+                        read.unrecognized.push(raw.bytes);
+                    }
+                    if matches!(action, UnknownAction::Stop | UnknownAction::StopAndReport) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn address(&mut self, address: IpAddr) {
+        if is_usable(address)
+            && !self.addresses.contains(&address)
+            && self.addresses.len() < MAX_ADDRESSES
+        {
+            self.addresses.push(address);
+        }
+    }
+
+    /// Whether the peer can use addresses of this family. One it uses itself counts as supported
+    /// (section 5.1.2).
+    pub(crate) fn supports(&self, family_of: IpAddr, source: IpAddr) -> bool {
+        let v4 = family_of.is_ipv4();
+        let used = core::iter::once(&source)
+            .chain(&self.addresses)
+            .any(|a| a.is_ipv4() == v4);
+        used || self
+            .families
+            .is_none_or(|f| if v4 { f.ipv4 } else { f.ipv6 })
+    }
+}
+
+/// A unicast address that a packet can be sent to; no IPv4 address in IPv6 clothes (section
+/// 3.3.2.1.2).
+pub(crate) fn is_usable(address: IpAddr) -> bool {
+    let odd = match address {
+        IpAddr::V4(a) => a.is_broadcast(),
+        IpAddr::V6(a) => a.to_ipv4_mapped().is_some(),
+    };
+    !(odd || address.is_multicast() || address.is_unspecified())
+}

@@ -1,0 +1,179 @@
+//! The states of an association (RFC 9260 section 4), each with only what it needs.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::route::Route;
+use crate::time::Time;
+
+/// The name of a state, for the user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StateName {
+    /// INIT sent.
+    CookieWait,
+    /// COOKIE ECHO sent.
+    CookieEchoed,
+    /// Messages flow.
+    Established,
+    /// The user asked for shutdown; messages are still on their way.
+    ShutdownPending,
+    /// SHUTDOWN sent.
+    ShutdownSent,
+    /// SHUTDOWN received; messages are still on their way.
+    ShutdownReceived,
+    /// SHUTDOWN ACK sent.
+    ShutdownAckSent,
+    /// Ended.
+    Closed,
+}
+
+/// A control chunk that is sent again until it is answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Repeat {
+    /// To be sent with the next packet.
+    pub(crate) due: bool,
+    /// When it is sent again.
+    pub(crate) timer: Option<Time>,
+    /// How often it was sent again.
+    pub(crate) retransmissions: u32,
+}
+
+impl Repeat {
+    pub(crate) const fn now() -> Self {
+        Self {
+            due: true,
+            timer: None,
+            retransmissions: 0,
+        }
+    }
+}
+
+/// What COOKIE-WAIT needs.
+#[derive(Debug)]
+pub(crate) struct CookieWait {
+    /// INIT and T1-init.
+    pub(crate) init: Repeat,
+    /// When the INIT was sent, while it was sent once only.
+    pub(crate) sent: Option<Time>,
+    /// Milliseconds to ask for in a Cookie Preservative, after a stale cookie.
+    pub(crate) preserve: Option<u32>,
+    /// How many cookies went stale.
+    pub(crate) stale: u32,
+}
+
+/// What COOKIE-ECHOED needs.
+#[derive(Debug)]
+pub(crate) struct CookieEchoed {
+    /// COOKIE ECHO and T1-cookie.
+    pub(crate) echo: Repeat,
+    pub(crate) cookie: Bytes,
+    /// Parameters of the INIT ACK to be reported as unrecognized, as they were received.
+    pub(crate) unrecognized: Vec<u8>,
+    pub(crate) sent: Option<Time>,
+    pub(crate) stale: u32,
+}
+
+/// What the two states of an ending association need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    /// SHUTDOWN or SHUTDOWN ACK, and T2-shutdown.
+    pub(crate) chunk: Repeat,
+    /// T5-shutdown-guard.
+    pub(crate) guard: Option<Time>,
+    /// The chunk answers a packet and goes back the way that came (section 6.4).
+    pub(crate) answer: Option<Route>,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    CookieWait(CookieWait),
+    CookieEchoed(CookieEchoed),
+    Established,
+    ShutdownPending,
+    ShutdownSent(Ending),
+    ShutdownReceived,
+    ShutdownAckSent(Ending),
+    Closed,
+}
+
+impl State {
+    pub(crate) fn name(&self) -> StateName {
+        match self {
+            Self::CookieWait(_) => StateName::CookieWait,
+            Self::CookieEchoed(_) => StateName::CookieEchoed,
+            Self::Established => StateName::Established,
+            Self::ShutdownPending => StateName::ShutdownPending,
+            Self::ShutdownSent(_) => StateName::ShutdownSent,
+            Self::ShutdownReceived => StateName::ShutdownReceived,
+            Self::ShutdownAckSent(_) => StateName::ShutdownAckSent,
+            Self::Closed => StateName::Closed,
+        }
+    }
+
+    /// Data may be sent (section 6).
+    pub(crate) fn sends_data(&self) -> bool {
+        matches!(
+            self,
+            Self::Established | Self::ShutdownPending | Self::ShutdownReceived
+        )
+    }
+
+    /// Data is accepted (section 6).
+    pub(crate) fn receives_data(&self) -> bool {
+        matches!(
+            self,
+            Self::Established | Self::ShutdownPending | Self::ShutdownSent(_)
+        )
+    }
+
+    /// SACKs are processed (section 6).
+    pub(crate) fn receives_sacks(&self) -> bool {
+        self.sends_data()
+    }
+
+    /// New messages are taken from the user (section 9.2).
+    pub(crate) fn takes_messages(&self) -> bool {
+        matches!(
+            self,
+            Self::CookieWait(_) | Self::CookieEchoed(_) | Self::Established
+        )
+    }
+
+    /// Heartbeats are sent (section 8.3: until SHUTDOWN or SHUTDOWN ACK has been sent).
+    pub(crate) fn sends_heartbeats(&self) -> bool {
+        self.sends_data()
+    }
+
+    /// Heartbeats are answered (section 8.3).
+    pub(crate) fn answers_heartbeats(&self) -> bool {
+        matches!(
+            self,
+            Self::CookieEchoed(_)
+                | Self::Established
+                | Self::ShutdownPending
+                | Self::ShutdownReceived
+                | Self::ShutdownSent(_)
+        )
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
+    pub(crate) fn is_setup(&self) -> bool {
+        matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_))
+    }
+
+    /// The timer of the state: T1, T2 or T5, whichever is first.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        match self {
+            Self::CookieWait(s) => s.init.timer,
+            Self::CookieEchoed(s) => s.echo.timer,
+            Self::ShutdownSent(e) | Self::ShutdownAckSent(e) => {
+                crate::time::earliest(e.chunk.timer, e.guard)
+            }
+            _ => None,
+        }
+    }
+}

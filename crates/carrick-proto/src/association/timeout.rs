@@ -1,0 +1,139 @@
+//! All timers of an association: T1, T2, T3, T5, heartbeats, SACK.Delay, window probes.
+
+use alloc::sync::Arc;
+
+use super::state::State;
+use super::{Association, Context};
+use crate::error::AbortCause;
+use crate::event::CloseReason;
+use crate::path::PathId;
+use crate::time::{Time, earliest};
+
+impl Association {
+    /// When [`Self::handle_timeout`] is to be called next.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let mut next = self.state.next_timeout();
+        if self.state.is_setup() || self.state.is_closed() {
+            return next;
+        }
+        next = earliest(next, self.receiver.next_timeout());
+        if self.state.sends_data() {
+            next = earliest(next, self.sender.next_timeout());
+            for path in self.paths.iter() {
+                next = earliest(next, path.t3);
+                next = earliest(next, path.heartbeat.next_timeout());
+            }
+        }
+        next
+    }
+
+    pub(crate) fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        self.handle_state_timers(cx);
+        if self.state.is_closed() || self.state.is_setup() {
+            return;
+        }
+        self.receiver.handle_timeout(cx.now);
+        if !self.state.sends_data() {
+            return;
+        }
+        self.sender.handle_timeout(cx.now);
+        self.expire_messages(cx);
+        for id in self.paths.ids() {
+            if self.paths[id].t3.is_some_and(|at| at <= cx.now) {
+                self.on_t3(id, cx);
+            }
+            if self.state.is_closed() {
+                return;
+            }
+            if self.paths[id]
+                .heartbeat
+                .next_timeout()
+                .is_some_and(|at| at <= cx.now)
+            {
+                self.on_heartbeat_timer(id, cx);
+            }
+            if self.state.is_closed() {
+                return;
+            }
+        }
+    }
+
+    fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {
+        if self.paths[id].flight_size == 0 {
+            // What was in flight here has been marked, and left or will leave on another path.
+            self.paths[id].t3 = None;
+            return;
+        }
+        self.counters.t3_expirations += 1;
+        let config = Arc::clone(&self.config);
+        let is_error = self
+            .sender
+            .on_t3(id, cx.now, &mut self.paths, &config, &mut self.trace);
+        if is_error {
+            self.on_path_error(id, true, cx);
+        }
+    }
+
+    fn handle_state_timers(&mut self, cx: &mut Context<'_>) {
+        let due = |timer: Option<Time>| timer.is_some_and(|at| at <= cx.now);
+        match &mut self.state {
+            State::CookieWait(wait) if due(wait.init.timer) => {
+                wait.init.timer = None;
+                wait.init.due = true;
+                wait.init.retransmissions += 1;
+                wait.sent = None;
+                let retransmissions = wait.init.retransmissions;
+                self.on_setup_timeout(retransmissions, cx);
+            }
+            State::CookieEchoed(echoed) if due(echoed.echo.timer) => {
+                echoed.echo.timer = None;
+                echoed.echo.due = true;
+                echoed.echo.retransmissions += 1;
+                echoed.sent = None;
+                let retransmissions = echoed.echo.retransmissions;
+                self.resend_all();
+                self.on_setup_timeout(retransmissions, cx);
+            }
+            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => {
+                if due(ending.guard) {
+                    let cause = AbortCause::new(13, b"shutdown took longer than T5-shutdown-guard");
+                    return self.abort(CloseReason::ShutdownTimedOut, &cause, cx);
+                }
+                if due(ending.chunk.timer) {
+                    ending.chunk.timer = None;
+                    ending.chunk.due = true;
+                    ending.chunk.retransmissions += 1;
+                    self.on_t2(cx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// T1-init or T1-cookie expired: the next address is tried (section 5.1).
+    fn on_setup_timeout(&mut self, retransmissions: u32, cx: &mut Context<'_>) {
+        if retransmissions > self.config.max_init_retransmits {
+            return self.close(CloseReason::SetupTimedOut, cx);
+        }
+        let config = Arc::clone(&self.config);
+        let current = self.paths.current();
+        self.paths[current].rto.back_off(&config);
+        self.paths.rotate();
+    }
+
+    /// T2-shutdown expired: the chunk goes to another path.
+    fn on_t2(&mut self, cx: &mut Context<'_>) {
+        let config = Arc::clone(&self.config);
+        let current = self.paths.current();
+        self.paths[current].rto.back_off(&config);
+        // With a SACK the SHUTDOWN also says what was taken back, and the window.
+        if matches!(self.state, State::ShutdownSent(_)) && self.receiver.has_received() {
+            self.receiver.acknowledge_now();
+        }
+        self.on_path_error(current, true, cx);
+        // If the path failed by this, another one has been chosen.
+        if !self.state.is_closed() && self.paths.current() == current {
+            self.paths.rotate();
+        }
+    }
+}

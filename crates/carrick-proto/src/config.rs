@@ -1,0 +1,311 @@
+//! Protocol parameters (RFC 9260 section 16) and limits of an endpoint and its associations.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use crate::policy::Policies;
+use crate::route::{MatchingAddress, SourceSelection};
+
+/// Everything an endpoint is made of.
+#[derive(Debug)]
+pub struct EndpointConfig {
+    /// The SCTP port of this endpoint, 1 to 65535.
+    pub port: u16,
+    /// The local addresses this endpoint is bound to. More than one are told to the peer in INIT
+    /// and INIT ACK; a single one is not, so that the association works through address translation.
+    pub local_addresses: Vec<IpAddr>,
+    /// The seed of all randomness: tags, initial TSNs, nonces, secrets, jitter. On a real network
+    /// it must come from the operating system's generator.
+    pub seed: [u8; 32],
+    /// Whether INITs of peers are answered; an endpoint that only connects sets this to `false`
+    /// and answers them with ABORT.
+    pub accept: bool,
+    /// Most associations at a time; further ones are refused with "Out of Resource".
+    pub max_associations: usize,
+    /// Lifetime of a cookie secret; the one before stays valid for as long as cookies live.
+    pub secret_lifetime: Duration,
+    /// Parameters for associations that peers set up.
+    pub association: AssociationConfig,
+    /// How a local address is chosen for a peer address.
+    pub source_selection: Box<dyn SourceSelection>,
+}
+
+impl EndpointConfig {
+    /// The defaults of RFC 9260 for an endpoint on `port` with these local addresses.
+    pub fn new(port: u16, local_addresses: Vec<IpAddr>, seed: [u8; 32]) -> Self {
+        Self {
+            port,
+            local_addresses,
+            seed,
+            accept: true,
+            max_associations: 1 << 20,
+            secret_lifetime: Duration::from_secs(3600),
+            association: AssociationConfig::default(),
+            source_selection: Box::new(MatchingAddress),
+        }
+    }
+
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// Names the first parameter that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.port == 0 {
+            return Err(ConfigError("port: must be 1 to 65535"));
+        }
+        self.association.validate()
+    }
+}
+
+/// Parameters of one association. The defaults are RFC 9260's recommendations.
+#[derive(Clone, Debug)]
+pub struct AssociationConfig {
+    /// RTO.Initial.
+    pub rto_initial: Duration,
+    /// RTO.Min.
+    pub rto_min: Duration,
+    /// RTO.Max.
+    pub rto_max: Duration,
+    /// Max.Burst: packets of new data that one SACK may release. A SACK that covers n packets
+    /// counts as the n/2 SACKs that it stands for.
+    pub max_burst: u32,
+    /// L of section 7.2.1: the growth of cwnd in slow start, in PMDCS per SACK, at most.
+    pub slow_start_limit: u32,
+    /// Valid.Cookie.Life.
+    pub valid_cookie_life: Duration,
+    /// Most that a peer's Cookie Preservative may add to the cookie's life.
+    pub max_cookie_life_increment: Duration,
+    /// Association.Max.Retrans: consecutive unanswered transmissions before the peer counts as lost.
+    pub association_max_retrans: u32,
+    /// Path.Max.Retrans: the same for one path before it becomes inactive.
+    pub path_max_retrans: u32,
+    /// Max.Init.Retransmits.
+    pub max_init_retransmits: u32,
+    /// Heartbeats are sent on idle paths.
+    pub heartbeat: bool,
+    /// HB.interval; the path's RTO (with jitter) is added to it.
+    pub hb_interval: Duration,
+    /// HB.Max.Burst: heartbeats per RTO for the verification of addresses.
+    pub hb_max_burst: u32,
+    /// SACK.Delay, at most 500 ms.
+    pub sack_delay: Duration,
+    /// A SACK is sent at least for every this many packets.
+    pub sack_frequency: u32,
+    /// T5-shutdown-guard; `None` for the recommended five times RTO.Max.
+    pub shutdown_guard: Option<Duration>,
+    /// Outbound streams to ask for, 1 to 65535.
+    pub outbound_streams: u16,
+    /// Inbound streams to accept at most, 1 to 65535.
+    pub max_inbound_streams: u16,
+    /// Receive buffer in bytes, at least 1500: payload and what each message costs besides
+    /// (see [`AssociationConfig::message_overhead`]). The peer is told what is left of it.
+    pub receive_buffer: usize,
+    /// DATA chunks in the receive buffer at most, whatever their size.
+    pub receive_buffer_chunks: usize,
+    /// Memory that a DATA chunk in the receive buffer costs besides its payload, in bytes.
+    pub message_overhead: usize,
+    /// Send buffer in bytes: messages that wait or are not acknowledged. A message larger than it
+    /// is taken when the buffer is empty.
+    pub send_buffer: usize,
+    /// Messages in the send buffer at most.
+    pub send_buffer_messages: usize,
+    /// The MTU of a new path in bytes, IP header included. At least 576 for IPv4, 1280 for IPv6.
+    pub path_mtu: usize,
+    /// Messages that don't fit into a packet are fragmented; otherwise they are refused. One that
+    /// was taken before the path MTU shrank is fragmented in any case.
+    pub fragment: bool,
+    /// Payload of a DATA chunk at most, in bytes, if smaller than what the path MTU allows.
+    pub max_payload: Option<usize>,
+    /// Small packets wait while data is outstanding (Nagle's algorithm).
+    pub nagle: bool,
+    /// The sender avoids the silly window syndrome (section 6.1 A).
+    pub sender_sws_avoidance: bool,
+    /// The receiver avoids the silly window syndrome (section 6.2).
+    pub receiver_sws_avoidance: bool,
+    /// Peer addresses at most; further ones in INIT or INIT ACK are ignored.
+    pub max_paths: usize,
+    /// A path for every pair of local and peer address, each monitored, instead of one per
+    /// peer address.
+    pub monitor_pairs: bool,
+    /// Whether [`crate::Event::NoProgress`] is told, and after how many RTOs without progress.
+    pub no_progress_after: Option<u32>,
+    /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
+    pub trace: bool,
+    /// The choices that papers and implementations differ in.
+    pub policies: Policies,
+}
+
+impl Default for AssociationConfig {
+    fn default() -> Self {
+        Self {
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            max_burst: 4,
+            slow_start_limit: 1,
+            valid_cookie_life: Duration::from_secs(60),
+            max_cookie_life_increment: Duration::from_secs(60),
+            association_max_retrans: 10,
+            path_max_retrans: 5,
+            max_init_retransmits: 8,
+            heartbeat: true,
+            hb_interval: Duration::from_secs(30),
+            hb_max_burst: 1,
+            sack_delay: Duration::from_millis(200),
+            sack_frequency: 2,
+            shutdown_guard: None,
+            outbound_streams: 10,
+            max_inbound_streams: u16::MAX,
+            receive_buffer: 1 << 20,
+            receive_buffer_chunks: 1 << 16,
+            message_overhead: 128,
+            send_buffer: 1 << 20,
+            send_buffer_messages: 1 << 16,
+            path_mtu: 1500,
+            fragment: true,
+            max_payload: None,
+            nagle: true,
+            sender_sws_avoidance: true,
+            receiver_sws_avoidance: true,
+            max_paths: 16,
+            monitor_pairs: false,
+            no_progress_after: Some(20),
+            trace: false,
+            policies: Policies::default(),
+        }
+    }
+}
+
+impl AssociationConfig {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// Names the first parameter that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let checks = [
+            (
+                self.rto_min <= self.rto_max,
+                "rto_min: must not exceed rto_max",
+            ),
+            (
+                self.rto_initial <= self.rto_max,
+                "rto_initial: must not exceed rto_max",
+            ),
+            (
+                !self.rto_initial.is_zero() && !self.rto_max.is_zero(),
+                "rto_initial and rto_max: must not be zero",
+            ),
+            (self.max_burst >= 1, "max_burst: must be at least 1"),
+            (
+                self.slow_start_limit >= 1,
+                "slow_start_limit: must be at least 1",
+            ),
+            (
+                self.sack_delay <= Duration::from_millis(500),
+                "sack_delay: must not exceed 500 ms",
+            ),
+            (
+                self.sack_frequency >= 1,
+                "sack_frequency: must be at least 1",
+            ),
+            (
+                self.outbound_streams >= 1,
+                "outbound_streams: must be 1 to 65535",
+            ),
+            (
+                self.max_inbound_streams >= 1,
+                "max_inbound_streams: must be 1 to 65535",
+            ),
+            (
+                self.receive_buffer >= 1500 && u32::try_from(self.receive_buffer).is_ok(),
+                "receive_buffer: must be 1500 bytes to 4 GiB",
+            ),
+            (
+                self.receive_buffer_chunks >= 1,
+                "receive_buffer_chunks: must be at least 1",
+            ),
+            (
+                self.send_buffer >= 1 && self.send_buffer_messages >= 1,
+                "send_buffer: must hold at least one message",
+            ),
+            (
+                self.path_mtu >= 576 && self.path_mtu <= 65_535,
+                "path_mtu: must be 576 to 65535",
+            ),
+            (
+                self.max_payload.is_none_or(|p| p >= 1),
+                "max_payload: must be at least 1",
+            ),
+            (
+                self.max_paths >= 1 && self.max_paths <= 255,
+                "max_paths: must be 1 to 255",
+            ),
+            (self.hb_max_burst >= 1, "hb_max_burst: must be at least 1"),
+            (
+                self.policies.missing_reports >= 1,
+                "missing_reports: must be at least 1",
+            ),
+        ];
+        match checks.iter().find(|(ok, _)| !ok) {
+            Some((_, what)) => Err(ConfigError(what)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn shutdown_guard(&self) -> Duration {
+        self.shutdown_guard
+            .unwrap_or_else(|| self.rto_max.saturating_mul(5))
+    }
+}
+
+/// A parameter is out of its range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfigError(pub(crate) &'static str);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "configuration: {}", self.0)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_the_rfcs_and_valid() {
+        let config = AssociationConfig::default();
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(
+            (
+                config.association_max_retrans,
+                config.path_max_retrans,
+                config.max_init_retransmits
+            ),
+            (10, 5, 8)
+        );
+        assert_eq!((config.max_burst, config.hb_max_burst), (4, 1));
+    }
+
+    #[test]
+    fn an_error_names_the_parameter() {
+        let config = AssociationConfig {
+            sack_delay: Duration::from_millis(501),
+            ..Default::default()
+        };
+        assert_eq!(
+            alloc::format!("{}", config.validate().unwrap_err()),
+            "configuration: sack_delay: must not exceed 500 ms"
+        );
+        assert!(
+            EndpointConfig::new(0, Vec::new(), [0; 32])
+                .validate()
+                .is_err()
+        );
+    }
+}

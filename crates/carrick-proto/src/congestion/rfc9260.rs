@@ -1,0 +1,265 @@
+//! RFC 9260's own congestion control: slow start, congestion avoidance with
+//! `partial_bytes_acked`, halving on loss (sections 7.2.1 to 7.2.3).
+
+use alloc::boxed::Box;
+
+use super::{Acknowledged, Algorithm, CongestionControl, Parameters};
+
+/// The algorithm of RFC 9260 section 7.2.
+#[derive(Clone, Copy, Debug)]
+pub struct Rfc9260;
+
+impl Algorithm for Rfc9260 {
+    fn name(&self) -> &'static str {
+        "rfc9260"
+    }
+
+    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+        Box::new(Window::new(parameters))
+    }
+}
+
+#[derive(Debug)]
+struct Window {
+    parameters: Parameters,
+    cwnd: usize,
+    ssthresh: usize,
+    partial_bytes_acked: usize,
+    /// The first idle adjustment since data was sent has been made (section 7.2.1).
+    idle: bool,
+}
+
+impl Window {
+    fn new(parameters: Parameters) -> Self {
+        let mut window = Self {
+            parameters,
+            cwnd: 0,
+            ssthresh: 0,
+            partial_bytes_acked: 0,
+            idle: false,
+        };
+        window.reset();
+        window
+    }
+
+    fn halved(&self) -> usize {
+        (self.cwnd / 2).max(4 * self.parameters.pmdcs)
+    }
+}
+
+impl CongestionControl for Window {
+    fn cwnd(&self) -> usize {
+        self.cwnd
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    fn partial_bytes_acked(&self) -> usize {
+        self.partial_bytes_acked
+    }
+
+    fn on_ack(&mut self, acknowledged: &Acknowledged) {
+        self.idle = false;
+        let utilized = acknowledged.flight_before >= self.cwnd;
+        let pmdcs = self.parameters.pmdcs;
+        if self.cwnd <= self.ssthresh {
+            if utilized && !acknowledged.fast_recovery {
+                self.cwnd += acknowledged
+                    .bytes
+                    .min(self.parameters.slow_start_limit as usize * pmdcs);
+            }
+        } else {
+            self.partial_bytes_acked += acknowledged.bytes;
+            if self.partial_bytes_acked >= self.cwnd {
+                if utilized {
+                    self.partial_bytes_acked -= self.cwnd;
+                    if !acknowledged.fast_recovery {
+                        self.cwnd += pmdcs;
+                    }
+                } else {
+                    self.partial_bytes_acked = self.cwnd;
+                }
+            }
+        }
+        if acknowledged.all_acknowledged {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    fn on_loss(&mut self) {
+        self.ssthresh = self.halved();
+        self.cwnd = self.ssthresh;
+        self.partial_bytes_acked = 0;
+    }
+
+    fn on_timeout(&mut self) {
+        self.ssthresh = self.halved();
+        self.cwnd = self.parameters.pmdcs;
+        self.partial_bytes_acked = 0;
+    }
+
+    fn on_idle(&mut self, rtos: u32) {
+        let floor = 4 * self.parameters.pmdcs;
+        for _ in 0..rtos {
+            // Idleness never raises a window that a loss made small.
+            if self.cwnd <= floor {
+                break;
+            }
+            if !self.idle {
+                self.ssthresh = self.cwnd;
+                self.idle = true;
+            }
+            self.cwnd = self.halved();
+        }
+    }
+
+    fn set_pmdcs(&mut self, pmdcs: usize) {
+        self.parameters.pmdcs = pmdcs;
+        self.cwnd = self.cwnd.max(pmdcs);
+    }
+
+    fn reset(&mut self) {
+        let pmdcs = self.parameters.pmdcs;
+        let floor = if self.parameters.ipv6 { 4344 } else { 4404 };
+        self.cwnd = (4 * pmdcs).min(floor.max(2 * pmdcs));
+        self.ssthresh = usize::MAX;
+        self.partial_bytes_acked = 0;
+        self.idle = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PMDCS: usize = 1452;
+
+    fn window() -> Window {
+        Window::new(Parameters {
+            pmdcs: PMDCS,
+            ipv6: false,
+            slow_start_limit: 1,
+        })
+    }
+
+    fn ack(bytes: usize, flight_before: usize) -> Acknowledged {
+        Acknowledged {
+            bytes,
+            flight_before,
+            fast_recovery: false,
+            all_acknowledged: false,
+        }
+    }
+
+    #[test]
+    fn the_initial_window_is_that_of_section_7_2_1() {
+        assert_eq!(window().cwnd(), 4404);
+        assert_eq!(
+            Window::new(Parameters {
+                pmdcs: 1432,
+                ipv6: true,
+                slow_start_limit: 1
+            })
+            .cwnd(),
+            4344
+        );
+        assert_eq!(
+            Window::new(Parameters {
+                pmdcs: 500,
+                ipv6: false,
+                slow_start_limit: 1
+            })
+            .cwnd(),
+            2000
+        );
+        assert_eq!(
+            Window::new(Parameters {
+                pmdcs: 8952,
+                ipv6: false,
+                slow_start_limit: 1
+            })
+            .cwnd(),
+            17904
+        );
+    }
+
+    #[test]
+    fn slow_start_grows_by_what_was_acknowledged_up_to_one_pmdcs_when_fully_used() {
+        let mut w = window();
+        w.on_ack(&ack(2 * PMDCS, 4404));
+        assert_eq!(w.cwnd(), 4404 + PMDCS);
+        w.on_ack(&ack(100, 4404 + PMDCS));
+        assert_eq!(w.cwnd(), 4404 + PMDCS + 100);
+        let before = w.cwnd();
+        w.on_ack(&ack(PMDCS, before - 1));
+        assert_eq!(w.cwnd(), before, "not fully used");
+        w.on_ack(&Acknowledged {
+            fast_recovery: true,
+            ..ack(PMDCS, before)
+        });
+        assert_eq!(w.cwnd(), before, "no growth in Fast Recovery");
+    }
+
+    #[test]
+    fn congestion_avoidance_adds_one_pmdcs_per_window() {
+        let mut w = window();
+        w.cwnd = 10 * PMDCS;
+        w.on_loss();
+        assert_eq!((w.cwnd(), w.ssthresh()), (5 * PMDCS, 5 * PMDCS));
+        w.cwnd += 1;
+        let start = w.cwnd();
+        for _ in 0..5 {
+            w.on_ack(&ack(PMDCS, start));
+        }
+        assert_eq!(w.cwnd(), start, "one byte short of a window");
+        w.on_ack(&ack(PMDCS, start));
+        assert_eq!(w.cwnd(), start + PMDCS);
+        assert_eq!(w.partial_bytes_acked(), 6 * PMDCS - start);
+    }
+
+    #[test]
+    fn unused_credit_is_capped_at_one_window() {
+        let mut w = window();
+        w.cwnd = 10 * PMDCS;
+        w.on_loss();
+        w.cwnd += 1;
+        for _ in 0..50 {
+            w.on_ack(&ack(PMDCS, PMDCS));
+        }
+        assert_eq!(w.partial_bytes_acked(), w.cwnd());
+        w.on_ack(&Acknowledged {
+            all_acknowledged: true,
+            ..ack(PMDCS, PMDCS)
+        });
+        assert_eq!(w.partial_bytes_acked(), 0);
+    }
+
+    #[test]
+    fn losses_and_timeouts_follow_section_7_2_3() {
+        let mut w = window();
+        w.cwnd = 20 * PMDCS;
+        w.on_timeout();
+        assert_eq!((w.cwnd(), w.ssthresh()), (PMDCS, 10 * PMDCS));
+        w.on_loss();
+        assert_eq!(
+            (w.cwnd(), w.ssthresh()),
+            (4 * PMDCS, 4 * PMDCS),
+            "not below four packets"
+        );
+    }
+
+    #[test]
+    fn idleness_halves_down_to_four_packets_and_never_raises() {
+        let mut w = window();
+        w.cwnd = 40 * PMDCS;
+        w.on_idle(1);
+        assert_eq!((w.cwnd(), w.ssthresh()), (20 * PMDCS, 40 * PMDCS));
+        w.on_idle(9);
+        assert_eq!((w.cwnd(), w.ssthresh()), (4 * PMDCS, 40 * PMDCS));
+        w.on_timeout();
+        w.on_idle(3);
+        assert_eq!(w.cwnd(), PMDCS);
+    }
+}

@@ -1,0 +1,347 @@
+//! The State Cookie: everything needed to make the association, sealed with a MAC, so that nothing
+//! has to be kept before COOKIE ECHO comes (RFC 9260 sections 5.1.3 and 5.1.5).
+//!
+//! The secret rotates; the secret before stays valid as long as its cookies may live.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
+
+use carrick_wire::{Tsn, VerificationTag};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use super::Told;
+use crate::association::TieTags;
+use crate::random::Random;
+use crate::time::Time;
+
+const MAC_LEN: usize = 32;
+
+/// What a cookie holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Cookie {
+    pub(crate) created: Time,
+    pub(crate) lifespan: Duration,
+    pub(crate) local_tag: VerificationTag,
+    pub(crate) peer_tag: VerificationTag,
+    pub(crate) local_initial_tsn: Tsn,
+    pub(crate) peer_initial_tsn: Tsn,
+    pub(crate) peer_a_rwnd: u32,
+    /// OS of the peer's INIT.
+    pub(crate) peer_outbound_streams: u16,
+    /// MIS of the peer's INIT.
+    pub(crate) peer_inbound_streams: u16,
+    /// Zero unless an association existed (section 5.2.2).
+    pub(crate) tie_tags: TieTags,
+    /// The local addresses in the INIT ACK.
+    pub(crate) told: Told,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    /// Where the INIT came from and the INIT ACK went to.
+    pub(crate) remote: IpAddr,
+    pub(crate) encapsulation: Option<u16>,
+    /// Where the INIT was sent to.
+    pub(crate) local: Option<IpAddr>,
+    /// The addresses in the INIT.
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+/// Why a cookie is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CookieFault {
+    /// Not made by this endpoint, or with a secret that is no longer kept.
+    Forged,
+}
+
+/// The two secrets that cookies may be sealed with.
+pub(crate) struct Secrets {
+    current: Hmac<Sha256>,
+    previous: Option<Hmac<Sha256>>,
+    /// When the current secret is replaced.
+    rotates: Time,
+    lifetime: Duration,
+}
+
+impl core::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Secrets")
+            .field("rotates", &self.rotates)
+            .finish_non_exhaustive()
+    }
+}
+
+fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
+    // HMAC starts from a block, of which a shorter key fills the beginning.
+    let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
+    block[..key.len()].copy_from_slice(key);
+    Hmac::new(&block)
+}
+
+impl Secrets {
+    pub(crate) fn new(random: &mut Random, now: Time, lifetime: Duration) -> Self {
+        Self {
+            current: keyed(&random.key()),
+            previous: None,
+            rotates: now + lifetime,
+            lifetime,
+        }
+    }
+
+    /// Replaces the secret when its time has come. The one before is kept until the next change,
+    /// and cookies in it are valid as long as they say.
+    pub(crate) fn rotate(&mut self, now: Time, random: &mut Random) {
+        if now < self.rotates {
+            return;
+        }
+        let old = core::mem::replace(&mut self.current, keyed(&random.key()));
+        // After a silence longer than a lifetime, the old secret is too old as well.
+        self.previous = (now < self.rotates + self.lifetime).then_some(old);
+        self.rotates = now + self.lifetime;
+    }
+
+    /// Appends the sealed cookie to `out`.
+    pub(crate) fn seal(&self, cookie: &Cookie, out: &mut Vec<u8>) {
+        let start = out.len();
+        cookie.encode(out);
+        let mut mac = self.current.clone();
+        mac.update(&out[start..]);
+        out.extend_from_slice(&mac.finalize().into_bytes());
+    }
+
+    /// Authenticates and reads a cookie. Its age is not judged here.
+    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Cookie, CookieFault> {
+        let split = bytes
+            .len()
+            .checked_sub(MAC_LEN)
+            .ok_or(CookieFault::Forged)?;
+        let (body, mac) = bytes.split_at(split);
+        let genuine = core::iter::once(&self.current)
+            .chain(&self.previous)
+            .any(|secret| {
+                let mut computed = secret.clone();
+                computed.update(body);
+                computed.verify_slice(mac).is_ok()
+            });
+        if !genuine {
+            return Err(CookieFault::Forged);
+        }
+        Cookie::decode(body).ok_or(CookieFault::Forged)
+    }
+}
+
+impl Cookie {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
+        let lifespan = u32::try_from(self.lifespan.as_millis()).unwrap_or(u32::MAX);
+        for word in [
+            lifespan,
+            self.local_tag.0,
+            self.peer_tag.0,
+            self.local_initial_tsn.value(),
+            self.peer_initial_tsn.value(),
+            self.peer_a_rwnd,
+            self.tie_tags.local,
+            self.tie_tags.peer,
+            self.told.0,
+        ] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        let encapsulation = self.encapsulation.unwrap_or(0);
+        for half in [
+            self.peer_outbound_streams,
+            self.peer_inbound_streams,
+            self.local_port,
+            self.peer_port,
+            encapsulation,
+        ] {
+            out.extend_from_slice(&half.to_be_bytes());
+        }
+        encode_address(Some(self.remote), out);
+        encode_address(self.local, out);
+        self.addresses
+            .iter()
+            .for_each(|a| encode_address(Some(*a), out));
+    }
+
+    fn decode(body: &[u8]) -> Option<Self> {
+        let mut reader = Reader(body);
+        let created = Time::from_nanos(u64::from_be_bytes(reader.array()?));
+        let lifespan = Duration::from_millis(u64::from(reader.u32()?));
+        let local_tag = VerificationTag(reader.u32()?);
+        let peer_tag = VerificationTag(reader.u32()?);
+        let local_initial_tsn = Tsn::new(reader.u32()?);
+        let peer_initial_tsn = Tsn::new(reader.u32()?);
+        let peer_a_rwnd = reader.u32()?;
+        let tie_tags = TieTags {
+            local: reader.u32()?,
+            peer: reader.u32()?,
+        };
+        let told = Told(reader.u32()?);
+        let peer_outbound_streams = reader.u16()?;
+        let peer_inbound_streams = reader.u16()?;
+        let (local_port, peer_port) = (reader.u16()?, reader.u16()?);
+        let encapsulation = Some(reader.u16()?).filter(|p| *p != 0);
+        let remote = reader.address()??;
+        let local = reader.address()?;
+        let mut addresses = Vec::new();
+        while !reader.0.is_empty() {
+            addresses.push(reader.address()??);
+        }
+        Some(Self {
+            created,
+            lifespan,
+            local_tag,
+            peer_tag,
+            local_initial_tsn,
+            peer_initial_tsn,
+            peer_a_rwnd,
+            peer_outbound_streams,
+            peer_inbound_streams,
+            tie_tags,
+            told,
+            local_port,
+            peer_port,
+            remote,
+            encapsulation,
+            local,
+            addresses,
+        })
+    }
+
+    /// How long ago the cookie's life ended.
+    pub(crate) fn staleness(&self, now: Time) -> Option<Duration> {
+        let end = self.created + self.lifespan;
+        (now > end).then(|| now - end)
+    }
+}
+
+fn encode_address(address: Option<IpAddr>, out: &mut Vec<u8>) {
+    match address {
+        None => out.push(0),
+        Some(IpAddr::V4(a)) => {
+            out.push(4);
+            out.extend_from_slice(&a.octets());
+        }
+        Some(IpAddr::V6(a)) => {
+            out.push(6);
+            out.extend_from_slice(&a.octets());
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, tail) = self.0.split_first_chunk()?;
+        self.0 = tail;
+        Some(*head)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    /// The outer option fails at the end of the bytes, the inner one is an address left open.
+    #[expect(clippy::option_option, reason = "two different absences")]
+    fn address(&mut self) -> Option<Option<IpAddr>> {
+        let [family] = self.array()?;
+        match family {
+            0 => Some(None),
+            4 => self
+                .array()
+                .map(|a: [u8; 4]| Some(IpAddr::V4(Ipv4Addr::from(a)))),
+            6 => self
+                .array()
+                .map(|a: [u8; 16]| Some(IpAddr::V6(Ipv6Addr::from(a)))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cookie() -> Cookie {
+        Cookie {
+            created: Time::from_millis(77),
+            lifespan: Duration::from_secs(60),
+            local_tag: VerificationTag(1),
+            peer_tag: VerificationTag(2),
+            local_initial_tsn: Tsn::new(3),
+            peer_initial_tsn: Tsn::new(4),
+            peer_a_rwnd: 5,
+            peer_outbound_streams: 6,
+            peer_inbound_streams: 7,
+            tie_tags: TieTags { local: 8, peer: 9 },
+            told: Told(12),
+            local_port: 10,
+            peer_port: 11,
+            remote: "192.0.2.1".parse().unwrap(),
+            encapsulation: Some(9899),
+            local: Some("2001:db8::1".parse().unwrap()),
+            addresses: alloc::vec!["192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap()],
+        }
+    }
+
+    fn secrets() -> (Secrets, Random) {
+        let mut random = Random::new([3; 32]);
+        (
+            Secrets::new(&mut random, Time::ZERO, Duration::from_secs(3600)),
+            random,
+        )
+    }
+
+    #[test]
+    fn a_cookie_comes_back_as_it_was() {
+        let (secrets, _) = secrets();
+        let mut sealed = Vec::new();
+        secrets.seal(&cookie(), &mut sealed);
+        assert_eq!(secrets.open(&sealed), Ok(cookie()));
+        assert!(sealed.len() < 140, "as small as possible: {}", sealed.len());
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let (secrets, _) = secrets();
+        let mut sealed = Vec::new();
+        secrets.seal(&cookie(), &mut sealed);
+        for bit in 0..sealed.len() * 8 {
+            sealed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(secrets.open(&sealed), Err(CookieFault::Forged), "bit {bit}");
+            sealed[bit / 8] ^= 1 << (bit % 8);
+        }
+        for len in 0..sealed.len() {
+            assert_eq!(secrets.open(&sealed[..len]), Err(CookieFault::Forged));
+        }
+    }
+
+    #[test]
+    fn the_secret_before_is_good_and_the_one_before_that_is_not() {
+        let (mut secrets, mut random) = secrets();
+        let mut sealed = Vec::new();
+        secrets.seal(&cookie(), &mut sealed);
+        secrets.rotate(Time::from_millis(3_599_999), &mut random);
+        assert!(secrets.open(&sealed).is_ok());
+        secrets.rotate(Time::from_millis(3_600_000), &mut random);
+        assert!(secrets.open(&sealed).is_ok());
+        secrets.rotate(Time::from_millis(7_200_000), &mut random);
+        assert_eq!(secrets.open(&sealed), Err(CookieFault::Forged));
+    }
+
+    #[test]
+    fn a_cookie_goes_stale_after_its_life() {
+        let cookie = cookie();
+        assert_eq!(cookie.staleness(Time::from_millis(60_077)), None);
+        assert_eq!(
+            cookie.staleness(Time::from_millis(60_080)),
+            Some(Duration::from_millis(3))
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! COOKIE ECHO: the association comes into being, or an existing one learns what its peer did
+//! (RFC 9260 sections 5.1.5 and 5.2.4).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_wire::{CommonHeader, CookieEcho, Packet, PacketBuilder};
+
+use super::{Cookie, Endpoint};
+use crate::association::state::State;
+use crate::association::{Association, AssociationId, TieTags, cookie_while_shutting_down};
+use crate::route::Route;
+use crate::time::Time;
+
+/// What a valid cookie means for an association that exists: the rows of table 12.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CookieMatch {
+    /// A: the peer restarted.
+    Restart,
+    /// B: both sides set up at the same time.
+    Collision,
+    /// C: the cookie is late.
+    Late,
+    /// D: a repeated COOKIE ECHO.
+    Duplicate,
+    /// Anything else.
+    None,
+}
+
+impl CookieMatch {
+    fn of(cookie: &Cookie, association: &Association) -> Self {
+        let local = cookie.local_tag == association.local_tag;
+        let peer_known = !association.peer_tag.is_zero();
+        let peer = peer_known && cookie.peer_tag == association.peer_tag;
+        let ties =
+            cookie.tie_tags != TieTags::default() && association.tie_tags == Some(cookie.tie_tags);
+        match (local, peer) {
+            (true, true) => Self::Duplicate,
+            (true, false) => Self::Collision,
+            (false, false) if ties => Self::Restart,
+            (false, true) if cookie.tie_tags == TieTags::default() => Self::Late,
+            _ => Self::None,
+        }
+    }
+}
+
+impl Endpoint {
+    /// A packet that begins with COOKIE ECHO.
+    pub(super) fn handle_cookie_echo(
+        &mut self,
+        now: Time,
+        route: &Route,
+        packet: &Packet<'_>,
+        echo: &CookieEcho<'_>,
+        datagram: &Bytes,
+    ) {
+        let header = packet.header();
+        let opened = self
+            .secrets
+            .as_ref()
+            .and_then(|secrets| secrets.open(echo.cookie).ok());
+        let Some(cookie) = opened else {
+            self.stats.forged_cookies += 1;
+            return;
+        };
+        let ports = (cookie.local_port, cookie.peer_port) == (self.config.port, header.source_port);
+        if !ports || cookie.local_tag != header.tag {
+            self.stats.wrong_tag += 1;
+            return;
+        }
+        let known = core::iter::once(&route.remote)
+            .chain([&cookie.remote])
+            .chain(&cookie.addresses)
+            .find_map(|a| self.registry.find(*a, header.source_port));
+        match known {
+            Some(id) => self.cookie_for_known(now, id, &cookie, route, packet, datagram),
+            None => self.cookie_for_new(now, &cookie, route, packet, datagram),
+        }
+    }
+
+    fn cookie_for_new(
+        &mut self,
+        now: Time,
+        cookie: &Cookie,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+    ) {
+        if let Some(staleness) = cookie.staleness(now) {
+            return self.stale(cookie, staleness, route);
+        }
+        if !self.config.accept {
+            // Given out for a set-up of ours, which has failed since.
+            self.stats.inits_refused += 1;
+            return self
+                .replies
+                .abort(route.for_reply(), header_to(cookie), false, |_| {});
+        }
+        if self.registry.len() >= self.config.max_associations {
+            let header = header_to(cookie);
+            self.stats.inits_refused += 1;
+            return self
+                .replies
+                .abort(route.for_reply(), header, false, |causes| {
+                    causes.out_of_resource()
+                });
+        }
+        let id = self.registry.next_id();
+        let config = Arc::clone(&self.accepted);
+        let ports = (cookie.local_port, cookie.peer_port);
+        let mut association = Association::new(
+            id,
+            config,
+            ports,
+            cookie.local_tag,
+            cookie.local_initial_tsn,
+            cookie.told,
+            State::Established,
+        );
+        let (_, mut cx) = self.split(now);
+        association.adopt(cookie, route, &mut cx);
+        self.registry.insert(association);
+        self.with(now, id, |association, cx| {
+            association.reply_cookie_ack(route);
+            association.handle_packet(route, packet, datagram, 1, cx);
+        });
+    }
+
+    fn cookie_for_known(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        cookie: &Cookie,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+    ) {
+        let Some(association) = self.registry.get(id) else {
+            return;
+        };
+        let action = CookieMatch::of(cookie, association);
+        // An old cookie is good as long as it names the association as it is.
+        if action != CookieMatch::Duplicate
+            && let Some(staleness) = cookie.staleness(now)
+        {
+            return self.stale(cookie, staleness, route);
+        }
+        // The peer that this side has exchanged data with is another one: it restarted while the
+        // association was set up. Numbers can't begin anew under the tag in this cookie, so the
+        // peer is sent for another cookie, which makes a restart of it.
+        if action == CookieMatch::Collision && association.has_exchanged_data() {
+            return self.stale(cookie, core::time::Duration::ZERO, route);
+        }
+        let before: Vec<IpAddr> = association.paths.remotes().collect();
+        self.with(now, id, |association, cx| {
+            match action {
+                CookieMatch::Restart if association.repeat_shutdown_ack() => {
+                    association.reply_error(route, cookie_while_shutting_down());
+                    return;
+                }
+                CookieMatch::Restart => association.restart(cookie, route, cx),
+                CookieMatch::Collision => association.collide(cookie, route, cx),
+                CookieMatch::Duplicate => {
+                    if association.state.is_setup() {
+                        // Our own COOKIE ECHO is still on its way, but the peer's shows that the
+                        // tags are agreed.
+                        association.resend_all();
+                        association.establish(false, cx);
+                    }
+                }
+                CookieMatch::Late | CookieMatch::None => return,
+            }
+            association.reply_cookie_ack(route);
+            association.handle_packet(route, packet, datagram, 1, cx);
+        });
+        self.registry.reindex(&before, id);
+    }
+
+    /// ERROR with Stale Cookie and how long ago it went stale, in microseconds, rounded up.
+    fn stale(&mut self, cookie: &Cookie, staleness: core::time::Duration, route: &Route) {
+        self.stats.stale_cookies += 1;
+        let header = header_to(cookie);
+        let micros = u32::try_from(staleness.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX);
+        self.replies.push(route.for_reply(), |buf| {
+            let mut packet = PacketBuilder::new(buf, header, 1200);
+            packet.error(|causes| causes.stale_cookie(micros));
+            packet.finish();
+        });
+    }
+}
+
+fn header_to(cookie: &Cookie) -> CommonHeader {
+    CommonHeader {
+        source_port: cookie.local_port,
+        destination_port: cookie.peer_port,
+        tag: cookie.peer_tag,
+    }
+}

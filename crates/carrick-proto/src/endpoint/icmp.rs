@@ -1,0 +1,125 @@
+//! What ICMP messages may do (RFC 9260 section 10, RFC 6951 section 5.5).
+
+use core::net::IpAddr;
+
+use carrick_wire::{ChunkType, VerificationTag};
+
+use super::Endpoint;
+use crate::event::CloseReason;
+use crate::time::Time;
+
+/// What an ICMP message says, as far as SCTP is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IcmpKind {
+    /// "Fragmentation Needed" or "Packet Too Big", with the next hop's MTU in bytes.
+    PacketTooBig {
+        /// IP MTU in bytes.
+        mtu: usize,
+    },
+    /// "Protocol Unreachable", or "Unrecognized Next Header Type Encountered".
+    ProtocolUnreachable,
+    /// "Port Unreachable": ignored on plain IP, like "Protocol Unreachable" behind UDP.
+    PortUnreachable,
+    /// Any other "Destination Unreachable".
+    DestinationUnreachable,
+}
+
+/// An ICMP message that the driver received.
+#[derive(Clone, Copy, Debug)]
+pub struct IcmpInput<'a> {
+    /// What it says.
+    pub kind: IcmpKind,
+    /// Where the packet it complains about was sent to.
+    pub remote: IpAddr,
+    /// That packet was SCTP in UDP.
+    pub encapsulated: bool,
+    /// The beginning of that SCTP packet: at least the 8 bytes up to the verification tag.
+    pub quoted: &'a [u8],
+}
+
+impl Endpoint {
+    /// Takes an ICMP message. One that can't be proved to concern an association of this endpoint
+    /// is ignored and counted.
+    pub fn handle_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) {
+        if self.try_icmp(now, icmp).is_some() {
+            self.stats.icmp_accepted += 1;
+        } else {
+            self.stats.icmp_ignored += 1;
+        }
+    }
+
+    fn try_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) -> Option<()> {
+        let quoted: &[u8; 8] = icmp.quoted.first_chunk()?;
+        let source_port = u16::from_be_bytes([quoted[0], quoted[1]]);
+        let peer_port = u16::from_be_bytes([quoted[2], quoted[3]]);
+        let tag = VerificationTag(u32::from_be_bytes([
+            quoted[4], quoted[5], quoted[6], quoted[7],
+        ]));
+        if source_port != self.config.port {
+            return None;
+        }
+        let id = self.registry.find(icmp.remote, peer_port)?;
+        let association = self.registry.get(id)?;
+        // ICMP6: the tag proves that the sender saw a packet of ours.
+        let about_init = tag.is_zero();
+        let proved = if about_init {
+            initiate_tag(icmp.quoted) == Some(association.local_tag)
+        } else {
+            tag == association.peer_tag
+        };
+        if !proved {
+            return None;
+        }
+        let kind = match icmp.kind {
+            IcmpKind::PortUnreachable if icmp.encapsulated => IcmpKind::ProtocolUnreachable,
+            kind => kind,
+        };
+        let remote = icmp.remote;
+        match kind {
+            // ICMP3
+            IcmpKind::PortUnreachable => None,
+            // ICMP8. An INIT that was refused only counts before the peer answered another one.
+            IcmpKind::ProtocolUnreachable => {
+                let waiting = association.peer_tag.is_zero();
+                if about_init && !waiting {
+                    return None;
+                }
+                self.with(now, id, |association, cx| {
+                    association.close(CloseReason::ProtocolUnreachable, cx)
+                })
+            }
+            // ICMP7
+            IcmpKind::PacketTooBig { mtu } => self.with(now, id, |association, _| {
+                for path in association
+                    .paths
+                    .iter_mut()
+                    .filter(|p| p.remote == remote && mtu < p.mtu())
+                {
+                    path.set_mtu(mtu);
+                }
+            }),
+            // ICMP9
+            IcmpKind::DestinationUnreachable => self.with(now, id, |association, cx| {
+                let path = association
+                    .paths
+                    .iter()
+                    .find(|p| p.remote == remote)
+                    .map(|p| p.id);
+                if let Some(path) = path.filter(|_| !association.state.is_setup()) {
+                    association.on_unreachable(path, cx);
+                }
+            }),
+        }
+    }
+}
+
+/// The Initiate Tag of a quoted INIT.
+fn initiate_tag(quoted: &[u8]) -> Option<VerificationTag> {
+    let chunk: &[u8; 8] = quoted.get(12..20)?.try_into().ok()?;
+    if chunk[0] != ChunkType::INIT.0 {
+        return None;
+    }
+    Some(VerificationTag(u32::from_be_bytes([
+        chunk[4], chunk[5], chunk[6], chunk[7],
+    ])))
+}

@@ -1,0 +1,179 @@
+//! Which association a packet belongs to, and whether its verification tag is right (RFC 9260
+//! sections 6.8, 8.5).
+
+use bytes::Bytes;
+use carrick_wire::{Chunk, ChunkType, Packet, RawChunk, VerificationTag};
+
+use super::Endpoint;
+use super::out_of_the_blue::is_unicast;
+use crate::association::AssociationId;
+use crate::route::Route;
+use crate::time::Time;
+
+/// The T bit of ABORT and SHUTDOWN COMPLETE.
+const T_BIT: u8 = 1;
+
+impl Endpoint {
+    /// Takes a datagram that arrived at `now` on `route`. Anything wrong with it is counted in
+    /// [`Self::stats`] and answered as RFC 9260 says; nothing is an error for the caller.
+    #[expect(clippy::needless_pass_by_value, reason = "messages are slices of it")]
+    pub fn handle_datagram(&mut self, now: Time, route: &Route, datagram: Bytes) {
+        self.stats.datagrams_received += 1;
+        let Ok(packet) = Packet::parse(&datagram) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if !packet.checksum_is_valid() {
+            self.stats.bad_checksum += 1;
+            return;
+        }
+        if packet.header().destination_port != self.config.port {
+            return self.out_of_the_blue(route, &packet);
+        }
+        let Some(Ok(first)) = packet.chunks().next() else {
+            self.stats.malformed += 1;
+            return;
+        };
+        match first.kind {
+            // Section 8.4, rule 1: neither would be answered.
+            ChunkType::INIT | ChunkType::COOKIE_ECHO if !is_unicast(route) => {
+                self.out_of_the_blue(route, &packet)
+            }
+            ChunkType::INIT => self.take_init(now, route, &packet, first),
+            ChunkType::COOKIE_ECHO => match Chunk::parse(first) {
+                Ok(Chunk::CookieEcho(echo)) => {
+                    self.handle_cookie_echo(now, route, &packet, &echo, &datagram)
+                }
+                _ => self.stats.malformed += 1,
+            },
+            _ => self.take_other(now, route, &packet, first, &datagram),
+        }
+    }
+
+    fn take_init(&mut self, now: Time, route: &Route, packet: &Packet<'_>, first: RawChunk<'_>) {
+        // Section 8.5.1 A and 12.3: alone in its packet, with a tag of zero.
+        let alone = packet.chunks().nth(1).is_none();
+        match Chunk::parse(first) {
+            Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
+                self.handle_init(now, route, packet.header(), &init);
+            }
+            Ok(_) => self.stats.wrong_tag += 1,
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    fn take_other(
+        &mut self,
+        now: Time,
+        route: &Route,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+        datagram: &Bytes,
+    ) {
+        if packet.header().tag.is_zero() {
+            self.stats.wrong_tag += 1;
+            return;
+        }
+        let known = self
+            .registry
+            .find(route.remote, packet.header().source_port)
+            .or_else(|| self.find_by_init_ack(packet, first));
+        let Some(id) = known else {
+            return self.out_of_the_blue(route, packet);
+        };
+        let Some(association) = self.registry.get(id) else {
+            return;
+        };
+        let (local, peer) = (association.local_tag, association.peer_tag);
+        let setting_up = association.state.is_setup();
+        if association.state.is_closed() {
+            return self.out_of_the_blue(route, packet);
+        }
+        if first.kind == ChunkType::SHUTDOWN_ACK && setting_up {
+            // Section 8.5.1 E: of an association before this one.
+            return self.out_of_the_blue(route, packet);
+        }
+        if !tag_is_right(packet, first, local, peer) {
+            self.stats.wrong_tag += 1;
+            return;
+        }
+        if reflects(&first) {
+            // The peer's tag proves less than our own: it is good for this chunk only.
+            self.with(now, id, |association, cx| {
+                association.handle_reflected(first, cx)
+            });
+        } else if first.kind == ChunkType::INIT_ACK {
+            self.take_init_ack(now, id, route, packet, datagram);
+        } else {
+            self.with(now, id, |association, cx| {
+                association.handle_packet(route, packet, datagram, 0, cx)
+            });
+        }
+    }
+
+    fn take_init_ack(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+    ) {
+        // INIT ACK is alone in its packet (section 3).
+        if packet.chunks().nth(1).is_some() {
+            self.stats.malformed += 1;
+            return;
+        }
+        let Some(association) = self.registry.get(id) else {
+            return;
+        };
+        let before: alloc::vec::Vec<_> = association.paths.remotes().collect();
+        self.with(now, id, |association, cx| {
+            association.handle_packet(route, packet, datagram, 0, cx)
+        });
+        self.registry.reindex(&before, id);
+    }
+
+    /// An INIT ACK may come from an address that is not known yet; those in it identify the
+    /// association (section 5.1.2 D).
+    fn find_by_init_ack(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> Option<AssociationId> {
+        if first.kind != ChunkType::INIT_ACK {
+            return None;
+        }
+        let Ok(Chunk::InitAck(init)) = Chunk::parse(first) else {
+            return None;
+        };
+        let peer = crate::association::PeerParameters::read(&init).ok()?;
+        peer.addresses
+            .iter()
+            .find_map(|a| self.registry.find(*a, packet.header().source_port))
+    }
+}
+
+/// Section 8.5: our own tag; or, on an ABORT or SHUTDOWN COMPLETE with the T bit, the peer's.
+fn tag_is_right(
+    packet: &Packet<'_>,
+    first: RawChunk<'_>,
+    local: VerificationTag,
+    peer: VerificationTag,
+) -> bool {
+    let tag = packet.header().tag;
+    if reflects(&first) {
+        return !peer.is_zero() && tag == peer;
+    }
+    if tag != local {
+        return false;
+    }
+    // An ABORT further behind follows its own rule: with the T bit, our tag is the wrong one.
+    !packet
+        .chunks()
+        .skip(1)
+        .flatten()
+        .any(|chunk| reflects(&chunk))
+}
+
+/// Whether the chunk says that its packet carries the tag of the receiver's peer.
+fn reflects(chunk: &RawChunk<'_>) -> bool {
+    matches!(chunk.kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE)
+        && chunk.flags & T_BIT != 0
+}

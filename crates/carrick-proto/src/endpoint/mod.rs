@@ -1,0 +1,499 @@
+//! One SCTP endpoint: a port, its addresses, and all associations on them.
+//!
+//! - `input`: which association a packet belongs to, and the verification tag (RFC 9260 section 8.5)
+//! - `init`: INITs are answered without keeping anything (sections 5.1 B, 5.2.1, 5.2.2)
+//! - `cookie`, `cookie_echo`: the sealed state that comes back (sections 5.1.3, 5.1.5, 5.2.4)
+//! - `out_of_the_blue`: packets of no association (section 8.4)
+//! - `icmp`: what ICMP messages may do (section 10)
+//! - `local_addresses`: which of them a peer knows (section 5.1.2)
+//! - `registry`: associations by identifier, address and timer
+
+mod cookie;
+mod cookie_echo;
+mod icmp;
+mod init;
+mod input;
+mod local_addresses;
+mod out_of_the_blue;
+mod registry;
+mod replies;
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_wire::{Tsn, VerificationTag};
+
+use crate::association::state::{CookieWait, Repeat, State};
+use crate::association::{Association, AssociationId, Context};
+use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
+use crate::error::{AbortCause, ConnectError, OperationError, SendError};
+use crate::event::{CloseReason, Event};
+use crate::path::PathId;
+use crate::random::Random;
+use crate::recv::message::Message;
+use crate::route::Transmit;
+use crate::send::message::SendOptions;
+use crate::stats::{AssociationStats, EndpointStats, PathStats};
+use crate::time::Time;
+use crate::trace::TraceRecord;
+
+use registry::Registry;
+
+pub(crate) use cookie::Cookie;
+pub use icmp::{IcmpInput, IcmpKind};
+pub(crate) use local_addresses::{LocalAddresses, Told};
+pub(crate) use replies::Replies;
+
+/// One SCTP endpoint with its associations. See the crate's documentation for the order of calls.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    local_addresses: LocalAddresses,
+    /// What peers' associations start with, shared by all of them.
+    accepted: Arc<AssociationConfig>,
+    random: Random,
+    secrets: Option<cookie::Secrets>,
+    registry: Registry,
+    replies: Replies,
+    /// Where cookies are put together.
+    cookie_buffer: Vec<u8>,
+    events: VecDeque<(AssociationId, Event)>,
+    stats: EndpointStats,
+}
+
+impl Endpoint {
+    /// Makes an endpoint.
+    ///
+    /// # Errors
+    /// Names a parameter of the configuration that is out of its range.
+    pub fn new(mut config: EndpointConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut random = Random::new(config.seed);
+        let registry = Registry::new(&mut random);
+        Ok(Self {
+            accepted: Arc::new(config.association.clone()),
+            local_addresses: LocalAddresses::new(core::mem::take(&mut config.local_addresses)),
+            config,
+            random,
+            secrets: None,
+            registry,
+            replies: Replies::default(),
+            cookie_buffer: Vec::new(),
+            events: VecDeque::new(),
+            stats: EndpointStats::default(),
+        })
+    }
+
+    /// ASSOCIATE (section 11.1.2): sets up an association with the peer that has these addresses
+    /// and this port. The first address is tried first; data goes to the one that answers, until
+    /// [`Self::set_primary`] says otherwise. With `encapsulation`, packets go in UDP to that port
+    /// (RFC 6951).
+    ///
+    /// The outcome is [`Event::Established`] or [`Event::Closed`].
+    ///
+    /// # Errors
+    /// Says what is wrong with the arguments, or that there is an association with this peer.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        peers: &[IpAddr],
+        port: u16,
+        encapsulation: Option<u16>,
+        config: impl Into<Arc<AssociationConfig>>,
+    ) -> Result<AssociationId, ConnectError> {
+        if peers.is_empty() {
+            return Err(ConnectError::NoAddress);
+        }
+        if port == 0 {
+            return Err(ConnectError::InvalidPort);
+        }
+        let config: Arc<AssociationConfig> = config.into();
+        config.validate().map_err(ConnectError::InvalidConfig)?;
+        let local = self.local_addresses.all();
+        let reachable =
+            |peer: &IpAddr| local.is_empty() || local.iter().any(|a| a.is_ipv4() == peer.is_ipv4());
+        if !peers.iter().all(reachable) {
+            return Err(ConnectError::FamilyMismatch);
+        }
+        if peers
+            .iter()
+            .any(|peer| self.registry.find(*peer, port).is_some())
+        {
+            return Err(ConnectError::AlreadyConnected);
+        }
+        if self.registry.len() >= self.config.max_associations {
+            return Err(ConnectError::TooManyAssociations);
+        }
+        let id = self.registry.next_id();
+        let tag = VerificationTag(self.random.nonzero_u32());
+        let tsn = Tsn::new(self.random.u32());
+        let state = State::CookieWait(CookieWait {
+            init: Repeat::now(),
+            sent: None,
+            preserve: None,
+            stale: 0,
+        });
+        let told = self.local_addresses.latest();
+        let mut association =
+            Association::new(id, config, (self.config.port, port), tag, tsn, told, state);
+        let (_, mut cx) = self.split(now);
+        association.initiate(peers, encapsulation, &mut cx);
+        self.registry.insert(association);
+        self.registry.touch(id);
+        Ok(id)
+    }
+
+    /// SEND (section 11.1.5): gives a message to the association. It is taken as a whole or not.
+    ///
+    /// # Errors
+    /// Says why the message was not taken; with [`SendError::BufferFull`],
+    /// [`Event::SendBufferFree`] tells when to try again.
+    pub fn send(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        options: SendOptions,
+        data: Bytes,
+    ) -> Result<(), SendError> {
+        let association = self
+            .registry
+            .get_mut(id)
+            .ok_or(SendError::UnknownAssociation)?;
+        association.send(now, options, data)?;
+        self.registry.touch(id);
+        Ok(())
+    }
+
+    /// RECEIVE (section 11.1.7): the next message, or the next part of one. Taking it opens the
+    /// window that the peer is told of.
+    pub fn receive(&mut self, id: AssociationId) -> Option<Message> {
+        let association = self.registry.get_mut(id)?;
+        let message = association.receive();
+        let done = association.state.is_closed() && association.receiver.receivable() == 0;
+        let update = association.receiver.sack_is_due();
+        if done {
+            self.registry.remove(id);
+        } else if update {
+            self.registry.touch(id);
+        }
+        message
+    }
+
+    /// SHUTDOWN (section 11.1.3): ends the association after all messages of both sides have been
+    /// delivered. An association that is still being set up is dropped.
+    ///
+    /// # Errors
+    /// The association is not known.
+    pub fn shutdown(&mut self, now: Time, id: AssociationId) -> Result<(), OperationError> {
+        self.operate(now, id, Association::shutdown)
+    }
+
+    /// ABORT (section 11.1.4): ends the association at once and gives the reason to the peer.
+    /// Messages that have not been read are dropped, also those of an association that has ended.
+    ///
+    /// # Errors
+    /// The association is not known.
+    pub fn abort(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        reason: &[u8],
+    ) -> Result<(), OperationError> {
+        let cause = AbortCause::new(carrick_wire::CauseCode::USER_INITIATED_ABORT.0, reason);
+        let known = self.with(now, id, |association, cx| {
+            association.abort(CloseReason::AbortedByUser, &cause, cx);
+        });
+        self.registry.remove(id);
+        known.ok_or(OperationError::UnknownAssociation)
+    }
+
+    /// SET PRIMARY (section 11.1.6): new data goes to this path while it works.
+    ///
+    /// # Errors
+    /// The association or the path is not known.
+    pub fn set_primary(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| association.set_primary(path))
+    }
+
+    /// CHANGE HEARTBEAT (section 11.1.9) on one path.
+    ///
+    /// # Errors
+    /// The association or the path is not known.
+    pub fn set_heartbeat(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+        enabled: bool,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, cx| {
+            association.set_heartbeat(path, enabled, cx)
+        })
+    }
+
+    /// REQUEST HEARTBEAT (section 11.1.10) on one path.
+    ///
+    /// # Errors
+    /// The association or the path is not known, or the state has no heartbeats.
+    pub fn request_heartbeat(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| {
+            association.request_heartbeat(path)
+        })
+    }
+
+    /// SET FAILURE THRESHOLD (section 11.1.12): Path.Max.Retrans of one path.
+    ///
+    /// # Errors
+    /// The association or the path is not known.
+    pub fn set_failure_threshold(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+        threshold: u32,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| {
+            if !association.paths.contains(path) {
+                return Err(OperationError::UnknownPath);
+            }
+            association.paths[path].max_retrans = threshold;
+            Ok(())
+        })
+    }
+
+    /// The path MTU of one path in bytes, IP header included, as the driver knows it.
+    ///
+    /// # Errors
+    /// The association or the path is not known.
+    pub fn set_path_mtu(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: PathId,
+        mtu: usize,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| {
+            if !association.paths.contains(path) {
+                return Err(OperationError::UnknownPath);
+            }
+            association.paths[path].set_mtu(mtu);
+            Ok(())
+        })
+    }
+
+    /// A local address of the host is new: it is told to peers and used in associations that are
+    /// set up from now on. Peers of existing ones don't know it.
+    pub fn local_address_added(&mut self, address: IpAddr) {
+        self.local_addresses.add(address);
+    }
+
+    /// A local address of the host is gone: paths from it change to another one.
+    pub fn local_address_removed(&mut self, now: Time, address: IpAddr) {
+        self.local_addresses.remove(address);
+        self.replies.forget(address);
+        let ids: Vec<AssociationId> = self.registry.ids().collect();
+        for id in ids {
+            self.with(now, id, |association, cx| {
+                association.on_local_address_removed(address, cx)
+            });
+        }
+    }
+
+    /// Handles all timers that have expired at `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(id) = self.registry.next_expired(now) {
+            self.with(now, id, Association::handle_timeout);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called next. It may turn out that nothing was due.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.registry.next_timeout()
+    }
+
+    /// Appends the next packets to `buf` and says where they go; `None` when there is nothing more
+    /// to send now.
+    pub fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.replies.poll_transmit(buf) {
+            self.stats.packets_sent += 1;
+            return Some(transmit);
+        }
+        while let Some(id) = self.registry.next_ready() {
+            let (registry, mut cx) = self.split(now);
+            let Some(association) = registry.get_mut(id) else {
+                continue;
+            };
+            let transmit = association.poll_transmit(buf, &mut cx);
+            let told = !association.events.is_empty();
+            if told {
+                association.tell();
+            }
+            if transmit.is_some() {
+                self.registry.touch(id);
+            } else {
+                self.registry.schedule(id);
+            }
+            if told {
+                self.collect(id);
+            }
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        None
+    }
+
+    /// The next fact about an association.
+    pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
+        self.events.pop_front()
+    }
+
+    /// The next record of an association's log, when [`AssociationConfig::trace`] is set. The log
+    /// ends with the association.
+    pub fn poll_trace(&mut self, id: AssociationId) -> Option<TraceRecord> {
+        self.registry.get_mut(id)?.trace.pop()
+    }
+
+    /// The endpoint's counters.
+    pub fn stats(&self) -> EndpointStats {
+        EndpointStats {
+            replies_dropped: self.replies.dropped,
+            ..self.stats
+        }
+    }
+
+    /// STATUS (section 11.1.8).
+    pub fn association_stats(&self, id: AssociationId) -> Option<AssociationStats> {
+        self.registry.get(id).map(Association::stats)
+    }
+
+    /// The state and counters of one path.
+    pub fn path_stats(&self, id: AssociationId, path: PathId) -> Option<PathStats> {
+        let association = self.registry.get(id)?;
+        association
+            .paths
+            .contains(path)
+            .then(|| association.paths[path].stats())
+    }
+
+    /// The paths of an association, in their order.
+    pub fn paths(&self, id: AssociationId) -> impl Iterator<Item = PathStats> + '_ {
+        self.registry
+            .get(id)
+            .into_iter()
+            .flat_map(|a| a.paths.iter().map(crate::path::Path::stats))
+    }
+
+    /// The associations that exist now.
+    pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
+        self.registry.ids()
+    }
+
+    /// The SCTP port of the association's peer.
+    pub fn peer_port(&self, id: AssociationId) -> Option<u16> {
+        self.registry.get(id).map(|a| a.peer_port)
+    }
+
+    /// The parameters of an association.
+    pub fn association_config(&self, id: AssociationId) -> Option<&AssociationConfig> {
+        self.registry.get(id).map(|a| &*a.config)
+    }
+
+    /// The parameters that associations set up by peers get.
+    pub fn default_config(&self) -> Arc<AssociationConfig> {
+        Arc::clone(&self.accepted)
+    }
+
+    /// From now on INITs of peers are answered, or refused with ABORT.
+    pub fn set_accepting(&mut self, accept: bool) {
+        self.config.accept = accept;
+    }
+
+    /// The SCTP port of this endpoint.
+    pub fn port(&self) -> u16 {
+        self.config.port
+    }
+
+    /// The local addresses of this endpoint.
+    pub fn local_addresses(&self) -> &[IpAddr] {
+        self.local_addresses.all()
+    }
+
+    /// The registry and everything else that an association works with.
+    fn split(&mut self, now: Time) -> (&mut Registry, Context<'_>) {
+        let context = Context {
+            now,
+            random: &mut self.random,
+            local_addresses: &self.local_addresses,
+            selection: &*self.config.source_selection,
+            stats: &mut self.stats,
+            replies: &mut self.replies,
+        };
+        (&mut self.registry, context)
+    }
+
+    fn operate(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        operation: impl FnOnce(&mut Association, &mut Context<'_>) -> Result<(), OperationError>,
+    ) -> Result<(), OperationError> {
+        let open = |association: &mut Association, cx: &mut Context<'_>| {
+            if association.state.is_closed() {
+                return Err(OperationError::UnknownAssociation);
+            }
+            operation(association, cx)
+        };
+        self.with(now, id, open)
+            .unwrap_or(Err(OperationError::UnknownAssociation))
+    }
+
+    /// Lets an association work, then collects its events and timers, and removes it if it ended.
+    fn with<R>(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        work: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let (registry, mut cx) = self.split(now);
+        let association = registry.get_mut(id)?;
+        let result = work(association, &mut cx);
+        association.tell();
+        self.collect(id);
+        self.registry.touch(id);
+        Some(result)
+    }
+
+    fn collect(&mut self, id: AssociationId) {
+        let Some(association) = self.registry.get_mut(id) else {
+            return;
+        };
+        while let Some(event) = association.events.pop_front() {
+            self.events.push_back((id, event));
+        }
+        if association.state.is_closed() {
+            // What the user has not read stays until it was read; the peer is free to come again.
+            let unread = association.receiver.receivable() > 0;
+            self.registry.unlink(id);
+            if !unread {
+                self.registry.remove(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

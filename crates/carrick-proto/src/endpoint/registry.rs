@@ -1,0 +1,263 @@
+//! All associations of an endpoint: found by their identifier, by the peer's addresses and port,
+//! and by the time of their next timeout.
+
+use alloc::boxed::Box;
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::hash::BuildHasher;
+use core::net::IpAddr;
+
+use hashbrown::HashMap;
+use siphasher::sip::SipHasher13;
+
+use crate::association::{Association, AssociationId};
+use crate::random::Random;
+use crate::time::Time;
+
+/// A hash keyed from the endpoint's seed, so that peers can't choose colliding addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyedHash(u64, u64);
+
+impl BuildHasher for KeyedHash {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0, self.1)
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    association: Option<Box<Association>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_peer: HashMap<(IpAddr, u16), u32, KeyedHash>,
+    /// Earliest first. An association is in here with the time it was last scheduled for; when
+    /// its timers moved to later it is put back when that time comes.
+    timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    /// Associations that may have something to send.
+    ready: VecDeque<AssociationId>,
+    len: usize,
+}
+
+impl Registry {
+    pub(crate) fn new(random: &mut Random) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_peer: HashMap::with_hasher(KeyedHash(random.u64(), random.u64())),
+            timers: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            len: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The identifier that the next association gets.
+    pub(crate) fn next_id(&mut self) -> AssociationId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                association: None,
+            });
+            self.slots.len() as u32 - 1
+        });
+        AssociationId {
+            slot,
+            generation: self.slots[slot as usize].generation,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, association: Box<Association>) {
+        let slot = association.id.slot;
+        self.index(&association);
+        self.slots[slot as usize].association = Some(association);
+        self.len += 1;
+    }
+
+    fn index(&mut self, association: &Association) {
+        for remote in association.paths.remotes() {
+            // First come, first served: an address that another association of this port has
+            // stays with that one.
+            self.by_peer
+                .entry((remote, association.peer_port))
+                .or_insert(association.id.slot);
+        }
+    }
+
+    fn unindex(&mut self, remotes: impl Iterator<Item = IpAddr>, port: u16, slot: u32) {
+        for remote in remotes {
+            if self.by_peer.get(&(remote, port)) == Some(&slot) {
+                self.by_peer.remove(&(remote, port));
+            }
+        }
+    }
+
+    /// The association's addresses changed.
+    pub(crate) fn reindex(&mut self, before: &[IpAddr], id: AssociationId) {
+        let Some(association) = self
+            .slots
+            .get_mut(id.slot as usize)
+            .and_then(|s| s.association.take())
+        else {
+            return;
+        };
+        self.unindex(before.iter().copied(), association.peer_port, id.slot);
+        self.index(&association);
+        self.slots[id.slot as usize].association = Some(association);
+    }
+
+    /// The association has ended: its addresses no longer lead to it.
+    pub(crate) fn unlink(&mut self, id: AssociationId) {
+        let Some(association) = self
+            .slots
+            .get_mut(id.slot as usize)
+            .filter(|s| s.generation == id.generation)
+            .and_then(|s| s.association.take())
+        else {
+            return;
+        };
+        self.unindex(association.paths.remotes(), association.peer_port, id.slot);
+        self.slots[id.slot as usize].association = Some(association);
+    }
+
+    pub(crate) fn remove(&mut self, id: AssociationId) {
+        let Some(slot) = self
+            .slots
+            .get_mut(id.slot as usize)
+            .filter(|s| s.generation == id.generation)
+        else {
+            return;
+        };
+        let Some(association) = slot.association.take() else {
+            return;
+        };
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(id.slot);
+        self.len -= 1;
+        self.unindex(association.paths.remotes(), association.peer_port, id.slot);
+    }
+
+    pub(crate) fn get(&self, id: AssociationId) -> Option<&Association> {
+        self.slots
+            .get(id.slot as usize)
+            .filter(|s| s.generation == id.generation)?
+            .association
+            .as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+        self.slots
+            .get_mut(id.slot as usize)
+            .filter(|s| s.generation == id.generation)?
+            .association
+            .as_deref_mut()
+    }
+
+    /// The association with the peer that has this address and port.
+    pub(crate) fn find(&self, remote: IpAddr, port: u16) -> Option<AssociationId> {
+        let slot = *self.by_peer.get(&(remote, port))?;
+        Some(AssociationId {
+            slot,
+            generation: self.slots[slot as usize].generation,
+        })
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = AssociationId> + '_ {
+        self.slots
+            .iter()
+            .filter_map(|s| s.association.as_ref().map(|a| a.id))
+    }
+
+    /// Notes the association's next timeout, and that it may have something to send.
+    pub(crate) fn touch(&mut self, id: AssociationId) {
+        self.schedule(id);
+        let Some(association) = self.get_mut(id) else {
+            return;
+        };
+        if !core::mem::replace(&mut association.listed, true) {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Notes the association's next timeout.
+    pub(crate) fn schedule(&mut self, id: AssociationId) {
+        let Some(association) = self.get_mut(id) else {
+            return;
+        };
+        let Some(at) = association.next_timeout() else {
+            return;
+        };
+        if association.scheduled.is_none_or(|s| at < s) {
+            association.scheduled = Some(at);
+            self.timers.push(Reverse((at, id.slot, id.generation)));
+            self.compact();
+        }
+    }
+
+    /// Drops the entries of associations that are gone and of timers that were set anew, before
+    /// they outnumber the others.
+    fn compact(&mut self) {
+        if self.timers.len() <= 4 * self.len + 1024 {
+            return;
+        }
+        let slots = &self.slots;
+        self.timers.retain(|Reverse((at, slot, generation))| {
+            slots.get(*slot as usize).is_some_and(|s| {
+                s.generation == *generation
+                    && s.association
+                        .as_ref()
+                        .is_some_and(|a| a.scheduled == Some(*at))
+            })
+        });
+    }
+
+    /// The next association that may have something to send; it is no longer listed.
+    pub(crate) fn next_ready(&mut self) -> Option<AssociationId> {
+        loop {
+            let id = self.ready.pop_front()?;
+            if let Some(association) = self.get_mut(id) {
+                association.listed = false;
+                return Some(id);
+            }
+        }
+    }
+
+    /// When the earliest timer expires. May be earlier than anything really due, never later.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.timers.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// An association with a timer that has expired.
+    pub(crate) fn next_expired(&mut self, now: Time) -> Option<AssociationId> {
+        loop {
+            let &Reverse((at, slot, generation)) = self.timers.peek()?;
+            if at > now {
+                return None;
+            }
+            self.timers.pop();
+            let id = AssociationId { slot, generation };
+            let Some(association) = self.get_mut(id).filter(|a| a.scheduled == Some(at)) else {
+                continue;
+            };
+            association.scheduled = None;
+            match association.next_timeout() {
+                Some(next) if next <= now => return Some(id),
+                Some(next) => {
+                    association.scheduled = Some(next);
+                    self.timers.push(Reverse((next, slot, generation)));
+                }
+                None => {}
+            }
+        }
+    }
+}

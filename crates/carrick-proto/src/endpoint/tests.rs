@@ -1,0 +1,205 @@
+//! Two endpoints in virtual time.
+
+use alloc::vec;
+use core::time::Duration;
+
+use carrick_wire::StreamId;
+
+use super::*;
+use crate::route::Route;
+
+/// Two endpoints and the packets between them.
+struct Pair {
+    now: Time,
+    ends: [Endpoint; 2],
+    latency: Duration,
+    /// Packets on their way: when they arrive, to which end, their route and bytes.
+    wire: VecDeque<(Time, usize, Route, Bytes)>,
+}
+
+const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
+
+impl Pair {
+    fn new() -> Self {
+        let end = |i: usize| {
+            let config = EndpointConfig::new(
+                5000 + i as u16,
+                vec![ADDRESSES[i].parse().unwrap()],
+                [i as u8 + 1; 32],
+            );
+            Endpoint::new(config).unwrap()
+        };
+        Self {
+            now: Time::ZERO,
+            ends: [end(0), end(1)],
+            latency: Duration::from_millis(10),
+            wire: VecDeque::new(),
+        }
+    }
+
+    fn pump(&mut self) {
+        for i in 0..2 {
+            let mut buf = Vec::new();
+            while let Some(transmit) = self.ends[i].poll_transmit(self.now, &mut buf) {
+                let all = Bytes::from(core::mem::take(&mut buf));
+                let size = transmit.segment_size.unwrap_or(all.len());
+                for chunk in all.chunks(size) {
+                    let route = Route {
+                        local: Some(transmit.route.remote),
+                        remote: transmit.route.local.unwrap(),
+                        ..transmit.route
+                    };
+                    self.wire.push_back((
+                        self.now + self.latency,
+                        1 - i,
+                        route,
+                        all.slice_ref(chunk),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Runs until nothing happens any more before `until`.
+    fn run(&mut self, until: Time) {
+        loop {
+            self.pump();
+            let arrival = self.wire.front().map(|p| p.0);
+            let timer = self.ends.iter().filter_map(Endpoint::poll_timeout).min();
+            let Some(next) = crate::time::earliest(arrival, timer).filter(|t| *t <= until) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            while self.wire.front().is_some_and(|p| p.0 <= self.now) {
+                let (_, to, route, bytes) = self.wire.pop_front().unwrap();
+                self.ends[to].handle_datagram(self.now, &route, bytes);
+            }
+            self.ends
+                .iter_mut()
+                .for_each(|e| e.handle_timeout(self.now));
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn connect(&mut self) -> (AssociationId, AssociationId) {
+        let a = self.ends[0]
+            .connect(
+                self.now,
+                &[ADDRESSES[1].parse().unwrap()],
+                5001,
+                None,
+                AssociationConfig::default(),
+            )
+            .unwrap();
+        self.run(self.now + Duration::from_secs(1));
+        let b = self.ends[1].associations().next().unwrap();
+        (a, b)
+    }
+
+    fn events(&mut self, end: usize) -> Vec<Event> {
+        core::iter::from_fn(|| self.ends[end].poll_event())
+            .map(|e| e.1)
+            .collect()
+    }
+}
+
+#[test]
+fn messages_flow_and_the_association_ends() {
+    let mut pair = Pair::new();
+    let (a, b) = pair.connect();
+    assert!(matches!(
+        pair.events(0)[0],
+        Event::Established {
+            accepted: false,
+            ..
+        }
+    ));
+    assert!(matches!(
+        pair.events(1)[0],
+        Event::Established { accepted: true, .. }
+    ));
+    for size in [1_usize, 1000, 5000, 100_000] {
+        pair.ends[0]
+            .send(pair.now, a, SendOptions::on_stream(1), vec![7; size].into())
+            .unwrap();
+    }
+    pair.run(pair.now + Duration::from_secs(5));
+    assert!(pair.events(1).contains(&Event::MessageReceived));
+    for size in [1_usize, 1000, 5000, 100_000] {
+        let message = pair.ends[1].receive(b).unwrap();
+        assert_eq!((message.payload.len(), message.stream), (size, StreamId(1)));
+    }
+    assert_eq!(pair.ends[1].receive(b), None);
+    let stats = pair.ends[0].association_stats(a).unwrap();
+    assert_eq!(
+        stats.counters.timeout_retransmissions + stats.counters.fast_retransmissions,
+        0
+    );
+    pair.ends[0].shutdown(pair.now, a).unwrap();
+    pair.run(pair.now + Duration::from_secs(5));
+    assert!(
+        pair.events(0)
+            .contains(&Event::Closed(CloseReason::Shutdown))
+    );
+    assert!(
+        pair.events(1)
+            .contains(&Event::Closed(CloseReason::Shutdown))
+    );
+    assert_eq!(
+        pair.ends[0].associations().count() + pair.ends[1].associations().count(),
+        0
+    );
+}
+
+#[test]
+fn what_was_not_read_outlives_the_association_and_the_peer_may_come_again() {
+    let mut pair = Pair::new();
+    let (a, b) = pair.connect();
+    pair.ends[0]
+        .send(pair.now, a, SendOptions::default(), vec![7; 100].into())
+        .unwrap();
+    pair.run(pair.now + Duration::from_secs(1));
+    pair.ends[0].shutdown(pair.now, a).unwrap();
+    pair.run(pair.now + Duration::from_secs(1));
+    assert!(
+        pair.events(1)
+            .contains(&Event::Closed(CloseReason::Shutdown))
+    );
+    assert_eq!(
+        pair.ends[1].association_stats(b).unwrap().state,
+        crate::StateName::Closed
+    );
+
+    let peer = ADDRESSES[1].parse().unwrap();
+    let again = pair.ends[0]
+        .connect(pair.now, &[peer], 5001, None, AssociationConfig::default())
+        .unwrap();
+    pair.run(pair.now + Duration::from_secs(1));
+    assert!(
+        pair.ends[0]
+            .association_stats(again)
+            .is_some_and(|s| s.state == crate::StateName::Established)
+    );
+
+    assert_eq!(pair.ends[1].receive(b).map(|m| m.payload.len()), Some(100));
+    assert!(pair.ends[1].association_stats(b).is_none());
+    assert_eq!(pair.ends[1].associations().count(), 1);
+}
+
+#[test]
+fn an_init_for_another_port_is_refused_with_its_own_tag() {
+    let mut pair = Pair::new();
+    let peers = [ADDRESSES[1].parse().unwrap()];
+    let config = AssociationConfig::default();
+    pair.ends[0]
+        .connect(pair.now, &peers, 5002, None, config)
+        .unwrap();
+    pair.run(pair.now + Duration::from_millis(100));
+    let events = pair.events(0);
+    assert_eq!(
+        events,
+        [Event::Closed(CloseReason::AbortedByPeer(AbortCause::NONE))]
+    );
+    assert_eq!(pair.ends[0].stats().wrong_tag, 0);
+    assert_eq!(pair.ends[1].stats().out_of_the_blue, 1);
+}

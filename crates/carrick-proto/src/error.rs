@@ -1,0 +1,179 @@
+//! What a caller can do wrong, one error type an operation. The peer's mistakes are never here:
+//! they are counted and answered (see [`crate::EndpointStats`]).
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why [`crate::Endpoint::connect`] refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectError {
+    /// No peer address was given.
+    NoAddress,
+    /// None of the local addresses is of the family of a peer address.
+    FamilyMismatch,
+    /// The peer's port is 0, which section 3.1 forbids.
+    InvalidPort,
+    /// There is already an association with this peer (its address and port).
+    AlreadyConnected,
+    /// The endpoint's limit of associations is reached.
+    TooManyAssociations,
+    /// A parameter of the association is out of its range.
+    InvalidConfig(crate::config::ConfigError),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoAddress => "no peer address given: pass at least one",
+            Self::FamilyMismatch => {
+                "no local address of the peer address's family: bind one (IPv4 or IPv6)"
+            }
+            Self::InvalidPort => "the peer's port is 0: pass a port from 1 to 65535",
+            Self::AlreadyConnected => {
+                "there is already an association with this peer: use it or shut it down first"
+            }
+            Self::TooManyAssociations => {
+                "the endpoint's limit of associations is reached: raise max_associations"
+            }
+            Self::InvalidConfig(error) => return fmt::Display::fmt(error, f),
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+/// Why [`crate::Endpoint::send`] did not take a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendError {
+    /// The association is unknown or already closed.
+    UnknownAssociation,
+    /// The association is shutting down and takes no new messages (section 9.2).
+    ShuttingDown,
+    /// The message is empty; SCTP has no empty messages (section 6.2).
+    Empty,
+    /// The stream identifier is not below the number of outbound streams.
+    InvalidStream {
+        /// The number of outbound streams of the association.
+        streams: u16,
+    },
+    /// The send buffer is full: wait for [`crate::Event::SendBufferFree`].
+    BufferFull,
+    /// The path that was asked for does not exist.
+    UnknownPath,
+    /// The message does not fit into one packet and fragmentation is off (section 6.9).
+    TooLarge {
+        /// The largest message that fits, in bytes.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownAssociation => f.write_str("the association is closed: connect again"),
+            Self::ShuttingDown => {
+                f.write_str("the association is shutting down and takes no new messages")
+            }
+            Self::Empty => {
+                f.write_str("the message is empty: SCTP messages have at least one byte")
+            }
+            Self::InvalidStream { streams } => write!(
+                f,
+                "no such stream: the association has streams 0 to {}",
+                streams.saturating_sub(1)
+            ),
+            Self::BufferFull => {
+                f.write_str("the send buffer is full: wait until messages are acknowledged")
+            }
+            Self::UnknownPath => {
+                f.write_str("no such path: pass one of the association's peer addresses")
+            }
+            Self::TooLarge { limit } => write!(
+                f,
+                "the message is larger than {limit} bytes and fragmentation is off"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for SendError {}
+
+/// Why another operation on an association was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperationError {
+    /// The association is unknown or already closed.
+    UnknownAssociation,
+    /// The path does not exist.
+    UnknownPath,
+    /// The operation does not fit the association's state (for instance, before it is established).
+    WrongState,
+}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownAssociation => "the association is closed: connect again",
+            Self::UnknownPath => "no such path: pass one of the association's paths",
+            Self::WrongState => {
+                "the association is not in a state for this: wait until it is established"
+            }
+        })
+    }
+}
+
+impl core::error::Error for OperationError {}
+
+/// The first error cause of an ABORT (section 3.3.10), sent or received.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AbortCause {
+    /// The cause code; 0 when the ABORT carried no cause.
+    pub code: u16,
+    /// The cause-specific information, for code 12 the upper layer's reason. At most 1 KiB is kept.
+    pub information: Vec<u8>,
+}
+
+impl AbortCause {
+    /// No cause given.
+    pub const NONE: Self = Self {
+        code: 0,
+        information: Vec::new(),
+    };
+
+    pub(crate) fn new(code: u16, information: &[u8]) -> Self {
+        Self {
+            code,
+            information: information[..information.len().min(1024)].to_vec(),
+        }
+    }
+}
+
+impl fmt::Display for AbortCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.code {
+            0 => "no cause given",
+            1 => "invalid stream identifier",
+            2 => "missing mandatory parameter",
+            3 => "stale cookie",
+            4 => "out of resource",
+            5 => "unresolvable address",
+            6 => "unrecognized chunk type",
+            7 => "invalid mandatory parameter",
+            8 => "unrecognized parameters",
+            9 => "no user data",
+            10 => "cookie received while shutting down",
+            11 => "restart of an association with new addresses",
+            12 => "user-initiated abort",
+            13 => "protocol violation",
+            _ => "unknown cause",
+        };
+        f.write_str(name)?;
+        if matches!(self.code, 12 | 13) && !self.information.is_empty() {
+            write!(
+                f,
+                " ({})",
+                alloc::string::String::from_utf8_lossy(&self.information)
+            )?;
+        }
+        Ok(())
+    }
+}

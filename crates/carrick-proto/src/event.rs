@@ -1,0 +1,122 @@
+//! What the protocol tells its user: facts, in the order in which they happened (section 11.2).
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_wire::{Ppid, StreamId};
+
+use crate::error::AbortCause;
+use crate::path::PathId;
+
+/// A fact about one association.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// COMMUNICATION UP: messages can be sent and received.
+    Established {
+        /// The peer's addresses, one a path, in the order of their [`PathId`].
+        peer_addresses: Vec<IpAddr>,
+        /// Streams this side may send on: 0 to this number less one.
+        outbound_streams: u16,
+        /// Streams the peer may send on.
+        inbound_streams: u16,
+        /// The peer set the association up, this side accepted it.
+        accepted: bool,
+    },
+    /// RESTART: the peer lost its state and set the association up again. What had not been
+    /// acknowledged comes back in [`Event::SendFailed`]. A message of which a part was read will
+    /// not be completed; whole messages that wait to be read stay.
+    Restarted,
+    /// DATA ARRIVE: [`crate::Endpoint::receive`] has something. Told once until it returned `None`.
+    MessageReceived,
+    /// The send buffer, which had refused a message, has room again.
+    SendBufferFree,
+    /// SEND FAILURE: a message was not delivered, or it is not known whether it was.
+    SendFailed(SendFailure),
+    /// All that was sent so far has been acknowledged.
+    AllAcknowledged,
+    /// A peer address was verified and may carry data (section 5.4).
+    PathConfirmed(PathId),
+    /// NETWORK STATUS CHANGE: the path's error counter exceeded Path.Max.Retrans.
+    PathFailed(PathId),
+    /// NETWORK STATUS CHANGE: an inactive path works again.
+    PathRecovered(PathId),
+    /// The local address used on a path changed because the old one failed or vanished.
+    PathLocalAddressChanged(PathId),
+    /// New data now goes to this path.
+    PrimaryChanged(PathId),
+    /// All paths are inactive; the association keeps trying until Association.Max.Retrans.
+    Dormant,
+    /// DATA has not advanced for a long time although the peer answers on its paths: something on
+    /// the way eats data packets, which the error counters cannot see.
+    NoProgress,
+    /// COMMUNICATION ERROR: the peer reported errors in an ERROR chunk.
+    PeerError(PeerError),
+    /// The peer began to shut down; no new messages are taken.
+    PeerShutdown,
+    /// The association has ended. Nothing follows for it, and its identifier is void.
+    Closed(CloseReason),
+}
+
+/// Why an association ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CloseReason {
+    /// SHUTDOWN COMPLETE: all messages of both sides were delivered.
+    Shutdown,
+    /// This side's user aborted it.
+    AbortedByUser,
+    /// The peer sent an ABORT.
+    AbortedByPeer(AbortCause),
+    /// This side's protocol aborted it, because the peer broke a rule.
+    AbortedByProtocol(AbortCause),
+    /// Max.Init.Retransmits was exceeded: the peer never answered the set-up.
+    SetupTimedOut,
+    /// The peer's cookie went stale again and again.
+    StaleCookie,
+    /// COMMUNICATION LOST: Association.Max.Retrans was exceeded.
+    PeerUnreachable,
+    /// The shutdown took longer than T5-shutdown-guard.
+    ShutdownTimedOut,
+    /// An ICMP message says that the host does not speak SCTP (section 10, ICMP8).
+    ProtocolUnreachable,
+}
+
+/// A message that was not delivered for certain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SendFailure {
+    /// The caller's context from [`crate::SendOptions::context`].
+    pub context: u64,
+    /// Stream of the message.
+    pub stream: StreamId,
+    /// Payload protocol identifier of the message.
+    pub ppid: Ppid,
+    /// At least part of the message was sent; the peer may have received it.
+    pub sent: bool,
+    /// The part of the message that is still here: all of it when nothing was sent.
+    pub unsent: UnsentMessage,
+    /// The message's life time expired before it was sent.
+    pub expired: bool,
+}
+
+/// The bytes of a message that come back with [`SendFailure`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnsentMessage(pub Vec<Bytes>);
+
+impl UnsentMessage {
+    /// Bytes that came back.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    /// Nothing came back.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One error cause of a received ERROR chunk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerError {
+    /// The cause, with its code and information.
+    pub cause: AbortCause,
+}

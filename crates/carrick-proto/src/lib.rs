@@ -1,0 +1,58 @@
+//! SCTP (RFC 9260) as a state machine: no sockets, no clocks, no threads, no global state.
+//!
+//! # The contract
+//!
+//! An [`Endpoint`] is one SCTP endpoint: a port, its local addresses and all associations on them.
+//! Time and packets go in, packets, timers and events come out:
+//!
+//! 1. Call one of the inputs: [`Endpoint::handle_datagram`], [`Endpoint::handle_timeout`],
+//!    [`Endpoint::handle_icmp`], or a mutator such as [`Endpoint::connect`], [`Endpoint::send`],
+//!    [`Endpoint::receive`], [`Endpoint::shutdown`]. Every input that can depend on time takes `now`.
+//! 2. Then drain the outputs: [`Endpoint::poll_transmit`] until it returns `None`,
+//!    [`Endpoint::poll_event`] until it returns `None`, and read [`Endpoint::poll_timeout`] for the
+//!    moment at which [`Endpoint::handle_timeout`] wants to be called.
+//!
+//! The same seed and the same calls give the same packets. A malformed datagram is dropped and
+//! counted in [`EndpointStats`]; it is never an error for the caller. A message that arrived in one
+//! DATA chunk is delivered as a slice of the datagram that carried it, without a copy; only one that
+//! is less than an eighth of its datagram is copied, so as not to keep the rest in memory.
+//!
+//! The rooms are the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5, 9),
+//! `path` (6.3, 6.4, 8), `congestion` (7), `send` and `recv` (6), and `policy`, where every published
+//! variation is a named choice.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod association;
+mod config;
+pub mod congestion;
+mod endpoint;
+mod error;
+mod event;
+mod path;
+pub mod policy;
+mod random;
+mod recv;
+mod route;
+mod send;
+mod stats;
+mod time;
+mod trace;
+
+pub use carrick_wire::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+
+pub use association::AssociationId;
+pub use association::state::StateName;
+pub use config::{AssociationConfig, ConfigError, EndpointConfig};
+pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
+pub use error::{AbortCause, ConnectError, OperationError, SendError};
+pub use event::{CloseReason, Event, PeerError, SendFailure, UnsentMessage};
+pub use path::{PathId, PathStatus};
+pub use recv::message::{Message, Part, Payload};
+pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
+pub use send::message::SendOptions;
+pub use stats::{AssociationStats, EndpointStats, PathStats};
+pub use time::Time;
+pub use trace::{TraceEvent, TraceRecord};

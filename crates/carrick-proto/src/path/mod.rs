@@ -1,0 +1,354 @@
+//! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
+
+pub(crate) mod heartbeat;
+mod paths;
+pub(crate) mod rto;
+
+use alloc::boxed::Box;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use carrick_wire::COMMON_HEADER_LEN;
+
+use crate::config::AssociationConfig;
+use crate::congestion::{CongestionControl, Parameters};
+use crate::policy::PathView;
+use crate::route::{Ecn, Route};
+use crate::stats::PathStats;
+use crate::time::Time;
+pub(crate) use heartbeat::Heartbeat;
+pub(crate) use paths::Paths;
+pub(crate) use rto::Rto;
+
+/// The number of a path within its association, in the order in which the addresses became known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PathId(pub u8);
+
+/// What is known of a path's reachability.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathStatus {
+    /// The peer proved that it owns the address (section 5.4).
+    pub confirmed: bool,
+    /// The error counter has not exceeded Path.Max.Retrans (section 8.2).
+    pub active: bool,
+}
+
+/// All of one path in one place.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    pub(crate) remote: IpAddr,
+    pub(crate) encapsulation: Option<u16>,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) confirmed: bool,
+    pub(crate) active: bool,
+    /// Path.Max.Retrans of this path.
+    pub(crate) max_retrans: u32,
+    pub(crate) error_count: u32,
+    /// IP MTU in bytes.
+    mtu: usize,
+    pub(crate) rto: Rto,
+    pub(crate) congestion: Box<dyn CongestionControl>,
+    /// Outstanding bytes as the congestion control counts them.
+    pub(crate) flight_size: usize,
+    /// When T3-rtx expires, if it runs.
+    pub(crate) t3: Option<Time>,
+    /// The lowest outstanding chunk last sent here, by its index; a hint that is searched forward
+    /// from (see `send::outstanding`).
+    pub(crate) earliest: Option<u64>,
+    /// After a timeout: one packet in flight until data sent here is acknowledged (section 7.2.3).
+    pub(crate) single_packet: bool,
+    /// Bytes of flight up to which the current burst may go (Max.Burst, section 6.1 D).
+    pub(crate) burst_limit: usize,
+    /// When data of this path was last acknowledged.
+    pub(crate) last_ack: Option<Time>,
+    /// When data was last sent, for the decay of an idle window (section 7.2.1).
+    pub(crate) last_data: Option<Time>,
+    /// The chunk whose acknowledgement gives the next RTT sample, and when it was sent.
+    pub(crate) timed: Option<(u64, Time)>,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) news: AckNews,
+    pub(crate) counters: PathCounters,
+}
+
+/// What the SACK being processed said about this path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckNews {
+    /// Bytes acknowledged for the first time.
+    pub(crate) bytes: usize,
+    /// Some of it was sent to no other path: this one works.
+    pub(crate) alive: bool,
+    /// Outstanding bytes before the SACK.
+    pub(crate) flight_before: usize,
+    /// The lowest outstanding chunk was among them.
+    pub(crate) earliest: bool,
+    /// A chunk was found lost.
+    pub(crate) loss: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathCounters {
+    pub(crate) packets_sent: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) heartbeats_sent: u64,
+    pub(crate) heartbeats_answered: u64,
+}
+
+impl Path {
+    pub(crate) fn new(
+        id: PathId,
+        route: Route,
+        confirmed: bool,
+        config: &AssociationConfig,
+    ) -> Self {
+        let mtu = config.path_mtu;
+        let parameters = Parameters {
+            pmdcs: pmdcs(mtu, &route),
+            ipv6: route.remote.is_ipv6(),
+            slow_start_limit: config.slow_start_limit,
+        };
+        Self {
+            id,
+            remote: route.remote,
+            encapsulation: route.encapsulation,
+            local: route.local,
+            confirmed,
+            active: true,
+            max_retrans: config.path_max_retrans,
+            error_count: 0,
+            mtu,
+            rto: Rto::new(config.rto_initial),
+            congestion: config.policies.congestion.start(parameters),
+            flight_size: 0,
+            t3: None,
+            earliest: None,
+            single_packet: false,
+            burst_limit: usize::MAX,
+            last_ack: None,
+            last_data: None,
+            timed: None,
+            heartbeat: Heartbeat::new(config.heartbeat),
+            news: AckNews::default(),
+            counters: PathCounters::default(),
+        }
+    }
+
+    /// The way to this path's address.
+    pub(crate) fn route(&self) -> Route {
+        Route {
+            local: self.local,
+            remote: self.remote,
+            encapsulation: self.encapsulation,
+            ecn: Ecn::NotCapable,
+        }
+    }
+
+    /// Confirmed and active: may carry data.
+    pub(crate) fn usable(&self) -> bool {
+        self.confirmed && self.active
+    }
+
+    /// Bytes an SCTP packet may have on this path, common header included.
+    pub(crate) fn packet_size(&self) -> usize {
+        (self.mtu - self.route().header_len()) & !3
+    }
+
+    /// Path Maximum DATA Chunk Size: what a packet holds besides the common header.
+    pub(crate) fn pmdcs(&self) -> usize {
+        pmdcs(self.mtu, &self.route())
+    }
+
+    /// The path MTU in bytes, IP header included.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// A new path MTU; returns whether it changed.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) -> bool {
+        let floor = if self.remote.is_ipv6() { 1280 } else { 576 };
+        let mtu = mtu.clamp(floor, 65_535);
+        let changed = mtu != self.mtu;
+        self.mtu = mtu;
+        self.congestion.set_pmdcs(self.pmdcs());
+        changed
+    }
+
+    /// The peer's UDP port as the last valid packet showed it (RFC 6951 section 5.4).
+    pub(crate) fn set_encapsulation(&mut self, encapsulation: Option<u16>) {
+        if self.encapsulation != encapsulation {
+            self.encapsulation = encapsulation;
+            self.congestion.set_pmdcs(self.pmdcs());
+        }
+    }
+
+    /// Another way to the same peer address: its congestion state starts anew (section 7.2.5.2).
+    pub(crate) fn change_local(&mut self, local: Option<IpAddr>, rto_initial: Duration) {
+        self.local = local;
+        self.congestion.reset();
+        // The round trip is unknown again; a timeout that was backed off stays so, or a dead path
+        // would be tried from one address and the other in quick succession.
+        self.rto = Rto::new(self.rto.value().max(rto_initial));
+        self.timed = None;
+    }
+
+    /// Lets an idle window decay, once per RTO without data (section 7.2.1).
+    pub(crate) fn decay_idle_window(&mut self, now: Time) {
+        let Some(last) = self.last_data else { return };
+        if self.flight_size > 0 {
+            return;
+        }
+        let rto = self.rto.value().as_nanos().max(1);
+        let rtos = now.since(last).as_nanos() / rto;
+        if rtos > 0 {
+            self.congestion
+                .on_idle(u32::try_from(rtos).unwrap_or(u32::MAX).min(64));
+            self.last_data = Some(now);
+        }
+    }
+
+    /// What a SACK released may go at once; data that the user sends later, with nothing in flight,
+    /// begins with Max.Burst packets (section 6.1 D).
+    pub(crate) fn limit_idle_burst(&mut self, now: Time, max_burst: u32) {
+        // The driver needs a moment between a SACK and what it releases; a pause is longer than a
+        // round trip.
+        let round_trip = self.rto.srtt().unwrap_or_default();
+        if self.flight_size == 0 && self.last_ack.is_none_or(|at| at + round_trip < now) {
+            self.burst_limit = self.burst_limit.min(max_burst as usize * self.pmdcs());
+        }
+    }
+
+    /// Whether the window lets a packet of data leave: some room is left, which the packet may
+    /// exceed by less than one PMDCS (section 6.1 B).
+    pub(crate) fn window_is_open(&self) -> bool {
+        if self.single_packet && self.flight_size > 0 {
+            return false;
+        }
+        self.flight_size < self.congestion.cwnd().min(self.burst_limit)
+    }
+
+    pub(crate) fn view(&self, primary: PathId) -> PathView {
+        PathView {
+            id: self.id,
+            confirmed: self.confirmed,
+            active: self.active,
+            primary: self.id == primary,
+            srtt: self.rto.srtt(),
+            error_count: self.error_count,
+            cwnd: self.congestion.cwnd(),
+            flight_size: self.flight_size,
+        }
+    }
+
+    pub(crate) fn stats(&self) -> PathStats {
+        PathStats {
+            id: self.id,
+            remote: self.remote,
+            encapsulation: self.encapsulation,
+            local: self.local,
+            status: PathStatus {
+                confirmed: self.confirmed,
+                active: self.active,
+            },
+            cwnd: self.congestion.cwnd(),
+            ssthresh: self.congestion.ssthresh(),
+            partial_bytes_acked: self.congestion.partial_bytes_acked(),
+            flight_size: self.flight_size,
+            srtt: self.rto.srtt(),
+            rto: self.rto.value(),
+            mtu: self.mtu,
+            error_count: self.error_count,
+            packets_sent: self.counters.packets_sent,
+            bytes_sent: self.counters.bytes_sent,
+            packets_received: self.counters.packets_received,
+            bytes_received: self.counters.bytes_received,
+            heartbeats_sent: self.counters.heartbeats_sent,
+            heartbeats_answered: self.counters.heartbeats_answered,
+        }
+    }
+}
+
+/// Chunks end on a multiple of four bytes, so the last odd bytes of a packet can't be used.
+fn pmdcs(mtu: usize, route: &Route) -> usize {
+    (mtu - route.header_len() - COMMON_HEADER_LEN) & !3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path() -> Path {
+        let route = Route::plain("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        Path::new(PathId(0), route, true, &AssociationConfig::default())
+    }
+
+    #[test]
+    fn encapsulation_takes_its_header_from_the_packet_size() {
+        let mut path = path();
+        assert_eq!((path.packet_size(), path.pmdcs()), (1480, 1468));
+        path.set_encapsulation(Some(9899));
+        assert_eq!((path.packet_size(), path.pmdcs()), (1472, 1460));
+        path.set_encapsulation(None);
+        assert_eq!(path.packet_size(), 1480);
+    }
+
+    #[test]
+    fn packets_end_where_chunks_can() {
+        let mut path = path();
+        for mtu in 1000..1008 {
+            path.set_mtu(mtu);
+            assert_eq!(path.packet_size() % 4, 0);
+            assert_eq!(path.packet_size(), path.pmdcs() + COMMON_HEADER_LEN);
+        }
+    }
+
+    #[test]
+    fn the_window_may_be_exceeded_by_less_than_one_packet() {
+        let mut path = path();
+        path.flight_size = path.congestion.cwnd() - 1;
+        assert!(path.window_is_open());
+        path.flight_size += 1;
+        assert!(!path.window_is_open());
+    }
+
+    #[test]
+    fn after_a_timeout_one_packet_is_in_flight() {
+        let mut path = path();
+        path.single_packet = true;
+        assert!(path.window_is_open());
+        path.flight_size = 20;
+        assert!(!path.window_is_open(), "even if the packet was small");
+    }
+
+    #[test]
+    fn an_idle_window_decays_once_per_rto() {
+        let mut path = path();
+        path.flight_size = 0;
+        for _ in 0..10 {
+            let cwnd = path.congestion.cwnd();
+            path.congestion.on_ack(&crate::congestion::Acknowledged {
+                bytes: 1468,
+                flight_before: cwnd,
+                fast_recovery: false,
+                all_acknowledged: true,
+            });
+        }
+        let cwnd = path.congestion.cwnd();
+        path.last_data = Some(Time::ZERO);
+        path.decay_idle_window(Time::from_millis(999));
+        assert_eq!(path.congestion.cwnd(), cwnd);
+        path.decay_idle_window(Time::from_millis(1000));
+        assert_eq!(path.congestion.cwnd(), cwnd / 2);
+        path.decay_idle_window(Time::from_millis(1999));
+        assert_eq!(path.congestion.cwnd(), cwnd / 2);
+    }
+
+    #[test]
+    fn an_mtu_has_a_floor() {
+        let mut path = path();
+        assert!(path.set_mtu(100));
+        assert_eq!(path.mtu(), 576);
+        assert!(!path.set_mtu(576));
+    }
+}

@@ -1,0 +1,329 @@
+//! All paths of one association, and which of them is for new data.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::ops::{Index, IndexMut};
+
+use super::{Path, PathId};
+use crate::config::AssociationConfig;
+use crate::policy::PathView;
+use crate::route::{Route, SourceSelection};
+
+/// The paths of an association, in the order of their [`PathId`].
+#[derive(Debug)]
+pub(crate) struct Paths {
+    list: Vec<Path>,
+    /// The user's choice, or the first address.
+    primary: PathId,
+    /// The path that new data goes to now; the primary while that is usable.
+    current: PathId,
+    /// Addresses of the peer beyond the limit, or of a family that this side lacks: the peer may
+    /// send from them, nothing is sent there.
+    beyond: Vec<IpAddr>,
+}
+
+impl Paths {
+    pub(crate) fn new() -> Self {
+        Self {
+            list: Vec::new(),
+            primary: PathId(0),
+            current: PathId(0),
+            beyond: Vec::new(),
+        }
+    }
+
+    /// Adds a path for a route unless there is one already or the limit is reached.
+    pub(crate) fn add(
+        &mut self,
+        route: Route,
+        confirmed: bool,
+        config: &AssociationConfig,
+    ) -> Option<PathId> {
+        let known = self.list.iter_mut().find(|p| {
+            p.remote == route.remote && (!config.monitor_pairs || p.local == route.local)
+        });
+        if let Some(path) = known {
+            path.confirmed |= confirmed;
+            return Some(path.id);
+        }
+        if self.list.len() >= config.max_paths {
+            self.note(route.remote);
+            return None;
+        }
+        let id = PathId(u8::try_from(self.list.len()).ok()?);
+        self.list.push(Path::new(id, route, confirmed, config));
+        Some(id)
+    }
+
+    /// The peer has this address, too; without a path unless there is one.
+    pub(crate) fn note(&mut self, remote: IpAddr) {
+        if !self.knows(remote) {
+            self.beyond.push(remote);
+        }
+    }
+
+    /// Adds the path, or with `monitor_pairs` all paths, to a peer address.
+    pub(crate) fn add_address(
+        &mut self,
+        remote: IpAddr,
+        like: &Route,
+        confirmed: bool,
+        local: &[IpAddr],
+        selection: &dyn SourceSelection,
+        config: &AssociationConfig,
+    ) -> Option<PathId> {
+        let chosen = selection.select(local, remote, None);
+        let route = Route {
+            local: chosen,
+            remote,
+            encapsulation: like.encapsulation,
+            ecn: like.ecn,
+        };
+        let id = self.add(route, confirmed, config);
+        if config.monitor_pairs {
+            for &address in local
+                .iter()
+                .filter(|a| a.is_ipv4() == remote.is_ipv4() && Some(**a) != chosen)
+            {
+                self.add(
+                    Route {
+                        local: Some(address),
+                        ..route
+                    },
+                    false,
+                    config,
+                );
+            }
+        }
+        id
+    }
+
+    /// The user gave these addresses, which makes them confirmed (section 5.4, rule 1).
+    pub(crate) fn trust(&mut self, given: &[IpAddr]) {
+        for address in given {
+            let path = self.list.iter_mut().find(|p| p.remote == *address);
+            if let Some(path) = path {
+                path.confirmed = true;
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, Path> {
+        self.list.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Path> {
+        self.list.iter_mut()
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
+        (0..self.list.len()).map(|i| PathId(i as u8))
+    }
+
+    pub(crate) fn contains(&self, id: PathId) -> bool {
+        usize::from(id.0) < self.list.len()
+    }
+
+    /// The path that a packet on this route belongs to.
+    pub(crate) fn find(&self, route: &Route) -> Option<PathId> {
+        let mut of_remote = self.list.iter().filter(|p| p.remote == route.remote);
+        let first = of_remote.next()?;
+        if first.local == route.local {
+            return Some(first.id);
+        }
+        Some(
+            of_remote
+                .find(|p| p.local == route.local)
+                .unwrap_or(first)
+                .id,
+        )
+    }
+
+    pub(crate) fn knows(&self, remote: IpAddr) -> bool {
+        self.remotes().any(|known| known == remote)
+    }
+
+    /// All addresses of the peer, those without a path included.
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let paths = self.list.iter().map(|p| p.remote);
+        paths.chain(self.beyond.iter().copied())
+    }
+
+    pub(crate) fn current(&self) -> PathId {
+        self.current
+    }
+
+    pub(crate) fn set_primary(&mut self, id: PathId) {
+        self.primary = id;
+    }
+
+    /// Chooses the path for new data again (section 6.4.1); returns it if it changed.
+    ///
+    /// With no usable path, the confirmed ones are tried in turn: the peer may come back on any.
+    pub(crate) fn choose(&mut self) -> Option<PathId> {
+        let best = if self
+            .list
+            .get(usize::from(self.primary.0))
+            .is_some_and(Path::usable)
+        {
+            Some(self.primary)
+        } else if self
+            .list
+            .get(usize::from(self.current.0))
+            .is_some_and(Path::usable)
+        {
+            // One alternate is kept as long as it works.
+            Some(self.current)
+        } else {
+            self.list
+                .iter()
+                .filter(|p| p.usable())
+                .min_by_key(|p| {
+                    (
+                        p.error_count,
+                        p.rto.srtt().unwrap_or(core::time::Duration::MAX),
+                        p.id,
+                    )
+                })
+                .or_else(|| {
+                    // Dormant: `turn` moves on.
+                    let confirmed = |p: &&Path| p.confirmed;
+                    let current = self.list.get(usize::from(self.current.0));
+                    current
+                        .filter(confirmed)
+                        .or_else(|| self.list.iter().find(confirmed))
+                })
+                .map(|p| p.id)
+        }?;
+        let changed = best != self.current;
+        self.current = best;
+        changed.then_some(best)
+    }
+
+    /// The next address, while the association is set up or shut down and the one before did not
+    /// answer. Only confirmed addresses are tried, and those that failed only when all have.
+    pub(crate) fn rotate(&mut self) {
+        self.current = self
+            .after(self.current, Path::usable)
+            .unwrap_or_else(|| self.next_in_turn(self.current));
+        self.primary = self.current;
+    }
+
+    /// The confirmed path after `last`, in turn: where to try when no path is active.
+    pub(crate) fn next_in_turn(&self, last: PathId) -> PathId {
+        self.after(last, |p| p.confirmed).unwrap_or(last)
+    }
+
+    /// The next path of this kind behind `last`, which comes last itself.
+    fn after(&self, last: PathId, is_fit: impl Fn(&Path) -> bool) -> Option<PathId> {
+        let paths = self.list.iter().cycle();
+        let mut behind = paths.skip(usize::from(last.0) + 1).take(self.list.len());
+        behind.find(|p| is_fit(p)).map(|p| p.id)
+    }
+
+    /// With no active path, new data tries the others in turn as well.
+    pub(crate) fn turn(&mut self, failed: PathId) {
+        if self.all_inactive() && failed == self.current {
+            self.current = self.next_in_turn(failed);
+        }
+    }
+
+    pub(crate) fn all_inactive(&self) -> bool {
+        !self.list.iter().any(|p| p.active && p.confirmed)
+    }
+
+    pub(crate) fn views(&self) -> impl Iterator<Item = PathView> + '_ {
+        self.list.iter().map(|p| p.view(self.current))
+    }
+
+    /// Association Maximum DATA Chunk Size (section 7.3): the smallest PMDCS.
+    pub(crate) fn amdcs(&self) -> usize {
+        self.list.iter().map(Path::pmdcs).min().unwrap_or(0)
+    }
+}
+
+impl Index<PathId> for Paths {
+    type Output = Path;
+
+    fn index(&self, id: PathId) -> &Path {
+        &self.list[usize::from(id.0)]
+    }
+}
+
+impl IndexMut<PathId> for Paths {
+    fn index_mut(&mut self, id: PathId) -> &mut Path {
+        &mut self.list[usize::from(id.0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::MatchingAddress;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn paths(config: &AssociationConfig) -> Paths {
+        let local = [ip("10.1.0.1"), ip("10.2.0.1")];
+        let mut paths = Paths::new();
+        for remote in ["10.1.0.2", "10.2.0.2"] {
+            let like = Route {
+                local: None,
+                remote: ip(remote),
+                encapsulation: None,
+                ecn: crate::Ecn::NotCapable,
+            };
+            paths.add_address(ip(remote), &like, true, &local, &MatchingAddress, config);
+        }
+        paths
+    }
+
+    #[test]
+    fn data_leaves_a_failed_primary_and_returns_to_it() {
+        let mut paths = paths(&AssociationConfig::default());
+        assert_eq!((paths.len(), paths.choose()), (2, None));
+        paths[PathId(0)].active = false;
+        assert_eq!(paths.choose(), Some(PathId(1)));
+        paths[PathId(1)].active = false;
+        assert_eq!(paths.choose(), None, "dormant");
+        paths.turn(PathId(1));
+        assert_eq!(paths.current(), PathId(0), "the others are tried in turn");
+        assert!(paths.all_inactive());
+        paths[PathId(0)].active = true;
+        assert_eq!(paths.choose(), None);
+        assert_eq!(paths.current(), PathId(0));
+    }
+
+    #[test]
+    fn pairs_are_paths_of_their_own_when_asked_for() {
+        let config = AssociationConfig {
+            monitor_pairs: true,
+            ..Default::default()
+        };
+        let paths = paths(&config);
+        assert_eq!(paths.len(), 4);
+        let found = paths
+            .find(&Route::plain(ip("10.1.0.1"), ip("10.2.0.2")))
+            .unwrap();
+        assert_eq!(
+            (paths[found].local, paths[found].remote),
+            (Some(ip("10.1.0.1")), ip("10.2.0.2"))
+        );
+        assert!(!paths[found].confirmed, "each pair is verified by itself");
+    }
+
+    #[test]
+    fn addresses_beyond_the_limit_are_ignored() {
+        let config = AssociationConfig {
+            max_paths: 1,
+            ..Default::default()
+        };
+        assert_eq!(paths(&config).len(), 1);
+    }
+}

@@ -1,0 +1,211 @@
+//! Choices in which papers and implementations differ, each a named value per association.
+//!
+//! The standard's choice is the default. A new idea is a new file here with one `impl`; the core
+//! calls it through the trait and has no branch for it.
+
+mod lowest_rtt_for_gap_sacks;
+mod other_path_on_duplicates;
+mod retransmit_on_alternate;
+mod retransmit_on_same_path;
+mod retransmit_timeouts_on_alternate;
+mod sack_to_source;
+mod window;
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::congestion::{Algorithm, Rfc9260};
+use crate::path::PathId;
+
+pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
+pub use other_path_on_duplicates::OtherPathOnDuplicates;
+pub use retransmit_on_alternate::RetransmitOnAlternate;
+pub use retransmit_on_same_path::RetransmitOnSamePath;
+pub use retransmit_timeouts_on_alternate::RetransmitTimeoutsOnAlternate;
+pub use sack_to_source::SackToSource;
+pub(crate) use window::BufferView;
+pub use window::WindowAnnouncement;
+
+/// The policies of one association.
+#[derive(Clone, Copy)]
+pub struct Policies {
+    /// Where SACKs go.
+    pub sack_route: &'static dyn SackRoute,
+    /// Where retransmissions go.
+    pub retransmission_route: &'static dyn RetransmissionRoute,
+    /// Missing reports before fast retransmit: 3, or RFC 2960's 4.
+    pub missing_reports: u8,
+    /// Whether the DATA chunk's header and padding count in the outstanding bytes of a path
+    /// (section 7.2 wants it; paper `overhead` shows what happens without).
+    pub count_data_header: bool,
+    /// What the advertised receive window says.
+    pub window_announcement: WindowAnnouncement,
+    /// The congestion control of each path.
+    pub congestion: &'static dyn Algorithm,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            sack_route: &SackToSource,
+            retransmission_route: &RetransmitTimeoutsOnAlternate,
+            missing_reports: 3,
+            count_data_header: true,
+            window_announcement: WindowAnnouncement::True,
+            congestion: &Rfc9260,
+        }
+    }
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policies")
+            .field("sack_route", &self.sack_route.name())
+            .field("retransmission_route", &self.retransmission_route.name())
+            .field("missing_reports", &self.missing_reports)
+            .field("count_data_header", &self.count_data_header)
+            .field("window_announcement", &self.window_announcement)
+            .field("congestion", &self.congestion.name())
+            .finish()
+    }
+}
+
+/// What a policy sees of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct PathView {
+    /// Which path.
+    pub id: PathId,
+    /// Its address is verified, so that it may carry data.
+    pub confirmed: bool,
+    /// Its error counter has not exceeded Path.Max.Retrans.
+    pub active: bool,
+    /// It is the one for new data.
+    pub primary: bool,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// Consecutive errors.
+    pub error_count: u32,
+    /// Congestion window in bytes.
+    pub cwnd: usize,
+    /// Outstanding bytes.
+    pub flight_size: usize,
+}
+
+impl PathView {
+    /// Confirmed and active.
+    pub fn usable(&self) -> bool {
+        self.confirmed && self.active
+    }
+}
+
+/// The situation in which a SACK is about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SackSituation {
+    /// The path from whose address the last DATA came.
+    pub source: PathId,
+    /// The SACK will carry gap blocks.
+    pub gaps: bool,
+    /// DATA that had been received before arrived since the last SACK.
+    pub duplicates: bool,
+}
+
+/// Decides where a SACK goes.
+pub trait SackRoute: Sync {
+    /// The name for reports and configuration.
+    fn name(&self) -> &'static str;
+    /// The path to send the SACK to. A path that is not confirmed is not used, whatever this says.
+    fn route(&self, situation: &SackSituation, paths: &mut dyn Iterator<Item = PathView>)
+    -> PathId;
+}
+
+/// Why a chunk is sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossSignal {
+    /// T3-rtx expired.
+    Timeout,
+    /// Enough missing reports.
+    MissingReports,
+}
+
+/// Decides where a retransmission goes.
+pub trait RetransmissionRoute: Sync {
+    /// The name for reports and configuration.
+    fn name(&self) -> &'static str;
+    /// The path for a chunk that was last sent to `last`. A path that is not confirmed is not
+    /// used, whatever this says.
+    fn route(
+        &self,
+        signal: LossSignal,
+        last: PathId,
+        paths: &mut dyn Iterator<Item = PathView>,
+    ) -> PathId;
+}
+
+/// The usable path other than `last` with the fewest errors, the primary first among equals, then
+/// the one with the lowest round-trip time; `last` if there is none, or if it has fewer errors
+/// itself: a path that stopped answering is not inactive yet, and the chunk would wait for it.
+pub(crate) fn alternate(last: PathId, paths: &mut dyn Iterator<Item = PathView>) -> PathId {
+    let mut errors_of_last = u32::MAX;
+    let other = paths
+        .inspect(|p| {
+            if p.id == last && p.usable() {
+                errors_of_last = p.error_count;
+            }
+        })
+        .filter(|p| p.id != last && p.usable())
+        .min_by_key(|p| {
+            (
+                p.error_count,
+                !p.primary,
+                p.srtt.unwrap_or(Duration::MAX),
+                p.id,
+            )
+        });
+    other
+        .filter(|p| p.error_count <= errors_of_last)
+        .map_or(last, |p| p.id)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn path(id: u8, active: bool, srtt_ms: u64) -> PathView {
+        PathView {
+            id: PathId(id),
+            confirmed: true,
+            active,
+            primary: id == 0,
+            srtt: Some(Duration::from_millis(srtt_ms)),
+            error_count: 0,
+            cwnd: 4404,
+            flight_size: 0,
+        }
+    }
+
+    #[test]
+    fn the_alternate_is_never_a_dead_path_while_a_live_one_exists() {
+        let paths = [
+            path(0, true, 100),
+            path(1, false, 1),
+            path(2, true, 50),
+            path(3, true, 20),
+        ];
+        assert_eq!(alternate(PathId(0), &mut paths.into_iter()), PathId(3));
+        assert_eq!(
+            alternate(PathId(3), &mut paths.into_iter()),
+            PathId(0),
+            "the primary first"
+        );
+        let mut silent = [path(0, true, 100), path(1, true, 1)];
+        silent[1].error_count = 2;
+        silent[0].error_count = 1;
+        assert_eq!(
+            alternate(PathId(0), &mut silent.into_iter()),
+            PathId(0),
+            "not to a path that answers even less"
+        );
+        let only = [path(0, true, 100), path(1, false, 1)];
+        assert_eq!(alternate(PathId(0), &mut only.into_iter()), PathId(0));
+    }
+}

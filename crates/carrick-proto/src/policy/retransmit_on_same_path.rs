@@ -1,0 +1,24 @@
+//! Retransmissions stay on the path of the original as long as it is usable.
+
+use super::retransmit_timeouts_on_alternate::same_unless_dead;
+use super::{LossSignal, PathView, RetransmissionRoute};
+use crate::path::PathId;
+
+/// All retransmissions to the same path while it is active.
+#[derive(Clone, Copy, Debug)]
+pub struct RetransmitOnSamePath;
+
+impl RetransmissionRoute for RetransmitOnSamePath {
+    fn name(&self) -> &'static str {
+        "same-path"
+    }
+
+    fn route(
+        &self,
+        _: LossSignal,
+        last: PathId,
+        paths: &mut dyn Iterator<Item = PathView>,
+    ) -> PathId {
+        same_unless_dead(last, paths)
+    }
+}

@@ -1,0 +1,104 @@
+//! What the advertised receive window says (paper `overhead`, section 4).
+
+use crate::config::AssociationConfig;
+
+/// How the receive window is announced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowAnnouncement {
+    /// What is really left: payload and the memory each chunk costs are subtracted. What the chunks
+    /// that are still to come will cost is not known, so a peer that fills the window may have to
+    /// send the last of them again.
+    True,
+    /// What is really left, less what the chunks that fill it will cost besides their payload if they
+    /// are as large as those before: of a peer that keeps to the window nothing is dropped, unless
+    /// its chunks suddenly become smaller.
+    Fitting,
+    /// Only the payload is subtracted, although each chunk costs more; the peer then sends what
+    /// has to be dropped. The behaviour that the paper warns of.
+    PayloadOnly,
+}
+
+/// The receive buffer as an announcement sees it, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BufferView {
+    pub(crate) capacity: usize,
+    /// Payload in it.
+    pub(crate) payload: usize,
+    /// The payload and what its chunks cost besides.
+    pub(crate) memory: usize,
+    /// Payload of a chunk, as it was lately.
+    pub(crate) typical: usize,
+    /// What a chunk costs besides its payload.
+    pub(crate) overhead: usize,
+}
+
+impl WindowAnnouncement {
+    /// The window in bytes.
+    pub(crate) fn window(self, buffer: &BufferView) -> usize {
+        let free = buffer.capacity.saturating_sub(buffer.memory);
+        match self {
+            Self::True => free,
+            Self::Fitting => {
+                let (payload, overhead) = (buffer.typical.max(1) as u64, buffer.overhead as u64);
+                (free as u64 * payload / (payload + overhead)) as usize
+            }
+            Self::PayloadOnly => buffer.capacity.saturating_sub(buffer.payload),
+        }
+    }
+
+    /// The window that INIT and INIT ACK announce, when full packets are expected.
+    pub(crate) fn initially(config: &AssociationConfig) -> u32 {
+        let window = config.policies.window_announcement.window(&BufferView {
+            capacity: config.receive_buffer,
+            payload: 0,
+            memory: 0,
+            typical: config.path_mtu,
+            overhead: config.message_overhead,
+        });
+        u32::try_from(window).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(payload: usize, memory: usize) -> BufferView {
+        BufferView {
+            capacity: 1000,
+            payload,
+            memory,
+            typical: 30,
+            overhead: 20,
+        }
+    }
+
+    #[test]
+    fn the_true_window_counts_what_a_chunk_costs() {
+        assert_eq!(WindowAnnouncement::True.window(&view(100, 350)), 650);
+        assert_eq!(WindowAnnouncement::PayloadOnly.window(&view(100, 350)), 900);
+        assert_eq!(WindowAnnouncement::True.window(&view(900, 1150)), 0);
+    }
+
+    #[test]
+    fn what_fits_leaves_room_for_the_cost_of_what_is_to_come() {
+        let window = WindowAnnouncement::Fitting.window(&view(100, 350));
+        assert_eq!(window, 390);
+        let chunks = window / 30;
+        assert!(350 + chunks * (30 + 20) <= 1000);
+        assert_eq!(WindowAnnouncement::Fitting.window(&view(900, 1150)), 0);
+    }
+
+    #[test]
+    fn the_first_window_expects_full_packets() {
+        let mut config = AssociationConfig {
+            receive_buffer: 1_628_000,
+            path_mtu: 1500,
+            message_overhead: 128,
+            ..AssociationConfig::default()
+        };
+        assert_eq!(WindowAnnouncement::initially(&config), 1_628_000);
+        config.policies.window_announcement = WindowAnnouncement::Fitting;
+        assert_eq!(WindowAnnouncement::initially(&config), 1_500_000);
+    }
+}

@@ -1,0 +1,171 @@
+//! The receive buffer's account: what is held, what is announced, when to say that it opened
+//! (RFC 9260 section 6.2 with silly window avoidance).
+
+use crate::config::AssociationConfig;
+use crate::policy::{BufferView, WindowAnnouncement};
+
+/// What something in the receive buffer costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) chunks: usize,
+    pub(crate) payload: usize,
+}
+
+impl Cost {
+    pub(super) fn one(payload: usize) -> Self {
+        Self { chunks: 1, payload }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            chunks: self.chunks + other.chunks,
+            payload: self.payload + other.payload,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Buffer {
+    capacity: usize,
+    max_chunks: usize,
+    overhead: usize,
+    announcement: WindowAnnouncement,
+    avoid_silly_windows: bool,
+    mtu: usize,
+    held: Cost,
+    /// Mean payload of a chunk, with a weight of 1/16 for the last one, times 16.
+    typical: usize,
+    /// The window in the last SACK.
+    last_announced: usize,
+}
+
+impl Buffer {
+    pub(super) fn new(config: &AssociationConfig) -> Self {
+        Self {
+            capacity: config.receive_buffer,
+            max_chunks: config.receive_buffer_chunks,
+            overhead: config.message_overhead,
+            announcement: config.policies.window_announcement,
+            avoid_silly_windows: config.receiver_sws_avoidance,
+            mtu: config.path_mtu,
+            held: Cost::default(),
+            typical: config.path_mtu * 16,
+            last_announced: WindowAnnouncement::initially(config) as usize,
+        }
+    }
+
+    pub(super) fn add(&mut self, payload: usize) {
+        self.held = self.held.plus(Cost::one(payload));
+        self.typical = self.typical - self.typical / 16 + payload;
+    }
+
+    pub(super) fn remove(&mut self, cost: Cost) {
+        self.held.chunks = self.held.chunks.saturating_sub(cost.chunks);
+        self.held.payload = self.held.payload.saturating_sub(cost.payload);
+    }
+
+    /// Bytes in use, with what each chunk costs besides its payload.
+    pub(super) fn memory(&self) -> usize {
+        self.held.payload + self.held.chunks * self.overhead
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.memory() >= self.capacity || self.held.chunks >= self.max_chunks
+    }
+
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.memory() >= self.capacity / 4 * 3 || self.held.chunks >= self.max_chunks / 4 * 3
+    }
+
+    /// The window to announce. Below two packets (or half of a small buffer) it is 1 instead of
+    /// the truth, so that the peer stops sending scraps but probes; 0 means that all is dropped.
+    pub(super) fn window(&self) -> usize {
+        if self.is_full() && self.announcement != WindowAnnouncement::PayloadOnly {
+            return 0;
+        }
+        let window = self.announcement.window(&BufferView {
+            capacity: self.capacity,
+            payload: self.held.payload,
+            memory: self.memory(),
+            typical: self.typical / 16,
+            overhead: self.overhead,
+        });
+        let silly = (2 * self.mtu).min(self.capacity / 2);
+        if window > 0 && window < silly && self.avoid_silly_windows {
+            1
+        } else {
+            window
+        }
+    }
+
+    /// The window has opened by a quarter of the buffer since it was last announced.
+    pub(super) fn wants_update(&self) -> bool {
+        self.window() >= self.last_announced.saturating_add(self.capacity / 4)
+    }
+
+    pub(super) fn announced(&mut self) {
+        self.last_announced = self.window();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(capacity: usize) -> Buffer {
+        Buffer::new(&AssociationConfig {
+            receive_buffer: capacity,
+            message_overhead: 100,
+            ..Default::default()
+        })
+    }
+
+    #[test]
+    fn the_window_counts_what_small_messages_cost() {
+        let mut b = buffer(100_000);
+        for _ in 0..100 {
+            b.add(10);
+        }
+        assert_eq!((b.memory(), b.window()), (11_000, 89_000));
+    }
+
+    #[test]
+    fn a_silly_window_is_announced_as_one_and_a_full_one_as_zero() {
+        let mut b = buffer(100_000);
+        b.add(97_500);
+        assert_eq!(b.window(), 1);
+        b.add(3_000);
+        assert_eq!((b.window(), b.is_full()), (0, true));
+    }
+
+    #[test]
+    fn an_update_is_sent_after_a_quarter() {
+        let mut b = buffer(100_000);
+        b.add(99_900);
+        b.announced();
+        b.remove(Cost {
+            chunks: 0,
+            payload: 24_000,
+        });
+        assert!(!b.wants_update());
+        b.remove(Cost {
+            chunks: 0,
+            payload: 1_000,
+        });
+        assert!(b.wants_update());
+        b.announced();
+        assert!(!b.wants_update());
+    }
+
+    #[test]
+    fn the_number_of_chunks_is_bounded_too() {
+        let mut b = Buffer::new(&AssociationConfig {
+            receive_buffer_chunks: 3,
+            message_overhead: 0,
+            ..Default::default()
+        });
+        (0..3).for_each(|_| b.add(1));
+        assert!(b.is_full());
+        assert_eq!(b.window(), 0);
+    }
+}

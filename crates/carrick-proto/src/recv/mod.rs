@@ -1,0 +1,290 @@
+//! The receiving half of an association (RFC 9260 sections 6.2, 6.5, 6.6, 6.7, 6.9).
+
+mod ack;
+mod buffer;
+mod delivery;
+pub(crate) mod message;
+mod reassembly;
+mod tsn_map;
+
+use bytes::Bytes;
+use carrick_wire::{Data, GapAckBlock, StreamId, Tsn};
+
+use crate::config::AssociationConfig;
+use crate::time::Time;
+use ack::AckState;
+use buffer::Buffer;
+use delivery::Delivery;
+use message::Message;
+use reassembly::{Fragment, Reassembly};
+use tsn_map::{Arrival, TsnMap};
+
+/// A datagram is kept for a payload that is at least one of this many parts of it.
+const MAX_KEPT: usize = 8;
+
+/// What became of one DATA chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DataOutcome {
+    /// New, and kept.
+    Accepted,
+    /// Seen before.
+    Duplicate,
+    /// New, but there is no room; it was not acknowledged.
+    Dropped,
+    /// On a stream that does not exist: acknowledged and discarded (section 6.5).
+    InvalidStream(StreamId),
+    /// The peer broke a rule of fragmentation or numbering.
+    Violation(&'static str),
+}
+
+/// Everything about data that comes in.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    tsns: TsnMap,
+    ack: AckState,
+    buffer: Buffer,
+    reassembly: Reassembly,
+    delivery: Delivery,
+    inbound_streams: u16,
+}
+
+impl Receiver {
+    pub(crate) fn new(
+        peer_initial_tsn: Tsn,
+        inbound_streams: u16,
+        config: &AssociationConfig,
+    ) -> Self {
+        Self {
+            tsns: TsnMap::new(peer_initial_tsn),
+            ack: AckState::new(config.sack_delay, config.sack_frequency),
+            buffer: Buffer::new(config),
+            reassembly: Reassembly::default(),
+            delivery: Delivery::default(),
+            inbound_streams,
+        }
+    }
+
+    /// The peer restarted: numbering begins anew, complete messages stay for the user, and parts of
+    /// one that will never be complete don't.
+    pub(crate) fn restart(
+        &mut self,
+        peer_initial_tsn: Tsn,
+        inbound_streams: u16,
+        config: &AssociationConfig,
+    ) {
+        self.tsns = TsnMap::new(peer_initial_tsn);
+        self.ack = AckState::new(config.sack_delay, config.sack_frequency);
+        if let Some(tsn) = self.reassembly.partial_tsn() {
+            self.buffer.remove(self.delivery.drop_parts(tsn));
+        }
+        self.buffer.remove(self.reassembly.clear());
+        self.buffer.remove(self.delivery.restart());
+        self.inbound_streams = inbound_streams;
+    }
+
+    pub(crate) fn inbound_streams(&self) -> u16 {
+        self.inbound_streams
+    }
+
+    /// Whether any DATA has arrived.
+    pub(crate) fn has_received(&self) -> bool {
+        self.ack.has_received()
+    }
+
+    /// Takes one DATA chunk; `datagram` is what `data` was parsed from.
+    pub(crate) fn on_data(&mut self, data: &Data<'_>, datagram: &Bytes) -> DataOutcome {
+        self.ack.on_chunk(data.flags.immediate);
+        let index = match self.tsns.classify(data.tsn) {
+            Arrival::New(index) => index,
+            Arrival::Duplicate => {
+                self.tsns.note_duplicate(data.tsn);
+                self.ack.on_duplicate();
+                return DataOutcome::Duplicate;
+            }
+            Arrival::OutOfReach => {
+                self.ack.now();
+                return DataOutcome::Dropped;
+            }
+        };
+        if data.stream.0 >= self.inbound_streams {
+            self.tsns.insert(index);
+            self.ack.on_new();
+            return DataOutcome::InvalidStream(data.stream);
+        }
+        if !self.make_room(index) {
+            self.ack.now();
+            return DataOutcome::Dropped;
+        }
+        let gap_before = self.tsns.has_gaps();
+        self.tsns.insert(index);
+        self.ack.on_new();
+        if gap_before || self.tsns.has_gaps() {
+            self.ack.now();
+        }
+        let fragment = Fragment::new(data, keep(data.payload, datagram));
+        self.buffer.add(fragment.payload.len());
+        match self.take(index, fragment) {
+            Ok(()) => DataOutcome::Accepted,
+            Err(what) => DataOutcome::Violation(what),
+        }
+    }
+
+    fn take(&mut self, index: u64, fragment: Fragment) -> Result<(), &'static str> {
+        if let Some(part) = self.reassembly.continue_partial(index, &fragment)? {
+            let rest = self.reassembly.following(index)?;
+            self.delivery.partial(part);
+            if let Some(part) = rest {
+                self.delivery.partial(part);
+            }
+        } else if let Some(message) = self.reassembly.insert(index, fragment)? {
+            self.delivery.complete(message)?;
+        }
+        self.deliver_partially();
+        Ok(())
+    }
+
+    /// Makes sure that a new chunk may be kept. When the buffer is full, only a chunk that fills a
+    /// gap is, in exchange for the highest ones held (section 6.2).
+    fn make_room(&mut self, index: u64) -> bool {
+        while self.buffer.is_full() {
+            if index > self.tsns.highest() {
+                return false;
+            }
+            let Some(dropped) = self.drop_highest(index) else {
+                return false;
+            };
+            self.buffer.remove(dropped);
+        }
+        true
+    }
+
+    /// Gives up the highest message or piece of one that is not acknowledged cumulatively and lies
+    /// above `index`; returns what that frees.
+    fn drop_highest(&mut self, index: u64) -> Option<buffer::Cost> {
+        let floor = self.tsns.cumulative_index().max(index);
+        let in_pieces = self.reassembly.highest_first_index();
+        let complete = self.delivery.highest_first_index();
+        let (first, last, cost) = if in_pieces >= complete {
+            self.reassembly.drop_highest(floor)
+        } else {
+            self.delivery.drop_highest(floor)
+        }?;
+        self.tsns.forget(first, last);
+        Some(cost)
+    }
+
+    /// When the buffer runs out while the user has nothing to read, gives it the beginning of the
+    /// message that fills the buffer (section 6.9).
+    fn deliver_partially(&mut self) {
+        if self.delivery.is_empty()
+            && self.buffer.is_nearly_full()
+            && let Some(part) = self
+                .reassembly
+                .begin_partial(self.tsns.cumulative_index(), &self.delivery)
+        {
+            self.delivery.partial(part);
+        }
+    }
+
+    /// All chunks of a packet with DATA have been given to [`Self::on_data`].
+    pub(crate) fn on_packet_end(&mut self, now: Time) {
+        self.ack.on_packet_end(now);
+    }
+
+    /// Every further packet with DATA is acknowledged at once (section 9.2, SHUTDOWN-SENT).
+    pub(crate) fn acknowledge_now(&mut self) {
+        self.ack.now();
+    }
+
+    /// The next message, or the next part of one.
+    pub(crate) fn receive(&mut self) -> Option<Message> {
+        let message = self.delivery.pop().or_else(|| {
+            self.deliver_partially();
+            self.delivery.pop()
+        })?;
+        self.buffer.remove(message.cost());
+        if self.buffer.wants_update() {
+            self.ack.now();
+        }
+        Some(message)
+    }
+
+    /// Whether [`Self::receive`] has something that the user has not been told of.
+    pub(crate) fn take_news(&mut self) -> bool {
+        self.delivery.take_news()
+    }
+
+    pub(crate) fn receivable(&self) -> usize {
+        self.delivery.len()
+    }
+
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.buffer.memory()
+    }
+
+    pub(crate) fn a_rwnd(&self) -> usize {
+        self.buffer.window()
+    }
+
+    /// A SACK is to be sent now.
+    pub(crate) fn sack_is_due(&self) -> bool {
+        self.ack.is_due()
+    }
+
+    /// There is something to acknowledge, now or later.
+    pub(crate) fn sack_is_pending(&self) -> bool {
+        self.ack.is_pending()
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.ack.deadline()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.ack.handle_timeout(now);
+    }
+
+    pub(crate) fn cumulative_tsn(&self) -> Tsn {
+        self.tsns.cumulative()
+    }
+
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.tsns.has_gaps()
+    }
+
+    pub(crate) fn has_duplicates(&self) -> bool {
+        !self.tsns.duplicates().is_empty()
+    }
+
+    pub(crate) fn gap_count(&self) -> usize {
+        self.tsns.gap_count()
+    }
+
+    pub(crate) fn gap_ack_blocks(&self) -> impl Iterator<Item = GapAckBlock> + '_ {
+        self.tsns.gap_ack_blocks()
+    }
+
+    pub(crate) fn duplicates(&self) -> impl Iterator<Item = Tsn> + '_ {
+        self.tsns.duplicates().iter().copied()
+    }
+
+    /// A SACK left; returns nothing more is pending.
+    pub(crate) fn sack_sent(&mut self) {
+        self.ack.sent();
+        self.tsns.clear_duplicates();
+        self.buffer.announced();
+    }
+}
+
+/// A part of a datagram that stays: a slice of it, unless that would keep much more in memory than
+/// the account of the buffer knows.
+fn keep(payload: &[u8], datagram: &Bytes) -> Bytes {
+    if payload.len() < datagram.len() / MAX_KEPT {
+        Bytes::copy_from_slice(payload)
+    } else {
+        datagram.slice_ref(payload)
+    }
+}
+
+#[cfg(test)]
+mod tests;

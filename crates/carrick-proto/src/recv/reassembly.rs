@@ -1,0 +1,345 @@
+//! Puts fragments together (RFC 9260 section 6.9).
+//!
+//! Fragments of one message have consecutive TSNs, so they are kept as runs of consecutive
+//! fragments, found by the TSN of their first and, for the run before, of their last fragment.
+
+use alloc::collections::BTreeMap;
+use alloc::collections::VecDeque;
+
+use bytes::Bytes;
+use carrick_wire::{Data, Ppid, Ssn, StreamId, Tsn};
+
+use super::buffer::Cost;
+use super::delivery::Delivery;
+use super::message::{Message, Part, Payload};
+
+/// One DATA chunk's content.
+#[derive(Clone, Debug)]
+pub(super) struct Fragment {
+    identity: Identity,
+    tsn: Tsn,
+    beginning: bool,
+    ending: bool,
+    pub(super) payload: Bytes,
+}
+
+/// What all fragments of a message share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity {
+    stream: StreamId,
+    /// `None` when unordered: the number has no meaning then.
+    ssn: Option<Ssn>,
+    ppid: Ppid,
+}
+
+impl Fragment {
+    pub(super) fn new(data: &Data<'_>, payload: Bytes) -> Self {
+        Self {
+            identity: Identity {
+                stream: data.stream,
+                ssn: (!data.flags.unordered).then_some(data.ssn),
+                ppid: data.ppid,
+            },
+            tsn: data.tsn,
+            beginning: data.flags.beginning,
+            ending: data.flags.ending,
+            payload,
+        }
+    }
+}
+
+/// A message that is complete, with the index of its first and last TSN.
+#[derive(Debug)]
+pub(super) struct Complete {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) message: Message,
+}
+
+/// Consecutive fragments of one message.
+#[derive(Debug)]
+struct Run {
+    identity: Identity,
+    last: u64,
+    tsn: Tsn,
+    beginning: bool,
+    ending: bool,
+    pieces: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Run {
+    fn cost(&self) -> Cost {
+        Cost {
+            chunks: self.pieces.len(),
+            payload: self.bytes,
+        }
+    }
+
+    fn into_message(self, part: Part, tsn: Tsn) -> Message {
+        let chunks = self.pieces.len();
+        let mut payload = Payload::default();
+        self.pieces.into_iter().for_each(|p| payload.push(p));
+        Message {
+            stream: self.identity.stream,
+            ssn: self.identity.ssn,
+            ppid: self.identity.ppid,
+            tsn,
+            part,
+            payload,
+            chunks,
+        }
+    }
+}
+
+/// The message that is being delivered in parts.
+#[derive(Debug)]
+struct Partial {
+    identity: Identity,
+    tsn: Tsn,
+    /// Index of the fragment that comes next.
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Reassembly {
+    /// Runs by the index of their first fragment.
+    runs: BTreeMap<u64, Run>,
+    partial: Option<Partial>,
+}
+
+const NOT_BEGUN: &str = "fragment without a beginning follows the end of a message";
+const NOT_ENDED: &str = "message begins before the one before it has ended";
+const MIXED: &str = "fragments of one message differ in stream, sequence number or order";
+
+/// Whether `a`, directly before `b`, belongs to the same message.
+fn joins(a: (&Identity, bool), b: (&Identity, bool)) -> Result<bool, &'static str> {
+    match (a.1, b.1) {
+        (true, true) => Ok(false),
+        (true, false) => Err(NOT_BEGUN),
+        (false, true) => Err(NOT_ENDED),
+        // The PPID may differ between fragments in theory; the first one's counts.
+        (false, false) if a.0.stream != b.0.stream || a.0.ssn != b.0.ssn => Err(MIXED),
+        (false, false) => Ok(true),
+    }
+}
+
+impl Reassembly {
+    /// Takes a fragment; returns the message that it completes.
+    pub(super) fn insert(
+        &mut self,
+        index: u64,
+        fragment: Fragment,
+    ) -> Result<Option<Complete>, &'static str> {
+        let before = self
+            .runs
+            .range(..index)
+            .next_back()
+            .filter(|(_, run)| run.last + 1 == index)
+            .map(|(first, _)| *first);
+        let joins_before = match before {
+            Some(first) => {
+                let run = &self.runs[&first];
+                joins(
+                    (&run.identity, run.ending),
+                    (&fragment.identity, fragment.beginning),
+                )?
+            }
+            None => false,
+        };
+        let joins_after = match self.runs.get(&(index + 1)) {
+            Some(run) => joins(
+                (&fragment.identity, fragment.ending),
+                (&run.identity, run.beginning),
+            )?,
+            None => false,
+        };
+        if fragment.beginning && fragment.ending {
+            return Ok(Some(whole(index, fragment)));
+        }
+        let after = if joins_after {
+            self.runs.remove(&(index + 1))
+        } else {
+            None
+        };
+        let first = if let Some(first) = before.filter(|_| joins_before) {
+            if let Some(run) = self.runs.get_mut(&first) {
+                run.last = index;
+                run.ending = fragment.ending;
+                run.bytes += fragment.payload.len();
+                run.pieces.push_back(fragment.payload);
+            }
+            first
+        } else {
+            self.runs.insert(index, new_run(index, fragment));
+            index
+        };
+        let Some(run) = self.runs.get_mut(&first) else {
+            return Ok(None);
+        };
+        if let Some(mut after) = after {
+            run.last = after.last;
+            run.ending = after.ending;
+            run.bytes += after.bytes;
+            run.pieces.append(&mut after.pieces);
+        }
+        if !(run.beginning && run.ending) {
+            return Ok(None);
+        }
+        Ok(self.runs.remove(&first).map(|run| {
+            let (last, tsn) = (run.last, run.tsn);
+            Complete {
+                first,
+                last,
+                message: run.into_message(Part::Whole, tsn),
+            }
+        }))
+    }
+
+    /// Takes the fragment that the message in partial delivery waits for, if this is it.
+    pub(super) fn continue_partial(
+        &mut self,
+        index: u64,
+        fragment: &Fragment,
+    ) -> Result<Option<Message>, &'static str> {
+        let Some(partial) = self.partial.as_mut().filter(|p| p.next == index) else {
+            return Ok(None);
+        };
+        if !joins(
+            (&partial.identity, false),
+            (&fragment.identity, fragment.beginning),
+        )? {
+            return Err(NOT_BEGUN);
+        }
+        partial.next += 1;
+        let message = Message {
+            stream: partial.identity.stream,
+            ssn: partial.identity.ssn,
+            ppid: partial.identity.ppid,
+            tsn: partial.tsn,
+            part: if fragment.ending {
+                Part::Last
+            } else {
+                Part::Middle
+            },
+            payload: Payload::from(fragment.payload.clone()),
+            chunks: 1,
+        };
+        if fragment.ending {
+            self.partial = None;
+        }
+        Ok(Some(message))
+    }
+
+    /// The run that directly follows what was just delivered in parts.
+    pub(super) fn following(&mut self, index: u64) -> Result<Option<Message>, &'static str> {
+        let Some(partial) = self.partial.as_mut().filter(|p| p.next == index + 1) else {
+            return Ok(None);
+        };
+        let Some(run) = self.runs.get(&partial.next) else {
+            return Ok(None);
+        };
+        joins((&partial.identity, false), (&run.identity, run.beginning))?;
+        let Some(run) = self.runs.remove(&partial.next) else {
+            return Ok(None);
+        };
+        let tsn = partial.tsn;
+        partial.next = run.last + 1;
+        let part = if run.ending { Part::Last } else { Part::Middle };
+        if run.ending {
+            self.partial = None;
+        }
+        Ok(Some(run.into_message(part, tsn)))
+    }
+
+    /// Begins the partial delivery of the message that the cumulative TSN has reached, if its
+    /// stream is ready for it.
+    ///
+    /// No other message may begin: one above a gap would keep this one from being delivered, which
+    /// fills the buffer that the gap needs.
+    pub(super) fn begin_partial(
+        &mut self,
+        cumulative: u64,
+        delivery: &Delivery,
+    ) -> Option<Message> {
+        if self.partial.is_some() {
+            return None;
+        }
+        let (&first, run) = self.runs.first_key_value()?;
+        let ready = first <= cumulative
+            && run.beginning
+            && delivery.is_next(run.identity.stream, run.identity.ssn);
+        if !ready {
+            return None;
+        }
+        let run = self.runs.remove(&first)?;
+        let (identity, tsn) = (run.identity, run.tsn);
+        self.partial = Some(Partial {
+            identity,
+            tsn,
+            next: run.last + 1,
+        });
+        Some(run.into_message(Part::First, tsn))
+    }
+
+    /// Index of the first fragment of the highest run.
+    pub(super) fn highest_first_index(&self) -> Option<u64> {
+        self.runs.last_key_value().map(|(first, _)| *first)
+    }
+
+    /// Drops the highest run if all of it lies above `floor`; returns its indexes and cost.
+    pub(super) fn drop_highest(&mut self, floor: u64) -> Option<(u64, u64, Cost)> {
+        let entry = self.runs.last_entry()?;
+        if *entry.key() <= floor {
+            return None;
+        }
+        let first = *entry.key();
+        let run = entry.remove();
+        Some((first, run.last, run.cost()))
+    }
+
+    /// The message that is being delivered in parts, by the TSN that all of them share.
+    pub(super) fn partial_tsn(&self) -> Option<Tsn> {
+        self.partial.as_ref().map(|p| p.tsn)
+    }
+
+    /// Forgets everything; returns what that frees.
+    pub(super) fn clear(&mut self) -> Cost {
+        self.partial = None;
+        let cost = self
+            .runs
+            .values()
+            .fold(Cost::default(), |cost, run| cost.plus(run.cost()));
+        self.runs.clear();
+        cost
+    }
+}
+
+fn whole(index: u64, fragment: Fragment) -> Complete {
+    let message = Message {
+        stream: fragment.identity.stream,
+        ssn: fragment.identity.ssn,
+        ppid: fragment.identity.ppid,
+        tsn: fragment.tsn,
+        part: Part::Whole,
+        payload: Payload::from(fragment.payload),
+        chunks: 1,
+    };
+    Complete {
+        first: index,
+        last: index,
+        message,
+    }
+}
+
+fn new_run(index: u64, fragment: Fragment) -> Run {
+    Run {
+        identity: fragment.identity,
+        last: index,
+        tsn: fragment.tsn,
+        beginning: fragment.beginning,
+        ending: fragment.ending,
+        bytes: fragment.payload.len(),
+        pieces: VecDeque::from([fragment.payload]),
+    }
+}

@@ -1,0 +1,229 @@
+//! Which TSNs have arrived: the cumulative TSN, and ranges above it (RFC 9260 sections 3.3.4, 6.7).
+//!
+//! Inside, a TSN is an index: its distance from the initial TSN, which never wraps.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use carrick_wire::{GapAckBlock, Tsn};
+
+/// Duplicates reported in one SACK at most.
+const MAX_DUPLICATES: usize = 64;
+
+/// Gap Ack Blocks count from the cumulative TSN with 16 bits.
+const REACH: u32 = 0xffff;
+
+/// What a TSN is to the receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arrival {
+    New(u64),
+    Duplicate,
+    /// Too far above the cumulative TSN to be reported in a SACK.
+    OutOfReach,
+}
+
+#[derive(Debug)]
+pub(super) struct TsnMap {
+    cumulative: Tsn,
+    /// Index of `cumulative`; the initial TSN has index 1.
+    cumulative_index: u64,
+    /// Inclusive ranges of indexes above the cumulative one, ascending, with gaps between.
+    ranges: VecDeque<(u64, u64)>,
+    duplicates: Vec<Tsn>,
+}
+
+impl TsnMap {
+    pub(super) fn new(initial: Tsn) -> Self {
+        Self {
+            cumulative: initial.previous(),
+            cumulative_index: 0,
+            ranges: VecDeque::new(),
+            duplicates: Vec::new(),
+        }
+    }
+
+    pub(super) fn cumulative(&self) -> Tsn {
+        self.cumulative
+    }
+
+    pub(super) fn cumulative_index(&self) -> u64 {
+        self.cumulative_index
+    }
+
+    /// The highest index that has arrived.
+    pub(super) fn highest(&self) -> u64 {
+        self.ranges.back().map_or(self.cumulative_index, |r| r.1)
+    }
+
+    pub(super) fn classify(&self, tsn: Tsn) -> Arrival {
+        if !tsn.is_after(self.cumulative) {
+            return Arrival::Duplicate;
+        }
+        let ahead = tsn.since(self.cumulative);
+        if ahead > REACH {
+            return Arrival::OutOfReach;
+        }
+        let index = self.cumulative_index + u64::from(ahead);
+        let position = self.ranges.partition_point(|r| r.1 < index);
+        match self.ranges.get(position) {
+            Some(range) if range.0 <= index => Arrival::Duplicate,
+            _ => Arrival::New(index),
+        }
+    }
+
+    /// Notes the arrival of an index that [`Self::classify`] called new.
+    pub(super) fn insert(&mut self, index: u64) {
+        if index == self.cumulative_index + 1 {
+            self.advance(index);
+            return;
+        }
+        // Mostly the next one after the highest.
+        let position = match self.ranges.back() {
+            Some(last) if last.1 < index => self.ranges.len(),
+            _ => self.ranges.partition_point(|r| r.1 < index),
+        };
+        let joins_before = position > 0 && self.ranges[position - 1].1 + 1 == index;
+        let joins_after = self.ranges.get(position).is_some_and(|r| r.0 == index + 1);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                self.ranges[position - 1].1 = self.ranges[position].1;
+                self.ranges.remove(position);
+            }
+            (true, false) => self.ranges[position - 1].1 = index,
+            (false, true) => self.ranges[position].0 = index,
+            (false, false) => self.ranges.insert(position, (index, index)),
+        }
+    }
+
+    fn advance(&mut self, index: u64) {
+        let mut to = index;
+        if let Some(&(first, last)) = self.ranges.front()
+            && first == index + 1
+        {
+            to = last;
+            self.ranges.pop_front();
+        }
+        self.cumulative = self.cumulative.plus((to - self.cumulative_index) as u32);
+        self.cumulative_index = to;
+    }
+
+    /// Takes back the arrival of indexes above the cumulative one (reneging, section 6.2).
+    pub(super) fn forget(&mut self, first: u64, last: u64) {
+        debug_assert!(first > self.cumulative_index);
+        let position = self.ranges.partition_point(|r| r.1 < first);
+        let Some(&(from, to)) = self.ranges.get(position) else {
+            return;
+        };
+        self.ranges.remove(position);
+        if last < to {
+            self.ranges.insert(position, (last + 1, to));
+        }
+        if from < first {
+            self.ranges.insert(position, (from, first - 1));
+        }
+    }
+
+    pub(super) fn note_duplicate(&mut self, tsn: Tsn) {
+        if self.duplicates.len() < MAX_DUPLICATES {
+            self.duplicates.push(tsn);
+        }
+    }
+
+    pub(super) fn duplicates(&self) -> &[Tsn] {
+        &self.duplicates
+    }
+
+    pub(super) fn clear_duplicates(&mut self) {
+        self.duplicates.clear();
+    }
+
+    pub(super) fn has_gaps(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    pub(super) fn gap_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    pub(super) fn gap_ack_blocks(&self) -> impl Iterator<Item = GapAckBlock> + '_ {
+        let base = self.cumulative_index;
+        self.ranges.iter().map(move |&(first, last)| GapAckBlock {
+            start: (first - base) as u16,
+            end: (last - base) as u16,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn arrive(map: &mut TsnMap, tsn: u32) -> bool {
+        match map.classify(Tsn::new(tsn)) {
+            Arrival::New(index) => {
+                map.insert(index);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn the_example_of_section_3_3_4() {
+        let mut map = TsnMap::new(Tsn::new(10));
+        for tsn in [10, 11, 12, 14, 15, 17] {
+            assert!(arrive(&mut map, tsn));
+        }
+        assert_eq!(map.cumulative(), Tsn::new(12));
+        let blocks: Vec<_> = map.gap_ack_blocks().map(|b| (b.start, b.end)).collect();
+        assert_eq!(blocks, [(2, 3), (5, 5)]);
+    }
+
+    #[test]
+    fn the_numbers_wrap() {
+        let mut map = TsnMap::new(Tsn::new(u32::MAX - 1));
+        for tsn in [u32::MAX - 1, 0, 1] {
+            assert!(arrive(&mut map, tsn));
+        }
+        assert_eq!(map.cumulative(), Tsn::new(u32::MAX - 1));
+        assert!(arrive(&mut map, u32::MAX));
+        assert_eq!(map.cumulative(), Tsn::new(1));
+        assert!(!arrive(&mut map, u32::MAX));
+    }
+
+    #[test]
+    fn what_a_sack_cannot_report_is_out_of_reach() {
+        let map = TsnMap::new(Tsn::new(1));
+        assert_eq!(map.classify(Tsn::new(0x10000)), Arrival::OutOfReach);
+        assert_eq!(map.classify(Tsn::new(0xffff)), Arrival::New(0xffff));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(initial: u32, offsets in proptest::collection::vec(0_u32..200, 0..400), forgotten in proptest::collection::vec(0_u64..200, 0..5)) {
+            let mut map = TsnMap::new(Tsn::new(initial));
+            let mut set = BTreeSet::new();
+            for (step, offset) in offsets.iter().enumerate() {
+                prop_assert_eq!(arrive(&mut map, initial.wrapping_add(*offset)), set.insert(u64::from(*offset) + 1));
+                if step % 50 == 49 {
+                    for index in &forgotten {
+                        if *index > map.cumulative_index() && set.remove(index) {
+                            map.forget(*index, *index);
+                        }
+                    }
+                }
+                let cumulative = (1..=set.len() as u64 + 1).find(|i| !set.contains(i)).unwrap_or(1) - 1;
+                prop_assert_eq!(map.cumulative_index(), cumulative);
+                prop_assert_eq!(map.cumulative(), Tsn::new(initial.wrapping_add(cumulative as u32).wrapping_sub(1)));
+                let in_blocks: BTreeSet<u64> = map.gap_ack_blocks().flat_map(|b| u64::from(b.start)..=u64::from(b.end)).map(|o| o + cumulative).collect();
+                let above: BTreeSet<u64> = set.iter().copied().filter(|i| *i > cumulative).collect();
+                prop_assert_eq!(in_blocks, above);
+                prop_assert_eq!(map.highest(), set.last().copied().unwrap_or(0).max(cumulative));
+            }
+        }
+    }
+}

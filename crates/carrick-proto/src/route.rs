@@ -1,0 +1,175 @@
+//! Where a packet came from or goes to, below SCTP: addresses, encapsulation port, ECN bits.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+
+/// The ECN field of the IP header (RFC 3168).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ecn {
+    /// The transport doesn't use ECN.
+    #[default]
+    NotCapable,
+    /// ECT(0).
+    Capable0,
+    /// ECT(1).
+    Capable1,
+    /// Congestion experienced.
+    CongestionExperienced,
+}
+
+/// The way of one packet: the address pair and how SCTP was carried between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The local address: where a received packet was sent to, or the source to send from.
+    /// `None` leaves the choice of the source to the operating system.
+    pub local: Option<IpAddr>,
+    /// The peer's address.
+    pub remote: IpAddr,
+    /// The peer's UDP port when SCTP is carried in UDP (RFC 6951), `None` on plain IP.
+    pub encapsulation: Option<u16>,
+    /// The ECN field of the packet.
+    pub ecn: Ecn,
+}
+
+impl Route {
+    /// A route over plain IP between two addresses.
+    pub const fn plain(local: IpAddr, remote: IpAddr) -> Self {
+        Self {
+            local: Some(local),
+            remote,
+            encapsulation: None,
+            ecn: Ecn::NotCapable,
+        }
+    }
+
+    /// A route with SCTP in UDP, where `port` is the peer's UDP port (RFC 6951).
+    pub const fn encapsulated(local: IpAddr, remote: IpAddr, port: u16) -> Self {
+        Self {
+            local: Some(local),
+            remote,
+            encapsulation: Some(port),
+            ecn: Ecn::NotCapable,
+        }
+    }
+
+    /// Bytes of IP and UDP header on this route, without options.
+    pub(crate) const fn header_len(&self) -> usize {
+        let ip = match self.remote {
+            IpAddr::V4(_) => 20,
+            IpAddr::V6(_) => 40,
+        };
+        ip + if self.encapsulation.is_some() { 8 } else { 0 }
+    }
+
+    /// The same way, to be used for an answer: ECN bits of the received packet don't carry over.
+    pub(crate) const fn for_reply(self) -> Self {
+        Self {
+            ecn: Ecn::NotCapable,
+            ..self
+        }
+    }
+}
+
+/// One or more packets for one route, written to the end of the caller's buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// Where to send.
+    pub route: Route,
+    /// Bytes that were written to the buffer.
+    pub len: usize,
+    /// With more than one packet: the size of each but the last, which may be shorter (what
+    /// segmentation offload wants). `None` for a single packet.
+    pub segment_size: Option<usize>,
+    /// The packet may exceed the path's MTU and has to be sent without the don't-fragment bit
+    /// (a chunk that was sized before the MTU shrank, RFC 9260 section 6.9).
+    pub may_fragment: bool,
+}
+
+impl Transmit {
+    /// The number of packets in this transmit.
+    pub fn packets(&self) -> usize {
+        self.segment_size.map_or(1, |size| self.len.div_ceil(size))
+    }
+}
+
+/// Chooses the local address for a peer address, the way the host's routes would.
+///
+/// A driver that can ask the operating system implements this; without it, [`MatchingAddress`].
+pub trait SourceSelection: Send + fmt::Debug {
+    /// The local address to send to `remote` from, out of `local`; `None` leaves it to the
+    /// operating system. `avoid` is an address that just failed for this peer address.
+    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr>;
+}
+
+/// Takes the local address of the same family with the longest prefix in common with the peer's
+/// (rule 8 of RFC 6724), another one when that failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MatchingAddress;
+
+impl SourceSelection for MatchingAddress {
+    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+        let candidates: Vec<IpAddr> = local
+            .iter()
+            .copied()
+            .filter(|a| a.is_ipv4() == remote.is_ipv4() && !a.is_unspecified())
+            .collect();
+        let best = |avoided: Option<IpAddr>| {
+            let mut best: Option<(u32, IpAddr)> = None;
+            for &address in candidates.iter().filter(|a| Some(**a) != avoided) {
+                let score = common_prefix(address, remote)
+                    + if address.is_loopback() == remote.is_loopback() {
+                        256
+                    } else {
+                        0
+                    };
+                if best.is_none_or(|(s, _)| score > s) {
+                    best = Some((score, address));
+                }
+            }
+            best.map(|(_, address)| address)
+        };
+        best(avoid).or_else(|| best(None))
+    }
+}
+
+fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_nearest_address_is_chosen_and_another_when_it_failed() {
+        let local = [ip("10.1.0.1"), ip("10.2.0.1"), ip("fd00::1")];
+        let select = |remote, avoid| MatchingAddress.select(&local, ip(remote), avoid);
+        assert_eq!(select("10.2.0.9", None), Some(local[1]));
+        assert_eq!(select("10.1.0.9", None), Some(local[0]));
+        assert_eq!(select("10.1.0.9", Some(local[0])), Some(local[1]));
+        assert_eq!(
+            select("fd00::9", Some(local[2])),
+            Some(local[2]),
+            "the only one of its family stays"
+        );
+        assert_eq!(MatchingAddress.select(&[], ip("10.0.0.1"), None), None);
+    }
+
+    #[test]
+    fn a_loopback_peer_is_reached_from_loopback() {
+        let local = [ip("126.255.0.1"), ip("127.0.0.1")];
+        assert_eq!(
+            MatchingAddress.select(&local, ip("127.0.0.5"), None),
+            Some(local[1])
+        );
+    }
+}

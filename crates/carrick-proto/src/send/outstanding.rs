@@ -1,0 +1,306 @@
+//! DATA chunks that were sent and are not acknowledged cumulatively, by their TSN.
+//!
+//! Inside, a TSN is an index, which never wraps; the initial TSN has index 1. What a SACK says is
+//! compared with what the one before said, range by range, so that only chunks whose state changes
+//! are touched.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use carrick_wire::{DATA_HEADER_LEN, DataFlags, Ppid, Ssn, StreamId, Tsn, padded};
+
+use super::queue::Piece;
+use crate::path::{PathId, Paths};
+use crate::policy::LossSignal;
+
+/// Where a chunk stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ChunkState {
+    /// On its way, as far as is known.
+    InFlight,
+    /// Reported in a gap block.
+    Acked,
+    /// To be sent again.
+    Marked(LossSignal),
+}
+
+/// One DATA chunk.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) payload: Bytes,
+    pub(crate) context: u64,
+    pub(crate) ppid: Ppid,
+    pub(crate) transmissions: u32,
+    pub(crate) stream: StreamId,
+    pub(crate) ssn: Ssn,
+    pub(crate) flags: DataFlags,
+    /// The path it was last sent to.
+    pub(crate) path: PathId,
+    /// It was sent to other paths before: its acknowledgement does not tell which one works.
+    pub(crate) ambiguous: bool,
+    pub(crate) state: ChunkState,
+    /// Not eligible for a second fast retransmission (section 7.2.4, step 5).
+    pub(crate) fast_retransmitted: bool,
+}
+
+/// Inclusive ranges of indexes, ascending, with gaps between.
+pub(crate) type Ranges = VecDeque<(u64, u64)>;
+
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    chunks: VecDeque<Chunk>,
+    /// Index of the first of `chunks`; the one before it is the Cumulative TSN Ack Point.
+    first: u64,
+    /// TSN of index 0.
+    origin: Tsn,
+    /// What gap blocks reported.
+    pub(super) acked: Ranges,
+    /// Indexes of chunks in state [`ChunkState::Marked`].
+    pub(super) marked: BTreeSet<u64>,
+    /// User bytes in flight.
+    in_flight: usize,
+    /// User bytes held for retransmission, acknowledged in gap blocks or not.
+    held: usize,
+    /// Messages whose last fragment is here.
+    messages: usize,
+    count_header: bool,
+}
+
+impl Outstanding {
+    pub(crate) fn new(initial_tsn: Tsn, count_header: bool) -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            first: 1,
+            origin: initial_tsn.previous(),
+            acked: Ranges::new(),
+            marked: BTreeSet::new(),
+            in_flight: 0,
+            held: 0,
+            messages: 0,
+            count_header,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// User bytes in flight on all paths: neither acknowledged nor marked.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// User bytes that are kept because the peer has not acknowledged them cumulatively.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Messages that are sent completely and not acknowledged.
+    pub(crate) fn messages(&self) -> usize {
+        self.messages
+    }
+
+    /// The index that the next new chunk gets.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.first + self.chunks.len() as u64
+    }
+
+    pub(crate) fn first_index(&self) -> u64 {
+        self.first
+    }
+
+    pub(crate) fn tsn(&self, index: u64) -> Tsn {
+        self.origin.plus(index as u32)
+    }
+
+    pub(crate) fn cumulative_point(&self) -> Tsn {
+        self.tsn(self.first - 1)
+    }
+
+    /// The index of a TSN at or above the Cumulative TSN Ack Point; `None` below it.
+    pub(crate) fn index_of(&self, tsn: Tsn) -> Option<u64> {
+        let point = self.cumulative_point();
+        tsn.is_at_or_after(point)
+            .then(|| self.first - 1 + u64::from(tsn.since(point)))
+    }
+
+    pub(crate) fn chunk(&self, index: u64) -> Option<&Chunk> {
+        self.chunks
+            .get(usize::try_from(index.checked_sub(self.first)?).ok()?)
+    }
+
+    pub(crate) fn chunk_mut(&mut self, index: u64) -> Option<&mut Chunk> {
+        self.chunks
+            .get_mut(usize::try_from(index.checked_sub(self.first)?).ok()?)
+    }
+
+    /// The bytes a chunk counts for in the congestion window.
+    fn weight(&self, payload: usize) -> usize {
+        if self.count_header {
+            padded(DATA_HEADER_LEN + payload)
+        } else {
+            payload
+        }
+    }
+
+    /// Takes a new piece, not in flight yet; returns its index.
+    pub(crate) fn push(&mut self, piece: Piece, path: PathId) -> u64 {
+        let index = self.next_index();
+        self.held += piece.payload.len();
+        self.messages += usize::from(piece.flags.ending);
+        self.chunks.push_back(Chunk {
+            payload: piece.payload,
+            context: piece.options.context,
+            ppid: piece.options.ppid,
+            transmissions: 0,
+            stream: piece.options.stream,
+            ssn: piece.ssn,
+            flags: piece.flags,
+            path,
+            ambiguous: false,
+            // Becomes InFlight with `launch`; never seen in this state by a SACK.
+            state: ChunkState::Marked(LossSignal::Timeout),
+            fast_retransmitted: false,
+        });
+        index
+    }
+
+    /// A chunk leaves to a path, for the first time or again.
+    pub(crate) fn launch(&mut self, index: u64, to: PathId, paths: &mut Paths) {
+        self.marked.remove(&index);
+        let Some(chunk) = self.chunk_mut(index) else {
+            return;
+        };
+        chunk.state = ChunkState::InFlight;
+        chunk.ambiguous |= chunk.transmissions > 0 && chunk.path != to;
+        chunk.path = to;
+        chunk.transmissions = chunk.transmissions.saturating_add(1);
+        let payload = chunk.payload.len();
+        self.in_flight += payload;
+        let path = &mut paths[to];
+        path.flight_size += self.weight(payload);
+        path.earliest = Some(path.earliest.map_or(index, |e| e.min(index)));
+    }
+
+    /// A chunk is no longer in flight.
+    fn land(&mut self, index: u64, paths: &mut Paths) {
+        let Some(chunk) = self.chunk(index) else {
+            return;
+        };
+        let (payload, path) = (chunk.payload.len(), chunk.path);
+        self.in_flight -= payload;
+        let weight = self.weight(payload);
+        let path = &mut paths[path];
+        path.flight_size = path.flight_size.saturating_sub(weight);
+    }
+
+    /// Marks a chunk for retransmission if it is in flight.
+    pub(crate) fn mark(&mut self, index: u64, signal: LossSignal, paths: &mut Paths) -> bool {
+        if self
+            .chunk(index)
+            .is_none_or(|c| c.state != ChunkState::InFlight)
+        {
+            return false;
+        }
+        self.land(index, paths);
+        if let Some(chunk) = self.chunk_mut(index) {
+            chunk.state = ChunkState::Marked(signal);
+            chunk.fast_retransmitted |= signal == LossSignal::MissingReports;
+        }
+        self.marked.insert(index);
+        true
+    }
+
+    /// Marks all chunks in flight that were last sent to a path.
+    pub(crate) fn mark_path(&mut self, path: PathId, paths: &mut Paths) -> usize {
+        let indexes: Vec<u64> = (self.first..)
+            .zip(&self.chunks)
+            .filter(|(_, c)| c.path == path && c.state == ChunkState::InFlight)
+            .map(|(index, _)| index)
+            .collect();
+        for &index in &indexes {
+            self.mark(index, LossSignal::Timeout, paths);
+        }
+        indexes.len()
+    }
+
+    /// The association's paths are replaced: chunks, none of them in flight, belong to the first.
+    pub(crate) fn forget_paths(&mut self) {
+        for chunk in &mut self.chunks {
+            chunk.path = PathId(0);
+        }
+    }
+
+    /// A gap block or the cumulative TSN acknowledges a chunk; returns it with the bytes it counts
+    /// for, if this is news.
+    pub(super) fn acknowledge(&mut self, index: u64, paths: &mut Paths) -> Option<(&Chunk, usize)> {
+        let state = self.chunk(index)?.state;
+        match state {
+            ChunkState::Acked => return None,
+            ChunkState::InFlight => self.land(index, paths),
+            ChunkState::Marked(_) => {
+                self.marked.remove(&index);
+            }
+        }
+        let weight = self.weight(self.chunk(index)?.payload.len());
+        let chunk = self.chunk_mut(index)?;
+        chunk.state = ChunkState::Acked;
+        Some((chunk, weight))
+    }
+
+    /// The peer took back what it had reported in a gap block (reneging).
+    pub(super) fn revoke(&mut self, index: u64, paths: &mut Paths) -> Option<PathId> {
+        let chunk = self
+            .chunk_mut(index)
+            .filter(|c| c.state == ChunkState::Acked)?;
+        chunk.state = ChunkState::InFlight;
+        let (payload, path) = (chunk.payload.len(), chunk.path);
+        self.in_flight += payload;
+        paths[path].flight_size += self.weight(payload);
+        let earliest = &mut paths[path].earliest;
+        *earliest = Some(earliest.map_or(index, |e| e.min(index)));
+        Some(path)
+    }
+
+    /// Forgets the first chunk: it was acknowledged, or the association is no more.
+    pub(super) fn pop_front(&mut self) -> Option<Chunk> {
+        let chunk = self.chunks.pop_front()?;
+        self.first += 1;
+        if chunk.state == ChunkState::InFlight {
+            self.in_flight -= chunk.payload.len();
+        }
+        self.held -= chunk.payload.len();
+        self.messages -= usize::from(chunk.flags.ending);
+        Some(chunk)
+    }
+
+    /// The lowest chunk in flight on a path, searched from where it was last known.
+    pub(super) fn find_earliest(&self, path: PathId, from: u64) -> Option<u64> {
+        let from = from.max(self.first);
+        let skip = usize::try_from(from - self.first).ok()?;
+        self.chunks
+            .iter()
+            .skip(skip)
+            .position(|c| c.path == path && c.state == ChunkState::InFlight)
+            .map(|p| from + p as u64)
+    }
+
+    /// The lowest chunk to be sent again.
+    pub(crate) fn first_marked(&self) -> Option<u64> {
+        self.marked.first().copied()
+    }
+
+    pub(crate) fn has_marked(&self) -> bool {
+        !self.marked.is_empty()
+    }
+
+    /// Chunks to be sent again, lowest first, from an index on.
+    pub(crate) fn next_marked(&self, from: u64) -> Option<u64> {
+        self.marked.range(from..).next().copied()
+    }
+}

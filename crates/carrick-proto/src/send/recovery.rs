@@ -1,0 +1,163 @@
+//! Missing reports, fast retransmit and Fast Recovery (RFC 9260 section 7.2.4).
+//!
+//! A chunk has been reported missing n times when n SACKs had a Highest TSN Newly Acknowledged
+//! (HTNA) above it. So instead of a counter in every chunk, the n highest of these TSNs are kept:
+//! below the lowest of them, everything not acknowledged has its n reports.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use super::outstanding::{ChunkState, Outstanding};
+use crate::path::Paths;
+use crate::policy::LossSignal;
+
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    /// Missing reports that are needed.
+    threshold: usize,
+    /// The highest HTNAs, descending, at most `threshold` of them.
+    highest: Vec<u64>,
+    /// Below this index all chunks have been looked at.
+    examined: u64,
+    /// Chunks that were sent again after a timeout, with the index that was next at that time:
+    /// only reports by SACKs for chunks from there on tell something about the new copy.
+    resent: VecDeque<(u64, u64)>,
+    /// Chunks that the peer took back, with their missing reports since then; 0 while the SACK that
+    /// took them back is processed.
+    revoked: BTreeMap<u64, usize>,
+    /// Fast Recovery lasts until this index is acknowledged cumulatively.
+    exit: Option<u64>,
+}
+
+impl Recovery {
+    pub(crate) fn new(missing_reports: u8) -> Self {
+        Self {
+            threshold: usize::from(missing_reports),
+            highest: Vec::new(),
+            examined: 1,
+            resent: VecDeque::new(),
+            revoked: BTreeMap::new(),
+            exit: None,
+        }
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    /// The cumulative TSN reached this index; leaves Fast Recovery at its exit point.
+    pub(crate) fn on_cumulative(&mut self, index: u64) {
+        if self.exit.is_some_and(|exit| index >= exit) {
+            self.exit = None;
+        }
+    }
+
+    /// T3-rtx expired: slow start follows (section 7.2.3), which Fast Recovery would forbid until
+    /// all that was outstanding has been sent again, one packet a round trip.
+    pub(crate) fn leave(&mut self) {
+        self.exit = None;
+    }
+
+    /// One SACK reported everything missing below this index.
+    pub(crate) fn on_report(&mut self, below: u64) {
+        let position = self.highest.partition_point(|h| *h >= below);
+        self.highest.insert(position, below);
+        self.highest.truncate(self.threshold);
+        for (_, reports) in self.revoked.range_mut(..below).filter(|r| *r.1 > 0) {
+            *reports += 1;
+        }
+    }
+
+    /// A chunk is sent again after a timeout: earlier reports don't count for the new copy.
+    pub(crate) fn on_resent(&mut self, index: u64, next: u64) {
+        self.resent.push_back((next, index));
+    }
+
+    /// The peer took back an acknowledgement. Earlier SACKs did not report this chunk missing, so
+    /// its reports are counted by themselves (section 6.2.1 D iii).
+    pub(crate) fn on_revoked(&mut self, index: u64) {
+        self.revoked.insert(index, 0);
+    }
+
+    /// A SACK has been processed: for what it took back, it was the first missing report.
+    pub(crate) fn on_sack_end(&mut self) {
+        for reports in self.revoked.values_mut() {
+            *reports = (*reports).max(1);
+        }
+    }
+
+    /// Marks all chunks that have got their last missing report; returns them.
+    pub(crate) fn detect(&mut self, outstanding: &mut Outstanding, paths: &mut Paths) -> Vec<u64> {
+        let mut lost = Vec::new();
+        self.detect_revoked(outstanding, paths, &mut lost);
+        let Some(&bound) = self.highest.get(self.threshold - 1) else {
+            return lost;
+        };
+        while let Some(&(after, index)) = self.resent.front() {
+            if after > bound {
+                break;
+            }
+            self.resent.pop_front();
+            consider(outstanding, paths, index, &mut lost);
+        }
+        let mut index = self.examined.max(outstanding.first_index());
+        let mut ranges = outstanding.acked.partition_point(|r| r.1 < index);
+        while index < bound {
+            match outstanding.acked.get(ranges) {
+                Some(&(from, to)) if from <= index => {
+                    index = to + 1;
+                    ranges += 1;
+                }
+                _ => {
+                    // A copy sent after a timeout waits in `resent`.
+                    let first_copy = outstanding
+                        .chunk(index)
+                        .is_some_and(|c| c.transmissions <= 1);
+                    if first_copy && !self.revoked.contains_key(&index) {
+                        consider(outstanding, paths, index, &mut lost);
+                    }
+                    index += 1;
+                }
+            }
+        }
+        self.examined = self.examined.max(bound);
+        lost
+    }
+
+    fn detect_revoked(
+        &mut self,
+        outstanding: &mut Outstanding,
+        paths: &mut Paths,
+        lost: &mut Vec<u64>,
+    ) {
+        let threshold = self.threshold;
+        self.revoked.retain(|&index, reports| {
+            let waits = outstanding
+                .chunk(index)
+                .is_some_and(|c| c.state == ChunkState::InFlight);
+            if waits && *reports >= threshold {
+                consider(outstanding, paths, index, lost);
+                return false;
+            }
+            waits
+        });
+    }
+
+    /// Enters Fast Recovery unless already in it; returns whether it did.
+    pub(crate) fn enter(&mut self, highest_outstanding: u64) -> bool {
+        if self.exit.is_some() {
+            return false;
+        }
+        self.exit = Some(highest_outstanding);
+        true
+    }
+}
+
+fn consider(outstanding: &mut Outstanding, paths: &mut Paths, index: u64, lost: &mut Vec<u64>) {
+    let eligible = outstanding
+        .chunk(index)
+        .is_some_and(|c| c.state == ChunkState::InFlight && !c.fast_retransmitted);
+    if eligible && outstanding.mark(index, LossSignal::MissingReports, paths) {
+        lost.push(index);
+    }
+}

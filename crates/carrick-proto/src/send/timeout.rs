@@ -1,0 +1,69 @@
+//! Expiration of T3-rtx (RFC 9260 section 6.3.3) and of the window probe timer.
+
+use super::Sender;
+use super::sack::window_event;
+use crate::config::AssociationConfig;
+use crate::path::{PathId, Paths};
+use crate::time::{Time, earliest};
+use crate::trace::{Trace, TraceEvent};
+
+impl Sender {
+    /// T3-rtx of a path expired. Returns whether that counts as an error: it does not while a
+    /// closed window is probed and the peer answers.
+    pub(crate) fn on_t3(
+        &mut self,
+        id: PathId,
+        now: Time,
+        paths: &mut Paths,
+        config: &AssociationConfig,
+        trace: &mut Trace,
+    ) -> bool {
+        let probing = self.window.is_refusing();
+        let before = self.outstanding.in_flight();
+        self.outstanding.mark_path(id, paths);
+        self.window.marked(before - self.outstanding.in_flight());
+        self.forced = self.outstanding.has_marked();
+        let path = &mut paths[id];
+        path.t3 = None;
+        path.earliest = None;
+        path.timed = None;
+        path.rto.back_off(config);
+        trace.record(now, TraceEvent::Timeout { path: id });
+        if probing {
+            // Nothing but probes leaves: the window decays as on an idle path.
+            path.congestion.on_idle(1);
+            return false;
+        }
+        self.recovery.leave();
+        path.congestion.on_timeout();
+        path.single_packet = true;
+        path.burst_limit = config.max_burst as usize * path.pmdcs();
+        trace.record(now, window_event(path));
+        true
+    }
+
+    /// All chunks leave again, because the packet that carried them with COOKIE ECHO was in vain.
+    pub(crate) fn resend_all(&mut self, paths: &mut Paths) {
+        let before = self.outstanding.in_flight();
+        for id in paths.ids() {
+            self.outstanding.mark_path(id, paths);
+            let path = &mut paths[id];
+            path.t3 = None;
+            path.earliest = None;
+            path.timed = None;
+        }
+        self.outstanding.forget_paths();
+        self.window.marked(before - self.outstanding.in_flight());
+        self.forced = self.outstanding.has_marked();
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        // What comes behind the first message is looked at when its turn comes.
+        let first = self.queue.front().filter(|p| !p.begun);
+        earliest(self.window.next_timeout(), first.and_then(|p| p.expires))
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.window.handle_timeout(now);
+    }
+}

@@ -1,0 +1,345 @@
+//! Which DATA leaves now, and on which path (RFC 9260 sections 6.1, 6.4, 6.10).
+
+use carrick_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, DataHeader, PacketBuilder, padded};
+
+use super::outstanding::ChunkState;
+use super::{MAX_OUTSTANDING, Sender, failure_of, max_payload};
+use crate::config::AssociationConfig;
+use crate::event::SendFailure;
+use crate::path::{PathId, Paths};
+use crate::policy::LossSignal;
+use crate::stats::AssociationCounters;
+use crate::time::Time;
+use crate::trace::{Trace, TraceEvent};
+
+/// A packet of DATA that may leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DataPermit {
+    pub(crate) path: PathId,
+    /// Retransmissions that go whatever the congestion window says.
+    forced: bool,
+    /// New data may be in it.
+    new: bool,
+}
+
+/// Everything besides the sender that sending touches.
+pub(crate) struct TransmitContext<'a> {
+    pub(crate) now: Time,
+    pub(crate) paths: &'a mut Paths,
+    pub(crate) config: &'a AssociationConfig,
+    pub(crate) trace: &'a mut Trace,
+    pub(crate) counters: &'a mut AssociationCounters,
+    /// The association shuts down: nothing is held back any more, and each SACK is wanted at once.
+    pub(crate) hurry: bool,
+}
+
+impl Sender {
+    /// Gives up the messages at the head of the queue whose life ended.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<SendFailure> {
+        let expired = self.queue.take_expired(now)?;
+        let mut failure = failure_of(&expired, true);
+        failure.unsent.0.push(expired.rest);
+        Some(failure)
+    }
+
+    /// The next packet of DATA that may leave: marked chunks before new ones.
+    pub(crate) fn permit(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
+        let mut blocked = None;
+        if let Some(index) = self.outstanding.first_marked() {
+            let path = self.retransmission_path(index, cx)?;
+            // A peer without room gets one packet at a time.
+            let refused = self.window.is_probing() && self.outstanding.in_flight() > 0;
+            if self.forced || (!refused && cx.paths[path].window_is_open()) {
+                return Some(DataPermit {
+                    path,
+                    forced: self.forced,
+                    new: false,
+                });
+            }
+            blocked = Some(path);
+        } else {
+            self.forced = false;
+        }
+        let path = self.new_data_path(cx.paths)?;
+        if blocked == Some(path) {
+            return None;
+        }
+        cx.paths[path].decay_idle_window(cx.now);
+        cx.paths[path].limit_idle_burst(cx.now, cx.config.max_burst);
+        if !cx.paths[path].window_is_open() || !self.may_send_new(path, cx) {
+            return None;
+        }
+        Some(DataPermit {
+            path,
+            forced: false,
+            new: true,
+        })
+    }
+
+    /// Where a marked chunk goes by the association's policy. A path that is not confirmed never
+    /// carries data.
+    fn retransmission_path(&self, index: u64, cx: &TransmitContext<'_>) -> Option<PathId> {
+        let chunk = self.outstanding.chunk(index)?;
+        let ChunkState::Marked(signal) = chunk.state else {
+            return None;
+        };
+        // Dormant: whatever the policy, the paths are tried in turn.
+        if signal == LossSignal::Timeout && cx.paths.all_inactive() {
+            return Some(cx.paths.next_in_turn(chunk.path));
+        }
+        let chosen = cx.config.policies.retransmission_route.route(
+            signal,
+            chunk.path,
+            &mut cx.paths.views(),
+        );
+        let usable = cx.paths.contains(chosen) && cx.paths[chosen].confirmed;
+        Some(if usable { chosen } else { cx.paths.current() })
+    }
+
+    fn new_data_path(&self, paths: &Paths) -> Option<PathId> {
+        let wanted = self.queue.front()?.options.path;
+        Some(
+            wanted
+                .filter(|p| paths.contains(*p) && paths[*p].usable())
+                .unwrap_or_else(|| paths.current()),
+        )
+    }
+
+    /// Payload of the next new chunk if it had a packet of its own.
+    pub(super) fn next_payload(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+        self.queue
+            .front()
+            .map_or(0, |p| p.rest.len().min(max_payload(paths, config)))
+    }
+
+    /// Rule A of section 6.1 with silly window avoidance and Nagle's algorithm (section 4.2.3.4 of
+    /// RFC 1122).
+    fn may_send_new(&mut self, path: PathId, cx: &TransmitContext<'_>) -> bool {
+        let Some(front) = self.queue.front() else {
+            return false;
+        };
+        if self.outstanding.len() >= MAX_OUTSTANDING {
+            return false;
+        }
+        let next = front.rest.len().min(max_payload(cx.paths, cx.config));
+        let (rwnd, queued) = (self.window.rwnd(), self.queue.bytes());
+        let full = cx.paths[path].pmdcs() - DATA_HEADER_LEN;
+        let silly = cx.config.sender_sws_avoidance
+            && queued > rwnd
+            && rwnd < full
+            && rwnd < self.window.largest() / 2;
+        if next > rwnd || silly {
+            if !self.outstanding.is_empty() {
+                return false;
+            }
+            if next > rwnd && rwnd > 0 {
+                // Not closed, only too small. Some receivers deliver the beginning of a message that
+                // is larger than their buffer, and so get room, no sooner than a chunk does not fit.
+                self.window.probe_at_once();
+            }
+            self.window.arm_probe(cx.now, cx.paths[path].rto.value());
+            return self.window.probe_is_due();
+        }
+        let held_back = cx.config.nagle
+            && !cx.hurry
+            && !front.options.no_delay
+            // The rest of a message that has begun: the peer may delay its SACK for the beginning.
+            && !front.begun
+            && self.outstanding.in_flight() > 0
+            && queued + self.queue.len() * DATA_HEADER_LEN < cx.paths[path].pmdcs();
+        !held_back
+    }
+
+    /// The size that a packet needs for a chunk which is larger than `normal` allows because the
+    /// path MTU shrank after it had been cut (section 6.9).
+    pub(crate) fn oversized(
+        &self,
+        permit: DataPermit,
+        normal: usize,
+        cx: &TransmitContext<'_>,
+    ) -> Option<usize> {
+        let index = self.outstanding.first_marked().filter(|_| !permit.new)?;
+        if self.retransmission_path(index, cx) != Some(permit.path) {
+            return None;
+        }
+        let len = COMMON_HEADER_LEN
+            + padded(DATA_HEADER_LEN + self.outstanding.chunk(index)?.payload.len());
+        (len > normal).then_some(len)
+    }
+
+    /// Puts the permitted DATA into the packet. Returns whether anything went in.
+    pub(crate) fn fill(
+        &mut self,
+        permit: DataPermit,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) -> bool {
+        let before = packet.len();
+        // A forced packet ignores the window for what is sent again, not for new data.
+        let open = cx.paths[permit.path].window_is_open();
+        let retransmitted = self.fill_marked(permit, packet, cx);
+        // A SACK in front may leave no room; then the next packet is the forced one.
+        if permit.forced && retransmitted {
+            self.forced = false;
+        }
+        if permit.new || (open && retransmitted && self.outstanding.first_marked().is_none()) {
+            self.fill_new(permit, packet, cx);
+        }
+        if packet.len() == before {
+            return false;
+        }
+        let rto = cx.paths[permit.path].rto.value();
+        let path = &mut cx.paths[permit.path];
+        // R1: started if it does not run.
+        path.t3.get_or_insert(cx.now + rto);
+        path.last_data = Some(cx.now);
+        true
+    }
+
+    fn fill_marked(
+        &mut self,
+        permit: DataPermit,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) -> bool {
+        let mut from = 0;
+        let mut any = false;
+        while let Some(index) = self.outstanding.next_marked(from) {
+            if self.retransmission_path(index, cx) != Some(permit.path) {
+                break;
+            }
+            let Some(chunk) = self.outstanding.chunk(index) else {
+                break;
+            };
+            let len = DATA_HEADER_LEN + chunk.payload.len();
+            if !packet.fits(len) {
+                break;
+            }
+            match chunk.state {
+                ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
+                _ => cx.counters.fast_retransmissions += 1,
+            }
+            if matches!(chunk.state, ChunkState::Marked(LossSignal::Timeout)) {
+                self.recovery
+                    .on_resent(index, self.outstanding.next_index());
+            }
+            self.launch(index, permit.path, packet, cx);
+            any = true;
+            from = index + 1;
+        }
+        any
+    }
+
+    fn fill_new(
+        &mut self,
+        permit: DataPermit,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) {
+        let max = max_payload(cx.paths, cx.config);
+        let mut first = true;
+        while let Some(front) = self.queue.front() {
+            if front.is_expired(cx.now) || self.outstanding.len() >= MAX_OUTSTANDING {
+                break;
+            }
+            if !first || !permit.new {
+                // The first chunk of new data was judged by `permit`; the others only have to fit.
+                let next = front.rest.len().min(max);
+                if next > self.window.rwnd() || self.new_data_path(cx.paths) != Some(permit.path) {
+                    break;
+                }
+            }
+            let room = packet.remaining().saturating_sub(DATA_HEADER_LEN);
+            let rest = front.rest.len();
+            let take = if rest <= room.min(max) {
+                rest
+            } else if rest > max || !packet.is_empty() {
+                // A fragment: it may be smaller than possible to fill the packet, but no scrap. Where
+                // fragmentation is off, the message was taken before the path MTU shrank.
+                let piece = room.min(max);
+                if piece < max / 4 || rest <= max {
+                    break;
+                }
+                piece
+            } else {
+                break;
+            };
+            let probe = self.window.probe_is_due();
+            let Some(piece) = self.queue.cut(take) else {
+                break;
+            };
+            let index = self.outstanding.push(piece, permit.path);
+            self.launch(index, permit.path, packet, cx);
+            first = false;
+            if probe {
+                self.window.probe_sent();
+                cx.counters.window_probes += 1;
+                break;
+            }
+        }
+    }
+
+    /// Writes one chunk and does the accounts of sending it.
+    fn launch(
+        &mut self,
+        index: u64,
+        to: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) {
+        let again = self
+            .outstanding
+            .chunk(index)
+            .is_some_and(|c| c.transmissions > 0);
+        if !again && self.outstanding.len() == 1 {
+            self.progress = cx.now;
+        }
+        let restart = again && cx.paths[to].earliest.is_none_or(|e| index <= e);
+        self.outstanding.launch(index, to, cx.paths);
+        let tsn = self.outstanding.tsn(index);
+        let last = self.queue.is_empty() || !cx.paths[to].window_is_open();
+        let Some(chunk) = self.outstanding.chunk(index) else {
+            return;
+        };
+        let payload = &chunk.payload;
+        let mut flags = chunk.flags;
+        // Section 6.1: a SACK at once helps when shutting down.
+        flags.immediate |= cx.hurry && last && flags.ending;
+        packet.data(
+            &DataHeader {
+                tsn,
+                stream: chunk.stream,
+                ssn: chunk.ssn,
+                ppid: chunk.ppid,
+                flags,
+            },
+            payload,
+        );
+        self.window.sent(payload.len());
+        cx.trace.record(
+            cx.now,
+            TraceEvent::ChunkSent {
+                tsn,
+                stream: chunk.stream,
+                path: to,
+                transmission: chunk.transmissions,
+                bytes: payload.len(),
+                context: chunk.context,
+            },
+        );
+        if chunk.transmissions == 1 {
+            cx.counters.data_chunks_sent += 1;
+            cx.counters.data_bytes_sent += payload.len() as u64;
+            cx.paths[to].timed.get_or_insert((index, cx.now));
+            cx.paths[to].heartbeat.used = true;
+        } else {
+            // C5: no sample from a chunk at or above one that was sent again.
+            for path in cx.paths.iter_mut() {
+                path.timed = path.timed.filter(|t| t.0 < index);
+            }
+        }
+        if restart {
+            cx.paths[to].t3 = Some(cx.now + cx.paths[to].rto.value());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Counters: what happened, so that somebody can say why it was slow or refused.
+
+use core::time::Duration;
+
+use crate::association::state::StateName;
+use crate::path::PathId;
+
+/// Counters of an endpoint. All count since the endpoint was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EndpointStats {
+    /// Datagrams given to the endpoint.
+    pub datagrams_received: u64,
+    /// Packets handed out for sending.
+    pub packets_sent: u64,
+    /// Datagrams that are no SCTP packet: too short, port 0, a first chunk that lies about its length.
+    pub malformed: u64,
+    /// Packets with a wrong CRC32c.
+    pub bad_checksum: u64,
+    /// Chunks inside an otherwise good packet that could not be parsed.
+    pub malformed_chunks: u64,
+    /// Out-of-the-blue packets (section 8.4).
+    pub out_of_the_blue: u64,
+    /// Packets of a known association with a wrong verification tag.
+    pub wrong_tag: u64,
+    /// INITs received.
+    pub inits: u64,
+    /// INITs refused with ABORT.
+    pub inits_refused: u64,
+    /// Cookies whose MAC is not ours.
+    pub forged_cookies: u64,
+    /// Cookies of ours that had expired.
+    pub stale_cookies: u64,
+    /// Answers to unknown senders that were dropped because too many waited already.
+    pub replies_dropped: u64,
+    /// Associations that were set up, by either side.
+    pub established: u64,
+    /// Associations that ended after they had been established.
+    pub closed: u64,
+    /// ICMP messages that concerned an association.
+    pub icmp_accepted: u64,
+    /// ICMP messages that were ignored: of no interest, or not for an association of ours.
+    pub icmp_ignored: u64,
+}
+
+/// The state of one association (STATUS, section 11.1.8) with its counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AssociationStats {
+    /// Connection state.
+    pub state: StateName,
+    /// Outbound streams.
+    pub outbound_streams: u16,
+    /// Inbound streams.
+    pub inbound_streams: u16,
+    /// The peer's receive window as seen by the sender, in bytes.
+    pub peer_rwnd: usize,
+    /// This side's receive window as it would be announced now, in bytes.
+    pub a_rwnd: usize,
+    /// DATA chunks sent and not acknowledged.
+    pub outstanding_chunks: usize,
+    /// Bytes of user data sent and not acknowledged.
+    pub outstanding_bytes: usize,
+    /// Messages that wait to be sent, wholly or in part.
+    pub queued_messages: usize,
+    /// Bytes of messages in the send buffer, outstanding ones included.
+    pub send_buffer_bytes: usize,
+    /// Bytes in the receive buffer, with the cost of each chunk.
+    pub receive_buffer_bytes: usize,
+    /// Complete messages that wait for the user.
+    pub receivable_messages: usize,
+    /// The path for new data.
+    pub primary: Option<PathId>,
+    /// The association's error counter (section 8.1).
+    pub error_count: u32,
+    /// Counters of what was sent and received.
+    pub counters: AssociationCounters,
+}
+
+/// What one association has sent and received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AssociationCounters {
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets received with the right tag.
+    pub packets_received: u64,
+    /// DATA chunks sent for the first time.
+    pub data_chunks_sent: u64,
+    /// Bytes of user data sent for the first time.
+    pub data_bytes_sent: u64,
+    /// DATA chunks sent again after a timeout.
+    pub timeout_retransmissions: u64,
+    /// DATA chunks sent again after missing reports.
+    pub fast_retransmissions: u64,
+    /// Expirations of T3-rtx.
+    pub t3_expirations: u64,
+    /// DATA chunks received for the first time and kept.
+    pub data_chunks_received: u64,
+    /// Bytes of user data in them.
+    pub data_bytes_received: u64,
+    /// DATA chunks received again.
+    pub duplicates_received: u64,
+    /// DATA chunks dropped for want of receive buffer.
+    pub dropped_for_buffer: u64,
+    /// SACKs sent.
+    pub sacks_sent: u64,
+    /// SACKs received.
+    pub sacks_received: u64,
+    /// Messages given to the sender.
+    pub messages_sent: u64,
+    /// Messages delivered to the user, each part of a partial delivery counted.
+    pub messages_delivered: u64,
+    /// Zero-window probes sent.
+    pub window_probes: u64,
+    /// DATA chunks the peer took back after it had reported them in gap blocks.
+    pub reneged: u64,
+    /// Control chunks that could not be answered because too many answers waited.
+    pub replies_dropped: u64,
+}
+
+/// The state of one path with its counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathStats {
+    /// Which path.
+    pub id: PathId,
+    /// The peer's address.
+    pub remote: core::net::IpAddr,
+    /// The peer's UDP port on an encapsulated path.
+    pub encapsulation: Option<u16>,
+    /// The local address used on it.
+    pub local: Option<core::net::IpAddr>,
+    /// Confirmed, active.
+    pub status: crate::path::PathStatus,
+    /// Congestion window in bytes.
+    pub cwnd: usize,
+    /// Slow-start threshold in bytes.
+    pub ssthresh: usize,
+    /// Bytes acknowledged towards the next increase in congestion avoidance.
+    pub partial_bytes_acked: usize,
+    /// Outstanding bytes as the congestion control counts them.
+    pub flight_size: usize,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// Retransmission timeout.
+    pub rto: Duration,
+    /// Path MTU in bytes, IP header included.
+    pub mtu: usize,
+    /// Consecutive errors.
+    pub error_count: u32,
+    /// Packets sent on it.
+    pub packets_sent: u64,
+    /// Bytes of SCTP packets sent on it.
+    pub bytes_sent: u64,
+    /// Packets received from it.
+    pub packets_received: u64,
+    /// Bytes of SCTP packets received from it.
+    pub bytes_received: u64,
+    /// Heartbeats sent.
+    pub heartbeats_sent: u64,
+    /// Heartbeats answered.
+    pub heartbeats_answered: u64,
+}

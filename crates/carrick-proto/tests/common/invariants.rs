@@ -1,0 +1,122 @@
+//! What every packet of every scenario has to keep.
+
+use carrick_proto::Endpoint;
+use carrick_wire::ChunkType;
+
+use super::Seen;
+
+pub fn check(seen: &Seen, sender: &Endpoint) {
+    let packet = seen.packet();
+    assert!(packet.checksum_is_valid(), "CRC32c (section 6.8)");
+    assert_eq!(packet.header().source_port, sender.port());
+    let local = seen.route.local.expect("a source address");
+    assert!(
+        sender.local_addresses().contains(&local),
+        "{local} is no address of the sender"
+    );
+    let kinds = seen.kinds();
+    let alone = [
+        ChunkType::INIT,
+        ChunkType::INIT_ACK,
+        ChunkType::SHUTDOWN_COMPLETE,
+    ];
+    if kinds.iter().any(|k| alone.contains(k)) {
+        assert_eq!(kinds.len(), 1, "sections 3 and 6.10: {kinds:?}");
+    }
+    assert_eq!(
+        packet.header().tag.is_zero(),
+        kinds[0] == ChunkType::INIT,
+        "section 8.5.1 A: a zero tag is for INIT: {kinds:?}"
+    );
+    for first in [ChunkType::COOKIE_ECHO, ChunkType::COOKIE_ACK] {
+        if kinds.contains(&first) {
+            assert_eq!(kinds[0], first, "section 5.1: first in its packet");
+        }
+    }
+    let first_data = kinds.iter().position(|k| *k == ChunkType::DATA);
+    if let Some(first) = first_data {
+        assert!(
+            kinds[first..].iter().all(|k| *k == ChunkType::DATA),
+            "section 6.10: control chunks before DATA: {kinds:?}"
+        );
+        for end in [
+            ChunkType::ABORT,
+            ChunkType::SHUTDOWN,
+            ChunkType::SHUTDOWN_ACK,
+        ] {
+            assert!(!kinds.contains(&end), "sections 6.10, 9.1: {kinds:?}");
+        }
+    }
+    let data = seen.data();
+    assert!(
+        data.windows(2).all(|w| w[1].tsn.is_after(w[0].tsn)),
+        "section 6.10: increasing TSNs"
+    );
+    assert!(data.iter().all(|d| !d.payload.is_empty()), "section 6.2");
+    assert!(
+        kinds.iter().filter(|k| **k == ChunkType::SACK).count() <= 1,
+        "one SACK a packet"
+    );
+    if !seen.may_fragment {
+        let header = if seen.route.remote.is_ipv4() { 20 } else { 40 };
+        let udp = if seen.route.encapsulation.is_some() {
+            8
+        } else {
+            0
+        };
+        let mtu = mtu(seen, sender).unwrap_or(1500);
+        assert!(
+            seen.bytes.len() + header + udp <= mtu,
+            "{} bytes exceed the path MTU of {mtu} (section 6.10)",
+            seen.bytes.len()
+        );
+    }
+    to_unverified(seen, sender, &kinds);
+}
+
+/// The MTU of the path that the packet takes.
+fn mtu(seen: &Seen, sender: &Endpoint) -> Option<usize> {
+    let mtu = sender
+        .associations()
+        .flat_map(|id| sender.paths(id).collect::<Vec<_>>())
+        .find(|p| p.remote == seen.route.remote)?
+        .mtu;
+    Some(mtu)
+}
+
+/// Section 5.4: what may be sent to an address that is not verified.
+fn to_unverified(seen: &Seen, sender: &Endpoint, kinds: &[ChunkType]) {
+    let peer_port = seen.packet().header().destination_port;
+    let of_this_peer = |id| {
+        sender.paths(id).any(|p| {
+            p.remote == seen.route.remote && !p.status.confirmed && p.local == seen.route.local
+        })
+    };
+    let unconfirmed = sender
+        .associations()
+        .filter(|id| {
+            sender
+                .association_stats(*id)
+                .is_some_and(|s| s.state != carrick_proto::StateName::Closed)
+        })
+        .any(of_this_peer);
+    // Answers to an INIT are no chunks of an association.
+    if !unconfirmed || peer_port == 0 || kinds[0] == ChunkType::INIT_ACK {
+        return;
+    }
+    let heartbeat = kinds.contains(&ChunkType::HEARTBEAT);
+    for kind in kinds {
+        let allowed = match *kind {
+            ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK => true,
+            ChunkType::COOKIE_ACK | ChunkType::COOKIE_ECHO => heartbeat,
+            // Out of the blue: not of the association.
+            ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE => seen.flags(*kind) & 1 != 0,
+            _ => false,
+        };
+        assert!(
+            allowed,
+            "section 5.4: {kinds:?} to unverified {}",
+            seen.route.remote
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! A packet as an endpoint sent it, decoded.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_proto::{Route, Time};
+use carrick_wire::{
+    Cause, CauseCode, Causes, Chunk, ChunkType, Data, Init, Packet, Parameter, Sack,
+    VerificationTag,
+};
+
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub time: Time,
+    /// The number of the endpoint.
+    pub from: usize,
+    /// As the sender sees it.
+    pub route: Route,
+    pub bytes: Bytes,
+    pub may_fragment: bool,
+    /// A rule or a dead address swallowed it.
+    pub lost: bool,
+}
+
+impl Seen {
+    pub fn packet(&self) -> Packet<'_> {
+        Packet::parse(&self.bytes).expect("endpoints send packets")
+    }
+
+    pub fn chunks(&self) -> Vec<Chunk<'_>> {
+        self.packet()
+            .chunks()
+            .map(|raw| Chunk::parse(raw.expect("a chunk")).expect("a good chunk"))
+            .collect()
+    }
+
+    pub fn kinds(&self) -> Vec<ChunkType> {
+        self.packet()
+            .chunks()
+            .map(|raw| raw.expect("a chunk").kind)
+            .collect()
+    }
+
+    pub fn has(&self, kind: ChunkType) -> bool {
+        self.kinds().contains(&kind)
+    }
+
+    /// The flags of the first chunk of this type.
+    pub fn flags(&self, kind: ChunkType) -> u8 {
+        self.packet()
+            .chunks()
+            .flatten()
+            .find(|raw| raw.kind == kind)
+            .expect("such a chunk")
+            .flags
+    }
+
+    pub fn tag(&self) -> VerificationTag {
+        self.packet().header().tag
+    }
+
+    pub fn to(&self) -> IpAddr {
+        self.route.remote
+    }
+
+    pub fn source(&self) -> IpAddr {
+        self.route.local.expect("a source address")
+    }
+
+    pub fn data(&self) -> Vec<Data<'_>> {
+        self.chunks()
+            .into_iter()
+            .filter_map(|c| match c {
+                Chunk::Data(data) => Some(data),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn sack(&self) -> Option<Sack<'_>> {
+        self.chunks().into_iter().find_map(|c| match c {
+            Chunk::Sack(sack) => Some(sack),
+            _ => None,
+        })
+    }
+
+    /// Its INIT or INIT ACK.
+    pub fn init(&self) -> Init<'_> {
+        self.chunks()
+            .into_iter()
+            .find_map(|c| match c {
+                Chunk::Init(init) | Chunk::InitAck(init) => Some(init),
+                _ => None,
+            })
+            .expect("INIT or INIT ACK")
+    }
+
+    /// The parameters of its INIT or INIT ACK.
+    pub fn parameters(&self) -> Vec<Parameter<'_>> {
+        let all = self.init().parameters();
+        all.map(|p| Parameter::parse(p.expect("parameter")).expect("good parameter"))
+            .collect()
+    }
+
+    /// The IP addresses in its INIT or INIT ACK.
+    pub fn listed(&self) -> Vec<IpAddr> {
+        self.parameters()
+            .iter()
+            .filter_map(|p| match p {
+                Parameter::Ipv4Address(a) => Some(IpAddr::V4(*a)),
+                Parameter::Ipv6Address(a) => Some(IpAddr::V6(*a)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Codes and values of the causes in its ERROR and ABORT chunks.
+    pub fn causes(&self) -> Vec<(CauseCode, Vec<u8>)> {
+        let collect = |causes: Causes<'_>| {
+            causes
+                .map(|c| {
+                    let c = c.expect("cause");
+                    (c.code, c.value.to_vec())
+                })
+                .collect::<Vec<_>>()
+        };
+        self.chunks()
+            .into_iter()
+            .flat_map(|c| match c {
+                Chunk::Error(error) => collect(error.causes()),
+                Chunk::Abort(abort) => collect(abort.causes()),
+                _ => Vec::new(),
+            })
+            .collect()
+    }
+
+    /// The Heartbeat Info of its HEARTBEAT.
+    pub fn heartbeat_info(&self) -> Option<Vec<u8>> {
+        self.chunks().into_iter().find_map(|c| match c {
+            Chunk::Heartbeat(h) => Some(h.info.to_vec()),
+            _ => None,
+        })
+    }
+}
+
+/// Writes the right CRC32c into a packet that was changed.
+pub fn fix_checksum(packet: &mut [u8]) {
+    if packet.len() >= 12 {
+        packet[8..12].fill(0);
+        let crc = carrick_wire::crc32c(packet);
+        packet[8..12].copy_from_slice(&crc.to_le_bytes());
+    }
+}
