@@ -1,0 +1,67 @@
+//! A seeded network of hosts, routers and links in virtual time.
+//!
+//! Hosts run programs ([`Node`]) that are called with packets and timeouts and answer through an
+//! [`Outbox`]; links delay, queue, lose, mark, reorder, duplicate and corrupt ([`LinkConfig`]);
+//! routes lead to the link of an address, so that the paths of a multi-homed host stay apart. One
+//! seed decides everything random, with a stream of its own per link direction and node. There is
+//! no wall clock: a simulated hour takes as long as its packets need.
+//!
+//! ```
+//! use std::time::Duration;
+//! use carrick_netsim::traffic::{Pattern, Sink, Source, Stream};
+//! use carrick_netsim::{LinkConfig, Loss, NetworkBuilder, Time};
+//!
+//! let mut builder = NetworkBuilder::new(7);
+//! let (a, b) = (builder.add_host("a"), builder.add_host("b"));
+//! let (from, to) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+//! let (port_a, port_b) = (builder.add_interface(a, [from]), builder.add_interface(b, [to]));
+//! let link = LinkConfig::new(1_000_000, Duration::from_millis(20)).with_loss(Loss::Every(10));
+//! builder.connect_both(port_a, port_b, link);
+//! let stream = Stream::new(from, to, 1000, Pattern::Constant { rate: 500_000 });
+//! let random = builder.node_random(a);
+//! builder.set_node_program(a, Box::new(Source::new([stream], random)?));
+//! builder.set_node_program(b, Box::new(Sink::new()));
+//! let mut net = builder.build()?;
+//! net.run_until(Time::from_secs(10));
+//! let report = net.node::<Sink>(b).flow(0).expect("packets");
+//! assert_eq!(report.mean_delay(), Some(Duration::from_millis(28)));
+//! # Ok::<(), carrick_netsim::ConfigError>(())
+//! ```
+//!
+//! Wireshark reads what [`Network::capture`] writes; [`Network::at`] schedules broken links and
+//! moving addresses; [`Network::set_tracer`] sees every step of every packet.
+
+#![forbid(unsafe_code)]
+
+mod capture;
+mod error;
+mod event;
+pub mod icmp;
+mod ids;
+mod ip;
+mod link;
+mod network;
+mod node;
+mod packet;
+pub mod pcapng;
+mod rng;
+mod schedule;
+mod stats;
+mod time;
+mod trace;
+pub mod traffic;
+
+pub use error::ConfigError;
+pub use ids::{Direction, InterfaceId, LinkId, NodeId};
+pub use ip::IpError;
+pub use link::{GilbertElliott, Jitter, Limit, LinkConfig, Loss, Management, Queue, Red, Reorder};
+pub use network::{Network, NetworkBuilder, Prefix};
+pub use node::{Node, Outbox, Outgoing};
+pub use packet::{
+    Ecn, IPV4_HEADER, IPV6_HEADER, Packet, Protocol, SCTP_ENCAPSULATION_PORT, UDP_HEADER,
+};
+pub use rng::Random;
+pub use schedule::Change;
+pub use stats::{DropReason, FlowStats, Flows, LinkStats, NodeStats};
+pub use time::Time;
+pub use trace::{Place, Step, TraceEvent};

@@ -1,0 +1,238 @@
+//! Putting a network together.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use core::net::IpAddr;
+
+use super::route::{ExplicitRoute, Prefix, Routes};
+use super::{Interface, Kind, Network, NodeState};
+use crate::capture::Captures;
+use crate::error::ConfigError;
+use crate::event::EventQueue;
+use crate::ids::{Direction, HalfId, InterfaceId, LinkId, NodeId};
+use crate::link::{Half, LinkConfig};
+use crate::node::{Node, Outbox};
+use crate::rng::Random;
+use crate::stats::NodeStats;
+use crate::time::Time;
+
+/// Collects the parts of a [`Network`].
+///
+/// Its methods don't fail; the first thing that cannot be is reported by [`Self::build`].
+pub struct NetworkBuilder {
+    seed: u64,
+    nodes: Vec<NodeState>,
+    interfaces: Vec<Interface>,
+    halves: Vec<Half>,
+    error: Option<ConfigError>,
+}
+
+impl NetworkBuilder {
+    /// An empty network in which `seed` decides everything random.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            nodes: Vec::new(),
+            interfaces: Vec::new(),
+            halves: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Adds a host: it runs a program and forwards nothing.
+    pub fn add_host(&mut self, name: impl Into<String>) -> NodeId {
+        self.add_node(name.into(), Kind::Host)
+    }
+
+    /// Adds a router: it forwards, and may run a program that looks into what it forwards.
+    pub fn add_router(&mut self, name: impl Into<String>) -> NodeId {
+        self.add_node(name.into(), Kind::Router)
+    }
+
+    fn add_node(&mut self, name: String, kind: Kind) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(NodeState {
+            name,
+            kind,
+            program: None,
+            interfaces: Vec::new(),
+            routes: Vec::new(),
+            source_routing: false,
+            armed: None,
+            stalls: 0,
+            stats: NodeStats::default(),
+        });
+        id
+    }
+
+    /// Adds an interface with these addresses, which may be none (routers need no addresses to
+    /// forward, but have none to send ICMP messages from then).
+    ///
+    /// An address on an interface that stays without a link is reachable over all links of its
+    /// node, as an address on a loopback device is.
+    pub fn add_interface(
+        &mut self,
+        node: NodeId,
+        addresses: impl IntoIterator<Item = IpAddr>,
+    ) -> InterfaceId {
+        let id = InterfaceId(self.interfaces.len() as u32);
+        let state = &mut self.nodes[node.index()];
+        let name = format!("{}-{}", state.name, state.interfaces.len());
+        state.interfaces.push(id);
+        self.interfaces.push(Interface {
+            node,
+            name,
+            addresses: addresses.into_iter().collect(),
+            outgoing: None,
+        });
+        id
+    }
+
+    /// Connects two interfaces; `forward` is what packets from `a` to `b` meet.
+    pub fn connect(
+        &mut self,
+        a: InterfaceId,
+        b: InterfaceId,
+        forward: LinkConfig,
+        backward: LinkConfig,
+    ) -> LinkId {
+        let link = LinkId((self.halves.len() / 2) as u32);
+        if a == b {
+            self.fail(ConfigError::SelfLink(self.name_of(a)));
+        }
+        let directions = [
+            (Direction::Forward, a, b, forward),
+            (Direction::Backward, b, a, backward),
+        ];
+        for (direction, from, to, config) in directions {
+            if let Err(error) = config.validate() {
+                self.fail(error);
+            }
+            let half = HalfId::new(link, direction);
+            if self.interfaces[from.index()].outgoing.is_some() {
+                self.fail(ConfigError::AlreadyConnected(self.name_of(from)));
+            }
+            self.interfaces[from.index()].outgoing = Some(half);
+            let random = Random::for_half(self.seed, half);
+            self.halves.push(Half::new(from, to, config, random));
+        }
+        link
+    }
+
+    /// Connects two interfaces by a link that is the same in both directions.
+    pub fn connect_both(&mut self, a: InterfaceId, b: InterfaceId, config: LinkConfig) -> LinkId {
+        self.connect(a, b, config.clone(), config)
+    }
+
+    /// Makes `node` send what goes to `prefix` out of its interface `via`.
+    ///
+    /// Routes given here come before the automatic ones, however long their prefixes are; among
+    /// themselves the longest prefix wins, then the one given first.
+    pub fn add_route(&mut self, node: NodeId, prefix: Prefix, via: InterfaceId) {
+        self.push_route(node, prefix, None, via);
+    }
+
+    /// As [`Self::add_route`], only for packets from `source`; wins over a route without a source
+    /// of the same prefix length.
+    pub fn add_source_route(
+        &mut self,
+        node: NodeId,
+        source: IpAddr,
+        prefix: Prefix,
+        via: InterfaceId,
+    ) {
+        self.push_route(node, prefix, Some(source), via);
+    }
+
+    fn push_route(
+        &mut self,
+        node: NodeId,
+        prefix: Prefix,
+        source: Option<IpAddr>,
+        via: InterfaceId,
+    ) {
+        let route = ExplicitRoute {
+            prefix,
+            source,
+            via,
+        };
+        let owner = self.interfaces[via.index()].node;
+        let state = &mut self.nodes[node.index()];
+        let name = &self.interfaces[via.index()].name;
+        if let Err(error) = state.add_route(route, owner == node, name) {
+            self.fail(error);
+        }
+    }
+
+    /// Makes a host prefer, among the interfaces over which a destination is reachable, the one
+    /// that has the packet's source address (off by default: the shortest path decides).
+    pub fn set_source_routing(&mut self, host: NodeId, enabled: bool) {
+        self.nodes[host.index()].source_routing = enabled;
+    }
+
+    /// Gives a node its program, in place of one given before.
+    pub fn set_node_program(&mut self, node: NodeId, program: Box<dyn Node>) {
+        self.nodes[node.index()].program = Some(program);
+    }
+
+    /// A source of randomness for the program of a node: see [`Network::node_random`].
+    pub fn node_random(&self, node: NodeId) -> Random {
+        Random::for_node(self.seed, node)
+    }
+
+    /// The finished network at [`Time::ZERO`], with routes to every address by the fewest hops.
+    ///
+    /// # Errors
+    /// The first part that cannot be, or an address that two interfaces have.
+    pub fn build(mut self) -> Result<Network, ConfigError> {
+        let mut seen = BTreeSet::new();
+        for address in self.interfaces.iter().flat_map(|i| &i.addresses) {
+            if !seen.insert(*address) {
+                self.error
+                    .get_or_insert(ConfigError::DuplicateAddress(*address));
+            }
+        }
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let mut network = Network {
+            seed: self.seed,
+            now: Time::ZERO,
+            nodes: self.nodes,
+            interfaces: self.interfaces,
+            halves: self.halves,
+            routes: Routes::default(),
+            events: EventQueue::default(),
+            outbox: Outbox::new(),
+            loopback: VecDeque::new(),
+            schedule: Vec::new(),
+            tracer: None,
+            captures: Captures::default(),
+        };
+        network.routes.observe_links(&network.halves);
+        network.compute_routes();
+        for node in 0..network.nodes.len() {
+            network.wake(NodeId(node as u32));
+        }
+        Ok(network)
+    }
+
+    fn fail(&mut self, error: ConfigError) {
+        self.error.get_or_insert(error);
+    }
+
+    fn name_of(&self, interface: InterfaceId) -> String {
+        self.interfaces[interface.index()].name.clone()
+    }
+}
+
+impl std::fmt::Debug for NetworkBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NetworkBuilder")
+            .field("seed", &self.seed)
+            .field("nodes", &self.nodes.len())
+            .field("links", &(self.halves.len() / 2))
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}

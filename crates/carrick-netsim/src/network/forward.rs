@@ -1,0 +1,239 @@
+//! A packet's way: out of a node, onto a link, off it, into a node or onwards.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use super::route::Hop;
+use super::{Kind, Network};
+use crate::event::Event;
+use crate::icmp::{self, IcmpError};
+use crate::ids::{HalfId, InterfaceId, NodeId};
+use crate::link::Offer;
+use crate::node::Outgoing;
+use crate::packet::Packet;
+use crate::pcapng::PacketDirection;
+use crate::stats::DropReason;
+use crate::trace::{Place, Step, TraceEvent};
+
+impl Network {
+    /// Sends all that a node has put into the outbox, then reads its next timeout.
+    pub(super) fn flush(&mut self, node: NodeId) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        for outgoing in outbox.drain() {
+            self.dispatch(node, outgoing);
+        }
+        // Its memory is used again: no allocation per packet.
+        self.outbox = outbox;
+        self.arm_timeout(node);
+    }
+
+    fn dispatch(&mut self, node: NodeId, outgoing: Outgoing) {
+        let Outgoing { interface, packet } = outgoing;
+        self.nodes[node.index()].stats.sent += 1;
+        if !packet.is_well_formed() {
+            self.drop_at(node, &packet, DropReason::Malformed);
+            return;
+        }
+        match interface {
+            Some(interface) if self.node_of(interface) == node => {
+                self.transmit(interface, packet);
+            }
+            Some(_) => self.drop_at(node, &packet, DropReason::NoRoute),
+            None => self.send_by_route(node, packet),
+        }
+    }
+
+    fn send_by_route(&mut self, node: NodeId, packet: Packet) {
+        match self.resolve(node, packet.source, packet.destination) {
+            Hop::Local(interface) => self.loop_back(node, interface, packet),
+            Hop::Via(interface) => self.transmit(interface, packet),
+            Hop::Unreachable => self.drop_at(node, &packet, DropReason::NoRoute),
+        }
+    }
+
+    fn loop_back(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+        self.loopback.push_back((node, interface, packet));
+        self.events.push(self.now, Event::Loopback);
+    }
+
+    /// Puts a packet onto the link of an interface.
+    fn transmit(&mut self, interface: InterfaceId, packet: Packet) {
+        let Some(half) = self.interfaces[interface.index()].outgoing else {
+            self.drop_at(self.node_of(interface), &packet, DropReason::NoRoute);
+            return;
+        };
+        match self.halves[half.index()].offer(self.now, packet) {
+            Offer::Begin(packet) => {
+                self.begin(half, packet);
+            }
+            Offer::Queued => {}
+            Offer::Dropped(packet, reason) => {
+                self.trace_link_drop(half, &packet, reason);
+                if reason == DropReason::Mtu {
+                    self.report_too_big(half, &packet);
+                }
+            }
+        }
+    }
+
+    /// Tells the sender of a packet that it didn't fit onto a link.
+    fn report_too_big(&mut self, half: HalfId, packet: &Packet) {
+        let link = &self.halves[half.index()];
+        let (Some(mtu), false) = (link.config().mtu, link.config().mtu_black_hole) else {
+            return;
+        };
+        let interface = link.from;
+        let node = self.node_of(interface);
+        let error = IcmpError::TooBig { mtu: mtu as u32 };
+        let from = self.icmp_source(node, interface, packet.source);
+        if let Some(message) = from.and_then(|from| icmp::report(packet, error, from)) {
+            self.nodes[node.index()].stats.icmp_sent += 1;
+            self.send_by_route(node, message);
+        }
+    }
+
+    /// The address from which a node writes ICMP messages to `receiver`: its own if it is the
+    /// receiver, else one of the interface at fault, else any.
+    fn icmp_source(
+        &self,
+        node: NodeId,
+        interface: InterfaceId,
+        receiver: IpAddr,
+    ) -> Option<IpAddr> {
+        let owner = self.routes.owner(receiver);
+        if owner.is_some_and(|owner| self.node_of(owner) == node) {
+            return Some(receiver);
+        }
+        let own = self.nodes[node.index()].interfaces.iter();
+        std::iter::once(&interface)
+            .chain(own)
+            .flat_map(|interface| self.addresses(*interface))
+            .find(|address| address.is_ipv4() == receiver.is_ipv4())
+            .copied()
+            // Routers without an IPv4 address share this one (RFC 7600 section 4.8).
+            .or_else(|| {
+                receiver
+                    .is_ipv4()
+                    .then_some(Ipv4Addr::new(192, 0, 0, 8).into())
+            })
+    }
+
+    /// Starts a transmission; true if the transmitter is busy with it now.
+    fn begin(&mut self, half: HalfId, packet: Packet) -> bool {
+        self.trace(
+            Place::Link(half.link(), half.direction()),
+            Step::Sent,
+            &packet,
+        );
+        let link = &mut self.halves[half.index()];
+        let outbound = PacketDirection::Outbound;
+        self.captures.record(self.now, link.from, outbound, &packet);
+        if link.config().rate.is_none() {
+            self.propagate(half, packet);
+            return false;
+        }
+        let done = link.begin(self.now, packet);
+        self.events.push(done, Event::Transmitted(half));
+        true
+    }
+
+    fn propagate(&mut self, half: HalfId, packet: Packet) {
+        let link = &mut self.halves[half.index()];
+        match link.propagate(self.now, packet) {
+            Ok(()) => self.arm_arrival(half),
+            Err(lost) => self.trace_link_drop(half, &lost, DropReason::Loss),
+        }
+    }
+
+    fn arm_arrival(&mut self, half: HalfId) {
+        if let Some(time) = self.halves[half.index()].arm() {
+            self.events.push(time, Event::Arrival(half));
+        }
+    }
+
+    /// A transmission has ended: the packet goes onto the wire and the next one begins.
+    pub(super) fn finish_transmission(&mut self, half: HalfId, packet: Packet) {
+        self.propagate(half, packet);
+        while let Some(next) = self.halves[half.index()].next_waiting() {
+            if self.begin(half, next) {
+                break;
+            }
+        }
+    }
+
+    /// A packet has come out of a link.
+    pub(super) fn finish_arrival(&mut self, half: HalfId, packet: Packet) {
+        self.arm_arrival(half);
+        self.trace(
+            Place::Link(half.link(), half.direction()),
+            Step::Arrived,
+            &packet,
+        );
+        let interface = self.halves[half.index()].to;
+        let inbound = PacketDirection::Inbound;
+        self.captures.record(self.now, interface, inbound, &packet);
+        let node = self.node_of(interface);
+        let owner = self.routes.owner(packet.destination);
+        if owner.is_some_and(|owner| self.node_of(owner) == node) {
+            self.deliver(node, interface, packet);
+        } else if self.nodes[node.index()].kind == Kind::Router {
+            self.forward(node, interface, packet);
+        } else {
+            self.drop_at(node, &packet, DropReason::NotMine);
+        }
+    }
+
+    /// Gives a packet to the program of the node that it is for.
+    pub(super) fn deliver(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+        let state = &mut self.nodes[node.index()];
+        let Some(program) = state.program.as_deref_mut() else {
+            self.drop_at(node, &packet, DropReason::NoProgram);
+            return;
+        };
+        state.stats.received += 1;
+        program.handle_packet(self.now, interface, packet, &mut self.outbox);
+        self.flush(node);
+    }
+
+    fn forward(&mut self, node: NodeId, interface: InterfaceId, mut packet: Packet) {
+        let state = &mut self.nodes[node.index()];
+        if let Some(program) = state.program.as_deref_mut() {
+            let kept = program.handle_transit(self.now, interface, packet, &mut self.outbox);
+            if kept.is_none() {
+                state.stats.taken += 1;
+            }
+            self.flush(node);
+            match kept {
+                Some(passed) => packet = passed,
+                None => return,
+            }
+        }
+        if packet.ttl <= 1 {
+            self.drop_at(node, &packet, DropReason::TtlExceeded);
+            return;
+        }
+        packet.ttl -= 1;
+        self.nodes[node.index()].stats.forwarded += 1;
+        self.send_by_route(node, packet);
+    }
+
+    pub(super) fn drop_at(&mut self, node: NodeId, packet: &Packet, reason: DropReason) {
+        self.nodes[node.index()].stats.count_dropped(reason);
+        self.trace(Place::Node(node), Step::Dropped(reason), packet);
+    }
+
+    pub(super) fn trace_link_drop(&mut self, half: HalfId, packet: &Packet, reason: DropReason) {
+        let place = Place::Link(half.link(), half.direction());
+        self.trace(place, Step::Dropped(reason), packet);
+    }
+
+    fn trace(&mut self, place: Place, step: Step, packet: &Packet) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer(&TraceEvent {
+                time: self.now,
+                place,
+                step,
+                packet,
+            });
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The network: its parts, access to them, and changes while it runs.
+
+mod build;
+mod forward;
+mod route;
+mod run;
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+use core::net::IpAddr;
+
+pub use build::NetworkBuilder;
+pub use route::Prefix;
+
+use crate::capture::Captures;
+use crate::error::ConfigError;
+use crate::event::{Event, EventQueue};
+use crate::ids::{Direction, HalfId, InterfaceId, LinkId, NodeId};
+use crate::link::Half;
+use crate::node::{Node, Outbox};
+use crate::packet::Packet;
+use crate::rng::Random;
+use crate::schedule::Change;
+use crate::stats::{LinkStats, NodeStats};
+use crate::time::Time;
+use crate::trace::{TraceEvent, Tracer};
+
+use route::{ExplicitRoute, Routes};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Host,
+    Router,
+}
+
+struct NodeState {
+    name: String,
+    kind: Kind,
+    program: Option<Box<dyn Node>>,
+    interfaces: Vec<InterfaceId>,
+    routes: Vec<ExplicitRoute>,
+    source_routing: bool,
+    /// The timeout that has an event in the queue.
+    armed: Option<Time>,
+    /// Timeouts in a row that asked for no later moment.
+    stalls: u32,
+    stats: NodeStats,
+}
+
+struct Interface {
+    node: NodeId,
+    name: String,
+    addresses: Vec<IpAddr>,
+    outgoing: Option<HalfId>,
+}
+
+/// A network in virtual time.
+///
+/// It runs only when told to ([`Self::run_until`], [`Self::step`]), and the same seed, parts and
+/// calls give the same packets at the same nanoseconds.
+pub struct Network {
+    seed: u64,
+    now: Time,
+    nodes: Vec<NodeState>,
+    interfaces: Vec<Interface>,
+    halves: Vec<Half>,
+    routes: Routes,
+    events: EventQueue,
+    outbox: Outbox,
+    loopback: VecDeque<(NodeId, InterfaceId, Packet)>,
+    schedule: Vec<Change>,
+    tracer: Option<Tracer>,
+    captures: Captures,
+}
+
+impl Network {
+    /// The present moment.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The seed that decides everything random.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// A source of randomness for the program of a node, independent of all links and other nodes.
+    /// It is the same at each call.
+    pub fn node_random(&self, node: NodeId) -> Random {
+        Random::for_node(self.seed, node)
+    }
+
+    /// The name of a node.
+    pub fn node_name(&self, node: NodeId) -> &str {
+        &self.nodes[node.index()].name
+    }
+
+    /// The name of an interface: its node's name, a hyphen and its number there.
+    pub fn interface_name(&self, interface: InterfaceId) -> &str {
+        &self.interfaces[interface.index()].name
+    }
+
+    /// The interfaces of a node in the order of their creation.
+    pub fn interfaces(&self, node: NodeId) -> &[InterfaceId] {
+        &self.nodes[node.index()].interfaces
+    }
+
+    /// The node of an interface.
+    pub fn node_of(&self, interface: InterfaceId) -> NodeId {
+        self.interfaces[interface.index()].node
+    }
+
+    /// The addresses of an interface, in the order in which it got them.
+    pub fn addresses(&self, interface: InterfaceId) -> &[IpAddr] {
+        &self.interfaces[interface.index()].addresses
+    }
+
+    /// The interface that has this address now.
+    pub fn owner(&self, address: IpAddr) -> Option<InterfaceId> {
+        self.routes.owner(address)
+    }
+
+    /// The interface by which `node` would send to `destination`, or `None` without a route or if
+    /// the address is its own.
+    pub fn route(&self, node: NodeId, source: IpAddr, destination: IpAddr) -> Option<InterfaceId> {
+        match self.resolve(node, source, destination) {
+            route::Hop::Via(interface) => Some(interface),
+            route::Hop::Local(_) | route::Hop::Unreachable => None,
+        }
+    }
+
+    /// Counters of one direction of a link.
+    pub fn link_stats(&self, link: LinkId, direction: Direction) -> LinkStats {
+        self.half(link, direction).stats()
+    }
+
+    /// Packets and bytes waiting now for the transmitter of one direction of a link.
+    pub fn queue_length(&self, link: LinkId, direction: Direction) -> (usize, usize) {
+        self.half(link, direction).waiting()
+    }
+
+    /// The configuration in force of one direction of a link.
+    pub fn link_config(&self, link: LinkId, direction: Direction) -> &crate::LinkConfig {
+        self.half(link, direction).config()
+    }
+
+    /// Whether a link is up.
+    pub fn is_up(&self, link: LinkId) -> bool {
+        self.half(link, Direction::Forward).is_up()
+    }
+
+    /// Counters of a node.
+    pub fn node_stats(&self, node: NodeId) -> &NodeStats {
+        &self.nodes[node.index()].stats
+    }
+
+    fn half(&self, link: LinkId, direction: Direction) -> &Half {
+        &self.halves[HalfId::new(link, direction).index()]
+    }
+
+    fn half_mut(&mut self, link: LinkId, direction: Direction) -> &mut Half {
+        &mut self.halves[HalfId::new(link, direction).index()]
+    }
+
+    /// Gives a node a program, in place of the one it had, and reads its first timeout.
+    pub fn set_node_program(&mut self, node: NodeId, program: Box<dyn Node>) {
+        self.nodes[node.index()].program = Some(program);
+        self.wake(node);
+    }
+
+    /// The program of a node.
+    ///
+    /// # Panics
+    /// If the node has no program of this type.
+    #[track_caller]
+    pub fn node<T: Node>(&self, node: NodeId) -> &T {
+        let state = &self.nodes[node.index()];
+        let program = state.program.as_deref().map(|program| program as &dyn Any);
+        match program.and_then(|program| program.downcast_ref()) {
+            Some(program) => program,
+            None => wrong_program::<T>(&state.name),
+        }
+    }
+
+    /// The program of a node, to be changed. What it wants to send because of the change goes out
+    /// at its next call; use [`Self::with_node`] to send at once. If its next timeout changed, call
+    /// [`Self::wake`].
+    ///
+    /// # Panics
+    /// If the node has no program of this type.
+    #[track_caller]
+    pub fn node_mut<T: Node>(&mut self, node: NodeId) -> &mut T {
+        let state = &mut self.nodes[node.index()];
+        let program = state.program.as_deref_mut();
+        match program.and_then(|program| (program as &mut dyn Any).downcast_mut()) {
+            Some(program) => program,
+            None => wrong_program::<T>(&state.name),
+        }
+    }
+
+    /// Calls `f` with the program of a node, then sends what it put into the outbox and reads the
+    /// program's next timeout.
+    ///
+    /// # Panics
+    /// If the node has no program of this type.
+    #[track_caller]
+    pub fn with_node<T: Node, R>(
+        &mut self,
+        node: NodeId,
+        f: impl FnOnce(&mut T, Time, &mut Outbox) -> R,
+    ) -> R {
+        let now = self.now;
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let result = f(self.node_mut(node), now, &mut outbox);
+        self.outbox = outbox;
+        self.flush(node);
+        result
+    }
+
+    /// Reads the next timeout of a node again, after its program was changed from outside.
+    pub fn wake(&mut self, node: NodeId) {
+        self.arm_timeout(node);
+    }
+
+    /// Calls `tracer` for each packet that is sent, arrives or is dropped, in order.
+    pub fn set_tracer(&mut self, tracer: impl FnMut(&TraceEvent<'_>) + 'static) {
+        self.tracer = Some(Box::new(tracer));
+    }
+
+    /// Captures what passes an interface from now on, in the pcapng format. Errors of writing
+    /// later on end the capture and are reported by [`Self::finish_captures`].
+    ///
+    /// # Errors
+    /// What the writer reports on the first bytes.
+    pub fn capture(
+        &mut self,
+        interface: InterfaceId,
+        writer: impl Write + 'static,
+    ) -> io::Result<()> {
+        self.capture_all(&[interface], writer)
+    }
+
+    /// As [`Self::capture`], several interfaces in one file.
+    ///
+    /// # Errors
+    /// What the writer reports on the first bytes.
+    pub fn capture_all(
+        &mut self,
+        interfaces: &[InterfaceId],
+        writer: impl Write + 'static,
+    ) -> io::Result<()> {
+        let named = |id: &InterfaceId| (*id, self.interfaces[id.index()].name.as_str());
+        let interfaces: Vec<_> = interfaces.iter().map(named).collect();
+        self.captures.add(&interfaces, Box::new(writer))
+    }
+
+    /// Ends all captures and writes out what is buffered. Dropping the network does the same, but
+    /// can't report errors.
+    ///
+    /// # Errors
+    /// The first error of any capture.
+    pub fn finish_captures(&mut self) -> io::Result<()> {
+        self.captures.finish()
+    }
+
+    /// Schedules a change.
+    ///
+    /// # Errors
+    /// If `time` has passed or a value of the change is out of its range. A change of addresses or
+    /// routes that turns out impossible when it is due is left out: that can't be known now.
+    pub fn at(&mut self, time: Time, change: Change) -> Result<(), ConfigError> {
+        if time < self.now {
+            let now = self.now;
+            return Err(ConfigError::InThePast { at: time, now });
+        }
+        change.validate()?;
+        let number = self.schedule.len() as u32;
+        self.schedule.push(change);
+        self.events.push(time, Event::Change(number));
+        Ok(())
+    }
+
+    /// Changes the network now.
+    ///
+    /// # Errors
+    /// If a value is out of its range, an address to be added is in use, one to be removed isn't
+    /// there, or a route leads over another node's interface; nothing has changed then.
+    pub fn apply(&mut self, change: Change) -> Result<(), ConfigError> {
+        change.validate()?;
+        match change {
+            Change::SetLink {
+                link,
+                direction,
+                config,
+            } => self.half_mut(link, direction).set_config(config),
+            Change::SetLoss {
+                link,
+                direction,
+                loss,
+            } => self.half_mut(link, direction).set_loss(loss),
+            Change::LinkDown(link) => self.set_link_state(link, false),
+            Change::LinkUp(link) => self.set_link_state(link, true),
+            Change::AddAddress { interface, address } => {
+                if self.owner(address).is_some() {
+                    return Err(ConfigError::DuplicateAddress(address));
+                }
+                self.interfaces[interface.index()].addresses.push(address);
+                self.address_changed(interface, address, true);
+            }
+            Change::RemoveAddress { interface, address } => {
+                if self.owner(address) != Some(interface) {
+                    return Err(ConfigError::NoSuchAddress(address));
+                }
+                let addresses = &mut self.interfaces[interface.index()].addresses;
+                addresses.retain(|present| *present != address);
+                self.address_changed(interface, address, false);
+            }
+            Change::AddRoute {
+                node,
+                prefix,
+                source,
+                via,
+            } => {
+                let route = ExplicitRoute {
+                    prefix,
+                    source,
+                    via,
+                };
+                let Interface {
+                    node: owner, name, ..
+                } = &self.interfaces[via.index()];
+                self.nodes[node.index()].add_route(route, *owner == node, name)?;
+            }
+            Change::RemoveRoutes { node, prefix } => {
+                let routes = &mut self.nodes[node.index()].routes;
+                routes.retain(|route| route.prefix != prefix);
+            }
+            Change::Reroute => {
+                self.routes.observe_links(&self.halves);
+                self.compute_routes();
+            }
+        }
+        Ok(())
+    }
+
+    fn set_link_state(&mut self, link: LinkId, up: bool) {
+        if self.is_up(link) == up {
+            return;
+        }
+        for direction in [Direction::Forward, Direction::Backward] {
+            let half = HalfId::new(link, direction);
+            if up {
+                self.halves[half.index()].set_up();
+            } else {
+                let lost = self.halves[half.index()].set_down(self.now);
+                for packet in lost {
+                    self.trace_link_drop(half, &packet, crate::DropReason::Down);
+                }
+            }
+        }
+        for direction in [Direction::Forward, Direction::Backward] {
+            let interface = self.half(link, direction).from;
+            self.call(self.node_of(interface), |program, now, out| {
+                program.handle_link_change(now, interface, up, out);
+            });
+        }
+    }
+
+    fn address_changed(&mut self, interface: InterfaceId, address: IpAddr, present: bool) {
+        self.compute_routes();
+        self.call(self.node_of(interface), |program, now, out| {
+            program.handle_address_change(now, interface, address, present, out);
+        });
+    }
+
+    fn compute_routes(&mut self) {
+        self.routes
+            .compute(&self.nodes, &self.interfaces, &self.halves);
+    }
+}
+
+#[track_caller]
+fn wrong_program<T>(name: &str) -> ! {
+    panic!(
+        "{name} runs no program of type {}",
+        std::any::type_name::<T>()
+    )
+}
+
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Network")
+            .field("seed", &self.seed)
+            .field("now", &self.now)
+            .field("nodes", &self.nodes.len())
+            .field("links", &(self.halves.len() / 2))
+            .finish_non_exhaustive()
+    }
+}

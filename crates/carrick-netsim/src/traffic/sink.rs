@@ -1,0 +1,120 @@
+//! A host that measures what arrives.
+
+use std::collections::BTreeMap;
+
+use core::time::Duration;
+
+use super::stamp;
+use crate::ids::InterfaceId;
+use crate::node::{Node, Outbox};
+use crate::packet::Packet;
+use crate::time::Time;
+
+/// What a sink knows about one flow. Numbers and delays come from stamped payloads only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowReport {
+    /// Packets received, copies included.
+    pub packets: u64,
+    /// Bytes received, with IP and UDP headers.
+    pub bytes: u64,
+    /// When the first packet came.
+    pub first: Time,
+    /// When the last packet came.
+    pub last: Time,
+    /// Packets with a stamp.
+    pub stamped: u64,
+    /// The highest number seen, counted from 0.
+    pub highest_number: u64,
+    /// Packets that came after one with a higher number.
+    pub reordered: u64,
+    /// The sum of all one-way delays.
+    pub total_delay: Duration,
+    /// The longest one-way delay.
+    pub max_delay: Duration,
+}
+
+impl FlowReport {
+    /// Mean one-way delay, or `None` if nothing had a stamp.
+    pub fn mean_delay(&self) -> Option<Duration> {
+        let nanos = self
+            .total_delay
+            .as_nanos()
+            .checked_div(u128::from(self.stamped))?;
+        Some(Duration::from_nanos(nanos as u64))
+    }
+
+    /// Packets missing up to the highest number; copies make up for losses here.
+    pub fn missing(&self) -> u64 {
+        match self.stamped {
+            0 => 0,
+            stamped => (self.highest_number + 1).saturating_sub(stamped),
+        }
+    }
+
+    /// Bits per second from the first to the last packet, without the first; `None` before two
+    /// moments are known.
+    pub fn rate(&self) -> Option<f64> {
+        let seconds = (self.last - self.first).as_secs_f64();
+        let mean = self.bytes as f64 / self.packets as f64;
+        (seconds > 0.0).then(|| (self.bytes as f64 - mean) * 8.0 / seconds)
+    }
+
+    fn record(&mut self, now: Time, packet: &Packet) {
+        if self.packets == 0 {
+            self.first = now;
+        }
+        self.last = now;
+        self.packets += 1;
+        self.bytes += packet.wire_len() as u64;
+        let Some((number, sent)) = stamp(&packet.payload) else {
+            return;
+        };
+        if self.stamped > 0 && number < self.highest_number {
+            self.reordered += 1;
+        }
+        self.stamped += 1;
+        self.highest_number = self.highest_number.max(number);
+        let delay = now - sent;
+        self.total_delay = self.total_delay.saturating_add(delay);
+        self.max_delay = self.max_delay.max(delay);
+    }
+}
+
+/// A program that takes every packet and answers none. Give each stream a flow of its own, or
+/// their numbers mix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sink {
+    flows: BTreeMap<u32, FlowReport>,
+}
+
+impl Sink {
+    /// A sink that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is known about a flow; `None` if nothing of it came.
+    pub fn flow(&self, flow: u32) -> Option<&FlowReport> {
+        self.flows.get(&flow)
+    }
+
+    /// All flows seen, in the order of their tags.
+    pub fn flows(&self) -> impl Iterator<Item = (u32, &FlowReport)> {
+        self.flows.iter().map(|(flow, report)| (*flow, report))
+    }
+}
+
+impl Node for Sink {
+    fn handle_packet(&mut self, now: Time, _: InterfaceId, packet: Packet, _: &mut Outbox) {
+        self.flows
+            .entry(packet.flow)
+            .or_default()
+            .record(now, &packet);
+    }
+
+    fn handle_timeout(&mut self, _: Time, _: &mut Outbox) {}
+
+    fn next_timeout(&self) -> Option<Time> {
+        None
+    }
+}

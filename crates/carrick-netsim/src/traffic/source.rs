@@ -1,0 +1,149 @@
+//! A host that sends streams of packets.
+
+use core::net::IpAddr;
+
+use super::pattern::{Pattern, Schedule};
+use super::stamped;
+use crate::error::ConfigError;
+use crate::ids::InterfaceId;
+use crate::node::{Node, Outbox};
+use crate::packet::{Ecn, Packet, Protocol};
+use crate::rng::Random;
+use crate::time::Time;
+
+/// One stream of packets of one length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// The sender's address.
+    pub source: IpAddr,
+    /// The receiver's address.
+    pub destination: IpAddr,
+    /// What the packets say that they are. A receiver of the protocol ignores their payload.
+    pub protocol: Protocol,
+    /// The ECN codepoint of the packets.
+    pub ecn: Ecn,
+    /// The tag for statistics.
+    pub flow: u32,
+    /// Length of the packets with their headers, in bytes; the headers at least are sent.
+    pub wire_len: usize,
+    /// When packets are sent.
+    pub pattern: Pattern,
+    /// When the stream begins.
+    pub start: Time,
+    /// When the stream ends; nothing is sent at this moment or later.
+    pub stop: Time,
+}
+
+impl Stream {
+    /// UDP packets from port 9 to port 9 (discard, RFC 863) from the start for ever, as flow 0.
+    pub fn new(source: IpAddr, destination: IpAddr, wire_len: usize, pattern: Pattern) -> Self {
+        Self {
+            source,
+            destination,
+            protocol: Protocol::Udp {
+                source_port: 9,
+                destination_port: 9,
+            },
+            ecn: Ecn::NotEct,
+            flow: 0,
+            wire_len,
+            pattern,
+            start: Time::ZERO,
+            stop: Time::MAX,
+        }
+    }
+
+    /// A packet of this stream without payload.
+    fn empty_packet(&self) -> Packet {
+        Packet::new(self.source, self.destination, self.protocol, Vec::new())
+            .with_ecn(self.ecn)
+            .with_flow(self.flow)
+    }
+}
+
+#[derive(Debug)]
+struct Running {
+    template: Packet,
+    payload_len: usize,
+    stop: Time,
+    schedule: Schedule,
+    number: u64,
+}
+
+impl Running {
+    fn next(&self) -> Option<Time> {
+        let next = self.schedule.next();
+        (next < self.stop).then_some(next)
+    }
+}
+
+/// A program that sends any number of streams and ignores what it gets.
+#[derive(Debug)]
+pub struct Source {
+    streams: Vec<Running>,
+    random: Random,
+    next: Option<Time>,
+}
+
+impl Source {
+    /// A source of these streams; `random` best comes from
+    /// [`NetworkBuilder::node_random`](crate::NetworkBuilder::node_random).
+    ///
+    /// # Errors
+    /// If a rate is 0 or a Pareto shape has no mean.
+    pub fn new(
+        streams: impl IntoIterator<Item = Stream>,
+        mut random: Random,
+    ) -> Result<Self, ConfigError> {
+        let mut running = Vec::new();
+        for stream in streams {
+            stream.pattern.validate()?;
+            let template = stream.empty_packet();
+            let wire_len = stream.wire_len.max(template.header_len());
+            running.push(Running {
+                payload_len: wire_len - template.header_len(),
+                template,
+                stop: stream.stop,
+                schedule: Schedule::new(stream.pattern, wire_len, stream.start, &mut random),
+                number: 0,
+            });
+        }
+        let mut source = Self {
+            streams: running,
+            random,
+            next: None,
+        };
+        source.find_next();
+        Ok(source)
+    }
+
+    /// Packets sent so far, all streams together.
+    pub fn sent(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.number).sum()
+    }
+
+    fn find_next(&mut self) {
+        self.next = self.streams.iter().filter_map(Running::next).min();
+    }
+}
+
+impl Node for Source {
+    fn handle_packet(&mut self, _: Time, _: InterfaceId, _: Packet, _: &mut Outbox) {}
+
+    fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
+        for stream in &mut self.streams {
+            while stream.next().is_some_and(|next| next <= now) {
+                let mut packet = stream.template.clone();
+                packet.payload = stamped(stream.payload_len, stream.number, now);
+                stream.number += 1;
+                out.send(packet);
+                stream.schedule.advance(&mut self.random);
+            }
+        }
+        self.find_next();
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.next
+    }
+}
