@@ -1,0 +1,159 @@
+//! What an endpoint and its associations are made of.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_proto::AssociationConfig;
+
+/// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
+pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
+
+/// What carries the packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// SCTP in UDP (RFC 6951). No privileges needed.
+    Udp {
+        /// The local UDP port, the same on all addresses; 0 lets the system choose one.
+        port: u16,
+    },
+    /// SCTP on IP, protocol 132. Needs `CAP_NET_RAW`.
+    Raw,
+}
+
+/// Everything an [`crate::Endpoint`] is made of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The SCTP port, 1 to 65535; 0 chooses one of 49152 to 65535.
+    pub port: u16,
+    /// The local addresses. None, or an unspecified one (`0.0.0.0`, `::`), stands for all addresses
+    /// of the host (of that family) that are not link-local; loopback only if there is no other.
+    pub addresses: Vec<IpAddr>,
+    /// What carries the packets.
+    pub transport: Transport,
+    /// Whether peers may set up associations.
+    pub accept: bool,
+    /// Associations that peers have set up and nobody has accepted yet, at most, at least 1; further
+    /// ones are aborted.
+    pub backlog: usize,
+    /// Associations at most.
+    pub max_associations: usize,
+    /// Parameters for associations that peers set up, and the default for [`ConnectOptions`].
+    ///
+    /// `path_mtu` is an upper limit: a smaller MTU of the route to a peer address is used instead.
+    pub association: AssociationConfig,
+    /// Bytes of messages, with a cost of 64 for each, that wait for the endpoint's task per
+    /// association, before `AssociationConfig::send_buffer` counts them. At least 1.
+    pub send_queue: usize,
+    /// Bytes of messages per association that were taken from the protocol and not yet by
+    /// [`crate::Association::recv`]; one message may exceed it. What does not fit stays in the
+    /// protocol, whose window to the peer then closes.
+    pub receive_queue: usize,
+    /// The same in messages. At least 1.
+    pub receive_queue_messages: usize,
+    /// Parts of a message larger than the receive buffer are put together up to this many bytes
+    /// (and what one part exceeds it by); larger messages are delivered in parts.
+    pub assembly_limit: usize,
+    /// Notifications per association that nobody has read, at most, at least 1; what exceeds them is
+    /// counted in [`crate::Notification::Lagged`].
+    pub notifications: usize,
+    /// How long an association may take to shut down after its last handle was dropped.
+    pub linger: Duration,
+    /// Send and receive buffer of each socket in bytes, as far as the system allows it.
+    pub socket_buffer: usize,
+}
+
+impl Config {
+    /// SCTP in UDP on the default port, on these addresses (none for all), on a chosen SCTP port.
+    pub fn udp(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        Self {
+            port: 0,
+            addresses: addresses.into_iter().collect(),
+            transport: Transport::Udp {
+                port: DEFAULT_ENCAPSULATION_PORT,
+            },
+            accept: true,
+            backlog: 1024,
+            max_associations: 1 << 20,
+            association: AssociationConfig::default(),
+            send_queue: 256 << 10,
+            receive_queue: 256 << 10,
+            receive_queue_messages: 1024,
+            assembly_limit: 64 << 20,
+            notifications: 256,
+            linger: Duration::from_secs(30),
+            socket_buffer: 4 << 20,
+        }
+    }
+
+    /// SCTP on IP, on these addresses (none for all), on a chosen SCTP port.
+    pub fn raw(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        Self {
+            transport: Transport::Raw,
+            ..Self::udp(addresses)
+        }
+    }
+
+    /// The same with this SCTP port.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// The same with this local UDP port, and carried in UDP.
+    #[must_use]
+    pub fn encapsulation_port(self, port: u16) -> Self {
+        Self {
+            transport: Transport::Udp { port },
+            ..self
+        }
+    }
+
+    /// The same with these parameters for associations.
+    #[must_use]
+    pub fn association(self, association: AssociationConfig) -> Self {
+        Self {
+            association,
+            ..self
+        }
+    }
+}
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The peer's SCTP port.
+    pub port: u16,
+    /// The peer's UDP port if the endpoint uses UDP; `None` for the default, 9899.
+    pub encapsulation_port: Option<u16>,
+    /// Parameters of this association; `None` for the endpoint's.
+    pub association: Option<AssociationConfig>,
+}
+
+impl ConnectOptions {
+    /// To this SCTP port, with the endpoint's parameters.
+    pub fn to_port(port: u16) -> Self {
+        Self {
+            port,
+            encapsulation_port: None,
+            association: None,
+        }
+    }
+
+    /// The same with this UDP port of the peer.
+    #[must_use]
+    pub fn encapsulation_port(self, port: u16) -> Self {
+        Self {
+            encapsulation_port: Some(port),
+            ..self
+        }
+    }
+
+    /// The same with these parameters.
+    #[must_use]
+    pub fn association(self, association: AssociationConfig) -> Self {
+        Self {
+            association: Some(association),
+            ..self
+        }
+    }
+}

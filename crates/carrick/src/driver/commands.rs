@@ -1,0 +1,154 @@
+//! What the handles ask for.
+
+use carrick_proto::{AssociationId, OperationError as Refusal, Time};
+
+use super::Driver;
+use crate::command::{Command, Connect, Outgoing};
+use crate::error::{BindError, ConnectError};
+
+impl Driver {
+    pub(super) fn execute(&mut self, command: Command, now: Time) {
+        match command {
+            Command::Send(id, out) => self.send(id, out, now),
+            Command::Resume(id) => self.deliver(id),
+            Command::Connect(connect) => self.connect(connect, now),
+            Command::ConnectCancelled => self.cancel_connects(now),
+            Command::Shutdown(id, answer) => match self.entries.get_mut(&id) {
+                Some(entry) if !entry.closed => {
+                    entry.shutdown(&mut self.core, now, id, Some(answer));
+                }
+                // The handle knows by now how the association ended.
+                _ => drop(answer.send(Err(Refusal::UnknownAssociation.into()))),
+            },
+            // Aborting what has ended changes nothing.
+            Command::Abort(id, reason) => drop(self.core.abort(now, id, &reason)),
+            Command::Discard(id) => self.discard(id),
+            Command::Release(id) => self.release(id, now),
+            Command::Work(work) => work(&mut self.core, now),
+            Command::Stats(answer) => {
+                // Whoever asked may have lost interest.
+                let _ = answer.send(crate::endpoint::Stats {
+                    protocol: self.core.stats(),
+                    unsendable: self.sockets.unsendable(),
+                });
+            }
+            Command::AddAddress(address, answer) => {
+                let added = self.add_address(address);
+                // Whoever asked may have lost interest.
+                let _ = answer.send(added);
+            }
+            Command::RemoveAddress(address) => {
+                self.core.local_address_removed(now, address);
+                self.sockets.remove(address);
+            }
+            Command::Close => self.close(now),
+        }
+    }
+
+    fn add_address(&mut self, address: std::net::IpAddr) -> Result<(), BindError> {
+        self.sockets.add(address)?;
+        self.core.local_address_added(address);
+        Ok(())
+    }
+
+    fn send(&mut self, id: AssociationId, out: Outgoing, now: Time) {
+        // Without an entry the association has ended, and the handle knows how.
+        if let Some(entry) = self.entries.get_mut(&id).filter(|e| !e.closed) {
+            entry.send(&mut self.core, now, id, out);
+        }
+    }
+
+    fn connect(&mut self, connect: Connect, now: Time) {
+        if self.ending {
+            let _ = connect.answer.send(Err(ConnectError::EndpointClosed));
+            return;
+        }
+        let config = connect.config.unwrap_or_else(|| self.core.default_config());
+        let begun = self.core.connect(
+            now,
+            &connect.peers,
+            connect.port,
+            connect.encapsulation,
+            config,
+        );
+        match begun {
+            Ok(id) => drop(self.connecting.insert(id, connect.answer)),
+            Err(e) => drop(connect.answer.send(Err(e.into()))),
+        }
+    }
+
+    /// Gives up the set-ups that nobody waits for any more.
+    fn cancel_connects(&mut self, now: Time) {
+        let cancelled: Vec<AssociationId> = self
+            .connecting
+            .iter()
+            .filter(|(_, answer)| answer.is_closed())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in cancelled {
+            self.connecting.remove(&id);
+            // It exists, or it has just failed.
+            let _ = self.core.abort(now, id, b"given up");
+        }
+    }
+
+    fn discard(&mut self, id: AssociationId) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.discard = true;
+            self.deliver(id);
+        }
+    }
+
+    /// The last handle is gone: shuts down, for a while.
+    fn release(&mut self, id: AssociationId, now: Time) {
+        self.discard(id);
+        self.shut_down_for_a_while(id, now);
+    }
+
+    fn shut_down_for_a_while(&mut self, id: AssociationId, now: Time) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        if entry.lingers_until.is_none() {
+            let at = now + self.limits.linger;
+            entry.lingers_until = Some(at);
+            self.lingering.insert((at, id));
+        }
+        if !entry.closed {
+            entry.shutdown(&mut self.core, now, id, None);
+        }
+    }
+
+    /// The time for a shutdown is over.
+    pub(super) fn give_up(&mut self, id: AssociationId, now: Time) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        entry.lingers_until = None;
+        if !entry.closed {
+            // It exists: it has an entry that is not closed.
+            let _ = self.core.abort(now, id, b"not shut down in time");
+        }
+        self.discard(id);
+    }
+
+    /// No new associations.
+    pub(super) fn end(&mut self) {
+        self.ending = true;
+        self.accepted = None;
+        self.core.set_accepting(false);
+    }
+
+    fn close(&mut self, now: Time) {
+        self.end();
+        let ids: Vec<AssociationId> = self.core.associations().collect();
+        for id in ids {
+            if self.entries.contains_key(&id) {
+                self.shut_down_for_a_while(id, now);
+            } else {
+                // It is being set up.
+                let _ = self.core.abort(now, id, b"the endpoint is closing");
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What the task keeps of one association besides the protocol's own state.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use carrick_proto::{
+    AssociationId, CloseReason, Endpoint as Core, Event, SendError, SendFailure, Time,
+    UnsentMessage,
+};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::association::{Channels, Delivery, Notification};
+use crate::command::Outgoing;
+use crate::error::OperationError;
+use crate::shared::Shared;
+
+pub(super) struct Entry {
+    pub(super) shared: Arc<Shared>,
+    deliveries: mpsc::UnboundedSender<Delivery>,
+    events: mpsc::Sender<Notification>,
+    /// Notifications that found no room since the last one that did.
+    lagged: u64,
+    /// Messages that wait for room in the protocol's send buffer.
+    waiting: VecDeque<Outgoing>,
+    /// The user asked for shutdown; it begins when nothing waits any more.
+    shutdown_wanted: bool,
+    shutdown_answers: Vec<oneshot::Sender<Result<(), OperationError>>>,
+    /// Nobody receives any more.
+    pub(super) discard: bool,
+    /// It will be given up at this time.
+    pub(super) lingers_until: Option<Time>,
+    pub(super) closed: bool,
+}
+
+impl Entry {
+    pub(super) fn new(shared: Shared, notifications: usize) -> (Self, Channels) {
+        let (deliveries, deliveries_out) = mpsc::unbounded_channel();
+        let (events, events_out) = mpsc::channel(notifications);
+        let entry = Self {
+            shared: Arc::new(shared),
+            deliveries,
+            events,
+            lagged: 0,
+            waiting: VecDeque::new(),
+            shutdown_wanted: false,
+            shutdown_answers: Vec::new(),
+            discard: false,
+            lingers_until: None,
+            closed: false,
+        };
+        let channels = Channels {
+            deliveries: deliveries_out,
+            events: events_out,
+        };
+        (entry, channels)
+    }
+
+    /// Gives a message to the protocol, after those that wait.
+    pub(super) fn send(&mut self, core: &mut Core, now: Time, id: AssociationId, out: Outgoing) {
+        self.waiting.push_back(out);
+        if self.waiting.len() == 1 {
+            self.send_waiting(core, now, id);
+        }
+    }
+
+    /// Gives the protocol what waits, as far as there is room; then begins the shutdown if the user
+    /// wants it.
+    pub(super) fn send_waiting(&mut self, core: &mut Core, now: Time, id: AssociationId) {
+        while let Some(out) = self.waiting.front() {
+            match core.send(now, id, out.options, out.data.clone()) {
+                Err(SendError::BufferFull) => return,
+                result => self.answer_first(result),
+            }
+        }
+        if self.shutdown_wanted {
+            self.shutdown_wanted = false;
+            // An association that ended in the meantime has told so.
+            let _ = core.shutdown(now, id);
+        }
+    }
+
+    fn answer_first(&mut self, result: Result<(), SendError>) {
+        let Some(out) = self.waiting.pop_front() else {
+            return;
+        };
+        drop(out.permit);
+        match (out.answer, result) {
+            // A cancelled send() does not want to know.
+            (Some(answer), result) => drop(answer.send(result)),
+            (None, Ok(())) => {}
+            (None, Err(_)) => self.notify(Event::SendFailed(SendFailure {
+                context: out.options.context,
+                stream: out.options.stream,
+                ppid: out.options.ppid,
+                sent: false,
+                unsent: UnsentMessage(vec![out.data]),
+                expired: false,
+            })),
+        }
+    }
+
+    /// Shuts down after what waits was sent.
+    pub(super) fn shutdown(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        id: AssociationId,
+        answer: Option<oneshot::Sender<Result<(), OperationError>>>,
+    ) {
+        self.shutdown_answers.extend(answer);
+        self.shared.shutting_down.store(true, Ordering::Release);
+        self.shutdown_wanted = true;
+        self.send_waiting(core, now, id);
+    }
+
+    /// Tells the user something, or counts that it could not be told.
+    pub(super) fn notify(&mut self, event: Event) {
+        if self.lagged > 0 {
+            let lagged = Notification::Lagged(self.lagged);
+            if self.events.try_send(lagged).is_err() {
+                self.lagged += 1;
+                return;
+            }
+            self.lagged = 0;
+        }
+        if let Err(TrySendError::Full(_)) = self.events.try_send(Notification::Event(event)) {
+            self.lagged += 1;
+        }
+    }
+
+    /// Hands messages to the user as far as there is room, or discards them if nobody wants them.
+    /// Returns whether there are no more now.
+    pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId) -> bool {
+        while self.discard || self.shared.incoming.has_room() {
+            let Some(message) = core.receive(id) else {
+                return true;
+            };
+            if self.discard {
+                continue;
+            }
+            self.shared.incoming.add(&message);
+            self.discard = self.deliveries.send(Delivery::Message(message)).is_err();
+        }
+        false
+    }
+
+    /// The peer restarted.
+    pub(super) fn restarted(&mut self) {
+        // Without a receiver there is nothing to tell.
+        let _ = self.deliveries.send(Delivery::Restarted);
+    }
+
+    /// The association has ended; what was received may still wait for the user.
+    pub(super) fn close(&mut self, reason: &CloseReason) {
+        self.closed = true;
+        while !self.waiting.is_empty() {
+            self.answer_first(Err(SendError::UnknownAssociation));
+        }
+        self.shared.lagged.store(self.lagged, Ordering::Release);
+        // It ends once only.
+        let _ = self.shared.ended.set(reason.clone());
+        self.shared.room.close();
+        for answer in self.shutdown_answers.drain(..) {
+            // A cancelled shutdown() does not want to know.
+            let _ = answer.send(match reason {
+                CloseReason::Shutdown => Ok(()),
+                other => Err(OperationError::Ended(other.clone())),
+            });
+        }
+    }
+
+    /// The user has everything: the last word.
+    pub(super) fn end(self) {
+        if let Some(reason) = self.shared.ended.get() {
+            // Without a receiver there is nothing to tell.
+            let _ = self.deliveries.send(Delivery::End(reason.clone()));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Facts from the protocol to the handles.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use carrick_proto::{AssociationId, CloseReason, Event, Time};
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{Driver, Entry};
+use crate::association::Association;
+use crate::error::ConnectError;
+use crate::shared::{Incoming, Shared};
+use crate::source::route_mtu;
+
+impl Driver {
+    /// Tells the handles what happened. Returns whether anything did.
+    pub(super) fn tell(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some((id, event)) = self.core.poll_event() {
+            any = true;
+            self.on_event(id, event, now);
+        }
+        any
+    }
+
+    fn on_event(&mut self, id: AssociationId, event: Event, now: Time) {
+        match event {
+            Event::Established {
+                peer_addresses,
+                outbound_streams,
+                inbound_streams,
+                ..
+            } => self.on_established(id, peer_addresses, (outbound_streams, inbound_streams), now),
+            Event::Closed(reason) => self.on_closed(id, &reason),
+            Event::MessageReceived => self.deliver(id),
+            Event::SendBufferFree => {
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.send_waiting(&mut self.core, now, id);
+                }
+            }
+            Event::AllAcknowledged => {}
+            event => self.on_notification(id, event, now),
+        }
+    }
+
+    fn on_notification(&mut self, id: AssociationId, event: Event, now: Time) {
+        match event {
+            Event::PathConfirmed(_)
+            | Event::PathRecovered(_)
+            | Event::PathLocalAddressChanged(_) => self.fit_paths(id, None, now),
+            _ => {}
+        }
+        let stats = matches!(event, Event::Restarted).then(|| self.core.association_stats(id));
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        if let Some(stats) = stats.flatten() {
+            entry
+                .shared
+                .set_streams(stats.outbound_streams, stats.inbound_streams);
+            entry.restarted();
+        }
+        if event == Event::PeerShutdown {
+            entry.shared.shutting_down.store(true, Ordering::Release);
+        }
+        entry.notify(event);
+    }
+
+    /// Makes the handles of a new association and gives them to whoever waits for it.
+    fn on_established(
+        &mut self,
+        id: AssociationId,
+        peers: Vec<IpAddr>,
+        (outbound, inbound): (u16, u16),
+        now: Time,
+    ) {
+        self.fit_paths(id, None, now);
+        let Some(commands) = self.commands.upgrade() else {
+            return self.refuse(id, b"the endpoint is closing", now);
+        };
+        let port = self.core.peer_port(id).unwrap_or(0);
+        let fragments = self
+            .core
+            .association_config(id)
+            .is_none_or(|config| config.fragment);
+        let limits = &self.limits;
+        let incoming = Incoming::new(limits.receive_queue_messages, limits.receive_queue);
+        let shared = Shared::new(limits.send_queue, incoming, (peers, port), fragments);
+        shared.set_streams(outbound, inbound);
+        let (entry, channels) = Entry::new(shared, limits.notifications);
+        let association = Association::new(
+            id,
+            commands,
+            Arc::clone(&entry.shared),
+            channels,
+            limits.assembly,
+        );
+        self.entries.insert(id, entry);
+        if let Some(answer) = self.connecting.remove(&id) {
+            // If nobody waits any more, the handle comes back and is dropped, which is an order to
+            // shut down.
+            drop(answer.send(Ok(association)));
+            return;
+        }
+        let Some(accepted) = &self.accepted else {
+            return self.refuse(id, b"the endpoint is closing", now);
+        };
+        match accepted.try_send(association) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                self.refuse(id, b"too many associations wait to be accepted", now);
+            }
+            Err(TrySendError::Closed(_)) => {
+                self.refuse(id, b"the endpoint is closing", now);
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: AssociationId, reason: &[u8], now: Time) {
+        // It was there a moment ago; if not, it is refused already.
+        let _ = self.core.abort(now, id, reason);
+    }
+
+    fn on_closed(&mut self, id: AssociationId, reason: &CloseReason) {
+        if let Some(answer) = self.connecting.remove(&id) {
+            // A cancelled connect() does not want to know.
+            let _ = answer.send(Err(ConnectError::Failed(reason.clone())));
+        }
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.close(reason);
+            self.deliver(id);
+        }
+    }
+
+    /// Hands over what was received; after that, the end.
+    pub(super) fn deliver(&mut self, id: AssociationId) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        if !entry.deliver(&mut self.core, id) || !entry.closed {
+            return;
+        }
+        if let Some(entry) = self.entries.remove(&id) {
+            if let Some(at) = entry.lingers_until {
+                self.lingering.remove(&(at, id));
+            }
+            entry.end();
+        }
+    }
+
+    /// Packets to this address are larger than its route takes.
+    pub(super) fn fit_to_route(&mut self, remote: IpAddr, now: Time) {
+        let ids: Vec<AssociationId> = self.core.associations().collect();
+        for id in ids {
+            self.fit_paths(id, Some(remote), now);
+        }
+    }
+
+    /// Lowers the MTU of paths, or of that to one address, to that of the host's route.
+    fn fit_paths(&mut self, id: AssociationId, only: Option<IpAddr>, now: Time) {
+        let paths: Vec<_> = self
+            .core
+            .paths(id)
+            .filter(|p| only.is_none_or(|only| p.remote == only))
+            .collect();
+        for path in paths {
+            if let Some(mtu) = route_mtu(path.local, path.remote).filter(|m| *m < path.mtu) {
+                // The path exists: it was listed a moment ago.
+                let _ = self.core.set_path_mtu(now, id, path.id, mtu);
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The task of an endpoint: owns the protocol and the sockets, and is the only one to touch them.
+//!
+//! Each round takes what the handles want, what arrived and what timed out, and only then asks the
+//! protocol for packets: a SACK for a batch, not for a packet.
+//!
+//! - `commands`: what the handles ask for
+//! - `entry`: what is kept of an association besides the protocol's own state
+//! - `events`: facts from the protocol to the handles
+
+mod commands;
+mod entry;
+mod events;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use carrick_proto::{AssociationId, Endpoint as Core, Time};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
+
+use crate::association::Association;
+use crate::command::{Command, Commands};
+use crate::config::Config;
+use crate::error::{BindError, ConnectError};
+use crate::socket::{ReceiveBuffers, Sent, SocketSet};
+use entry::Entry;
+
+/// Rounds before other tasks get their turn.
+const ROUNDS: usize = 8;
+
+/// Commands taken in a round.
+const COMMANDS: usize = 256;
+
+/// Batches read from one socket in a round.
+const BATCHES: usize = 4;
+
+/// How much may wait where; see [`Config`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    send_queue: usize,
+    receive_queue: usize,
+    receive_queue_messages: usize,
+    assembly: usize,
+    notifications: usize,
+    linger: Duration,
+}
+
+impl Limits {
+    pub(crate) fn new(config: &Config) -> Result<Self, BindError> {
+        for (name, value) in [
+            ("backlog", config.backlog),
+            ("send_queue", config.send_queue),
+            ("receive_queue", config.receive_queue),
+            ("receive_queue_messages", config.receive_queue_messages),
+            ("notifications", config.notifications),
+        ] {
+            if value == 0 {
+                return Err(BindError::Zero(name));
+            }
+        }
+        Ok(Self {
+            send_queue: config.send_queue,
+            receive_queue: config.receive_queue,
+            receive_queue_messages: config.receive_queue_messages,
+            assembly: config.assembly_limit,
+            notifications: config.notifications,
+            linger: config.linger,
+        })
+    }
+}
+
+type ConnectAnswer = oneshot::Sender<Result<Association, ConnectError>>;
+
+/// The task.
+pub(crate) struct Driver {
+    core: Core,
+    sockets: SocketSet,
+    buffers: ReceiveBuffers,
+    limits: Limits,
+    /// For the handles of new associations; weak, so that the task sees when all handles are gone.
+    commands: mpsc::WeakUnboundedSender<Command>,
+    orders: mpsc::UnboundedReceiver<Command>,
+    batch: Vec<Command>,
+    /// `None` when no peer is accepted any more.
+    accepted: Option<mpsc::Sender<Association>>,
+    entries: BTreeMap<AssociationId, Entry>,
+    connecting: BTreeMap<AssociationId, ConnectAnswer>,
+    /// When associations without handles are given up.
+    lingering: BTreeSet<(Time, AssociationId)>,
+    /// Packets on their way out.
+    out: Vec<u8>,
+    epoch: Instant,
+    sleep: Pin<Box<Sleep>>,
+    armed: Option<Time>,
+    /// No handle is left, or the endpoint was closed: the task ends with the last association.
+    ending: bool,
+    orphaned: bool,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        core: Core,
+        sockets: SocketSet,
+        limits: Limits,
+        commands: &Commands,
+        orders: mpsc::UnboundedReceiver<Command>,
+        accepted: mpsc::Sender<Association>,
+    ) -> Self {
+        Self {
+            core,
+            sockets,
+            buffers: ReceiveBuffers::new(),
+            limits,
+            commands: commands.downgrade(),
+            orders,
+            batch: Vec::with_capacity(COMMANDS),
+            accepted: Some(accepted),
+            entries: BTreeMap::new(),
+            connecting: BTreeMap::new(),
+            lingering: BTreeSet::new(),
+            out: Vec::new(),
+            epoch: Instant::now(),
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            armed: None,
+            ending: false,
+            orphaned: false,
+        }
+    }
+
+    fn now(&self) -> Time {
+        let nanos = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Time::from_nanos(nanos)
+    }
+
+    /// Takes what the handles want. Returns whether there was anything.
+    fn take_commands(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        if self.orphaned {
+            return false;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let taken = self.orders.poll_recv_many(cx, &mut batch, COMMANDS);
+        for command in batch.drain(..) {
+            self.execute(command, now);
+        }
+        self.batch = batch;
+        match taken {
+            Poll::Pending => false,
+            Poll::Ready(0) => {
+                self.orphaned = true;
+                self.end();
+                true
+            }
+            Poll::Ready(_) => true,
+        }
+    }
+
+    /// Takes what arrived. Returns whether there was anything.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
+        let mut any = false;
+        let port = self.core.port();
+        let encapsulated = self.sockets.encapsulation_port().is_some();
+        for index in 0..self.sockets.len() {
+            let socket = self.sockets.get(index);
+            for _ in 0..BATCHES {
+                match socket.poll_receive(cx, &mut self.buffers) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(datagrams)) => datagrams.for_each(|route, datagram| {
+                        // A raw socket sees the packets of all SCTP ports; other endpoints of
+                        // the host answer for theirs.
+                        if encapsulated || destination_port(&datagram) == Some(port) {
+                            self.core.handle_datagram(now, route, datagram);
+                        }
+                    }),
+                    // The error of a packet that was sent; the error queue says more.
+                    Poll::Ready(Err(_)) => {
+                        for note in socket.take_errors() {
+                            self.core.handle_icmp(now, &note.input());
+                        }
+                    }
+                }
+                any = true;
+            }
+            while let Poll::Ready(notes) = socket.poll_errors(cx) {
+                any = true;
+                for note in notes {
+                    self.core.handle_icmp(now, &note.input());
+                }
+            }
+        }
+        any
+    }
+
+    /// Lets timers expire. Returns whether any was due.
+    fn expire(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some(&(at, id)) = self.lingering.first() {
+            if at > now {
+                break;
+            }
+            self.lingering.pop_first();
+            self.give_up(id, now);
+            any = true;
+        }
+        if self.core.poll_timeout().is_some_and(|at| at <= now) {
+            self.core.handle_timeout(now);
+            any = true;
+        }
+        any
+    }
+
+    /// Sends what the protocol wants to send.
+    fn transmit(&mut self, cx: &mut Context<'_>, now: Time) {
+        self.sockets.flush(cx);
+        loop {
+            self.out.clear();
+            let Some(transmit) = self.core.poll_transmit(now, &mut self.out) else {
+                return;
+            };
+            let bytes = &self.out[..transmit.len.min(self.out.len())];
+            if self.sockets.send(cx, &transmit, bytes) == Sent::TooBig {
+                self.fit_to_route(transmit.route.remote, now);
+            }
+        }
+    }
+
+    /// Waits for the next timer. Ready if it is already due.
+    fn arm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let lingering = self.lingering.first().map(|(at, _)| *at);
+        let next = match (self.core.poll_timeout(), lingering) {
+            (Some(a), Some(b)) => a.min(b),
+            (a, b) => match a.or(b) {
+                Some(at) => at,
+                None => return Poll::Pending,
+            },
+        };
+        // A timer that moved to later, as T3-rtx does with every SACK, is set again when it fires.
+        if self.armed.is_none_or(|at| next < at) {
+            self.armed = Some(next);
+            let at = self.epoch + Duration::from_nanos(next.as_nanos());
+            self.sleep.as_mut().reset(at.into());
+        }
+        let fired = self.sleep.as_mut().poll(cx);
+        if fired.is_ready() {
+            self.armed = None;
+        }
+        fired
+    }
+
+    fn is_done(&self) -> bool {
+        self.ending && self.connecting.is_empty() && self.core.associations().next().is_none()
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        for _ in 0..ROUNDS {
+            let now = this.now();
+            let mut busy = this.take_commands(cx, now);
+            busy |= this.receive(cx, now);
+            busy |= this.expire(now);
+            this.tell(now);
+            this.transmit(cx, now);
+            busy |= this.tell(now);
+            if this.is_done() {
+                return Poll::Ready(());
+            }
+            if !busy && this.arm(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// The destination port in the common header (RFC 9260 section 3.1).
+fn destination_port(packet: &[u8]) -> Option<u16> {
+    packet
+        .get(2..4)
+        .and_then(|port| Some(u16::from_be_bytes(port.try_into().ok()?)))
+}

@@ -1,0 +1,232 @@
+//! The handle of an endpoint.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use carrick_proto::{EndpointConfig, EndpointStats};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::association::Association;
+use crate::command::{Command, Commands, Connect};
+use crate::config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT};
+use crate::driver::{Driver, Limits};
+use crate::error::{BindError, ConnectError, OperationError};
+use crate::socket::{SocketSet, addresses};
+use crate::source::HostRoutes;
+
+/// The ports that an endpoint without a port of its own takes one of (RFC 6335).
+const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
+
+/// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
+///
+/// See the crate's documentation for what ends when the last handle is dropped.
+#[derive(Clone)]
+pub struct Endpoint {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    commands: Commands,
+    accepted: Mutex<mpsc::Receiver<Association>>,
+    port: u16,
+    encapsulation_port: Option<u16>,
+}
+
+impl Endpoint {
+    /// Opens an endpoint and starts its task on the current runtime.
+    ///
+    /// # Errors
+    /// Says what is wrong with the configuration, or why a socket could not be opened.
+    pub fn bind(config: Config) -> Result<Self, BindError> {
+        let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
+        let limits = Limits::new(&config)?;
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(BindError::Random)?;
+        let port = match config.port {
+            0 => choose_port()?,
+            port => port,
+        };
+        let bound = addresses::resolve(&config.addresses)?;
+        let core = carrick_proto::Endpoint::new(EndpointConfig {
+            accept: config.accept,
+            max_associations: config.max_associations,
+            association: config.association,
+            source_selection: Box::new(HostRoutes::default()),
+            ..EndpointConfig::new(port, bound.clone(), seed)
+        })?;
+        let sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
+        let encapsulation_port = sockets.encapsulation_port();
+        let (commands, orders) = mpsc::unbounded_channel();
+        let (accepted, to_accept) = mpsc::channel(config.backlog);
+        let driver = Driver::new(core, sockets, limits, &commands, orders, accepted);
+        runtime.spawn(driver);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                commands,
+                accepted: Mutex::new(to_accept),
+                port,
+                encapsulation_port,
+            }),
+        })
+    }
+
+    /// Sets up an association with the peer that has these addresses; the first is tried first, and
+    /// those that the peer tells are added. Ready when messages can be sent.
+    ///
+    /// When this future is dropped, the set-up is given up.
+    ///
+    /// # Errors
+    /// Says what is wrong with the arguments, or why the set-up failed.
+    pub async fn connect(
+        &self,
+        peers: &[IpAddr],
+        options: ConnectOptions,
+    ) -> Result<Association, ConnectError> {
+        let encapsulation = match (self.inner.encapsulation_port, options.encapsulation_port) {
+            (Some(_), port) => Some(port.unwrap_or(DEFAULT_ENCAPSULATION_PORT)),
+            (None, None) => None,
+            (None, Some(_)) => return Err(ConnectError::NotEncapsulated),
+        };
+        if let Some(config) = &options.association {
+            config.validate()?;
+        }
+        let (answer, answered) = oneshot::channel();
+        let connect = Connect {
+            peers: peers.to_vec(),
+            port: options.port,
+            encapsulation,
+            config: options.association.map(Arc::new),
+            answer,
+        };
+        let waiting = Waiting {
+            commands: &self.inner.commands,
+            done: false,
+        };
+        self.tell(Command::Connect(connect));
+        let result = answered.await.unwrap_or(Err(ConnectError::EndpointClosed));
+        waiting.done();
+        result
+    }
+
+    /// The next association that a peer has set up; `None` after [`Self::close`]. Cancel-safe.
+    pub async fn accept(&self) -> Option<Association> {
+        self.inner.accepted.lock().await.recv().await
+    }
+
+    /// The endpoint's counters.
+    ///
+    /// # Errors
+    /// The endpoint is closed.
+    pub async fn stats(&self) -> Result<Stats, OperationError> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Stats(answer));
+        answered.await.map_err(|_| OperationError::EndpointClosed)
+    }
+
+    /// The number of associations, those being set up and shut down included.
+    ///
+    /// # Errors
+    /// The endpoint is closed.
+    pub async fn associations(&self) -> Result<usize, OperationError> {
+        self.look(|core| core.associations().count()).await
+    }
+
+    /// The addresses that the endpoint is bound to.
+    ///
+    /// # Errors
+    /// The endpoint is closed.
+    pub async fn local_addresses(&self) -> Result<Vec<IpAddr>, OperationError> {
+        self.look(|core| core.local_addresses().to_vec()).await
+    }
+
+    async fn look<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut carrick_proto::Endpoint) -> R + Send + 'static,
+    ) -> Result<R, OperationError> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Work(Box::new(|core, _| {
+            // Whoever asked may have lost interest.
+            let _ = answer.send(look(core));
+        })));
+        answered.await.map_err(|_| OperationError::EndpointClosed)
+    }
+
+    /// The SCTP port.
+    pub fn port(&self) -> u16 {
+        self.inner.port
+    }
+
+    /// The local UDP port; `None` on plain IP.
+    pub fn encapsulation_port(&self) -> Option<u16> {
+        self.inner.encapsulation_port
+    }
+
+    /// The host has a new address: associations set up from now on use it too.
+    ///
+    /// # Errors
+    /// It cannot be bound.
+    pub async fn local_address_added(&self, address: IpAddr) -> Result<(), BindError> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::AddAddress(address, answer));
+        answered.await.unwrap_or(Err(BindError::EndpointClosed))
+    }
+
+    /// The host has lost an address: paths from it change to another one.
+    pub fn local_address_removed(&self, address: IpAddr) {
+        self.tell(Command::RemoveAddress(address));
+    }
+
+    /// Closes the endpoint: no more associations, those that exist are shut down gracefully. Ready
+    /// when the last has ended and the sockets are closed. Peers' messages that nobody receives are
+    /// given up after [`Config::linger`].
+    ///
+    /// When this future is dropped, closing goes on.
+    pub async fn close(&self) {
+        self.tell(Command::Close);
+        self.inner.commands.closed().await;
+    }
+
+    /// Tells the task something. If the task has ended, whoever waits for an answer finds out.
+    fn tell(&self, command: Command) {
+        let _ = self.inner.commands.send(command);
+    }
+}
+
+/// Counters of an endpoint, since it was bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// What the protocol did.
+    pub protocol: EndpointStats,
+    /// Sends that the system refused: no route, larger than the route's MTU, filtered, or no room
+    /// while a neighbour did not answer. The protocol sends again what was lost with them.
+    pub unsendable: u64,
+}
+
+/// Tells the task when nobody waits for a set-up any more.
+struct Waiting<'a> {
+    commands: &'a Commands,
+    done: bool,
+}
+
+impl Waiting<'_> {
+    fn done(mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            // Without a task there is no set-up.
+            let _ = self.commands.send(Command::ConnectCancelled);
+        }
+    }
+}
+
+fn choose_port() -> Result<u16, BindError> {
+    let random = getrandom::u32().map_err(BindError::Random)?;
+    let span = u32::from(DYNAMIC_PORTS.end() - DYNAMIC_PORTS.start()) + 1;
+    // The span is a power of two: no port is likelier than another.
+    Ok(DYNAMIC_PORTS.start() + (random % span) as u16)
+}

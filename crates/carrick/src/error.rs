@@ -1,0 +1,164 @@
+//! What can go wrong, one type an operation; each message says whose fault it is and what to do.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_proto::CloseReason;
+use thiserror::Error;
+
+/// Why [`crate::Endpoint::bind`] failed.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// A parameter is out of its range.
+    #[error(transparent)]
+    Config(#[from] carrick_proto::ConfigError),
+    /// A number in [`crate::Config`] that must not be zero is.
+    #[error("configuration: {0}: must be at least 1")]
+    Zero(&'static str),
+    /// There is no tokio runtime.
+    #[error("no tokio runtime with I/O and time here: call this within one")]
+    NoRuntime,
+    /// The host has no address to use.
+    #[error("this host has no usable address: configure one, or name the addresses to bind to")]
+    NoAddress,
+    /// The host's addresses could not be listed.
+    #[error("cannot list the addresses of this host: {0}")]
+    ListAddresses(#[source] io::Error),
+    /// Raw sockets need a privilege.
+    #[error(
+        "binding {0} on IP protocol 132 needs CAP_NET_RAW: run as root, or use UDP encapsulation"
+    )]
+    Privilege(IpAddr),
+    /// The UDP port is taken.
+    #[error(
+        "UDP port {port} of {address} is taken: stop the program that has it, or use another port"
+    )]
+    PortTaken {
+        /// The address.
+        address: IpAddr,
+        /// The UDP port.
+        port: u16,
+    },
+    /// The address is not this host's.
+    #[error("{0} is not an address of this host: configure it, or bind to another")]
+    NotLocal(IpAddr),
+    /// Anything else.
+    #[error("cannot bind {address}: {source}")]
+    Socket {
+        /// The address.
+        address: IpAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gave no random numbers.
+    #[error("the system's random number generator failed: {0}")]
+    Random(getrandom::Error),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
+/// Why [`crate::Endpoint::connect`] failed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ConnectError {
+    /// The arguments don't fit.
+    #[error(transparent)]
+    Refused(#[from] carrick_proto::ConnectError),
+    /// The parameters are out of their range.
+    #[error(transparent)]
+    Config(#[from] carrick_proto::ConfigError),
+    /// An encapsulation port was given on an endpoint on plain IP.
+    #[error("the endpoint is on plain IP: leave out the encapsulation port, or bind it to UDP")]
+    NotEncapsulated,
+    /// The set-up ended without an association.
+    #[error("no association: {}", describe(.0))]
+    Failed(CloseReason),
+    /// The endpoint is closed.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
+/// Why a message was not sent.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SendError {
+    /// The message or its options don't fit the association, or it is shutting down.
+    #[error(transparent)]
+    Refused(#[from] carrick_proto::SendError),
+    /// The association has ended.
+    #[error("the association has ended: {}", describe(.0))]
+    Ended(CloseReason),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
+/// Why [`crate::SendHalf::try_send`] did not take a message.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum TrySendError {
+    /// There is no room now; the message comes back.
+    #[error("the send queue is full: wait, or use send()")]
+    Full(Bytes),
+    /// It will never be taken.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+/// Why nothing more can be received.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RecvError {
+    /// The association did not end gracefully.
+    #[error("the association has ended: {}", describe(.0))]
+    Ended(CloseReason),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
+/// Why another operation failed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum OperationError {
+    /// The operation does not fit.
+    #[error(transparent)]
+    Refused(#[from] carrick_proto::OperationError),
+    /// The association ended before the operation was done, and not gracefully.
+    #[error("the association has ended: {}", describe(.0))]
+    Ended(CloseReason),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
+/// A reason in words.
+pub(crate) fn describe(reason: &CloseReason) -> impl fmt::Display + '_ {
+    Described(reason)
+}
+
+struct Described<'a>(&'a CloseReason);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            CloseReason::Shutdown => f.write_str("it was shut down"),
+            CloseReason::AbortedByUser => f.write_str("this side aborted it"),
+            CloseReason::AbortedByPeer(cause) => write!(f, "the peer aborted it: {cause}"),
+            CloseReason::AbortedByProtocol(cause) => {
+                write!(f, "the peer broke the protocol: {cause}")
+            }
+            CloseReason::SetupTimedOut => {
+                f.write_str("the peer does not answer: check its address, port and transport")
+            }
+            CloseReason::StaleCookie => f.write_str(
+                "the peer's cookies are stale on arrival: the way is too slow for their lifetime",
+            ),
+            CloseReason::PeerUnreachable => {
+                f.write_str("the peer no longer answers on any of its addresses")
+            }
+            CloseReason::ShutdownTimedOut => f.write_str("the peer did not finish the shutdown"),
+            CloseReason::ProtocolUnreachable => f.write_str(
+                "nothing speaks SCTP there: check the peer's address, transport and UDP port",
+            ),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! SCTP endpoints and associations on real sockets, for tokio programs.
+//!
+//! An [`Endpoint`] is an SCTP port on one or more addresses of this host, carried in UDP (RFC 6951,
+//! no privileges needed) or directly on IP (protocol 132, `CAP_NET_RAW`). It connects and accepts
+//! [`Association`]s, which carry messages on streams over all addresses of both hosts.
+//!
+//! ```no_run
+//! use carrick::{Config, ConnectOptions, Endpoint, SendOptions};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = Endpoint::bind(Config::udp(["192.0.2.1".parse()?, "198.51.100.1".parse()?]))?;
+//! let peers = ["192.0.2.9".parse()?, "198.51.100.9".parse()?];
+//! let mut association = endpoint.connect(&peers, ConnectOptions::to_port(5000)).await?;
+//! association.send("hello", SendOptions::on_stream(1)).await?;
+//! while let Some(message) = association.recv().await? {
+//!     println!("{} bytes on stream {}", message.payload.len(), message.stream.0);
+//! }
+//! endpoint.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! One task per endpoint owns the protocol ([`carrick_proto::Endpoint`]) and all sockets, one a local
+//! address, so that the source of every packet is exact. Handles talk to it through channels; no lock
+//! is taken per message.
+//!
+//! # What ends when a handle is dropped
+//!
+//! - The last handle of an association ([`Association`], or both its halves): it is shut down
+//!   gracefully, so what was sent still arrives, and what nobody read is discarded. After
+//!   [`Config::linger`] it is aborted.
+//! - [`RecvHalf`] alone: messages that arrive are discarded. [`SendHalf`] alone: nothing changes.
+//! - A [`Endpoint::connect`] that is not awaited to its end: the set-up is given up.
+//! - The last [`Endpoint`]: no peer is accepted any more; associations that have handles go on. The
+//!   task ends, and the sockets close, when the last association has.
+#![forbid(unsafe_code)]
+
+mod assembly;
+mod association;
+mod command;
+mod config;
+mod driver;
+mod endpoint;
+mod error;
+mod shared;
+mod socket;
+mod source;
+
+pub use bytes::Bytes;
+pub use carrick_proto::{
+    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Message,
+    OperationError as CoreError, Part, PathId, PathStats, PathStatus, Payload, PeerError, Ppid,
+    SendFailure, SendOptions, Ssn, StateName, StreamId, Tsn, policy,
+};
+
+pub use association::{Association, Events, Notification, RecvHalf, SendHalf};
+pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
+pub use endpoint::{Endpoint, Stats};
+pub use error::{BindError, ConnectError, OperationError, RecvError, SendError, TrySendError};

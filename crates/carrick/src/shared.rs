@@ -1,0 +1,129 @@
+//! What the handles of one association share with the endpoint's task, without a lock.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use carrick_proto::{CloseReason, Message};
+use tokio::sync::Semaphore;
+
+/// What a message in the send queue costs besides its bytes, so that the number of messages is
+/// bounded too.
+const MESSAGE_COST: usize = 64;
+
+/// The common knowledge about one association.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Room in the send queue, in bytes. Closed when the association has ended.
+    pub(crate) room: Arc<Semaphore>,
+    capacity: usize,
+    /// Outbound streams; a restart may change them.
+    pub(crate) outbound_streams: AtomicU16,
+    pub(crate) inbound_streams: AtomicU16,
+    /// Either side has begun to shut down: no new messages.
+    pub(crate) shutting_down: AtomicBool,
+    pub(crate) ended: OnceLock<CloseReason>,
+    /// Notifications that were lost at the end, when none could follow.
+    pub(crate) lagged: AtomicU64,
+    pub(crate) peer_addresses: Vec<IpAddr>,
+    pub(crate) peer_port: u16,
+    /// Messages larger than a packet are taken.
+    pub(crate) fragments: bool,
+    pub(crate) incoming: Incoming,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        send_queue: usize,
+        incoming: Incoming,
+        peer: (Vec<IpAddr>, u16),
+        fragments: bool,
+    ) -> Self {
+        let capacity = send_queue
+            .min(Semaphore::MAX_PERMITS)
+            .min(u32::MAX as usize);
+        Self {
+            room: Arc::new(Semaphore::new(capacity)),
+            capacity,
+            outbound_streams: AtomicU16::new(0),
+            inbound_streams: AtomicU16::new(0),
+            shutting_down: AtomicBool::new(false),
+            ended: OnceLock::new(),
+            lagged: AtomicU64::new(0),
+            peer_addresses: peer.0,
+            peer_port: peer.1,
+            fragments,
+            incoming,
+        }
+    }
+
+    pub(crate) fn set_streams(&self, outbound: u16, inbound: u16) {
+        self.outbound_streams.store(outbound, Ordering::Release);
+        self.inbound_streams.store(inbound, Ordering::Release);
+    }
+
+    /// What a message takes of the send queue; a large one takes all of it.
+    pub(crate) fn cost(&self, bytes: usize) -> u32 {
+        u32::try_from((bytes + MESSAGE_COST).min(self.capacity)).unwrap_or(u32::MAX)
+    }
+}
+
+/// The account of messages that the task has handed over and the user has not taken.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+    max_messages: usize,
+    max_bytes: usize,
+    /// The task has more and waits for room.
+    waiting: AtomicBool,
+}
+
+impl Incoming {
+    pub(crate) fn new(max_messages: usize, max_bytes: usize) -> Self {
+        Self {
+            messages: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            max_messages,
+            max_bytes,
+            waiting: AtomicBool::new(false),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.messages.load(Ordering::SeqCst) >= self.max_messages
+            || self.bytes.load(Ordering::SeqCst) >= self.max_bytes
+    }
+
+    /// For the task: whether another message may be handed over. If not, the user will ask for more.
+    pub(crate) fn has_room(&self) -> bool {
+        if !self.is_full() {
+            return true;
+        }
+        self.waiting.store(true, Ordering::SeqCst);
+        // The user may have taken the last message before it could see that the task waits.
+        let room = !self.is_full();
+        if room {
+            self.waiting.store(false, Ordering::SeqCst);
+        }
+        room
+    }
+
+    /// For the task: this message is handed over.
+    pub(crate) fn add(&self, message: &Message) {
+        self.messages.fetch_add(1, Ordering::SeqCst);
+        self.bytes
+            .fetch_add(message.payload.len(), Ordering::SeqCst);
+    }
+
+    /// For the user: this message was taken. Whether the task is to be asked for more.
+    pub(crate) fn remove(&self, message: &Message) -> bool {
+        let length = message.payload.len();
+        let messages = self.messages.fetch_sub(1, Ordering::SeqCst) - 1;
+        let bytes = self.bytes.fetch_sub(length, Ordering::SeqCst) - length;
+        messages <= self.max_messages / 2
+            && bytes <= self.max_bytes / 2
+            && self.waiting.load(Ordering::SeqCst)
+            && self.waiting.swap(false, Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,83 @@
+//! The addresses of this host, for endpoints that are bound to all of them.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::error::BindError;
+
+/// Replaces unspecified addresses, or an empty list, by the addresses of the host.
+pub(crate) fn resolve(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, BindError> {
+    let all = [
+        Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    ];
+    let wanted = if wanted.is_empty() { &all } else { wanted };
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    let mut host = None;
+    for &address in wanted {
+        if !address.is_unspecified() {
+            addresses.push(address);
+            continue;
+        }
+        let host = match &mut host {
+            Some(host) => host,
+            none => none.insert(of_host().map_err(BindError::ListAddresses)?),
+        };
+        addresses.extend(host.iter().filter(|a| a.is_ipv4() == address.is_ipv4()));
+    }
+    let wildcard = wanted.iter().any(IpAddr::is_unspecified);
+    if wildcard && addresses.iter().any(|a| !a.is_loopback()) {
+        addresses.retain(|a| !a.is_loopback() || wanted.contains(a));
+    }
+    let mut unique = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        if !unique.contains(&address) {
+            unique.push(address);
+        }
+    }
+    if unique.is_empty() {
+        return Err(BindError::NoAddress);
+    }
+    Ok(unique)
+}
+
+/// The host's addresses that other hosts could reach, and loopback.
+fn of_host() -> io::Result<Vec<IpAddr>> {
+    let addresses = nix::ifaddrs::getifaddrs()?
+        .filter_map(|interface| interface.address)
+        .filter_map(|address| {
+            let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+            v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))
+        })
+        .filter(|address| match address {
+            IpAddr::V4(a) => !a.is_link_local() && !a.is_unspecified(),
+            IpAddr::V6(a) => !a.is_unicast_link_local() && !a.is_unspecified(),
+        })
+        .collect();
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_addresses_stay_as_they_are() {
+        let named: Vec<IpAddr> = ["127.0.0.2", "::1", "127.0.0.2"]
+            .map(|a| a.parse().unwrap())
+            .into();
+        assert_eq!(resolve(&named).unwrap(), named[..2]);
+    }
+
+    #[test]
+    fn a_wildcard_becomes_addresses_of_its_family() {
+        let all = resolve(&["0.0.0.0".parse().unwrap()]).unwrap();
+        assert!(!all.is_empty());
+        assert!(all.iter().all(|a| a.is_ipv4() && !a.is_unspecified()));
+        let loopback = all.iter().filter(|a| a.is_loopback()).count();
+        assert!(
+            loopback == 0 || loopback == all.len(),
+            "loopback only if nothing else: {all:?}"
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! What arrives: large buffers that are used again and again, and the datagrams cut from them.
+//!
+//! With receive offload the system puts up to 64 datagrams into one buffer of 64 KiB. A message is
+//! a slice of the datagram that brought it, and a slice keeps all of its memory alive. So datagrams
+//! are copied out of the large buffer, a few that came together into one allocation: what the
+//! protocol or the user still holds then keeps at most [`GROUP`] bytes alive, or one datagram if
+//! that is larger, and the large buffers are never given away.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr};
+
+use bytes::Bytes;
+use carrick_proto::Route;
+use quinn_udp::{BATCH_SIZE, RecvMeta};
+
+use super::from_ecn_codepoint;
+
+/// Bytes of one large buffer: the largest IP packet.
+const BUFFER: usize = 65_536;
+
+/// Datagrams that arrived together share an allocation up to this many bytes.
+const GROUP: usize = 6_000;
+
+/// The shortest IPv4 header.
+const IPV4_HEADER: usize = 20;
+
+/// The buffers of an endpoint.
+pub(crate) struct ReceiveBuffers {
+    memory: Vec<u8>,
+    meta: [RecvMeta; BATCH_SIZE],
+}
+
+impl ReceiveBuffers {
+    pub(crate) fn new() -> Self {
+        Self {
+            // Zeroed memory costs nothing until it is used.
+            memory: vec![0; BATCH_SIZE * BUFFER],
+            meta: [RecvMeta::default(); BATCH_SIZE],
+        }
+    }
+
+    /// Lets `read` fill the buffers.
+    pub(super) fn receive(
+        &mut self,
+        read: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut rest = self.memory.chunks_exact_mut(BUFFER);
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+        read(&mut slices, &mut self.meta)
+    }
+
+    /// The datagrams in the first `count` buffers.
+    pub(super) fn datagrams(
+        &self,
+        count: usize,
+        local: IpAddr,
+        encapsulated: bool,
+    ) -> Datagrams<'_> {
+        Datagrams {
+            buffers: self,
+            count,
+            local,
+            encapsulated,
+        }
+    }
+}
+
+/// A batch of datagrams that one socket received.
+pub(crate) struct Datagrams<'b> {
+    buffers: &'b ReceiveBuffers,
+    count: usize,
+    local: IpAddr,
+    encapsulated: bool,
+}
+
+impl Datagrams<'_> {
+    /// Hands each datagram to `take`, in the order of arrival.
+    pub(crate) fn for_each(&self, mut take: impl FnMut(&Route, Bytes)) {
+        let filled = self.buffers.memory.chunks_exact(BUFFER);
+        for (memory, meta) in filled.zip(&self.buffers.meta[..self.count]) {
+            let bytes = &memory[..meta.len.min(BUFFER)];
+            let mut route = Route {
+                local: Some(self.local),
+                remote: meta.addr.ip(),
+                encapsulation: self.encapsulated.then(|| meta.addr.port()),
+                ecn: from_ecn_codepoint(meta.ecn),
+            };
+            if self.encapsulated {
+                cut(bytes, meta.stride, |datagram| take(&route, datagram));
+            } else if let Some((source, packet)) = strip_ip_header(bytes, meta.addr.ip()) {
+                route.remote = source;
+                take(&route, Bytes::copy_from_slice(packet));
+            }
+        }
+    }
+}
+
+/// Cuts what arrived together into datagrams of `stride` bytes, the last one maybe shorter.
+fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
+    let stride = stride.max(1);
+    let together = (GROUP / stride).max(1) * stride;
+    for group in bytes.chunks(together) {
+        let group = Bytes::copy_from_slice(group);
+        if group.len() <= stride {
+            take(group);
+            continue;
+        }
+        let mut start = 0;
+        while start < group.len() {
+            let end = (start + stride).min(group.len());
+            take(group.slice(start..end));
+            start = end;
+        }
+    }
+}
+
+/// A raw IPv4 socket receives the IP header too, a raw IPv6 socket does not.
+fn strip_ip_header(bytes: &[u8], sender: IpAddr) -> Option<(IpAddr, &[u8])> {
+    if sender.is_ipv6() {
+        return Some((sender, bytes));
+    }
+    let header: &[u8; IPV4_HEADER] = bytes.first_chunk()?;
+    let length = usize::from(header[0] & 0x0f) * 4;
+    let source = Ipv4Addr::new(header[12], header[13], header[14], header[15]);
+    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    if header[0] >> 4 != 4 || length < IPV4_HEADER {
+        return None;
+    }
+    Some((source.into(), bytes.get(length..total.min(bytes.len()))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_together_is_cut_into_its_datagrams() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(64_000).collect();
+        for stride in [1, 100, 1452, 5999, 6001, 64_000] {
+            let mut datagrams = Vec::new();
+            cut(&bytes, stride, |d| datagrams.push(d));
+            assert_eq!(datagrams.len(), bytes.len().div_ceil(stride));
+            assert!(
+                datagrams[..datagrams.len() - 1]
+                    .iter()
+                    .all(|d| d.len() == stride)
+            );
+            assert_eq!(datagrams.concat(), bytes);
+        }
+    }
+
+    #[test]
+    fn the_ipv4_header_is_stripped_with_its_options() {
+        let mut packet = vec![0; 20];
+        packet[0] = 0x45;
+        packet[3] = 23;
+        packet[12..16].copy_from_slice(&[192, 0, 2, 7]);
+        packet.extend(b"abc");
+        let sender = IpAddr::from([192, 0, 2, 7]);
+        assert_eq!(
+            strip_ip_header(&packet, sender),
+            Some((sender, &b"abc"[..]))
+        );
+        packet[0] = 0x46;
+        assert_eq!(
+            strip_ip_header(&packet, sender),
+            None,
+            "shorter than its header"
+        );
+        packet[3] = 27;
+        packet.extend(b"defg");
+        assert_eq!(
+            strip_ip_header(&packet, sender),
+            Some((sender, &b"efg"[..]))
+        );
+        assert_eq!(strip_ip_header(&packet[..19], sender), None);
+        packet[0] = 0x65;
+        assert_eq!(strip_ip_header(&packet, sender), None, "version 6 in 4");
+    }
+
+    #[test]
+    fn an_ipv6_packet_comes_without_header() {
+        let sender: IpAddr = "2001:db8::7".parse().unwrap();
+        assert_eq!(strip_ip_header(b"abc", sender), Some((sender, &b"abc"[..])));
+    }
+}

@@ -1,0 +1,326 @@
+//! One socket per local address, in UDP (RFC 6951) or on IP protocol 132.
+//!
+//! - `addresses`: which addresses a wildcard stands for
+//! - `set`: all sockets of an endpoint
+//! - `buffers`: what arrives, cut into datagrams
+//! - `errors`: ICMP messages from the socket's error queue (RFC 6951 section 5.5)
+//! - `options`: socket options
+
+pub(crate) mod addresses;
+mod buffers;
+mod errors;
+pub(crate) mod options;
+mod set;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use carrick_proto::Transmit;
+use quinn_udp::{EcnCodepoint, UdpSocketState};
+use socket2::{Domain, Protocol, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use crate::config::Transport;
+use crate::error::BindError;
+pub(crate) use buffers::{Datagrams, ReceiveBuffers};
+pub(crate) use errors::IcmpNote;
+pub(crate) use set::SocketSet;
+
+/// SCTP's IP protocol number.
+const IP_PROTOCOL: i32 = 132;
+
+/// Bytes that may wait for a socket that takes no more, before packets are dropped. Congestion
+/// windows keep it far below, unless a neighbour does not answer and the system holds its packets.
+const MAX_QUEUED: usize = 1 << 20;
+
+/// What became of a transmit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// It left, waits for the socket, or was lost; the protocol takes care of losses.
+    Done,
+    /// It was lost, because the system cannot or will not send it.
+    Lost,
+    /// It was lost, because it is larger than what the route takes.
+    TooBig,
+}
+
+/// A transmit that waits until the socket takes more.
+#[derive(Debug)]
+struct Queued {
+    transmit: Transmit,
+    bytes: Bytes,
+}
+
+/// The socket of one local address.
+pub(crate) struct Socket {
+    io: Arc<UdpSocket>,
+    state: UdpSocketState,
+    address: IpAddr,
+    encapsulated: bool,
+    queue: VecDeque<Queued>,
+    queued: usize,
+    /// Resolves when the error queue has something.
+    errors: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Socket {
+    /// Opens the socket of one address. Returns the UDP port as well, which the system may have
+    /// chosen; 0 on plain IP.
+    pub(crate) fn bind(
+        address: IpAddr,
+        transport: Transport,
+        buffer: usize,
+    ) -> Result<(Self, u16), BindError> {
+        let port = match transport {
+            Transport::Udp { port } => port,
+            Transport::Raw => 0,
+        };
+        let io = open(address, transport, port).map_err(|e| explain(address, port, e))?;
+        let failed = |source| BindError::Socket { address, source };
+        options::set_buffers(&io, buffer);
+        let state = UdpSocketState::new((&io).into()).map_err(failed)?;
+        options::report_errors(&io, address.is_ipv4()).map_err(failed)?;
+        let local = io.local_addr().map_err(failed)?.as_socket();
+        // The runtime only polls it, so a raw socket will do as well.
+        let io = UdpSocket::from_std(OwnedFd::from(io).into()).map_err(failed)?;
+        let io = Arc::new(io);
+        let socket = Self {
+            errors: wait_for_errors(&io),
+            io,
+            state,
+            address,
+            encapsulated: matches!(transport, Transport::Udp { .. }),
+            queue: VecDeque::new(),
+            queued: 0,
+        };
+        let chosen = local.map_or(0, |l| l.port());
+        Ok((socket, if socket_is_udp(transport) { chosen } else { 0 }))
+    }
+
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Reads a batch of datagrams into the buffers.
+    pub(crate) fn poll_receive<'b>(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &'b mut ReceiveBuffers,
+    ) -> Poll<io::Result<Datagrams<'b>>> {
+        loop {
+            ready!(self.io.poll_recv_ready(cx))?;
+            let read = self.io.try_io(Interest::READABLE, || {
+                buffers.receive(|slices, meta| self.state.recv((&*self.io).into(), slices, meta))
+            });
+            match read {
+                Ok(count) => {
+                    return Poll::Ready(Ok(buffers.datagrams(
+                        count,
+                        self.address,
+                        self.encapsulated,
+                    )));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                // The error of an earlier packet; its details are in the error queue.
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+        }
+    }
+
+    /// ICMP messages that wait in the socket's error queue.
+    pub(crate) fn poll_errors(&mut self, cx: &mut Context<'_>) -> Poll<Vec<IcmpNote>> {
+        ready!(self.errors.as_mut().poll(cx));
+        let notes = self.take_errors();
+        self.errors = wait_for_errors(&self.io);
+        Poll::Ready(notes)
+    }
+
+    pub(crate) fn take_errors(&self) -> Vec<IcmpNote> {
+        let mut notes = Vec::new();
+        let emptied = self.io.try_io(Interest::ERROR, || {
+            notes = errors::take(&*self.io, self.encapsulated);
+            // Lets the runtime forget the error that it has seen.
+            Err::<(), _>(io::ErrorKind::WouldBlock.into())
+        });
+        debug_assert!(emptied.is_err());
+        notes
+    }
+
+    /// Sends a transmit, or keeps it until the socket takes more.
+    pub(crate) fn send(&mut self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Sent {
+        let mut rest = bytes;
+        if self.queue.is_empty() {
+            match self.poll_send(cx, transmit, &mut rest) {
+                Poll::Ready(sent) => return sent,
+                Poll::Pending => {}
+            }
+        }
+        if self.queued + rest.len() > MAX_QUEUED {
+            return Sent::Lost;
+        }
+        self.queued += rest.len();
+        self.queue.push_back(Queued {
+            transmit: *transmit,
+            bytes: Bytes::copy_from_slice(rest),
+        });
+        Sent::Done
+    }
+
+    /// Sends what waits; ready when nothing does any more.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(mut next) = self.queue.pop_front() {
+            let mut rest = &next.bytes[..];
+            let sent = self.poll_send(cx, &next.transmit, &mut rest);
+            self.queued -= next.bytes.len();
+            if sent.is_pending() {
+                self.queued += rest.len();
+                next.bytes = next.bytes.slice_ref(rest);
+                self.queue.push_front(next);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Sends a transmit; when it has to wait, `rest` is what has not left.
+    fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit, rest: &mut &[u8]) -> Poll<Sent> {
+        let v4 = self.address.is_ipv4();
+        if transmit.may_fragment && options::allow_fragments(&*self.io, v4, true).is_err() {
+            return Poll::Ready(Sent::Lost);
+        }
+        let sent = self.poll_send_parts(cx, transmit, rest);
+        if transmit.may_fragment {
+            // What the system took a moment ago it takes again; if it does not, packets may be
+            // fragmented, which delays the discovery of a smaller MTU and harms nothing.
+            let _ = options::allow_fragments(&*self.io, v4, false);
+        }
+        sent
+    }
+
+    /// In one part with segmentation offload, packet by packet without it.
+    fn poll_send_parts(
+        &self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        rest: &mut &[u8],
+    ) -> Poll<Sent> {
+        let size = transmit.segment_size.unwrap_or(rest.len()).max(1);
+        let mut sent = Sent::Done;
+        while !rest.is_empty() {
+            let at_once = self.state.max_gso_segments().max(1) * size;
+            let (part, after) = rest.split_at(at_once.min(rest.len()));
+            match ready!(self.poll_send_part(cx, transmit, part, size)) {
+                Sent::Done => {}
+                failed => sent = failed,
+            }
+            *rest = after;
+        }
+        Poll::Ready(sent)
+    }
+
+    fn poll_send_part(
+        &self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        part: &[u8],
+        size: usize,
+    ) -> Poll<Sent> {
+        let datagram = quinn_udp::Transmit {
+            destination: SocketAddr::new(
+                transmit.route.remote,
+                transmit.route.encapsulation.unwrap_or(0),
+            ),
+            ecn: to_ecn_codepoint(transmit.route.ecn),
+            contents: part,
+            segment_size: (part.len() > size).then_some(size),
+            src_ip: None,
+        };
+        let mut tries = 0;
+        loop {
+            if ready!(self.io.poll_send_ready(cx)).is_err() {
+                return Poll::Ready(Sent::Lost);
+            }
+            let sent = self.io.try_io(Interest::WRITABLE, || {
+                self.state.try_send((&*self.io).into(), &datagram)
+            });
+            match sent {
+                Ok(()) => return Poll::Ready(Sent::Done),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if quinn_udp::is_msg_size_err(&e) => return Poll::Ready(Sent::TooBig),
+                // With transport errors on, the error of an earlier packet comes out here once.
+                Err(_) if tries == 0 => tries += 1,
+                Err(_) => return Poll::Ready(Sent::Lost),
+            }
+        }
+    }
+}
+
+fn socket_is_udp(transport: Transport) -> bool {
+    matches!(transport, Transport::Udp { .. })
+}
+
+fn open(address: IpAddr, transport: Transport, port: u16) -> io::Result<socket2::Socket> {
+    let domain = match address {
+        IpAddr::V4(_) => Domain::IPV4,
+        IpAddr::V6(_) => Domain::IPV6,
+    };
+    let io = match transport {
+        Transport::Udp { .. } => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
+        Transport::Raw => {
+            socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(IP_PROTOCOL)))?
+        }
+    };
+    // A raw IPv6 socket is for IPv6 only anyway, and refuses the option.
+    if address.is_ipv6() && socket_is_udp(transport) {
+        io.set_only_v6(true)?;
+    }
+    io.bind(&SocketAddr::new(address, port).into())?;
+    Ok(io)
+}
+
+fn explain(address: IpAddr, port: u16, source: io::Error) -> BindError {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => BindError::Privilege(address),
+        io::ErrorKind::AddrInUse => BindError::PortTaken { address, port },
+        io::ErrorKind::AddrNotAvailable => BindError::NotLocal(address),
+        _ => BindError::Socket { address, source },
+    }
+}
+
+fn wait_for_errors(io: &Arc<UdpSocket>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let io = Arc::clone(io);
+    Box::pin(async move {
+        if io.ready(Interest::ERROR).await.is_err() {
+            // The runtime shuts down; the endpoint's task ends with it.
+            std::future::pending().await
+        }
+    })
+}
+
+fn to_ecn_codepoint(ecn: carrick_proto::Ecn) -> Option<EcnCodepoint> {
+    use carrick_proto::Ecn;
+    match ecn {
+        Ecn::NotCapable => None,
+        Ecn::Capable0 => Some(EcnCodepoint::Ect0),
+        Ecn::Capable1 => Some(EcnCodepoint::Ect1),
+        Ecn::CongestionExperienced => Some(EcnCodepoint::Ce),
+    }
+}
+
+fn from_ecn_codepoint(ecn: Option<EcnCodepoint>) -> carrick_proto::Ecn {
+    use carrick_proto::Ecn;
+    match ecn {
+        None => Ecn::NotCapable,
+        Some(EcnCodepoint::Ect0) => Ecn::Capable0,
+        Some(EcnCodepoint::Ect1) => Ecn::Capable1,
+        Some(EcnCodepoint::Ce) => Ecn::CongestionExperienced,
+    }
+}

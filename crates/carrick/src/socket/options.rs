@@ -1,0 +1,121 @@
+//! Socket options that the other crates don't have.
+
+use std::os::fd::AsFd;
+
+#[cfg(target_os = "linux")]
+use nix::sys::socket::{GetSockOpt as _, SetSockOpt as _, setsockopt, sockopt};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
+
+    sockopt_impl!(
+        /// Path MTU discovery of IPv4: one of the `IP_PMTUDISC` constants.
+        MtuDiscoverV4,
+        SetOnly,
+        libc::IPPROTO_IP,
+        libc::IP_MTU_DISCOVER,
+        libc::c_int
+    );
+    sockopt_impl!(
+        /// Path MTU discovery of IPv6: one of the `IPV6_PMTUDISC` constants.
+        MtuDiscoverV6,
+        SetOnly,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_MTU_DISCOVER,
+        libc::c_int
+    );
+    sockopt_impl!(
+        /// No fragmentation at this host.
+        DontFragmentV6,
+        SetOnly,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_DONTFRAG,
+        bool
+    );
+    sockopt_impl!(
+        /// The MTU of the route of a connected IPv6 socket.
+        MtuV6,
+        GetOnly,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_MTU,
+        libc::c_int
+    );
+}
+
+/// The MTU of the route of a connected socket in bytes.
+#[cfg(target_os = "linux")]
+pub(crate) fn mtu(socket: &impl AsFd, v4: bool) -> Option<usize> {
+    let mtu = if v4 {
+        sockopt::IpMtu.get(socket)
+    } else {
+        linux::MtuV6.get(socket)
+    };
+    mtu.ok().and_then(|mtu| usize::try_from(mtu).ok())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn mtu(_: &impl AsFd, _: bool) -> Option<usize> {
+    None
+}
+
+/// Lets the system fragment what exceeds the path MTU, or forbids it again.
+#[cfg(target_os = "linux")]
+pub(super) fn allow_fragments(socket: &impl AsFd, v4: bool, allow: bool) -> std::io::Result<()> {
+    use nix::libc;
+    if v4 {
+        let how = if allow {
+            libc::IP_PMTUDISC_DONT
+        } else {
+            libc::IP_PMTUDISC_PROBE
+        };
+        linux::MtuDiscoverV4.set(socket, &how)?;
+    } else {
+        let how = if allow {
+            libc::IPV6_PMTUDISC_DONT
+        } else {
+            libc::IPV6_PMTUDISC_PROBE
+        };
+        linux::MtuDiscoverV6.set(socket, &how)?;
+        linux::DontFragmentV6.set(socket, &!allow)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn allow_fragments(_: &impl AsFd, _: bool, _: bool) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Has ICMP messages put into the socket's error queue. On a raw IPv6 socket an attempt to do that for
+/// IPv4 as well would fail.
+#[cfg(target_os = "linux")]
+pub(super) fn report_errors(socket: &socket2::Socket, v4: bool) -> std::io::Result<()> {
+    if v4 {
+        setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
+    } else {
+        setsockopt(socket, sockopt::Ipv6RecvErr, &true)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn report_errors(_: &socket2::Socket, _: bool) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Makes the socket's buffers this large, or as large as the system allows.
+pub(super) fn set_buffers(socket: &socket2::Socket, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        // With CAP_NET_ADMIN the system's limit does not apply.
+        let forced = setsockopt(socket, sockopt::RcvBufForce, &bytes).is_ok()
+            && setsockopt(socket, sockopt::SndBufForce, &bytes).is_ok();
+        if forced {
+            return;
+        }
+    }
+    // Smaller buffers only cost speed.
+    let _ = socket.set_recv_buffer_size(bytes);
+    let _ = socket.set_send_buffer_size(bytes);
+}

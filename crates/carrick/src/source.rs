@@ -1,0 +1,97 @@
+//! Which local address a packet leaves from: asked of the host's routes.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use carrick_proto::{MatchingAddress, SourceSelection};
+
+/// An answer of the system is good for this long.
+const LIFETIME: Duration = Duration::from_secs(2);
+
+/// Answers that are remembered at most.
+const REMEMBERED: usize = 64;
+
+/// Asks the system which address it would send from, and takes that if the endpoint is bound to it.
+#[derive(Debug, Default)]
+pub(crate) struct HostRoutes {
+    known: RefCell<VecDeque<(Instant, IpAddr, Option<IpAddr>)>>,
+}
+
+impl HostRoutes {
+    fn preferred(&self, remote: IpAddr) -> Option<IpAddr> {
+        let now = Instant::now();
+        let mut known = self.known.borrow_mut();
+        known.retain(|(at, ..)| now.duration_since(*at) < LIFETIME);
+        if let Some((.., address)) = known.iter().find(|(_, to, _)| *to == remote) {
+            return *address;
+        }
+        let address = route_source(remote).ok();
+        if known.len() >= REMEMBERED {
+            known.pop_front();
+        }
+        known.push_back((now, remote, address));
+        address
+    }
+}
+
+impl SourceSelection for HostRoutes {
+    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+        self.preferred(remote)
+            .filter(|address| Some(*address) != avoid && local.contains(address))
+            .or_else(|| MatchingAddress.select(local, remote, avoid))
+    }
+}
+
+/// The address that the system would send from. No packet leaves.
+fn route_source(remote: IpAddr) -> io::Result<IpAddr> {
+    Ok(towards(remote, None)?.local_addr()?.ip())
+}
+
+/// The MTU of the route to a peer address in bytes, as far as the system knows it.
+pub(crate) fn route_mtu(local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
+    let socket = towards(remote, local).ok()?;
+    crate::socket::options::mtu(&socket, remote.is_ipv4())
+}
+
+/// A UDP socket connected to the discard port, which makes the system look for a route.
+fn towards(remote: IpAddr, local: Option<IpAddr>) -> io::Result<UdpSocket> {
+    let any: IpAddr = match remote {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((local.unwrap_or(any), 0))?;
+    socket.connect((remote, 9))?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_systems_choice_is_taken_if_it_is_bound() {
+        let routes = HostRoutes::default();
+        let remote = ip("127.0.0.1");
+        let both = [ip("127.0.0.2"), ip("127.0.0.1")];
+        assert_eq!(routes.select(&both, remote, None), Some(both[1]));
+        assert_eq!(
+            routes.select(&both, remote, Some(both[1])),
+            Some(both[0]),
+            "not the one that failed"
+        );
+        assert_eq!(routes.select(&both[..1], remote, None), Some(both[0]));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_loopback_route_has_an_mtu() {
+        assert!(route_mtu(None, ip("127.0.0.1")).is_some_and(|mtu| mtu >= 576));
+    }
+}

@@ -1,0 +1,81 @@
+//! All SCTP packets of a host, as its kernel sees them come and go.
+
+use std::io::Read as _;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// What is kept of each packet; the beginning of the first chunks is enough.
+const SNAPSHOT: usize = 512;
+
+/// Room for packets that have not been read, in bytes.
+const BUFFER: usize = 256 << 20;
+
+/// `ETH_P_ALL` in network byte order.
+const ALL: i32 = 0x0003_u16.to_be() as i32;
+
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+
+/// Addresses of a packet and its SCTP part, maybe cut off.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Captured {
+    pub(crate) from: IpAddr,
+    pub(crate) to: IpAddr,
+    pub(crate) sctp: Vec<u8>,
+}
+
+/// Opens the capture on the calling thread's host.
+pub(crate) fn open() -> Socket {
+    let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(ALL))).unwrap();
+    setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
+    socket
+}
+
+/// Hands every SCTP packet to `take`, until `done` and nothing more comes.
+pub(crate) fn read(socket: Socket, done: &Arc<AtomicBool>, mut take: impl FnMut(Captured)) {
+    let mut socket = std::fs::File::from(OwnedFd::from(socket));
+    let mut buffer = [0; SNAPSHOT];
+    loop {
+        match socket.read(&mut buffer) {
+            Ok(length) => {
+                if let Some(packet) = parse(&buffer[..length]) {
+                    take(packet);
+                }
+            }
+            // Nothing came for a while.
+            Err(_) if done.load(Ordering::Acquire) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// An IPv4 packet with SCTP, in UDP or not.
+fn parse(packet: &[u8]) -> Option<Captured> {
+    let header: &[u8; 20] = packet.first_chunk()?;
+    if header[0] >> 4 != 4 {
+        return None;
+    }
+    let start = usize::from(header[0] & 15) * 4;
+    let start = match header[9] {
+        SCTP => start,
+        UDP => start + 8,
+        _ => return None,
+    };
+    let address = |at: usize| {
+        Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]).into()
+    };
+    Some(Captured {
+        from: address(12),
+        to: address(16),
+        sctp: packet.get(start..)?.to_vec(),
+    })
+}

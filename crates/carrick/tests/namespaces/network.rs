@@ -1,0 +1,132 @@
+//! Two network namespaces, near and far, with a pair of virtual interfaces for each path.
+
+use std::fs::File;
+use std::net::IpAddr;
+use std::process::{Command, id};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+
+use nix::sched::{CloneFlags, setns};
+
+/// Networks of this process, so that their namespaces have names of their own.
+static NETWORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Both hosts; they are removed when it is dropped.
+pub(crate) struct Network {
+    near: String,
+    far: String,
+}
+
+/// One of the hosts.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Near,
+    Far,
+}
+
+impl Network {
+    pub(crate) fn new() -> Self {
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        let network = Self {
+            near: format!("carrick{}-{number}near", id()),
+            far: format!("carrick{}-{number}far", id()),
+        };
+        for name in [&network.near, &network.far] {
+            ip(&["netns", "add", name]);
+            ip(&["-n", name, "link", "set", "lo", "up"]);
+        }
+        for path in 0..2 {
+            let interface = interface(path);
+            ip(&[
+                "-n",
+                &network.near,
+                "link",
+                "add",
+                &interface,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                &interface,
+                "netns",
+                &network.far,
+            ]);
+            for side in [Side::Near, Side::Far] {
+                let address = format!("{}/24", address(side, path));
+                let name = network.name(side);
+                ip(&["-n", name, "address", "add", &address, "dev", &interface]);
+                ip(&["-n", name, "link", "set", &interface, "up"]);
+            }
+        }
+        network
+    }
+
+    fn name(&self, side: Side) -> &str {
+        match side {
+            Side::Near => &self.near,
+            Side::Far => &self.far,
+        }
+    }
+
+    /// Pulls the cable of a path out of one side, or puts it in again.
+    pub(crate) fn set_link(&self, side: Side, path: usize, up: bool) {
+        let state = if up { "up" } else { "down" };
+        ip(&[
+            "-n",
+            self.name(side),
+            "link",
+            "set",
+            &interface(path),
+            state,
+        ]);
+    }
+
+    /// Runs `work` on a thread of one side.
+    pub(crate) fn on<R: Send + 'static>(
+        &self,
+        side: Side,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> JoinHandle<R> {
+        let namespace = File::open(format!("/run/netns/{}", self.name(side))).unwrap();
+        thread::spawn(move || {
+            setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        })
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in [&self.near, &self.far] {
+            // What can't be removed now is named after this process and can be found.
+            let _ = Command::new("ip").args(["netns", "delete", name]).status();
+        }
+    }
+}
+
+fn interface(path: usize) -> String {
+    format!("path{path}")
+}
+
+/// The address of a side on a path; each path is a network of its own.
+pub(crate) fn address(side: Side, path: usize) -> IpAddr {
+    let host = match side {
+        Side::Near => 1,
+        Side::Far => 2,
+    };
+    IpAddr::from([10, 77, path as u8, host])
+}
+
+pub(crate) fn addresses(side: Side) -> [IpAddr; 2] {
+    [address(side, 0), address(side, 1)]
+}
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().unwrap();
+    assert!(
+        output.status.success(),
+        "ip {}: {} (as root?)",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

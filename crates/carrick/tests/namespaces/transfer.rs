@@ -1,0 +1,202 @@
+//! The transfer: four quarters, with one path pulled after the first and the other after the third.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use carrick::{
+    Association, AssociationConfig, Config, ConnectOptions, Endpoint, Event, Events, Notification,
+    PathId, SendOptions, Transport,
+};
+
+use super::capture;
+use super::network::{Network, Side, addresses};
+use super::replies::Replies;
+
+const MESSAGE: usize = 64 << 10;
+const STREAMS: u16 = 4;
+const PORT: u16 = 5000;
+
+/// Nothing takes this long, unless it hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What is sent over what.
+pub(crate) struct Plan {
+    pub(crate) transport: Transport,
+    pub(crate) bytes: usize,
+}
+
+pub(crate) fn run(plan: &Plan) {
+    let network = Arc::new(Network::new());
+    let done = Arc::new(AtomicBool::new(false));
+    let (ready, is_ready) = mpsc::channel();
+    let capture = {
+        let (done, ready) = (Arc::clone(&done), ready.clone());
+        network.on(Side::Far, move || {
+            let socket = capture::open();
+            ready.send(()).unwrap();
+            let mut replies = Replies::default();
+            capture::read(socket, &done, |packet| {
+                replies.take(&packet, |a| addresses(Side::Near).contains(&a));
+            });
+            replies
+        })
+    };
+    let messages = plan.bytes / MESSAGE;
+    let transport = plan.transport;
+    let receiver = network.on(Side::Far, move || {
+        on_runtime(async move {
+            let endpoint = bind(transport, Side::Far, PORT);
+            ready.send(()).unwrap();
+            let association = endpoint.accept().await.unwrap();
+            receive(association, messages).await;
+            endpoint.close().await;
+        });
+    });
+    for _ in 0..2 {
+        is_ready.recv_timeout(LIMIT).unwrap();
+    }
+    let cables = Arc::clone(&network);
+    let sender = network.on(Side::Near, move || {
+        on_runtime(async move {
+            let endpoint = bind(transport, Side::Near, PORT + 1);
+            let peers = addresses(Side::Far);
+            let options = ConnectOptions::to_port(PORT);
+            let association = endpoint.connect(&peers[..1], options).await.unwrap();
+            send(association, messages, &cables).await;
+            endpoint.close().await;
+        });
+    });
+    let (sent, received) = (sender.join(), receiver.join());
+    done.store(true, Ordering::Release);
+    let replies = capture.join().unwrap();
+    sent.unwrap();
+    received.unwrap();
+    judge(&replies);
+}
+
+/// Each kind of reply must have been seen, where it was bound to be, and none gone astray.
+fn judge(replies: &Replies) {
+    let (near, far) = (addresses(Side::Near), addresses(Side::Far));
+    eprintln!("replies: {:?}", replies.seen);
+    assert_eq!(replies.wrong, Vec::<String>::new());
+    for (kind, path) in [
+        ("INIT ACK", 0),
+        ("COOKIE ACK", 0),
+        ("HEARTBEAT ACK", 1),
+        ("SACK", 0),
+        ("SACK", 1),
+    ] {
+        let count = replies.count(kind, far[path], near[path]);
+        assert!(count > 0, "no {kind} from {}", far[path]);
+    }
+}
+
+fn on_runtime(work: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async { tokio::time::timeout(LIMIT, work).await.unwrap() });
+}
+
+fn bind(transport: Transport, side: Side, port: u16) -> Endpoint {
+    Endpoint::bind(Config {
+        transport,
+        port,
+        association: AssociationConfig {
+            // A path fails after 50 + 100 + 200 ms, and is found again within half a second.
+            rto_initial: Duration::from_millis(200),
+            rto_min: Duration::from_millis(50),
+            rto_max: Duration::from_millis(500),
+            path_max_retrans: 2,
+            association_max_retrans: 20,
+            hb_interval: Duration::from_millis(200),
+            ..AssociationConfig::default()
+        },
+        ..Config::udp(addresses(side))
+    })
+    .unwrap()
+}
+
+/// Sends all messages; the first path fails with the second quarter, the second with the last.
+async fn send(mut association: Association, messages: usize, network: &Network) {
+    let mut events = association.take_events().unwrap();
+    wait_for(&mut events, &Event::PathConfirmed(PathId(1))).await;
+    let pattern = pattern();
+    let mut quarters = (0..4).map(|q| messages * q / 4..messages * (q + 1) / 4);
+    // The cable is pulled out of the sending host once and out of the receiving one once.
+    for (path, side) in [(0, Side::Near), (1, Side::Far)] {
+        let id = PathId(path as u8);
+        association.set_primary(id).await.unwrap();
+        for number in quarters.next().unwrap() {
+            send_one(&association, number, &pattern).await;
+        }
+        network.set_link(side, path, false);
+        eprintln!("path {path} is pulled");
+        for number in quarters.next().unwrap() {
+            send_one(&association, number, &pattern).await;
+        }
+        wait_for(&mut events, &Event::PathFailed(id)).await;
+        network.set_link(side, path, true);
+        wait_for(&mut events, &Event::PathRecovered(id)).await;
+        eprintln!("path {path} works again");
+    }
+    association.shutdown().await.unwrap();
+}
+
+async fn send_one(association: &Association, number: usize, pattern: &[u8]) {
+    let data = content(number, pattern);
+    let options = SendOptions::on_stream(number as u16 % STREAMS);
+    association.send(data, options).await.unwrap();
+}
+
+/// Everything must arrive once, in the order of its stream, with its content.
+async fn receive(mut association: Association, messages: usize) {
+    let pattern = pattern();
+    let mut next: Vec<usize> = (0..usize::from(STREAMS)).collect();
+    let mut received = 0;
+    while let Some(message) = association.recv().await.unwrap() {
+        let number = &mut next[usize::from(message.stream.0)];
+        let expected = content(*number, &pattern);
+        assert!(message.payload == expected[..], "message {number}");
+        *number += usize::from(STREAMS);
+        received += 1;
+        if received % (messages / 8) == 0 {
+            eprintln!("{received} of {messages} messages");
+        }
+    }
+    assert_eq!(received, messages);
+}
+
+async fn wait_for(events: &mut Events, event: &Event) {
+    loop {
+        match events.next().await {
+            Some(Notification::Event(told)) if told == *event => return,
+            Some(Notification::Event(Event::Closed(reason))) => {
+                panic!("{reason:?} instead of {event:?}")
+            }
+            Some(_) => {}
+            None => panic!("{event:?} was never told"),
+        }
+    }
+}
+
+/// Bytes that don't repeat within a message.
+fn pattern() -> Vec<u8> {
+    let mut state = 1_u32;
+    std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .take(MESSAGE + 256)
+    .collect()
+}
+
+/// A message begins with its number; the rest depends on it too.
+fn content(number: usize, pattern: &[u8]) -> Vec<u8> {
+    let mut content = pattern[number % 256..][..MESSAGE].to_vec();
+    content[..8].copy_from_slice(&number.to_be_bytes());
+    content
+}

@@ -1,0 +1,263 @@
+//! Several addresses, both families, and what cannot be bound.
+
+use std::time::Duration;
+
+use carrick::{
+    AssociationConfig, BindError, Config, ConnectError, ConnectOptions, Endpoint, Event,
+    Notification,
+};
+
+use carrick_proto::ConnectError as Refusal;
+
+use crate::support::{associate, config, content, endpoint, ip, on, quick, soon, to};
+
+const TWO: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
+const OTHER_TWO: [&str; 2] = ["127.0.0.3", "127.0.0.4"];
+
+#[tokio::test]
+async fn each_end_knows_all_addresses_of_the_other() {
+    let (client, server) = (endpoint(&TWO), endpoint(&OTHER_TWO));
+    let (a, b) = associate(&client, &server, &OTHER_TWO[..1]).await;
+    assert_eq!(a.peer_addresses(), OTHER_TWO.map(ip));
+    let mut seen = b.peer_addresses().to_vec();
+    seen.sort();
+    assert_eq!(seen, TWO.map(ip));
+    assert_eq!(
+        (a.peer_port(), b.peer_port()),
+        (server.port(), client.port())
+    );
+    assert_eq!(client.local_addresses().await.unwrap(), TWO.map(ip));
+}
+
+#[tokio::test]
+async fn a_path_that_dies_is_left_and_reported() {
+    let with_timers = config(&TWO).association(AssociationConfig {
+        hb_interval: Duration::from_secs(30),
+        ..quick()
+    });
+    let client = Endpoint::bind(with_timers.clone()).unwrap();
+    let server = Endpoint::bind(Config {
+        addresses: OTHER_TWO.map(ip).into(),
+        ..with_timers
+    })
+    .unwrap();
+    let (mut a, mut b) = associate(&client, &server, &OTHER_TWO[..1]).await;
+    let mut events = a.take_events().unwrap();
+    soon("confirmation", async {
+        while events.next().await
+            != Some(Notification::Event(Event::PathConfirmed(carrick::PathId(
+                1,
+            ))))
+        {}
+    })
+    .await;
+    // Another socket takes the place of the server's on the primary address: what is sent there
+    // is lost, without an ICMP message.
+    server.local_address_removed(ip(OTHER_TWO[0]));
+    let port = server.encapsulation_port().unwrap();
+    let _hole = soon("the address", async {
+        loop {
+            match std::net::UdpSocket::bind((OTHER_TWO[0], port)) {
+                Ok(socket) => return socket,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
+    for number in 0..20 {
+        a.send(content(number, 10_000), on(0)).await.unwrap();
+    }
+    for number in 0..20 {
+        let message = soon("failover", b.recv()).await.unwrap().unwrap();
+        assert!(message.payload == content(number, 10_000)[..]);
+    }
+    let failed = soon("notification", async {
+        loop {
+            match events.next().await {
+                Some(Notification::Event(Event::PathFailed(path))) => return path,
+                Some(_) => {}
+                None => panic!("the association ended"),
+            }
+        }
+    })
+    .await;
+    assert_eq!(failed, carrick::PathId(0));
+    let paths = a.paths().await.unwrap();
+    assert!(!paths[0].status.active && paths[1].status.active);
+}
+
+#[tokio::test]
+async fn data_goes_to_the_path_that_is_made_primary() {
+    let (client, server) = (endpoint(&TWO), endpoint(&OTHER_TWO));
+    let (mut a, mut b) = associate(&client, &server, &OTHER_TWO[..1]).await;
+    soon("confirmation", async {
+        while a.next_event().await
+            != Some(Notification::Event(Event::PathConfirmed(carrick::PathId(
+                1,
+            ))))
+        {}
+    })
+    .await;
+    a.set_primary(carrick::PathId(1)).await.unwrap();
+    let before = a.paths().await.unwrap();
+    a.send(content(1, 100_000), on(0)).await.unwrap();
+    soon("message", b.recv()).await.unwrap();
+    let after = a.paths().await.unwrap();
+    let sent = |i: usize| after[i].bytes_sent - before[i].bytes_sent;
+    assert!(sent(1) > 100_000, "{}", sent(1));
+    assert!(sent(0) < 1000, "{}", sent(0));
+    assert!(a.set_primary(carrick::PathId(9)).await.is_err());
+}
+
+#[tokio::test]
+async fn an_address_that_is_added_can_be_reached() {
+    let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
+    server.local_address_added(ip("127.0.0.9")).await.unwrap();
+    let (a, mut b) = associate(&client, &server, &["127.0.0.9"]).await;
+    a.send("hello", on(0)).await.unwrap();
+    let message = soon("message", b.recv()).await.unwrap().unwrap();
+    assert!(message.payload == b"hello"[..]);
+    let error = server
+        .local_address_added(ip("192.0.2.1"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, BindError::NotLocal(_)), "{error}");
+}
+
+#[tokio::test]
+async fn ipv6_carries_messages_too() {
+    let (client, server) = (endpoint(&["::1"]), endpoint(&["::1"]));
+    let (a, mut b) = associate(&client, &server, &["::1"]).await;
+    for size in [1, 1400, 100_000] {
+        a.send(content(size, size), on(0)).await.unwrap();
+        let message = soon("message", b.recv()).await.unwrap().unwrap();
+        assert!(message.payload == content(size, size)[..]);
+    }
+}
+
+#[tokio::test]
+async fn both_families_share_an_association() {
+    let both = ["127.0.0.1", "::1"];
+    let (client, server) = (endpoint(&both), endpoint(&both));
+    let (mut a, _b) = associate(&client, &server, &["::1"]).await;
+    let mut seen = a.peer_addresses().to_vec();
+    seen.sort();
+    assert_eq!(seen, both.map(ip));
+    soon("confirmation", async {
+        loop {
+            if let Some(Notification::Event(Event::PathConfirmed(path))) = a.next_event().await {
+                assert_eq!(path, carrick::PathId(1));
+                return;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wildcard_is_all_addresses_and_the_port_is_theirs() {
+    let endpoint = endpoint(&["0.0.0.0"]);
+    let addresses = endpoint.local_addresses().await.unwrap();
+    assert!(!addresses.is_empty());
+    assert!(addresses.iter().all(|a| a.is_ipv4() && !a.is_unspecified()));
+    assert!(endpoint.encapsulation_port().is_some_and(|p| p > 0));
+    assert!(endpoint.port() >= 49_152);
+}
+
+#[tokio::test]
+async fn what_cannot_be_bound_is_explained() {
+    let taken = endpoint(&["127.0.0.1"]);
+    let port = taken.encapsulation_port().unwrap();
+    let error = |config: Config| Endpoint::bind(config).err().unwrap();
+    let busy = error(config(&["127.0.0.1"]).encapsulation_port(port));
+    assert!(matches!(busy, BindError::PortTaken { port: p, .. } if p == port));
+    let foreign = error(config(&["192.0.2.1"]));
+    assert_eq!(
+        foreign.to_string(),
+        "192.0.2.1 is not an address of this host: configure it, or bind to another"
+    );
+    let mut zero = config(&["127.0.0.1"]);
+    zero.backlog = 0;
+    assert!(matches!(error(zero), BindError::Zero("backlog")));
+    let mut wrong = config(&["127.0.0.1"]);
+    wrong.association.sack_delay = Duration::from_secs(1);
+    assert!(error(wrong).to_string().contains("sack_delay"));
+}
+
+#[test]
+fn binding_needs_a_runtime() {
+    let error = Endpoint::bind(config(&["127.0.0.1"])).err().unwrap();
+    assert!(matches!(error, BindError::NoRuntime));
+}
+
+#[tokio::test]
+async fn a_dead_port_refuses_at_once() {
+    let client = endpoint(&["127.0.0.1"]);
+    // Nothing has this UDP port: a socket had it and is closed.
+    let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = gone.local_addr().unwrap().port();
+    drop(gone);
+    let options = ConnectOptions::to_port(5000).encapsulation_port(port);
+    let error = soon("refusal", client.connect(&[ip("127.0.0.1")], options))
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().contains("nothing speaks SCTP there"),
+        "{error}"
+    );
+    assert!(client.stats().await.unwrap().protocol.icmp_accepted >= 1);
+}
+
+#[tokio::test]
+async fn a_peer_that_never_answers_is_given_up() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = endpoint(&["127.0.0.1"]);
+    let options = ConnectOptions::to_port(5000)
+        .encapsulation_port(silent.local_addr().unwrap().port())
+        .association(quick());
+    let error = soon("time-out", client.connect(&[ip("127.0.0.1")], options))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(
+        error,
+        ConnectError::Failed(carrick::CloseReason::SetupTimedOut)
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_sctp_port_is_refused_by_the_peer() {
+    let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
+    let wrong = server.port() ^ 1;
+    let options = ConnectOptions {
+        port: wrong,
+        ..to(&server)
+    };
+    let error = soon("refusal", client.connect(&[ip("127.0.0.1")], options))
+        .await
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("the peer aborted it"), "{error}");
+}
+
+#[tokio::test]
+async fn arguments_of_connect_are_checked() {
+    let client = endpoint(&["127.0.0.1"]);
+    let refused = |peers: Vec<std::net::IpAddr>, options| {
+        let client = client.clone();
+        async move { client.connect(&peers, options).await.err().unwrap() }
+    };
+    assert_eq!(
+        refused(vec![], ConnectOptions::to_port(1)).await,
+        ConnectError::Refused(Refusal::NoAddress)
+    );
+    assert_eq!(
+        refused(vec![ip("::1")], ConnectOptions::to_port(1)).await,
+        ConnectError::Refused(Refusal::FamilyMismatch)
+    );
+    assert_eq!(
+        refused(vec![ip("127.0.0.1")], ConnectOptions::to_port(0)).await,
+        ConnectError::Refused(Refusal::InvalidPort)
+    );
+}

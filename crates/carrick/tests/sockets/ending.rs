@@ -1,0 +1,338 @@
+//! Associations, endpoints and their task end when and how they should.
+
+use std::time::Duration;
+
+use carrick::{
+    AbortCause, CloseReason, Endpoint, Event, Notification, OperationError, RecvError, SendError,
+};
+use tokio::runtime::Handle;
+
+use crate::support::{associate, config, content, endpoint, ip, on, pair, quick, soon, to};
+
+/// Waits until no task is left that the test did not start.
+async fn no_task_left() {
+    soon("end of the tasks", async {
+        while Handle::current().metrics().num_alive_tasks() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn shutdown_delivers_everything_first() {
+    let (_client, _server, a, mut b) = pair().await;
+    for number in 0..100 {
+        a.send(content(number, 20_000), on(0)).await.unwrap();
+    }
+    let shutdown = tokio::spawn(async move {
+        a.shutdown().await.unwrap();
+        a
+    });
+    for number in 0..100 {
+        let message = soon("message", b.recv()).await.unwrap().unwrap();
+        assert!(message.payload == content(number, 20_000)[..]);
+    }
+    assert_eq!(soon("end", b.recv()).await.unwrap(), None);
+    assert_eq!(b.recv().await.unwrap(), None, "the end stays");
+    let mut a = soon("shutdown", shutdown).await.unwrap();
+    assert_eq!(a.recv().await.unwrap(), None);
+    assert_eq!(
+        a.send("late", on(0)).await.unwrap_err(),
+        SendError::Ended(CloseReason::Shutdown)
+    );
+    a.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn both_sides_may_shut_down_at_once() {
+    let (_client, _server, a, b) = pair().await;
+    a.send("from a", on(0)).await.unwrap();
+    b.send("from b", on(0)).await.unwrap();
+    let (of_a, of_b) = soon("shutdown", async {
+        tokio::join!(a.shutdown(), b.shutdown())
+    })
+    .await;
+    of_a.unwrap();
+    of_b.unwrap();
+    for (mut side, text) in [(a, &b"from b"[..]), (b, b"from a")] {
+        assert!(side.recv().await.unwrap().unwrap().payload == *text);
+        assert_eq!(side.recv().await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn the_peers_shutdown_stops_sending() {
+    let (_client, _server, a, mut b) = pair().await;
+    soon("shutdown", a.shutdown()).await.unwrap();
+    assert_eq!(soon("end", b.recv()).await.unwrap(), None);
+    assert!(b.send("late", on(0)).await.is_err());
+    let mut told = Vec::new();
+    while let Some(notification) = soon("notification", b.next_event()).await {
+        told.push(notification);
+    }
+    assert!(told.contains(&Notification::Event(Event::PeerShutdown)));
+    assert_eq!(
+        told.last(),
+        Some(&Notification::Event(Event::Closed(CloseReason::Shutdown)))
+    );
+}
+
+#[tokio::test]
+async fn an_abort_carries_its_reason() {
+    let (_client, _server, mut a, mut b) = pair().await;
+    a.send("before", on(0)).await.unwrap();
+    assert!(soon("message", b.recv()).await.unwrap().is_some());
+    a.abort(b"out of coffee");
+    let reason = CloseReason::AbortedByPeer(AbortCause {
+        code: 12,
+        information: b"out of coffee".to_vec(),
+    });
+    let error = soon("abort", b.recv()).await.unwrap_err();
+    assert_eq!(error, RecvError::Ended(reason.clone()));
+    assert!(
+        error
+            .to_string()
+            .ends_with("the peer aborted it: user-initiated abort (out of coffee)")
+    );
+    assert_eq!(b.shutdown().await, Err(OperationError::Ended(reason)));
+    let own = soon("own end", a.recv()).await.unwrap_err();
+    assert_eq!(own, RecvError::Ended(CloseReason::AbortedByUser));
+}
+
+#[tokio::test]
+async fn what_arrived_before_an_abort_is_received() {
+    let (_client, _server, a, mut b) = pair().await;
+    for number in 0..10 {
+        a.send(content(number, 100), on(0)).await.unwrap();
+    }
+    soon("delivery", async {
+        while b.stats().await.unwrap().counters.data_chunks_received < 10 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    a.abort(b"");
+    for number in 0..10 {
+        let message = soon("message", b.recv()).await.unwrap().unwrap();
+        assert!(message.payload == content(number, 100)[..]);
+    }
+    assert!(soon("abort", b.recv()).await.is_err());
+}
+
+#[tokio::test]
+async fn an_abort_gives_back_what_was_not_delivered() {
+    let (_client, _server, mut a, b) = pair().await;
+    for number in 0..100 {
+        a.try_send(content(number, 10_000), on(0)).ok();
+    }
+    b.abort(b"");
+    let mut returned = 0;
+    while let Some(notification) = soon("notification", a.next_event()).await {
+        if let Notification::Event(Event::SendFailed(failure)) = notification {
+            assert!(failure.unsent.len() <= 10_000);
+            returned += 1;
+        }
+    }
+    assert!(returned > 0);
+}
+
+#[tokio::test]
+async fn dropping_an_association_shuts_it_down() {
+    let (client, _server, a, mut b) = pair().await;
+    for number in 0..50 {
+        a.send(content(number, 20_000), on(0)).await.unwrap();
+    }
+    let (send, recv) = a.split();
+    drop(recv);
+    drop(send);
+    for number in 0..50 {
+        let message = soon("message", b.recv()).await.unwrap().unwrap();
+        assert!(message.payload == content(number, 20_000)[..]);
+    }
+    assert_eq!(soon("end", b.recv()).await.unwrap(), None);
+    soon("removal", async {
+        while client.associations().await.unwrap() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dropping_the_receiving_half_discards_messages() {
+    let (_client, _server, a, b) = pair().await;
+    let (send, recv) = b.split();
+    drop(recv);
+    for number in 0..200 {
+        soon("room", a.send(content(number, 50_000), on(0)))
+            .await
+            .unwrap();
+    }
+    send.send("still here", on(0)).await.unwrap();
+    let mut a = a;
+    let message = soon("message", a.recv()).await.unwrap().unwrap();
+    assert!(message.payload == b"still here"[..]);
+    soon("shutdown", a.shutdown()).await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_all_handles_ends_the_task() {
+    let (client, server, a, b) = pair().await;
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 2);
+    a.send(content(1, 100_000), on(0)).await.unwrap();
+    drop((client, a));
+    drop((server, b));
+    no_task_left().await;
+}
+
+#[tokio::test]
+async fn associations_outlive_the_handle_of_their_endpoint() {
+    let (client, server, a, mut b) = pair().await;
+    drop((client, server));
+    a.send("hello", on(0)).await.unwrap();
+    assert!(soon("message", b.recv()).await.unwrap().is_some());
+    drop(a);
+    assert_eq!(soon("end", b.recv()).await.unwrap(), None);
+    drop(b);
+    no_task_left().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_without_handles_accepts_nobody() {
+    let (client, server, _a, b) = pair().await;
+    let options = to(&server).association(quick());
+    drop(server);
+    let other = endpoint(&["127.0.0.1"]);
+    let error = soon("refusal", other.connect(&[ip("127.0.0.1")], options))
+        .await
+        .err()
+        .unwrap();
+    assert!(error.to_string().starts_with("no association"), "{error}");
+    drop((client, b));
+}
+
+#[tokio::test]
+async fn a_connect_and_a_message_are_the_last_handles() {
+    let (client, server, mut a, b) = pair().await;
+    drop((client, server));
+    b.send("hello", on(0)).await.unwrap();
+    drop(b);
+    let message = soon("message", a.recv()).await.unwrap().unwrap();
+    assert!(message.payload == b"hello"[..]);
+    assert_eq!(soon("end", a.recv()).await.unwrap(), None);
+    drop(a);
+    no_task_left().await;
+}
+
+#[tokio::test]
+async fn associations_that_nobody_accepts_end_with_the_endpoint() {
+    let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
+    let mut a = soon("set-up", client.connect(&[ip("127.0.0.1")], to(&server)))
+        .await
+        .unwrap();
+    drop(server);
+    // Shut down or aborted, whichever comes first.
+    drop(soon("end", a.recv()).await);
+    drop((client, a));
+    no_task_left().await;
+}
+
+#[tokio::test]
+async fn a_full_backlog_refuses() {
+    let mut one = config(&["127.0.0.1"]);
+    one.backlog = 1;
+    let server = Endpoint::bind(one).unwrap();
+    let clients = [endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"])];
+    let peers = [ip("127.0.0.1")];
+    let first = soon("set-up", clients[0].connect(&peers, to(&server))).await;
+    // The ABORT may overtake COOKIE ACK or follow it.
+    let refused = match soon("set-up", clients[1].connect(&peers, to(&server))).await {
+        Ok(mut second) => soon("abort", second.recv()).await.unwrap_err().to_string(),
+        Err(e) => e.to_string(),
+    };
+    assert!(refused.contains("too many associations wait"), "{refused}");
+    assert!(soon("accept", server.accept()).await.is_some());
+    drop(first.unwrap());
+}
+
+#[tokio::test]
+async fn close_ends_everything() {
+    let (client, server, a, mut b) = pair().await;
+    a.send("last", on(0)).await.unwrap();
+    let second = server.clone();
+    let receiver = tokio::spawn(async move {
+        let mut messages = 0;
+        while b.recv().await.unwrap().is_some() {
+            messages += 1;
+        }
+        messages
+    });
+    soon("close", client.close()).await;
+    assert_eq!(soon("receiver", receiver).await.unwrap(), 1);
+    assert!(client.stats().await.is_err());
+    assert!(client.accept().await.is_none());
+    assert_eq!(
+        client
+            .connect(&[ip("127.0.0.1")], to(&server))
+            .await
+            .err()
+            .unwrap()
+            .to_string(),
+        "the endpoint is closed: bind another one"
+    );
+    soon("close", server.close()).await;
+    soon("close again", second.close()).await;
+    assert!(second.accept().await.is_none());
+    drop(a);
+    no_task_left().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_finish_is_aborted_after_the_linger_time() {
+    let mut impatient = config(&["127.0.0.1"]);
+    impatient.linger = Duration::from_millis(200);
+    let client = Endpoint::bind(impatient).unwrap();
+    let server = endpoint(&["127.0.0.1"]);
+    let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    // More than the peer takes while its user does not receive.
+    while tokio::time::timeout(
+        Duration::from_millis(200),
+        a.send(content(0, 50_000), on(0)),
+    )
+    .await
+    .is_ok()
+    {}
+    drop((a, client));
+    let end = soon("abort", async {
+        loop {
+            match b.recv().await {
+                Ok(Some(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
+                end => return end,
+            }
+        }
+    })
+    .await;
+    let error = end.unwrap_err();
+    assert!(
+        error.to_string().contains("not shut down in time"),
+        "{error}"
+    );
+}
+
+#[test]
+fn handles_that_outlive_the_runtime_say_so() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (client, _server, mut a, _b) = runtime.block_on(pair());
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    let other = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    other.block_on(async {
+        assert!(a.send("x", on(0)).await.is_err());
+        assert!(a.recv().await.is_err());
+        assert!(client.accept().await.is_none());
+        assert!(client.stats().await.is_err());
+        client.close().await;
+    });
+}

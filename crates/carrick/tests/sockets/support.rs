@@ -1,0 +1,82 @@
+//! Endpoints on loopback, and time limits against tests that hang.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick::{Association, AssociationConfig, Config, ConnectOptions, Endpoint, SendOptions};
+
+/// Nothing here takes this long; a test that does hangs.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let Ok(result) = tokio::time::timeout(LIMIT, future).await else {
+        panic!("{what}: still not done after {LIMIT:?}");
+    };
+    result
+}
+
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+pub(crate) fn config(addresses: &[&str]) -> Config {
+    Config::udp(addresses.iter().map(|a| ip(a))).encapsulation_port(0)
+}
+
+pub(crate) fn endpoint(addresses: &[&str]) -> Endpoint {
+    Endpoint::bind(config(addresses)).unwrap()
+}
+
+/// Parameters with timers short enough for tests.
+pub(crate) fn quick() -> AssociationConfig {
+    AssociationConfig {
+        rto_initial: Duration::from_millis(100),
+        rto_min: Duration::from_millis(50),
+        rto_max: Duration::from_millis(400),
+        path_max_retrans: 2,
+        association_max_retrans: 4,
+        max_init_retransmits: 3,
+        hb_interval: Duration::from_millis(100),
+        ..AssociationConfig::default()
+    }
+}
+
+/// How to connect to an endpoint of this process.
+pub(crate) fn to(server: &Endpoint) -> ConnectOptions {
+    let options = ConnectOptions::to_port(server.port());
+    match server.encapsulation_port() {
+        Some(port) => options.encapsulation_port(port),
+        None => options,
+    }
+}
+
+/// Both ends of an association.
+pub(crate) async fn associate(
+    client: &Endpoint,
+    server: &Endpoint,
+    addresses: &[&str],
+) -> (Association, Association) {
+    let addresses: Vec<IpAddr> = addresses.iter().map(|a| ip(a)).collect();
+    let (connected, accepted) = soon("set-up", async {
+        tokio::join!(client.connect(&addresses, to(server)), server.accept())
+    })
+    .await;
+    (connected.unwrap(), accepted.unwrap())
+}
+
+/// Two endpoints on 127.0.0.1 with an association.
+pub(crate) async fn pair() -> (Endpoint, Endpoint, Association, Association) {
+    let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
+    let (a, b) = associate(&client, &server, &["127.0.0.1"]).await;
+    (client, server, a, b)
+}
+
+/// The content of the message `number` with this size.
+pub(crate) fn content(number: usize, size: usize) -> Vec<u8> {
+    (0..size).map(|at| (number * 31 + at * 7) as u8).collect()
+}
+
+pub(crate) fn on(stream: u16) -> SendOptions {
+    SendOptions::on_stream(stream)
+}
