@@ -1,0 +1,255 @@
+//! Axes: their range, their round ticks, and the way from a value to a place.
+
+/// What an axis shows.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// The quantity.
+    pub label: String,
+    /// Its unit; may be empty.
+    pub unit: String,
+    /// Where it begins; by the data when `None`.
+    pub min: Option<f64>,
+    /// Where it ends; by the data when `None`.
+    pub max: Option<f64>,
+    /// How values become places.
+    pub scale: Scale,
+}
+
+/// How values become places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences are equally long.
+    Linear,
+    /// Equal ratios are equally long; values must be above zero.
+    Log,
+}
+
+impl Axis {
+    /// A linear axis whose range comes from the data.
+    pub fn linear(label: &str, unit: &str) -> Self {
+        Self {
+            label: label.into(),
+            unit: unit.into(),
+            min: None,
+            max: None,
+            scale: Scale::Linear,
+        }
+    }
+
+    /// A logarithmic axis whose range comes from the data.
+    pub fn log(label: &str, unit: &str) -> Self {
+        Self {
+            scale: Scale::Log,
+            ..Self::linear(label, unit)
+        }
+    }
+
+    /// The axis with a fixed range.
+    #[must_use]
+    pub fn range(mut self, min: f64, max: f64) -> Self {
+        (self.min, self.max) = (Some(min), Some(max));
+        self
+    }
+
+    /// The axis beginning at `min`.
+    #[must_use]
+    pub fn from(mut self, min: f64) -> Self {
+        self.min = Some(min);
+        self
+    }
+
+    /// Label with unit.
+    pub(super) fn caption(&self) -> String {
+        if self.unit.is_empty() {
+            self.label.clone()
+        } else {
+            format!("{} [{}]", self.label, self.unit)
+        }
+    }
+
+    /// The axis laid over `values`, with about `wanted` ticks.
+    pub(super) fn lay(&self, values: impl Iterator<Item = f64>, wanted: usize) -> Laid {
+        let usable = |v: &f64| v.is_finite() && (self.scale == Scale::Linear || *v > 0.0);
+        let (low, high) = values
+            .filter(usable)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+                (low.min(v), high.max(v))
+            });
+        let (low, high) = if low <= high {
+            (low, high)
+        } else {
+            (1.0, 10.0)
+        };
+        let low = self.min.filter(usable).unwrap_or(low);
+        let high = self.max.filter(usable).unwrap_or(high);
+        match self.scale {
+            Scale::Linear => self.linear_ticks(low, high.max(low), wanted),
+            Scale::Log => self.log_ticks(low, high.max(low)),
+        }
+    }
+
+    fn linear_ticks(&self, low: f64, high: f64, wanted: usize) -> Laid {
+        let high = if high > low {
+            high
+        } else {
+            low + low.abs().max(1.0)
+        };
+        let step = round_step((high - low) / wanted as f64);
+        // Free ends move to the next tick outside, fixed ones stay.
+        let min = self.min.unwrap_or_else(|| (low / step).floor() * step);
+        let max = self.max.unwrap_or_else(|| (high / step).ceil() * step);
+        let first = (min / step - 1e-9).ceil() as i64;
+        let last = (max / step + 1e-9).floor() as i64;
+        let exponent = step.log10().floor();
+        let quarter = (step / 10f64.powf(exponent) - 2.5).abs() < 1e-9;
+        let decimals = (f64::from(u8::from(quarter)) - exponent).max(0.0) as usize;
+        let ticks = (first..=last)
+            .map(|k| k as f64 * step)
+            .map(|v| (v, format!("{v:.decimals$}")))
+            .map(|(v, text)| {
+                (
+                    v,
+                    if text.starts_with("-0") && v == 0.0 {
+                        "0".into()
+                    } else {
+                        text
+                    },
+                )
+            })
+            .collect();
+        Laid {
+            scale: Scale::Linear,
+            min,
+            max,
+            ticks,
+        }
+    }
+
+    fn log_ticks(&self, low: f64, high: f64) -> Laid {
+        let min = self.min.unwrap_or_else(|| 10f64.powf(low.log10().floor()));
+        let max = self.max.unwrap_or_else(|| 10f64.powf(high.log10().ceil()));
+        let max = if max > min { max } else { min * 10.0 };
+        let (first, last) = (min.log10().floor() as i32, max.log10().ceil() as i32);
+        let within = |v: &f64| *v >= min * (1.0 - 1e-9) && *v <= max * (1.0 + 1e-9);
+        let multiples: &[f64] = if (max / min).log10() <= 2.5 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
+        let ticks = (first..=last)
+            .flat_map(|e| multiples.iter().map(move |m| m * 10f64.powi(e)))
+            .filter(within)
+            .map(|v| (v, crate::format::given(v)))
+            .collect();
+        Laid {
+            scale: Scale::Log,
+            min,
+            max,
+            ticks,
+        }
+    }
+}
+
+/// An axis with its final range and ticks.
+#[derive(Clone, Debug)]
+pub(super) struct Laid {
+    scale: Scale,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    /// Values and their texts.
+    pub(super) ticks: Vec<(f64, String)>,
+}
+
+impl Laid {
+    /// Where `value` lies: 0 at the beginning of the axis, 1 at its end.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => (value - self.min) / (self.max - self.min),
+            // What a logarithm can't show lies below the axis, where it is cut off.
+            Scale::Log if value <= 0.0 => -1.0,
+            Scale::Log => (value / self.min).ln() / (self.max / self.min).ln(),
+        }
+    }
+
+    /// Whether `value` lies on the axis.
+    pub(super) fn holds(&self, value: f64) -> bool {
+        (-1e-9..=1.0 + 1e-9).contains(&self.place(value))
+    }
+}
+
+/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is not below `step`.
+fn round_step(step: f64) -> f64 {
+    let power = 10f64.powf(step.log10().floor());
+    let factor = [1.0, 2.0, 2.5, 5.0]
+        .into_iter()
+        .find(|f| f * power >= step * (1.0 - 1e-9))
+        .unwrap_or(10.0);
+    factor * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(axis: &Axis, values: &[f64], wanted: usize) -> Vec<String> {
+        let laid = axis.lay(values.iter().copied(), wanted);
+        laid.ticks.into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let axis = Axis::linear("", "");
+        assert_eq!(
+            texts(&axis, &[3.0, 97.0], 5),
+            ["0", "20", "40", "60", "80", "100"]
+        );
+        assert_eq!(
+            texts(&axis, &[0.0, 1.0], 4),
+            ["0.00", "0.25", "0.50", "0.75", "1.00"]
+        );
+        assert_eq!(
+            texts(&axis, &[-0.3, 0.3], 3),
+            ["-0.4", "-0.2", "0.0", "0.2", "0.4"]
+        );
+        assert_eq!(
+            texts(&axis, &[0.0, 1000.0], 4),
+            ["0", "250", "500", "750", "1000"]
+        );
+        assert_eq!(
+            texts(&axis.clone().range(1500.0, 1900.0), &[], 4),
+            ["1500", "1600", "1700", "1800", "1900"]
+        );
+    }
+
+    #[test]
+    fn a_fixed_end_need_not_be_round() {
+        let laid = Axis::linear("", "").range(3.0, 11.0).lay([].into_iter(), 4);
+        assert!((laid.place(3.0), laid.place(11.0)) == (0.0, 1.0));
+        assert_eq!(laid.ticks.first().unwrap().1, "4");
+        assert!(laid.holds(11.0) && !laid.holds(11.1));
+    }
+
+    #[test]
+    fn logarithms_have_decades() {
+        let axis = Axis::log("", "");
+        assert_eq!(
+            texts(&axis, &[0.2, 30.0, 2000.0], 5),
+            ["0.1", "1", "10", "100", "1000", "10000"]
+        );
+        assert_eq!(texts(&axis, &[12.0, 80.0], 5), ["10", "20", "50", "100"]);
+        let laid = axis.lay([1.0, 100.0].into_iter(), 5);
+        assert!((laid.place(10.0) - 0.5).abs() < 1e-12);
+        assert!(laid.place(0.0) < 0.0);
+    }
+
+    #[test]
+    fn nothing_and_a_single_value_have_axes_too() {
+        for values in [&[][..], &[5.0], &[f64::NAN], &[0.0]] {
+            for axis in [Axis::linear("", ""), Axis::log("", "")] {
+                let laid = axis.lay(values.iter().copied(), 5);
+                assert!(laid.max > laid.min && laid.ticks.len() >= 2, "{laid:?}");
+                assert!(laid.ticks.len() < 20);
+            }
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! A figure as SVG: title and legend above, the plot, captions of the axes.
+
+use std::fmt::Write;
+
+use super::axis::Laid;
+use super::mark::{STYLES, mark};
+use super::{Figure, Kind, Point, STYLE, Series};
+use crate::markup::escape;
+use crate::result::wrap;
+
+const WIDTH: f64 = 520.0;
+const PLOT_HEIGHT: f64 = 270.0;
+const ROW: f64 = 20.0;
+/// Width of an average letter at 15 px in the sans-serif faces of today's systems, rounded up.
+const LETTER: f64 = 8.2;
+/// Letters of a title line: semi-bold ones are wider.
+const TITLE: usize = 55;
+const SWATCH: f64 = 30.0;
+const MARK: f64 = 4.0;
+
+/// The plot's place and axes.
+struct Plot {
+    left: f64,
+    top: f64,
+    width: f64,
+    x: Laid,
+    y: Laid,
+}
+
+impl Plot {
+    fn x(&self, value: f64) -> f64 {
+        self.x.place(value) * self.width
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        (1.0 - self.y.place(value)) * PLOT_HEIGHT
+    }
+}
+
+pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
+    let legend = legend_rows(figure);
+    let title = if standalone {
+        wrap(&figure.title, TITLE)
+    } else {
+        Vec::new()
+    };
+    let title_height = title.len() as f64 * ROW + if standalone { 8.0 } else { 0.0 };
+    // The caption of the vertical axis stands above it, where it needs no turned text.
+    let top = title_height + legend.len() as f64 * ROW + 2.0 * ROW - 2.0;
+    let plot = lay(figure, top);
+    let height = top + PLOT_HEIGHT + 46.0;
+    let mut out = String::new();
+    let xmlns = if standalone {
+        " xmlns=\"http://www.w3.org/2000/svg\""
+    } else {
+        ""
+    };
+    let _ = write!(
+        out,
+        "<svg{xmlns} class=\"fig\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+        escape(&figure.title)
+    );
+    if standalone {
+        let _ = write!(
+            out,
+            "<style>{STYLE}</style><rect class=\"back\" width=\"100%\" height=\"100%\"/>"
+        );
+    }
+    for (i, line) in title.iter().enumerate() {
+        let _ = write!(
+            out,
+            "<text class=\"title\" x=\"8\" y=\"{:.0}\">{}</text>",
+            ROW * (i + 1) as f64,
+            escape(line)
+        );
+    }
+    draw_legend(&mut out, figure, &legend, title_height);
+    draw_axes(&mut out, figure, &plot);
+    draw_data(&mut out, figure, &plot);
+    out.push_str("</svg>");
+    out
+}
+
+fn lay(figure: &Figure, top: f64) -> Plot {
+    let points = || {
+        figure
+            .series
+            .iter()
+            .flat_map(|s| s.points.iter().filter(|p| p.is_finite()))
+    };
+    let y_values = points()
+        .flat_map(|p| [p.y - p.error, p.y + p.error])
+        // With room for a label above the highest line.
+        .chain(figure.references.iter().flat_map(|r| [r.y, r.y * 1.1]));
+    let y = figure.y.lay(y_values, 5);
+    let widest = y.ticks.iter().map(|(_, t)| t.chars().count()).max();
+    let left = widest.unwrap_or(1) as f64 * LETTER + 14.0;
+    let x = figure.x.lay(points().map(|p| p.x), 5);
+    let last = x.ticks.last().map_or(0, |(_, t)| t.chars().count());
+    let right = (last as f64 * LETTER / 2.0).max(8.0);
+    Plot {
+        left,
+        top,
+        width: WIDTH - left - right,
+        x,
+        y,
+    }
+}
+
+/// Entries of the legend in rows: which series, and where each begins.
+fn legend_rows(figure: &Figure) -> Vec<Vec<(usize, f64)>> {
+    let mut rows: Vec<Vec<(usize, f64)>> = Vec::new();
+    let mut end = f64::INFINITY;
+    for (i, series) in figure.series.iter().enumerate() {
+        if series.label.is_empty() {
+            continue;
+        }
+        let width = SWATCH + 8.0 + series.label.chars().count() as f64 * LETTER;
+        if end + width > WIDTH {
+            rows.push(Vec::new());
+            end = 8.0;
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push((i, end));
+        }
+        end += width + 14.0;
+    }
+    rows
+}
+
+fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], top: f64) {
+    for (line, row) in rows.iter().enumerate() {
+        let y = top + line as f64 * ROW + ROW / 2.0;
+        for &(i, x) in row {
+            let series = &figure.series[i];
+            let _ = write!(out, "<g class=\"s{}\">", series.style % STYLES);
+            if series.kind != Kind::Points {
+                let _ = write!(
+                    out,
+                    "<path class=\"{}\" d=\"M{x:.1} {y}h{SWATCH}\"/>",
+                    curve_class(series)
+                );
+            }
+            if matches!(series.kind, Kind::Points | Kind::ErrorBars) {
+                mark(out, series.style, x + SWATCH / 2.0, y, MARK);
+            }
+            let _ = write!(
+                out,
+                "</g><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                x + SWATCH + 6.0,
+                y + 5.0,
+                escape(&series.label)
+            );
+        }
+    }
+}
+
+fn curve_class(series: &Series) -> String {
+    match series.kind {
+        Kind::Trace => "curve thin".into(),
+        _ => format!("curve d{}", series.style % STYLES),
+    }
+}
+
+fn draw_axes(out: &mut String, figure: &Figure, plot: &Plot) {
+    let Plot {
+        left, top, width, ..
+    } = *plot;
+    let bottom = top + PLOT_HEIGHT;
+    let _ = write!(
+        out,
+        "<text class=\"soft\" x=\"8\" y=\"{:.1}\">{}</text>",
+        top - 12.0,
+        escape(&figure.y.caption())
+    );
+    for (value, text) in &plot.y.ticks {
+        let y = top + plot.y(*value);
+        let _ = write!(
+            out,
+            "<path class=\"grid\" d=\"M{left:.1} {y:.1}h{width:.1}\"/>\
+             <text class=\"soft end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            left - 6.0,
+            y + 5.0,
+            escape(text)
+        );
+    }
+    for (value, text) in &plot.x.ticks {
+        let x = left + plot.x(*value);
+        let _ = write!(
+            out,
+            "<path class=\"axis\" d=\"M{x:.1} {bottom:.1}v5\"/>\
+             <text class=\"soft middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+            bottom + 20.0,
+            escape(text)
+        );
+    }
+    let _ = write!(
+        out,
+        "<path class=\"axis\" d=\"M{left:.1} {top:.1}v{PLOT_HEIGHT}h{width:.1}\"/>\
+         <text class=\"soft end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        left + width,
+        bottom + 40.0,
+        escape(&figure.x.caption())
+    );
+}
+
+/// Series and reference lines in an inner picture, which cuts off what lies outside of the axes.
+fn draw_data(out: &mut String, figure: &Figure, plot: &Plot) {
+    let _ = write!(
+        out,
+        "<svg x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{PLOT_HEIGHT}\">",
+        plot.left, plot.top, plot.width
+    );
+    // Marks come last, so that no label hides one.
+    for on_top in [false, true] {
+        for series in &figure.series {
+            if (series.kind == Kind::Points) == on_top {
+                let _ = write!(out, "<g class=\"s{}\">", series.style % STYLES);
+                draw_series(out, series, plot);
+                out.push_str("</g>");
+            }
+        }
+        if !on_top {
+            draw_references(out, figure, plot);
+        }
+    }
+    out.push_str("</svg>");
+}
+
+fn draw_series(out: &mut String, series: &Series, plot: &Plot) {
+    let points: Vec<&Point> = series.points.iter().filter(|p| p.is_finite()).collect();
+    if series.kind != Kind::Points && !points.is_empty() {
+        let mut path = String::new();
+        let mut before = None;
+        for point in &points {
+            let (x, y) = (plot.x(point.x), plot.y(point.y));
+            let _ = match before {
+                None => write!(path, "M{x:.1} {y:.1}"),
+                Some(_) if series.kind == Kind::Step => write!(path, "H{x:.1}V{y:.1}"),
+                Some(_) => write!(path, "L{x:.1} {y:.1}"),
+            };
+            before = Some(point);
+        }
+        let _ = write!(
+            out,
+            "<path class=\"{}\" d=\"{path}\"/>",
+            curve_class(series)
+        );
+    }
+    if !matches!(series.kind, Kind::Points | Kind::ErrorBars) {
+        return;
+    }
+    for point in &points {
+        let (x, y) = (plot.x(point.x), plot.y(point.y));
+        if series.kind == Kind::ErrorBars && point.error > 0.0 {
+            let (high, low) = (plot.y(point.y + point.error), plot.y(point.y - point.error));
+            let _ = write!(
+                out,
+                "<path class=\"mark\" d=\"M{a:.1} {high:.1}h8m-4 0V{low:.1}m-4 0h8\"/>",
+                a = x - 4.0
+            );
+        }
+        mark(out, series.style, x, y, MARK);
+    }
+}
+
+/// Lines, each with its label above or below it, at the right or the left: where it meets no other
+/// label, stays inside and hides the fewest points.
+fn draw_references(out: &mut String, figure: &Figure, plot: &Plot) {
+    let mut taken: Vec<(bool, f64)> = Vec::new();
+    let mut labels = String::new();
+    for reference in figure.references.iter().filter(|r| plot.y.holds(r.y)) {
+        let y = plot.y(reference.y);
+        let _ = write!(
+            out,
+            "<path class=\"reference\" d=\"M0 {y:.1}H{:.1}\"/>",
+            plot.width
+        );
+        let width = reference.label.chars().count() as f64 * LETTER + 8.0;
+        let cost = |&(left, baseline): &(bool, f64)| {
+            let from = if left { 0.0 } else { plot.width - width };
+            let outside = !(13.0..=PLOT_HEIGHT - 4.0).contains(&baseline);
+            let meets = |other: &(bool, f64)| other.0 == left && (other.1 - baseline).abs() < 16.0;
+            let hidden = covered(figure, plot, from..from + width, baseline);
+            (outside, taken.iter().any(meets), hidden)
+        };
+        let places = [false, true]
+            .into_iter()
+            .flat_map(|left| [(left, y - 5.0), (left, y + 15.0)]);
+        let (left, baseline) = places.min_by_key(cost).unwrap_or((false, y));
+        taken.push((left, baseline));
+        let (class, x) = if left {
+            ("halo", 4.0)
+        } else {
+            ("end halo", plot.width - 4.0)
+        };
+        let _ = write!(
+            labels,
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{baseline:.1}\">{}</text>",
+            escape(&reference.label)
+        );
+    }
+    out.push_str(&labels);
+}
+
+/// How many points a text in this place would hide; a reference line counts as ten.
+fn covered(figure: &Figure, plot: &Plot, x: std::ops::Range<f64>, baseline: f64) -> usize {
+    let hidden = |y: f64| (-13.0..4.0).contains(&(plot.y(y) - baseline));
+    let points = figure.series.iter().flat_map(|s| &s.points);
+    let points = points.filter(|p| x.contains(&plot.x(p.x)) && hidden(p.y));
+    let lines = figure.references.iter().filter(|r| hidden(r.y));
+    points.count() + 10 * lines.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Axis, Reference};
+    use super::*;
+
+    fn figure() -> Figure {
+        let points = || {
+            (0..20)
+                .map(|i| Point::new(f64::from(i), f64::from(i * i)))
+                .collect()
+        };
+        let kinds = [
+            Kind::Line,
+            Kind::Trace,
+            Kind::Points,
+            Kind::Step,
+            Kind::ErrorBars,
+        ];
+        Figure {
+            id: "test".into(),
+            title: "Delay <of> messages".into(),
+            caption: String::new(),
+            x: Axis::linear("message", ""),
+            y: Axis::linear("delay", "ms"),
+            series: kinds
+                .into_iter()
+                .enumerate()
+                .map(|(i, kind)| Series {
+                    label: format!("series number {i}"),
+                    kind,
+                    style: i,
+                    points: points(),
+                })
+                .collect(),
+            references: vec![
+                Reference {
+                    y: 100.0,
+                    label: "bound & co".into(),
+                },
+                Reference {
+                    y: 101.0,
+                    label: "mean".into(),
+                },
+                Reference {
+                    y: 0.0,
+                    label: "floor".into(),
+                },
+            ],
+        }
+    }
+
+    /// Opening and closing tags match: enough of well-formedness for markup that is written here.
+    fn balanced(svg: &str) -> bool {
+        let mut open = Vec::new();
+        for tag in svg.split('<').skip(1) {
+            let Some(end) = tag.find('>') else {
+                return false;
+            };
+            let tag = &tag[..end];
+            if let Some(name) = tag.strip_prefix('/') {
+                if open.pop() != Some(name) {
+                    return false;
+                }
+            } else if !tag.ends_with('/') {
+                open.push(tag.split([' ', '>']).next().unwrap_or_default());
+            }
+        }
+        open.is_empty()
+    }
+
+    #[test]
+    fn every_series_is_drawn_and_named() {
+        for standalone in [false, true] {
+            let svg = figure().to_svg(standalone);
+            assert!(balanced(&svg), "{svg}");
+            assert_eq!(svg.matches("series number").count(), 5);
+            assert_eq!(svg.matches("class=\"reference\"").count(), 3);
+            assert!(svg.contains("bound &amp; co") && !svg.contains("<of>"));
+            assert_eq!(svg.contains("<style>"), standalone);
+        }
+    }
+
+    #[test]
+    fn labels_of_close_lines_do_not_meet_and_stay_inside() {
+        let svg = figure().to_svg(false);
+        let attribute = |text: &str, name: &str| -> f64 {
+            let value = text.split(name).nth(1).and_then(|t| t.split('"').next());
+            value.unwrap().parse().unwrap()
+        };
+        let labels: Vec<(bool, f64)> = svg
+            .split("<text class=\"")
+            .filter(|t| t.starts_with("end halo") || t.starts_with("halo"))
+            .map(|t| (t.starts_with("end"), attribute(t, "y=\"")))
+            .collect();
+        assert_eq!(labels.len(), 3);
+        for (i, (side, baseline)) in labels.iter().enumerate() {
+            assert!((10.0..=PLOT_HEIGHT).contains(baseline), "{labels:?}");
+            for (other_side, other) in &labels[..i] {
+                assert!(
+                    side != other_side || (baseline - other).abs() >= 16.0,
+                    "{labels:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_title_is_wrapped() {
+        let mut figure = figure();
+        figure.title = "a title of many words ".repeat(5);
+        let svg = figure.to_svg(true);
+        assert_eq!(svg.matches("class=\"title\"").count(), 2);
+        assert!(balanced(&svg));
+    }
+
+    #[test]
+    fn what_is_not_finite_is_left_out() {
+        let mut figure = figure();
+        for series in &mut figure.series {
+            series.points.push(Point::new(f64::NAN, 1.0));
+            series.points.push(Point::new(1.0, f64::INFINITY));
+        }
+        let svg = figure.to_svg(false);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        figure.series.clear();
+        figure.references.clear();
+        assert!(
+            balanced(&figure.to_svg(true)),
+            "an empty figure is a figure"
+        );
+    }
+
+    #[test]
+    fn a_long_legend_takes_more_rows_and_stays_inside() {
+        let rows = legend_rows(&figure());
+        assert!(rows.len() >= 2);
+        let mut figure = figure();
+        for row in &rows {
+            for &(i, x) in row {
+                let width = SWATCH + 6.0 + figure.series[i].label.chars().count() as f64 * LETTER;
+                assert!(x + width <= WIDTH);
+            }
+        }
+        figure.series.truncate(1);
+        figure.series[0].label.clear();
+        assert!(legend_rows(&figure).is_empty());
+    }
+}

@@ -1,0 +1,45 @@
+//! The six marks that tell series apart where colours don't.
+
+use std::fmt::Write;
+
+/// Number of distinct styles.
+pub(super) const STYLES: usize = 6;
+
+/// Draws the mark of `style` at a place.
+pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) {
+    let r = radius;
+    let path = match style % STYLES {
+        0 => {
+            let _ = write!(
+                out,
+                "<circle class=\"mark full\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>"
+            );
+            return;
+        }
+        1 => format!("M{:.1} {:.1}l{r} {}h{}z", x, y - r * 1.2, r * 2.0, -2.0 * r),
+        2 => format!(
+            "M{:.1} {:.1}h{w}v{w}h-{w}z",
+            x - r * 0.9,
+            y - r * 0.9,
+            w = r * 1.8
+        ),
+        3 => format!(
+            "M{:.1} {:.1}l{d} {d}m0 -{d}l-{d} {d}",
+            x - r,
+            y - r,
+            d = r * 2.0
+        ),
+        4 => format!(
+            "M{x:.1} {:.1}l{d} {d}l-{d} {d}l-{d} -{d}z",
+            y - r * 1.3,
+            d = r * 1.3
+        ),
+        _ => format!("M{:.1} {y:.1}h{d}m-{r} -{r}v{d}", x - r, d = r * 2.0),
+    };
+    let full = if matches!(style % STYLES, 1) {
+        " full"
+    } else {
+        ""
+    };
+    let _ = write!(out, "<path class=\"mark{full}\" d=\"{path}\"/>");
+}

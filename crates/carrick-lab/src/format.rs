@@ -1,0 +1,67 @@
+//! Numbers as people read them.
+
+/// A measured value with as many decimals as its size deserves: about four digits.
+pub fn measured(value: f64) -> String {
+    format!("{value:.*}", decimals(value))
+}
+
+/// A confidence interval's half width, with the decimals of the value it belongs to.
+pub fn interval(ci95: f64, value: f64) -> String {
+    format!("{ci95:.*}", decimals(value))
+}
+
+/// A computed bound: as many decimals as a measured value has, without zeros at the end.
+pub fn bound(value: f64) -> String {
+    trimmed(&measured(value))
+}
+
+/// A given value, such as a published one: no more decimals than it has, three at most.
+pub fn given(value: f64) -> String {
+    trimmed(&format!("{value:.3}"))
+}
+
+fn trimmed(text: &str) -> String {
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        text
+    };
+    match text {
+        "-0" => "0".into(),
+        text => text.into(),
+    }
+}
+
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_follow_the_size() {
+        assert_eq!(measured(1234.56), "1235");
+        assert_eq!(measured(765.26), "765.3");
+        assert_eq!(measured(-28.957), "-28.96");
+        assert_eq!(measured(0.5), "0.500");
+        assert_eq!(interval(4.06, 765.26), "4.1");
+    }
+
+    #[test]
+    fn given_values_stay_as_they_were_given() {
+        assert_eq!(given(708.0), "708");
+        assert_eq!(given(1.525), "1.525");
+        assert_eq!(given(0.0), "0");
+        assert_eq!(given(-0.0001), "0");
+        assert_eq!(given(100.0), "100");
+        assert_eq!(bound(57.374), "57.37");
+        assert_eq!((bound(708.0), bound(1500.0)), ("708".into(), "1500".into()));
+    }
+}

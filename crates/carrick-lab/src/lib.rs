@@ -1,0 +1,25 @@
+//! Scenarios, statistics, figures and the report of the laboratory.
+//!
+//! A [`Scenario`] is a published experiment that runs again on this stack in virtual time: the same
+//! seed gives the same numbers on every machine, whatever its number of cores. Its
+//! [`ScenarioResult`] carries a table of published and measured values, figures, and what is needed
+//! to repeat it; [`output::write`] makes files of it and [`report`] one page for people.
+
+mod drawing;
+mod error;
+pub mod figure;
+pub mod format;
+mod markup;
+pub mod output;
+pub mod parallel;
+pub mod report;
+mod result;
+pub mod scenario;
+pub mod sctp_host;
+pub mod seed;
+pub mod stats;
+
+pub use drawing::{Drawing, DrawnLink, DrawnNode};
+pub use error::LabError;
+pub use result::{Row, ScenarioResult, Setting, Split, SplitLine, to_csv, to_table};
+pub use scenario::{Progress, RunOptions, Scenario};

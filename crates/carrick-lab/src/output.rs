@@ -1,0 +1,87 @@
+//! The files of a run: the report for people, one CSV and one JSON per scenario for programs, and
+//! every figure by itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::report::{self, RunInfo};
+use crate::result::{ScenarioResult, to_csv};
+
+/// Makes `directory` if it is missing, so that a wrong name is known before a long run.
+///
+/// # Errors
+/// [`LabError::Write`] names the directory.
+pub fn prepare(directory: &Path) -> Result<(), LabError> {
+    fs::create_dir_all(directory).map_err(|source| LabError::Write {
+        path: directory.into(),
+        source,
+    })
+}
+
+/// Writes all files into `directory`, which is made if it is missing, and returns their paths, the
+/// report first.
+///
+/// # Errors
+/// [`LabError::Write`] names the file that could not be written.
+pub fn write(
+    directory: &Path,
+    info: &RunInfo,
+    results: &[ScenarioResult],
+) -> Result<Vec<PathBuf>, LabError> {
+    prepare(directory)?;
+    let mut written = Vec::new();
+    let mut put = |name: String, content: String| {
+        let path = directory.join(name);
+        fs::write(&path, content).map_err(|source| LabError::Write {
+            path: path.clone(),
+            source,
+        })?;
+        written.push(path);
+        Ok(())
+    };
+    put("report.html".into(), report::to_html(info, results))?;
+    for result in results {
+        let name = &result.scenario;
+        put(format!("{name}.csv"), to_csv(&result.rows))?;
+        put(format!("{name}.json"), format!("{:#}\n", result.to_json()))?;
+        if !result.drawing.is_empty() {
+            put(format!("{name}-network.svg"), result.drawing.to_svg(true))?;
+        }
+        for figure in &result.figures {
+            put(format!("{name}-{}.svg", figure.id), figure.to_svg(true))?;
+        }
+    }
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::sample;
+
+    #[test]
+    fn files_are_written_and_a_bad_directory_is_named() {
+        let directory = std::env::temp_dir().join(format!("carrick-output-{}", std::process::id()));
+        let info = RunInfo::new(7);
+        let files = write(&directory, &info, &[sample()]).unwrap();
+        let names: Vec<_> = files
+            .iter()
+            .filter_map(|f| f.file_name()?.to_str())
+            .collect();
+        assert_eq!(names, ["report.html", "sample.csv", "sample.json"]);
+        let json = fs::read_to_string(&files[2]).unwrap();
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&json).unwrap(),
+            sample().to_json()
+        );
+        let error = write(&files[1], &info, &[sample()])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("sample.csv") && !error.contains('\n'),
+            "{error}"
+        );
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,110 @@
+//! The report: one HTML file that needs nothing else, for screens of any width, light or dark, and
+//! for paper.
+
+mod section;
+
+use std::fmt::Write;
+
+use crate::figure;
+use crate::markup::escape;
+use crate::result::ScenarioResult;
+
+const STYLE: &str = include_str!("style.css");
+
+/// How the run came about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunInfo {
+    /// Version of the program.
+    pub version: String,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+impl RunInfo {
+    /// A run of this version with `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            seed,
+        }
+    }
+}
+
+/// The report of a run as an HTML document.
+pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Carrick: published results, reproduced</title>\n\
+         <style>\n{STYLE}{}</style>\n</head>\n<body>\n\
+         <h1>Published results, reproduced</h1>\n\
+         <p class=\"soft\">Carrick {}, in virtual time, seed {}. The same version and seed give the \
+         same numbers on every machine. Measured values are means of independent repetitions with \
+         their 95 % confidence interval (Student’s t); n counts the repetitions. \
+         Nothing is adjusted to fit: what comes out differently is shown as it is.</p>\n",
+        figure::STYLE,
+        escape(&info.version),
+        info.seed
+    );
+    if results.len() > 1 {
+        out.push_str("<ul>\n");
+        for result in results {
+            let name = escape(&result.scenario);
+            let _ = writeln!(
+                out,
+                "<li><a href=\"#{name}\">{name}</a>: {}</li>",
+                escape(&result.question)
+            );
+        }
+        out.push_str("</ul>\n");
+    }
+    for result in results {
+        section::section(&mut out, result);
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::sample;
+
+    #[test]
+    fn every_row_split_note_and_setting_is_in_the_report() {
+        let result = sample();
+        let html = to_html(&RunInfo::new(7), std::slice::from_ref(&result));
+        for row in &result.rows {
+            assert!(html.contains(escape(&row.label).as_ref()), "{}", row.id);
+            assert!(html.contains(escape(&row.note).as_ref()), "{}", row.id);
+            assert!(html.contains(&format!("data-row=\"{}\"", row.id)));
+        }
+        for text in [
+            "770.0",
+            "± 24.8",
+            ">765<",
+            ">708<",
+            "It differs.",
+            "1.536 Mbit/s",
+        ] {
+            assert!(html.contains(text), "{text}");
+        }
+        assert!(html.contains("shortened run: 3 repetitions; --full runs 30"));
+        assert!(html.contains("carrick reproduce sample --seed 7 --reps 3"));
+        assert!(html.contains("Is a &lt; b &amp; c?"));
+    }
+
+    #[test]
+    fn the_file_needs_nothing_else_and_runs_nothing() {
+        let html = to_html(&RunInfo::new(1), &[sample(), sample()]);
+        for outside in ["<script", "src=", "http://", "https://", "@import", "url("] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+        assert!(
+            html.contains("href=\"#sample\""),
+            "several scenarios have a list"
+        );
+    }
+}

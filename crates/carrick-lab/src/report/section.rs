@@ -1,0 +1,141 @@
+//! The part of the report that belongs to one scenario.
+
+use std::fmt::Write;
+
+use crate::format;
+use crate::markup::escape;
+use crate::result::{Row, ScenarioResult, Split};
+
+pub(super) fn section(out: &mut String, result: &ScenarioResult) {
+    let _ = writeln!(
+        out,
+        "<section id=\"{name}\">\n<h2>{name}</h2>\n<p class=\"question\">{}</p>\n\
+         <p class=\"soft\">{}, seed {}.</p>",
+        escape(&result.question),
+        escape(&result.extent()),
+        result.seed,
+        name = escape(&result.scenario),
+    );
+    if !result.drawing.is_empty() {
+        let _ = writeln!(
+            out,
+            "<figure class=\"network\">{}<figcaption>{}</figcaption></figure>",
+            result.drawing.to_svg(false),
+            escape(&result.drawing.description)
+        );
+    }
+    out.push_str("<h3>Published and measured</h3>\n");
+    table(out, &result.rows);
+    figures(out, result);
+    for split in &result.splits {
+        split_table(out, split);
+    }
+    if !result.notes.is_empty() {
+        out.push_str("<h3>What differs, and why</h3>\n<ul>\n");
+        for note in &result.notes {
+            let _ = writeln!(out, "<li>{}</li>", escape(note));
+        }
+        out.push_str("</ul>\n");
+    }
+    settings(out, result);
+    out.push_str("</section>\n");
+}
+
+fn table(out: &mut String, rows: &[Row]) {
+    out.push_str(
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
+         <th class=\"number\">published</th><th class=\"number\">bound</th>\
+         <th class=\"number\">measured</th><th class=\"number\">± 95 %</th>\
+         <th class=\"number\">n</th></tr></thead>\n",
+    );
+    for row in rows {
+        let cell =
+            |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(|| "–".into(), show);
+        let interval = match (row.ci95, row.measured) {
+            (Some(ci95), Some(measured)) => format!("± {}", format::interval(ci95, measured)),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "<tbody data-row=\"{}\"><tr><th scope=\"row\">{} <span class=\"soft\">[{}]</span></th>\
+             <td class=\"number\">{}</td><td class=\"number\">{}</td>\
+             <td class=\"number measured\">{}</td><td class=\"number\">{interval}</td>\
+             <td class=\"number\">{}</td></tr>",
+            escape(&row.id),
+            escape(&row.label),
+            escape(&row.unit),
+            cell(row.published, format::given),
+            cell(row.bound, format::bound),
+            cell(row.measured, format::measured),
+            row.n,
+        );
+        if !row.note.is_empty() {
+            let note = escape(&row.note);
+            let _ = writeln!(out, "<tr class=\"note\"><td colspan=\"6\">{note}</td></tr>");
+        }
+        out.push_str("</tbody>\n");
+    }
+    out.push_str("</table></div>\n");
+}
+
+fn figures(out: &mut String, result: &ScenarioResult) {
+    if result.figures.is_empty() {
+        return;
+    }
+    out.push_str("<h3>Figures</h3>\n<div class=\"figures\">\n");
+    for figure in &result.figures {
+        let _ = writeln!(
+            out,
+            "<figure><figcaption><b>{}</b></figcaption>{}<figcaption>{}</figcaption></figure>",
+            escape(&figure.title),
+            figure.to_svg(false),
+            escape(&figure.caption)
+        );
+    }
+    out.push_str("</div>\n");
+}
+
+fn split_table(out: &mut String, split: &Split) {
+    let _ = write!(
+        out,
+        "<h3>{} [{}]</h3>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th></th>",
+        escape(&split.title),
+        escape(&split.unit)
+    );
+    for part in &split.parts {
+        let _ = write!(out, "<th class=\"number\">{}</th>", escape(part));
+    }
+    out.push_str("<th class=\"number\">together</th></tr></thead>\n<tbody>\n");
+    for line in &split.lines {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&line.label));
+        for part in &line.parts {
+            let _ = write!(out, "<td class=\"number\">{}</td>", format::measured(*part));
+        }
+        let total = format::measured(line.total());
+        let _ = writeln!(out, "<td class=\"number measured\">{total}</td></tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn settings(out: &mut String, result: &ScenarioResult) {
+    let _ = writeln!(
+        out,
+        "<h3>Settings, to repeat it</h3>\n<p><code>carrick reproduce {} --seed {} --reps {}</code></p>",
+        escape(&result.scenario),
+        result.seed,
+        result.repetitions
+    );
+    if result.settings.is_empty() {
+        return;
+    }
+    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table>\n<tbody>\n");
+    for setting in &result.settings {
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+            escape(&setting.name),
+            escape(&setting.value)
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}

@@ -1,0 +1,77 @@
+//! Rows as CSV (RFC 4180): CRLF after each record, quotes where they are needed.
+
+use std::borrow::Cow;
+
+use super::Row;
+
+/// The rows as CSV with a header line.
+pub fn to_csv(rows: &[Row]) -> String {
+    let mut out = String::new();
+    let header = [
+        "id",
+        "label",
+        "unit",
+        "bound",
+        "published",
+        "measured",
+        "ci95",
+        "n",
+        "note",
+    ];
+    record(&mut out, &header.map(Cow::Borrowed));
+    for row in rows {
+        let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string()).into();
+        record(
+            &mut out,
+            &[
+                row.id.as_str().into(),
+                row.label.as_str().into(),
+                row.unit.as_str().into(),
+                number(row.bound),
+                number(row.published),
+                number(row.measured),
+                number(row.ci95),
+                row.n.to_string().into(),
+                row.note.as_str().into(),
+            ],
+        );
+    }
+    out
+}
+
+fn record(out: &mut String, fields: &[Cow<'_, str>]) {
+    for (i, field) in fields.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        if field.contains(['"', ',', '\r', '\n']) {
+            out.push('"');
+            out.push_str(&field.replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(field);
+        }
+    }
+    out.push_str("\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sample;
+    use super::*;
+
+    #[test]
+    fn quotes_commas_and_line_breaks_survive() {
+        let mut rows = sample().rows;
+        rows[1].note = "two\r\nlines".into();
+        let csv = to_csv(&rows);
+        let mut records = csv.split("\r\n");
+        assert_eq!(
+            records.next(),
+            Some("id,label,unit,bound,published,measured,ci95,n,note")
+        );
+        let first = records.next().unwrap();
+        assert!(first.starts_with("a.delay,\"delay, \"\"first\"\"\",ms,708,765,770,24.8"));
+        assert!(csv.ends_with("b.delay,delay of W″,ms,,,,,0,\"two\r\nlines\"\r\n"));
+    }
+}

@@ -1,0 +1,80 @@
+//! A control experiment, not a proposal: congestion control that a fast retransmission does not
+//! slow down.
+//!
+//! The paper says that its SCTP recovers losses "without significant effects on the congestion
+//! window", while section 7.2.4 of RFC 2960 and of RFC 9260 halves the window of the path on which
+//! the chunk was lost. With this control the scenario can show what that makes of the delay.
+
+use carrick_proto::congestion::{Acknowledged, Algorithm, CongestionControl, Parameters, Rfc9260};
+
+/// RFC 9260's congestion control without its answer to missing reports.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeepsWindow;
+
+impl Algorithm for KeepsWindow {
+    fn name(&self) -> &'static str {
+        "rfc9260-window-kept-on-loss"
+    }
+
+    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+        Box::new(Kept(Rfc9260.start(parameters)))
+    }
+}
+
+#[derive(Debug)]
+struct Kept(Box<dyn CongestionControl>);
+
+impl CongestionControl for Kept {
+    fn cwnd(&self) -> usize {
+        self.0.cwnd()
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.0.ssthresh()
+    }
+
+    fn partial_bytes_acked(&self) -> usize {
+        self.0.partial_bytes_acked()
+    }
+
+    fn on_ack(&mut self, acknowledged: &Acknowledged) {
+        self.0.on_ack(acknowledged);
+    }
+
+    fn on_loss(&mut self) {}
+
+    fn on_timeout(&mut self) {
+        self.0.on_timeout();
+    }
+
+    fn on_idle(&mut self, rtos: u32) {
+        self.0.on_idle(rtos);
+    }
+
+    fn set_pmdcs(&mut self, pmdcs: usize) {
+        self.0.set_pmdcs(pmdcs);
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_reports_leave_the_window_and_timeouts_do_not() {
+        let mut window = KeepsWindow.start(Parameters {
+            pmdcs: 1452,
+            ipv6: false,
+            slow_start_limit: 1,
+        });
+        let before = window.cwnd();
+        window.on_loss();
+        assert_eq!(window.cwnd(), before);
+        window.on_timeout();
+        assert!(window.cwnd() < before);
+    }
+}

@@ -1,0 +1,142 @@
+//! `satellite`: retransmissions over a terrestrial backup of a satellite link.
+//!
+//! After A. Jungmaier, E. P. Rathgeb, M. Schopp, M. Tüxen: "SCTP - A Multi-link End-to-end Protocol
+//! for IP-based Networks" (2001), section 4. Two hosts have two disjoint paths, W' over a satellite
+//! with random loss and W'' over ISDN. New data takes W', retransmissions W''; the paper proposes
+//! that SACKs with gap reports take W'' too.
+
+mod control;
+mod figures;
+mod measure;
+mod notes;
+
+mod rows;
+mod run;
+mod setup;
+mod show;
+
+mod traffic;
+
+use std::time::Duration;
+
+use super::{Progress, RunOptions, Scenario};
+use crate::error::LabError;
+use crate::parallel;
+use crate::result::ScenarioResult;
+use crate::seed::derive;
+
+use measure::Measures;
+use setup::{STANDARD, VARIANTS};
+
+/// Messages of one simulation: about 100 of them are lost.
+const MESSAGES: u64 = 10_000;
+/// Repetitions in about a minute on two cores.
+const SHORT: u64 = 200;
+/// The paper does not say how many losses it averaged over; these make the means certain to about
+/// a third of what the short run does.
+const FULL: u64 = 2_000;
+/// Messages to show in a figure, and after which one: the flow has then settled.
+const SHOWN: usize = 500;
+const SHOWN_FROM: usize = 1000;
+/// How long a saturated flow is measured.
+const SATURATED: Duration = Duration::from_secs(300);
+
+/// The scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Satellite;
+
+impl Scenario for Satellite {
+    fn name(&self) -> &'static str {
+        "satellite"
+    }
+
+    fn question(&self) -> &'static str {
+        "How long does a message take that is lost on a satellite link and sent again over a \
+         terrestrial backup, and how much faster is it when the loss is reported over the backup too?"
+    }
+
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+    ) -> Result<ScenarioResult, LabError> {
+        let repetitions = options.repetitions(SHORT, FULL);
+        let observed = self.simulate(options.seed, repetitions, MESSAGES, progress)?;
+        Ok(show::result(
+            *self,
+            &observed,
+            options.seed,
+            (repetitions < FULL).then_some(FULL),
+        ))
+    }
+}
+
+/// All that was measured.
+struct Observed {
+    /// Bytes per second that the loss-free network carries at most.
+    error_free: f64,
+    /// The same with loss, in each repetition.
+    lossy: Vec<f64>,
+    /// For each variant, the measures of each repetition.
+    variants: [Vec<Measures>; VARIANTS.len()],
+    /// Messages in each simulation.
+    messages: u64,
+}
+
+/// What one job of a run brings.
+enum Outcome {
+    Saturated(f64),
+    Measured(usize, Measures),
+}
+
+impl Satellite {
+    fn simulate(
+        self,
+        seed: u64,
+        repetitions: u64,
+        messages: u64,
+        progress: &dyn Progress,
+    ) -> Result<Observed, LabError> {
+        // Each repetition runs every variant, and the standard one under saturation.
+        let kinds = VARIANTS.len() + 1;
+        let jobs = repetitions as usize * kinds;
+        progress.begin(self.name(), jobs as u64 + 1);
+        let error_free = run::saturated(&STANDARD, false, SATURATED, derive(seed, &[0]));
+        progress.step();
+        let results = parallel::run(jobs, |job| {
+            let outcome = repetition(seed, job / kinds, job % kinds, messages);
+            progress.step();
+            outcome.map_err(|error| format!("repetition {}: {error}", job / kinds))
+        });
+        progress.end();
+        let failed = |what: String| LabError::Simulation {
+            scenario: self.name().into(),
+            what,
+        };
+        let mut observed = Observed {
+            error_free: error_free.map_err(failed)?,
+            lossy: Vec::new(),
+            variants: Default::default(),
+            messages,
+        };
+        for result in results {
+            match result.map_err(failed)? {
+                Outcome::Saturated(rate) => observed.lossy.push(rate),
+                Outcome::Measured(variant, measures) => observed.variants[variant].push(measures),
+            }
+        }
+        Ok(observed)
+    }
+}
+
+/// One simulation of a repetition: the variant of this number, or saturation after the last.
+fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Outcome, String> {
+    let seed = derive(seed, &[1, number as u64]);
+    let Some(variant) = VARIANTS.get(kind) else {
+        return run::saturated(&STANDARD, true, SATURATED, seed).map(Outcome::Saturated);
+    };
+    let run = run::lossy(variant, messages, seed).map_err(|e| format!("{}: {e}", variant.id))?;
+    let shown = if number == 0 { SHOWN } else { 0 };
+    let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
+    Ok(Outcome::Measured(kind, measures))
+}

@@ -1,0 +1,133 @@
+//! What differs from the publication and why, in words that the data fill in.
+
+use super::Observed;
+use super::measure::{Measures, PARTS, mean_parts};
+use super::setup::{
+    BEST, Bound, FAR_DELAY, LOAD, LOSS, MODIFIED, STANDARD, UNREDUCED, Variant, millis,
+};
+use crate::format::{given, measured};
+use crate::stats::mean;
+
+/// Mean waiting in the sender that deserves an explanation, in ms.
+const NOTICEABLE: f64 = 10.0;
+
+/// What makes a mean delay differ from the equation, the largest part first.
+pub(super) fn difference(variant: &Variant, measures: &[Measures]) -> String {
+    let bound = Bound::own(variant);
+    let least = [0.0, bound.detection, bound.transfer, 0.0];
+    let mut parts: Vec<(f64, &str)> = mean_parts(measures)
+        .0
+        .iter()
+        .zip(least)
+        .zip(PARTS)
+        .map(|((part, least), name)| (part - least, name))
+        .collect();
+    parts.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    let texts: Vec<String> = parts
+        .iter()
+        .filter(|(excess, _)| excess.abs() >= 0.5)
+        .map(|(excess, name)| format!("{excess:+.1} ms {name}"))
+        .collect();
+    format!("Against the equation: {}.", texts.join(", "))
+}
+
+/// The paragraphs, in order.
+pub(super) fn notes(observed: &Observed) -> Vec<String> {
+    let [standard, modified, _, unreduced, _] = &observed.variants;
+    let throughput = |measures: &[Measures]| {
+        measures.iter().map(|m| m.throughput).sum::<f64>() / measures.len() as f64
+    };
+    let mut notes = Vec::new();
+    for (variant, measures) in [(&STANDARD, standard), (&MODIFIED, modified)] {
+        let parts = mean_parts(measures);
+        let waits: Vec<f64> = measures.iter().map(|m| m.wait).collect();
+        notes.push(format!(
+            "{}: {} ms from SEND, {} ms from the first transmission. {} In the single repetitions all \
+             messages waited between {} and {} ms on average.",
+            variant.label,
+            measured(parts.delay()),
+            measured(parts.recovery()),
+            difference(variant, measures),
+            measured(waits.iter().copied().fold(f64::INFINITY, f64::min)),
+            measured(waits.iter().copied().fold(0.0, f64::max)),
+        ));
+    }
+    if mean_parts(standard).0[0] > NOTICEABLE {
+        notes.push(waiting(observed));
+    }
+    notes.push(format!(
+        "Throughput: {} KByte/s of the {} offered are delivered by {}; {} with {}.",
+        measured(throughput(standard)),
+        LOAD / 1000,
+        STANDARD.label,
+        measured(throughput(unreduced)),
+        UNREDUCED.label,
+    ));
+    notes.push(counts(observed));
+    let shortest = observed.variants.iter().flatten();
+    let shortest = shortest
+        .filter_map(|m| m.shortest_round_trip)
+        .fold(f64::INFINITY, f64::min);
+    notes.push(format!(
+        "The shortest round-trip sample of W′ in all runs is {} ms: {}.",
+        measured(shortest),
+        if shortest >= 2.0 * millis(FAR_DELAY) {
+            "no SACK that came over W″ was taken for one"
+        } else {
+            "a SACK that came over W″ was taken for one, which is wrong"
+        }
+    ));
+    notes.push(
+        "Loss detection can be faster than the equations say when messages that had to wait leave in a \
+         burst: then the four that follow a lost one are not an interval apart."
+            .into(),
+    );
+    notes
+}
+
+/// Why messages wait in the sender.
+fn waiting(observed: &Observed) -> String {
+    let [_, _, _, unreduced, unreduced_modified] = &observed.variants;
+    format!(
+        "Waiting in the sender comes from the congestion window of W′: each loss halves it, and with {} % \
+         loss and {} ms round trip it carries {} KByte/s of the {} that are offered, so that the queue \
+         goes far up and down and its mean depends on how long the flow lasts ({} messages here). The paper says that \
+         losses had no significant effect on its congestion window (section 4.3). The control rows \
+         keep the window on a fast retransmission, which RFC 2960 and RFC 9260 don’t allow: from SEND \
+         a retransmitted message then takes {} ms, with gap reports on W″ {} ms.",
+        given(LOSS * 100.0),
+        given(2.0 * millis(FAR_DELAY)),
+        measured(mean(&observed.lossy).unwrap_or_default() / 1e3),
+        LOAD / 1000,
+        observed.messages,
+        measured(mean_parts(unreduced).delay()),
+        measured(mean_parts(unreduced_modified).delay()),
+    )
+}
+
+/// How many retransmissions were more than one, or none too many, and how many timers expired.
+fn counts(observed: &Observed) -> String {
+    let [standard, modified, best, ..] = &observed.variants;
+    let share = |measures: &[Measures], of: fn(&Measures) -> usize| {
+        let all: usize = measures.iter().map(|m| m.retransmitted.len()).sum();
+        let part: usize = measures.iter().map(of).sum();
+        100.0 * part as f64 / all.max(1) as f64
+    };
+    let timeouts = |measures: &[Measures]| measures.iter().map(|m| m.timeouts).sum::<u64>();
+    format!(
+        "Of the retransmitted messages were sent three times or more: {:.2} % ({}), {:.2} % ({}), {:.2} % ({}). Sent again \
+         although the first transmission arrived: {:.2} %, {:.2} %, {:.2} %. Expirations of T3-rtx: {}, {}, {}.",
+        share(standard, |m| m.again),
+        STANDARD.label,
+        share(modified, |m| m.again),
+        MODIFIED.label,
+        share(best, |m| m.again),
+        BEST.label,
+        share(standard, |m| m.needless),
+        share(modified, |m| m.needless),
+        share(best, |m| m.needless),
+        timeouts(standard),
+        timeouts(modified),
+        timeouts(best),
+    )
+}

@@ -1,0 +1,215 @@
+//! The table of the scenario.
+
+use super::Observed;
+use super::measure::{Measures, Parts};
+use super::notes::difference;
+use super::setup::{
+    BEST, Bound, FAR_DELAY, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times, millis,
+};
+use crate::format;
+use crate::result::Row;
+
+/// What was published for a variant.
+struct Published {
+    delay: Option<f64>,
+    throughput: Option<f64>,
+    /// Where the delay is expected: from the published bound to 5 % above the published mean.
+    expected: Option<[f64; 2]>,
+}
+
+fn published(variant: &Variant) -> Published {
+    let known = |delay: f64| Published {
+        delay: Some(delay),
+        throughput: None,
+        expected: Some([Bound::published(variant).total(), delay * 1.05]),
+    };
+    match variant.id {
+        "standard" => Published {
+            throughput: Some(29.0),
+            ..known(765.0)
+        },
+        "modified" => known(527.0),
+        _ => Published {
+            delay: None,
+            throughput: None,
+            expected: None,
+        },
+    }
+}
+
+/// The gain of the modification as published, and where it is expected.
+const GAIN: f64 = 238.0;
+const GAIN_EXPECTED: [f64; 2] = [200.0, 260.0];
+
+/// All rows, in the order of the table.
+pub(super) fn rows(observed: &Observed) -> Vec<Row> {
+    let [standard, modified, best, unreduced, unreduced_modified] = &VARIANTS;
+    let [s, m, b, u, um] = &observed.variants;
+    let mut rows = vec![error_free(observed), lossy(observed)];
+    rows.extend(variant_rows(standard, s));
+    rows.extend(variant_rows(modified, m));
+    rows.extend(gain_rows("gain", "gain of gap reports on W″", s, m));
+    rows.extend(variant_rows(best, b));
+    rows.push(delay_row(unreduced, u));
+    rows.push(delay_row(unreduced_modified, um));
+    let gain = gain_rows("unreduced-gain", "control: gain, window kept", u, um);
+    rows.extend(gain.into_iter().take(1));
+    rows
+}
+
+fn error_free(observed: &Observed) -> Row {
+    let window = super::setup::STANDARD.window;
+    let round_trip = 2.0 * millis(FAR_DELAY) + millis(emission_times()[0]);
+    Row::new("error-free.throughput", "error-free maximum throughput", "KByte/s")
+        .bound(window as f64 / round_trip)
+        .published(52.0)
+        .measured(&[observed.error_free / 1e3])
+        .note(&format!(
+            "Bound: the receive window of {window} bytes in each round trip. No randomness, hence one run."
+        ))
+}
+
+fn lossy(observed: &Observed) -> Row {
+    let values: Vec<f64> = observed.lossy.iter().map(|rate| rate / 1e3).collect();
+    Row::new("lossy.throughput", "the same with loss", "KByte/s")
+        .measured(&values)
+        .note(&format!(
+            "Standard settings, as much as the window carries; the load is {}.",
+            LOAD / 1000
+        ))
+}
+
+fn variant_rows(variant: &Variant, measures: &[Measures]) -> Vec<Row> {
+    let recovery = per_repetition(measures, Parts::recovery);
+    let label = variant.label;
+    let bound = bound(variant);
+    vec![
+        delay_row(variant, measures),
+        Row::new(
+            &format!("{}.recovery", variant.id),
+            &format!("{label}: the same from the first transmission"),
+            "ms",
+        )
+        .bound(bound.total())
+        .measured(&recovery)
+        .note(if variant.id == "standard" {
+            "The equations know no waiting in the sender: this is what they speak of."
+        } else {
+            ""
+        }),
+        throughput_row(variant, measures),
+    ]
+}
+
+/// The bound to show: with the values that the published ones fit, where there are published ones.
+fn bound(variant: &Variant) -> Bound {
+    if variant.id == BEST.id {
+        Bound::own(variant)
+    } else {
+        Bound::published(variant)
+    }
+}
+
+fn delay_row(variant: &Variant, measures: &[Measures]) -> Row {
+    let values = per_repetition(measures, Parts::delay);
+    let published = published(variant);
+    let own = Bound::own(variant).total();
+    let lost: usize = measures.iter().map(|m| m.retransmitted.len()).sum();
+    let mut row = Row::new(
+        &format!("{}.delay", variant.id),
+        &format!("{}: delay of a retransmitted message", variant.label),
+        "ms",
+    )
+    .bound(bound(variant).total())
+    .measured(&values)
+    .note(&format!("{lost} retransmitted messages."));
+    row.published = published.delay;
+    if variant.id == BEST.id {
+        return row.note("Bound: delays and emission on this network, three missing reports.");
+    }
+    row = row.note(&format!(
+        "The bound with this run’s own interval and packet length: {} ms.",
+        format::measured(own)
+    ));
+    if let (Some(mean), Some([low, high])) = (row.measured, published.expected)
+        && !(low..=high).contains(&mean)
+    {
+        row = row.note(&outside(mean, [low, high]));
+        row = row.note(&difference(variant, measures));
+    }
+    row
+}
+
+fn throughput_row(variant: &Variant, measures: &[Measures]) -> Row {
+    let values: Vec<f64> = measures.iter().map(|m| m.throughput).collect();
+    let mut row = Row::new(
+        &format!("{}.throughput", variant.id),
+        &format!("{}: mean throughput", variant.label),
+        "KByte/s",
+    )
+    .bound(LOAD as f64 / 1e3)
+    .measured(&values);
+    if variant.id == "standard" {
+        row = row.note(
+            "User bytes delivered, over the time from the first SEND to the last delivery; bound: the load.",
+        );
+    }
+    row.published = published(variant).throughput;
+    row
+}
+
+/// Differences of repetitions with the same losses.
+fn gain_rows(id: &str, label: &str, without: &[Measures], with: &[Measures]) -> Vec<Row> {
+    let gain = |value: fn(&Parts) -> f64| -> Vec<f64> {
+        let pairs = without.iter().zip(with);
+        pairs
+            .filter_map(|(a, b)| Some(value(&a.mean_parts()?) - value(&b.mean_parts()?)))
+            .collect()
+    };
+    let bound = millis(FAR_DELAY) - millis(NEAR_DELAY);
+    let mut delay = Row::new(&format!("{id}.delay"), label, "ms")
+        .bound(bound)
+        .published(GAIN)
+        .measured(&gain(Parts::delay))
+        .note("By repetitions with the same seed.");
+    if id != "gain" {
+        delay.published = None;
+    } else if let Some(mean) = delay.measured
+        && !(GAIN_EXPECTED[0]..=GAIN_EXPECTED[1]).contains(&mean)
+    {
+        let waits = [without, with].map(mean_wait);
+        delay = delay.note(&outside(mean, GAIN_EXPECTED)).note(&format!(
+            "{} ms of it are less waiting in the sender.",
+            format::measured(waits[0] - waits[1])
+        ));
+    }
+    let recovery = Row::new(
+        &format!("{id}.recovery"),
+        &format!("{label}, from the first transmission"),
+        "ms",
+    )
+    .bound(bound)
+    .measured(&gain(Parts::recovery));
+    vec![delay, recovery]
+}
+
+/// The mean over repetitions of what retransmitted messages waited in the sender.
+fn mean_wait(measures: &[Measures]) -> f64 {
+    let waits = per_repetition(measures, |parts| parts.0[0]);
+    crate::stats::mean(&waits).unwrap_or_default()
+}
+
+fn outside(mean: f64, [low, high]: [f64; 2]) -> String {
+    format!(
+        "{} the expected {} to {} ms.",
+        if mean < low { "Below" } else { "Above" },
+        format::given(low),
+        format::given(high)
+    )
+}
+
+/// One value a repetition: that of the mean retransmitted message.
+fn per_repetition(measures: &[Measures], value: impl Fn(&Parts) -> f64) -> Vec<f64> {
+    let means = measures.iter().filter_map(Measures::mean_parts);
+    means.map(|parts| value(&parts)).collect()
+}

@@ -1,0 +1,210 @@
+//! One simulation: the life of every message.
+
+use std::time::Duration;
+
+use carrick_netsim::Network;
+use carrick_proto::{Endpoint, EndpointConfig, Time};
+
+use super::setup::{MESSAGE, PORT, RECEIVER, SENDER, Variant, interval, network};
+use super::traffic::{Load, Sink, Source};
+use crate::sctp_host::SctpHost;
+use crate::seed::{derive, derive_bytes};
+
+/// The life of one message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Life {
+    /// SEND was called.
+    pub(super) send: Time,
+    /// Its chunk left the stack for the first time.
+    pub(super) first: Time,
+    /// The last transmission that left before the chunk arrived: the one that brought it, unless
+    /// the first one was still on its way.
+    pub(super) bringing: Time,
+    /// The chunk arrived.
+    pub(super) arrival: Time,
+    /// The message was delivered to the user.
+    pub(super) delivery: Time,
+    /// How often the chunk was sent.
+    pub(super) transmissions: u32,
+}
+
+/// What one simulation showed.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// All messages by number.
+    pub(super) lives: Vec<Life>,
+    /// Expirations of T3-rtx.
+    pub(super) timeouts: u64,
+    /// The shortest round-trip sample of W'.
+    pub(super) shortest_round_trip: Option<Duration>,
+}
+
+type Hosts = (SctpHost<Source>, SctpHost<Sink>);
+
+fn hosts(variant: &Variant, load: Load, seed: u64) -> Result<Hosts, String> {
+    let endpoint = |addresses: [_; 2], label| {
+        let seed = derive_bytes(seed, &[label]);
+        let mut config = EndpointConfig::new(PORT, addresses.to_vec(), seed);
+        config.association = variant.config();
+        Endpoint::new(config).map_err(|error| error.to_string())
+    };
+    let mut config = variant.config();
+    if load == Load::Saturating {
+        config.send_buffer = 4 * variant.window;
+    }
+    let source = Source::new(load, config);
+    Ok((
+        SctpHost::new(endpoint(SENDER, 1)?, source),
+        SctpHost::new(endpoint(RECEIVER, 2)?, Sink::default()),
+    ))
+}
+
+/// Sends `count` messages at the paper's rate through the lossy network.
+///
+/// The same seed is the same network for every variant: its losses fall on packets of the same
+/// number.
+pub(super) fn lossy(variant: &Variant, count: u64, seed: u64) -> Result<Run, String> {
+    let (source, sink) = hosts(variant, Load::Constant(count), seed)?;
+    let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
+        .map_err(|error| error.to_string())?;
+    // Twice the time of the flow is more than any backlog needs.
+    let flow = interval() * u32::try_from(count).unwrap_or(u32::MAX);
+    let end = carrick_netsim::Time::ZERO + flow * 2 + Duration::from_secs(600);
+    let slice = Duration::from_secs(10);
+    while net.now() < end {
+        net.run_until(net.now() + slice);
+        let source = net.node::<SctpHost<Source>>(a).application();
+        let sink = net.node::<SctpHost<Sink>>(b).application();
+        if let Some(failure) = source.failure.as_ref().or(sink.failure.as_ref()) {
+            return Err(failure.clone());
+        }
+        if sink.deliveries.len() as u64 >= count {
+            return Ok(Run {
+                lives: lives(source, sink)?,
+                timeouts: source.timeouts,
+                shortest_round_trip: source.shortest_round_trip,
+            });
+        }
+    }
+    let delivered = net.node::<SctpHost<Sink>>(b).application().deliveries.len();
+    Err(format!("{delivered} of {count} messages were delivered"))
+}
+
+/// Bytes per second that the network carries at most, over `duration` after ten seconds.
+pub(super) fn saturated(
+    variant: &Variant,
+    lossy: bool,
+    duration: Duration,
+    seed: u64,
+) -> Result<f64, String> {
+    let (source, sink) = hosts(variant, Load::Saturating, seed)?;
+    let (mut net, [a, b]) = network(derive(seed, &[0]), lossy, Box::new(source), Box::new(sink))
+        .map_err(|error| error.to_string())?;
+    let delivered = |net: &Network| {
+        let sink = net.node::<SctpHost<Sink>>(b).application();
+        sink.deliveries.len() * MESSAGE
+    };
+    net.run_until(carrick_netsim::Time::from_secs(10));
+    let before = delivered(&net);
+    net.run_until(net.now() + duration);
+    if let Some(failure) = &net.node::<SctpHost<Source>>(a).application().failure {
+        return Err(failure.clone());
+    }
+    Ok((delivered(&net) - before) as f64 / duration.as_secs_f64())
+}
+
+/// Joins what the two hosts noted.
+fn lives(source: &Source, sink: &Sink) -> Result<Vec<Life>, String> {
+    let count = source.sends.len();
+    let first_tsn = source.transmissions.first().map(|t| t.tsn);
+    let first_tsn = first_tsn.ok_or("nothing was sent")?;
+    // Each message is one chunk, so that TSNs count messages.
+    let mut arrivals = vec![None; count];
+    for (tsn, time) in &sink.arrivals {
+        if let Some(arrival) = arrivals.get_mut(tsn.since(first_tsn) as usize) {
+            *arrival = Some(*time);
+        }
+    }
+    let mut deliveries = vec![None; count];
+    for (number, time) in &sink.deliveries {
+        match deliveries.get_mut(*number as usize) {
+            Some(delivery @ None) => *delivery = Some(*time),
+            _ => {
+                return Err(format!(
+                    "message {number} was delivered twice or never sent"
+                ));
+            }
+        }
+    }
+    let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); count];
+    for transmission in &source.transmissions {
+        let number = transmission.tsn.since(first_tsn) as usize;
+        if number as u64 != transmission.message {
+            return Err(format!(
+                "message {} has more than one chunk",
+                transmission.message
+            ));
+        }
+        transmissions[number].push(transmission.time);
+    }
+    let life = |number: usize| {
+        let arrival = arrivals[number]?;
+        let sent = &transmissions[number];
+        Some(Life {
+            send: source.sends[number],
+            first: *sent.first()?,
+            bringing: *sent.iter().rev().find(|time| **time <= arrival)?,
+            arrival,
+            delivery: deliveries[number]?,
+            transmissions: sent.len() as u32,
+        })
+    };
+    (0..count)
+        .map(|number| life(number).ok_or_else(|| format!("message {number} has no full record")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::{FAR_DELAY, VARIANTS};
+    use super::*;
+
+    #[test]
+    fn every_message_lives_its_life_in_order() {
+        for variant in &VARIANTS {
+            let run = lossy(variant, 600, 5).unwrap();
+            assert_eq!(run.lives.len(), 600, "{}", variant.id);
+            for life in &run.lives {
+                let times = [
+                    life.send,
+                    life.first,
+                    life.bringing,
+                    life.arrival,
+                    life.delivery,
+                ];
+                assert!(times.is_sorted(), "{}: {life:?}", variant.id);
+                assert!(life.arrival - life.bringing >= Duration::from_millis(25));
+            }
+            assert!(
+                run.lives.iter().any(|l| l.transmissions > 1),
+                "{}",
+                variant.id
+            );
+        }
+    }
+
+    #[test]
+    fn a_sack_on_the_other_path_is_no_round_trip_of_this_one() {
+        for variant in &VARIANTS {
+            for seed in 0..4 {
+                let run = lossy(variant, 600, seed).unwrap();
+                let shortest = run.shortest_round_trip.unwrap();
+                assert!(
+                    shortest >= FAR_DELAY * 2,
+                    "{} seed {seed}: {shortest:?}",
+                    variant.id
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The result put together: split, drawing, settings.
+
+use super::figures::figures;
+use super::measure::{PARTS, mean_parts};
+use super::notes::notes;
+use super::rows::rows;
+use super::setup::{
+    BEST, FAR_DELAY, FAR_RATE, LOAD, LOSS, MESSAGE, MODIFIED, NEAR_DELAY, NEAR_RATE, QUEUE,
+    STANDARD, VARIANTS, emission_times, interval, millis,
+};
+use super::{Observed, Satellite};
+use crate::format::given;
+use crate::result::{ScenarioResult, Setting, Split, SplitLine};
+use crate::scenario::Scenario;
+use crate::{Drawing, DrawnLink, DrawnNode};
+
+pub(super) fn result(
+    scenario: Satellite,
+    observed: &Observed,
+    seed: u64,
+    full_repetitions: Option<u64>,
+) -> ScenarioResult {
+    let repetitions = observed.variants[0].len() as u64;
+    ScenarioResult {
+        scenario: scenario.name().into(),
+        question: scenario.question().into(),
+        seed,
+        repetitions,
+        full_repetitions,
+        rows: rows(observed),
+        figures: figures(observed),
+        drawing: drawing(),
+        splits: vec![split(observed)],
+        notes: notes(observed),
+        settings: settings(observed),
+    }
+}
+
+fn split(observed: &Observed) -> Split {
+    Split {
+        title: "Where the delay of a retransmitted message goes".into(),
+        unit: "ms".into(),
+        parts: PARTS.map(String::from).to_vec(),
+        lines: VARIANTS
+            .iter()
+            .zip(&observed.variants)
+            .map(|(variant, measures)| SplitLine {
+                label: variant.label.into(),
+                parts: mean_parts(measures).0.to_vec(),
+            })
+            .collect(),
+    }
+}
+
+fn drawing() -> Drawing {
+    let host = |x, name: &str| DrawnNode {
+        at: (x, 120.0),
+        label: vec![name.into()],
+    };
+    let rate = |bits: u64| format!("{} kbit/s", bits / 1000);
+    let delay = |delay| format!("{} ms one way", given(millis(delay)));
+    Drawing {
+        description: format!(
+            "Two hosts and two disjoint paths: W′ over a satellite, the primary, loses {} % of the packets \
+             in each direction; W″ over ISDN is the backup.",
+            given(LOSS * 100.0)
+        ),
+        height: 240.0,
+        nodes: vec![host(62.0, "sender"), host(458.0, "receiver")],
+        links: vec![
+            DrawnLink {
+                ends: (0, 1),
+                bend: -64.0,
+                label: vec![
+                    format!("W′: {}, {}", rate(FAR_RATE), delay(FAR_DELAY)),
+                    format!("{} % loss", given(LOSS * 100.0)),
+                ],
+                dashed: false,
+            },
+            DrawnLink {
+                ends: (0, 1),
+                bend: 64.0,
+                label: vec![
+                    format!("W″: {}, {}", rate(NEAR_RATE), delay(NEAR_DELAY)),
+                    "no loss".into(),
+                ],
+                dashed: true,
+            },
+        ],
+    }
+}
+
+fn settings(observed: &Observed) -> Vec<Setting> {
+    let config = STANDARD.config();
+    let best = BEST.config();
+    vec![
+        Setting::new(
+            "traffic",
+            format!(
+                "{} messages of {MESSAGE} bytes a repetition, ordered, on one stream, one each {:.1} ms ({} KByte/s; a KByte is 1000 bytes)",
+                observed.messages,
+                millis(interval()),
+                LOAD / 1000
+            ),
+        ),
+        Setting::new(
+            "W′ (primary)",
+            format!(
+                "{FAR_RATE} bit/s, {} ms one way; a message’s packet takes {:.1} ms",
+                given(millis(FAR_DELAY)),
+                millis(emission_times()[0])
+            ),
+        ),
+        Setting::new(
+            "W″",
+            format!(
+                "{NEAR_RATE} bit/s, {} ms one way; a message’s packet takes {:.1} ms (the paper’s bounds fit 63 ms)",
+                given(millis(NEAR_DELAY)),
+                millis(emission_times()[1])
+            ),
+        ),
+        Setting::new(
+            "loss",
+            format!(
+                "{} % of all packets on W′, random, in both directions, as “1 % of all packets” says; none on W″",
+                given(LOSS * 100.0)
+            ),
+        ),
+        Setting::new(
+            "queues",
+            format!("{QUEUE} packets, drop tail (Dummynet’s own default)"),
+        ),
+        Setting::new(
+            "SCTP",
+            format!(
+                "{} missing reports (RFC 2960), retransmissions: {}, SACKs: every {} packets or {} ms, Nagle off, \
+                 receive window {} bytes, otherwise RFC 9260’s defaults (RTO.Min {} s)",
+                config.policies.missing_reports,
+                config.policies.retransmission_route.name(),
+                config.sack_frequency,
+                config.sack_delay.as_millis(),
+                config.receive_buffer,
+                config.rto_min.as_secs(),
+            ),
+        ),
+        Setting::new(
+            "SACK route",
+            format!(
+                "standard: {}; modified and best: {}",
+                config.policies.sack_route.name(),
+                MODIFIED.config().policies.sack_route.name()
+            ),
+        ),
+        Setting::new(
+            "best settings",
+            format!(
+                "{} missing reports (RFC 9260), a SACK for every packet, receive window {} bytes, \
+                 gap reports and retransmissions on W″ (section 6.4 advises the path of the original for both)",
+                best.policies.missing_reports, best.receive_buffer
+            ),
+        ),
+        Setting::new(
+            "published figures",
+            "Bounds by equations (2) and (3) with Δt = 30 ms and t_e″ = 63 ms. The paper does not give the number \
+             of losses behind its means; --full runs ten times the repetitions.",
+        ),
+    ]
+}

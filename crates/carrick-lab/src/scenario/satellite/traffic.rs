@@ -1,0 +1,244 @@
+//! The paper's programs: a sender of numbered messages, and a receiver that notes when they come.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use carrick_proto::{
+    AssociationConfig, AssociationId, Endpoint, Event, PathId, SendError, SendOptions, Time,
+    TraceEvent, TraceRecord, Tsn,
+};
+
+use super::setup::{MESSAGE, PORT, RECEIVER, interval};
+use crate::sctp_host::Application;
+
+/// Quiet time between the verification of all paths and the first message.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// What the source sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// This many messages at the paper's rate.
+    Constant(u64),
+    /// As much as the association takes.
+    Saturating,
+}
+
+/// One transmission of a message's only chunk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Transmission {
+    /// Number of the message.
+    pub(super) message: u64,
+    /// Its TSN.
+    pub(super) tsn: Tsn,
+    /// When it left the stack.
+    pub(super) time: Time,
+    /// The path it took.
+    pub(super) path: PathId,
+}
+
+/// Sets the association up on W' and sends.
+pub(super) struct Source {
+    load: Load,
+    config: Arc<AssociationConfig>,
+    timer: Option<Time>,
+    id: Option<AssociationId>,
+    /// The association is set up, all its paths are verified, W' is primary.
+    ready: bool,
+    /// SEND of each message.
+    pub(super) sends: Vec<Time>,
+    /// What left the stack, in order.
+    pub(super) transmissions: Vec<Transmission>,
+    /// Expirations of T3-rtx.
+    pub(super) timeouts: u64,
+    /// The path W', once it is known.
+    far: Option<PathId>,
+    /// The shortest round-trip sample of W'.
+    pub(super) shortest_round_trip: Option<Duration>,
+    /// What went wrong.
+    pub(super) failure: Option<String>,
+}
+
+impl Source {
+    pub(super) fn new(load: Load, config: AssociationConfig) -> Self {
+        Self {
+            load,
+            config: Arc::new(config),
+            timer: Some(Time::ZERO),
+            id: None,
+            ready: false,
+            sends: Vec::new(),
+            transmissions: Vec::new(),
+            timeouts: 0,
+            far: None,
+            shortest_round_trip: None,
+            failure: None,
+        }
+    }
+
+    fn connect(&mut self, now: Time, endpoint: &mut Endpoint) {
+        match endpoint.connect(now, &RECEIVER, PORT, None, self.config.clone()) {
+            Ok(id) => self.id = Some(id),
+            Err(error) => self.fail(format!("connect: {error}")),
+        }
+    }
+
+    fn fail(&mut self, what: String) {
+        self.timer = None;
+        self.failure.get_or_insert(what);
+    }
+
+    /// Starts the flow once every path is verified.
+    fn prepare(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
+        let paths: Vec<(PathId, IpAddr, bool)> = endpoint
+            .paths(id)
+            .map(|p| (p.id, p.remote, p.status.confirmed))
+            .collect();
+        if self.ready || paths.len() < RECEIVER.len() || paths.iter().any(|(.., ok)| !ok) {
+            return;
+        }
+        // A lost INIT may have set the association up over W''.
+        let far = paths.iter().find(|(_, remote, _)| *remote == RECEIVER[0]);
+        let Some((path, ..)) = far else {
+            self.fail("the peer did not tell its address on W'".into());
+            return;
+        };
+        if let Err(error) = endpoint.set_primary(now, id, *path) {
+            self.fail(format!("set primary: {error}"));
+            return;
+        }
+        self.far = Some(*path);
+        self.ready = true;
+        self.timer = Some(now + SETTLING);
+    }
+
+    /// Sends the next message; false if the association took none.
+    fn send(&mut self, now: Time, endpoint: &mut Endpoint) -> bool {
+        let Some(id) = self.id else { return false };
+        let number = self.sends.len() as u64;
+        let options = SendOptions {
+            context: number,
+            ..SendOptions::default()
+        };
+        match endpoint.send(now, id, options, message(number)) {
+            Ok(()) => {
+                self.sends.push(now);
+                true
+            }
+            Err(SendError::BufferFull) if self.load == Load::Saturating => false,
+            Err(error) => {
+                self.fail(format!("send: {error}"));
+                false
+            }
+        }
+    }
+
+    fn fill(&mut self, now: Time, endpoint: &mut Endpoint) {
+        while self.send(now, endpoint) {}
+    }
+}
+
+impl Application for Source {
+    fn next_timer(&self) -> Option<Time> {
+        self.timer
+    }
+
+    fn on_timer(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.timer = None;
+        if self.id.is_none() {
+            self.connect(now, endpoint);
+            return;
+        }
+        match self.load {
+            Load::Saturating => self.fill(now, endpoint),
+            Load::Constant(count) => {
+                let sent = self.send(now, endpoint);
+                if sent && (self.sends.len() as u64) < count {
+                    self.timer = Some(now + interval());
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
+        match event {
+            Event::Established { .. } | Event::PathConfirmed(_) => self.prepare(now, endpoint, id),
+            Event::SendBufferFree if self.ready => self.fill(now, endpoint),
+            Event::Closed(reason) => self.fail(format!("the association ended: {reason:?}")),
+            Event::PrimaryChanged(path) if self.ready && Some(path) != self.far => {
+                self.fail("W' was given up as primary path".into());
+            }
+            _ => {}
+        }
+    }
+
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
+        match record.event {
+            TraceEvent::ChunkSent {
+                tsn, path, context, ..
+            } => self.transmissions.push(Transmission {
+                message: context,
+                tsn,
+                time: record.time,
+                path,
+            }),
+            TraceEvent::Timeout { .. } => self.timeouts += 1,
+            TraceEvent::RoundTrip { path, nanos } if Some(path) == self.far => {
+                let sample = Duration::from_nanos(nanos);
+                let shortest = self.shortest_round_trip.unwrap_or(sample);
+                self.shortest_round_trip = Some(shortest.min(sample));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A message that begins with its number.
+fn message(number: u64) -> Bytes {
+    let mut bytes = BytesMut::zeroed(MESSAGE);
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes.freeze()
+}
+
+/// Notes arrivals and deliveries.
+#[derive(Default)]
+pub(super) struct Sink {
+    /// First arrival of each chunk.
+    pub(super) arrivals: Vec<(Tsn, Time)>,
+    /// Delivery of each message, by number.
+    pub(super) deliveries: Vec<(u64, Time)>,
+    /// A message came that is none of ours.
+    pub(super) failure: Option<String>,
+}
+
+impl Application for Sink {
+    fn on_readable(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
+        while let Some(message) = endpoint.receive(id) {
+            let bytes = message.payload.into_bytes();
+            match bytes.first_chunk() {
+                Some(number) if bytes.len() == MESSAGE => {
+                    self.deliveries.push((u64::from_be_bytes(*number), now));
+                }
+                _ => {
+                    self.failure =
+                        Some(format!("a message of {} bytes was delivered", bytes.len()));
+                }
+            }
+        }
+    }
+
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
+        if let TraceEvent::ChunkReceived { tsn } = record.event {
+            self.arrivals.push((tsn, record.time));
+        }
+    }
+}

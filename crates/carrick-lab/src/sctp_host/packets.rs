@@ -1,0 +1,212 @@
+//! Packets of the simulator and routes of the core, both ways.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_netsim::icmp::{IcmpError, parse};
+use carrick_netsim::{Packet, Protocol};
+use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route};
+
+/// The way a received SCTP packet came; `None` if it is none for this host's stack.
+pub(super) fn route(packet: &Packet, encapsulation: Option<u16>) -> Option<Route> {
+    let encapsulation = match packet.protocol {
+        Protocol::Sctp => None,
+        Protocol::UdpEncapsulated {
+            source_port,
+            destination_port,
+        } if Some(destination_port) == encapsulation => Some(source_port),
+        _ => return None,
+    };
+    Some(Route {
+        local: Some(packet.destination),
+        remote: packet.source,
+        encapsulation,
+        ecn: match packet.ecn {
+            carrick_netsim::Ecn::NotEct => Ecn::NotCapable,
+            carrick_netsim::Ecn::Ect0 => Ecn::Capable0,
+            carrick_netsim::Ecn::Ect1 => Ecn::Capable1,
+            carrick_netsim::Ecn::Ce => Ecn::CongestionExperienced,
+        },
+    })
+}
+
+/// What all packets of one transmission have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: Protocol,
+    ecn: carrick_netsim::Ecn,
+}
+
+impl Header {
+    /// The packet that carries `payload`.
+    pub(super) fn packet(&self, payload: &[u8]) -> Packet {
+        Packet::new(
+            self.source,
+            self.destination,
+            self.protocol,
+            Bytes::copy_from_slice(payload),
+        )
+        .with_ecn(self.ecn)
+    }
+}
+
+/// The header for a route; `None` if this host can't send there.
+pub(super) fn header(
+    route: &Route,
+    locals: &[IpAddr],
+    encapsulation: Option<u16>,
+) -> Option<Header> {
+    let same_family = |local: &&IpAddr| local.is_ipv4() == route.remote.is_ipv4();
+    // As a host's IP layer would choose where the core leaves it open.
+    let source = route
+        .local
+        .or_else(|| locals.iter().find(same_family).copied())?;
+    let protocol = match route.encapsulation {
+        None => Protocol::Sctp,
+        Some(destination_port) => Protocol::UdpEncapsulated {
+            source_port: encapsulation?,
+            destination_port,
+        },
+    };
+    Some(Header {
+        source,
+        destination: route.remote,
+        protocol,
+        ecn: match route.ecn {
+            Ecn::NotCapable => carrick_netsim::Ecn::NotEct,
+            Ecn::Capable0 => carrick_netsim::Ecn::Ect0,
+            Ecn::Capable1 => carrick_netsim::Ecn::Ect1,
+            Ecn::CongestionExperienced => carrick_netsim::Ecn::Ce,
+        },
+    })
+}
+
+/// An ICMP error about a packet of this host's stack.
+#[derive(Debug)]
+pub(super) struct Icmp {
+    kind: IcmpKind,
+    about: Packet,
+}
+
+impl Icmp {
+    pub(super) fn as_input(&self) -> IcmpInput<'_> {
+        IcmpInput {
+            kind: self.kind,
+            remote: self.about.destination,
+            encapsulated: matches!(self.about.protocol, Protocol::UdpEncapsulated { .. }),
+            quoted: &self.about.payload,
+        }
+    }
+}
+
+/// Reads an ICMP error about SCTP; `None` if the packet is none.
+pub(super) fn icmp(packet: &Packet) -> Option<Icmp> {
+    const V4_PROTOCOL_UNREACHABLE: u8 = 2;
+    const V4_PORT_UNREACHABLE: u8 = 3;
+    const V6_PORT_UNREACHABLE: u8 = 4;
+    let report = parse(packet)?;
+    let sctp = matches!(
+        report.about.protocol,
+        Protocol::Sctp | Protocol::UdpEncapsulated { .. }
+    );
+    let kind = match report.error {
+        IcmpError::TooBig { mtu } => IcmpKind::PacketTooBig { mtu: mtu as usize },
+        IcmpError::Unreachable { code } => match (packet.source.is_ipv4(), code) {
+            (true, V4_PROTOCOL_UNREACHABLE) => IcmpKind::ProtocolUnreachable,
+            (true, V4_PORT_UNREACHABLE) | (false, V6_PORT_UNREACHABLE) => IcmpKind::PortUnreachable,
+            _ => IcmpKind::DestinationUnreachable,
+        },
+    };
+    sctp.then_some(Icmp {
+        kind,
+        about: report.about,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_netsim::icmp::report;
+
+    use super::*;
+
+    const PORT: u16 = 9899;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_route_there_is_the_route_back() {
+        let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
+        for there in [Route::plain(a, b), Route::encapsulated(a, b, PORT)] {
+            let packet = header(&there, &[a], Some(PORT)).unwrap().packet(b"x");
+            let back = route(&packet, Some(PORT)).unwrap();
+            assert_eq!((back.local, back.remote), (Some(b), a));
+            assert_eq!(back.encapsulation, there.encapsulation);
+        }
+    }
+
+    #[test]
+    fn congestion_marks_survive() {
+        let (a, b) = (ip("::1"), ip("::2"));
+        for ecn in [
+            Ecn::NotCapable,
+            Ecn::Capable0,
+            Ecn::Capable1,
+            Ecn::CongestionExperienced,
+        ] {
+            let there = Route {
+                ecn,
+                ..Route::plain(a, b)
+            };
+            let packet = header(&there, &[a], None).unwrap().packet(b"x");
+            assert_eq!(route(&packet, None).unwrap().ecn, ecn);
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_this_stack_is_left_alone() {
+        let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
+        let packet = |protocol| Packet::new(a, b, protocol, vec![0; 12]);
+        assert!(route(&packet(Protocol::Tcp), Some(PORT)).is_none());
+        let other_port = Protocol::UdpEncapsulated {
+            source_port: 1,
+            destination_port: 2,
+        };
+        assert!(route(&packet(other_port), Some(PORT)).is_none());
+        assert!(route(&packet(other_port), None).is_none());
+        let encapsulated = Route::encapsulated(a, b, PORT);
+        assert!(
+            header(&encapsulated, &[a], None).is_none(),
+            "no UDP port of its own"
+        );
+        let open = Route {
+            local: None,
+            ..Route::plain(a, b)
+        };
+        assert_eq!(header(&open, &[ip("::1"), a], None).unwrap().source, a);
+        assert!(header(&open, &[ip("::1")], None).is_none());
+    }
+
+    #[test]
+    fn icmp_errors_are_told_in_the_cores_words() {
+        let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
+        let sent = Packet::new(a, b, Protocol::Sctp, vec![7; 100]);
+        let read = |error| icmp(&report(&sent, error, ip("10.0.0.9")).unwrap()).unwrap();
+        let too_big = read(IcmpError::TooBig { mtu: 1300 });
+        let input = too_big.as_input();
+        assert_eq!(input.kind, IcmpKind::PacketTooBig { mtu: 1300 });
+        assert_eq!((input.remote, input.encapsulated), (b, false));
+        assert!(input.quoted.starts_with(&[7; 8]));
+        let kinds = [0, 2, 3].map(|code| read(IcmpError::Unreachable { code }).kind);
+        let expected = [
+            IcmpKind::DestinationUnreachable,
+            IcmpKind::ProtocolUnreachable,
+            IcmpKind::PortUnreachable,
+        ];
+        assert_eq!(kinds, expected);
+        assert!(icmp(&sent).is_none());
+    }
+}

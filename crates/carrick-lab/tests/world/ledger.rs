@@ -1,0 +1,394 @@
+//! What was accepted, delivered and given back, and whether that is right.
+//!
+//! A violation is remembered as text; the first one is the world's failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use carrick_proto::{AssociationId, Message, Part, SendFailure, Time};
+
+use super::content;
+use super::plan::Side;
+
+/// A message that a side handed over.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) stream: u16,
+    pub(crate) unordered: bool,
+    pub(crate) size: usize,
+    pub(crate) may_expire: bool,
+    /// It was taken before the number of streams was agreed.
+    pub(crate) early: bool,
+    /// The sender's life: 0, or 1 after a restart of either side.
+    pub(crate) life: usize,
+    /// When it was taken by the core; `None` while it waits or if it was refused for good.
+    pub(crate) accepted: Option<Time>,
+    pub(crate) delivered: bool,
+    /// A part was delivered, and the end never came.
+    pub(crate) begun: bool,
+    /// It arrived in a belated association.
+    pub(crate) to_ghost: bool,
+    pub(crate) failed: bool,
+    pub(crate) expired: bool,
+    /// The failure said that nothing of it had been sent.
+    pub(crate) unsent: bool,
+}
+
+/// Where a receiver is in a stream of one association.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamState {
+    last: Option<usize>,
+    /// Ordered messages by the sender's life.
+    count: [u32; 2],
+    /// The message whose parts are being delivered.
+    open: Option<usize>,
+}
+
+/// Names an association of one side, over restarts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Instance {
+    pub(crate) side: Side,
+    /// Counts the endpoints that the side had.
+    pub(crate) incarnation: usize,
+    pub(crate) id: AssociationId,
+}
+
+/// The books of a world.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    seed: u64,
+    pub(crate) messages: [Vec<Record>; 2],
+    streams: BTreeMap<(Instance, u16), StreamState>,
+    /// Partial messages by association and TSN: number and bytes so far.
+    parts: BTreeMap<(Instance, u32), (usize, usize)>,
+    /// Associations that a late or repeated COOKIE ECHO made: its DATA comes again with it.
+    pub(crate) ghosts: BTreeSet<Instance>,
+    /// When the association came up at each side.
+    pub(crate) up: [Option<Time>; 2],
+    /// The outbound streams that each side ended up with.
+    pub(crate) agreed_streams: [Option<u16>; 2],
+    /// The first violation.
+    pub(crate) failure: Option<String>,
+    /// When anything last went forward.
+    pub(crate) progress: Time,
+    /// What happened in this world, for the summary.
+    pub(crate) seen: Seen,
+    pub(crate) verbose: bool,
+}
+
+/// What happened, counted, so that a run can show that it met what it claims to test.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) established: u64,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) partial: u64,
+    pub(crate) failures: u64,
+    pub(crate) expired: u64,
+    pub(crate) path_failed: u64,
+    pub(crate) path_recovered: u64,
+    pub(crate) primary_changed: u64,
+    pub(crate) local_changed: u64,
+    pub(crate) restarted: u64,
+    pub(crate) refused_full: u64,
+    pub(crate) ghosts: u64,
+    pub(crate) lost_peer: u64,
+    pub(crate) aborted_by_peer: u64,
+    pub(crate) icmp: u64,
+}
+
+impl Seen {
+    /// The sums, with their names.
+    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 16] {
+        [
+            ("established", &mut self.established),
+            ("messages", &mut self.messages),
+            ("bytes", &mut self.bytes),
+            ("partial deliveries", &mut self.partial),
+            ("send failures", &mut self.failures),
+            ("expired", &mut self.expired),
+            ("path failures", &mut self.path_failed),
+            ("path recoveries", &mut self.path_recovered),
+            ("primary changes", &mut self.primary_changed),
+            ("local address changes", &mut self.local_changed),
+            ("restarts", &mut self.restarted),
+            ("full send buffers", &mut self.refused_full),
+            ("belated associations", &mut self.ghosts),
+            ("peers lost", &mut self.lost_peer),
+            ("aborted by peer", &mut self.aborted_by_peer),
+            ("ICMP messages", &mut self.icmp),
+        ]
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(seed: u64, verbose: bool) -> Self {
+        Self {
+            seed,
+            messages: [Vec::new(), Vec::new()],
+            streams: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            ghosts: BTreeSet::new(),
+            up: [None; 2],
+            agreed_streams: [None; 2],
+            failure: None,
+            progress: Time::ZERO,
+            seen: Seen::default(),
+            verbose,
+        }
+    }
+
+    /// Notes a violation.
+    pub(crate) fn fail(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        if self.verbose {
+            println!("VIOLATION: {what}");
+        }
+        self.failure.get_or_insert(what);
+    }
+
+    pub(crate) fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.fail(what());
+        }
+    }
+
+    pub(crate) fn log(&self, now: Time, side: Side, what: impl FnOnce() -> String) {
+        if self.verbose {
+            println!(
+                "{:>14.6} {} {}",
+                now.as_secs_f64(),
+                ["left ", "right"][side],
+                what()
+            );
+        }
+    }
+
+    pub(crate) fn advanced(&mut self, now: Time) {
+        self.progress = self.progress.max(now);
+    }
+
+    /// The number of a new message of `side`.
+    pub(crate) fn open(&mut self, side: Side, record: Record) -> usize {
+        self.messages[side].push(record);
+        self.messages[side].len() - 1
+    }
+
+    pub(crate) fn accepted(&mut self, side: Side, number: usize, now: Time) {
+        self.messages[side][number].accepted = Some(now);
+        self.seen.messages += 1;
+        self.advanced(now);
+    }
+
+    /// A message or a part of one came out of an association of `at.side`.
+    pub(crate) fn delivered(&mut self, at: Instance, message: &Message, now: Time) {
+        self.advanced(now);
+        let (sender, number) = content::number_of(message.ppid.0);
+        let Some(record) = self.messages[sender].get(number).cloned() else {
+            return self.fail(format!("a message nobody sent: PPID {:#x}", message.ppid.0));
+        };
+        let name = format!("message {number} of side {sender}");
+        self.check(sender != at.side, || {
+            format!("{name} came back to its sender")
+        });
+        self.check(record.accepted.is_some(), || {
+            format!("{name} arrived before it was taken")
+        });
+        self.check(message.stream.0 == record.stream, || {
+            format!(
+                "{name} of stream {} came on {}",
+                record.stream, message.stream.0
+            )
+        });
+        self.check(message.ssn.is_none() == record.unordered, || {
+            format!(
+                "{name}: unordered {}, SSN {:?}",
+                record.unordered, message.ssn
+            )
+        });
+        self.check(!(record.failed && record.unsent), || {
+            format!("{name} arrived although it was said not to have been sent")
+        });
+        let offset = self.part(at, message, number, &name);
+        let mut end = offset;
+        for piece in message.payload.pieces() {
+            if !content::matches(self.seed, sender, number, end, piece) {
+                self.fail(format!("{name}: wrong content from byte {end} on"));
+            }
+            end += piece.len();
+        }
+        self.seen.bytes += (end - offset) as u64;
+        self.check(!message.payload.is_empty(), || {
+            format!("{name}: an empty part")
+        });
+        if self.ghosts.contains(&at) {
+            self.messages[sender][number].to_ghost = true;
+            return;
+        }
+        if matches!(message.part, Part::Whole | Part::First) {
+            self.begins(at, message, number, &record, &name);
+        }
+        if matches!(message.part, Part::Whole | Part::Last) {
+            self.check(end == record.size, || {
+                format!("{name} of {} bytes ended after {end}", record.size)
+            });
+            self.ends(at, sender, number, &record, &name);
+        }
+    }
+
+    /// Where the part belongs in its message.
+    fn part(&mut self, at: Instance, message: &Message, number: usize, name: &str) -> usize {
+        let key = (at, message.tsn.value());
+        let bytes = message.payload.len();
+        match message.part {
+            Part::Whole => 0,
+            Part::First => {
+                self.seen.partial += 1;
+                let old = self.parts.insert(key, (number, bytes));
+                self.check(old.is_none(), || format!("{name} began twice"));
+                0
+            }
+            Part::Middle | Part::Last => {
+                let Some((begun, so_far)) = self.parts.get(&key).copied() else {
+                    self.fail(format!("{name} goes on but never began"));
+                    return 0;
+                };
+                self.check(begun == number, || {
+                    format!("{name} goes on message {begun}")
+                });
+                if message.part == Part::Last {
+                    self.parts.remove(&key);
+                } else {
+                    self.parts.insert(key, (number, so_far + bytes));
+                }
+                so_far
+            }
+        }
+    }
+
+    fn begins(
+        &mut self,
+        at: Instance,
+        message: &Message,
+        number: usize,
+        record: &Record,
+        name: &str,
+    ) {
+        self.messages[1 - at.side][number].begun = true;
+        self.check(!record.begun, || format!("{name} was delivered twice"));
+        if record.unordered {
+            return;
+        }
+        let stream = self.streams.entry((at, record.stream)).or_default();
+        let before = *stream;
+        let count = &mut stream.count[record.life];
+        let ssn = *count as u16;
+        *count += 1;
+        stream.last = Some(number);
+        stream.open = Some(number);
+        self.check(before.last < Some(number), || {
+            format!(
+                "{name} of stream {} came after {:?}",
+                record.stream, before.last
+            )
+        });
+        self.check(message.ssn.map(|ssn| ssn.value()) == Some(ssn), || {
+            format!("{name} has SSN {:?}, not {ssn}", message.ssn)
+        });
+        let stays_open = before
+            .open
+            .is_some_and(|open| self.messages[1 - at.side][open].life == record.life);
+        self.check(!stays_open, || {
+            format!(
+                "{name} came while {:?} of its stream was not complete",
+                before.open
+            )
+        });
+    }
+
+    fn ends(&mut self, at: Instance, sender: Side, number: usize, record: &Record, name: &str) {
+        self.check(!record.delivered, || format!("{name} ended twice"));
+        self.messages[sender][number].delivered = true;
+        if !record.unordered {
+            self.streams.entry((at, record.stream)).or_default().open = None;
+        }
+    }
+
+    /// A message came back.
+    pub(crate) fn failed(&mut self, side: Side, failure: &SendFailure, now: Time) {
+        self.advanced(now);
+        self.seen.failures += 1;
+        self.seen.expired += u64::from(failure.expired);
+        let number = failure.context as usize;
+        let Some(record) = self.messages[side].get(number).cloned() else {
+            return self.fail(format!("a failure of a message nobody sent: {number}"));
+        };
+        let name = format!("message {number} of side {side}");
+        self.check(!record.failed, || format!("{name} failed twice"));
+        self.check(
+            failure.ppid.0 == content::ppid(side, number) && failure.stream.0 == record.stream,
+            || format!("{name} failed with another stream or PPID"),
+        );
+        self.check(
+            !failure.expired || (record.may_expire && !failure.sent),
+            || format!("{name} expired without reason"),
+        );
+        self.check(failure.sent || !record.begun, || {
+            format!("{name} was delivered but is said not to have been sent")
+        });
+        let back = failure.unsent.len();
+        let fits = if failure.sent {
+            back <= record.size
+        } else {
+            back == record.size
+        };
+        self.check(fits, || {
+            format!("{name} of {} bytes came back with {back}", record.size)
+        });
+        let mut offset = record.size.saturating_sub(back);
+        for piece in &failure.unsent.0 {
+            if !content::matches(self.seed, side, number, offset, piece) {
+                self.fail(format!(
+                    "{name} came back with wrong content from byte {offset} on"
+                ));
+            }
+            offset += piece.len();
+        }
+        let record = &mut self.messages[side][number];
+        record.failed = true;
+        record.expired = failure.expired;
+        record.unsent = !failure.sent;
+    }
+
+    /// Judges all messages at the end. `certain` are lives whose messages must all have arrived;
+    /// `forgetful` sides dropped what they had not read, or all they knew.
+    pub(crate) fn judge(&mut self, certain: [bool; 2], forgetful: [bool; 2], restarted: bool) {
+        for side in 0..2 {
+            let streams = self.agreed_streams[side];
+            for number in 0..self.messages[side].len() {
+                let record = self.messages[side][number].clone();
+                if record.accepted.is_none() {
+                    continue;
+                }
+                let name = format!("message {number} of side {side} ({record:?})");
+                // Said not to have been sent, for a reason.
+                let refused = record.early && streams.is_none_or(|n| record.stream >= n);
+                let returned = record.unsent && !record.begun && (record.expired || refused);
+                if certain[record.life] {
+                    self.check(record.delivered != returned, || {
+                        format!("{name} did not arrive exactly once")
+                    });
+                    self.check(record.failed == returned, || {
+                        format!("{name} failed in a world without failures")
+                    });
+                } else {
+                    let forgotten = forgetful[1 - side] || restarted;
+                    let forgotten = forgotten && record.life == 0;
+                    let told = record.delivered || record.failed || record.to_ghost;
+                    self.check(told || forgotten, || {
+                        format!("{name} vanished without a word")
+                    });
+                }
+            }
+        }
+    }
+}

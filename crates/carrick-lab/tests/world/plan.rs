@@ -1,0 +1,144 @@
+//! What kind of world a seed makes: how it begins and how it ends.
+
+use std::time::Duration;
+
+use super::dice::{Dice, Part};
+
+/// One of the two hosts: 0 or 1.
+pub(crate) type Side = usize;
+
+/// How the association ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Ending {
+    /// By SHUTDOWN of the sides marked, once all messages were handed over; `early`: whenever the
+    /// time has come, so that the other side's last messages may be refused.
+    Shutdown {
+        by: [bool; 2],
+        early: Option<Duration>,
+    },
+    /// By ABORT with a reason.
+    Abort { by: Side, at: Duration },
+    /// One side forgets everything; then it connects again and both begin anew, or it doesn't.
+    Restart {
+        side: Side,
+        at: Duration,
+        reconnect: bool,
+        /// Only once the first association is up; otherwise it may happen during the set-up.
+        settled: bool,
+    },
+    /// The network breaks for good.
+    Death { at: Duration },
+}
+
+impl Ending {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Shutdown { .. } => "shutdown",
+            Self::Abort { .. } => "abort",
+            Self::Restart { .. } => "restart",
+            Self::Death { .. } => "death",
+        }
+    }
+
+    /// Every message has to arrive, and both sides have to agree on the end.
+    pub(crate) fn is_graceful(&self) -> bool {
+        matches!(self, Self::Shutdown { .. })
+    }
+
+    /// There is a second life, whose messages all have to arrive.
+    pub(crate) fn begins_anew(&self) -> bool {
+        matches!(
+            self,
+            Self::Restart {
+                reconnect: true,
+                settled: true,
+                ..
+            }
+        )
+    }
+}
+
+/// The world as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) ending: Ending,
+    /// Who connects, and when.
+    pub(crate) connects: [Option<Duration>; 2],
+    /// Cookies live so shortly that the set-up may fail.
+    pub(crate) short_cookies: bool,
+    /// SCTP in UDP: the port of each side.
+    pub(crate) encapsulation: Option<[u16; 2]>,
+    /// The size of both workloads.
+    pub(crate) scale: Scale,
+}
+
+/// How much is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// At most a hundred messages of some hundred bytes.
+    Small,
+    /// Up to four hundred messages of up to 16 KiB, 1 MB in all.
+    Medium,
+    /// Thousands of messages of a few bytes.
+    Many,
+    /// A few messages of up to 1 MiB, 4 MiB in all.
+    Large,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, Part::Plan);
+        let ending = ending(&mut dice);
+        let mut connects = [None, None];
+        let first = dice.size(0, 1);
+        connects[first] = Some(dice.millis(0, 20));
+        if dice.chance(0.25) {
+            // Near enough to cross on the way, as often as not.
+            connects[1 - first] = Some(dice.log_millis(1, 400));
+        }
+        let encapsulation = dice.chance(0.35).then(|| {
+            let other = dice.range(1024, 65_535) as u16;
+            dice.pick(&[[9899, 9899], [9899, other], [other, 9899]])
+        });
+        let scale = match dice.range(1, 100) {
+            1..=58 => Scale::Small,
+            59..=84 => Scale::Medium,
+            85..=94 => Scale::Many,
+            _ => Scale::Large,
+        };
+        Self {
+            ending,
+            connects,
+            short_cookies: dice.chance(0.03),
+            encapsulation,
+            scale,
+        }
+    }
+}
+
+fn ending(dice: &mut Dice) -> Ending {
+    let side = dice.size(0, 1);
+    match dice.range(1, 100) {
+        1..=76 => Ending::Shutdown {
+            by: dice.pick(&[[true, false], [false, true], [true, true]]),
+            early: dice.chance(0.15).then(|| dice.log_millis(1, 10_000)),
+        },
+        77..=84 => Ending::Abort {
+            by: side,
+            at: dice.log_millis(1, 10_000),
+        },
+        85..=92 => Ending::Restart {
+            side,
+            at: dice.log_millis(100, 10_000),
+            reconnect: dice.chance(0.8),
+            settled: dice.chance(0.75),
+        },
+        _ => Ending::Death {
+            at: if dice.chance(0.1) {
+                Duration::ZERO
+            } else {
+                dice.log_millis(5, 5000)
+            },
+        },
+    }
+}

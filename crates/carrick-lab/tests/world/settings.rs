@@ -1,0 +1,141 @@
+//! Random parameters of associations.
+//!
+//! A world that is to survive gives up never: it has retransmission limits beyond reach. A world
+//! that dies has small ones.
+
+use std::time::Duration;
+
+use carrick_proto::AssociationConfig;
+use carrick_proto::policy::{
+    LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
+    RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
+    SackToSource, WindowAnnouncement,
+};
+
+use super::dice::{Dice, Part};
+use super::plan::{Ending, Plan, Scale};
+use super::topology::Topology;
+
+/// Retransmissions that no surviving world comes near to.
+const NEVER: u32 = 1 << 24;
+
+/// IPv6, UDP, the common header, a DATA chunk's header and its padding.
+const LARGEST_HEADERS: usize = 40 + 8 + 12 + 16 + 3;
+
+/// The parameters of one side.
+pub(crate) fn settings(
+    seed: u64,
+    side: usize,
+    plan: &Plan,
+    topology: &Topology,
+) -> AssociationConfig {
+    let mut dice = Dice::new(seed, Part::Settings(side));
+    let dice = &mut dice;
+    let rto_max = dice.log_millis(1000, 20_000);
+    let mut config = AssociationConfig {
+        rto_initial: dice.log_millis(100, 3000).min(rto_max),
+        rto_min: dice.log_millis(10, 1000),
+        rto_max,
+        max_burst: dice.range(1, 8) as u32,
+        slow_start_limit: dice.pick(&[1, 1, 2, 8]),
+        valid_cookie_life: Duration::from_secs(3600),
+        path_max_retrans: dice.range(0, 6) as u32,
+        heartbeat: dice.chance(0.85),
+        hb_interval: dice.log_millis(1000, 30_000),
+        hb_max_burst: dice.range(1, 4) as u32,
+        sack_delay: dice.pick(&[0, 10, 200, 500].map(Duration::from_millis)),
+        sack_frequency: dice.pick(&[1, 2, 2, 2, 3, 4]),
+        outbound_streams: dice.pick(&[1, 2, 10, 10, 100, 65_535]),
+        max_inbound_streams: dice.pick(&[1, 5, 65_535, 65_535]),
+        fragment: dice.chance(0.95),
+        nagle: dice.chance(0.6),
+        sender_sws_avoidance: dice.chance(0.8),
+        receiver_sws_avoidance: dice.chance(0.8),
+        // With a limit, the only path may be the one whose address vanishes.
+        max_paths: match topology.loses_addresses() {
+            true => 16,
+            false => dice.pick(&[1, 2, 16, 16, 16]),
+        },
+        monitor_pairs: dice.chance(0.2),
+        no_progress_after: dice.pick(&[None, Some(5), Some(20)]),
+        trace: dice.chance(0.1),
+        policies: policies(dice, topology),
+        ..AssociationConfig::default()
+    };
+    buffers(&mut config, dice, plan, topology);
+    limits(&mut config, dice, plan);
+    config
+}
+
+fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topology: &Topology) {
+    // What is far too small for a message makes partial delivery; 1 MiB through 1500 bytes takes
+    // too long.
+    let least = if plan.scale == Scale::Large {
+        20_000
+    } else {
+        1500
+    };
+    config.receive_buffer = dice.log_size(least, 1 << 20);
+    config.receive_buffer_chunks = dice.pick(&[1 << 16, 1 << 16, 1 << 16, dice_chunks(plan)]);
+    config.message_overhead = dice.pick(&[0, 64, 128, 256]);
+    config.send_buffer = dice.log_size(1000, 1 << 20);
+    config.send_buffer_messages = dice.pick(&[1 << 16, 1 << 16, 1 << 16, 1, 7]);
+    let smallest = topology.smallest_mtu();
+    config.path_mtu = dice.pick(&[1500, 1500, smallest, 9000, smallest + 123]);
+    config.max_payload = match plan.scale {
+        Scale::Large => dice.chance(0.2).then(|| dice.size(400, 2000)),
+        _ => dice.chance(0.3).then(|| dice.log_size(40, 2000)),
+    };
+    if let Some(mtu) = topology.link_mtu {
+        let fits = mtu - LARGEST_HEADERS;
+        config.max_payload = Some(config.max_payload.map_or(fits, |p| p.min(fits)));
+    }
+}
+
+/// A small limit of chunks, one that lets a world end in time.
+fn dice_chunks(plan: &Plan) -> usize {
+    if plan.scale == Scale::Small { 4 } else { 50 }
+}
+
+fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan) {
+    if matches!(plan.ending, Ending::Death { .. }) {
+        config.association_max_retrans = dice.range(1, 8) as u32;
+        config.max_init_retransmits = dice.range(1, 6) as u32;
+        config.shutdown_guard = dice.chance(0.5).then(|| dice.log_millis(5000, 60_000));
+    } else {
+        config.association_max_retrans = NEVER;
+        config.max_init_retransmits = NEVER;
+        config.shutdown_guard = Some(Duration::from_secs(1_000_000));
+    }
+    if plan.short_cookies {
+        config.valid_cookie_life = dice.log_millis(50, 2000);
+        config.max_cookie_life_increment = dice.pick(&[0, 1, 60].map(Duration::from_secs));
+    }
+}
+
+fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
+    let mut sack_routes: Vec<&'static dyn SackRoute> =
+        vec![&SackToSource, &SackToSource, &LowestRttForGapSacks];
+    // A rule that fails when the other path is dead for good.
+    if !topology.loses_addresses() {
+        sack_routes.push(&OtherPathOnDuplicates);
+    }
+    let routes: [&'static dyn RetransmissionRoute; 4] = [
+        &RetransmitTimeoutsOnAlternate,
+        &RetransmitTimeoutsOnAlternate,
+        &RetransmitOnAlternate,
+        &RetransmitOnSamePath,
+    ];
+    Policies {
+        sack_route: dice.pick(&sack_routes),
+        retransmission_route: dice.pick(&routes),
+        missing_reports: dice.pick(&[3, 3, 4]),
+        count_data_header: dice.chance(0.8),
+        window_announcement: dice.pick(&[
+            WindowAnnouncement::True,
+            WindowAnnouncement::True,
+            WindowAnnouncement::PayloadOnly,
+        ]),
+        ..Policies::default()
+    }
+}

@@ -1,0 +1,525 @@
+//! The network of a world: addresses, routers, links with their impairments, and what happens to
+//! them on the way.
+//!
+//! Only the links next to side 0 lose packets, so that no packet meets a loss above 20 % in one
+//! direction. Every outage of a world that is to survive ends.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use carrick_netsim::{
+    Change, Direction, GilbertElliott, InterfaceId, Jitter, LinkConfig, LinkId, Loss, Management,
+    Network, NetworkBuilder, NodeId, Queue, Red, Reorder, Time,
+};
+
+use super::dice::{Dice, Part};
+use super::plan::{Ending, Plan};
+
+/// How the hosts are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Links from host to host, one for each pair of addresses with the same number.
+    Direct,
+    /// All interfaces at one router.
+    Star,
+    /// All interfaces of each host at a router of its own; one link for all.
+    Bottleneck,
+    /// Two routers, even and odd interfaces of both hosts; a link between the routers.
+    Planes,
+}
+
+/// Addresses and links before they are built.
+#[derive(Clone, Debug)]
+pub(crate) struct Topology {
+    shape: Shape,
+    /// Addresses by side; the first of both sides are of one family.
+    pub(crate) addresses: [Vec<IpAddr>; 2],
+    /// Configurations of the links next to side 0, there and back, by interface.
+    access: Vec<(LinkConfig, LinkConfig)>,
+    /// All other links.
+    inner: Vec<LinkConfig>,
+    outages: Vec<Outage>,
+    /// An address of a side that vanishes, by its number; never the first. It may come back.
+    removal: Option<Removal>,
+    source_routing: bool,
+    /// What the links next to side 0 carry, told by ICMP. No packet of one chunk exceeds it: the
+    /// simulator has no IP fragmentation.
+    pub(crate) link_mtu: Option<usize>,
+    pub(crate) corrupts: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outage {
+    link: usize,
+    from: Duration,
+    to: Duration,
+    kind: OutageKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OutageKind {
+    /// The hosts could notice.
+    Cut,
+    /// Everything is lost silently.
+    Silent,
+    /// Everything in this direction is lost silently.
+    Half(Direction),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Removal {
+    side: usize,
+    number: usize,
+    from: Duration,
+    to: Option<Duration>,
+}
+
+/// The network as it runs.
+pub(crate) struct Built {
+    pub(crate) net: Network,
+    pub(crate) hosts: [NodeId; 2],
+    /// All interfaces of both hosts.
+    pub(crate) interfaces: Vec<InterfaceId>,
+    pub(crate) links: Vec<LinkId>,
+}
+
+impl Topology {
+    pub(crate) fn new(seed: u64, plan: &Plan) -> Self {
+        let mut dice = Dice::new(seed, Part::Topology);
+        let dice = &mut dice;
+        let addresses = addresses(dice);
+        let shape = dice.pick(&[
+            Shape::Direct,
+            Shape::Direct,
+            Shape::Star,
+            Shape::Bottleneck,
+            Shape::Planes,
+        ]);
+        let links = match shape {
+            Shape::Direct => addresses[0].len().min(addresses[1].len()),
+            _ => addresses[0].len(),
+        };
+        let quality = Quality::new(dice);
+        let mut access: Vec<_> = (0..links)
+            .map(|_| (quality.link(dice), quality.link(dice)))
+            .collect();
+        // A damaged ICMP message may say anything.
+        let link_mtu = (dice.chance(0.2) && !quality.corrupts)
+            .then(|| dice.size(smallest_mtu(&addresses) + 24, 1480));
+        for (there, back) in &mut access {
+            (there.mtu, back.mtu) = (link_mtu, link_mtu);
+        }
+        let inner = (0..=addresses[1].len())
+            .map(|_| LinkConfig {
+                delay: dice.log_millis(1, 40),
+                rate: dice
+                    .chance(0.5)
+                    .then(|| dice.log_size(500_000, 1_000_000_000) as u64),
+                queue: Queue::packets(dice.size(20, 200)),
+                ..LinkConfig::default()
+            })
+            .collect();
+        let removal = removal(dice, &addresses, plan);
+        Self {
+            shape,
+            removal,
+            inner,
+            outages: outages(seed, links, plan),
+            link_mtu,
+            source_routing: dice.chance(0.7),
+            corrupts: access
+                .iter()
+                .any(|(there, back)| there.corrupt + back.corrupt > 0.0),
+            access,
+            addresses,
+        }
+    }
+
+    /// Whether side 0 or 1 may lose the address with this number.
+    pub(crate) fn loses_addresses(&self) -> bool {
+        self.removal.is_some()
+    }
+
+    /// The bytes that an MTU must have for all families in use.
+    pub(crate) fn smallest_mtu(&self) -> usize {
+        smallest_mtu(&self.addresses)
+    }
+
+    /// The addresses of `side` that the other side has a family for.
+    pub(crate) fn reachable(&self, side: usize) -> Vec<IpAddr> {
+        let other = &self.addresses[1 - side];
+        let mine = self.addresses[side].iter().copied();
+        mine.filter(|a| other.iter().any(|b| b.is_ipv4() == a.is_ipv4()))
+            .collect()
+    }
+
+    /// Builds the network, with everything that will happen to it.
+    pub(crate) fn build(&self, seed: u64, ending: &Ending) -> Built {
+        let mut builder = NetworkBuilder::new(seed);
+        let hosts = ["left", "right"].map(|name| builder.add_host(name));
+        for host in hosts {
+            builder.set_source_routing(host, self.source_routing);
+        }
+        let (owners, links) = match self.shape {
+            Shape::Direct => self.build_direct(&mut builder, hosts),
+            _ => self.build_routed(&mut builder, hosts),
+        };
+        let interfaces: Vec<_> = {
+            let mut all: Vec<_> = owners.iter().flatten().copied().collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let mut net = builder.build().expect("a network that can be");
+        let access = &links[..self.access.len()];
+        self.schedule_outages(&mut net, access);
+        if let Ending::Death { at } = ending {
+            for link in access {
+                // Silently: nobody is told.
+                for direction in [Direction::Forward, Direction::Backward] {
+                    let loss = Loss::Random(1.0);
+                    let change = Change::SetLoss {
+                        link: *link,
+                        direction,
+                        loss,
+                    };
+                    net.at(time(*at), change).expect("a time ahead");
+                }
+            }
+        }
+        if let Some(removal) = self.removal {
+            let address = self.addresses[removal.side][removal.number];
+            let interface = owners[removal.side][removal.number];
+            let remove = Change::RemoveAddress { interface, address };
+            net.at(time(removal.from), remove).expect("a time ahead");
+            if let Some(to) = removal.to {
+                let add = Change::AddAddress { interface, address };
+                net.at(time(to), add).expect("a time ahead");
+            }
+        }
+        Built {
+            net,
+            hosts,
+            interfaces,
+            links,
+        }
+    }
+
+    /// Interfaces by side and address number, and the links, those next to side 0 first.
+    fn build_direct(
+        &self,
+        builder: &mut NetworkBuilder,
+        hosts: [NodeId; 2],
+    ) -> ([Vec<InterfaceId>; 2], Vec<LinkId>) {
+        let pairs = self.access.len();
+        let owners = [0, 1].map(|side| {
+            let addresses = &self.addresses[side];
+            let ports: Vec<_> = (0..pairs)
+                .map(|port| {
+                    // A side with more addresses than links has several on some of them.
+                    let here = addresses.iter().enumerate();
+                    let here = here.filter(|(number, _)| number % pairs == port);
+                    builder.add_interface(hosts[side], here.map(|(_, a)| *a).collect::<Vec<_>>())
+                })
+                .collect();
+            (0..addresses.len())
+                .map(|number| ports[number % pairs])
+                .collect::<Vec<_>>()
+        });
+        let links = self.access.iter().enumerate();
+        let links = links.map(|(n, (there, back))| {
+            builder.connect(owners[0][n], owners[1][n], there.clone(), back.clone())
+        });
+        let links = links.collect();
+        (owners, links)
+    }
+
+    fn build_routed(
+        &self,
+        builder: &mut NetworkBuilder,
+        hosts: [NodeId; 2],
+    ) -> ([Vec<InterfaceId>; 2], Vec<LinkId>) {
+        // Routers send ICMP from an address that nobody else has.
+        let mut ports = 0;
+        let mut next_port = |builder: &mut NetworkBuilder, router: NodeId| {
+            ports += 1;
+            let v6 = Ipv6Addr::new(0xfd00, 0xff, 0, 0, 0, 0, 0, ports);
+            builder.add_interface(router, [IpAddr::V6(v6)])
+        };
+        let first = builder.add_router("r1");
+        let second = match self.shape {
+            Shape::Star => first,
+            _ => builder.add_router("r2"),
+        };
+        let router = |side: usize, number: usize| match self.shape {
+            Shape::Star => first,
+            Shape::Planes => [first, second][number % 2],
+            _ => [first, second][side],
+        };
+        let mut links = Vec::new();
+        let owners = [0, 1].map(|side| {
+            let mut mine = Vec::new();
+            for (number, address) in self.addresses[side].iter().enumerate() {
+                let port = builder.add_interface(hosts[side], [*address]);
+                let far = next_port(builder, router(side, number));
+                let (there, back) = if side == 0 {
+                    self.access[number].clone()
+                } else {
+                    (self.inner[number].clone(), self.inner[number].clone())
+                };
+                links.push(builder.connect(port, far, there, back));
+                mine.push(port);
+            }
+            mine
+        });
+        if first != second {
+            let [a, b] = [first, second].map(|router| next_port(builder, router));
+            let config = self.inner[self.addresses[1].len()].clone();
+            links.push(builder.connect_both(a, b, config));
+        }
+        (owners, links)
+    }
+
+    fn schedule_outages(&self, net: &mut Network, links: &[LinkId]) {
+        for outage in &self.outages {
+            let link = links[outage.link];
+            let (from, to) = (time(outage.from), time(outage.to));
+            let (there, back) = &self.access[outage.link];
+            let directions = [
+                (Direction::Forward, there.loss.clone()),
+                (Direction::Backward, back.loss.clone()),
+            ];
+            match outage.kind {
+                OutageKind::Cut => {
+                    net.at(from, Change::LinkDown(link)).expect("a time ahead");
+                    net.at(to, Change::LinkUp(link)).expect("a time ahead");
+                }
+                OutageKind::Silent | OutageKind::Half(_) => {
+                    for (direction, before) in directions {
+                        if outage.kind == OutageKind::Half(direction) {
+                            continue;
+                        }
+                        let set = |loss| Change::SetLoss {
+                            link,
+                            direction,
+                            loss,
+                        };
+                        net.at(from, set(Loss::Random(1.0))).expect("a time ahead");
+                        net.at(to, set(before)).expect("a time ahead");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The simulator's moment this long after the start.
+pub(crate) fn time(since_start: Duration) -> Time {
+    Time::ZERO + since_start
+}
+
+fn smallest_mtu(addresses: &[Vec<IpAddr>; 2]) -> usize {
+    let v6 = addresses.iter().flatten().any(IpAddr::is_ipv6);
+    if v6 { 1280 } else { 576 }
+}
+
+/// One to four addresses a side; those with the same number are of one family.
+fn addresses(dice: &mut Dice) -> [Vec<IpAddr>; 2] {
+    let counts = if dice.chance(0.3) {
+        [1, 1]
+    } else {
+        [dice.size(1, 4), dice.size(1, 4)]
+    };
+    let family = dice.range(0, 2);
+    let families: Vec<bool> = (0..4)
+        .map(|_| match family {
+            0 => true,
+            1 => false,
+            _ => dice.chance(0.5),
+        })
+        .collect();
+    // Prefixes that don't tell which addresses belong together make senders choose odd sources.
+    let mut subnets = [[1, 2, 3, 4], [1, 2, 3, 4]];
+    if dice.chance(0.2) {
+        dice.shuffle(&mut subnets[1]);
+    }
+    [0, 1].map(|side| {
+        (0..counts[side])
+            .map(|number| {
+                let (subnet, host) = (subnets[side][number], side as u8 + 1);
+                if families[number] {
+                    IpAddr::V4(Ipv4Addr::new(10, subnet, 0, host))
+                } else {
+                    let (subnet, host) = (u16::from(subnet), u16::from(host));
+                    IpAddr::V6(Ipv6Addr::new(0xfd00, subnet, 0, 0, 0, 0, 0, host))
+                }
+            })
+            .collect()
+    })
+}
+
+/// Which impairments a world has; how strong they are is drawn for each direction.
+struct Quality {
+    fast: bool,
+    far: bool,
+    loss: u64,
+    reorders: bool,
+    jitters: bool,
+    duplicates: bool,
+    corrupts: bool,
+    red: bool,
+}
+
+impl Quality {
+    fn new(dice: &mut Dice) -> Self {
+        Self {
+            fast: dice.chance(0.3),
+            far: dice.chance(0.2),
+            loss: dice.range(0, 9),
+            reorders: dice.chance(0.3),
+            jitters: dice.chance(0.3),
+            duplicates: dice.chance(0.25),
+            corrupts: dice.chance(0.25),
+            red: dice.chance(0.1),
+        }
+    }
+
+    fn link(&self, dice: &mut Dice) -> LinkConfig {
+        let queue = match dice.range(0, 3) {
+            0 => Queue::default(),
+            1 => Queue::bytes(dice.log_size(20_000, 500_000)),
+            _ => Queue::packets(dice.log_size(3, 300)),
+        };
+        let red = Red {
+            minimum: 3.0,
+            maximum: 30.0,
+            max_probability: 0.1,
+            weight: 0.02,
+            ecn: false,
+        };
+        LinkConfig {
+            rate: match (self.fast, dice.chance(0.2)) {
+                (_, true) => None,
+                (true, _) => Some(dice.log_size(10_000_000, 1_000_000_000) as u64),
+                _ => Some(dice.log_size(64_000, 20_000_000) as u64),
+            },
+            delay: dice.log_millis(1, if self.far { 600 } else { 60 }),
+            queue: if self.red {
+                queue.with_management(Management::Red(red))
+            } else {
+                queue
+            },
+            loss: self.loss(dice),
+            jitter: match (self.jitters, dice.chance(0.5)) {
+                (false, _) => Jitter::None,
+                (true, false) => Jitter::Uniform(dice.log_millis(1, 50)),
+                (true, true) => Jitter::Normal {
+                    standard_deviation: dice.log_millis(1, 20),
+                },
+            },
+            jitter_overtakes: dice.chance(0.5),
+            reorder: self.reorders.then(|| Reorder {
+                probability: dice.probability_up_to(0.2),
+                extra_delay: dice.log_millis(1, 200),
+            }),
+            duplicate: if self.duplicates {
+                dice.probability_up_to(0.1)
+            } else {
+                0.0
+            },
+            corrupt: if self.corrupts {
+                dice.probability_up_to(0.05)
+            } else {
+                0.0
+            },
+            ..LinkConfig::default()
+        }
+    }
+
+    /// At most 20 % in either direction.
+    fn loss(&self, dice: &mut Dice) -> Loss {
+        match self.loss {
+            0..=3 => Loss::None,
+            4..=6 => Loss::Random(dice.probability_up_to(0.2)),
+            7 | 8 => {
+                let mean_burst = dice.range(10, 50) as f64 / 10.0;
+                Loss::GilbertElliott(GilbertElliott::bursts(
+                    dice.probability_up_to(0.2),
+                    mean_burst,
+                ))
+            }
+            _ => Loss::Every(dice.range(5, 50)),
+        }
+    }
+}
+
+fn outages(seed: u64, links: usize, plan: &Plan) -> Vec<Outage> {
+    let mut dice = Dice::new(seed, Part::Outages);
+    let kind = |dice: &mut Dice| {
+        dice.pick(&[
+            OutageKind::Cut,
+            OutageKind::Silent,
+            OutageKind::Half(Direction::Forward),
+            OutageKind::Half(Direction::Backward),
+        ])
+    };
+    // After the death of the network nothing comes back.
+    if matches!(plan.ending, Ending::Death { .. }) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    match dice.range(0, 9) {
+        0..=3 => {}
+        4..=7 => {
+            // One outage a link, so that none ends another.
+            for link in 0..links {
+                if dice.chance(0.6) {
+                    let from = dice.log_millis(1, 20_000);
+                    let to = from + dice.log_millis(20, 40_000);
+                    let kind = kind(&mut dice);
+                    all.push(Outage {
+                        link,
+                        from,
+                        to,
+                        kind,
+                    });
+                }
+            }
+        }
+        _ => {
+            let link = dice.size(0, links - 1);
+            let kind = kind(&mut dice);
+            let mut at = dice.log_millis(1, 5000);
+            for _ in 0..dice.range(3, 30) {
+                let to = at + dice.log_millis(20, 5000);
+                all.push(Outage {
+                    link,
+                    from: at,
+                    to,
+                    kind,
+                });
+                at = to + dice.log_millis(20, 5000);
+            }
+        }
+    }
+    all
+}
+
+fn removal(dice: &mut Dice, addresses: &[Vec<IpAddr>; 2], plan: &Plan) -> Option<Removal> {
+    let side = dice.size(0, 1);
+    let count = addresses[side].len();
+    // Where INITs cross, one that still tells the address is refused, as it should be.
+    let collides = plan.connects.iter().all(Option::is_some);
+    let wanted = dice.chance(0.15) && plan.ending.is_graceful() && !collides;
+    (wanted && count > 1).then(|| {
+        let from = dice.log_millis(1, 10_000);
+        Removal {
+            side,
+            number: dice.size(1, count - 1),
+            from,
+            to: dice
+                .chance(0.5)
+                .then(|| from + dice.log_millis(100, 10_000)),
+        }
+    })
+}
