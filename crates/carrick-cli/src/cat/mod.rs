@@ -1,0 +1,335 @@
+//! `carrick cat`: standard input becomes messages, messages become standard output, as ncat does.
+//!
+//! - `input`: reads standard input and cuts it into messages
+//! - `output`: writes messages as bytes, hexadecimal or JSON
+//!
+//! SCTP has no half-closed association (RFC 9260 section 9): when the input of one side ends, both
+//! sides deliver what was sent before, and the association ends.
+
+mod input;
+mod output;
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use carrick::{
+    Association, AssociationConfig, Event, Events, Notification, Ppid, RecvHalf, SendError,
+    SendHalf, SendOptions, StreamId,
+};
+use clap::Args;
+
+use crate::endpoint::{self, EndpointArguments, PeerArguments};
+use crate::failure::Failure;
+use crate::units;
+use output::{Format, Output};
+
+/// Send standard input as messages and write received ones to standard output.
+///
+/// Each line of the input, with its newline, is a message; with --size, each so many bytes are. The
+/// end of the input ends the association after everything was delivered; SCTP has no half-closed
+/// one, so a side that only receives needs --recv-only. Exit code 0: ended gracefully by either
+/// side; 1: not, or not connected; 2: wrong command line.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "carrick cat [OPTIONS] HOST[,HOST...] PORT\n       carrick cat [OPTIONS] --listen PORT"
+)]
+pub(crate) struct Arguments {
+    /// The peer's addresses or name, with commas between several, and its SCTP port; with --listen
+    /// the own port alone.
+    #[arg(value_name = "HOST PORT", required = true, num_args = 1..=2)]
+    target: Vec<String>,
+    /// Wait for one association instead of connecting.
+    #[arg(short, long)]
+    listen: bool,
+    /// Bytes of each message but the last, instead of a line.
+    #[arg(short, long, value_name = "BYTES", value_parser = units::length)]
+    size: Option<usize>,
+    /// The stream to send on.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=65_534))]
+    stream: u16,
+    /// The payload protocol identifier of what is sent.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    ppid: u32,
+    /// What is sent need not arrive in its order.
+    #[arg(long)]
+    unordered: bool,
+    /// Write a line a message: stream, SSN, PPID, length and its bytes in hexadecimal.
+    #[arg(long, conflicts_with = "json")]
+    hex: bool,
+    /// Write a JSON object a message, with its bytes in hexadecimal.
+    #[arg(long)]
+    json: bool,
+    /// Don't read standard input; the peer ends the association.
+    #[arg(long, conflicts_with = "send_only")]
+    recv_only: bool,
+    /// Discard what is received.
+    #[arg(long)]
+    send_only: bool,
+    /// At the end of the input, go on receiving for this long.
+    #[arg(short = 'q', long, value_name = "TIME", value_parser = units::duration, conflicts_with = "recv_only")]
+    quit_after: Option<Duration>,
+    /// Say on standard error what happens.
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    to: PeerArguments,
+    #[command(flatten)]
+    endpoint: EndpointArguments,
+}
+
+/// Where to connect to or to listen on.
+#[derive(Debug, PartialEq, Eq)]
+enum Target<'a> {
+    Listen(u16),
+    Connect(&'a str, u16),
+}
+
+impl Arguments {
+    fn target(&self) -> Result<Target<'_>, Failure> {
+        match (self.listen, &self.target[..]) {
+            (true, [own]) => Ok(Target::Listen(port(own)?)),
+            (false, [host, peers]) => Ok(Target::Connect(host, port(peers)?)),
+            (true, _) => Err(usage(
+                "with --listen give the port alone; addresses go to --bind",
+            )),
+            (false, _) => Err(usage("give the peer's address and its port, or --listen")),
+        }
+    }
+
+    fn format(&self) -> Format {
+        match (self.hex, self.json) {
+            _ if self.send_only => Format::Discard,
+            (true, _) => Format::Hex,
+            (_, true) => Format::Json,
+            _ => Format::Raw,
+        }
+    }
+
+    fn options(&self) -> SendOptions {
+        SendOptions {
+            stream: StreamId(self.stream),
+            ppid: Ppid(self.ppid),
+            unordered: self.unordered,
+            ..SendOptions::default()
+        }
+    }
+
+    fn say(&self, what: &str) {
+        if self.verbose {
+            eprintln!("carrick: {what}");
+        }
+    }
+}
+
+fn usage(line: &str) -> Failure {
+    Failure::Usage(line.into())
+}
+
+fn port(text: &str) -> Result<u16, Failure> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(Failure::Usage(format!(
+            "{text:?} is no port: give 1 to 65535"
+        ))),
+        Ok(port) => Ok(port),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let target = arguments.target()?;
+    endpoint::runtime()?.block_on(async {
+        match target {
+            Target::Listen(port) => listen(arguments, port).await,
+            Target::Connect(host, port) => connect(arguments, host, port).await,
+        }
+    })
+}
+
+async fn listen(arguments: &Arguments, port: u16) -> Result<(), Failure> {
+    let endpoint = arguments.endpoint.listen(port, streams(arguments))?;
+    if arguments.verbose {
+        let addresses = endpoint.local_addresses().await;
+        let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;
+        let over = endpoint
+            .encapsulation_port()
+            .map_or("IP".into(), |p| format!("UDP port {p}"));
+        let addresses = endpoint::list(&addresses);
+        arguments.say(&format!("listening on {addresses} port {port} over {over}"));
+    }
+    let accepted = endpoint.accept().await;
+    let association = accepted.ok_or_else(|| Failure::Run("the endpoint has closed".into()))?;
+    // One association is wanted; later peers get an ABORT.
+    let refusing = endpoint.clone();
+    let refuse = async move {
+        while let Some(other) = refusing.accept().await {
+            other.abort(b"busy");
+        }
+    };
+    tokio::select! {
+        done = talk(arguments, association) => done?,
+        () = refuse => return Err(Failure::Run("the endpoint has closed".into())),
+    }
+    endpoint.close().await;
+    Ok(())
+}
+
+async fn connect(arguments: &Arguments, host: &str, port: u16) -> Result<(), Failure> {
+    let peers: Vec<IpAddr> = endpoint::resolve(host).await?;
+    let endpoint = arguments
+        .endpoint
+        .open_towards(&peers, streams(arguments))?;
+    let association = arguments.to.connect(&endpoint, &peers, port).await?;
+    talk(arguments, association).await?;
+    endpoint.close().await;
+    Ok(())
+}
+
+/// The default number, or as many as the stream that is sent on needs.
+fn streams(arguments: &Arguments) -> u16 {
+    AssociationConfig::default()
+        .outbound_streams
+        .max(arguments.stream + 1)
+}
+
+/// Moves messages both ways until either side ends it.
+async fn talk(arguments: &Arguments, mut association: Association) -> Result<(), Failure> {
+    let peers = endpoint::list(association.peer_addresses());
+    let peer_port = association.peer_port();
+    arguments.say(&format!("connected with {peers} port {peer_port}"));
+    if arguments.stream >= association.outbound_streams() {
+        return Err(Failure::Run(format!(
+            "the peer takes streams 0 to {} only: use another --stream",
+            association.outbound_streams().saturating_sub(1)
+        )));
+    }
+    let undelivered = tokio::spawn(count_undelivered(association.take_events()));
+    let (sender, receiver) = association.split();
+    let mut output = Output::start(arguments.format())?;
+    let moved = tokio::select! {
+        moved = move_all(arguments, &sender, receiver, &output) => moved,
+        _ = tokio::signal::ctrl_c() => Err(Failure::Run("interrupted".into())),
+    };
+    if moved.is_err() {
+        sender.abort(b"the program at the other end gave up");
+    }
+    let written = output.finish().await;
+    if !matches!(moved, Err(Failure::OutputClosed)) {
+        moved?;
+    }
+    // If it was the output that failed, this says how.
+    written?;
+    // The task ends with the association and does not panic.
+    let undelivered = undelivered.await.unwrap_or(0);
+    if undelivered > 0 {
+        return Err(Failure::Run(format!(
+            "{undelivered} messages were not delivered: the peer ended the association before"
+        )));
+    }
+    arguments.say("ended");
+    Ok(())
+}
+
+async fn move_all(
+    arguments: &Arguments,
+    sender: &SendHalf,
+    mut receiver: RecvHalf,
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut receiving = pin!(receive_all(&mut receiver, output));
+    let sent = tokio::select! {
+        ended = &mut receiving => return ended,
+        sent = send_all(arguments, sender) => sent?,
+    };
+    receiving.await?;
+    match sent {
+        Sent::All => Ok(()),
+        Sent::Refused(error) => Err(Failure::Run(format!("not all input was sent: {error}"))),
+    }
+}
+
+/// How much of the input was sent.
+enum Sent {
+    All,
+    /// The association took no more, because it ends; the receiving half tells when and how.
+    Refused(SendError),
+}
+
+/// Sends the input, then shuts down, which ends the receiving too.
+async fn send_all(arguments: &Arguments, sender: &SendHalf) -> Result<Sent, Failure> {
+    if arguments.recv_only {
+        return std::future::pending().await;
+    }
+    let mut input = input::start(arguments.size)?;
+    let options = arguments.options();
+    while let Some(message) = input.recv().await {
+        if let Err(error) = sender.send(message?, options).await {
+            return Ok(Sent::Refused(error));
+        }
+    }
+    if let Some(time) = arguments.quit_after {
+        tokio::time::sleep(time).await;
+    }
+    let done = sender.shutdown().await;
+    done.map_err(|e| Failure::Run(e.to_string()))?;
+    Ok(Sent::All)
+}
+
+async fn receive_all(receiver: &mut RecvHalf, output: &Output) -> Result<(), Failure> {
+    loop {
+        match receiver.recv().await {
+            Ok(Some(message)) => output.write(message).await?,
+            Ok(None) => return Ok(()),
+            Err(e) => return Err(Failure::Run(e.to_string())),
+        }
+    }
+}
+
+/// Messages that were taken for sending, but did not reach the peer, until the association ends.
+async fn count_undelivered(events: Option<Events>) -> u64 {
+    let mut undelivered = 0;
+    if let Some(mut events) = events {
+        while let Some(notification) = events.next().await {
+            undelivered += u64::from(matches!(
+                notification,
+                Notification::Event(Event::SendFailed(_))
+            ));
+        }
+    }
+    undelivered
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parse(line: &[&str]) -> Arguments {
+        Cli::parse_from(std::iter::once(&"cat").chain(line)).arguments
+    }
+
+    #[test]
+    fn the_target_is_a_peer_or_an_own_port() {
+        let connect = parse(&["127.0.0.1,127.0.0.2", "7"]);
+        let to = Target::Connect("127.0.0.1,127.0.0.2", 7);
+        assert_eq!(connect.target().unwrap(), to);
+        assert_eq!(parse(&["-l", "7"]).target().unwrap(), Target::Listen(7));
+        for wrong in [
+            &["host"][..],
+            &["host", "0"],
+            &["host", "x"],
+            &["-l", "host", "7"],
+        ] {
+            assert!(
+                matches!(parse(wrong).target(), Err(Failure::Usage(_))),
+                "{wrong:?}"
+            );
+        }
+    }
+}

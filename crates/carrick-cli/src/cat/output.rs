@@ -1,0 +1,159 @@
+//! Received messages on standard output. A thread writes, so that a slow reader does not stop the
+//! protocol; what waits for it is bounded, so that the peer is slowed down instead.
+
+use std::fmt::Write as _;
+use std::io::{self, Write, stdout};
+use std::thread;
+
+use carrick::{Message, Payload};
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::failure::Failure;
+
+/// Messages that wait to be written, at most.
+const WAITING: usize = 16;
+
+/// How a message is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Format {
+    /// Its bytes, nothing else.
+    Raw,
+    /// A line with its attributes and bytes.
+    Hex,
+    /// A JSON object on a line.
+    Json,
+    /// Not at all.
+    Discard,
+}
+
+/// The thread that writes.
+pub(super) struct Output {
+    messages: Option<mpsc::Sender<Message>>,
+    done: Option<oneshot::Receiver<io::Result<()>>>,
+}
+
+impl Output {
+    pub(super) fn start(format: Format) -> Result<Self, Failure> {
+        let (messages, mut queue) = mpsc::channel(WAITING);
+        let (done, result) = oneshot::channel();
+        thread::Builder::new()
+            .name("stdout".into())
+            .spawn(move || {
+                let written = write_all(&mut stdout().lock(), &mut queue, format);
+                // Nobody asks any more when another failure was first.
+                let _ = done.send(written);
+            })
+            .map_err(|e| Failure::Run(format!("the system starts no thread: {e}")))?;
+        Ok(Self {
+            messages: Some(messages),
+            done: Some(result),
+        })
+    }
+
+    /// Hands a message over; waits while too many wait. Cancelled, it may be lost.
+    pub(super) async fn write(&self, message: Message) -> Result<(), Failure> {
+        if let Some(messages) = &self.messages
+            && messages.send(message).await.is_ok()
+        {
+            return Ok(());
+        }
+        // The thread has ended with an error, which finish() tells.
+        Err(Failure::OutputClosed)
+    }
+
+    /// Waits until everything is written.
+    pub(super) async fn finish(&mut self) -> Result<(), Failure> {
+        self.messages = None;
+        match self.done.take() {
+            Some(done) => Ok(done.await.unwrap_or(Ok(()))?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_all(
+    out: &mut impl Write,
+    queue: &mut mpsc::Receiver<Message>,
+    format: Format,
+) -> io::Result<()> {
+    while let Some(message) = queue.blocking_recv() {
+        match format {
+            Format::Raw => message
+                .payload
+                .pieces()
+                .try_for_each(|p| out.write_all(p))?,
+            Format::Hex => writeln!(out, "{}", hex_line(&message))?,
+            Format::Json => writeln!(out, "{}", json_line(&message)?)?,
+            Format::Discard => {}
+        }
+        if queue.is_empty() {
+            out.flush()?;
+        }
+    }
+    out.flush()
+}
+
+fn hex_line(message: &Message) -> String {
+    let order = match message.ssn {
+        Some(ssn) => format!("ssn {}", ssn.value()),
+        None => "unordered".into(),
+    };
+    format!(
+        "stream {} {order} ppid {} {} bytes: {}",
+        message.stream.0,
+        message.ppid.0,
+        message.payload.len(),
+        hex(&message.payload)
+    )
+}
+
+fn json_line(message: &Message) -> io::Result<String> {
+    #[derive(Serialize)]
+    struct Line {
+        stream: u16,
+        ssn: Option<u16>,
+        ppid: u32,
+        tsn: u32,
+        part: &'static str,
+        length: usize,
+        hex: String,
+    }
+    let line = Line {
+        stream: message.stream.0,
+        ssn: message.ssn.map(carrick::Ssn::value),
+        ppid: message.ppid.0,
+        tsn: message.tsn.value(),
+        part: match message.part {
+            carrick::Part::Whole => "whole",
+            carrick::Part::First => "first",
+            carrick::Part::Middle => "middle",
+            carrick::Part::Last => "last",
+        },
+        length: message.payload.len(),
+        hex: hex(&message.payload),
+    };
+    Ok(serde_json::to_string(&line)?)
+}
+
+fn hex(payload: &Payload) -> String {
+    let mut text = String::with_capacity(payload.len() * 2);
+    for byte in payload.pieces().flatten() {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    #[test]
+    fn bytes_in_hexadecimal_across_pieces() {
+        let mut payload = Payload::from(Bytes::from_static(b"\x00a"));
+        payload.append(Payload::from(Bytes::from_static(b"\xff")));
+        assert_eq!(hex(&payload), "0061ff");
+    }
+}

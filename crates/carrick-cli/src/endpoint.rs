@@ -1,0 +1,245 @@
+//! What `perf` and `cat` share: the options of an endpoint and its associations, and connecting.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use carrick::{
+    Association, AssociationConfig, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Endpoint,
+};
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::units;
+
+/// How long a set-up may take before the user is told what is being waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The options of an endpoint.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EndpointArguments {
+    /// Local address; several times for several. Without it: all addresses of the host, or the
+    /// loopback address to a peer on loopback.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Vec<IpAddr>,
+    /// Local UDP port that carries SCTP; 0 lets the system choose [default: 9899 to listen, 0 to
+    /// connect].
+    #[arg(long, value_name = "N", conflicts_with = "raw")]
+    pub(crate) udp_port: Option<u16>,
+    /// SCTP directly on IP (protocol 132, needs `CAP_NET_RAW`) instead of in UDP.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) association: AssociationArguments,
+}
+
+/// Protocol parameters; what is not given is as RFC 9260 recommends.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Protocol parameters")]
+pub(crate) struct AssociationArguments {
+    /// RTO.Initial.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    rto_initial: Option<Duration>,
+    /// RTO.Min.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    rto_min: Option<Duration>,
+    /// RTO.Max.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    rto_max: Option<Duration>,
+    /// Max.Burst: packets that one SACK may release.
+    #[arg(long, value_name = "N")]
+    max_burst: Option<u32>,
+    /// Path.Max.Retrans.
+    #[arg(long, value_name = "N")]
+    path_max_retrans: Option<u32>,
+    /// Association.Max.Retrans.
+    #[arg(long, value_name = "N")]
+    association_max_retrans: Option<u32>,
+    /// HB.interval.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    hb_interval: Option<Duration>,
+    /// SACK.Delay.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    sack_delay: Option<Duration>,
+    /// Receive buffer, which is the window announced to the peer.
+    #[arg(long, value_name = "BYTES", value_parser = units::length)]
+    receive_buffer: Option<usize>,
+    /// Send buffer.
+    #[arg(long, value_name = "BYTES", value_parser = units::length)]
+    send_buffer: Option<usize>,
+    /// The MTU of a path at most, IP header included [default: 1500].
+    #[arg(long, value_name = "BYTES", value_parser = units::length)]
+    mtu: Option<usize>,
+    /// Send small messages at once (no Nagle).
+    #[arg(long)]
+    no_delay: bool,
+}
+
+impl AssociationArguments {
+    /// The parameters of associations with this many outbound streams.
+    pub(crate) fn config(&self, outbound_streams: u16) -> AssociationConfig {
+        let mut config = AssociationConfig {
+            outbound_streams,
+            ..AssociationConfig::default()
+        };
+        set(&mut config.rto_initial, self.rto_initial);
+        set(&mut config.rto_min, self.rto_min);
+        set(&mut config.rto_max, self.rto_max);
+        set(&mut config.max_burst, self.max_burst);
+        set(&mut config.path_max_retrans, self.path_max_retrans);
+        set(
+            &mut config.association_max_retrans,
+            self.association_max_retrans,
+        );
+        set(&mut config.hb_interval, self.hb_interval);
+        set(&mut config.sack_delay, self.sack_delay);
+        set(&mut config.receive_buffer, self.receive_buffer);
+        set(&mut config.send_buffer, self.send_buffer);
+        set(&mut config.path_mtu, self.mtu);
+        config.nagle &= !self.no_delay;
+        // RTO.Initial follows a limit that was moved past it, unless it was given itself.
+        if self.rto_initial.is_none() {
+            config.rto_initial = config.rto_initial.min(config.rto_max);
+        }
+        config
+    }
+}
+
+fn set<T>(parameter: &mut T, given: Option<T>) {
+    if let Some(value) = given {
+        *parameter = value;
+    }
+}
+
+impl EndpointArguments {
+    /// Opens an endpoint that accepts associations on this SCTP port.
+    pub(crate) fn listen(&self, port: u16, outbound_streams: u16) -> Result<Endpoint, Failure> {
+        let config = self
+            .config(self.bind.clone(), DEFAULT_ENCAPSULATION_PORT)
+            .port(port)
+            .association(self.association.config(outbound_streams));
+        Endpoint::bind(config).map_err(|e| Failure::Run(e.to_string()))
+    }
+
+    /// Opens an endpoint that only connects, to these peer addresses.
+    pub(crate) fn open_towards(
+        &self,
+        peers: &[IpAddr],
+        outbound_streams: u16,
+    ) -> Result<Endpoint, Failure> {
+        let mut config = self
+            .config(self.local_addresses(peers), 0)
+            .association(self.association.config(outbound_streams));
+        config.accept = false;
+        Endpoint::bind(config).map_err(|e| Failure::Run(e.to_string()))
+    }
+
+    fn config(&self, addresses: Vec<IpAddr>, udp_port: u16) -> Config {
+        if self.raw {
+            Config::raw(addresses)
+        } else {
+            Config::udp(addresses).encapsulation_port(self.udp_port.unwrap_or(udp_port))
+        }
+    }
+
+    /// Other hosts don't answer to loopback, and a peer on loopback need not know our addresses.
+    fn local_addresses(&self, peers: &[IpAddr]) -> Vec<IpAddr> {
+        if !self.bind.is_empty() || !peers.iter().all(IpAddr::is_loopback) {
+            return self.bind.clone();
+        }
+        let v4 = peers.iter().any(IpAddr::is_ipv4);
+        let v6 = peers.iter().any(IpAddr::is_ipv6);
+        let v4 = v4.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let v6 = v6.then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
+        v4.into_iter().chain(v6).collect()
+    }
+}
+
+/// Where to connect to.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PeerArguments {
+    /// The peer's UDP port that carries SCTP.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_ENCAPSULATION_PORT, conflicts_with = "raw")]
+    pub(crate) peer_udp_port: u16,
+    /// Give up when the peer has not answered for this long.
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
+    connect_timeout: Duration,
+}
+
+impl PeerArguments {
+    /// Sets up an association.
+    pub(crate) async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        peers: &[IpAddr],
+        port: u16,
+    ) -> Result<Association, Failure> {
+        let mut options = ConnectOptions::to_port(port);
+        if endpoint.encapsulation_port().is_some() {
+            options = options.encapsulation_port(self.peer_udp_port);
+        }
+        let waiting = async {
+            tokio::time::sleep(PATIENCE).await;
+            eprintln!("carrick: waiting for {} to answer", list(peers));
+            std::future::pending::<Infallible>().await
+        };
+        let connected = tokio::time::timeout(self.connect_timeout, async {
+            tokio::select! {
+                connected = endpoint.connect(peers, options) => connected,
+                never = waiting => match never {},
+            }
+        });
+        match connected.await {
+            Ok(Ok(association)) => Ok(association),
+            Ok(Err(e)) => Err(Failure::Run(format!(
+                "cannot connect to {} port {port}: {e}",
+                list(peers)
+            ))),
+            Err(_) => Err(Failure::Run(format!(
+                "{} port {port} does not answer in {:?}: check its addresses, ports and transport, or wait longer (--connect-timeout)",
+                list(peers),
+                self.connect_timeout
+            ))),
+        }
+    }
+}
+
+/// The addresses of a peer given as addresses or names with commas between them. Of names, all
+/// addresses are taken.
+pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
+    let mut addresses = Vec::new();
+    for name in peer.split(',').map(str::trim) {
+        if let Ok(address) = name.parse() {
+            addresses.push(address);
+            continue;
+        }
+        let unknown =
+            |why: String| Failure::Run(format!("{name:?} is no address and no known name: {why}"));
+        if name.is_empty() {
+            return Err(unknown("it is empty".into()));
+        }
+        let found = tokio::net::lookup_host((name, 0)).await;
+        addresses.extend(found.map_err(|e| unknown(e.to_string()))?.map(|a| a.ip()));
+    }
+    let mut known = Vec::with_capacity(addresses.len());
+    addresses.retain(|a| {
+        let new = !known.contains(a);
+        known.push(*a);
+        new
+    });
+    Ok(addresses)
+}
+
+/// Addresses with commas between them.
+pub(crate) fn list(addresses: &[IpAddr]) -> String {
+    let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    texts.join(",")
+}
+
+/// The runtime of a subcommand: one thread, because one association is one task's work.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::Run(format!("the system gives no event queue: {e}")))
+}

@@ -1,0 +1,54 @@
+//! The `carrick` command: one file a subcommand.
+
+mod cat;
+mod endpoint;
+mod failure;
+mod perf;
+mod progress;
+mod reproduce;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// SCTP (RFC 9260) in user space, with the laboratory that reproduces published experiments.
+#[derive(Debug, Parser)]
+#[command(name = "carrick", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Reproduce(reproduce::Arguments),
+    Perf(perf::Arguments),
+    Cat(cat::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Perf(arguments) => perf::run(&arguments),
+        Command::Cat(arguments) => cat::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        assert!(Cli::try_parse_from(["carrick", "reproduce", "--reps", "0"]).is_err());
+        assert!(Cli::try_parse_from(["carrick", "reproduce", "a", "b", "--full"]).is_ok());
+    }
+}

@@ -1,0 +1,127 @@
+//! `carrick perf client`: asks a server for a measurement.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::protocol::{Direction, Extent, MAX_SIZE, Request, VERSION};
+use super::report::Reporter;
+use super::session::{Role, Session};
+use crate::endpoint::{self, EndpointArguments, PeerArguments};
+use crate::failure::Failure;
+use crate::units;
+
+/// Measure with a server.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The server's addresses or name, with commas between several.
+    #[arg(value_name = "PEER[,PEER...]")]
+    peer: String,
+    /// The server's SCTP port.
+    #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
+    port: u16,
+    /// Send for this long.
+    #[arg(short = 't', long, value_name = "TIME", value_parser = units::duration, default_value = "10")]
+    seconds: Duration,
+    /// Send this many bytes instead, in each direction.
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = units::bytes, conflicts_with = "seconds")]
+    bytes: Option<u64>,
+    /// Size of a message.
+    #[arg(short, long, value_name = "BYTES", value_parser = size, default_value = "64K")]
+    size: u32,
+    /// Streams that the messages are spread over.
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=65_534))]
+    streams: u16,
+    /// The messages need not arrive in their order.
+    #[arg(long)]
+    unordered: bool,
+    /// The server sends.
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    reverse: bool,
+    /// Both send at the same time.
+    #[arg(long)]
+    bidir: bool,
+    /// Print each line as a JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    to: PeerArguments,
+    #[command(flatten)]
+    endpoint: EndpointArguments,
+}
+
+fn size(text: &str) -> Result<u32, String> {
+    match u32::try_from(units::length(text)?) {
+        Ok(size) if size <= MAX_SIZE => Ok(size),
+        _ => Err("must be at most 1 GiB".into()),
+    }
+}
+
+impl Arguments {
+    fn request(&self) -> Request {
+        Request {
+            version: VERSION,
+            direction: match (self.reverse, self.bidir) {
+                (_, true) => Direction::Both,
+                (true, false) => Direction::ToClient,
+                (false, false) => Direction::ToServer,
+            },
+            extent: match self.bytes {
+                Some(bytes) => Extent::Bytes(bytes),
+                None => Extent::Milliseconds(
+                    u64::try_from(self.seconds.as_millis()).unwrap_or(u64::MAX),
+                ),
+            },
+            size: self.size,
+            streams: self.streams,
+            unordered: self.unordered,
+        }
+    }
+}
+
+pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let peers = endpoint::resolve(&arguments.peer).await?;
+    let endpoint = arguments
+        .endpoint
+        .open_towards(&peers, arguments.streams + 1)?;
+    let association = arguments
+        .to
+        .connect(&endpoint, &peers, arguments.port)
+        .await?;
+    let request = arguments.request();
+    request
+        .check(association.outbound_streams())
+        .map_err(Failure::Run)?;
+    let reporter = Reporter {
+        json: arguments.json,
+        test: 1,
+    };
+    reporter.begin(association.peer_addresses(), arguments.port, &request)?;
+    let role = Role {
+        sends: request.client_sends(),
+        receives: request.server_sends(),
+    };
+    let mut session = Session::new(association, request, role, Box::new(|| false));
+    let outcome = tokio::select! {
+        outcome = measure(&mut session, &reporter) => Some(outcome),
+        _ = tokio::signal::ctrl_c() => None,
+    };
+    let Some(outcome) = outcome else {
+        session.abort();
+        endpoint.close().await;
+        return Err(Failure::Run("interrupted".into()));
+    };
+    reporter.summary(&request, &outcome?, true)?;
+    session.shut_down().await?;
+    endpoint.close().await;
+    Ok(())
+}
+
+async fn measure(
+    session: &mut Session,
+    reporter: &Reporter,
+) -> Result<super::session::Outcome, Failure> {
+    session.ask().await?;
+    session.run(reporter).await
+}

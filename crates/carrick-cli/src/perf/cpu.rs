@@ -1,0 +1,33 @@
+//! The CPU time of this process.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// CPU seconds since the process began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cpu {
+    pub(super) user: f64,
+    pub(super) system: f64,
+}
+
+impl Cpu {
+    /// What was used up to now. Zero if the system does not tell.
+    pub(super) fn now() -> Self {
+        getrusage(UsageWho::RUSAGE_SELF).map_or(Self::default(), |usage| Self {
+            user: seconds(usage.user_time()),
+            system: seconds(usage.system_time()),
+        })
+    }
+
+    /// What was used since `start`.
+    pub(super) fn since(self, start: Self) -> Self {
+        Self {
+            user: self.user - start.user,
+            system: self.system - start.system,
+        }
+    }
+}
+
+fn seconds(time: TimeVal) -> f64 {
+    time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6
+}

@@ -1,0 +1,48 @@
+//! `carrick perf`: measures throughput and its cost between two hosts, as iperf3 does.
+//!
+//! - `protocol`: what the two ends say to each other
+//! - `client`, `server`: the two subcommands
+//! - `session`: one side of a measurement; `sender`, `receiver` and `tally` are its parts
+//! - `report`: what is printed
+//! - `cpu`: the CPU time of this process
+
+mod client;
+mod cpu;
+mod protocol;
+mod receiver;
+mod report;
+mod sender;
+mod server;
+mod session;
+mod tally;
+
+use clap::{Args, Subcommand};
+
+use crate::endpoint;
+use crate::failure::Failure;
+
+/// The SCTP port of the server unless another is given.
+const DEFAULT_PORT: u16 = 5201;
+
+/// Measure throughput, its CPU time and retransmissions between two hosts.
+///
+/// Start a server on one host and a client on the other. The numbers of the receiver count.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    side: Side,
+}
+
+#[derive(Debug, Subcommand)]
+enum Side {
+    Server(server::Arguments),
+    Client(client::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let runtime = endpoint::runtime()?;
+    match &arguments.side {
+        Side::Server(arguments) => runtime.block_on(server::run(arguments)),
+        Side::Client(arguments) => runtime.block_on(client::run(arguments)),
+    }
+}

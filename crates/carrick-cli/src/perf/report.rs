@@ -1,0 +1,444 @@
+//! What a measurement prints: a line a second, notifications, and the result; as text, or each as
+//! a JSON object on a line of its own.
+
+use std::io::{Write, stdout};
+use std::net::IpAddr;
+use std::time::Instant;
+
+use carrick::{AssociationStats, Event, PathId, PathStats};
+use serde::Serialize;
+
+use super::protocol::{Amount, Cost, Reception, Request};
+use super::session::{Outcome, Role};
+use crate::failure::Failure;
+use crate::units::decimal_prefix;
+
+/// Bytes of a GB.
+const GB: f64 = 1e9;
+
+/// Prints one measurement, or what concerns all (test 0).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reporter {
+    pub(super) json: bool,
+    /// Which measurement, from 1.
+    pub(super) test: u64,
+}
+
+/// What moved in one direction in a time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Rate {
+    #[serde(flatten)]
+    amount: Amount,
+    bits_per_second: f64,
+    messages_per_second: f64,
+}
+
+impl Rate {
+    fn new(amount: Amount, seconds: f64) -> Self {
+        let per_second = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
+        Self {
+            amount,
+            bits_per_second: per_second(amount.bytes as f64 * 8.0),
+            messages_per_second: per_second(amount.messages as f64),
+        }
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{:>9}B {:>9}bit/s {:>9}msg/s",
+            decimal_prefix(self.amount.bytes as f64),
+            decimal_prefix(self.bits_per_second),
+            decimal_prefix(self.messages_per_second)
+        )
+    }
+}
+
+/// What happened in one interval.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Interval {
+    start: f64,
+    end: f64,
+    /// Messages given to the protocol.
+    sent: Rate,
+    received: Rate,
+    retransmissions: u64,
+    /// The path for new data.
+    path: Option<IpAddr>,
+    cwnd: usize,
+    /// Seconds.
+    srtt: Option<f64>,
+}
+
+/// Cuts a measurement into intervals.
+#[derive(Debug)]
+pub(super) struct Progress {
+    start: Instant,
+    last: f64,
+    sent: Amount,
+    received: Amount,
+    retransmissions: u64,
+}
+
+impl Progress {
+    pub(super) fn new(start: Instant) -> Self {
+        Self {
+            start,
+            last: 0.0,
+            sent: Amount::default(),
+            received: Amount::default(),
+            retransmissions: 0,
+        }
+    }
+
+    /// What happened since the last call.
+    pub(super) fn step(
+        &mut self,
+        sent: Amount,
+        received: Amount,
+        stats: &AssociationStats,
+        paths: &[PathStats],
+    ) -> Interval {
+        let end = self.start.elapsed().as_secs_f64();
+        let seconds = end - self.last;
+        let counters = &stats.counters;
+        let retransmissions = counters.timeout_retransmissions + counters.fast_retransmissions;
+        let path = paths.iter().find(|p| Some(p.id) == stats.primary);
+        let interval = Interval {
+            start: self.last,
+            end,
+            sent: Rate::new(difference(sent, self.sent), seconds),
+            received: Rate::new(difference(received, self.received), seconds),
+            retransmissions: retransmissions - self.retransmissions,
+            path: path.map(|p| p.remote),
+            cwnd: path.map_or(0, |p| p.cwnd),
+            srtt: path.and_then(|p| p.srtt).map(|t| t.as_secs_f64()),
+        };
+        (self.last, self.sent, self.received) = (end, sent, received);
+        self.retransmissions = retransmissions;
+        interval
+    }
+}
+
+fn difference(now: Amount, before: Amount) -> Amount {
+    Amount {
+        bytes: now.bytes - before.bytes,
+        messages: now.messages - before.messages,
+    }
+}
+
+/// The result of a measurement.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Summary<'a> {
+    request: &'a Request,
+    /// What the server received from the client.
+    to_server: Option<Direction>,
+    to_client: Option<Direction>,
+    client: Cost,
+    server: Cost,
+    /// Of both sides together, per 10^9 bytes received.
+    cpu_seconds_per_gb: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Direction {
+    seconds: f64,
+    #[serde(flatten)]
+    rate: Rate,
+}
+
+impl From<Reception> for Direction {
+    fn from(reception: Reception) -> Self {
+        Self {
+            seconds: reception.seconds,
+            rate: Rate::new(reception.amount, reception.seconds),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Note<'a> {
+    text: &'a str,
+}
+
+impl Reporter {
+    /// The endpoint is open.
+    pub(super) fn listening(
+        &self,
+        addresses: &[IpAddr],
+        port: u16,
+        udp_port: Option<u16>,
+    ) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Listening<'a> {
+            addresses: &'a [IpAddr],
+            port: u16,
+            udp_port: Option<u16>,
+        }
+        let listening = Listening {
+            addresses,
+            port,
+            udp_port,
+        };
+        self.print("listening", &listening, || {
+            let over = udp_port.map_or("IP".into(), |p| format!("UDP port {p}"));
+            let addresses = crate::endpoint::list(addresses);
+            format!("Listening on {addresses} port {port} over {over}\n")
+        })
+    }
+
+    /// The measurement begins.
+    pub(super) fn begin(
+        &self,
+        peers: &[IpAddr],
+        port: u16,
+        request: &Request,
+    ) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Begin<'a> {
+            peers: &'a [IpAddr],
+            port: u16,
+            request: &'a Request,
+        }
+        let begin = Begin {
+            peers,
+            port,
+            request,
+        };
+        self.print("begin", &begin, || {
+            format!(
+                "[{}] with {} port {port}: messages of {} bytes on {} stream{}\n",
+                self.test,
+                crate::endpoint::list(peers),
+                request.size,
+                request.streams,
+                if request.streams == 1 { "" } else { "s" }
+            )
+        })
+    }
+
+    /// Another second is over.
+    pub(super) fn interval(&self, interval: &Interval, role: Role) -> Result<(), Failure> {
+        self.print("interval", interval, || interval.text(self.test, role))
+    }
+
+    /// Something happened to the association.
+    pub(super) fn notification(&self, event: &Event, peers: &[IpAddr]) -> Result<(), Failure> {
+        let Some(text) = describe(event, peers) else {
+            return Ok(());
+        };
+        self.print("notification", &Note { text: &text }, || {
+            format!("[{}] {text}\n", self.test)
+        })
+    }
+
+    /// The result, as the client or the server has it.
+    pub(super) fn summary(
+        &self,
+        request: &Request,
+        outcome: &Outcome,
+        client: bool,
+    ) -> Result<(), Failure> {
+        let (to_server, to_client, client, server) = if client {
+            (
+                outcome.delivered,
+                outcome.received,
+                outcome.own,
+                outcome.peer,
+            )
+        } else {
+            (
+                outcome.received,
+                outcome.delivered,
+                outcome.peer,
+                outcome.own,
+            )
+        };
+        let bytes: u64 = [to_server, to_client]
+            .iter()
+            .flatten()
+            .map(|r| r.amount.bytes)
+            .sum();
+        let summary = Summary {
+            request,
+            to_server: to_server.map(Direction::from),
+            to_client: to_client.map(Direction::from),
+            client,
+            server,
+            cpu_seconds_per_gb: (bytes > 0)
+                .then(|| (client.cpu() + server.cpu()) * GB / bytes as f64),
+        };
+        self.print("summary", &summary, || summary.text(self.test))
+    }
+
+    /// A measurement failed, and the server goes on.
+    pub(super) fn failed(&self, failure: &str) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Failed<'a> {
+            reason: &'a str,
+        }
+        self.print("failed", &Failed { reason: failure }, || {
+            format!("[{}] failed: {failure}\n", self.test)
+        })
+    }
+
+    fn print<T: Serialize>(
+        &self,
+        event: &'static str,
+        what: &T,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Line<'a, T> {
+            event: &'static str,
+            test: u64,
+            #[serde(flatten)]
+            what: &'a T,
+        }
+        let mut out = stdout().lock();
+        if self.json {
+            let line = Line {
+                event,
+                test: self.test,
+                what,
+            };
+            let json = serde_json::to_string(&line)
+                .map_err(|e| Failure::Run(format!("cannot write the result as JSON: {e}")))?;
+            writeln!(out, "{json}")?;
+        } else {
+            out.write_all(text().as_bytes())?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+impl Interval {
+    fn text(&self, test: u64, role: Role) -> String {
+        let time = format!("[{test}] {:7.2}-{:7.2} s", self.start, self.end);
+        let mut lines = Vec::new();
+        if role.receives {
+            lines.push(format!("{time}  received {}\n", self.received.text()));
+        }
+        if role.sends {
+            let srtt = self.srtt.map(|s| format!("  srtt {:.3} ms", s * 1000.0));
+            let path = self.path.map(|p| format!("  to {p}"));
+            lines.push(format!(
+                "{time}  sent     {}  {} retransmitted  cwnd {}B{}{}\n",
+                self.sent.text(),
+                self.retransmissions,
+                decimal_prefix(self.cwnd as f64),
+                srtt.unwrap_or_default(),
+                path.unwrap_or_default()
+            ));
+        }
+        lines.concat()
+    }
+}
+
+impl Summary<'_> {
+    fn text(&self, test: u64) -> String {
+        let mut lines = Vec::new();
+        for (name, direction, sender, receiver) in [
+            ("to server", &self.to_server, &self.client, &self.server),
+            ("to client", &self.to_client, &self.server, &self.client),
+        ] {
+            if let Some(direction) = direction {
+                lines.push(format!(
+                    "[{test}] {name}: {}, received in {:.2} s, {} chunks retransmitted, {} dropped for want of receive buffer\n",
+                    direction.rate.text(),
+                    direction.seconds,
+                    sender.retransmissions(),
+                    receiver.dropped_for_buffer
+                ));
+            }
+        }
+        for (name, cost) in [("client", &self.client), ("server", &self.server)] {
+            let shared = if cost.cpu_shared {
+                "; other measurements included"
+            } else {
+                ""
+            };
+            lines.push(format!(
+                "[{test}] {name}: {:.2} s CPU ({:.2} user, {:.2} system{shared})\n",
+                cost.cpu(),
+                cost.cpu_user,
+                cost.cpu_system
+            ));
+        }
+        if let Some(per_gb) = self.cpu_seconds_per_gb {
+            lines.push(format!("[{test}] both: {per_gb:.2} s CPU per GB\n"));
+        }
+        lines.concat()
+    }
+}
+
+/// A notification in words, if it is of interest here.
+fn describe(event: &Event, peers: &[IpAddr]) -> Option<String> {
+    let path = |id: &PathId| match peers.get(usize::from(id.0)) {
+        Some(address) => format!("path {} ({address})", id.0),
+        None => format!("path {}", id.0),
+    };
+    Some(match event {
+        Event::PathFailed(id) => format!("{} failed", path(id)),
+        Event::PathRecovered(id) => format!("{} works again", path(id)),
+        Event::PathLocalAddressChanged(id) => format!("{} has another local address", path(id)),
+        Event::PrimaryChanged(id) => format!("{} takes the data now", path(id)),
+        Event::Dormant => "no path works".into(),
+        Event::NoProgress => "data makes no progress although the peer answers".into(),
+        Event::Restarted => "the peer has restarted".into(),
+        Event::PeerError(error) => format!("the peer reports: {}", error.cause),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_over_no_time_is_zero() {
+        let amount = Amount {
+            bytes: 10,
+            messages: 1,
+        };
+        assert!(Rate::new(amount, 0.0).bits_per_second.abs() < f64::EPSILON);
+        assert!((Rate::new(amount, 2.0).bits_per_second - 40.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_cpu_time_of_both_sides_counts() {
+        let cost = Cost {
+            cpu_user: 1.0,
+            cpu_system: 0.5,
+            ..Cost::default()
+        };
+        let reception = Reception {
+            amount: Amount {
+                bytes: 1_000_000_000,
+                messages: 1,
+            },
+            seconds: 2.0,
+        };
+        let summary = Summary {
+            request: &Request {
+                version: 1,
+                direction: super::super::protocol::Direction::ToServer,
+                extent: super::super::protocol::Extent::Bytes(1_000_000_000),
+                size: 1_000_000_000,
+                streams: 1,
+                unordered: false,
+            },
+            to_server: Some(reception.into()),
+            to_client: None,
+            client: cost,
+            server: cost,
+            cpu_seconds_per_gb: Some(3.0),
+        };
+        let text = summary.text(7);
+        assert!(
+            text.contains("[7] to server:    1.00 GB    4.00 Gbit/s"),
+            "{text}"
+        );
+        assert!(text.contains("[7] both: 3.00 s CPU per GB"), "{text}");
+        assert!(!text.contains("to client"), "{text}");
+    }
+}

@@ -1,0 +1,43 @@
+//! The side that sends data.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick::{SendError, SendHalf, SendOptions, StreamId};
+
+use super::protocol::{DATA, Request};
+use super::tally::Tally;
+
+/// Sends what the request asks for, spread over its streams. Ready when the last message is queued.
+pub(super) async fn send_data(
+    sender: &SendHalf,
+    request: &Request,
+    tally: &Tally,
+) -> Result<(), SendError> {
+    let size = request.size as usize;
+    let message = Bytes::from(vec![b'c'; size]);
+    // A sleep that never ends stands for no limit of time.
+    let time = request.extent.time().unwrap_or(Duration::MAX);
+    let timed = request.extent.time().is_some();
+    let mut end = std::pin::pin!(tokio::time::sleep(time));
+    let mut left = request.extent.bytes().unwrap_or(u64::MAX);
+    let mut stream = 0;
+    while left > 0 {
+        let length = left.min(size as u64) as usize;
+        let options = SendOptions {
+            stream: StreamId(1 + stream),
+            ppid: DATA,
+            unordered: request.unordered,
+            ..SendOptions::default()
+        };
+        tokio::select! {
+            biased;
+            () = &mut end, if timed => break,
+            sent = sender.send(message.slice(..length), options) => sent?,
+        }
+        tally.add(length, true);
+        left -= length as u64;
+        stream = (stream + 1) % request.streams;
+    }
+    Ok(())
+}

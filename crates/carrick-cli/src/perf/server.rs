@@ -1,0 +1,182 @@
+//! `carrick perf server`: measures with whoever asks.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use carrick::{Association, Message};
+use clap::Args;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::protocol::{Control, DATA, Request};
+use super::receiver::unexpected;
+use super::report::Reporter;
+use super::session::{Role, Session, ended, lost, tell};
+use crate::endpoint::EndpointArguments;
+use crate::failure::Failure;
+
+/// Streams that the server can send on, at most.
+const STREAMS: u16 = u16::MAX;
+
+/// Wait for clients and measure with them.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The SCTP port to listen on.
+    #[arg(short, long, value_name = "N", default_value_t = super::DEFAULT_PORT)]
+    port: u16,
+    /// End after one measurement.
+    #[arg(short = '1', long)]
+    once: bool,
+    /// Print each line as a JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    endpoint: EndpointArguments,
+}
+
+pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
+    LocalSet::new().run_until(serve(arguments)).await
+}
+
+async fn serve(arguments: &Arguments) -> Result<(), Failure> {
+    let endpoint = arguments.endpoint.listen(arguments.port, STREAMS)?;
+    let mut reporter = Reporter {
+        json: arguments.json,
+        test: 0,
+    };
+    let closed = |e: carrick::OperationError| Failure::Run(e.to_string());
+    let addresses = endpoint.local_addresses().await.map_err(closed)?;
+    reporter.listening(&addresses, endpoint.port(), endpoint.encapsulation_port())?;
+    let load = Rc::new(Load::default());
+    let mut tests = JoinSet::new();
+    let mut accepting = true;
+    while accepting || !tests.is_empty() {
+        tokio::select! {
+            association = endpoint.accept(), if accepting => {
+                let Some(association) = association else {
+                    return Err(Failure::Run("the endpoint has closed".into()));
+                };
+                reporter.test += 1;
+                accepting = !arguments.once;
+                tests.spawn_local(serve_one(association, reporter, Rc::clone(&load)));
+            }
+            Some(done) = tests.join_next() => {
+                let done = done.unwrap_or_else(|e| {
+                    Err(Failure::Run(format!("a measurement broke off: {e}")))
+                });
+                match done {
+                    Err(failure) if arguments.once => return Err(failure),
+                    Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+                    Err(_) | Ok(()) => {}
+                }
+            }
+        }
+    }
+    endpoint.close().await;
+    Ok(())
+}
+
+/// Measurements in this process.
+#[derive(Debug, Default)]
+struct Load {
+    running: Cell<u64>,
+    started: Cell<u64>,
+}
+
+/// A measurement that runs.
+struct Running(Rc<Load>);
+
+impl Running {
+    fn new(load: Rc<Load>) -> Self {
+        load.running.set(load.running.get() + 1);
+        load.started.set(load.started.get() + 1);
+        Self(load)
+    }
+
+    /// Tells later whether any other measurement ran meanwhile.
+    fn overlap(&self) -> impl Fn() -> bool + use<> {
+        let load = Rc::clone(&self.0);
+        let alone = load.running.get() == 1;
+        let started = load.started.get();
+        move || !alone || load.started.get() != started
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.set(self.0.running.get() - 1);
+    }
+}
+
+async fn serve_one(
+    association: Association,
+    reporter: Reporter,
+    load: Rc<Load>,
+) -> Result<(), Failure> {
+    let done = measure(association, reporter, load).await;
+    if let Err(Failure::Run(reason)) = &done {
+        reporter.failed(reason)?;
+    }
+    done
+}
+
+async fn measure(
+    mut association: Association,
+    reporter: Reporter,
+    load: Rc<Load>,
+) -> Result<(), Failure> {
+    let message = association.recv().await.map_err(|e| lost(&e))?;
+    let request = read_request(message.ok_or_else(ended)?)?;
+    if let Err(reason) = request.check(association.outbound_streams()) {
+        let refused = Control::Refused {
+            reason: reason.clone(),
+        };
+        tell(&association.sender(), &refused).await?;
+        // The client reads the reason and goes; how does not matter.
+        while let Ok(Some(_)) = association.recv().await {}
+        return Err(Failure::Run(format!("refused: {reason}")));
+    }
+    reporter.begin(
+        association.peer_addresses(),
+        association.peer_port(),
+        &request,
+    )?;
+    let running = Running::new(load);
+    let role = Role {
+        sends: request.server_sends(),
+        receives: request.client_sends(),
+    };
+    let sender = association.sender();
+    let mut session = Session::new(association, request, role, Box::new(running.overlap()));
+    tell(&sender, &Control::Accepted).await?;
+    let outcome = session.run(&reporter).await?;
+    reporter.summary(&request, &outcome, false)?;
+    session.wait_for_end().await;
+    Ok(())
+}
+
+fn read_request(message: Message) -> Result<Request, Failure> {
+    if message.ppid == DATA {
+        return Err(unexpected());
+    }
+    match Control::decode(message.payload)? {
+        Control::Request(request) => Ok(request),
+        _ => Err(unexpected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_that_overlap_know_it() {
+        let load = Rc::new(Load::default());
+        let first = Running::new(Rc::clone(&load));
+        let first_overlaps = first.overlap();
+        assert!(!first_overlaps());
+        let second = Running::new(Rc::clone(&load));
+        assert!(first_overlaps() && second.overlap()());
+        drop((first, second));
+        assert!(!Running::new(load).overlap()());
+    }
+}

@@ -1,0 +1,261 @@
+//! One side of a measurement, from the accepted request to the exchange of results.
+
+use std::pin::pin;
+use std::time::Instant;
+
+use carrick::{Association, Events, Notification, RecvError, RecvHalf, SendHalf};
+use tokio::time::{Duration, Interval, MissedTickBehavior};
+
+use super::cpu::Cpu;
+use super::protocol::{Control, Cost, DATA, Reception, Request};
+use super::receiver::{Receiver, unexpected};
+use super::report::{Progress, Reporter};
+use super::sender::send_data;
+use super::tally::Tally;
+use crate::failure::Failure;
+
+/// Messages taken at once before anything else gets a turn.
+const BATCH: usize = 256;
+
+/// Which side this is and what it does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Role {
+    pub(super) sends: bool,
+    pub(super) receives: bool,
+}
+
+/// What both sides have measured, seen from this one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    /// What this side received.
+    pub(super) received: Option<Reception>,
+    /// What the peer received from this side.
+    pub(super) delivered: Option<Reception>,
+    pub(super) own: Cost,
+    pub(super) peer: Cost,
+}
+
+/// One side of a measurement.
+pub(super) struct Session {
+    sender: SendHalf,
+    receiver: RecvHalf,
+    events: Option<Events>,
+    request: Request,
+    role: Role,
+    start: Instant,
+    cpu: Cpu,
+    incoming: Receiver,
+    reception: Option<Reception>,
+    own: Option<Cost>,
+    /// Whether the process measures something else at the same time.
+    shared: Box<dyn Fn() -> bool>,
+}
+
+impl Session {
+    /// Begins the measurement now.
+    pub(super) fn new(
+        mut association: Association,
+        request: Request,
+        role: Role,
+        shared: Box<dyn Fn() -> bool>,
+    ) -> Self {
+        let events = association.take_events();
+        let (sender, receiver) = association.split();
+        let start = Instant::now();
+        Self {
+            sender,
+            receiver,
+            events,
+            request,
+            role,
+            start,
+            cpu: Cpu::now(),
+            incoming: Receiver::new(start),
+            reception: None,
+            own: None,
+            shared,
+        }
+    }
+
+    /// For the client: asks the server for the measurement.
+    pub(super) async fn ask(&mut self) -> Result<(), Failure> {
+        self.tell(&Control::Request(self.request)).await?;
+        loop {
+            let message = self.receiver.recv().await;
+            let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
+            if message.ppid == DATA {
+                // The server's data has overtaken its answer, which is on another stream.
+                self.incoming.take(message, Instant::now())?;
+                continue;
+            }
+            return match Control::decode(message.payload)? {
+                Control::Accepted => Ok(()),
+                Control::Refused { reason } => Err(Failure::Run(format!(
+                    "the server refuses: {}",
+                    reason.escape_debug()
+                ))),
+                _ => Err(unexpected()),
+            };
+        }
+    }
+
+    /// For the client, at the end: shuts the association down.
+    pub(super) async fn shut_down(&self) -> Result<(), Failure> {
+        let done = self.sender.shutdown().await;
+        done.map_err(|e| Failure::Run(e.to_string()))
+    }
+
+    /// For the server, at the end: waits for the client to shut the association down.
+    pub(super) async fn wait_for_end(&mut self) {
+        // All results are known; how it ends does not matter any more.
+        while let Ok(Some(_)) = self.receiver.recv().await {}
+    }
+
+    /// For the one who was interrupted.
+    pub(super) fn abort(&self) {
+        self.sender.abort(b"interrupted");
+    }
+
+    /// Measures, and exchanges the results.
+    pub(super) async fn run(&mut self, reporter: &Reporter) -> Result<Outcome, Failure> {
+        let sender = self.sender.clone();
+        let request = self.request;
+        let sent = Tally::default();
+        let mut sending = pin!(send_data(&sender, &request, &sent));
+        let mut sends = self.role.sends;
+        let mut ticks = ticks();
+        let mut progress = Progress::new(self.start);
+        let mut events = self.events.take();
+        loop {
+            tokio::select! {
+                done = &mut sending, if sends => {
+                    sends = false;
+                    done.map_err(|e| Failure::Run(e.to_string()))?;
+                    self.tell(&Control::End(sent.amount())).await?;
+                }
+                message = self.receiver.recv() => {
+                    let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
+                    self.incoming.take(message, Instant::now())?;
+                    self.take_more()?;
+                    self.answer().await?;
+                    if let Some(outcome) = self.outcome() {
+                        return Ok(outcome);
+                    }
+                }
+                _ = ticks.tick() => {
+                    self.report(&mut progress, &sent, reporter).await?;
+                }
+                Some(Notification::Event(event)) = next(&mut events) => {
+                    reporter.notification(&event, self.sender.peer_addresses())?;
+                }
+            }
+        }
+    }
+
+    /// Takes what is there besides the message that woke us.
+    fn take_more(&mut self) -> Result<(), Failure> {
+        let now = Instant::now();
+        for _ in 0..BATCH {
+            match self.receiver.try_recv() {
+                Ok(Some(message)) => self.incoming.take(message, now)?,
+                // An end is told by the next recv(), too.
+                Ok(None) | Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the peer what it waits for: that everything arrived, then what it cost.
+    async fn answer(&mut self) -> Result<(), Failure> {
+        if self.role.receives
+            && self.reception.is_none()
+            && let Some(reception) = self.incoming.complete()?
+        {
+            self.reception = Some(reception);
+            self.tell(&Control::Received(reception)).await?;
+        }
+        let received = !self.role.receives || self.reception.is_some();
+        let delivered = !self.role.sends || self.incoming.reception.is_some();
+        if received && delivered && self.own.is_none() {
+            let cost = self.cost().await?;
+            self.own = Some(cost);
+            self.tell(&Control::Summary(cost)).await?;
+        }
+        Ok(())
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(Outcome {
+            received: self.reception,
+            delivered: self.incoming.reception,
+            own: self.own?,
+            peer: self.incoming.cost?,
+        })
+    }
+
+    async fn cost(&self) -> Result<Cost, Failure> {
+        let cpu = Cpu::now().since(self.cpu);
+        let stats = self.sender.stats().await;
+        let counters = stats.map_err(|e| Failure::Run(e.to_string()))?.counters;
+        Ok(Cost {
+            cpu_user: cpu.user,
+            cpu_system: cpu.system,
+            cpu_shared: (self.shared)(),
+            timeout_retransmissions: counters.timeout_retransmissions,
+            fast_retransmissions: counters.fast_retransmissions,
+            dropped_for_buffer: counters.dropped_for_buffer,
+            packets_sent: counters.packets_sent,
+            packets_received: counters.packets_received,
+        })
+    }
+
+    async fn report(
+        &self,
+        progress: &mut Progress,
+        sent: &Tally,
+        reporter: &Reporter,
+    ) -> Result<(), Failure> {
+        // The end of an association is told by recv().
+        let (Ok(stats), Ok(paths)) = (self.sender.stats().await, self.sender.paths().await) else {
+            return Ok(());
+        };
+        let received = self.incoming.tally.amount();
+        let interval = progress.step(sent.amount(), received, &stats, &paths);
+        reporter.interval(&interval, self.role)
+    }
+
+    /// Sends a control message.
+    async fn tell(&self, control: &Control) -> Result<(), Failure> {
+        tell(&self.sender, control).await
+    }
+}
+
+/// Sends a control message.
+pub(super) async fn tell(sender: &SendHalf, control: &Control) -> Result<(), Failure> {
+    sender
+        .send(control.encode()?, Control::options())
+        .await
+        .map_err(|e| Failure::Run(e.to_string()))
+}
+
+pub(super) fn lost(error: &RecvError) -> Failure {
+    Failure::Run(error.to_string())
+}
+
+pub(super) fn ended() -> Failure {
+    Failure::Run("the peer shut the association down before the measurement was over".into())
+}
+
+fn ticks() -> Interval {
+    let second = Duration::from_secs(1);
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + second, second);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
+}
+
+async fn next(events: &mut Option<Events>) -> Option<Notification> {
+    match events {
+        Some(events) => events.next().await,
+        None => None,
+    }
+}

@@ -1,0 +1,55 @@
+//! How far a run is, on the error output: a bar on a terminal, a line a scenario elsewhere.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::Mutex;
+
+use carrick_lab::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Shows the progress of scenarios.
+pub(crate) struct Bar {
+    terminal: bool,
+    bar: Mutex<ProgressBar>,
+}
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        Self {
+            terminal: stderr().is_terminal(),
+            bar: Mutex::new(ProgressBar::hidden()),
+        }
+    }
+
+    fn with(&self, act: impl FnOnce(&mut ProgressBar)) {
+        // A poisoned lock means that a repetition panicked, which is told elsewhere.
+        if let Ok(mut bar) = self.bar.lock() {
+            act(&mut bar);
+        }
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, scenario: &str, steps: u64) {
+        if !self.terminal {
+            eprintln!("{scenario}: running {steps} simulations");
+            return;
+        }
+        let style =
+            ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} {elapsed} (left: {eta})")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+        self.with(|bar| {
+            *bar = ProgressBar::new(steps)
+                .with_style(style)
+                .with_message(scenario.to_owned());
+            bar.tick();
+        });
+    }
+
+    fn step(&self) {
+        self.with(|bar| bar.inc(1));
+    }
+
+    fn end(&self) {
+        self.with(|bar| bar.finish_and_clear());
+    }
+}

@@ -1,0 +1,123 @@
+//! Amounts and times as people write them: `64K`, `1.5GB`, `250ms`.
+
+use std::time::Duration;
+
+/// Bytes: a number, alone or with K, M, G, T (powers of 1024) or kB, MB, GB, TB (powers of 1000).
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let factor: u64 = match unit {
+        "" | "B" => 1,
+        "K" | "k" | "KiB" => 1 << 10,
+        "M" | "m" | "MiB" => 1 << 20,
+        "G" | "g" | "GiB" => 1 << 30,
+        "T" | "t" | "TiB" => 1 << 40,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        _ => return Err("a number of bytes is like 1500, 64K (1024 each) or 2GB".into()),
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole
+            .checked_mul(factor)
+            .ok_or_else(|| "more than 2^64 bytes".into());
+    }
+    let amount = decimal(number)? * factor as f64;
+    if amount >= u64::MAX as f64 {
+        return Err("more than 2^64 bytes".into());
+    }
+    Ok(amount as u64)
+}
+
+/// Bytes of a buffer or of a message: at least 1, at most 4 GiB less one.
+pub(crate) fn length(text: &str) -> Result<usize, String> {
+    match bytes(text)? {
+        0 => Err("must be at least 1 byte".into()),
+        n => u32::try_from(n)
+            .map(|n| n as usize)
+            .map_err(|_| "must be less than 4 GiB".into()),
+    }
+}
+
+/// A time: a number of seconds, or one with `us`, `ms`, `s` or `m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = split(text);
+    let factor = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        _ => return Err("a time is like 10, 2.5s, 250ms or 5m".into()),
+    };
+    Duration::try_from_secs_f64(decimal(number)? * factor).map_err(|_| "too long".into())
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+fn decimal(number: &str) -> Result<f64, String> {
+    number
+        .parse()
+        .map_err(|_| format!("{number:?} is not a number"))
+}
+
+/// A quantity with a decimal prefix and three or four digits: `1.234 M`.
+pub(crate) fn decimal_prefix(value: f64) -> String {
+    let mut value = value;
+    for prefix in ["", "k", "M", "G"] {
+        if value < 999.95 {
+            let digits = if prefix.is_empty() { 0 } else { 2 };
+            return format!("{value:.digits$} {prefix}");
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.2} T")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts() {
+        for (text, value) in [
+            ("0", 0),
+            ("1500", 1500),
+            ("64K", 65_536),
+            ("64 KiB", 65_536),
+            ("1.5K", 1536),
+            ("1GB", 1_000_000_000),
+            ("2G", 2 << 30),
+        ] {
+            assert_eq!(bytes(text), Ok(value), "{text}");
+        }
+        for text in ["", "K", "1X", "-1", "1.2.3", "99999999999T", "1e3"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert_eq!(length("1"), Ok(1));
+        assert!(length("0").is_err());
+        assert!(length("4G").is_err());
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
+        for text in ["", "s", "1h", "-1", "99999999999999999999999999s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn prefixes() {
+        assert_eq!(decimal_prefix(0.0), "0 ");
+        assert_eq!(decimal_prefix(999.0), "999 ");
+        assert_eq!(decimal_prefix(1000.0), "1.00 k");
+        assert_eq!(decimal_prefix(4_123_000_000.0), "4.12 G");
+    }
+}

@@ -1,0 +1,160 @@
+//! Input through `carrick cat` arrives the same.
+
+use std::time::Duration;
+
+use crate::support::{Finished, Running, free_udp_port, run, start};
+
+/// An SCTP port; the UDP port keeps the tests apart.
+const PORT: &str = "7";
+
+/// A listener on a UDP port that the system chose, and that port.
+fn listen(more: &[&str]) -> (Running, String) {
+    let arguments = ["cat", "--listen", PORT, "--udp-port", "0", "--verbose"];
+    let addresses = ["--bind", "127.0.0.1", "--bind", "127.0.0.2"];
+    let mut listener = start(&[&arguments[..], &addresses, more].concat());
+    let line = listener.error_line();
+    let udp_port = line.trim_end().rsplit(' ').next().unwrap().to_owned();
+    (listener, udp_port)
+}
+
+fn connect(udp_port: &str, more: &[&str]) -> Running {
+    let arguments = [
+        "cat",
+        "127.0.0.1,127.0.0.2",
+        PORT,
+        "--peer-udp-port",
+        udp_port,
+    ];
+    start(&[&arguments[..], more].concat())
+}
+
+/// Sends `input` to a listener, and returns what both have done.
+fn transfer(input: &[u8], sender: &[&str], receiver: &[&str]) -> (Finished, Finished) {
+    let (mut listener, udp_port) = listen(&[receiver, &["--recv-only"]].concat());
+    listener.read_on();
+    let mut client = connect(&udp_port, sender);
+    client.feed(input.to_vec());
+    (client.finish(), listener.finish())
+}
+
+fn succeeded(side: &Finished) {
+    assert_eq!(side.code, Some(0), "{}", side.errors);
+}
+
+/// Bytes without a pattern that a lost or swapped part would not disturb.
+fn content(length: usize) -> Vec<u8> {
+    let mut state: u32 = 1;
+    std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .take(length)
+    .collect()
+}
+
+#[test]
+fn a_file_arrives_the_same() {
+    let file = content(20_000_000);
+    for sender in [&["--size", "64K"][..], &["--size", "999"], &[]] {
+        let (client, listener) = transfer(&file, sender, &[]);
+        succeeded(&client);
+        succeeded(&listener);
+        assert!(listener.out == file, "{sender:?}: not the same");
+        assert_eq!(client.out, b"");
+    }
+}
+
+#[test]
+fn the_listener_can_send_as_well() {
+    let (mut listener, udp_port) = listen(&["--send-only", "--size", "10k"]);
+    let mut client = connect(&udp_port, &["--recv-only"]);
+    client.read_on();
+    let file = content(1_000_000);
+    listener.feed(file.clone());
+    succeeded(&listener.finish());
+    let client = client.finish();
+    succeeded(&client);
+    assert!(client.out == file);
+}
+
+#[test]
+fn lines_become_messages_with_their_attributes() {
+    let sender = ["--stream", "3", "--ppid", "46"];
+    let (client, listener) = transfer(b"one\n\ntwo", &sender, &["--json"]);
+    succeeded(&client);
+    succeeded(&listener);
+    let lines = listener.json();
+    let hex: Vec<&str> = lines.iter().map(|l| l["hex"].as_str().unwrap()).collect();
+    assert_eq!(hex, ["6f6e650a", "0a", "74776f"]);
+    for (number, line) in lines.iter().enumerate() {
+        assert_eq!((&line["stream"], &line["ppid"]), (&3.into(), &46.into()));
+        assert_eq!(line["ssn"], number);
+        assert_eq!(line["part"], "whole");
+    }
+}
+
+#[test]
+fn hexadecimal_is_a_line_a_message() {
+    let (client, listener) = transfer(b"ab\n", &["--unordered"], &["--hex"]);
+    succeeded(&client);
+    assert_eq!(listener.out, b"stream 0 unordered ppid 0 3 bytes: 61620a\n");
+}
+
+#[test]
+fn a_stream_beyond_the_default_is_asked_for() {
+    let (client, listener) = transfer(b"x", &["--stream", "4000"], &["--json"]);
+    succeeded(&client);
+    assert_eq!(listener.json()[0]["stream"], 4000);
+}
+
+#[test]
+fn empty_input_ends_gracefully() {
+    let (client, listener) = transfer(b"", &[], &[]);
+    succeeded(&client);
+    succeeded(&listener);
+    assert_eq!(listener.out, b"");
+}
+
+#[test]
+fn an_end_that_is_not_graceful_is_an_error() {
+    let (mut listener, udp_port) = listen(&["--recv-only"]);
+    // Goes on after the end of its input, and keeps the listener busy.
+    let mut client = connect(&udp_port, &["-q", "60"]);
+    client.feed(b"x\n".to_vec());
+    assert!(listener.error_line().contains("connected"));
+    let mut other = connect(&udp_port, &["--recv-only"]);
+    other.close_input();
+    let other = other.finish();
+    other.assert_failed(1, "busy");
+    drop(client);
+    drop(listener);
+}
+
+#[test]
+fn a_reader_that_pauses_stops_the_sender_without_harm() {
+    let file = content(5_000_000);
+    let (mut listener, udp_port) = listen(&["--recv-only", "--receive-buffer", "100k"]);
+    let rto = ["--rto-min", "300ms", "--rto-max", "300ms"];
+    let mut client = connect(&udp_port, &[&["--size", "10k"][..], &rto].concat());
+    client.feed(file.clone());
+    // More window probes than Association.Max.Retrans, which is 10.
+    std::thread::sleep(Duration::from_secs(6));
+    listener.read_on();
+    succeeded(&client.finish());
+    let listener = listener.finish();
+    succeeded(&listener);
+    assert!(listener.out == file);
+}
+
+#[test]
+fn mistakes_are_told_in_a_line() {
+    run(&["cat", "127.0.0.1"]).assert_failed(2, "port");
+    run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "no port");
+    run(&["cat", "-l", "127.0.0.1", "7"]).assert_failed(2, "--bind");
+    run(&["cat", "no such host", "7"]).assert_failed(1, "no such host");
+    let port = free_udp_port();
+    let silent = ["cat", "127.0.0.1", "7", "--peer-udp-port", &port];
+    run(&[&silent[..], &["--connect-timeout", "500ms"]].concat()).assert_failed(1, "127.0.0.1");
+    let v6 = ["cat", "::1", "7", "--bind", "127.0.0.1"];
+    run(&v6).assert_failed(1, "family");
+}

@@ -1,0 +1,5 @@
+//! The built program over loopback: `carrick perf` and `carrick cat`.
+
+mod cat;
+mod perf;
+mod support;

@@ -1,0 +1,270 @@
+//! Measurements: what was asked for arrives, and both sides say the same about it.
+
+use serde_json::Value;
+
+use crate::support::{Finished, Running, free_udp_port, run, start};
+
+/// A server on a UDP port that the system chose, and the arguments to reach it.
+struct Server {
+    running: Running,
+    udp_port: String,
+}
+
+fn server(addresses: &[&str], more: &[&str]) -> Server {
+    let mut arguments = vec!["perf", "server", "--json", "--udp-port", "0"];
+    for address in addresses {
+        arguments.extend(["--bind", address]);
+    }
+    arguments.extend(more);
+    let mut running = start(&arguments);
+    let listening = running.json_line();
+    assert_eq!(listening["event"], "listening");
+    assert_eq!(listening["addresses"], serde_json::json!(addresses));
+    Server {
+        running,
+        udp_port: listening["udp_port"].to_string(),
+    }
+}
+
+fn client(peers: &str, server: &Server, more: &[&str]) -> Finished {
+    let mut arguments = vec!["perf", "client", peers, "--json"];
+    arguments.extend(["--peer-udp-port", &server.udp_port]);
+    arguments.extend(more);
+    run(&arguments)
+}
+
+/// The one summary in the output of a side that succeeded.
+fn summary(side: &Finished) -> Value {
+    assert_eq!(side.code, Some(0), "{side:?}");
+    assert_eq!(side.errors, "");
+    let lines = side.json();
+    let mut found = lines.iter().filter(|line| line["event"] == "summary");
+    let summary = found.next().unwrap();
+    assert!(found.next().is_none());
+    summary.clone()
+}
+
+/// Measures once and checks that both sides have the same numbers, which are returned.
+fn measure(addresses: &[&str], more: &[&str]) -> Value {
+    let server = server(addresses, &["--once"]);
+    let client = client(&addresses.join(","), &server, more);
+    let of_client = summary(&client);
+    let of_server = summary(&server.running.finish());
+    assert_eq!(of_client, of_server);
+    let cost = |side: &str| of_client[side]["cpu_user"].as_f64().unwrap();
+    assert!(cost("client") >= 0.0 && cost("server") >= 0.0);
+    of_client
+}
+
+fn bytes(summary: &Value, direction: &str) -> Option<u64> {
+    summary[direction]["bytes"].as_u64()
+}
+
+fn messages(summary: &Value, direction: &str) -> Option<u64> {
+    summary[direction]["messages"].as_u64()
+}
+
+#[test]
+fn the_server_receives_what_was_asked_for() {
+    let summary = measure(&["127.0.0.1"], &["--bytes", "10000001", "--size", "64K"]);
+    assert_eq!(bytes(&summary, "to_server"), Some(10_000_001));
+    assert_eq!(messages(&summary, "to_server"), Some(153));
+    assert_eq!(summary["to_client"], Value::Null);
+    assert!(summary["cpu_seconds_per_gb"].as_f64().unwrap() > 0.0);
+    assert!(summary["client"]["packets_sent"].as_u64().unwrap() > 6000);
+}
+
+#[test]
+fn reversed_the_client_receives() {
+    let arguments = ["--bytes", "3M", "--size", "1000", "--reverse"];
+    let summary = measure(&["127.0.0.1"], &arguments);
+    assert_eq!(bytes(&summary, "to_client"), Some(3 << 20));
+    assert_eq!(messages(&summary, "to_client"), Some(3146));
+    assert_eq!(summary["to_server"], Value::Null);
+}
+
+#[test]
+fn both_directions_at_once_on_many_streams() {
+    let arguments = [
+        "--bytes",
+        "5MB",
+        "--size",
+        "10k",
+        "--bidir",
+        "--streams",
+        "100",
+    ];
+    let summary = measure(&["127.0.0.1"], &arguments);
+    for direction in ["to_server", "to_client"] {
+        assert_eq!(bytes(&summary, direction), Some(5_000_000));
+        assert_eq!(messages(&summary, direction), Some(489));
+    }
+    assert_eq!(summary["request"]["streams"], 100);
+}
+
+#[test]
+fn several_addresses_are_several_paths() {
+    let addresses = ["127.0.0.1", "127.0.0.2"];
+    let server = server(&addresses, &["--once"]);
+    let local = ["--bind", "127.0.0.3", "--bind", "127.0.0.4"];
+    let load = ["--bytes", "2M", "--unordered"];
+    let client = client(
+        "127.0.0.1,127.0.0.2",
+        &server,
+        &[&local[..], &load].concat(),
+    );
+    assert_eq!(bytes(&summary(&client), "to_server"), Some(2 << 20));
+    assert_eq!(client.json()[0]["peers"], serde_json::json!(addresses));
+    let server = server.running.finish();
+    let of_server = server.json();
+    let begin = of_server.iter().find(|l| l["event"] == "begin").unwrap();
+    let mut peers: Vec<&str> = begin["peers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    peers.sort_unstable();
+    assert_eq!(peers, ["127.0.0.3", "127.0.0.4"]);
+}
+
+#[test]
+fn messages_larger_than_all_buffers_arrive() {
+    let arguments = ["--bytes", "9MB", "--size", "8M", "--receive-buffer", "100k"];
+    let summary = measure(&["127.0.0.1"], &arguments);
+    assert_eq!(bytes(&summary, "to_server"), Some(9_000_000));
+    assert_eq!(messages(&summary, "to_server"), Some(2));
+}
+
+#[test]
+fn nothing_can_be_measured_too() {
+    let summary = measure(&["127.0.0.1"], &["--bytes", "0", "--bidir"]);
+    assert_eq!(bytes(&summary, "to_server"), Some(0));
+    assert_eq!(bytes(&summary, "to_client"), Some(0));
+    assert_eq!(summary["cpu_seconds_per_gb"], Value::Null);
+}
+
+#[test]
+fn a_time_is_cut_into_intervals_that_add_up() {
+    let server = server(&["127.0.0.1"], &["--once"]);
+    let client = client("127.0.0.1", &server, &["--seconds", "2.5"]);
+    let total = bytes(&summary(&client), "to_server").unwrap();
+    let intervals = |side: &Finished, direction: &str| -> u64 {
+        let lines = side.json();
+        let intervals = lines.iter().filter(|l| l["event"] == "interval");
+        intervals
+            .map(|l| l[direction]["bytes"].as_u64().unwrap())
+            .sum()
+    };
+    let sent = intervals(&client, "sent");
+    assert!(sent > 0 && sent <= total, "{sent} of {total}");
+    let received = intervals(&server.running.finish(), "received");
+    assert!(received > 0 && received <= total, "{received} of {total}");
+}
+
+#[test]
+fn a_server_serves_several_clients_and_survives_bad_requests() {
+    let mut server = server(&["127.0.0.1"], &[]);
+    let load = ["--bytes", "1M", "--streams", "65534"];
+    assert_eq!(
+        bytes(&summary(&client("127.0.0.1", &server, &load)), "to_server"),
+        Some(1 << 20)
+    );
+    // A program that sends what is no request.
+    let mut other = start(&[
+        "cat",
+        "127.0.0.1",
+        "5201",
+        "--peer-udp-port",
+        &server.udp_port,
+    ]);
+    other.feed(b"hello\n".to_vec());
+    assert!(other.finish().code.is_some());
+    let load = ["--bytes", "1M", "--size", "64"];
+    assert_eq!(
+        bytes(&summary(&client("127.0.0.1", &server, &load)), "to_server"),
+        Some(1 << 20)
+    );
+    let mut results = Vec::new();
+    while results.len() < 3 {
+        let line = server.running.json_line();
+        if line["event"] == "summary" || line["event"] == "failed" {
+            results.push((line["event"].clone(), line["test"].clone()));
+        }
+    }
+    let results = serde_json::to_value(results).unwrap();
+    assert_eq!(
+        results,
+        serde_json::json!([["summary", 1], ["failed", 2], ["summary", 3]])
+    );
+}
+
+#[test]
+fn text_is_for_people() {
+    let server = server(&["127.0.0.1"], &["--once"]);
+    let arguments = [
+        "perf",
+        "client",
+        "127.0.0.1",
+        "-n",
+        "1M",
+        "--peer-udp-port",
+        &server.udp_port,
+    ];
+    let client = run(&arguments);
+    assert_eq!(client.code, Some(0), "{client:?}");
+    let text = String::from_utf8(client.out).unwrap();
+    assert!(text.contains("[1] to server:    1.05 MB"), "{text}");
+    assert!(text.contains("CPU per GB"), "{text}");
+}
+
+#[test]
+fn who_does_not_answer_is_named() {
+    let port = free_udp_port();
+    let client = run(&[
+        "perf",
+        "client",
+        "127.0.0.1",
+        "--peer-udp-port",
+        &port,
+        "--connect-timeout",
+        "500ms",
+    ]);
+    client.assert_failed(1, "127.0.0.1");
+}
+
+#[test]
+fn wrong_command_lines_are_refused() {
+    for wrong in [
+        &["perf", "client", "127.0.0.1", "--size", "0"][..],
+        &["perf", "client", "127.0.0.1", "--size", "2G"],
+        &["perf", "client", "127.0.0.1", "--streams", "0"],
+        &["perf", "client", "127.0.0.1", "--reverse", "--bidir"],
+        &[
+            "perf",
+            "client",
+            "127.0.0.1",
+            "--bytes",
+            "1",
+            "--seconds",
+            "1",
+        ],
+        &["perf", "server", "--raw", "--udp-port", "1"],
+        &["perf", "server", "--rto-min", "soon"],
+    ] {
+        assert_eq!(run(wrong).code, Some(2), "{wrong:?}");
+    }
+    let crossed = run(&[
+        "perf",
+        "server",
+        "--bind",
+        "127.0.0.1",
+        "--rto-min",
+        "9",
+        "--rto-max",
+        "1",
+    ]);
+    crossed.assert_failed(1, "rto_min");
+    let elsewhere = run(&["perf", "server", "--bind", "192.0.2.1", "--udp-port", "0"]);
+    elsewhere.assert_failed(1, "192.0.2.1 is not an address of this host");
+}

@@ -1,0 +1,155 @@
+//! Runs the program and does not wait forever.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running program. Killed if a test fails before it ends.
+pub(crate) struct Running {
+    child: Child,
+    out: Option<BufReader<ChildStdout>>,
+    errors: Option<BufReader<ChildStderr>>,
+    reading: Option<JoinHandle<Vec<u8>>>,
+}
+
+/// What a program has done.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: Vec<u8>,
+    pub(crate) errors: String,
+}
+
+/// Starts the program.
+pub(crate) fn start(arguments: &[&str]) -> Running {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_carrick"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let out = child.stdout.take().map(BufReader::new);
+    let errors = child.stderr.take().map(BufReader::new);
+    Running {
+        child,
+        out,
+        errors,
+        reading: None,
+    }
+}
+
+/// Runs the program to its end, without input.
+pub(crate) fn run(arguments: &[&str]) -> Finished {
+    let mut running = start(arguments);
+    running.close_input();
+    running.finish()
+}
+
+impl Running {
+    pub(crate) fn close_input(&mut self) {
+        self.child.stdin = None;
+    }
+
+    /// Writes the input from another thread, and closes it.
+    pub(crate) fn feed(&mut self, input: Vec<u8>) {
+        let mut stdin = self.child.stdin.take().unwrap();
+        // If the program goes before it has read everything, its output shows that.
+        thread::spawn(move || drop(stdin.write_all(&input)));
+    }
+
+    /// The next line of the output, as JSON.
+    pub(crate) fn json_line(&mut self) -> Value {
+        let mut line = String::new();
+        self.out.as_mut().unwrap().read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"))
+    }
+
+    /// The next line of the error output.
+    pub(crate) fn error_line(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.as_mut().unwrap().read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Reads the rest of the output from now on; without this, from [`Self::finish`] on.
+    pub(crate) fn read_on(&mut self) {
+        let out = self.out.take();
+        self.reading = self.reading.take().or_else(|| out.map(read_all));
+    }
+
+    /// Waits for the end.
+    pub(crate) fn finish(mut self) -> Finished {
+        self.read_on();
+        let out = self.reading.take().unwrap();
+        let errors = read_all(self.errors.take().unwrap());
+        let status = self.wait();
+        Finished {
+            code: status.code(),
+            out: out.join().unwrap(),
+            errors: String::from_utf8(errors.join().unwrap()).unwrap(),
+        }
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "the program does not end");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already unless a test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Finished {
+    /// The output as JSON lines.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let text = std::str::from_utf8(&self.out).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line:?}: {e}")))
+            .collect()
+    }
+
+    /// Asserts that it failed with this code and one line of error that contains `words`.
+    pub(crate) fn assert_failed(&self, code: i32, words: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.errors.contains(words), "{self:?}");
+        let lines: Vec<&str> = self
+            .errors
+            .lines()
+            .filter(|line| !line.contains("waiting for"))
+            .collect();
+        assert_eq!(lines.len(), 1, "{self:?}");
+        assert!(lines[0].starts_with("carrick: "), "{self:?}");
+    }
+}
+
+/// A UDP port that nobody uses now.
+pub(crate) fn free_udp_port() -> String {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port().to_string()
+}
