@@ -1,0 +1,50 @@
+#!/bin/sh
+# Fails if tshark finds anything wrong with the SCTP in a capture: a malformed packet, a bad CRC32c, an expert
+# item of severity error, or a datagram on an encapsulation port that is no SCTP.
+#
+# Usage: check_capture.sh FILE [UDP-PORT...]      (default port: 9899)
+#
+# Nothing is tolerated: the harness switches all offloads off where it captures, so that no packet is seen before its checksum is there
+# or larger than the link lets through.
+set -eu
+
+file=${1:?usage: check_capture.sh FILE [UDP-PORT...]}
+shift
+[ $# -gt 0 ] || set -- 9899
+
+decode="" not_sctp=""
+for port in "$@"; do
+    decode="$decode -d udp.port==$port,sctp"
+    not_sctp="$not_sctp || (udp.port == $port && !sctp)"
+done
+
+report=$(mktemp)
+trap 'rm -f "$report"' EXIT
+
+# PPIDs in the tests are message numbers; dissecting the payload by them (3 would be M3UA) would find nonsense.
+look() {
+    # shellcheck disable=SC2086 # a list of options
+    tshark -n -r "$file" $decode -o sctp.checksum:"CRC 32c" -o sctp.ulp_dissection:FALSE -o sctp.reassembly:FALSE \
+        -o sctp.tsn_analysis:FALSE -o udp.check_checksum:TRUE -o ip.check_checksum:TRUE "$@" 2>"$report.err" || {
+        sed 's/^/check_capture: /' "$report.err" >&2
+        rm -f "$report.err"
+        exit 2
+    }
+    rm -f "$report.err"
+}
+
+look -Y "sctp && !icmp && !icmpv6" -T fields -e frame.number >"$report"
+packets=$(wc -l <"$report")
+if [ "$packets" -eq 0 ]; then
+    echo "check_capture: $file has no SCTP packet; was the right interface captured?" >&2
+    exit 1
+fi
+
+wrong="_ws.malformed || sctp.checksum.status == 0 || (sctp && _ws.expert.severity == 0x00800000) || (udp && udp.checksum.status == 0)"
+look -Y "($wrong$not_sctp) && !icmp && !icmpv6" -T fields -e frame.number -e _ws.col.Info -e _ws.expert.message >"$report"
+if [ -s "$report" ]; then
+    echo "check_capture: $file: $(wc -l <"$report") of $packets SCTP packets are wrong; frames:" >&2
+    head -n 20 "$report" >&2
+    exit 1
+fi
+echo "check_capture: $file: $packets SCTP packets, nothing wrong"

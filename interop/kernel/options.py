@@ -1,0 +1,95 @@
+"""The command line of the peer program, as interop/README.md defines it."""
+
+import argparse
+import ipaddress
+import json
+import time
+
+STARTED = time.monotonic()
+MAX_MESSAGE = 16 << 20
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line and exits with status 2."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}; the options are in interop/README.md\n")
+
+
+def _number(low, high):
+    def parse(text):
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number") from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{value} is not between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _addresses(text):
+    try:
+        return [str(ipaddress.ip_address(part)) for part in text.split(",")]
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def parse_sizes(text):
+    """`A`, `A-B` or `A,B,C` as (kind, numbers)."""
+    try:
+        if "-" in text:
+            low, high = (int(part) for part in text.split("-"))
+            numbers, kind = [low, high], "range"
+        else:
+            numbers, kind = [int(part) for part in text.split(",")], "list"
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not A, A-B or A,B,C") from None
+    if min(numbers) < 1 or max(numbers) > MAX_MESSAGE or (kind == "range" and numbers[0] > numbers[1]):
+        raise argparse.ArgumentTypeError(f"sizes lie between 1 and {MAX_MESSAGE}, the smaller first")
+    return kind, numbers
+
+
+def parser(prog):
+    """The parser of the peer's command line."""
+    port = _number(1, 65535)
+    millis = _number(1, 3_600_000)
+    count = _number(0, (1 << 64) - 1)
+    common = Parser(add_help=False)
+    common.add_argument("--local", type=_addresses, default=[])
+    common.add_argument("--local-port", type=port, default=0)
+    common.add_argument("--transport", choices=["udp", "ip"], default="udp")
+    common.add_argument("--encaps-port", type=port, default=9899)
+    common.add_argument("--remote-encaps-port", type=port, default=9899)
+    common.add_argument("--mode", choices=["echo", "sink", "source"], default="echo")
+    common.add_argument("--bytes", type=count, default=0)
+    common.add_argument("--sizes", type=parse_sizes, default=("list", [1024]))
+    common.add_argument("--streams", type=port, default=1)
+    common.add_argument("--rate", type=count, default=0)
+    common.add_argument("--unordered", type=count, default=0)
+    common.add_argument("--seed", type=count, default=1)
+    common.add_argument("--expect", type=count, default=0)
+    common.add_argument("--end", choices=["shutdown", "abort", "wait"], default="wait")
+    common.add_argument("--progress", type=count, default=0)
+    for name in ("--rto-initial", "--rto-min", "--rto-max", "--heartbeat"):
+        common.add_argument(name, type=millis)
+    for name in ("--path-max-retrans", "--assoc-max-retrans"):
+        common.add_argument(name, type=_number(1, 255))
+    common.add_argument("--nodelay", action="store_true")
+    common.add_argument("--linger", type=_number(0, 3600), default=0)
+    common.add_argument("--time-limit", type=_number(1, 86400), default=60)
+    top = Parser(prog=prog)
+    roles = top.add_subparsers(dest="role", required=True, parser_class=Parser)
+    listen = roles.add_parser("listen", parents=[common])
+    connect = roles.add_parser("connect", parents=[common])
+    connect.add_argument("addresses", type=_addresses)
+    for role in (listen, connect):
+        role.add_argument("port", type=port)
+    return top
+
+
+def emit(event, **fields):
+    """Prints one JSON line."""
+    ms = int((time.monotonic() - STARTED) * 1000)
+    print(json.dumps({"event": event, "ms": ms, **fields}), flush=True)

@@ -1,0 +1,164 @@
+"""Two hosts joined by two disjoint paths, in network namespaces of their own, with loss and breaks on the way.
+
+       side a            middle             side b
+    eth0 10.77.0.1 --- a0 [br0] b0 --- 10.77.0.2 eth0     path 0, also fd77::/64
+    eth1 10.78.0.1 --- a1 [br1] b1 --- 10.78.0.2 eth1     path 1, also fd78::/64
+
+A side is a namespace (veth pairs) or a user-mode Linux guest (taps in the middle). The middle bridges the two, drops
+what it is told to by nftables, and is where packets are captured: there is no netem on every kernel.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+PATHS = 2
+PREFIX = {"v4": ("10.77.0.", "10.78.0."), "v6": ("fd77::", "fd78::")}
+HOST_PART = {"a": "1", "b": "2"}
+_OURS = re.compile(r"^ci(\d+)[mab]$")
+
+
+class NetworkError(Exception):
+    """A command that sets up the network failed."""
+
+
+def run(*command):
+    """Runs a command; its standard output."""
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise NetworkError(f"'{' '.join(command)}' failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def address(side, path, family="v4"):
+    """The address of a side on a path."""
+    return PREFIX[family][path] + HOST_PART[side]
+
+
+def with_length(side, path):
+    """Both addresses of a side on a path, with their prefix lengths."""
+    return [address(side, path, "v4") + "/24", address(side, path, "v6") + "/64"]
+
+
+def _delete(namespace):
+    """Ends what runs in one of our namespaces (nothing else can be there) and removes it."""
+    pids = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True).stdout.split()
+    for pid in pids:
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
+
+
+def _alive(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"run.py" in file.read()
+    except OSError:
+        return False
+
+
+def remove_stale():
+    """Removes namespaces of runs that are no more; their names."""
+    names = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.strip()]
+    stale = [name for name in names if (found := _OURS.match(name)) and not _alive(found[1])]
+    for name in stale:
+        _delete(name)
+    return stale
+
+
+class Network:
+    """The namespaces of one scenario. `guests` names the sides that are user-mode Linux."""
+
+    def __init__(self, guests=()):
+        self.guests = set(guests)
+        stem = f"ci{os.getpid()}"
+        self.middle = stem + "m"
+        self.namespace = {side: self.middle if side in self.guests else stem + side for side in "ab"}
+
+    def __enter__(self):
+        try:
+            self._build()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for name in {self.middle, *self.namespace.values()}:
+            _delete(name)
+
+    def _build(self):
+        for name in sorted({self.middle, *self.namespace.values()}):
+            run("ip", "netns", "add", name)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+        for path in range(PATHS):
+            run("ip", "-n", self.middle, "link", "add", f"br{path}", "type", "bridge", "mcast_snooping", "0")
+            run("ip", "-n", self.middle, "link", "set", f"br{path}", "up")
+            for side in "ab":
+                if side in self.guests:
+                    self._tap(side, path)
+                else:
+                    self._veth(side, path)
+        nft = ["ip", "netns", "exec", self.middle, "nft"]
+        run(*nft, "add table bridge way")
+        run(*nft, "add chain bridge way forward { type filter hook forward priority 0 ; policy accept ; }")
+        # Neighbour discovery is not what loss is for, and ARP is not touched either.
+        run(*nft, "add rule bridge way forward icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept")
+
+    def _plain(self, namespace, interface):
+        """No offload: what is captured or handed to a guest has its checksums and the size that the link has."""
+        for feature in ("tx", "rx", "tso", "gso", "gro", "tx-udp-segmentation", "tx-sctp-segmentation"):
+            # What a device does not have is off already.
+            subprocess.run(
+                ["ip", "netns", "exec", namespace, "ethtool", "-K", interface, feature, "off"], capture_output=True
+            )
+
+    def _join(self, side, path):
+        port = f"{side}{path}"
+        self._plain(self.middle, port)
+        run("ip", "-n", self.middle, "link", "set", port, "master", f"br{path}")
+        run("ip", "-n", self.middle, "link", "set", port, "up")
+
+    def _tap(self, side, path):
+        run("ip", "netns", "exec", self.middle, "ip", "tuntap", "add", f"{side}{path}", "mode", "tap")
+        self._join(side, path)
+
+    def _veth(self, side, path):
+        inside, name = self.namespace[side], f"eth{path}"
+        run("ip", "-n", self.middle, "link", "add", f"{side}{path}", "type", "veth", "peer", "name", name, "netns", inside)
+        self._plain(inside, name)
+        self._join(side, path)
+        for one in with_length(side, path):
+            run("ip", "-n", inside, "address", "add", one, "dev", name, *(["nodad"] if ":" in one else []))
+        run("ip", "-n", inside, "link", "set", name, "up")
+
+    def nics(self, side):
+        """What `kernel_peer.py --nic` wants for a guest."""
+        return [f"{side}{path}=" + ",".join(with_length(side, path)) for path in range(PATHS)]
+
+    # What happens on the way
+
+    def _rule(self, *words):
+        run("ip", "netns", "exec", self.middle, "nft", "add", "rule", "bridge", "way", "forward", *words)
+
+    def lose(self, percent):
+        """Drops this share of the packets of both directions and paths, at random."""
+        self._rule("meta protocol { ip, ip6 }", f"numgen random mod 1000 < {round(percent * 10)}", "counter", "drop", 'comment "loss"')
+        self._rule("meta protocol { ip, ip6 }", "counter", 'comment "passed"')
+
+    def cut(self, path):
+        """Nothing passes on this path any more, in either direction."""
+        self._rule(f'iifname {{ "a{path}", "b{path}" }}', "counter", "drop", f'comment "cut{path}"')
+
+    def counted(self, comment):
+        """Packets that the rule with this comment has seen."""
+        listing = json.loads(run("ip", "netns", "exec", self.middle, "nft", "-j", "list", "chain", "bridge", "way", "forward"))
+        for item in listing["nftables"]:
+            rule = item.get("rule", {})
+            if rule.get("comment") == comment:
+                return next(part["counter"]["packets"] for part in rule["expr"] if "counter" in part)
+        raise NetworkError(f"no rule '{comment}'")

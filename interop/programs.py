@@ -1,0 +1,133 @@
+"""Peer programs as processes: started on a side of the network, their JSON lines read while they run."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILT = os.path.join(HERE, "../target/interop")
+
+
+class PeerFailed(Exception):
+    """A peer did not do its part; the text says which and why."""
+
+
+class Stacks:
+    """Where the program of each stack is."""
+
+    def __init__(self, carrick=None):
+        self.paths = {
+            "kernel": [sys.executable, "-B", os.path.join(HERE, "kernel/kernel_peer.py")],
+            "usrsctp": [os.path.abspath(os.path.join(BUILT, "usrsctp-peer"))],
+        }
+        if carrick:
+            self.paths["carrick"] = [os.path.abspath(carrick)]
+
+    def command(self, stack, network, side, arguments):
+        nics = [word for nic in network.nics(side) for word in ("--nic", nic)] if stack == "kernel" else []
+        where = ["ip", "netns", "exec", network.namespace[side]]
+        return [*where, *self.paths[stack], *nics, *map(str, arguments)]
+
+
+class Peer:
+    """One running peer program."""
+
+    def __init__(self, name, command, log):
+        self.name, self.command = name, command
+        self.events, self.end, self.status = [], None, None
+        self.log = open(log, "w", encoding="utf-8")
+        self.log.write("$ " + " ".join(command) + "\n")
+        self.log.flush()
+        self._lines = queue.Queue()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True, start_new_session=True
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            try:
+                self._lines.put(json.loads(line))
+            except ValueError:
+                self._lines.put({"event": "nonsense", "line": line})
+        self._lines.put(None)
+
+    def next_event(self, timeout):
+        """The next event, or None if there was none in time. Raises when the program is gone without `end`."""
+        try:
+            event = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if event is None:
+            self._lines.put(None)
+            if self.end is None:
+                self.process.wait()
+                raise PeerFailed(f"{self.name} exited with status {self.process.returncode} without 'end'")
+            return None
+        self.log.write(json.dumps(event) + "\n")
+        self.log.flush()
+        if event["event"] == "nonsense":
+            raise PeerFailed(f"{self.name} printed a line that is not JSON: {event['line'].strip()}")
+        self.events.append(event)
+        if event["event"] == "end":
+            self.end = event
+        return event
+
+    def seen(self, name, **fields):
+        """The events of this name with these fields."""
+        return [e for e in self.events if e["event"] == name and all(e.get(k) == v for k, v in fields.items())]
+
+    def stop(self):
+        """Ends the program if it still runs; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(8)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self._reader.join(2)
+        self.log.close()
+        self.status = self.process.returncode
+        return self.status
+
+
+class Capture:
+    """dumpcap on side a's ports of both paths, before loss in one direction and after it in the other."""
+
+    def __init__(self, network, file):
+        self.file = file
+        self.log = open(file + ".log", "w", encoding="utf-8")
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", network.middle, "dumpcap", "-q", "-i", "a0", "-i", "a1", "-B", "64", "-w", file],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
+        )
+        deadline = time.monotonic() + 10
+        while not (os.path.exists(file) and os.path.getsize(file) > 0):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise PeerFailed(f"dumpcap does not capture; see {file}.log")
+            time.sleep(0.02)
+
+    def stop(self):
+        """Ends the capture; what is still in its buffer is written."""
+        if self.process.poll() is None:
+            time.sleep(0.2)
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+    def verdict(self):
+        """None if tshark finds nothing wrong, or what it finds."""
+        done = subprocess.run([os.path.join(HERE, "check_capture.sh"), self.file], capture_output=True, text=True)
+        return None if done.returncode == 0 else done.stderr.strip()

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Runs carrick (or another stack) against the Linux kernel's SCTP and usrsctp. See interop/README.md.
+
+    interop/run.py --carrick target/release/examples/peer      carrick against both, the quick set
+    interop/run.py                                             no carrick: usrsctp against both
+    interop/run.py --list
+    interop/run.py --only 'usrsctp-kernel/udp/connects/echo*' --keep
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from network import Network, NetworkError, remove_stale
+from programs import BUILT, HERE, Capture, Peer, PeerFailed, Stacks
+from scenarios import scenarios_of
+
+LINGER = 60
+
+
+class Interrupted(BaseException):
+    """Ctrl-C or SIGTERM."""
+
+
+class Show:
+    """One line per scenario, with the time that it takes, updated while it runs if a person looks."""
+
+    def __init__(self, total, as_json):
+        self.total, self.as_json = total, as_json
+        self.out = sys.stderr if as_json else sys.stdout
+        self.live = self.out.isatty()
+        self.last = 0.0
+
+    def start(self, number, name):
+        self.head, self.started, self.last = f"[{number:3}/{self.total}] {name}", time.monotonic(), time.monotonic()
+        if self.live:
+            self.out.write(self.head)
+            self.out.flush()
+
+    def tick(self, note):
+        now = time.monotonic()
+        if now - self.last < (0.5 if self.live else 15):
+            return
+        self.last = now
+        line = f"{self.head} ... {now - self.started:.0f} s {note}"
+        self.out.write(f"\r{line}\033[K" if self.live else line + "\n")
+        self.out.flush()
+
+    def done(self, result):
+        verdict = "ok" if result["passed"] else "FAILED"
+        self.out.write(("\r" if self.live else "") + f"{self.head}  {verdict}  {result['seconds']:.1f} s" + ("\033[K" if self.live else "") + "\n")
+        for reason in result["reasons"]:
+            self.out.write("".join(f"          {line}\n" for line in reason.splitlines()))
+        self.out.flush()
+        if self.as_json:
+            print(json.dumps(result), flush=True)
+
+
+class Run:
+    """One scenario, from the namespaces to the verdict."""
+
+    def __init__(self, scenario, stacks, directory, show):
+        self.scenario, self.stacks, self.show = scenario, stacks, show
+        self.directory = directory
+        self.peers, self.capture, self.reasons, self.facts = {}, None, [], {}
+        self.deadline = time.monotonic() + scenario.limit
+
+    def go(self):
+        os.makedirs(self.directory, exist_ok=True)
+        started = time.monotonic()
+        guests = [side for side, stack in self.scenario.stacks.items() if stack == "kernel"]
+        try:
+            with Network(guests) as network:
+                try:
+                    self.carry_out(network)
+                finally:
+                    self.stop_all()
+        except (PeerFailed, NetworkError) as problem:
+            self.reasons.append(str(problem))
+        if not self.reasons:
+            self.judge()
+        return {
+            "scenario": self.scenario.name, "passed": not self.reasons, "seconds": round(time.monotonic() - started, 2),
+            "reasons": self.reasons, **self.facts,
+        }
+
+    def start(self, network, which, side, arguments):
+        arguments = [*arguments, "--linger", LINGER, "--time-limit", self.scenario.limit]
+        stack = self.scenario.stacks[side]
+        command = self.stacks.command(stack, network, side, arguments)
+        self.peers[which] = Peer(f"{which} ({stack})", command, f"{self.directory}/{which}.log")
+
+    def carry_out(self, network):
+        scenario = self.scenario
+        if scenario.loss:
+            network.lose(scenario.loss)
+        self.capture = Capture(network, f"{self.directory}/capture.pcapng")
+        order = [("near", "a", scenario.near_arguments), ("far", "b", scenario.far_arguments)]
+        if not scenario.near_listens:
+            order.reverse()
+        self.start(network, *order[0])
+        self.wait_until(lambda: self.peers[order[0][0]].seen("ready"), "be ready")
+        self.start(network, *order[1])
+        if scenario.cut_path is not None:
+            self.wait_until(lambda: any(peer.seen("progress") for peer in self.peers.values()), "make progress")
+            network.cut(scenario.cut_path)
+        self.wait_until(lambda: all(peer.end for peer in self.peers.values()), "end")
+        if scenario.loss:
+            self.count_loss(network)
+        if scenario.cut_path is not None:
+            self.facts["cut_dropped"] = network.counted(f"cut{scenario.cut_path}")
+            if self.facts["cut_dropped"] == 0:
+                self.reasons.append("the break of the path stopped no packet: it came too late")
+
+    def count_loss(self, network):
+        """Loss that did not happen would make the scenario an easy one."""
+        lost, passed = network.counted("loss"), network.counted("passed")
+        self.facts["lost_packets"], self.facts["passed_packets"] = lost, passed
+        share = 100 * lost / max(lost + passed, 1)
+        if not self.scenario.loss / 2 < share < self.scenario.loss * 2:
+            self.reasons.append(f"{share:.2f} % of the packets were lost, not {self.scenario.loss} %")
+
+    def wait_until(self, condition, what):
+        while not condition():
+            if time.monotonic() > self.deadline + 5:
+                late = [peer.name for peer in self.peers.values() if not peer.end]
+                raise PeerFailed(f"{' and '.join(late)} did not {what} in {self.scenario.limit} s")
+            for peer in self.peers.values():
+                while peer.next_event(0.02):
+                    pass
+            received = [peer.seen("progress")[-1]["received"] for peer in self.peers.values() if peer.seen("progress")]
+            self.show.tick(f"{max(received) / 1e6:.0f} MB" if received else "")
+
+    def stop_all(self):
+        for peer in self.peers.values():
+            peer.stop()
+        if self.capture:
+            self.capture.stop()
+
+    def judge(self):
+        scenario = self.scenario
+        for peer in self.peers.values():
+            if peer.status != (0 if peer.end["ok"] else 1):
+                self.reasons.append(f"{peer.name} exited with status {peer.status}")
+        for check in scenario.checks:
+            if problem := check(self.peers):
+                self.reasons.append(problem)
+        self.facts["peers"] = {which: peer.end for which, peer in self.peers.items()}
+        self.show.tick("reading the capture")
+        if problem := self.capture.verdict():
+            self.reasons.append(problem)
+
+
+def parse():
+    top = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], epilog=__doc__.split("\n\n")[1],
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("--carrick", metavar="PATH", help="the peer program of carrick")
+    top.add_argument("--pairs", metavar="NEAR-FAR,...", help="stacks: carrick, kernel, usrsctp (default: carrick, or without it usrsctp, against the kernel and usrsctp)")
+    top.add_argument("--full", action="store_true", help="all scenarios, not the quick set")
+    top.add_argument("--only", metavar="PATTERN", action="append", help="scenarios with such names (shell pattern); may be repeated")
+    top.add_argument("--list", action="store_true", help="print the names and exit")
+    top.add_argument("--json", action="store_true", help="one JSON object per scenario and a summary on standard output")
+    top.add_argument("--keep", action="store_true", help="keep captures and logs of scenarios that passed, too")
+    top.add_argument("--out", metavar="DIR", default=os.path.join(BUILT, "last"), help="captures and logs (default: target/interop/last)")
+    return top.parse_args()
+
+
+def choose(options):
+    near = "carrick" if options.carrick else "usrsctp"
+    pairs = (options.pairs or f"{near}-kernel,{near}-usrsctp").split(",")
+    known = {"carrick", "kernel", "usrsctp"}
+    chosen = []
+    for pair in pairs:
+        names = pair.split("-")
+        if len(names) != 2 or not known.issuperset(names):
+            sys.exit(f"run.py: '{pair}' is not a pair of carrick, kernel and usrsctp such as usrsctp-kernel")
+        if "carrick" in names and not options.carrick and not options.list:
+            sys.exit("run.py: carrick's peer program is needed; say where with --carrick PATH")
+        chosen += scenarios_of(*names)
+    if options.only:
+        chosen = [s for s in chosen if any(fnmatch.fnmatch(s.name, pattern) for pattern in options.only)]
+    elif not options.full:
+        chosen = [s for s in chosen if s.quick]
+    if not chosen:
+        sys.exit("run.py: no scenario has such a name; --list --full shows them")
+    return chosen
+
+
+def interrupt(_number, _frame):
+    raise Interrupted
+
+
+def main():
+    options = parse()
+    chosen = choose(options)
+    if options.list:
+        print("\n".join(scenario.name for scenario in chosen))
+        return 0
+    if os.geteuid() != 0:
+        sys.exit("run.py: network namespaces need root; run as root")
+    if options.carrick and not os.access(options.carrick, os.X_OK):
+        sys.exit(f"run.py: {options.carrick} is no program; build it first")
+    built = subprocess.run(["make", "-s", "-C", HERE], capture_output=True, text=True)
+    if built.returncode != 0:
+        sys.exit(f"run.py: the peers do not build ({built.stderr.strip().splitlines()[-1]}); run interop/install.sh")
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    remove_stale()
+    shutil.rmtree(options.out, ignore_errors=True)
+    show, stacks, results = Show(len(chosen), options.json), Stacks(options.carrick), []
+    started = time.monotonic()
+    try:
+        for number, scenario in enumerate(chosen, 1):
+            show.start(number, scenario.name)
+            directory = os.path.join(options.out, scenario.name.replace("/", "_"))
+            result = Run(scenario, stacks, directory, show).go()
+            if result["passed"] and not options.keep:
+                shutil.rmtree(directory, ignore_errors=True)
+            else:
+                result["files"] = os.path.relpath(directory)
+            show.done(result)
+            results.append(result)
+    except Interrupted:
+        print("\nrun.py: interrupted; everything it made is removed", file=sys.stderr)
+        return 130
+    failed = sum(not result["passed"] for result in results)
+    summary = {"passed": len(results) - failed, "failed": failed, "seconds": round(time.monotonic() - started, 1)}
+    print(json.dumps(summary) if options.json else f"{summary['passed']} passed, {failed} failed in {summary['seconds']} s"
+          + (f"; captures and logs are in {os.path.relpath(options.out)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

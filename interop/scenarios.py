@@ -1,0 +1,192 @@
+"""What is tested: each scenario says what both sides are told and what must be true afterwards."""
+
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+from network import address
+
+PORT = 5001
+MEGA = 1_000_000
+# Around the powers of two, the PMTU and the largest message asked for.
+EVERY_SIZE = (
+    "1,2,3,4,5,7,8,9,16,100,511,512,1023,1024,1200,1395,1400,1404,1408,1412,1416,1420,1424,1428,1432,1436,1440,1444,"
+    "1448,1452,1456,1460,1464,1468,1500,2000,2848,4096,9000,16384,65535,65536,65537,131072,262144,524288,1048575,1048576"
+)
+EVERY_SIZE_SUM = sum(map(int, EVERY_SIZE.split(",")))
+# Short timers, so that a dead path is noticed in seconds; and for a loss to be repaired in milliseconds.
+QUICK_TIMERS = ["--rto-initial", "300", "--rto-min", "100", "--rto-max", "1000", "--heartbeat", "500", "--path-max-retrans", "2"]
+LAN_TIMERS = ["--rto-initial", "500", "--rto-min", "100", "--rto-max", "2000"]
+
+
+@dataclass
+class Scenario:
+    """Near (side a) is the stack under test, far (side b) the other one."""
+
+    name: str
+    near: str
+    far: str
+    near_arguments: list
+    far_arguments: list
+    near_listens: bool = False
+    limit: int = 30
+    quick: bool = True
+    loss: float = 0.0
+    cut_path: Optional[int] = None  # at the first `progress` line of either side
+    checks: list = field(default_factory=list)
+
+    @property
+    def stacks(self):
+        return {"a": self.near, "b": self.far}
+
+
+# Checks: each gives None or what is wrong
+
+def ended(which, how, by):
+    def check(run):
+        end = run[which].end
+        if (end["ended"], end["by"]) != (how, by):
+            return f"{which} ended with {end['ended']} by {end['by']}, not {how} by {by}"
+        return None
+
+    return check
+
+
+def fine(run):
+    """Both found nothing wrong."""
+    bad = [f"{which} is not ok: {[e['message'] for e in peer.seen('error')] or peer.end}" for which, peer in run.items() if not peer.end["ok"]]
+    return "; ".join(bad) or None
+
+
+def arrived(sender, receiver):
+    """Everything that was sent, and nothing else."""
+    def check(run):
+        sent, got = run[sender].end["sent"], run[receiver].end["received"]
+        if (sent["messages"], sent["bytes"]) != (got["messages"], got["bytes"]):
+            return f"{sender} sent {sent}, {receiver} received {got}"
+        return None
+
+    return check
+
+
+def aborted_with_cause(which):
+    """A stack that tells the cause tells User-Initiated Abort."""
+    def check(run):
+        cause = run[which].end["cause"]
+        return None if cause in (0, 12) else f"{which} saw cause {cause} in the ABORT, not 12"
+
+    return check
+
+
+def path_lost(which, addr):
+    """The failure of the path was reported, to the side that had data on it."""
+    def check(run):
+        if not run[which].seen("path", addr=addr, state="unreachable"):
+            return f"{which} was not told that {addr} is unreachable"
+        return None
+
+    return check
+
+
+def peers_known(which, *addresses):
+    """The association knows exactly these addresses of its peer."""
+    def check(run):
+        known = set(run[which].seen("up")[0]["peer"])
+        return None if known == set(addresses) else f"{which} knows {sorted(known)}, not {sorted(addresses)}"
+
+    return check
+
+
+# Building them
+
+class Maker:
+    """Scenarios of one pair of stacks."""
+
+    def __init__(self, near, far):
+        self.near, self.far = near, far
+        self.made = []
+
+    def add(self, name, transport, near_listens, near, far, checks, paths=(0,), family="v4", **more):
+        """`near` and `far` are the options of each side beyond addresses and transport."""
+        def arguments(side, other, listens, options):
+            own = ",".join(address(side, path, family) for path in paths)
+            to = ",".join(address(other, path, family) for path in paths)
+            role = ["listen", PORT] if listens else ["connect", to, PORT]
+            return [*role, "--local", own, "--transport", transport, *options]
+
+        role = "listens" if near_listens else "connects"
+        self.made.append(Scenario(
+            name=f"{self.near}-{self.far}/{transport}/{role}/{name}", near=self.near, far=self.far,
+            near_arguments=arguments("a", "b", near_listens, near), far_arguments=arguments("b", "a", not near_listens, far),
+            near_listens=near_listens, checks=checks, **more,
+        ))
+
+    def echo(self, transport, near_listens, near_sends, name, **more):
+        """All sizes there and back, ordered and unordered; the sender shuts down. Establishes, and tests both ways."""
+        source = ["--mode", "source", "--bytes", EVERY_SIZE_SUM, "--sizes", EVERY_SIZE, "--streams", 10, "--unordered", 4,
+                  "--expect", EVERY_SIZE_SUM, "--end", "shutdown"]
+        echo = ["--mode", "echo", "--streams", 10]
+        sender, other = ("near", "far") if near_sends else ("far", "near")
+        checks = [fine, ended(sender, "shutdown", "self"), ended(other, "shutdown", "peer"), arrived(sender, other), arrived(other, sender)]
+        checks += more.pop("checks", [])
+        self.add(name, transport, near_listens, source if near_sends else echo, echo if near_sends else source, checks, **more)
+
+    def abort(self, transport, near_listens, near_aborts, **more):
+        """The receiver aborts in the middle of a transfer."""
+        sink = ["--mode", "sink", "--expect", MEGA, "--end", "abort"]
+        source = ["--mode", "source", "--bytes", 2000 * MEGA, "--sizes", "1-20000", "--streams", 4]
+        aborter, other = ("near", "far") if near_aborts else ("far", "near")
+        checks = [fine, ended(aborter, "abort", "self"), ended(other, "abort", "peer"), aborted_with_cause(other)]
+        self.add(f"abort-by-{aborter}", transport, near_listens, sink if near_aborts else source,
+                 source if near_aborts else sink, checks, **more)
+
+    def bulk(self, transport, near_listens, near_sends, size=100 * MEGA, **more):
+        """100 MB with 1 % loss on the way; the receiver shuts down."""
+        source = ["--mode", "source", "--bytes", size, "--sizes", "1-60000", "--streams", 16, "--unordered", 5, "--seed", 7, *LAN_TIMERS]
+        sink = ["--mode", "sink", "--expect", size, "--end", "shutdown", "--progress", size // 20, *LAN_TIMERS]
+        sender, other = ("near", "far") if near_sends else ("far", "near")
+        checks = [fine, ended(other, "shutdown", "self"), ended(sender, "shutdown", "peer"), arrived(sender, other)]
+        self.add(f"{size // MEGA}MB-from-{sender}", transport, near_listens, source if near_sends else sink,
+                 sink if near_sends else source, checks, loss=1.0, limit=180, **more)
+
+    def both_ways(self, transport, near_listens, size=20 * MEGA, **more):
+        """Both send at once, with 1 % loss."""
+        options = ["--mode", "source", "--bytes", size, "--sizes", "1-30000", "--streams", 8, "--expect", size, "--progress", size // 10, *LAN_TIMERS]
+        checks = [fine, arrived("near", "far"), arrived("far", "near"), ended("near", "shutdown", "self")]
+        self.add("both-ways", transport, near_listens, [*options, "--end", "shutdown"], options, checks, loss=1.0, limit=120, **more)
+
+    def path_fails(self, transport, near_listens, near_sends, size=40 * MEGA, **more):
+        """Two paths; the primary breaks in mid-transfer, everything arrives over the other."""
+        # At this rate the transfer lasts longer than it takes to notice, on any machine.
+        source = ["--mode", "source", "--bytes", size, "--sizes", "1-60000", "--streams", 8, "--rate", size // 4, *QUICK_TIMERS]
+        sink = ["--mode", "sink", "--expect", size, "--end", "shutdown", "--progress", size // 4, *QUICK_TIMERS]
+        sender, other = ("near", "far") if near_sends else ("far", "near")
+        broken = address("b" if near_sends else "a", 0)
+        checks = [fine, arrived(sender, other), ended(other, "shutdown", "self"), path_lost(sender, broken)]
+        self.add(f"path-fails-{sender}-sends", transport, near_listens, source if near_sends else sink,
+                 sink if near_sends else source, checks, paths=(0, 1), cut_path=0, limit=90, **more)
+
+
+def scenarios_of(near, far):
+    """All scenarios of a pair, the quick ones marked."""
+    make = Maker(near, far)
+    for transport in ("udp", "ip"):
+        for listens in (False, True):
+            make.echo(transport, listens, True, "echo-near-sends")
+            make.echo(transport, listens, False, "echo-far-sends")
+            make.abort(transport, listens, True)
+            make.abort(transport, listens, False)
+        make.echo(transport, False, True, "echo-v6", family="v6")
+        make.echo(transport, True, False, "echo-v6", family="v6", quick=False)
+    for listens in (False, True):
+        known = [peers_known("near", address("b", 0), address("b", 1)), peers_known("far", address("a", 0), address("a", 1))]
+        make.echo("udp", listens, True, "echo-two-paths", paths=(0, 1), checks=known)
+    for transport in ("udp", "ip"):
+        for listens in (False, True):
+            quick = transport == "udp" and not listens
+            make.bulk(transport, listens, True, quick=quick)
+            make.bulk(transport, listens, False, quick=quick)
+            make.both_ways(transport, listens, quick=quick)
+            if "kernel" in (near, far):
+                make.path_fails(transport, listens, True, quick=quick)
+                make.path_fails(transport, listens, False, quick=quick)
+    return make.made

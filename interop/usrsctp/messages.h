@@ -1,0 +1,40 @@
+/* Messages whose content the receiver can foretell ("Messages" in interop/README.md). */
+#ifndef MESSAGES_H
+#define MESSAGES_H
+
+#include "options.h"
+
+/* Position of a sender in its sequence of messages. */
+struct source {
+	const struct options *options;
+	uint16_t streams;
+	uint64_t number, left;
+};
+
+struct message {
+	uint16_t stream;
+	uint32_t ppid;
+	bool unordered;
+	size_t length;
+	uint8_t *data; /* owned by whoever holds the message */
+};
+
+struct source source_new(const struct options *options, uint16_t streams_out);
+
+/* False after the last message. */
+bool source_next(struct source *source, struct message *into);
+
+/* What has arrived on all streams. */
+struct check;
+
+struct check *check_new(void);
+void check_message(struct check *check, const struct message *message);
+
+/* After a SHUTDOWN no index may be missing. */
+void check_complete(struct check *check);
+
+/* Counts and prints what is wrong. */
+void check_fail(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
+unsigned long check_errors(const struct check *check);
+
+#endif
