@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Checks the links in the project's documents: the file must exist, and where a link to a Rust or Python file
+has the name of a test in backquotes as its text, that file must have this test.
+
+Prints what is wrong, one line each; exit status 1 if anything is.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+
+
+def main():
+    files = subprocess.run(["git", "ls-files", "*.md"], check=True, capture_output=True, text=True).stdout.split()
+    faults = tests = 0
+    for name in files:
+        document = pathlib.Path(name)
+        for text, target in LINK.findall(document.read_text()):
+            target = target.split("#")[0]
+            if not target or target.startswith("http"):
+                continue
+            path = document.parent / target
+            if not path.exists():
+                print(f"{name}: no such file: {target}")
+                faults += 1
+                continue
+            test = re.fullmatch(r"`(\w+)`", text)
+            if test and path.suffix in (".rs", ".py"):
+                tests += 1
+                if not re.search(rf"\b(fn|def|mod) {test[1]}\b", path.read_text()):
+                    print(f"{name}: {target} has no test {test[1]}")
+                    faults += 1
+    print(f"{len(files)} documents, {tests} named tests, {faults} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

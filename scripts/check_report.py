@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Checks what `carrick reproduce` wrote into a directory: every scenario's JSON and CSV, and the report.
+
+Usage: check_report.py DIR. Prints what is wrong, one line each; exit status 1 if anything is.
+"""
+import csv
+import json
+import pathlib
+import re
+import sys
+
+FIELDS = ["id", "label", "unit", "bound", "published", "measured", "ci95", "n", "note"]
+REQUIRED = {
+    "satellite": [f"{variant}.{what}" for variant in ("standard", "modified", "best") for what in ("delay", "recovery", "throughput")],
+}
+
+
+def check_scenario(path, report, faults):
+    result = json.loads(path.read_text())
+    name = result.get("scenario")
+    if name != path.stem:
+        faults.append(f"{path.name}: scenario is {name!r}")
+    if not isinstance(result.get("seed"), int):
+        faults.append(f"{path.name}: no seed")
+    rows = {row.get("id"): row for row in result.get("rows", [])}
+    for wanted in REQUIRED.get(name, []):
+        if wanted not in rows:
+            faults.append(f"{path.name}: no row {wanted}")
+    for key, row in rows.items():
+        if sorted(row) != sorted(FIELDS):
+            faults.append(f"{path.name}: row {key} has fields {sorted(row)}")
+        elif not isinstance(row["measured"], (int, float)):
+            faults.append(f"{path.name}: row {key} was not measured")
+        elif row["label"] not in report and row["label"].replace("'", "&#39;") not in report:
+            faults.append(f"report.html: no row {row['label']!r}")
+    with path.with_suffix(".csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    if [row["id"] for row in table] != [row["id"] for row in result["rows"]]:
+        faults.append(f"{path.stem}.csv: other rows than {path.name}")
+    return rows
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    faults = []
+    report = (out / "report.html").read_text()
+    if re.search(r'(src|href)="https?:', report) or "<script" in report:
+        faults.append("report.html: is not self-contained")
+    if "<svg" not in report:
+        faults.append("report.html: has no figure")
+    scenarios = sorted(out.glob("*.json"))
+    if not scenarios:
+        faults.append("no scenario was written")
+    for path in scenarios:
+        rows = check_scenario(path, report, faults)
+        if path.stem == "satellite" and not faults:
+            best, standard, modified = (rows[f"{v}.delay"]["measured"] for v in ("best", "standard", "modified"))
+            if not best < min(standard, modified):
+                faults.append(f"satellite: best {best} is not under standard {standard} and modified {modified}")
+            if not modified < standard:
+                faults.append(f"satellite: modified {modified} is not under standard {standard}")
+    for fault in faults:
+        print(fault)
+    print(f"{len(scenarios)} scenarios, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
