@@ -400,6 +400,42 @@ fn a_gap_is_reported_at_once_until_it_is_filled_6_7() {
 }
 
 #[test]
+fn a_batch_behind_a_gap_is_as_many_missing_reports_as_a_peer_needs_6_7() {
+    let mut w = World::single_homed();
+    let (mut peer, _) = Puppet::new().connect(&mut w);
+    peer.data(&mut w, 0, 0, b"first");
+    let base = peer.tsn.previous();
+    let mut arrive = |offsets: &[u32]| {
+        for &offset in offsets {
+            let header = Puppet::data_header(base.plus(offset), 0, offset as u16);
+            let packet = peer.build(peer.peer_tag, |p| p.data(&header, b"x"));
+            w.ends[0].handle_datagram(w.now, &peer.route(), packet);
+        }
+        let answers = peer.hear(&mut w);
+        let reports = answers.iter().map(|p| {
+            assert_eq!(p.kinds(), [ChunkType::SACK], "one SACK a packet");
+            let sack = p.sack().unwrap();
+            let gaps: Vec<_> = sack.gap_ack_blocks().map(|b| (b.start, b.end)).collect();
+            (sack.cumulative_tsn_ack.since(base), gaps)
+        });
+        reports.collect::<Vec<_>>()
+    };
+    let of = |cumulative, gap| (cumulative, vec![gap]);
+    assert_eq!(
+        arrive(&[2, 3, 4, 5, 6, 7, 8, 9]),
+        [of(0, (2, 2)), of(0, (2, 3)), of(0, (2, 4)), of(0, (2, 9))],
+        "each a report of its own, and no more than are needed"
+    );
+    assert_eq!(arrive(&[10, 11]), [of(0, (2, 10)), of(0, (2, 11))]);
+    assert_eq!(
+        arrive(&[12, 1, 13, 14]),
+        [of(0, (2, 12)), (14, vec![])],
+        "filled: the batch has one SACK again"
+    );
+    assert_eq!(arrive(&[15, 16, 17, 18]), [(18, vec![])]);
+}
+
+#[test]
 fn duplicates_are_reported_at_once_each_time_they_came_3_3_4() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);

@@ -125,6 +125,9 @@ impl Association {
             let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &data.tsn.value().to_be_bytes());
             return self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
         }
+        if !notes.data {
+            self.keep_missing_report(cx);
+        }
         notes.data = true;
         match self.receiver.on_data(data, datagram) {
             DataOutcome::Accepted => {
@@ -263,7 +266,7 @@ impl Association {
         notes.reply_bytes = total;
         let route = match reply {
             Reply::HeartbeatAck(_) => route.for_reply(),
-            Reply::CookieAck | Reply::Error(_) => self.answer_route(route),
+            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) => self.answer_route(route),
         };
         self.replies.push_back((route, reply));
     }

@@ -53,6 +53,10 @@ pub struct AssociationId {
 /// Answers that wait at most; one packet rarely asks for more than one.
 const MAX_REPLIES: usize = 16;
 
+/// Missing reports that wait to leave at most. With the SACK that follows them they are RFC 2960's
+/// four, and a peer needs no more of them for a fast retransmission.
+const MAX_MISSING_REPORTS: usize = 3;
+
 /// Events that the peer can cause at will, waiting at most.
 const MAX_PEER_EVENTS: usize = 64;
 
@@ -73,6 +77,8 @@ pub(crate) enum Reply {
     HeartbeatAck(Bytes),
     /// An ERROR chunk's causes, encoded.
     Error(Bytes),
+    /// The value of a SACK that the next packet with DATA must not be merged into.
+    Sack(Bytes),
 }
 
 /// The transmission control block.

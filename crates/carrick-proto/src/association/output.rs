@@ -3,10 +3,11 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use carrick_wire::PacketBuilder;
+use bytes::Bytes;
+use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder};
 
 use super::state::State;
-use super::{Association, Context};
+use super::{Association, Context, MAX_MISSING_REPORTS, MAX_REPLIES, Reply};
 use crate::event::Event;
 use crate::path::PathId;
 use crate::policy::SackSituation;
@@ -202,6 +203,27 @@ impl Association {
         );
         self.receiver.sack_sent();
         self.counters.sacks_sent += 1;
+    }
+
+    /// Before the next packet with DATA of a batch is taken: each packet that arrives while there
+    /// are gaps has its own SACK (section 6.7), or the peer would count a whole batch as one
+    /// missing report.
+    pub(super) fn keep_missing_report(&mut self, cx: &mut Context<'_>) {
+        let kept = |r: &&(Route, Reply)| matches!(r.1, Reply::Sack(_));
+        if !self.receiver.sack_is_missing_report()
+            || self.replies.len() >= MAX_REPLIES
+            || self.replies.iter().filter(kept).count() >= MAX_MISSING_REPORTS
+        {
+            return;
+        }
+        let (path, route) = self.sack_route();
+        let mut buf = Vec::new();
+        let mut packet =
+            PacketBuilder::new(&mut buf, self.header(), self.paths[path].packet_size());
+        self.write_sack(path, &mut packet, cx);
+        packet.finish();
+        let value = Bytes::from(buf).slice(COMMON_HEADER_LEN + CHUNK_HEADER_LEN..);
+        self.replies.push_back((route, Reply::Sack(value)));
     }
 
     fn output_sack(&mut self, buf: &mut Vec<u8>, cx: &mut Context<'_>) -> Option<Transmit> {

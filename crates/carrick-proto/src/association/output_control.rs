@@ -112,7 +112,7 @@ impl Association {
         let path = self.path_of(&route);
         let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
         let first_len = match &self.replies.front()?.1 {
-            Reply::HeartbeatAck(value) | Reply::Error(value) => {
+            Reply::HeartbeatAck(value) | Reply::Error(value) | Reply::Sack(value) => {
                 16 + carrick_wire::padded(value.len())
             }
             Reply::CookieAck => 16,
@@ -131,7 +131,12 @@ impl Association {
                 Reply::Error(causes) if packet.is_empty() || packet.fits(4 + causes.len()) => {
                     packet.raw(ChunkType::ERROR, 0, causes)
                 }
-                Reply::HeartbeatAck(_) | Reply::Error(_) => break,
+                Reply::Sack(value) if packet.is_empty() => {
+                    packet.raw(ChunkType::SACK, 0, value);
+                    self.replies.pop_front();
+                    break;
+                }
+                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) => break,
             }
             self.replies.pop_front();
         }

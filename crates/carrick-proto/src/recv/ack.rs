@@ -13,6 +13,8 @@ pub(super) struct AckState {
     packets: u32,
     deadline: Option<Time>,
     due: bool,
+    /// New data above a gap has arrived since the last SACK.
+    news_above_gap: bool,
     received_before: bool,
     // What the packet being processed held.
     chunks: bool,
@@ -29,6 +31,7 @@ impl AckState {
             packets: 0,
             deadline: None,
             due: false,
+            news_above_gap: false,
             received_before: false,
             chunks: false,
             new: false,
@@ -57,6 +60,18 @@ impl AckState {
     /// Asks for a SACK without delay.
     pub(super) fn now(&mut self) {
         self.due = true;
+    }
+
+    /// New data arrived while TSNs below it are missing: a SACK is due, and counts as a missing
+    /// report.
+    pub(super) fn on_new_above_gap(&mut self) {
+        self.due = true;
+        self.news_above_gap = true;
+    }
+
+    /// The SACK that is due would be a missing report to the peer.
+    pub(super) fn is_missing_report(&self) -> bool {
+        self.due && self.news_above_gap
     }
 
     pub(super) fn on_packet_end(&mut self, now: Time) {
@@ -96,5 +111,6 @@ impl AckState {
         self.packets = 0;
         self.deadline = None;
         self.due = false;
+        self.news_above_gap = false;
     }
 }

@@ -118,7 +118,9 @@ impl Receiver {
         let gap_before = self.tsns.has_gaps();
         self.tsns.insert(index);
         self.ack.on_new();
-        if gap_before || self.tsns.has_gaps() {
+        if self.tsns.has_gaps() {
+            self.ack.on_new_above_gap();
+        } else if gap_before {
             self.ack.now();
         }
         let fragment = Fragment::new(data, keep(data.payload, datagram));
@@ -229,6 +231,11 @@ impl Receiver {
     /// A SACK is to be sent now.
     pub(crate) fn sack_is_due(&self) -> bool {
         self.ack.is_due()
+    }
+
+    /// The SACK that is due tells the peer of new data above a gap.
+    pub(crate) fn sack_is_missing_report(&self) -> bool {
+        self.ack.is_missing_report() && self.tsns.has_gaps()
     }
 
     /// There is something to acknowledge, now or later.
