@@ -2,6 +2,7 @@
 
 mod common;
 
+use carrick_proto::policy::WindowAnnouncement;
 use carrick_proto::{CloseReason, Endpoint, EndpointConfig, Event, SendOptions, Tsn};
 use carrick_wire::{CauseCode, ChunkType, VerificationTag};
 use common::*;
@@ -194,6 +195,7 @@ fn an_unexpected_init_changes_nothing_5_2_2() {
 fn the_answer_to_an_unexpected_init_has_the_parameters_of_the_association_5_2_2() {
     let mut w = World::single_homed();
     w.config.receive_buffer = 77_777;
+    w.config.policies.window_announcement = WindowAnnouncement::True;
     w.config.outbound_streams = 7;
     w.config.max_inbound_streams = 9;
     let (mut peer, _) = Puppet::new().accept(&mut w);

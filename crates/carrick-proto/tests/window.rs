@@ -379,7 +379,10 @@ fn truthful(stats: &AssociationStats, window: u32, buffer: usize) -> bool {
 
 #[test]
 fn the_window_counts_what_small_messages_cost_6_2_b() {
-    let (mut w, mut p, id) = from_puppet(|c| c.receive_buffer = 100_000);
+    let (mut w, mut p, id) = from_puppet(|c| {
+        c.receive_buffer = 100_000;
+        c.policies.window_announcement = WindowAnnouncement::True;
+    });
     for n in 0..200 {
         p.data(&mut w, 0, n, b"x");
     }

@@ -132,7 +132,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
         missing_reports: dice.pick(&[3, 3, 4]),
         count_data_header: dice.chance(0.8),
         window_announcement: dice.pick(&[
-            WindowAnnouncement::True,
+            WindowAnnouncement::Fitting,
             WindowAnnouncement::True,
             WindowAnnouncement::PayloadOnly,
         ]),

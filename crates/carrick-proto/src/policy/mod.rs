@@ -51,7 +51,7 @@ impl Default for Policies {
             retransmission_route: &RetransmitTimeoutsOnAlternate,
             missing_reports: 3,
             count_data_header: true,
-            window_announcement: WindowAnnouncement::True,
+            window_announcement: WindowAnnouncement::Fitting,
             congestion: &Rfc9260,
         }
     }

@@ -5,13 +5,13 @@ use crate::config::AssociationConfig;
 /// How the receive window is announced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowAnnouncement {
-    /// What is really left: payload and the memory each chunk costs are subtracted. What the chunks
-    /// that are still to come will cost is not known, so a peer that fills the window may have to
+    /// The memory that is left: payload and what each chunk costs besides are subtracted. What the
+    /// chunks that are still to come will cost is not, so a peer that fills the window may have to
     /// send the last of them again.
     True,
-    /// What is really left, less what the chunks that fill it will cost besides their payload if they
-    /// are as large as those before: of a peer that keeps to the window nothing is dropped, unless
-    /// its chunks suddenly become smaller.
+    /// The payload that fits into the memory that is left, if the chunks to come are as large as
+    /// those before: of a peer that keeps to the window nothing is dropped, unless its chunks suddenly
+    /// become smaller. The default.
     Fitting,
     /// Only the payload is subtracted, although each chunk costs more; the peer then sends what
     /// has to be dropped. The behaviour that the paper warns of.
@@ -32,21 +32,32 @@ pub(crate) struct BufferView {
     pub(crate) overhead: usize,
 }
 
+/// The least a_rwnd of INIT and INIT ACK.
+const MIN_INITIAL: usize = 1500;
+
 impl WindowAnnouncement {
-    /// The window in bytes.
-    pub(crate) fn window(self, buffer: &BufferView) -> usize {
-        let free = buffer.capacity.saturating_sub(buffer.memory);
+    /// The bytes that count as free.
+    pub(crate) fn free(self, buffer: &BufferView) -> usize {
         match self {
-            Self::True => free,
-            Self::Fitting => {
-                let (payload, overhead) = (buffer.typical.max(1) as u64, buffer.overhead as u64);
-                (free as u64 * payload / (payload + overhead)) as usize
-            }
+            Self::True | Self::Fitting => buffer.capacity.saturating_sub(buffer.memory),
             Self::PayloadOnly => buffer.capacity.saturating_sub(buffer.payload),
         }
     }
 
-    /// The window that INIT and INIT ACK announce, when full packets are expected.
+    /// The window in bytes of payload.
+    pub(crate) fn window(self, buffer: &BufferView) -> usize {
+        let free = self.free(buffer);
+        match self {
+            Self::True | Self::PayloadOnly => free,
+            Self::Fitting => {
+                let (payload, overhead) = (buffer.typical.max(1) as u64, buffer.overhead as u64);
+                (free as u64 * payload / (payload + overhead)) as usize
+            }
+        }
+    }
+
+    /// The window that INIT and INIT ACK announce, when full packets are expected. A peer refuses one
+    /// of less than 1500 bytes (section 3.3.2).
     pub(crate) fn initially(config: &AssociationConfig) -> u32 {
         let window = config.policies.window_announcement.window(&BufferView {
             capacity: config.receive_buffer,
@@ -55,7 +66,7 @@ impl WindowAnnouncement {
             typical: config.path_mtu,
             overhead: config.message_overhead,
         });
-        u32::try_from(window).unwrap_or(u32::MAX)
+        u32::try_from(window.max(MIN_INITIAL)).unwrap_or(u32::MAX)
     }
 }
 
@@ -97,8 +108,11 @@ mod tests {
             message_overhead: 128,
             ..AssociationConfig::default()
         };
+        config.policies.window_announcement = WindowAnnouncement::True;
         assert_eq!(WindowAnnouncement::initially(&config), 1_628_000);
         config.policies.window_announcement = WindowAnnouncement::Fitting;
         assert_eq!(WindowAnnouncement::initially(&config), 1_500_000);
+        config.receive_buffer = 1500;
+        assert_eq!(WindowAnnouncement::initially(&config), 1500, "not refused");
     }
 }

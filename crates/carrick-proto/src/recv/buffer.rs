@@ -35,8 +35,8 @@ pub(super) struct Buffer {
     held: Cost,
     /// Mean payload of a chunk, with a weight of 1/16 for the last one, times 16.
     typical: usize,
-    /// The window in the last SACK.
-    last_announced: usize,
+    /// The free bytes that the last SACK told of; 0 if it told to wait.
+    last_free: usize,
 }
 
 impl Buffer {
@@ -50,7 +50,7 @@ impl Buffer {
             mtu: config.path_mtu,
             held: Cost::default(),
             typical: config.path_mtu * 16,
-            last_announced: WindowAnnouncement::initially(config) as usize,
+            last_free: config.receive_buffer,
         }
     }
 
@@ -77,34 +77,48 @@ impl Buffer {
         self.memory() >= self.capacity / 4 * 3 || self.held.chunks >= self.max_chunks / 4 * 3
     }
 
-    /// The window to announce. Below two packets (or half of a small buffer) it is 1 instead of
-    /// the truth, so that the peer stops sending scraps but probes; 0 means that all is dropped.
-    pub(super) fn window(&self) -> usize {
-        if self.is_full() && self.announcement != WindowAnnouncement::PayloadOnly {
-            return 0;
-        }
-        let window = self.announcement.window(&BufferView {
+    fn view(&self) -> BufferView {
+        BufferView {
             capacity: self.capacity,
             payload: self.held.payload,
             memory: self.memory(),
             typical: self.typical / 16,
             overhead: self.overhead,
-        });
-        let silly = (2 * self.mtu).min(self.capacity / 2);
-        if window > 0 && window < silly && self.avoid_silly_windows {
-            1
-        } else {
-            window
         }
     }
 
-    /// The window has opened by a quarter of the buffer since it was last announced.
+    /// The window to announce. With less than two packets (or half of a small buffer) free it is 1
+    /// instead of the truth, so that the peer stops sending scraps but probes; 0 means that all is
+    /// dropped.
+    pub(super) fn window(&self) -> usize {
+        if self.is_full() && self.announcement != WindowAnnouncement::PayloadOnly {
+            return 0;
+        }
+        let view = self.view();
+        let free = self.announcement.free(&view);
+        let silly = (2 * self.mtu).min(self.capacity / 2);
+        if free > 0 && free < silly && self.avoid_silly_windows {
+            1
+        } else {
+            self.announcement.window(&view)
+        }
+    }
+
+    /// The buffer has become free by a quarter since this was last announced.
     pub(super) fn wants_update(&self) -> bool {
-        self.window() >= self.last_announced.saturating_add(self.capacity / 4)
+        self.announceable() >= self.last_free.saturating_add(self.capacity / 4)
+    }
+
+    /// The free bytes that an announcement stands for.
+    fn announceable(&self) -> usize {
+        match self.window() {
+            0 | 1 => 0,
+            _ => self.announcement.free(&self.view()),
+        }
     }
 
     pub(super) fn announced(&mut self) {
-        self.last_announced = self.window();
+        self.last_free = self.announceable();
     }
 }
 
@@ -112,12 +126,38 @@ impl Buffer {
 mod tests {
     use super::*;
 
-    fn buffer(capacity: usize) -> Buffer {
-        Buffer::new(&AssociationConfig {
+    fn with(capacity: usize, announcement: WindowAnnouncement) -> Buffer {
+        let mut config = AssociationConfig {
             receive_buffer: capacity,
             message_overhead: 100,
             ..Default::default()
-        })
+        };
+        config.policies.window_announcement = announcement;
+        Buffer::new(&config)
+    }
+
+    fn buffer(capacity: usize) -> Buffer {
+        with(capacity, WindowAnnouncement::True)
+    }
+
+    #[test]
+    fn a_window_for_small_messages_is_small_and_not_silly() {
+        let mut b = with(101_000, WindowAnnouncement::Fitting);
+        for _ in 0..200 {
+            b.add(1);
+        }
+        // The mean is kept in sixteenths, so that it comes down to 1 at most to a fraction.
+        let typical = b.view().typical;
+        assert_eq!(typical, 1);
+        assert_eq!(b.window(), (101_000 - 200 * 101) / 101);
+        b.announced();
+        (0..200).for_each(|_| b.remove(Cost::one(1)));
+        assert_eq!(b.window(), 1000);
+        assert!(!b.wants_update(), "a fifth of the buffer");
+        (0..1000).for_each(|_| b.add(1));
+        b.announced();
+        (0..300).for_each(|_| b.remove(Cost::one(1)));
+        assert!(b.wants_update(), "three tenths of it");
     }
 
     #[test]

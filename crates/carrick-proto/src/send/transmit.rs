@@ -124,9 +124,12 @@ impl Sender {
         let next = front.rest.len().min(max_payload(cx.paths, cx.config));
         let (rwnd, queued) = (self.window.rwnd(), self.queue.bytes());
         let full = cx.paths[path].pmdcs() - DATA_HEADER_LEN;
+        // Small messages fill a packet with less payload than large ones do.
+        let typical = (queued / self.queue.len()).clamp(1, full);
+        let carried = rwnd + rwnd / typical * DATA_HEADER_LEN;
         let silly = cx.config.sender_sws_avoidance
             && queued > rwnd
-            && rwnd < full
+            && carried < full
             && rwnd < self.window.largest() / 2;
         if next > rwnd || silly {
             if !self.outstanding.is_empty() {

@@ -8,6 +8,7 @@ use carrick_proto::AssociationConfig;
 use carrick_proto::congestion::{Algorithm, Rfc9260};
 use carrick_proto::policy::{
     LowestRttForGapSacks, Policies, RetransmitOnAlternate, SackRoute, SackToSource,
+    WindowAnnouncement,
 };
 
 use super::control::KeepsWindow;
@@ -185,6 +186,8 @@ impl Variant {
                 retransmission_route: &RetransmitOnAlternate,
                 sack_route: self.sack_route,
                 congestion: self.congestion,
+                // As stacks of the paper's time did: its throughput shows the whole buffer.
+                window_announcement: WindowAnnouncement::True,
                 ..Policies::default()
             },
             ..AssociationConfig::default()
