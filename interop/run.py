@@ -229,7 +229,11 @@ def main():
     except Interrupted:
         print("\nrun.py: interrupted; everything it made is removed", file=sys.stderr)
         return 130
-    failed = sum(not result["passed"] for result in results)
+    failures = [result for result in results if not result["passed"]]
+    failed = len(failures)
+    if not options.json:
+        for result in failures:
+            print(f"FAILED {result['scenario']}: {'; '.join(result['reasons'])}")
     summary = {"passed": len(results) - failed, "failed": failed, "seconds": round(time.monotonic() - started, 1)}
     print(json.dumps(summary) if options.json else f"{summary['passed']} passed, {failed} failed in {summary['seconds']} s"
           + (f"; captures and logs are in {os.path.relpath(options.out)}" if failed else ""))
