@@ -87,8 +87,8 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) -> bool {
-        // No extension is agreed on: its chunks are unknown, well formed or not (section 3.2).
-        if !raw.kind.is_base() {
+        // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
+        if !raw.kind.is_base() && !self.extensions.have_chunk(raw.kind) {
             return self.on_unknown(raw, route, notes);
         }
         let Ok(chunk) = Chunk::parse(raw) else {
