@@ -184,6 +184,14 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
+    /// What programs on the networks of today want: the defaults with [`Policies::modern`].
+    pub fn modern() -> Self {
+        Self {
+            policies: Policies::modern(),
+            ..Self::default()
+        }
+    }
+
     /// Checks the ranges.
     ///
     /// # Errors

@@ -114,6 +114,8 @@ pub(crate) struct Association {
     /// The stall that was reported, by when it began.
     told_stall: Option<Time>,
     last_heartbeat_ack: Option<Time>,
+    /// The first ICMP message since the peer's last packet that denied SCTP there.
+    unreachable_since: Option<Time>,
     /// The endpoint's timer structure wakes this association at this time.
     pub(crate) scheduled: Option<Time>,
     /// In the endpoint's list of associations that may have something to send.
@@ -158,6 +160,7 @@ impl Association {
             told_dormant: false,
             told_stall: None,
             last_heartbeat_ack: None,
+            unreachable_since: None,
             scheduled: None,
             listed: false,
         })
