@@ -234,7 +234,8 @@ impl Association {
             };
             if matches!(Cause::parse(raw), Ok(Cause::StaleCookie { .. })) {
                 self.on_stale_cookie(cx);
-            } else if self.events.len() < MAX_PEER_EVENTS {
+            } else if self.peer_errors < MAX_PEER_EVENTS {
+                self.peer_errors += 1;
                 let cause = AbortCause::new(raw.code.0, raw.value);
                 self.events.push_back(Event::PeerError(PeerError { cause }));
             }
@@ -283,6 +284,8 @@ impl Association {
             Some(_) => route.for_reply(),
             None => self.answer_route(route),
         };
+        // A repeated COOKIE ECHO in the same batch needs no other one.
+        self.replies.retain(|r| !matches!(r.1, Reply::CookieAck));
         self.replies.push_front((route, Reply::CookieAck));
     }
 

@@ -107,6 +107,8 @@ pub(crate) struct Association {
     /// The way of the last packet with DATA: where the SACK belongs.
     data_route: Option<Route>,
     pub(crate) events: VecDeque<Event>,
+    /// Events that the peer can cause at will and the user has not taken.
+    pub(crate) peer_errors: usize,
     pub(crate) trace: Trace,
     counters: AssociationCounters,
     accepted: bool,
@@ -154,6 +156,7 @@ impl Association {
             error_count: 0,
             data_route: None,
             events: VecDeque::new(),
+            peer_errors: 0,
             trace,
             counters: AssociationCounters::default(),
             accepted: false,
