@@ -48,6 +48,11 @@ mod shared;
 mod socket;
 mod source;
 
+/// The program of the README, to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub use bytes::Bytes;
 pub use carrick_proto::{
     AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Message,

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use carrick_proto::AssociationConfig;
 use carrick_proto::policy::{
     LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
     RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
     SackToSource, WindowAnnouncement,
 };
+use carrick_proto::{AssociationConfig, Extensions};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -64,7 +64,16 @@ pub(crate) fn settings(
     };
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan);
+    config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
     config
+}
+
+/// What a side offers.
+fn extensions(dice: &mut Dice) -> Extensions {
+    Extensions {
+        ecn: dice.chance(0.7),
+        ..Extensions::NONE
+    }
 }
 
 fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topology: &Topology) {

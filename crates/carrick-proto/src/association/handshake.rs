@@ -307,6 +307,7 @@ impl Association {
         self.peer_tag = cookie.peer_tag;
         self.tie_tags = None;
         self.replies.clear();
+        self.ecn = super::EcnState::default();
         self.data_route = None;
         self.told = cookie.told;
         self.extensions = cookie.extensions;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use carrick_wire::{
-    Abort, Cause, CauseCode, Chunk, Data, ErrorChunk, Heartbeat, Packet, RawChunk, Sack,
+    Abort, Cause, CauseCode, Chunk, Data, ErrorChunk, Heartbeat, Packet, RawChunk, Sack, Tsn,
     UnknownAction,
 };
 
@@ -27,6 +27,8 @@ const MAX_REPLY_BYTES: usize = 1200;
 #[derive(Default)]
 struct PacketNotes {
     data: bool,
+    /// The lowest TSN in it.
+    lowest: Option<Tsn>,
     reply_bytes: usize,
 }
 
@@ -64,6 +66,9 @@ impl Association {
             return;
         }
         if notes.data {
+            if let Some(lowest) = notes.lowest {
+                self.note_congestion_mark(route, lowest);
+            }
             self.receiver.on_packet_end(cx.now);
             self.data_route = Some(route.for_reply());
             self.answer_data_with_shutdown();
@@ -106,6 +111,8 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(shutdown, route, cx),
             Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
+            Chunk::Ecne(ecne) => self.on_ecne(ecne, route, cx),
+            Chunk::Cwr(cwr) => self.on_cwr(cwr),
             Chunk::Error(error) => self.on_error(&error, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
@@ -135,6 +142,9 @@ impl Association {
             self.keep_missing_report(cx);
         }
         notes.data = true;
+        if notes.lowest.is_none_or(|lowest| lowest.is_after(data.tsn)) {
+            notes.lowest = Some(data.tsn);
+        }
         match self.receiver.on_data(data, datagram) {
             DataOutcome::Accepted => {
                 self.counters.data_chunks_received += 1;
@@ -273,7 +283,9 @@ impl Association {
         notes.reply_bytes = total;
         let route = match reply {
             Reply::HeartbeatAck(_) => route.for_reply(),
-            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) => self.answer_route(route),
+            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => {
+                self.answer_route(route)
+            }
         };
         self.replies.push_back((route, reply));
     }

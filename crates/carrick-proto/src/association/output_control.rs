@@ -120,7 +120,7 @@ impl Association {
             Reply::HeartbeatAck(value) | Reply::Error(value) | Reply::Sack(value) => {
                 16 + carrick_wire::padded(value.len())
             }
-            Reply::CookieAck => 16,
+            Reply::CookieAck | Reply::Cwr(_) => 20,
         };
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
         let mut acknowledged_cookie = false;
@@ -141,7 +141,8 @@ impl Association {
                     self.replies.pop_front();
                     break;
                 }
-                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) => break,
+                Reply::Cwr(tsn) if packet.fits(8) => packet.cwr(*tsn),
+                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => break,
             }
             self.replies.pop_front();
         }
