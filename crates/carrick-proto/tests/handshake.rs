@@ -387,6 +387,39 @@ fn unknown_parameters_of_an_init_are_reported_in_the_init_ack_3_2_1() {
     }
 }
 
+/// Well formed or not: an extension that is not implemented cannot be read wrongly.
+#[test]
+fn parameters_of_extensions_that_are_not_implemented_are_unknown_3_2_1() {
+    let mut w = World::new();
+    let peer = Puppet::new();
+    let malformed: [(u16, &[u8]); 5] = [
+        (0xc000, b"?"),
+        (0xc004, &[0, 0, 0, 1]),
+        (0xc006, b"short"),
+        (0x8001, &[]),
+        (0x8004, &[0, 1, 0]),
+    ];
+    let answers = peer.init(&mut w, |p| {
+        for (kind, value) in malformed {
+            p.raw(ParameterType(kind), value);
+        }
+        // The two highest bits of RE-CONFIG's parameters are 00: stop without a report.
+        p.raw(ParameterType(15), &[]);
+        p.raw(ParameterType(0xc124), b"never reached");
+    });
+    assert!(answers[0].has(ChunkType::INIT_ACK));
+    let parameters = answers[0].parameters();
+    let unrecognized: Vec<_> = parameters
+        .iter()
+        .filter_map(|p| match p {
+            Parameter::UnrecognizedParameter(value) => Some(&value[..2]),
+            _ => None,
+        })
+        .collect();
+    let expected: [&[u8]; 3] = [&[0xc0, 0], &[0xc0, 4], &[0xc0, 6]];
+    assert_eq!(unrecognized, expected);
+}
+
 #[test]
 fn unknown_parameters_of_an_init_ack_are_reported_behind_the_cookie_echo_3_2_2() {
     for (stop, reported) in [(0x0123, 16), (0x4123, 24)] {

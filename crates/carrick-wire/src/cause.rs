@@ -1,4 +1,5 @@
-//! Error causes of ABORT and ERROR chunks (RFC 9260, section 3.3.10).
+//! Error causes of ABORT and ERROR chunks (RFC 9260, section 3.3.10), and of ASCONF-ACK
+//! (RFC 5061, section 4.3).
 //!
 //! ```text
 //!  0               1               2               3
@@ -15,9 +16,10 @@ use crate::bytes::u16_at;
 use crate::error::{Item, ParseError};
 use crate::parameter::{ParameterType, Parameters, U16s};
 use crate::tlv::{HEADER_LEN, Tlvs, exact, split, wrong_length};
-use crate::{StreamId, Tsn};
+use crate::{HmacId, StreamId, Tsn};
 
-/// The code of an error cause. All values are possible; those of RFC 9260 are constants.
+/// The code of an error cause. All values are possible; those of RFC 9260 and of
+/// its extensions are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CauseCode(pub u16);
 
@@ -48,6 +50,18 @@ impl CauseCode {
     pub const USER_INITIATED_ABORT: Self = Self(12);
     /// Protocol Violation (3.3.10.13).
     pub const PROTOCOL_VIOLATION: Self = Self(13);
+    /// Request to Delete Last Remaining IP Address (RFC 5061, 4.3.1).
+    pub const DELETE_LAST_ADDRESS: Self = Self(0xa0);
+    /// Operation Refused Due to Resource Shortage (RFC 5061, 4.3.2).
+    pub const RESOURCE_SHORTAGE: Self = Self(0xa1);
+    /// Request to Delete Source IP Address (RFC 5061, 4.3.3).
+    pub const DELETE_SOURCE_ADDRESS: Self = Self(0xa2);
+    /// Association Aborted Due to Illegal ASCONF-ACK (RFC 5061, 4.3.4).
+    pub const ILLEGAL_ASCONF_ACK: Self = Self(0xa3);
+    /// Request Refused - No Authorization (RFC 5061, 4.3.5).
+    pub const NO_AUTHORIZATION: Self = Self(0xa4);
+    /// Unsupported HMAC Identifier (RFC 4895, 4.2).
+    pub const UNSUPPORTED_HMAC_ID: Self = Self(0x105);
 }
 
 impl fmt::Display for CauseCode {
@@ -66,6 +80,12 @@ impl fmt::Display for CauseCode {
             Self::RESTART_WITH_NEW_ADDRESSES => "Restart of an Association with New Addresses",
             Self::USER_INITIATED_ABORT => "User-Initiated Abort",
             Self::PROTOCOL_VIOLATION => "Protocol Violation",
+            Self::DELETE_LAST_ADDRESS => "Request to Delete Last Remaining IP Address",
+            Self::RESOURCE_SHORTAGE => "Operation Refused Due to Resource Shortage",
+            Self::DELETE_SOURCE_ADDRESS => "Request to Delete Source IP Address",
+            Self::ILLEGAL_ASCONF_ACK => "Association Aborted Due to Illegal ASCONF-ACK",
+            Self::NO_AUTHORIZATION => "Request Refused - No Authorization",
+            Self::UNSUPPORTED_HMAC_ID => "Unsupported HMAC Identifier",
             Self(other) => return write!(f, "cause {other}"),
         })
     }
@@ -153,7 +173,19 @@ pub enum Cause<'a> {
     UserInitiatedAbort(&'a [u8]),
     /// Something else that the protocol forbids, with whatever the sender says about it.
     ProtocolViolation(&'a [u8]),
-    /// A code that RFC 9260 does not define.
+    /// The request would delete the last address of its sender; the request.
+    DeleteLastAddress(Parameters<'a>),
+    /// There is not enough of something for the request; the request.
+    ResourceShortage(Parameters<'a>),
+    /// The request would delete the address that it came from; the request.
+    DeleteSourceAddress(Parameters<'a>),
+    /// Our ASCONF-ACK answers an ASCONF that the peer never sent.
+    IllegalAsconfAck,
+    /// We may not make this request; the request.
+    NoAuthorization(Parameters<'a>),
+    /// The sender cannot verify HMACs of this algorithm.
+    UnsupportedHmacId(HmacId),
+    /// A code that neither RFC 9260 nor its extensions define.
     Unknown(RawCause<'a>),
 }
 
@@ -205,6 +237,23 @@ impl<'a> Cause<'a> {
             }
             CauseCode::USER_INITIATED_ABORT => Self::UserInitiatedAbort(value),
             CauseCode::PROTOCOL_VIOLATION => Self::ProtocolViolation(value),
+            CauseCode::DELETE_LAST_ADDRESS => {
+                Self::DeleteLastAddress(Parameters::at(value, offset + HEADER_LEN))
+            }
+            CauseCode::RESOURCE_SHORTAGE => {
+                Self::ResourceShortage(Parameters::at(value, offset + HEADER_LEN))
+            }
+            CauseCode::DELETE_SOURCE_ADDRESS => {
+                Self::DeleteSourceAddress(Parameters::at(value, offset + HEADER_LEN))
+            }
+            CauseCode::ILLEGAL_ASCONF_ACK => empty().map(|_| Self::IllegalAsconfAck)?,
+            CauseCode::NO_AUTHORIZATION => {
+                Self::NoAuthorization(Parameters::at(value, offset + HEADER_LEN))
+            }
+            CauseCode::UNSUPPORTED_HMAC_ID => {
+                let id = *exact(Item::Cause, value, offset)?;
+                Self::UnsupportedHmacId(HmacId(u16::from_be_bytes(id)))
+            }
             _ => Self::Unknown(raw),
         })
     }
@@ -249,7 +298,8 @@ mod tests {
     use super::{Cause, CauseCode, Causes};
     use crate::testing::build;
     use crate::{
-        CauseWriter, Item, Parameter, ParameterType, ParseError, ParseErrorKind, StreamId, Tsn,
+        CauseWriter, HmacId, Item, Parameter, ParameterType, Parameters, ParseError,
+        ParseErrorKind, StreamId, Tsn,
     };
 
     fn parse(bytes: &[u8]) -> Result<Cause<'_>, ParseError> {
@@ -266,7 +316,10 @@ mod tests {
     #[test]
     fn causes_of_fixed_length_parse_and_build() {
         type Write = fn(&mut CauseWriter<'_>);
-        let cases: [(&[u8], Cause<'_>, Write); 6] = [
+        let cases: [(&[u8], Cause<'_>, Write); 7] = [
+            (&[0, 0xa3, 0, 4], Cause::IllegalAsconfAck, |causes| {
+                causes.illegal_asconf_ack();
+            }),
             (
                 &[0, 1, 0, 8, 0, 9, 0, 0],
                 Cause::InvalidStream(StreamId(9)),
@@ -342,6 +395,69 @@ mod tests {
             assert_eq!(parse(bytes), Ok(cause));
             assert_eq!(written(write), bytes);
         }
+    }
+
+    #[test]
+    fn refusals_return_the_request() {
+        type Write = fn(&mut CauseWriter<'_>);
+        type Read = for<'a> fn(Cause<'a>) -> Option<Parameters<'a>>;
+        const REQUEST: [u8; 8] = [0xc1, 0, 0, 8, 0, 0, 0, 1];
+        let cases: [(u8, Write, Read); 4] = [
+            (
+                0xa0,
+                |causes| causes.delete_last_address(&REQUEST),
+                |cause| match cause {
+                    Cause::DeleteLastAddress(request) => Some(request),
+                    _ => None,
+                },
+            ),
+            (
+                0xa1,
+                |causes| causes.resource_shortage(&REQUEST),
+                |cause| match cause {
+                    Cause::ResourceShortage(request) => Some(request),
+                    _ => None,
+                },
+            ),
+            (
+                0xa2,
+                |causes| causes.delete_source_address(&REQUEST),
+                |cause| match cause {
+                    Cause::DeleteSourceAddress(request) => Some(request),
+                    _ => None,
+                },
+            ),
+            (
+                0xa4,
+                |causes| causes.no_authorization(&REQUEST),
+                |cause| match cause {
+                    Cause::NoAuthorization(request) => Some(request),
+                    _ => None,
+                },
+            ),
+        ];
+        for (code, write, read) in cases {
+            let bytes = [&[0, code, 0, 12], &REQUEST[..]].concat();
+            assert_eq!(written(write), bytes);
+            let mut request = read(parse(&bytes).unwrap()).expect("the cause of the code");
+            let parameter = request.next().unwrap().unwrap();
+            assert_eq!((parameter.bytes, parameter.offset), (&REQUEST[..], 4));
+            assert_eq!(request.next(), None);
+        }
+    }
+
+    #[test]
+    fn an_unsupported_algorithm_is_named() {
+        let bytes = [1, 5, 0, 6, 0, 2];
+        assert_eq!(parse(&bytes), Ok(Cause::UnsupportedHmacId(HmacId(2))));
+        assert_eq!(written(|c| c.unsupported_hmac_id(HmacId(2))), bytes);
+        let kind = ParseErrorKind::WrongLength {
+            item: Item::Cause,
+            expected: 6,
+            length: 8,
+        };
+        let long = [1, 5, 0, 8, 0, 2, 0, 0];
+        assert_eq!(parse(&long), Err(ParseError { kind, offset: 2 }));
     }
 
     #[test]
@@ -424,9 +540,9 @@ mod tests {
 
     #[test]
     fn fixed_lengths_are_kept() {
-        let cases: [(u16, usize); 6] = [(1, 8), (3, 8), (4, 4), (7, 4), (9, 8), (10, 4)];
+        let cases = [(1, 8), (3, 8), (4, 4), (7, 4), (9, 8), (10, 4), (0xa3, 4)];
         for (code, expected) in cases {
-            let [high, low] = code.to_be_bytes();
+            let [high, low] = u16::to_be_bytes(code);
             let bytes = [high, low, 0, 6, 1, 2];
             let kind = ParseErrorKind::WrongLength {
                 item: Item::Cause,
@@ -443,7 +559,7 @@ mod tests {
 
     #[test]
     fn other_codes_are_unknown() {
-        for code in [0, 14, 0xa0, 0xffff_u16] {
+        for code in [0, 14, 0x9f, 0xa5, 0x104, 0xffff_u16] {
             let built = written(|causes| causes.raw(CauseCode(code), &[1, 2, 3]));
             let Ok(Cause::Unknown(raw)) = parse(&built) else {
                 panic!("cause {code} is known")

@@ -1,10 +1,11 @@
-//! Writing the error causes of ABORT and ERROR chunks (RFC 9260, section 3.3.10).
+//! Writing the error causes of ABORT and ERROR chunks (RFC 9260, section 3.3.10), and of
+//! ASCONF-ACK (RFC 5061, section 4.3).
 
 use core::net::IpAddr;
 
 use crate::parameter_writer::address_parameters;
 use crate::tlv::TlvWriter;
-use crate::{CauseCode, ParameterType, StreamId, Tsn};
+use crate::{CauseCode, HmacId, ParameterType, StreamId, Tsn};
 
 /// Appends error causes to the chunk that is being built.
 #[derive(Debug)]
@@ -92,6 +93,38 @@ impl<'w> CauseWriter<'w> {
     /// The peer did something else that the protocol forbids; `information` says what.
     pub fn protocol_violation(&mut self, information: &[u8]) {
         self.raw(CauseCode::PROTOCOL_VIOLATION, information);
+    }
+
+    /// Deleting our peer's last address is refused. `request` is the parameter of the ASCONF,
+    /// header included ([`RawParameter::bytes`](crate::RawParameter::bytes)), as in the other
+    /// refusals.
+    pub fn delete_last_address(&mut self, request: &[u8]) {
+        self.raw(CauseCode::DELETE_LAST_ADDRESS, request);
+    }
+
+    /// The request is refused because there is not enough of something.
+    pub fn resource_shortage(&mut self, request: &[u8]) {
+        self.raw(CauseCode::RESOURCE_SHORTAGE, request);
+    }
+
+    /// Deleting the source address of the ASCONF is refused.
+    pub fn delete_source_address(&mut self, request: &[u8]) {
+        self.raw(CauseCode::DELETE_SOURCE_ADDRESS, request);
+    }
+
+    /// The ASCONF-ACK answers an ASCONF that was never sent.
+    pub fn illegal_asconf_ack(&mut self) {
+        self.raw(CauseCode::ILLEGAL_ASCONF_ACK, &[]);
+    }
+
+    /// The peer may not make this request.
+    pub fn no_authorization(&mut self, request: &[u8]) {
+        self.raw(CauseCode::NO_AUTHORIZATION, request);
+    }
+
+    /// We cannot verify HMACs of this algorithm.
+    pub fn unsupported_hmac_id(&mut self, id: HmacId) {
+        self.raw(CauseCode::UNSUPPORTED_HMAC_ID, &id.0.to_be_bytes());
     }
 
     /// A cause of any code.

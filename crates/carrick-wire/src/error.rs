@@ -82,6 +82,8 @@ pub enum ParseErrorKind {
     },
     /// A chunk without a parameter that it must have.
     MissingParameter(ParameterType),
+    /// No IPv4 or IPv6 address parameter in a place that must have one (RFC 5061, 4.1.1, 4.2).
+    MissingAddress,
 }
 
 impl ParseError {
@@ -144,6 +146,7 @@ impl fmt::Display for ParseError {
                 write!(f, "{item} length {length} is odd")
             }
             ParseErrorKind::MissingParameter(kind) => write!(f, "no {kind} parameter"),
+            ParseErrorKind::MissingAddress => f.write_str("no address parameter"),
         }
     }
 }
@@ -182,6 +185,7 @@ mod tests {
             },
             ParseErrorKind::OddLength { item, length: 7 },
             ParseErrorKind::MissingParameter(ParameterType::HEARTBEAT_INFO),
+            ParseErrorKind::MissingAddress,
         ];
         for kind in kinds {
             let text = ParseError { kind, offset: 77 }.to_string();

@@ -1,5 +1,5 @@
 //! Identifiers that are compared and stored but never computed with (RFC 9260, sections 3.1
-//! and 3.3.1).
+//! and 3.3.1, and the extensions).
 
 use core::fmt;
 
@@ -15,6 +15,44 @@ pub struct Ppid(pub u32);
 /// Verification tag: the number that the receiver of a packet chose for the association.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VerificationTag(pub u32);
+
+/// Correlation identifier: which parameter of an ASCONF a parameter of the ASCONF-ACK answers
+/// (RFC 5061, 4.2). Its sender chooses it; nobody else looks into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CorrelationId(pub u32);
+
+/// Identifier of a shared key; 0 is the key that needs no agreement (RFC 4895, 4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharedKeyId(pub u16);
+
+/// Identifier of a message authentication algorithm (RFC 4895, 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HmacId(pub u16);
+
+impl HmacId {
+    /// HMAC with SHA-1: 20 bytes. Everybody who authenticates supports it.
+    pub const SHA_1: Self = Self(1);
+    /// HMAC with SHA-256: 32 bytes.
+    pub const SHA_256: Self = Self(3);
+
+    /// Bytes of the HMAC, if the algorithm is one of the constants.
+    pub const fn hmac_len(self) -> Option<usize> {
+        match self {
+            Self::SHA_1 => Some(20),
+            Self::SHA_256 => Some(32),
+            _ => None,
+        }
+    }
+}
+
+/// How a sender that leaves the checksum at zero has its packets protected (RFC 9653, 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ErrorDetectionMethod(pub u32);
+
+impl ErrorDetectionMethod {
+    /// SCTP over DTLS (RFC 8261): what DTLS delivers is intact.
+    pub const DTLS: Self = Self(1);
+}
 
 impl VerificationTag {
     /// The tag of a packet with an INIT chunk; never the tag of an association.
@@ -35,6 +73,28 @@ impl fmt::Display for StreamId {
 impl fmt::Display for Ppid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for CorrelationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+impl fmt::Display for SharedKeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for HmacId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::SHA_1 => f.write_str("HMAC-SHA-1"),
+            Self::SHA_256 => f.write_str("HMAC-SHA-256"),
+            Self(other) => write!(f, "HMAC {other}"),
+        }
     }
 }
 

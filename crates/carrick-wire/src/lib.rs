@@ -1,4 +1,5 @@
-//! SCTP on the wire: packets, chunks, parameters and error causes of RFC 9260, section 3.
+//! SCTP on the wire: packets, chunks, parameters and error causes of RFC 9260, section 3, and of
+//! its extensions (RFC 3758, 4820, 4895, 5061, 6525, 8260, 9653, ECN, NR-SACK).
 //!
 //! Reading borrows: [`Packet::parse`] looks at a received datagram, [`Packet::chunks`] cuts it
 //! into [`RawChunk`]s, and [`Chunk::parse`] gives a chunk its meaning; nothing is copied or
@@ -30,19 +31,27 @@ mod serial;
 mod testing;
 mod tlv;
 
-pub use builder::PacketBuilder;
+pub use builder::{AuthSlot, AuthenticatedPacket, PacketBuilder};
 pub use cause::{Cause, CauseCode, Causes, ParameterTypes, RawCause};
 pub use cause_writer::CauseWriter;
 pub use chunk::{
-    Abort, Chunk, ChunkType, CookieEcho, DATA_HEADER_LEN, Data, DataFlags, DataHeader, ErrorChunk,
-    GapAckBlock, Heartbeat, Init, InitFields, Sack, Shutdown, ShutdownComplete, UnknownAction,
+    AUTH_HEADER_LEN, Abort, Asconf, AsconfAck, Auth, Chunk, ChunkType, CookieEcho, Cwr,
+    DATA_HEADER_LEN, Data, DataFlags, DataHeader, Ecne, ErrorChunk, ForwardTsn, Fragment,
+    GapAckBlock, Heartbeat, I_DATA_HEADER_LEN, IData, IDataHeader, IForwardTsn, Init, InitFields,
+    NrSack, Pad, ReConfig, Sack, Shutdown, ShutdownComplete, SkippedMessage, UnknownAction,
 };
 pub use crc::crc32c;
 pub use error::{Item, ParseError, ParseErrorKind};
-pub use ids::{Ppid, StreamId, VerificationTag};
+pub use ids::{
+    CorrelationId, ErrorDetectionMethod, HmacId, Ppid, SharedKeyId, StreamId, VerificationTag,
+};
 pub use packet::{
     CHUNK_HEADER_LEN, COMMON_HEADER_LEN, Chunks, CommonHeader, Packet, RawChunk, padded,
 };
-pub use parameter::{AddressTypes, Parameter, ParameterType, Parameters, RawParameter};
+pub use parameter::{
+    AddStreams, AddressRequest, AddressTypes, AsconfParameter, AsconfParameters, ChunkTypes,
+    ErrorCauseIndication, HmacIds, IncomingSsnReset, NextTsns, OutgoingSsnReset, Parameter,
+    ParameterType, Parameters, RawParameter, ReconfigResponse, ReconfigResult, StreamIds,
+};
 pub use parameter_writer::ParameterWriter;
-pub use serial::{Fsn, Mid, Ssn, Tsn};
+pub use serial::{AsconfSerial, Fsn, Mid, ReconfigSerial, Ssn, Tsn};

@@ -91,6 +91,13 @@ impl<'a> Packet<'a> {
         u32::from_le_bytes([a, b, c, d]) == crc::of_packet(self.header_bytes, self.chunk_bytes)
     }
 
+    /// As [`Packet::checksum_is_valid`], but a checksum field of zero will do, and then nothing
+    /// is computed: for a receiver that has announced this to the sender, over a lower layer
+    /// that protects the packet as was announced (RFC 9653, 5.3).
+    pub fn checksum_is_valid_or_zero(&self) -> bool {
+        self.header_bytes[crc::FIELD] == [0; crc::FIELD_LEN] || self.checksum_is_valid()
+    }
+
     /// Ports and verification tag.
     pub fn header(&self) -> CommonHeader {
         CommonHeader {
@@ -189,6 +196,23 @@ mod tests {
                 "bit {bit}"
             );
             bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn a_checksum_of_zero_is_accepted_only_on_request() {
+        let mut bytes = COOKIE_ACK;
+        assert!(Packet::parse(&bytes).unwrap().checksum_is_valid_or_zero());
+        bytes[8] ^= 1;
+        assert!(!Packet::parse(&bytes).unwrap().checksum_is_valid_or_zero());
+        bytes[8..12].fill(0);
+        let packet = Packet::parse(&bytes).unwrap();
+        assert!(packet.checksum_is_valid_or_zero() && !packet.checksum_is_valid());
+        for byte in 8..12 {
+            bytes[byte] = 1;
+            let packet = Packet::parse(&bytes).unwrap();
+            assert!(!packet.checksum_is_valid_or_zero(), "byte {byte}");
+            bytes[byte] = 0;
         }
     }
 

@@ -118,6 +118,16 @@ serial! {
     /// Fragment sequence number within the message of an I-DATA chunk (RFC 8260, 2.1).
     Fsn, u32
 }
+serial! {
+    /// Serial number of an ASCONF chunk and of the ASCONF-ACK that answers it; the first is the
+    /// sender's initial TSN (RFC 5061, 5.1).
+    AsconfSerial, u32
+}
+serial! {
+    /// Sequence number of a re-configuration request and of the response to it; the first is
+    /// the requester's initial TSN (RFC 6525, 5.1.1).
+    ReconfigSerial, u32
+}
 
 #[cfg(test)]
 mod tests {

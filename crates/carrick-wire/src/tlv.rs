@@ -164,6 +164,17 @@ impl<'w> TlvWriter<'w> {
         value(self.buf);
         set_length(self.buf, start);
     }
+
+    /// Appends an item whose value is `fixed`, a multiple of four bytes, and then other items.
+    pub(crate) fn nested(&mut self, kind: u16, fixed: &[u8], items: impl FnOnce(TlvWriter<'_>)) {
+        let end = self.end;
+        self.item(kind, |buf| {
+            // The header is there: items inside are aligned as those outside are.
+            let item = buf.len() - HEADER_LEN;
+            buf.extend_from_slice(fixed);
+            items(TlvWriter::new(buf, item, end));
+        });
+    }
 }
 
 /// Appends zeros until the length since `start` is a multiple of four.

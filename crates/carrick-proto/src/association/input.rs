@@ -87,6 +87,10 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) -> bool {
+        // No extension is agreed on: its chunks are unknown, well formed or not (section 3.2).
+        if !raw.kind.is_base() {
+            return self.on_unknown(raw, route, notes);
+        }
         let Ok(chunk) = Chunk::parse(raw) else {
             cx.stats.malformed_chunks += 1;
             return true;
@@ -105,7 +109,7 @@ impl Association {
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
             // INIT is alone in its packet and COOKIE ECHO first; elsewhere they mean nothing.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
-            Chunk::Unknown(raw) => return self.on_unknown(raw, route, notes),
+            _ => return self.on_unknown(raw, route, notes),
         }
         true
     }

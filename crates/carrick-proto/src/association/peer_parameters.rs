@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use carrick_wire::{Init, Parameter, ParameterType, Tsn, UnknownAction, VerificationTag};
+use carrick_wire::{Init, Parameter, ParameterType, RawParameter, Tsn, VerificationTag};
 
 /// Parameters to be reported are kept up to this many bytes: the answer must not grow without
 /// bound (section 12.4).
@@ -78,6 +78,13 @@ impl<'a> PeerParameters<'a> {
         let mut reported = 0;
         for raw in init.parameters() {
             let raw = raw.map_err(|_| InitFault::Malformed)?;
+            // Of the extensions, only the number of ECN Capable is taken.
+            if !raw.kind.is_base() && raw.kind != ParameterType::ECN_CAPABLE {
+                if !read.unknown(raw, &mut reported) {
+                    break;
+                }
+                continue;
+            }
             match Parameter::parse(raw).map_err(|_| InitFault::Malformed)? {
                 Parameter::Ipv4Address(a) => read.address(IpAddr::V4(a)),
                 Parameter::Ipv6Address(a) => read.address(IpAddr::V6(a)),
@@ -94,26 +101,20 @@ impl<'a> PeerParameters<'a> {
                 }
                 Parameter::StateCookie(cookie) => read.cookie = Some(cookie),
                 // What we sent and the peer didn't know; and parameters without a meaning here.
-                Parameter::UnrecognizedParameter(_)
-                | Parameter::HeartbeatInfo(_)
-                | Parameter::EcnCapable => {}
-                Parameter::Unknown(raw) => {
-                    let action = raw.kind.unknown_action();
-                    let report = matches!(
-                        action,
-                        UnknownAction::StopAndReport | UnknownAction::SkipAndReport
-                    );
-                    if report && reported + raw.bytes.len() <= MAX_UNRECOGNIZED {
-                        reported += raw.bytes.len();
-                        read.unrecognized.push(raw.bytes);
-                    }
-                    if matches!(action, UnknownAction::Stop | UnknownAction::StopAndReport) {
-                        break;
-                    }
-                }
+                _ => {}
             }
         }
         Ok(read)
+    }
+
+    /// Takes note of a parameter that is to be reported. Returns whether to go on behind it.
+    fn unknown(&mut self, raw: RawParameter<'a>, reported: &mut usize) -> bool {
+        let action = raw.kind.unknown_action();
+        if action.reports() && *reported + raw.bytes.len() <= MAX_UNRECOGNIZED {
+            *reported += raw.bytes.len();
+            self.unrecognized.push(raw.bytes);
+        }
+        action.continues()
     }
 
     fn address(&mut self, address: IpAddr) {

@@ -106,10 +106,7 @@ mod tests {
 
     use super::InitFields;
     use crate::testing::{assert_error, build, first_chunk, packet};
-    use crate::{
-        Chunk, ChunkType, Item, Parameter, ParameterType, ParseErrorKind, Tsn, UnknownAction,
-        VerificationTag,
-    };
+    use crate::{Chunk, ChunkType, Item, Parameter, ParseErrorKind, Tsn, VerificationTag};
 
     const FIELDS: InitFields = InitFields {
         tag: VerificationTag(0x1122_3344),
@@ -167,11 +164,7 @@ mod tests {
             panic!()
         };
         assert!(types.eq([5, 6]));
-        let Some(Parameter::Unknown(unknown)) = parsed.next() else {
-            panic!()
-        };
-        assert_eq!(unknown.bytes, [0xc0, 0, 0, 4]);
-        assert_eq!(unknown.kind.unknown_action(), UnknownAction::SkipAndReport);
+        assert_eq!(parsed.next(), Some(Parameter::ForwardTsnSupported));
         assert_eq!(parsed.next(), None);
     }
 
@@ -182,7 +175,7 @@ mod tests {
                 parameters.ip_address([10, 1, 0, 7].into());
                 parameters.ip_address("2001:db8::7".parse().unwrap());
                 parameters.supported_address_types(&[5, 6]);
-                parameters.raw(ParameterType(0xc000), &[]);
+                parameters.forward_tsn_supported();
             });
         });
         assert_eq!(built, INIT);

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// The type of a chunk. All values are possible; those of RFC 9260 are constants.
+/// The type of a chunk. All values are possible; those of RFC 9260 and of its
+/// extensions are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkType(pub u8);
 
@@ -31,12 +32,36 @@ impl ChunkType {
     pub const COOKIE_ECHO: Self = Self(10);
     /// Cookie acknowledgement (3.3.12).
     pub const COOKIE_ACK: Self = Self(11);
-    /// Reserved for the explicit congestion notification echo (3.2, table 1).
+    /// Explicit congestion notification echo (RFC 4960, appendix A; reserved in RFC 9260).
     pub const ECNE: Self = Self(12);
-    /// Reserved for "congestion window reduced" (3.2, table 1).
+    /// Congestion window reduced (RFC 4960, appendix A; reserved in RFC 9260).
     pub const CWR: Self = Self(13);
     /// Shutdown complete (3.3.13).
     pub const SHUTDOWN_COMPLETE: Self = Self(14);
+    /// Authentication (RFC 4895, 4.1).
+    pub const AUTH: Self = Self(15);
+    /// Non-renegable selective acknowledgement (draft-natarajan-tsvwg-sctp-nrsack).
+    pub const NR_SACK: Self = Self(16);
+    /// Payload data that interleaves (RFC 8260, 2.1).
+    pub const I_DATA: Self = Self(64);
+    /// Address configuration acknowledgement (RFC 5061, 4.1.2).
+    pub const ASCONF_ACK: Self = Self(128);
+    /// Re-configuration (RFC 6525, 3.1).
+    pub const RE_CONFIG: Self = Self(130);
+    /// Padding (RFC 4820, 3).
+    pub const PAD: Self = Self(132);
+    /// Forward cumulative TSN (RFC 3758, 3.2).
+    pub const FORWARD_TSN: Self = Self(192);
+    /// Address configuration change (RFC 5061, 4.1.1).
+    pub const ASCONF: Self = Self(193);
+    /// Forward cumulative TSN where messages interleave (RFC 8260, 2.3.1).
+    pub const I_FORWARD_TSN: Self = Self(194);
+
+    /// Whether the type belongs to RFC 9260 itself: every implementation knows it. ECNE and
+    /// CWR, for which RFC 9260 keeps the numbers, do not belong to it.
+    pub const fn is_base(self) -> bool {
+        self.0 <= Self::SHUTDOWN_COMPLETE.0 && !matches!(self, Self::ECNE | Self::CWR)
+    }
 
     /// What to do with the packet if this type is not known (3.2, table 2).
     pub const fn unknown_action(self) -> UnknownAction {
@@ -62,6 +87,15 @@ impl fmt::Display for ChunkType {
             Self::ECNE => "ECNE",
             Self::CWR => "CWR",
             Self::SHUTDOWN_COMPLETE => "SHUTDOWN COMPLETE",
+            Self::AUTH => "AUTH",
+            Self::NR_SACK => "NR-SACK",
+            Self::I_DATA => "I-DATA",
+            Self::ASCONF_ACK => "ASCONF-ACK",
+            Self::RE_CONFIG => "RE-CONFIG",
+            Self::PAD => "PAD",
+            Self::FORWARD_TSN => "FORWARD-TSN",
+            Self::ASCONF => "ASCONF",
+            Self::I_FORWARD_TSN => "I-FORWARD-TSN",
             Self(other) => return write!(f, "chunk type {other:#04x}"),
         })
     }
@@ -115,13 +149,13 @@ mod tests {
     #[test]
     fn the_high_bits_of_a_chunk_type_say_what_to_do() {
         let actions = [
-            (0x0f, UnknownAction::Stop),
+            (0x11, UnknownAction::Stop),
             (0x3f, UnknownAction::Stop),
-            (0x40, UnknownAction::StopAndReport),
+            (0x41, UnknownAction::StopAndReport),
             (0x7f, UnknownAction::StopAndReport),
-            (0x80, UnknownAction::Skip),
+            (0x81, UnknownAction::Skip),
             (0xbf, UnknownAction::Skip),
-            (0xc0, UnknownAction::SkipAndReport),
+            (0xc3, UnknownAction::SkipAndReport),
             (0xff, UnknownAction::SkipAndReport),
         ];
         for (kind, action) in actions {
@@ -132,6 +166,25 @@ mod tests {
             };
             assert_eq!(raw.bytes, [kind, 0xff, 0, 5, 1]);
         }
+    }
+
+    #[test]
+    fn the_high_bits_of_an_extension_say_what_a_stranger_does() {
+        let actions = [
+            (ChunkType::AUTH, UnknownAction::Stop),
+            (ChunkType::I_DATA, UnknownAction::StopAndReport),
+            (ChunkType::ASCONF_ACK, UnknownAction::Skip),
+            (ChunkType::FORWARD_TSN, UnknownAction::SkipAndReport),
+        ];
+        for (kind, action) in actions {
+            assert_eq!(kind.unknown_action(), action, "{kind}");
+        }
+    }
+
+    #[test]
+    fn types_of_the_base_are_told_from_those_of_extensions() {
+        let base = (0..=u8::MAX).filter(|kind| ChunkType(*kind).is_base());
+        assert!(base.eq((0..12).chain([14])));
     }
 
     #[test]
@@ -163,6 +216,7 @@ mod tests {
     #[test]
     fn types_read_as_in_the_standard() {
         assert_eq!(ChunkType::INIT_ACK.to_string(), "INIT ACK");
-        assert_eq!(ChunkType(0xc1).to_string(), "chunk type 0xc1");
+        assert_eq!(ChunkType::RE_CONFIG.to_string(), "RE-CONFIG");
+        assert_eq!(ChunkType(0xc3).to_string(), "chunk type 0xc3");
     }
 }

@@ -1,25 +1,47 @@
-//! The chunks of RFC 9260, section 3.3: one file each, with the wire layout above the type.
+//! The chunks of RFC 9260, section 3.3, and of its extensions: one file each, with the wire
+//! layout above the type.
 
 mod abort;
+mod asconf;
+mod auth;
 mod cookie_ack;
 mod cookie_echo;
+mod cwr;
 mod data;
+mod ecne;
 mod error;
+mod forward_tsn;
 mod heartbeat;
+mod i_data;
+mod i_forward_tsn;
 mod init;
 mod kind;
+mod nr_sack;
+mod pad;
+mod re_config;
 mod sack;
 mod shutdown;
 mod shutdown_ack;
 mod shutdown_complete;
 
 pub use abort::Abort;
+pub use asconf::{Asconf, AsconfAck};
+pub use auth::{AUTH_HEADER_LEN, Auth};
 pub use cookie_echo::CookieEcho;
+pub use cwr::Cwr;
 pub use data::{DATA_HEADER_LEN, Data, DataFlags, DataHeader};
+pub use ecne::Ecne;
 pub use error::ErrorChunk;
+pub use forward_tsn::ForwardTsn;
 pub use heartbeat::Heartbeat;
+pub use i_data::{Fragment, I_DATA_HEADER_LEN, IData, IDataHeader};
+pub use i_forward_tsn::{IForwardTsn, SkippedMessage};
 pub use init::{Init, InitFields};
 pub use kind::{ChunkType, UnknownAction};
+pub use nr_sack::NrSack;
+pub(crate) use nr_sack::{A_BIT, nr_sack_entries};
+pub use pad::Pad;
+pub use re_config::ReConfig;
 pub(crate) use sack::sack_entries;
 pub use sack::{GapAckBlock, Sack};
 pub use shutdown::Shutdown;
@@ -60,17 +82,42 @@ pub enum Chunk<'a> {
     CookieAck,
     /// The association is closed (3.3.13).
     ShutdownComplete(ShutdownComplete),
+    /// The network has marked a packet (RFC 4960, appendix A).
+    Ecne(Ecne),
+    /// The mark has been heard (RFC 4960, appendix A).
+    Cwr(Cwr),
+    /// Authenticates what follows (RFC 4895, 4.1).
+    Auth(Auth<'a>),
+    /// Says what has been received, and what of it for good (draft-natarajan-tsvwg-sctp-nrsack).
+    NrSack(NrSack<'a>),
+    /// User data that interleaves (RFC 8260, 2.1).
+    IData(IData<'a>),
+    /// Asks for changes of addresses (RFC 5061, 4.1.1).
+    Asconf(Asconf<'a>),
+    /// Answers an ASCONF (RFC 5061, 4.1.2).
+    AsconfAck(AsconfAck<'a>),
+    /// Asks for changes of streams, or answers (RFC 6525, 3.1).
+    ReConfig(ReConfig<'a>),
+    /// Makes the packet longer (RFC 4820, 3).
+    Pad(Pad<'a>),
+    /// Gives up data (RFC 3758, 3.2).
+    ForwardTsn(ForwardTsn<'a>),
+    /// Gives up data that interleaves (RFC 8260, 2.3.1).
+    IForwardTsn(IForwardTsn<'a>),
     /// Anything else; see [`ChunkType::unknown_action`].
     Unknown(RawChunk<'a>),
 }
 
 impl<'a> Chunk<'a> {
     /// Gives a chunk its meaning. Parameters and causes in it are not looked at, except the
-    /// Heartbeat Info of a HEARTBEAT or HEARTBEAT ACK.
+    /// Heartbeat Info of a HEARTBEAT or HEARTBEAT ACK and the address of an ASCONF.
+    ///
+    /// Whether an extension was agreed on is the protocol's business: it can tell by
+    /// [`ChunkType::is_base`] before it parses.
     ///
     /// # Errors
     /// The chunk is shorter than its fixed fields, its length is not the one that its type or
-    /// its counts demand, or a Heartbeat Info is missing or malformed.
+    /// its counts demand, or a Heartbeat Info or an ASCONF's address is missing or malformed.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, ParseError> {
         Ok(match raw.kind {
@@ -87,7 +134,36 @@ impl<'a> Chunk<'a> {
             ChunkType::COOKIE_ECHO => Self::CookieEcho(CookieEcho::parse(raw)),
             ChunkType::COOKIE_ACK => cookie_ack::parse(raw).map(|()| Self::CookieAck)?,
             ChunkType::SHUTDOWN_COMPLETE => Self::ShutdownComplete(ShutdownComplete::parse(raw)?),
+            _ => return Self::parse_extension(raw),
+        })
+    }
+
+    fn parse_extension(raw: RawChunk<'a>) -> Result<Self, ParseError> {
+        Ok(match raw.kind {
+            ChunkType::I_DATA => Self::IData(IData::parse(raw)?),
+            ChunkType::ECNE => Self::Ecne(Ecne::parse(raw)?),
+            ChunkType::CWR => Self::Cwr(Cwr::parse(raw)?),
+            ChunkType::AUTH => Self::Auth(Auth::parse(raw)?),
+            ChunkType::NR_SACK => Self::NrSack(NrSack::parse(raw)?),
+            ChunkType::ASCONF => Self::Asconf(Asconf::parse(raw)?),
+            ChunkType::ASCONF_ACK => Self::AsconfAck(AsconfAck::parse(raw)?),
+            ChunkType::RE_CONFIG => Self::ReConfig(ReConfig::parse(raw)),
+            ChunkType::PAD => Self::Pad(Pad::parse(raw)),
+            ChunkType::FORWARD_TSN => Self::ForwardTsn(ForwardTsn::parse(raw)?),
+            ChunkType::I_FORWARD_TSN => Self::IForwardTsn(IForwardTsn::parse(raw)?),
             _ => Self::Unknown(raw),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Chunk;
+    use crate::RawChunk;
+
+    /// Every chunk of a packet passes through this type: the extensions do not widen it.
+    #[test]
+    fn a_parsed_chunk_is_hardly_larger_than_an_unparsed_one() {
+        assert!(size_of::<Chunk<'_>>() <= size_of::<RawChunk<'_>>() + size_of::<usize>());
     }
 }

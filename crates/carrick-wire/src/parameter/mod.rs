@@ -1,4 +1,5 @@
-//! Optional and variable-length parameters (RFC 9260, sections 3.2.1, 3.3.2.1, 3.3.3.1, 3.3.5).
+//! Optional and variable-length parameters (RFC 9260, sections 3.2.1, 3.3.2.1, 3.3.3.1, 3.3.5),
+//! those of the extensions included.
 //!
 //! ```text
 //!  0               1               2               3
@@ -9,59 +10,25 @@
 //! +---------------+---------------+---------------+---------------+
 //! ```
 
-use core::fmt;
+mod asconf;
+mod kind;
+mod lists;
+mod reconfig;
+
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::UnknownAction;
-use crate::error::{Item, ParseError, ParseErrorKind};
-use crate::tlv::{HEADER_LEN, Tlvs, exact};
+pub(crate) use asconf::leading_address;
+pub use asconf::{AddressRequest, AsconfParameter, AsconfParameters, ErrorCauseIndication};
+pub use kind::ParameterType;
+pub(crate) use lists::U16s;
+pub use lists::{AddressTypes, ChunkTypes, HmacIds, StreamIds};
+pub use reconfig::{
+    AddStreams, IncomingSsnReset, NextTsns, OutgoingSsnReset, ReconfigResponse, ReconfigResult,
+};
 
-/// The type of a parameter. All values are possible; those of RFC 9260 are constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ParameterType(pub u16);
-
-impl ParameterType {
-    /// Heartbeat Info, in HEARTBEAT and HEARTBEAT ACK (3.3.5).
-    pub const HEARTBEAT_INFO: Self = Self(1);
-    /// IPv4 Address (3.3.2.1.1).
-    pub const IPV4_ADDRESS: Self = Self(5);
-    /// IPv6 Address (3.3.2.1.2).
-    pub const IPV6_ADDRESS: Self = Self(6);
-    /// State Cookie, in INIT ACK (3.3.3.1.1).
-    pub const STATE_COOKIE: Self = Self(7);
-    /// Unrecognized Parameter, in INIT ACK (3.3.3.1.2).
-    pub const UNRECOGNIZED_PARAMETER: Self = Self(8);
-    /// Cookie Preservative, in INIT (3.3.2.1.3).
-    pub const COOKIE_PRESERVATIVE: Self = Self(9);
-    /// Host Name Address, deprecated (3.3.2.1.4).
-    pub const HOST_NAME_ADDRESS: Self = Self(11);
-    /// Supported Address Types, in INIT (3.3.2.1.5).
-    pub const SUPPORTED_ADDRESS_TYPES: Self = Self(12);
-    /// Reserved for ECN Capable (3.3.2, note 2).
-    pub const ECN_CAPABLE: Self = Self(0x8000);
-
-    /// What to do with the parameter if this type is not known (3.2.1, table 3).
-    pub const fn unknown_action(self) -> UnknownAction {
-        UnknownAction::from_high_bits((self.0 >> 14) as u8)
-    }
-}
-
-impl fmt::Display for ParameterType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match *self {
-            Self::HEARTBEAT_INFO => "Heartbeat Info",
-            Self::IPV4_ADDRESS => "IPv4 Address",
-            Self::IPV6_ADDRESS => "IPv6 Address",
-            Self::STATE_COOKIE => "State Cookie",
-            Self::UNRECOGNIZED_PARAMETER => "Unrecognized Parameter",
-            Self::COOKIE_PRESERVATIVE => "Cookie Preservative",
-            Self::HOST_NAME_ADDRESS => "Host Name Address",
-            Self::SUPPORTED_ADDRESS_TYPES => "Supported Address Types",
-            Self::ECN_CAPABLE => "ECN Capable",
-            Self(other) => return write!(f, "type {other:#06x}"),
-        })
-    }
-}
+use crate::error::{Item, ParseError};
+use crate::tlv::{Tlvs, exact};
+use crate::{CorrelationId, ErrorDetectionMethod, ReconfigSerial};
 
 /// A parameter that has been cut out, of whatever type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +102,46 @@ pub enum Parameter<'a> {
     UnrecognizedParameter(&'a [u8]),
     /// What the sender of a HEARTBEAT wants back.
     HeartbeatInfo(&'a [u8]),
-    /// Reserved for ECN.
+    /// The sender resets its outgoing streams.
+    OutgoingSsnReset(OutgoingSsnReset<'a>),
+    /// The sender asks for a reset of its incoming streams.
+    IncomingSsnReset(IncomingSsnReset<'a>),
+    /// The sender asks for a reset of all SSNs and TSNs; the number of the request.
+    SsnTsnReset(ReconfigSerial),
+    /// The answer to a request of a RE-CONFIG.
+    ReconfigResponse(ReconfigResponse),
+    /// The sender wants more outgoing streams.
+    AddOutgoingStreams(AddStreams),
+    /// The sender wants more incoming streams.
+    AddIncomingStreams(AddStreams),
+    /// The sender understands ECN.
     EcnCapable,
+    /// The sender accepts packets whose checksum is zero, if this method protects them.
+    ZeroChecksumAcceptable(ErrorDetectionMethod),
+    /// The sender's random number for the keys of AUTH; those of the standard have 32 bytes.
+    Random(&'a [u8]),
+    /// The sender accepts these chunks only when they are authenticated.
+    Chunks(ChunkTypes<'a>),
+    /// The algorithms that the sender can verify.
+    HmacAlgo(HmacIds<'a>),
+    /// Nothing: it makes the chunk longer.
+    Padding(&'a [u8]),
+    /// Chunk types of extensions that the sender supports.
+    SupportedExtensions(ChunkTypes<'a>),
+    /// The sender understands FORWARD-TSN.
+    ForwardTsnSupported,
+    /// The sender has one more address.
+    AddIpAddress(AddressRequest),
+    /// The sender has one address less.
+    DeleteIpAddress(AddressRequest),
+    /// A request was refused.
+    ErrorCauseIndication(ErrorCauseIndication<'a>),
+    /// The sender prefers to be sent to at this address.
+    SetPrimaryAddress(AddressRequest),
+    /// A request was granted.
+    SuccessIndication(CorrelationId),
+    /// A code point for the users of both sides.
+    AdaptationLayerIndication(u32),
     /// Anything else; see [`ParameterType::unknown_action`].
     Unknown(RawParameter<'a>),
 }
@@ -145,7 +150,7 @@ impl<'a> Parameter<'a> {
     /// Gives a parameter its meaning.
     ///
     /// # Errors
-    /// The length is not the one of the type.
+    /// The length is not the one of the type, or an address in it is missing or malformed.
     pub fn parse(raw: RawParameter<'a>) -> Result<Self, ParseError> {
         let RawParameter {
             kind,
@@ -179,57 +184,81 @@ impl<'a> Parameter<'a> {
                 exact::<0>(Item::Parameter, value, offset)?;
                 Self::EcnCapable
             }
+            _ => return Self::parse_extension(raw),
+        })
+    }
+
+    fn parse_extension(raw: RawParameter<'a>) -> Result<Self, ParseError> {
+        let RawParameter {
+            kind,
+            value,
+            offset,
+            ..
+        } = raw;
+        Ok(match kind {
+            ParameterType::OUTGOING_SSN_RESET => {
+                Self::OutgoingSsnReset(OutgoingSsnReset::parse(value, offset)?)
+            }
+            ParameterType::INCOMING_SSN_RESET => {
+                Self::IncomingSsnReset(IncomingSsnReset::parse(value, offset)?)
+            }
+            ParameterType::SSN_TSN_RESET => {
+                Self::SsnTsnReset(reconfig::parse_tsn_reset(value, offset)?)
+            }
+            ParameterType::RECONFIG_RESPONSE => {
+                Self::ReconfigResponse(ReconfigResponse::parse(value, offset)?)
+            }
+            ParameterType::ADD_OUTGOING_STREAMS => {
+                Self::AddOutgoingStreams(AddStreams::parse(value, offset)?)
+            }
+            ParameterType::ADD_INCOMING_STREAMS => {
+                Self::AddIncomingStreams(AddStreams::parse(value, offset)?)
+            }
+            ParameterType::ZERO_CHECKSUM_ACCEPTABLE => {
+                let method = *exact(Item::Parameter, value, offset)?;
+                Self::ZeroChecksumAcceptable(ErrorDetectionMethod(u32::from_be_bytes(method)))
+            }
+            ParameterType::RANDOM => Self::Random(value),
+            ParameterType::CHUNKS => Self::Chunks(ChunkTypes::new(value)),
+            ParameterType::HMAC_ALGO => {
+                Self::HmacAlgo(HmacIds(U16s::parse(Item::Parameter, value, offset)?))
+            }
+            ParameterType::PADDING => Self::Padding(value),
+            ParameterType::SUPPORTED_EXTENSIONS => {
+                Self::SupportedExtensions(ChunkTypes::new(value))
+            }
+            ParameterType::FORWARD_TSN_SUPPORTED => {
+                exact::<0>(Item::Parameter, value, offset)?;
+                Self::ForwardTsnSupported
+            }
+            ParameterType::ADD_IP_ADDRESS => {
+                Self::AddIpAddress(AddressRequest::parse(value, offset)?)
+            }
+            ParameterType::DELETE_IP_ADDRESS => {
+                Self::DeleteIpAddress(AddressRequest::parse(value, offset)?)
+            }
+            ParameterType::ERROR_CAUSE_INDICATION => {
+                Self::ErrorCauseIndication(ErrorCauseIndication::parse(value, offset)?)
+            }
+            ParameterType::SET_PRIMARY_ADDRESS => {
+                Self::SetPrimaryAddress(AddressRequest::parse(value, offset)?)
+            }
+            ParameterType::SUCCESS_INDICATION => {
+                Self::SuccessIndication(asconf::parse_success(value, offset)?)
+            }
+            ParameterType::ADAPTATION_LAYER_INDICATION => {
+                let code_point = *exact(Item::Parameter, value, offset)?;
+                Self::AdaptationLayerIndication(u32::from_be_bytes(code_point))
+            }
             _ => Self::Unknown(raw),
         })
     }
 }
 
-/// The address types of a Supported Address Types parameter, as numbers: 5 is IPv4, 6 is IPv6
-/// (they are the types of the address parameters).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressTypes<'a>(U16s<'a>);
-
-impl Iterator for AddressTypes<'_> {
-    type Item = u16;
-
-    fn next(&mut self) -> Option<u16> {
-        self.0.next()
-    }
-}
-
-/// A list of 16-bit values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct U16s<'a>(&'a [[u8; 2]]);
-
-impl<'a> U16s<'a> {
-    /// The list that fills `value`, the value of an item at `offset`, or the end of it.
-    pub(crate) fn parse(item: Item, value: &'a [u8], offset: usize) -> Result<Self, ParseError> {
-        let (pairs, half) = value.as_chunks();
-        if half.is_empty() {
-            return Ok(Self(pairs));
-        }
-        let length = HEADER_LEN + value.len();
-        Err(ParseError::new(
-            ParseErrorKind::OddLength { item, length },
-            offset + 2,
-        ))
-    }
-}
-
-impl Iterator for U16s<'_> {
-    type Item = u16;
-
-    fn next(&mut self) -> Option<u16> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(u16::from_be_bytes(*first))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Parameter, Parameters};
-    use crate::{Item, ParseError, ParseErrorKind};
+    use super::{ChunkTypes, Parameter, ParameterType, Parameters};
+    use crate::{ChunkType, ErrorDetectionMethod, HmacId, Item, ParseError, ParseErrorKind};
 
     fn parse(bytes: &[u8]) -> Result<Parameter<'_>, ParseError> {
         Parameter::parse(Parameters::new(bytes).next().expect("a parameter")?)
@@ -269,8 +298,64 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_extensions_in_an_init_have_their_meaning() {
+        let method = ErrorDetectionMethod::DTLS;
+        let cases: [(&[u8], Parameter<'_>); 7] = [
+            (
+                &[0x80, 1, 0, 8, 0, 0, 0, 1],
+                Parameter::ZeroChecksumAcceptable(method),
+            ),
+            (&[0x80, 2, 0, 6, 1, 2], Parameter::Random(&[1, 2])),
+            (&[0x80, 5, 0, 5, 0], Parameter::Padding(&[0])),
+            (
+                &[0x80, 8, 0, 5, 64],
+                Parameter::SupportedExtensions(ChunkTypes::new(&[64])),
+            ),
+            (&[0xc0, 0, 0, 4], Parameter::ForwardTsnSupported),
+            (
+                &[0xc0, 6, 0, 8, 0, 0, 0, 9],
+                Parameter::AdaptationLayerIndication(9),
+            ),
+            (
+                &[0x80, 3, 0, 6, 0xc1, 0x80],
+                Parameter::Chunks(ChunkTypes::new(&[0xc1, 0x80])),
+            ),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(parse(bytes), Ok(expected));
+        }
+        let Ok(Parameter::HmacAlgo(algorithms)) = parse(&[0x80, 4, 0, 8, 0, 3, 0, 1]) else {
+            panic!("no algorithms")
+        };
+        assert!(algorithms.eq([HmacId::SHA_256, HmacId::SHA_1]));
+    }
+
+    #[test]
+    fn a_set_of_chunk_types_is_asked_for_its_members() {
+        let types = ChunkTypes::new(&[0xc1, 0x80, 0x0f, 0x80]);
+        assert!(types.contains(ChunkType::ASCONF) && types.contains(ChunkType::AUTH));
+        assert!(!types.contains(ChunkType::RE_CONFIG) && !types.contains(ChunkType::DATA));
+        assert_eq!(types.iter().len(), 4);
+        assert_eq!(types.iter().next(), Some(ChunkType::ASCONF));
+        assert!(!ChunkTypes::new(&[]).contains(ChunkType::DATA));
+    }
+
+    #[test]
+    fn types_of_the_base_are_told_from_those_of_extensions() {
+        for kind in [1, 5, 6, 7, 8, 9, 11, 12] {
+            assert!(ParameterType(kind).is_base(), "{kind}");
+        }
+        for kind in [0, 2, 10, 13, 18, 0x8000, 0x8008, 0xc000, 0xffff] {
+            assert!(!ParameterType(kind).is_base(), "{kind}");
+        }
+    }
+
+    #[test]
     fn fixed_lengths_are_kept() {
-        let cases: [(&[u8], usize); 5] = [
+        let cases: [(&[u8], usize); 8] = [
+            (&[0x80, 1, 0, 6, 0, 1], 8),
+            (&[0xc0, 0, 0, 5, 0], 4),
+            (&[0xc0, 6, 0, 4], 8),
             (&[0, 5, 0, 7, 1, 2, 3], 8),
             (&[0, 5, 0, 9, 1, 2, 3, 4, 5], 8),
             (&[0, 6, 0, 8, 1, 2, 3, 4], 20),
@@ -289,15 +374,17 @@ mod tests {
     }
 
     #[test]
-    fn half_an_address_type_is_an_error() {
+    fn half_an_address_type_or_algorithm_is_an_error() {
         let kind = ParseErrorKind::OddLength {
             item: Item::Parameter,
             length: 7,
         };
-        assert_eq!(
-            parse(&[0, 12, 0, 7, 0, 5, 0]),
-            Err(ParseError { kind, offset: 2 })
-        );
+        for [high, low] in [[0, 12], [0x80, 4]] {
+            assert_eq!(
+                parse(&[high, low, 0, 7, 0, 5, 0]),
+                Err(ParseError { kind, offset: 2 })
+            );
+        }
     }
 
     #[test]

@@ -1,10 +1,14 @@
-//! Writing the parameters of INIT and INIT ACK (RFC 9260, sections 3.3.2.1 and 3.3.3.1).
+//! Writing the parameters of INIT and INIT ACK (RFC 9260, sections 3.3.2.1 and 3.3.3.1, and the
+//! extensions); those of ASCONF and RE-CONFIG are in files of their own.
+
+mod asconf;
+mod reconfig;
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use crate::ParameterType;
 use crate::tlv::TlvWriter;
+use crate::{ChunkType, ErrorDetectionMethod, HmacId, ParameterType};
 
 /// Appends parameters to the chunk that is being built.
 #[derive(Debug)]
@@ -54,6 +58,67 @@ impl<'w> ParameterWriter<'w> {
         self.raw(ParameterType::UNRECOGNIZED_PARAMETER, parameter);
     }
 
+    /// We understand ECN.
+    pub fn ecn_capable(&mut self) {
+        self.raw(ParameterType::ECN_CAPABLE, &[]);
+    }
+
+    /// We understand FORWARD-TSN.
+    pub fn forward_tsn_supported(&mut self) {
+        self.raw(ParameterType::FORWARD_TSN_SUPPORTED, &[]);
+    }
+
+    /// We accept packets whose checksum is zero, if this method protects them.
+    pub fn zero_checksum_acceptable(&mut self, method: ErrorDetectionMethod) {
+        self.raw(
+            ParameterType::ZERO_CHECKSUM_ACCEPTABLE,
+            &method.0.to_be_bytes(),
+        );
+    }
+
+    /// Our random number for the keys of AUTH; the standard asks for 32 bytes.
+    pub fn random(&mut self, random: &[u8]) {
+        self.raw(ParameterType::RANDOM, random);
+    }
+
+    /// We accept these chunks only when they are authenticated.
+    pub fn chunks(&mut self, types: &[ChunkType]) {
+        self.chunk_types(ParameterType::CHUNKS, types);
+    }
+
+    /// The algorithms that we can verify, most wanted first.
+    pub fn hmac_algo(&mut self, ids: &[HmacId]) {
+        self.0.item(ParameterType::HMAC_ALGO.0, |buf| {
+            buf.extend(ids.iter().flat_map(|id| id.0.to_be_bytes()));
+        });
+    }
+
+    /// Chunk types of the extensions that we support.
+    pub fn supported_extensions(&mut self, types: &[ChunkType]) {
+        self.chunk_types(ParameterType::SUPPORTED_EXTENSIONS, types);
+    }
+
+    /// A code point for the user of the other side.
+    pub fn adaptation_layer_indication(&mut self, code_point: u32) {
+        self.raw(
+            ParameterType::ADAPTATION_LAYER_INDICATION,
+            &code_point.to_be_bytes(),
+        );
+    }
+
+    /// This many zeros, which mean nothing.
+    pub fn padding(&mut self, value_len: usize) {
+        self.0.item(ParameterType::PADDING.0, |buf| {
+            buf.resize(buf.len() + value_len, 0);
+        });
+    }
+
+    fn chunk_types(&mut self, kind: ParameterType, types: &[ChunkType]) {
+        self.0.item(kind.0, |buf| {
+            buf.extend(types.iter().map(|kind| kind.0));
+        });
+    }
+
     /// A parameter of any type.
     pub fn raw(&mut self, kind: ParameterType, value: &[u8]) {
         self.0.item(kind.0, |buf| buf.extend_from_slice(value));
@@ -86,7 +151,10 @@ mod tests {
     use std::vec::Vec;
 
     use crate::testing::HEADER;
-    use crate::{ChunkType, InitFields, PacketBuilder, ParameterType, Tsn, VerificationTag};
+    use crate::{
+        ChunkType, ErrorDetectionMethod, HmacId, InitFields, PacketBuilder, ParameterType, Tsn,
+        VerificationTag,
+    };
 
     const FIELDS: InitFields = InitFields {
         tag: VerificationTag(1),
@@ -120,6 +188,38 @@ mod tests {
             written(|p| p.cookie_preservative(1000)),
             [0, 9, 0, 8, 0, 0, 3, 0xe8]
         );
+    }
+
+    #[test]
+    fn extensions_are_announced_byte_by_byte() {
+        let extensions = written(|p| {
+            p.supported_extensions(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK, ChunkType::AUTH]);
+            p.forward_tsn_supported();
+            p.hmac_algo(&[HmacId::SHA_256, HmacId::SHA_1]);
+            p.chunks(&[ChunkType::ASCONF]);
+        });
+        let expected = [
+            0x80, 8, 0, 7, 0xc1, 0x80, 0x0f, 0, // supported extensions, padded
+            0xc0, 0, 0, 4, // forward TSN
+            0x80, 4, 0, 8, 0, 3, 0, 1, // algorithms
+            0x80, 3, 0, 5, 0xc1, 0, 0, 0, // chunks
+        ];
+        assert_eq!(extensions, expected);
+        let others = written(|p| {
+            p.ecn_capable();
+            p.zero_checksum_acceptable(ErrorDetectionMethod::DTLS);
+            p.random(&[1, 2, 3, 4]);
+            p.adaptation_layer_indication(7);
+            p.padding(4);
+        });
+        let expected = [
+            0x80, 0, 0, 4, // ECN
+            0x80, 1, 0, 8, 0, 0, 0, 1, // zero checksum
+            0x80, 2, 0, 8, 1, 2, 3, 4, // random
+            0xc0, 6, 0, 8, 0, 0, 0, 7, // adaptation layer
+            0x80, 5, 0, 8, 0, 0, 0, 0, // padding
+        ];
+        assert_eq!(others, expected);
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! Building packets at the end of a caller's buffer (RFC 9260, sections 3 and 6.8).
 
+mod auth;
+mod extensions;
+
 use alloc::vec::Vec;
+
+pub use auth::{AuthSlot, AuthenticatedPacket};
 
 use crate::cause_writer::CauseWriter;
 use crate::chunk::{DataHeader, GapAckBlock, InitFields, T_BIT, sack_entries};
@@ -198,6 +203,18 @@ impl<'b> PacketBuilder<'b> {
         packet.len()
     }
 
+    /// As [`PacketBuilder::finish`], but the checksum stays zero: for a peer that has announced
+    /// that it accepts this, over a lower layer that protects the packet. Never for a packet
+    /// with an INIT, INIT ACK or COOKIE ECHO chunk, nor for one without an association (RFC
+    /// 9653, 5.2).
+    pub fn finish_with_zero_checksum(self) -> usize {
+        if self.is_empty() {
+            self.buf.truncate(self.start);
+            return 0;
+        }
+        self.len()
+    }
+
     fn causes(&mut self, kind: ChunkType, flags: u8, causes: impl FnOnce(&mut CauseWriter<'_>)) {
         let end = self.end;
         self.chunk(kind, flags, |buf, chunk| {
@@ -247,6 +264,18 @@ mod tests {
         assert!(builder.is_empty());
         assert_eq!(builder.finish(), 0);
         assert_eq!(buf, [1, 2, 3]);
+    }
+
+    #[test]
+    fn the_checksum_can_stay_zero() {
+        let mut buf = std::vec![1];
+        let mut builder = PacketBuilder::new(&mut buf, HEADER, 100);
+        builder.cookie_ack();
+        assert_eq!(builder.finish_with_zero_checksum(), 16);
+        assert_eq!(buf[9..13], [0; 4]);
+        let builder = PacketBuilder::new(&mut buf, HEADER, 100);
+        assert_eq!(builder.finish_with_zero_checksum(), 0);
+        assert_eq!(buf.len(), 17, "without a chunk there is no packet");
     }
 
     #[test]
