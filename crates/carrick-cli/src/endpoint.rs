@@ -80,7 +80,7 @@ impl AssociationArguments {
     pub(crate) fn config(&self, outbound_streams: u16) -> AssociationConfig {
         let mut config = AssociationConfig {
             outbound_streams,
-            ..AssociationConfig::default()
+            ..AssociationConfig::modern()
         };
         set(&mut config.rto_initial, self.rto_initial);
         set(&mut config.rto_min, self.rto_min);

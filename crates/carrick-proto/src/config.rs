@@ -6,6 +6,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::extensions::Extensions;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
 
@@ -132,6 +133,8 @@ pub struct AssociationConfig {
     pub monitor_pairs: bool,
     /// Whether [`crate::Event::NoProgress`] is told, and after how many RTOs without progress.
     pub no_progress_after: Option<u32>,
+    /// The extensions that are offered to peers; each is in force when both sides offer it.
+    pub extensions: Extensions,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
     pub trace: bool,
     /// The choices that papers and implementations differ in.
@@ -173,6 +176,7 @@ impl Default for AssociationConfig {
             max_paths: 16,
             monitor_pairs: false,
             no_progress_after: Some(20),
+            extensions: Extensions::default(),
             trace: false,
             policies: Policies::default(),
         }
@@ -180,6 +184,14 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
+    /// What programs on the networks of today want: the defaults with [`Policies::modern`].
+    pub fn modern() -> Self {
+        Self {
+            policies: Policies::modern(),
+            ..Self::default()
+        }
+    }
+
     /// Checks the ranges.
     ///
     /// # Errors

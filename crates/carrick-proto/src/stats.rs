@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::association::state::StateName;
+use crate::extensions::Extensions;
 use crate::path::PathId;
 
 /// Counters of an endpoint. All count since the endpoint was made.
@@ -71,6 +72,8 @@ pub struct AssociationStats {
     pub primary: Option<PathId>,
     /// The association's error counter (section 8.1).
     pub error_count: u32,
+    /// The extensions that both sides have; none before the peer told its own.
+    pub extensions: Extensions,
     /// Counters of what was sent and received.
     pub counters: AssociationCounters,
 }

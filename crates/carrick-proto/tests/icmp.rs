@@ -4,6 +4,7 @@ mod common;
 
 use std::net::IpAddr;
 
+use carrick_proto::policy::ProtocolUnreachable;
 use carrick_proto::{
     AssociationId, CloseReason, Event, IcmpInput, IcmpKind, PathId, VerificationTag,
 };
@@ -288,6 +289,51 @@ fn icmp8_protocol_unreachable_ends_the_association_10() {
             "like an ABORT, without an answer"
         );
     }
+}
+
+#[test]
+fn icmp8_a_peer_that_is_still_heard_is_not_given_up_10() {
+    let mut w = World::new();
+    w.config.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
+    let (mut p, id) = Puppet::new().accept(&mut w);
+    let quoted = heartbeat(&p, p.tag);
+    let from = p.link.from;
+    let denied = |w: &mut World| icmp(w, IcmpKind::ProtocolUnreachable, from, &quoted);
+    let rto = w.path(0, id, 0).rto;
+    // Each packet that finds a full buffer is answered so, and then the buffer is read.
+    for n in 0..10 {
+        (0..50).for_each(|_| assert!(denied(&mut w)));
+        w.run(rto - ms(1));
+        assert!(denied(&mut w));
+        p.data(&mut w, 0, n, b"here");
+        w.run(rto);
+    }
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+    // Nothing but denials for a whole RTO.
+    w.events(0);
+    assert!(denied(&mut w));
+    w.run(rto);
+    assert!(denied(&mut w));
+    assert!(
+        w.events(0)
+            .contains(&Event::Closed(CloseReason::ProtocolUnreachable))
+    );
+}
+
+#[test]
+fn icmp8_a_set_up_is_given_up_at_once_10() {
+    let mut w = World::new();
+    w.config.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
+    let mut p = Puppet::new();
+    p.begin_accept(&mut w);
+    let init = w.log.last().expect("an INIT").bytes.clone();
+    assert!(icmp(
+        &mut w,
+        IcmpKind::ProtocolUnreachable,
+        p.link.from,
+        &init
+    ));
+    assert!(unreachable(&w.events(0)));
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Association {
             return;
         };
         let (sent, stale) = (wait.sent, wait.stale);
-        let peer = match PeerParameters::read(init) {
+        let peer = match PeerParameters::read(init, self.config.extensions) {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init_ack(init, fault, route, cx),
         };
@@ -135,6 +135,7 @@ impl Association {
         }
         acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
         self.paths = paths;
+        self.extensions = config.extensions.and(peer.offered);
         self.negotiate(
             peer.a_rwnd,
             peer.inbound_streams,
@@ -259,6 +260,7 @@ impl Association {
     pub(crate) fn adopt(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         self.peer_tag = cookie.peer_tag;
         self.told = cookie.told;
+        self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         self.negotiate(
             cookie.peer_a_rwnd,
@@ -307,6 +309,7 @@ impl Association {
         self.replies.clear();
         self.data_route = None;
         self.told = cookie.told;
+        self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
@@ -327,6 +330,7 @@ impl Association {
     /// Action B of table 12: both sides set up at the same time, and the peer's tag is a new one.
     pub(crate) fn collide(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         self.peer_tag = cookie.peer_tag;
+        self.extensions = cookie.extensions;
         if self.state.is_setup() {
             self.resend_all();
             let given = self.paths.iter().filter(|p| p.confirmed);

@@ -14,6 +14,7 @@ use super::{Association, Context, MAX_PEER_EVENTS, MAX_REPLIES, Reply};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event, PeerError};
 use crate::path::PathId;
+use crate::policy::ProtocolUnreachable;
 use crate::recv::DataOutcome;
 use crate::route::Route;
 use crate::send::{SackContext, SackOutcome};
@@ -40,6 +41,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         self.counters.packets_received += 1;
+        self.unreachable_since = None;
         if let Some(id) = self.path_of(route) {
             let path = &mut self.paths[id];
             path.counters.packets_received += 1;
@@ -87,8 +89,8 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) -> bool {
-        // No extension is agreed on: its chunks are unknown, well formed or not (section 3.2).
-        if !raw.kind.is_base() {
+        // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
+        if !raw.kind.is_base() && !self.extensions.have_chunk(raw.kind) {
             return self.on_unknown(raw, route, notes);
         }
         let Ok(chunk) = Chunk::parse(raw) else {
@@ -289,6 +291,18 @@ impl Association {
         if self.replies.len() < MAX_REPLIES {
             let route = self.answer_route(route);
             self.replies.push_back((route, Reply::Error(cause.into())));
+        }
+    }
+
+    /// ICMP says that nobody there speaks SCTP (section 10, ICMP8).
+    pub(crate) fn on_protocol_unreachable(&mut self, cx: &mut Context<'_>) {
+        let waits = self.config.policies.protocol_unreachable
+            == ProtocolUnreachable::AbortAfterSilence
+            && !self.state.is_setup();
+        let since = *self.unreachable_since.get_or_insert(cx.now);
+        let rto = self.paths[self.paths.current()].rto.value();
+        if !waits || cx.now >= since + rto {
+            self.close(CloseReason::ProtocolUnreachable, cx);
         }
     }
 

@@ -28,6 +28,7 @@ use crate::config::AssociationConfig;
 use crate::endpoint::{LocalAddresses, Replies, Told};
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
+use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::random::Random;
 use crate::recv::Receiver;
@@ -95,6 +96,8 @@ pub(crate) struct Association {
     /// Which local addresses the peer was told of.
     pub(crate) told: Told,
     pub(crate) tie_tags: Option<TieTags>,
+    /// The extensions that both sides have.
+    pub(crate) extensions: Extensions,
     pub(crate) state: State,
     pub(crate) paths: Paths,
     sender: Sender,
@@ -111,6 +114,8 @@ pub(crate) struct Association {
     /// The stall that was reported, by when it began.
     told_stall: Option<Time>,
     last_heartbeat_ack: Option<Time>,
+    /// The first ICMP message since the peer's last packet that denied SCTP there.
+    unreachable_since: Option<Time>,
     /// The endpoint's timer structure wakes this association at this time.
     pub(crate) scheduled: Option<Time>,
     /// In the endpoint's list of associations that may have something to send.
@@ -140,6 +145,7 @@ impl Association {
             local_initial_tsn,
             told,
             tie_tags: None,
+            extensions: Extensions::NONE,
             state,
             paths: Paths::new(),
             sender,
@@ -154,6 +160,7 @@ impl Association {
             told_dormant: false,
             told_stall: None,
             last_heartbeat_ack: None,
+            unreachable_since: None,
             scheduled: None,
             listed: false,
         })
@@ -299,6 +306,7 @@ impl Association {
             receivable_messages: self.receiver.receivable(),
             primary: (self.paths.len() > 0).then(|| self.paths.current()),
             error_count: self.error_count,
+            extensions: self.extensions,
             counters: self.counters,
         }
     }

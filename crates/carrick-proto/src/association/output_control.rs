@@ -56,6 +56,7 @@ impl Association {
                 parameters.cookie_preservative(increment);
             }
             write_addresses(parameters, &locals, &route, |_| true);
+            self.config.extensions.write(parameters);
             if let Some(types) = supported_types(&locals) {
                 parameters.supported_address_types(&[types.0]);
             }

@@ -5,6 +5,8 @@ use core::net::IpAddr;
 
 use carrick_wire::{Init, Parameter, ParameterType, RawParameter, Tsn, VerificationTag};
 
+use crate::extensions::Extensions;
+
 /// Parameters to be reported are kept up to this many bytes: the answer must not grow without
 /// bound (section 12.4).
 const MAX_UNRECOGNIZED: usize = 512;
@@ -25,6 +27,8 @@ pub(crate) struct PeerParameters<'a> {
     pub(crate) preserve_ms: Option<u32>,
     /// The address families the peer lists as supported; without the parameter, all are.
     pub(crate) families: Option<Families>,
+    /// What the peer can do beyond RFC 9260.
+    pub(crate) offered: Extensions,
     /// Whole parameters that are to be reported.
     pub(crate) unrecognized: Vec<&'a [u8]>,
 }
@@ -52,8 +56,8 @@ pub(crate) enum InitFault<'a> {
 }
 
 impl<'a> PeerParameters<'a> {
-    /// Reads and judges the chunk.
-    pub(crate) fn read(init: &Init<'a>) -> Result<Self, InitFault<'a>> {
+    /// Reads and judges the chunk, as a side that offers these extensions.
+    pub(crate) fn read(init: &Init<'a>, ours: Extensions) -> Result<Self, InitFault<'a>> {
         if init.tag.is_zero() {
             return Err(InitFault::ZeroTag);
         }
@@ -73,19 +77,22 @@ impl<'a> PeerParameters<'a> {
             cookie: None,
             preserve_ms: None,
             families: None,
+            offered: Extensions::NONE,
             unrecognized: Vec::new(),
         };
         let mut reported = 0;
         for raw in init.parameters() {
             let raw = raw.map_err(|_| InitFault::Malformed)?;
-            // Of the extensions, only the number of ECN Capable is taken.
-            if !raw.kind.is_base() && raw.kind != ParameterType::ECN_CAPABLE {
+            // Those of an extension that is not offered are unknown, well formed or not.
+            if !raw.kind.is_base() && !ours.know_parameter(raw.kind) {
                 if !read.unknown(raw, &mut reported) {
                     break;
                 }
                 continue;
             }
-            match Parameter::parse(raw).map_err(|_| InitFault::Malformed)? {
+            let parameter = Parameter::parse(raw).map_err(|_| InitFault::Malformed)?;
+            read.offered.read(&parameter);
+            match parameter {
                 Parameter::Ipv4Address(a) => read.address(IpAddr::V4(a)),
                 Parameter::Ipv6Address(a) => read.address(IpAddr::V6(a)),
                 Parameter::CookiePreservative { increment_ms } => {

@@ -13,6 +13,7 @@ use sha2::Sha256;
 
 use super::Told;
 use crate::association::TieTags;
+use crate::extensions::Extensions;
 use crate::random::Random;
 use crate::time::Time;
 
@@ -32,6 +33,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_outbound_streams: u16,
     /// MIS of the peer's INIT.
     pub(crate) peer_inbound_streams: u16,
+    /// The extensions that both sides have.
+    pub(crate) extensions: Extensions,
     /// Zero unless an association existed (section 5.2.2).
     pub(crate) tie_tags: TieTags,
     /// The local addresses in the INIT ACK.
@@ -154,6 +157,7 @@ impl Cookie {
             self.local_port,
             self.peer_port,
             encapsulation,
+            self.extensions.bits(),
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
@@ -182,6 +186,7 @@ impl Cookie {
         let peer_inbound_streams = reader.u16()?;
         let (local_port, peer_port) = (reader.u16()?, reader.u16()?);
         let encapsulation = Some(reader.u16()?).filter(|p| *p != 0);
+        let extensions = Extensions::from_bits(reader.u16()?);
         let remote = reader.address()??;
         let local = reader.address()?;
         let mut addresses = Vec::new();
@@ -198,6 +203,7 @@ impl Cookie {
             peer_a_rwnd,
             peer_outbound_streams,
             peer_inbound_streams,
+            extensions,
             tie_tags,
             told,
             local_port,
@@ -279,6 +285,7 @@ mod tests {
             peer_a_rwnd: 5,
             peer_outbound_streams: 6,
             peer_inbound_streams: 7,
+            extensions: Extensions::from_bits(5),
             tie_tags: TieTags { local: 8, peer: 9 },
             told: Told(12),
             local_port: 10,

@@ -5,7 +5,6 @@ use core::net::IpAddr;
 use carrick_wire::{ChunkType, VerificationTag};
 
 use super::Endpoint;
-use crate::event::CloseReason;
 use crate::time::Time;
 
 /// What an ICMP message says, as far as SCTP is concerned.
@@ -85,7 +84,7 @@ impl Endpoint {
                     return None;
                 }
                 self.with(now, id, |association, cx| {
-                    association.close(CloseReason::ProtocolUnreachable, cx)
+                    association.on_protocol_unreachable(cx)
                 })
             }
             // ICMP7

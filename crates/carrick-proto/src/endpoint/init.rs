@@ -42,7 +42,7 @@ impl Endpoint {
         init: &Init<'_>,
     ) {
         self.stats.inits += 1;
-        let peer = match PeerParameters::read(init) {
+        let peer = match PeerParameters::read(init, self.accepted.extensions) {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init(route, header, init, fault),
         };
@@ -147,6 +147,7 @@ impl Endpoint {
     ) {
         let route = &answer.route;
         let config = &answer.config;
+        let extensions = config.extensions.and(peer.offered);
         let increment = peer.preserve_ms.map_or(core::time::Duration::ZERO, |ms| {
             core::time::Duration::from_millis(u64::from(ms))
         });
@@ -160,6 +161,7 @@ impl Endpoint {
             peer_a_rwnd: peer.a_rwnd,
             peer_outbound_streams: peer.outbound_streams,
             peer_inbound_streams: peer.inbound_streams,
+            extensions,
             tie_tags: answer.tie_tags,
             told: answer.told,
             local_port: self.config.port,
@@ -199,6 +201,7 @@ impl Endpoint {
             let mut packet = PacketBuilder::new(buf, reply, 8000);
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
                 parameters.state_cookie(sealed);
+                extensions.write(parameters);
                 write_addresses(parameters, local, route, |a| peer.supports(a, source));
                 peer.unrecognized
                     .iter()

@@ -143,7 +143,8 @@ impl Endpoint {
         let Ok(Chunk::InitAck(init)) = Chunk::parse(first) else {
             return None;
         };
-        let peer = crate::association::PeerParameters::read(&init).ok()?;
+        let peer =
+            crate::association::PeerParameters::read(&init, self.accepted.extensions).ok()?;
         peer.addresses
             .iter()
             .find_map(|a| self.registry.find(*a, packet.header().source_port))

@@ -5,6 +5,7 @@
 
 mod lowest_rtt_for_gap_sacks;
 mod other_path_on_duplicates;
+mod protocol_unreachable;
 mod retransmit_on_alternate;
 mod retransmit_on_same_path;
 mod retransmit_timeouts_on_alternate;
@@ -19,6 +20,7 @@ use crate::path::PathId;
 
 pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
 pub use other_path_on_duplicates::OtherPathOnDuplicates;
+pub use protocol_unreachable::ProtocolUnreachable;
 pub use retransmit_on_alternate::RetransmitOnAlternate;
 pub use retransmit_on_same_path::RetransmitOnSamePath;
 pub use retransmit_timeouts_on_alternate::RetransmitTimeoutsOnAlternate;
@@ -40,6 +42,8 @@ pub struct Policies {
     pub count_data_header: bool,
     /// What the advertised receive window says.
     pub window_announcement: WindowAnnouncement,
+    /// What an ICMP message does that denies SCTP at the peer.
+    pub protocol_unreachable: ProtocolUnreachable,
     /// The congestion control of each path.
     pub congestion: &'static dyn Algorithm,
 }
@@ -52,7 +56,18 @@ impl Default for Policies {
             missing_reports: 3,
             count_data_header: true,
             window_announcement: WindowAnnouncement::Fitting,
+            protocol_unreachable: ProtocolUnreachable::Abort,
             congestion: &Rfc9260,
+        }
+    }
+}
+
+impl Policies {
+    /// What programs on the networks of today want, where that differs from the default.
+    pub fn modern() -> Self {
+        Self {
+            protocol_unreachable: ProtocolUnreachable::AbortAfterSilence,
+            ..Self::default()
         }
     }
 }
@@ -65,6 +80,7 @@ impl fmt::Debug for Policies {
             .field("missing_reports", &self.missing_reports)
             .field("count_data_header", &self.count_data_header)
             .field("window_announcement", &self.window_announcement)
+            .field("protocol_unreachable", &self.protocol_unreachable)
             .field("congestion", &self.congestion.name())
             .finish()
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use carrick_proto::{Route, Time};
 use carrick_wire::{
-    Cause, CauseCode, Causes, Chunk, ChunkType, Data, Init, Packet, Parameter, Sack,
+    Cause, CauseCode, Causes, Chunk, ChunkType, Data, Init, Packet, Parameter, ParameterType, Sack,
     VerificationTag,
 };
 
@@ -100,6 +100,12 @@ impl Seen {
         let all = self.init().parameters();
         all.map(|p| Parameter::parse(p.expect("parameter")).expect("good parameter"))
             .collect()
+    }
+
+    /// The types of the parameters of its INIT or INIT ACK.
+    pub fn parameter_types(&self) -> Vec<ParameterType> {
+        let all = self.init().parameters();
+        all.map(|p| p.expect("parameter").kind).collect()
     }
 
     /// The IP addresses in its INIT or INIT ACK.

@@ -249,7 +249,7 @@ impl Options {
     }
 
     fn association(&self) -> AssociationConfig {
-        let stack = AssociationConfig::default();
+        let stack = AssociationConfig::modern();
         AssociationConfig {
             outbound_streams: self.streams,
             rto_initial: self.rto_initial.unwrap_or(stack.rto_initial),

@@ -113,7 +113,7 @@ fn bind(transport: Transport, side: Side, port: u16) -> Endpoint {
             path_max_retrans: 2,
             association_max_retrans: 20,
             hb_interval: Duration::from_millis(200),
-            ..AssociationConfig::default()
+            ..AssociationConfig::modern()
         },
         ..Config::udp(addresses(side))
     })

@@ -38,7 +38,7 @@ pub(crate) fn quick() -> AssociationConfig {
         association_max_retrans: 4,
         max_init_retransmits: 3,
         hb_interval: Duration::from_millis(100),
-        ..AssociationConfig::default()
+        ..AssociationConfig::modern()
     }
 }
 
