@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use crate::extensions::Extensions;
+use crate::path::PathThresholds;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
 
@@ -83,6 +84,14 @@ pub struct AssociationConfig {
     pub association_max_retrans: u32,
     /// Path.Max.Retrans: the same for one path before it becomes inactive.
     pub path_max_retrans: u32,
+    /// PotentiallyFailed.Max.Retrans of RFC 7829: with more consecutive errors, data leaves a path,
+    /// 0 after the first. `None` for the failover of RFC 9260.
+    pub potentially_failed_max_retrans: Option<u32>,
+    /// Primary.Switchover.Max.Retrans of RFC 7829: with more consecutive errors, the primary is
+    /// replaced for good. `None` to return to it when it works again.
+    pub primary_switchover_max_retrans: Option<u32>,
+    /// Whether events and statistics show that paths are potentially failed.
+    pub expose_potentially_failed: bool,
     /// Max.Init.Retransmits.
     pub max_init_retransmits: u32,
     /// Heartbeats are sent on idle paths.
@@ -153,6 +162,9 @@ impl Default for AssociationConfig {
             max_cookie_life_increment: Duration::from_secs(60),
             association_max_retrans: 10,
             path_max_retrans: 5,
+            potentially_failed_max_retrans: None,
+            primary_switchover_max_retrans: None,
+            expose_potentially_failed: true,
             max_init_retransmits: 8,
             heartbeat: true,
             hb_interval: Duration::from_secs(30),
@@ -263,7 +275,7 @@ impl AssociationConfig {
         ];
         match checks.iter().find(|(ok, _)| !ok) {
             Some((_, what)) => Err(ConfigError(what)),
-            None => Ok(()),
+            None => PathThresholds::of(self).validate(),
         }
     }
 

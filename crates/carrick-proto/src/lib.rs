@@ -51,7 +51,7 @@ pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{CloseReason, Event, PeerError, SendFailure, UnsentMessage};
 pub use extensions::Extensions;
-pub use path::{PathId, PathStatus};
+pub use path::{PathId, PathStatus, PathThresholds};
 pub use recv::message::{Message, Part, Payload};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;

@@ -4,9 +4,11 @@
 //! - `input`: chunks of a packet in their order
 //! - `shutdown`: the graceful and the abortive end (section 9)
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
+//! - `failover`: potentially failed paths (RFC 7829)
 //! - `timeout`: all timers
 //! - `output`: what leaves next
 
+mod failover;
 mod handshake;
 mod heartbeat;
 mod input;
@@ -36,7 +38,7 @@ use crate::recv::message::Message;
 use crate::route::{Route, SourceSelection};
 use crate::send::Sender;
 use crate::send::message::SendOptions;
-use crate::stats::{AssociationCounters, AssociationStats, EndpointStats};
+use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats};
 use crate::time::Time;
 use crate::trace::Trace;
 pub(crate) use handshake::TieTags;
@@ -213,6 +215,7 @@ impl Association {
         if let Some(path) = self.paths.choose() {
             self.events.push_back(Event::PrimaryChanged(path));
         }
+        self.switch_over_primary();
         let dormant = self.paths.all_inactive();
         if dormant && !self.told_dormant {
             self.events.push_back(Event::Dormant);
@@ -289,6 +292,10 @@ impl Association {
         if self.state.sends_data() && self.sender.take_drained() {
             self.events.push_back(Event::AllAcknowledged);
         }
+    }
+
+    pub(crate) fn path_stats(&self, id: PathId) -> PathStats {
+        self.paths[id].stats(self.config.expose_potentially_failed)
     }
 
     pub(crate) fn stats(&self) -> AssociationStats {

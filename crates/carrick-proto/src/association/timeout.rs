@@ -70,6 +70,7 @@ impl Association {
             .sender
             .on_t3(id, cx.now, &mut self.paths, &config, &mut self.trace);
         if is_error {
+            self.forget_awaited_heartbeat(id);
             self.on_path_error(id, true, cx);
         }
     }

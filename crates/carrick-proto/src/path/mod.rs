@@ -1,8 +1,10 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
 pub(crate) mod heartbeat;
+mod last_resort;
 mod paths;
 pub(crate) mod rto;
+mod thresholds;
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -19,6 +21,7 @@ use crate::time::Time;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
+pub use thresholds::PathThresholds;
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,6 +34,9 @@ pub struct PathStatus {
     pub confirmed: bool,
     /// The error counter has not exceeded Path.Max.Retrans (section 8.2).
     pub active: bool,
+    /// Active, but the error counter has exceeded PotentiallyFailed.Max.Retrans (RFC 7829). Not
+    /// shown if the association keeps it to itself.
+    pub potentially_failed: bool,
 }
 
 /// All of one path in one place.
@@ -42,8 +48,9 @@ pub(crate) struct Path {
     pub(crate) local: Option<IpAddr>,
     pub(crate) confirmed: bool,
     pub(crate) active: bool,
-    /// Path.Max.Retrans of this path.
-    pub(crate) max_retrans: u32,
+    /// Active, but data avoids it (RFC 7829).
+    pub(crate) potentially_failed: bool,
+    pub(crate) thresholds: PathThresholds,
     pub(crate) error_count: u32,
     /// IP MTU in bytes.
     mtu: usize,
@@ -116,7 +123,8 @@ impl Path {
             local: route.local,
             confirmed,
             active: true,
-            max_retrans: config.path_max_retrans,
+            potentially_failed: false,
+            thresholds: PathThresholds::of(config),
             error_count: 0,
             mtu,
             rto: Rto::new(config.rto_initial),
@@ -145,9 +153,9 @@ impl Path {
         }
     }
 
-    /// Confirmed and active: may carry data.
+    /// Confirmed, active and not potentially failed: fit for data.
     pub(crate) fn usable(&self) -> bool {
-        self.confirmed && self.active
+        self.confirmed && self.active && !self.potentially_failed
     }
 
     /// Bytes an SCTP packet may have on this path, common header included.
@@ -233,6 +241,7 @@ impl Path {
             id: self.id,
             confirmed: self.confirmed,
             active: self.active,
+            potentially_failed: self.potentially_failed,
             primary: self.id == primary,
             srtt: self.rto.srtt(),
             error_count: self.error_count,
@@ -241,7 +250,8 @@ impl Path {
         }
     }
 
-    pub(crate) fn stats(&self) -> PathStats {
+    /// State and counters; that it is potentially failed is shown only if `exposed`.
+    pub(crate) fn stats(&self, exposed: bool) -> PathStats {
         PathStats {
             id: self.id,
             remote: self.remote,
@@ -250,6 +260,7 @@ impl Path {
             status: PathStatus {
                 confirmed: self.confirmed,
                 active: self.active,
+                potentially_failed: self.potentially_failed && exposed,
             },
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
