@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use crate::extensions::Extensions;
 use crate::path::PathThresholds;
+use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
 
@@ -124,6 +125,9 @@ pub struct AssociationConfig {
     pub send_buffer_messages: usize,
     /// The MTU of a new path in bytes, IP header included. At least 576 for IPv4, 1280 for IPv6.
     pub path_mtu: usize,
+    /// How the largest packet that a path takes is looked for (RFC 8899). A path then begins with
+    /// `base_mtu` instead of `path_mtu`. `None` for no search.
+    pub path_mtu_discovery: Option<PathMtuDiscovery>,
     /// Messages that don't fit into a packet are fragmented; otherwise they are refused. One that
     /// was taken before the path MTU shrank is fragmented in any case.
     pub fragment: bool,
@@ -180,6 +184,7 @@ impl Default for AssociationConfig {
             send_buffer: 1 << 20,
             send_buffer_messages: 1 << 16,
             path_mtu: 1500,
+            path_mtu_discovery: None,
             fragment: true,
             max_payload: None,
             nagle: true,
@@ -275,7 +280,10 @@ impl AssociationConfig {
         ];
         match checks.iter().find(|(ok, _)| !ok) {
             Some((_, what)) => Err(ConfigError(what)),
-            None => PathThresholds::of(self).validate(),
+            None => PathThresholds::of(self).validate().and_then(|()| {
+                self.path_mtu_discovery
+                    .map_or(Ok(()), |discovery| discovery.validate())
+            }),
         }
     }
 

@@ -51,6 +51,7 @@ pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{CloseReason, Event, PeerError, SendFailure, UnsentMessage};
 pub use extensions::Extensions;
+pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
 pub use recv::message::{Message, Part, Payload};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};

@@ -292,9 +292,12 @@ fn a_heartbeat_ack_does_not_decide_while_data_is_outstanding_there_3_2() {
     w.config.no_progress_after = None;
     let (a, _) = w.connect();
     w.events(0);
-    w.rule(|p| match p.from == 0 && p.has(ChunkType::DATA) {
-        true => Fate::Drop,
-        false => Fate::Pass,
+    w.rule(|p| {
+        if p.from == 0 && p.has(ChunkType::DATA) {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
     });
     w.send(0, a, 0, pattern(1000));
     w.run(secs(2));
@@ -559,12 +562,13 @@ fn sacks_still_go_where_the_data_came_from() {
     let (mut w, a, b) = connected(Some(0));
     // Endpoint 0 can't reach the first address, endpoint 1 reaches it from there.
     let first = addresses(1)[0];
-    w.rule(
-        move |p| match p.from == 0 && p.to() == first && !p.has(ChunkType::SACK) {
-            true => Fate::Drop,
-            false => Fate::Pass,
-        },
-    );
+    w.rule(move |p| {
+        if p.from == 0 && p.to() == first && !p.has(ChunkType::SACK) {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
     talk(&mut w, a, 2);
     assert!(w.path(0, a, 0).status.potentially_failed);
     w.log.clear();

@@ -24,6 +24,7 @@ impl Association {
                     .schedule(cx.now, self.config.hb_interval, rto, cx.random);
             }
             self.events.push_back(Event::PathFailed(id));
+            self.restart_mtu_discovery(id);
         }
         self.judge_path(id);
     }

@@ -12,6 +12,9 @@ impl Association {
     /// Verification and monitoring begin when the association is established.
     pub(crate) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
         let mut unconfirmed = 0;
+        for id in self.paths.ids() {
+            self.restart_mtu_discovery(id);
+        }
         for path in self.paths.iter_mut() {
             let rto = path.rto.value();
             if path.confirmed {
@@ -104,14 +107,18 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         let path = &mut self.paths[id];
-        let Some(sent) = path.heartbeat.answered(nonce) else {
+        if let Some(sent) = path.heartbeat.answered(nonce) {
+            path.counters.heartbeats_answered += 1;
+            path.rto.measured(cx.now.since(sent), &config);
+        } else if !self.on_probe_ack(id, nonce, cx) {
             return;
-        };
-        path.counters.heartbeats_answered += 1;
-        path.rto.measured(cx.now.since(sent), &config);
+        }
+        self.after_heartbeat_ack(id);
+        let path = &mut self.paths[id];
         if !path.confirmed {
             path.confirmed = true;
             self.events.push_back(Event::PathConfirmed(id));
+            self.restart_mtu_discovery(id);
             let rto = self.paths[id].rto.value();
             if config.heartbeat {
                 self.paths[id]
@@ -148,6 +155,7 @@ impl Association {
         } else if !path.active {
             path.active = true;
             self.events.push_back(Event::PathRecovered(id));
+            self.restart_mtu_discovery(id);
         }
     }
 
@@ -188,6 +196,7 @@ impl Association {
         if other.is_some() && other != path.local {
             let initial = self.config.rto_initial;
             self.paths[id].change_local(other, initial);
+            self.restart_mtu_discovery(id);
             self.events.push_back(Event::PathLocalAddressChanged(id));
         }
     }
@@ -216,6 +225,7 @@ impl Association {
                     .selection
                     .select(&locals, self.paths[id].remote, Some(address));
                 self.paths[id].change_local(other, initial);
+                self.restart_mtu_discovery(id);
                 self.events.push_back(Event::PathLocalAddressChanged(id));
             }
         }

@@ -190,7 +190,13 @@ impl Association {
         self.told_stall = None;
         let mut changed = false;
         for id in self.paths.ids() {
-            let path = &self.paths[id];
+            let path = &mut self.paths[id];
+            if let Some(discovery) = &mut path.discovery
+                && path.flight_size == 0
+                && path.news.bytes > 0
+            {
+                discovery.all_acknowledged(cx.now);
+            }
             if path.news.alive && (path.error_count > 0 || !path.active) {
                 self.on_path_alive(id, cx);
                 changed = true;

@@ -5,6 +5,7 @@
 //! - `shutdown`: the graceful and the abortive end (section 9)
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
 //! - `failover`: potentially failed paths (RFC 7829)
+//! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timeout`: all timers
 //! - `output`: what leaves next
 
@@ -12,6 +13,7 @@ mod failover;
 mod handshake;
 mod heartbeat;
 mod input;
+mod mtu_discovery;
 mod output;
 mod output_control;
 mod peer_parameters;

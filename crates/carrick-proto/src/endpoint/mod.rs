@@ -319,7 +319,8 @@ impl Endpoint {
         })
     }
 
-    /// The path MTU of one path in bytes, IP header included, as the driver knows it.
+    /// The path MTU of one path in bytes, IP header included, as the driver knows it. Where path MTU
+    /// discovery is on, this is the limit of the search until it begins anew.
     ///
     /// # Errors
     /// The association or the path is not known.
@@ -334,7 +335,7 @@ impl Endpoint {
             if !association.paths.contains(path) {
                 return Err(OperationError::UnknownPath);
             }
-            association.paths[path].set_mtu(mtu);
+            association.set_path_mtu(path, mtu, now);
             Ok(())
         })
     }

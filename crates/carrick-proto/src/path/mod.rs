@@ -2,6 +2,7 @@
 
 pub(crate) mod heartbeat;
 mod last_resort;
+pub(crate) mod mtu_discovery;
 mod paths;
 pub(crate) mod rto;
 mod thresholds;
@@ -19,6 +20,7 @@ use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
 pub(crate) use heartbeat::Heartbeat;
+use mtu_discovery::MtuDiscovery;
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
 pub use thresholds::PathThresholds;
@@ -54,6 +56,8 @@ pub(crate) struct Path {
     pub(crate) error_count: u32,
     /// IP MTU in bytes.
     mtu: usize,
+    /// The search for it, if there is one.
+    pub(crate) discovery: Option<Box<MtuDiscovery>>,
     pub(crate) rto: Rto,
     pub(crate) congestion: Box<dyn CongestionControl>,
     /// Outstanding bytes as the congestion control counts them.
@@ -101,6 +105,8 @@ pub(crate) struct PathCounters {
     pub(crate) bytes_received: u64,
     pub(crate) heartbeats_sent: u64,
     pub(crate) heartbeats_answered: u64,
+    pub(crate) mtu_probes_sent: u64,
+    pub(crate) mtu_probes_answered: u64,
 }
 
 impl Path {
@@ -110,7 +116,10 @@ impl Path {
         confirmed: bool,
         config: &AssociationConfig,
     ) -> Self {
-        let mtu = config.path_mtu;
+        let discovery = config
+            .path_mtu_discovery
+            .map(|d| Box::new(MtuDiscovery::new(d, route.remote.is_ipv6())));
+        let mtu = discovery.as_ref().map_or(config.path_mtu, |d| d.mtu());
         let parameters = Parameters {
             pmdcs: pmdcs(mtu, &route),
             ipv6: route.remote.is_ipv6(),
@@ -127,6 +136,7 @@ impl Path {
             thresholds: PathThresholds::of(config),
             error_count: 0,
             mtu,
+            discovery,
             rto: Rto::new(config.rto_initial),
             congestion: config.policies.congestion.start(parameters),
             flight_size: 0,
@@ -171,6 +181,14 @@ impl Path {
     /// The path MTU in bytes, IP header included.
     pub(crate) fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    /// A packet with data of so many bytes of SCTP leaves.
+    pub(crate) fn data_packet_sent(&mut self, len: usize) {
+        let size = len + self.route().header_len();
+        if let Some(discovery) = &mut self.discovery {
+            discovery.data_sent(size);
+        }
     }
 
     /// A new path MTU; returns whether it changed.
@@ -269,6 +287,7 @@ impl Path {
             srtt: self.rto.srtt(),
             rto: self.rto.value(),
             mtu: self.mtu,
+            mtu_discovery: self.discovery.as_ref().map(|d| d.state()),
             error_count: self.error_count,
             packets_sent: self.counters.packets_sent,
             bytes_sent: self.counters.bytes_sent,
@@ -276,6 +295,8 @@ impl Path {
             bytes_received: self.counters.bytes_received,
             heartbeats_sent: self.counters.heartbeats_sent,
             heartbeats_answered: self.counters.heartbeats_answered,
+            mtu_probes_sent: self.counters.mtu_probes_sent,
+            mtu_probes_answered: self.counters.mtu_probes_answered,
         }
     }
 }

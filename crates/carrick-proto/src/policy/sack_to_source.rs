@@ -21,7 +21,7 @@ impl SackRoute for SackToSource {
     ) -> PathId {
         let mut dead = true;
         let is_source = |p: &PathView| p.id == situation.source;
-        let paths = &mut paths.inspect(|p| dead &= !is_source(p) || !(p.confirmed && p.active));
+        let paths = &mut paths.inspect(|p| dead &= !(is_source(p) && p.confirmed && p.active));
         let other = alternate(situation.source, paths);
         if dead { other } else { situation.source }
     }
