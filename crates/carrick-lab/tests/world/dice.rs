@@ -14,6 +14,8 @@ pub(crate) enum Part {
     Settings(usize),
     /// Messages and operations of one side.
     Script(usize),
+    /// Failover and path MTU discovery of one side.
+    Failover(usize),
 }
 
 /// A seeded source of choices.
@@ -27,6 +29,7 @@ impl Dice {
             Part::Outages => 2,
             Part::Settings(side) => 3 + side as u64,
             Part::Script(side) => 5 + side as u64,
+            Part::Failover(side) => 40 + side as u64,
         };
         Self(Random::new(seed, stream))
     }

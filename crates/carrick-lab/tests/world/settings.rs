@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use carrick_proto::{AssociationConfig, PathMtuDiscovery};
 use carrick_proto::policy::{
     LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
     RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
     SackToSource, WindowAnnouncement,
 };
+use carrick_proto::{AssociationConfig, PathMtuDiscovery};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
