@@ -582,3 +582,26 @@ fn a_configuration_out_of_range_is_refused_5_1() {
         assert!(config.validate().is_err(), "{bad:?}");
     }
 }
+
+#[test]
+fn the_set_up_passes_a_link_that_does_not_take_the_base() {
+    for icmp in [true, false] {
+        let mut w = world(|_| {});
+        w.narrow(0, 1000);
+        let a = w.begin_connect(&[addresses(1)[0]]);
+        w.send(0, a, 0, pattern(10_000));
+        // The first COOKIE ECHO has data behind it and is too large.
+        w.run(ms(50));
+        let echo = w.sent(0, ChunkType::COOKIE_ECHO)[0].clone();
+        assert!(echo.has(ChunkType::DATA) && echo.lost);
+        if icmp {
+            assert!(too_big(&mut w, &echo, 1000));
+            assert_eq!(mtu(&w, a), 576);
+        }
+        assert!(w.run_until(secs(2), |w| w.states() == [Some("Established"); 2]));
+        assert!(w.run_until(secs(20), |w| state(w, a) == PathMtuState::Error));
+        w.run(secs(20));
+        let b = w.only(1);
+        assert_eq!(w.receive_lengths(1, b), [10_000]);
+    }
+}

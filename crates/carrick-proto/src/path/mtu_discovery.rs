@@ -287,8 +287,14 @@ impl MtuDiscovery {
     /// whether it was plausible.
     pub(crate) fn too_big(&mut self, now: Time, size: usize) -> bool {
         let size = size & !3;
-        if self.state == PathMtuState::Disabled || size < self.least {
+        if size < self.least {
             return false;
+        }
+        if self.state == PathMtuState::Disabled {
+            // The set-up can't wait for probes: small packets until the base has passed.
+            let smaller = size < self.mtu;
+            self.mtu = if smaller { self.least } else { self.mtu };
+            return smaller;
         }
         if size < self.base {
             if self.state == PathMtuState::Error {
@@ -367,7 +373,9 @@ impl MtuDiscovery {
             suspicion.lost = true;
             return self.judge();
         }
-        self.lost += u32::from(well);
+        // Of the base, it may be what keeps all else from being answered.
+        let counts = well || self.state != PathMtuState::Searching;
+        self.lost += u32::from(counts);
         if self.lost < self.config.max_probes {
             self.next = Some(probe.size);
             return false;
