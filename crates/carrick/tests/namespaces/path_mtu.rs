@@ -72,7 +72,7 @@ async fn connect(transport: Transport) -> usize {
 }
 
 async fn accept(transport: Transport) {
-    let mut endpoint = bind(transport, Side::Far, 1, PORT);
+    let endpoint = bind(transport, Side::Far, 1, PORT);
     let mut association = endpoint.accept().await.unwrap();
     let message = association.recv().await.unwrap().unwrap();
     assert_eq!(message.payload.len(), MESSAGE);
