@@ -577,8 +577,10 @@ fn a_configuration_out_of_range_is_refused_5_1() {
             ..good
         },
     ] {
-        let mut config = carrick_proto::AssociationConfig::default();
-        config.path_mtu_discovery = Some(bad);
+        let config = carrick_proto::AssociationConfig {
+            path_mtu_discovery: Some(bad),
+            ..Default::default()
+        };
         assert!(config.validate().is_err(), "{bad:?}");
     }
 }
