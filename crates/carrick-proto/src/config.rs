@@ -7,6 +7,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use crate::extensions::Extensions;
+use crate::path::PathThresholds;
+use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
 
@@ -83,6 +85,14 @@ pub struct AssociationConfig {
     pub association_max_retrans: u32,
     /// Path.Max.Retrans: the same for one path before it becomes inactive.
     pub path_max_retrans: u32,
+    /// PotentiallyFailed.Max.Retrans of RFC 7829: with more consecutive errors, data leaves a path,
+    /// 0 after the first. `None` for the failover of RFC 9260.
+    pub potentially_failed_max_retrans: Option<u32>,
+    /// Primary.Switchover.Max.Retrans of RFC 7829: with more consecutive errors, the primary is
+    /// replaced for good. `None` to return to it when it works again.
+    pub primary_switchover_max_retrans: Option<u32>,
+    /// Whether events and statistics show that paths are potentially failed.
+    pub expose_potentially_failed: bool,
     /// Max.Init.Retransmits.
     pub max_init_retransmits: u32,
     /// Heartbeats are sent on idle paths.
@@ -115,6 +125,9 @@ pub struct AssociationConfig {
     pub send_buffer_messages: usize,
     /// The MTU of a new path in bytes, IP header included. At least 576 for IPv4, 1280 for IPv6.
     pub path_mtu: usize,
+    /// How the largest packet that a path takes is looked for (RFC 8899). A path then begins with
+    /// `base_mtu` instead of `path_mtu`. `None` for no search.
+    pub path_mtu_discovery: Option<PathMtuDiscovery>,
     /// Messages that don't fit into a packet are fragmented; otherwise they are refused. One that
     /// was taken before the path MTU shrank is fragmented in any case.
     pub fragment: bool,
@@ -153,6 +166,9 @@ impl Default for AssociationConfig {
             max_cookie_life_increment: Duration::from_secs(60),
             association_max_retrans: 10,
             path_max_retrans: 5,
+            potentially_failed_max_retrans: None,
+            primary_switchover_max_retrans: None,
+            expose_potentially_failed: true,
             max_init_retransmits: 8,
             heartbeat: true,
             hb_interval: Duration::from_secs(30),
@@ -168,6 +184,7 @@ impl Default for AssociationConfig {
             send_buffer: 1 << 20,
             send_buffer_messages: 1 << 16,
             path_mtu: 1500,
+            path_mtu_discovery: None,
             fragment: true,
             max_payload: None,
             nagle: true,
@@ -268,7 +285,10 @@ impl AssociationConfig {
         ];
         match checks.iter().find(|(ok, _)| !ok) {
             Some((_, what)) => Err(ConfigError(what)),
-            None => Ok(()),
+            None => PathThresholds::of(self).validate().and_then(|()| {
+                self.path_mtu_discovery
+                    .map_or(Ok(()), |discovery| discovery.validate())
+            }),
         }
     }
 

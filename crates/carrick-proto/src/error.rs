@@ -107,6 +107,9 @@ pub enum OperationError {
     UnknownPath,
     /// The operation does not fit the association's state (for instance, before it is established).
     WrongState,
+    /// Primary.Switchover.Max.Retrans is below the threshold at which data leaves the path
+    /// (RFC 7829 section 5).
+    InvalidThresholds,
 }
 
 impl fmt::Display for OperationError {
@@ -116,6 +119,9 @@ impl fmt::Display for OperationError {
             Self::UnknownPath => "no such path: pass one of the association's paths",
             Self::WrongState => {
                 "the association is not in a state for this: wait until it is established"
+            }
+            Self::InvalidThresholds => {
+                "the primary would be given up before data leaves it: raise its switchover threshold"
             }
         })
     }

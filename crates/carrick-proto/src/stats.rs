@@ -150,6 +150,8 @@ pub struct PathStats {
     pub rto: Duration,
     /// Path MTU in bytes, IP header included.
     pub mtu: usize,
+    /// Where path MTU discovery is, if the association does it.
+    pub mtu_discovery: Option<crate::path::mtu_discovery::PathMtuState>,
     /// Consecutive errors.
     pub error_count: u32,
     /// Packets sent on it.
@@ -164,4 +166,8 @@ pub struct PathStats {
     pub heartbeats_sent: u64,
     /// Heartbeats answered.
     pub heartbeats_answered: u64,
+    /// Probes of path MTU discovery sent; they are not among the heartbeats.
+    pub mtu_probes_sent: u64,
+    /// Probes of path MTU discovery answered, and heartbeats that it sent to compare with.
+    pub mtu_probes_answered: u64,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use carrick_proto::{
     AssociationId, AssociationStats, CloseReason, Endpoint as Core, Event, Message, PathId,
-    PathStats, SendError as Refusal, SendOptions, Time,
+    PathStats, PathThresholds, SendError as Refusal, SendOptions, Time,
 };
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, mpsc, oneshot};
@@ -443,6 +443,49 @@ impl SendHalf {
         threshold: u32,
     ) -> Result<(), OperationError> {
         self.operate(move |core, now, id| core.set_failure_threshold(now, id, path, threshold))
+            .await
+    }
+
+    /// Sets when a path is potentially failed and inactive, and when a primary is given up: of one
+    /// path, or of all present and future ones (RFC 7829 section 7.2).
+    ///
+    /// # Errors
+    /// The association has ended, there is no such path, or the thresholds contradict each other.
+    pub async fn set_path_thresholds(
+        &self,
+        path: Option<PathId>,
+        thresholds: PathThresholds,
+    ) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_path_thresholds(now, id, path, thresholds))
+            .await
+    }
+
+    /// The thresholds of one path, or those that new paths get.
+    ///
+    /// # Errors
+    /// The association has ended, or there is no such path.
+    pub async fn path_thresholds(
+        &self,
+        path: Option<PathId>,
+    ) -> Result<PathThresholds, OperationError> {
+        let read = self.link.work(move |core, _, id| {
+            let exists = core.association_stats(id).is_some();
+            (exists, core.path_thresholds(id, path))
+        });
+        match read.await? {
+            (_, Some(thresholds)) => Ok(thresholds),
+            (true, None) => Err(carrick_proto::OperationError::UnknownPath.into()),
+            (false, None) => Err(self.link.unknown()),
+        }
+    }
+
+    /// Whether notifications and [`Self::paths`] show that paths are potentially failed (RFC 7829
+    /// section 7.3).
+    ///
+    /// # Errors
+    /// The association has ended.
+    pub async fn set_expose_potentially_failed(&self, expose: bool) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_expose_potentially_failed(now, id, expose))
             .await
     }
 

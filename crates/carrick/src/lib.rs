@@ -56,8 +56,9 @@ struct Readme;
 pub use bytes::Bytes;
 pub use carrick_proto::{
     AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Message,
-    OperationError as CoreError, Part, PathId, PathStats, PathStatus, Payload, PeerError, Ppid,
-    SendFailure, SendOptions, Ssn, StateName, StreamId, Tsn, policy,
+    OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
+    PathStatus, PathThresholds, Payload, PeerError, Ppid, SendFailure, SendOptions, Ssn, StateName,
+    StreamId, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

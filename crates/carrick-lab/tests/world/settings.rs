@@ -10,7 +10,7 @@ use carrick_proto::policy::{
     RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
     SackToSource, WindowAnnouncement,
 };
-use carrick_proto::{AssociationConfig, Extensions};
+use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -65,6 +65,7 @@ pub(crate) fn settings(
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
+    failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     config
 }
 
@@ -119,6 +120,31 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan) {
     if plan.short_cookies {
         config.valid_cookie_life = dice.log_millis(50, 2000);
         config.max_cookie_life_increment = dice.pick(&[0, 1, 60].map(Duration::from_secs));
+    }
+}
+
+/// Quick failover and path MTU discovery.
+fn failover(config: &mut AssociationConfig, dice: &mut Dice) {
+    let least = if dice.chance(0.5) {
+        let errors = dice.pick(&[0, 0, 0, 1, 3]);
+        config.potentially_failed_max_retrans = Some(errors);
+        errors
+    } else {
+        config.path_max_retrans
+    };
+    config.expose_potentially_failed = dice.chance(0.8);
+    if dice.chance(0.3) {
+        config.primary_switchover_max_retrans = Some(least + dice.range(0, 3) as u32);
+    }
+    if dice.chance(0.4) {
+        let base = dice.pick(&[1200, 1200, 1280, 600]);
+        config.path_mtu_discovery = Some(PathMtuDiscovery {
+            base_mtu: base,
+            max_probed_mtu: dice.pick(&[1500, 9000, 9000, 1400]),
+            max_probes: dice.range(1, 3) as u32,
+            probe_timer: dice.log_millis(1000, 5000),
+            raise_timer: dice.log_millis(5000, 600_000),
+        });
     }
 }
 

@@ -191,7 +191,7 @@ impl Association {
     /// Errors are forgotten where something was acknowledged (sections 8.1 and 8.2), but not for a
     /// chunk that other paths carried too. Otherwise, with an RTO below the peer's SACK delay, a dead
     /// path gets the credit for what a live one carried, again and again, and never fails.
-    pub(crate) fn after_acknowledgement(&mut self, outcome: &SackOutcome, _cx: &mut Context<'_>) {
+    pub(crate) fn after_acknowledgement(&mut self, outcome: &SackOutcome, cx: &mut Context<'_>) {
         self.counters.reneged += outcome.reneged;
         if !outcome.acknowledged {
             return;
@@ -200,9 +200,15 @@ impl Association {
         self.told_stall = None;
         let mut changed = false;
         for id in self.paths.ids() {
-            let path = &self.paths[id];
+            let path = &mut self.paths[id];
+            if let Some(discovery) = &mut path.discovery
+                && path.flight_size == 0
+                && path.news.bytes > 0
+            {
+                discovery.all_acknowledged(cx.now);
+            }
             if path.news.alive && (path.error_count > 0 || !path.active) {
-                self.on_path_alive(id);
+                self.on_path_alive(id, cx);
                 changed = true;
             }
         }

@@ -4,14 +4,18 @@
 //! - `input`: chunks of a packet in their order
 //! - `shutdown`: the graceful and the abortive end (section 9)
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
+//! - `failover`: potentially failed paths (RFC 7829)
+//! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timeout`: all timers
 //! - `output`: what leaves next
 //! - `ecn`: congestion marks
 
 mod ecn;
+mod failover;
 mod handshake;
 mod heartbeat;
 mod input;
+mod mtu_discovery;
 mod output;
 mod output_control;
 mod peer_parameters;
@@ -38,7 +42,7 @@ use crate::recv::message::Message;
 use crate::route::{Route, SourceSelection};
 use crate::send::Sender;
 use crate::send::message::SendOptions;
-use crate::stats::{AssociationCounters, AssociationStats, EndpointStats};
+use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats};
 use crate::time::Time;
 use crate::trace::Trace;
 use ecn::EcnState;
@@ -223,6 +227,7 @@ impl Association {
         if let Some(path) = self.paths.choose() {
             self.events.push_back(Event::PrimaryChanged(path));
         }
+        self.switch_over_primary();
         let dormant = self.paths.all_inactive();
         if dormant && !self.told_dormant {
             self.events.push_back(Event::Dormant);
@@ -299,6 +304,10 @@ impl Association {
         if self.state.sends_data() && self.sender.take_drained() {
             self.events.push_back(Event::AllAcknowledged);
         }
+    }
+
+    pub(crate) fn path_stats(&self, id: PathId) -> PathStats {
+        self.paths[id].stats(self.config.expose_potentially_failed)
     }
 
     pub(crate) fn stats(&self) -> AssociationStats {

@@ -36,7 +36,8 @@ impl Association {
                 .or_else(|| self.output_data(buf, cx))
                 .or_else(|| self.output_sack(buf, cx))
                 .or_else(|| self.output_shutdown(buf, cx))
-                .or_else(|| self.output_heartbeat(buf, cx)),
+                .or_else(|| self.output_heartbeat(buf, cx))
+                .or_else(|| self.output_probe(buf, cx)),
         }?;
         self.count(&transmit, cx);
         Some(transmit)
@@ -99,6 +100,7 @@ impl Association {
             path = Some(permit.path);
             fresh = Some(is_fresh);
             segments += 1;
+            self.paths[permit.path].data_packet_sent(len);
             let full = *segment_size.get_or_insert(len);
             let room = segments < MAX_SEGMENTS && buf.len() - start + full <= MAX_SEGMENTED_BYTES;
             if !filled || len < full || !room || may_fragment {
@@ -115,6 +117,7 @@ impl Association {
             len: buf.len() - start,
             segment_size: segment_size.filter(|_| segments > 1),
             may_fragment,
+            probe: false,
         })
     }
 
@@ -254,5 +257,6 @@ pub(super) fn single(route: Route, len: usize) -> Transmit {
         len,
         segment_size: None,
         may_fragment: false,
+        probe: false,
     }
 }

@@ -85,7 +85,8 @@ impl Association {
             return None;
         }
         echoed.echo.timer = Some(cx.now + rto);
-        if echoed.echo.retransmissions == 0 {
+        let repeated = echoed.echo.retransmissions > 0;
+        if !repeated {
             echoed.sent = Some(cx.now);
         }
         // A cookie larger than a packet has to be fragmented by IP.
@@ -97,7 +98,9 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         let (sender, mut tx) = self.transmit_context(&config, cx, false);
-        if let Some(permit) = sender.permit(&mut tx).filter(|p| p.path == path) {
+        // Whether the path takes the size of a packet full of data is not known yet.
+        let data = !repeated || tx.paths[path].discovery.is_none();
+        if let Some(permit) = sender.permit(&mut tx).filter(|p| data && p.path == path) {
             sender.fill(permit, &mut packet, &mut tx);
         }
         let len = packet.finish();

@@ -22,6 +22,8 @@ impl Association {
             for path in self.paths.iter() {
                 next = earliest(next, path.t3);
                 next = earliest(next, path.heartbeat.next_timeout());
+                let discovery = path.discovery.as_ref();
+                next = earliest(next, discovery.and_then(|d| d.next_timeout()));
             }
         }
         next
@@ -55,6 +57,13 @@ impl Association {
             if self.state.is_closed() {
                 return;
             }
+            let discovery = self.paths[id].discovery.as_ref();
+            if discovery
+                .and_then(|d| d.next_timeout())
+                .is_some_and(|at| at <= cx.now)
+            {
+                self.on_mtu_timer(id, cx.now);
+            }
         }
     }
 
@@ -66,10 +75,15 @@ impl Association {
         }
         self.counters.t3_expirations += 1;
         let config = Arc::clone(&self.config);
+        let path = &mut self.paths[id];
+        if let Some(discovery) = &mut path.discovery {
+            discovery.on_t3(path.rto.value());
+        }
         let is_error = self
             .sender
             .on_t3(id, cx.now, &mut self.paths, &config, &mut self.trace);
         if is_error {
+            self.forget_awaited_heartbeat(id);
             self.on_path_error(id, true, cx);
         }
     }

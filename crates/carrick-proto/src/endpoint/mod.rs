@@ -31,7 +31,7 @@ use crate::association::{Association, AssociationId, Context};
 use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
 use crate::error::{AbortCause, ConnectError, OperationError, SendError};
 use crate::event::{CloseReason, Event};
-use crate::path::PathId;
+use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
 use crate::recv::message::Message;
 use crate::route::Transmit;
@@ -267,15 +267,61 @@ impl Endpoint {
         threshold: u32,
     ) -> Result<(), OperationError> {
         self.operate(now, id, |association, _| {
-            if !association.paths.contains(path) {
-                return Err(OperationError::UnknownPath);
-            }
-            association.paths[path].max_retrans = threshold;
+            let known = association.thresholds(Some(path));
+            let thresholds = PathThresholds {
+                path_max_retrans: threshold,
+                ..known.ok_or(OperationError::UnknownPath)?
+            };
+            association.set_thresholds(Some(path), thresholds)
+        })
+    }
+
+    /// Sets all thresholds of one path, or of all present and future ones: `SCTP_PEER_ADDR_THLDS` of
+    /// RFC 7829 section 7.2.
+    ///
+    /// # Errors
+    /// The association or the path is not known, or the thresholds contradict each other.
+    pub fn set_path_thresholds(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: Option<PathId>,
+        thresholds: PathThresholds,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| {
+            association.set_thresholds(path, thresholds)
+        })
+    }
+
+    /// The thresholds of one path, or those that new paths get.
+    pub fn path_thresholds(
+        &self,
+        id: AssociationId,
+        path: Option<PathId>,
+    ) -> Option<PathThresholds> {
+        self.registry.get(id)?.thresholds(path)
+    }
+
+    /// Whether events and statistics show that paths are potentially failed:
+    /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829 section 7.3. To see what applies, read
+    /// [`AssociationConfig::expose_potentially_failed`] in [`Self::association_config`].
+    ///
+    /// # Errors
+    /// The association is not known.
+    pub fn set_expose_potentially_failed(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        expose: bool,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| {
+            association.expose_potentially_failed(expose);
             Ok(())
         })
     }
 
-    /// The path MTU of one path in bytes, IP header included, as the driver knows it.
+    /// The path MTU of one path in bytes, IP header included, as the driver knows it. Where path MTU
+    /// discovery is on, this is the limit of the search until it begins anew.
     ///
     /// # Errors
     /// The association or the path is not known.
@@ -290,7 +336,7 @@ impl Endpoint {
             if !association.paths.contains(path) {
                 return Err(OperationError::UnknownPath);
             }
-            association.paths[path].set_mtu(mtu);
+            association.set_path_mtu(path, mtu, now);
             Ok(())
         })
     }
@@ -391,7 +437,7 @@ impl Endpoint {
         association
             .paths
             .contains(path)
-            .then(|| association.paths[path].stats())
+            .then(|| association.path_stats(path))
     }
 
     /// The paths of an association, in their order.
@@ -399,7 +445,7 @@ impl Endpoint {
         self.registry
             .get(id)
             .into_iter()
-            .flat_map(|a| a.paths.iter().map(crate::path::Path::stats))
+            .flat_map(|a| a.paths.ids().map(|id| a.path_stats(id)))
     }
 
     /// The associations that exist now.

@@ -90,10 +90,7 @@ impl Heartbeat {
             expires: Some(now + rto),
         });
         self.requested = false;
-        let mut info = [0; INFO_LEN];
-        info[..8].copy_from_slice(&nonce.to_be_bytes());
-        info[8..].copy_from_slice(&u32::from(path).to_be_bytes());
-        info
+        info(nonce, path)
     }
 
     /// The answer to the pending heartbeat came; returns when that had been sent. Any other nonce
@@ -109,6 +106,14 @@ impl Heartbeat {
         let expires = self.pending.and_then(|p| p.expires);
         crate::time::earliest(expires, self.due)
     }
+}
+
+/// The Heartbeat Info with this nonce and number of the path.
+pub(crate) fn info(nonce: u64, path: u8) -> [u8; INFO_LEN] {
+    let mut info = [0; INFO_LEN];
+    info[..8].copy_from_slice(&nonce.to_be_bytes());
+    info[8..].copy_from_slice(&u32::from(path).to_be_bytes());
+    info
 }
 
 /// Reads the nonce and the path's number from an echoed Heartbeat Info of ours.

@@ -95,6 +95,8 @@ pub struct PathView {
     pub confirmed: bool,
     /// Its error counter has not exceeded Path.Max.Retrans.
     pub active: bool,
+    /// Active, but potentially failed (RFC 7829).
+    pub potentially_failed: bool,
     /// It is the one for new data.
     pub primary: bool,
     /// Smoothed round-trip time, once measured.
@@ -108,9 +110,9 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// Confirmed and active.
+    /// Confirmed, active and not potentially failed.
     pub fn usable(&self) -> bool {
-        self.confirmed && self.active
+        self.confirmed && self.active && !self.potentially_failed
     }
 }
 
@@ -191,6 +193,7 @@ pub(crate) mod tests {
             id: PathId(id),
             confirmed: true,
             active,
+            potentially_failed: false,
             primary: id == 0,
             srtt: Some(Duration::from_millis(srtt_ms)),
             error_count: 0,

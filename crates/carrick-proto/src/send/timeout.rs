@@ -58,6 +58,18 @@ impl Sender {
         self.forced = self.outstanding.has_marked();
     }
 
+    /// What is in flight on a path leaves again, because it was too large for it.
+    pub(crate) fn resend_path(&mut self, id: PathId, paths: &mut Paths) {
+        let before = self.outstanding.in_flight();
+        self.outstanding.mark_path(id, paths);
+        self.window.marked(before - self.outstanding.in_flight());
+        let path = &mut paths[id];
+        path.t3 = None;
+        path.earliest = None;
+        path.timed = None;
+        self.forced |= self.outstanding.has_marked();
+    }
+
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         // What comes behind the first message is looked at when its turn comes.
         let first = self.queue.front().filter(|p| !p.begun);

@@ -89,9 +89,11 @@ impl Sender {
         let ChunkState::Marked(signal) = chunk.state else {
             return None;
         };
-        // Dormant: whatever the policy, the paths are tried in turn.
-        if signal == LossSignal::Timeout && cx.paths.all_inactive() {
-            return Some(cx.paths.next_in_turn(chunk.path));
+        // With no usable path, whatever the policy: the one that promises most.
+        if let Some(path) = cx.paths.last_resort(chunk.path)
+            && (signal == LossSignal::Timeout || !cx.paths.all_inactive())
+        {
+            return Some(path);
         }
         let chosen = cx.config.policies.retransmission_route.route(
             signal,
@@ -104,11 +106,15 @@ impl Sender {
 
     fn new_data_path(&self, paths: &Paths) -> Option<PathId> {
         let wanted = self.queue.front()?.options.path;
-        Some(
-            wanted
-                .filter(|p| paths.contains(*p) && paths[*p].usable())
-                .unwrap_or_else(|| paths.current()),
-        )
+        // A potentially failed path is as good as another one if there is no better (RFC 7829
+        // section 3.2, rule 3).
+        let fit = |id: &PathId| {
+            paths.contains(*id) && {
+                let path = &paths[*id];
+                path.usable() || (path.potentially_failed && !paths[paths.current()].usable())
+            }
+        };
+        Some(wanted.filter(fit).unwrap_or_else(|| paths.current()))
     }
 
     /// Payload of the next new chunk if it had a packet of its own.

@@ -57,7 +57,8 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
         kinds.iter().filter(|k| **k == ChunkType::SACK).count() <= 1,
         "one SACK a packet"
     );
-    if !seen.may_fragment {
+    // A probe is to find out whether the path takes more.
+    if !seen.may_fragment && !seen.probe {
         let header = if seen.route.remote.is_ipv4() { 20 } else { 40 };
         let udp = if seen.route.encapsulation.is_some() {
             8

@@ -200,6 +200,18 @@ impl World {
         self.dead.remove(&address);
     }
 
+    /// A link takes packets up to this size, and drops others; it fragments those that may be.
+    pub fn narrow(&mut self, path: usize, mtu: usize) {
+        self.rule(move |seen| {
+            let on_path = seen.to() == addresses(1)[path] || seen.to() == addresses(0)[path];
+            if on_path && seen.ip_len() > mtu && !seen.may_fragment {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
+    }
+
     // ---- Time ----
 
     /// Runs for this long.
@@ -282,6 +294,7 @@ impl World {
             route: transmit.route,
             bytes,
             may_fragment: transmit.may_fragment,
+            probe: transmit.probe,
             lost: false,
         };
         invariants::check(&seen, &self.ends[end]);

@@ -18,6 +18,7 @@ pub struct Seen {
     pub route: Route,
     pub bytes: Bytes,
     pub may_fragment: bool,
+    pub probe: bool,
     /// A rule or a dead address swallowed it.
     pub lost: bool,
 }
@@ -57,6 +58,17 @@ impl Seen {
 
     pub fn tag(&self) -> VerificationTag {
         self.packet().header().tag
+    }
+
+    /// Bytes of the IP packet.
+    pub fn ip_len(&self) -> usize {
+        let ip = if self.route.remote.is_ipv4() { 20 } else { 40 };
+        let udp = if self.route.encapsulation.is_some() {
+            8
+        } else {
+            0
+        };
+        self.bytes.len() + ip + udp
     }
 
     pub fn to(&self) -> IpAddr {

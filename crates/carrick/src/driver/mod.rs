@@ -220,7 +220,13 @@ impl Driver {
                 return;
             };
             let bytes = &self.out[..transmit.len.min(self.out.len())];
-            if self.sockets.send(cx, &transmit, bytes) == Sent::TooBig {
+            let sent = self.sockets.send(cx, &transmit, bytes);
+            if sent != Sent::TooBig {
+                continue;
+            }
+            if transmit.probe {
+                self.core.handle_refused_probe(now, &transmit, bytes);
+            } else {
                 self.fit_to_route(transmit.route.remote, now);
             }
         }

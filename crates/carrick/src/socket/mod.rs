@@ -254,9 +254,10 @@ impl Socket {
             match sent {
                 Ok(()) => return Poll::Ready(Sent::Done),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) if quinn_udp::is_msg_size_err(&e) => return Poll::Ready(Sent::TooBig),
-                // With transport errors on, the error of an earlier packet comes out here once.
+                // With transport errors on, the error of an earlier packet comes out here once; that
+                // one may have been too big, and this one not.
                 Err(_) if tries == 0 => tries += 1,
+                Err(e) if quinn_udp::is_msg_size_err(&e) => return Poll::Ready(Sent::TooBig),
                 Err(_) => return Poll::Ready(Sent::Lost),
             }
         }
