@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carrick_proto::AssociationConfig;
 use carrick_proto::policy::{
-    LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
+    LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
     RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
     SackToSource, WindowAnnouncement,
 };
@@ -136,6 +136,10 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             WindowAnnouncement::True,
             WindowAnnouncement::PayloadOnly,
         ]),
+        loss_detection: dice.pick(&[LossDetection::MissingReports, LossDetection::Rack]),
+        tail_loss_probe: dice.chance(0.6),
+        proportional_rate_reduction: dice.chance(0.5),
+        undo_spurious: dice.chance(0.5),
         ..Policies::default()
     }
 }

@@ -177,6 +177,7 @@ impl Association {
     /// path gets the credit for what a live one carried, again and again, and never fails.
     pub(crate) fn after_acknowledgement(&mut self, outcome: &SackOutcome, _cx: &mut Context<'_>) {
         self.counters.reneged += outcome.reneged;
+        self.counters.undone_reductions += outcome.undone;
         if !outcome.acknowledged {
             return;
         }

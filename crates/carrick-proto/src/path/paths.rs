@@ -51,6 +51,8 @@ impl Paths {
             return None;
         }
         let id = PathId(u8::try_from(self.list.len()).ok()?);
+        // Few associations have many, and a path is the largest part of an idle one.
+        self.list.reserve_exact(1);
         self.list.push(Path::new(id, route, confirmed, config));
         Some(id)
     }

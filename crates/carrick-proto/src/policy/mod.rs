@@ -42,6 +42,17 @@ pub struct Policies {
     pub window_announcement: WindowAnnouncement,
     /// The congestion control of each path.
     pub congestion: &'static dyn Algorithm,
+    /// How losses are found before T3-rtx expires.
+    pub loss_detection: LossDetection,
+    /// A packet asks for a SACK before T3-rtx expires (RFC 8985 section 7). Only with
+    /// [`LossDetection::Rack`], which makes something of the answer.
+    pub tail_loss_probe: bool,
+    /// The window comes down to ssthresh in proportion to what is acknowledged, instead of at once
+    /// (RFC 6937).
+    pub proportional_rate_reduction: bool,
+    /// When the peer reports all that was sent again as duplicates, the window is as it was before
+    /// (after RFC 4015).
+    pub undo_spurious: bool,
 }
 
 impl Default for Policies {
@@ -53,6 +64,10 @@ impl Default for Policies {
             count_data_header: true,
             window_announcement: WindowAnnouncement::Fitting,
             congestion: &Rfc9260,
+            loss_detection: LossDetection::MissingReports,
+            tail_loss_probe: false,
+            proportional_rate_reduction: false,
+            undo_spurious: false,
         }
     }
 }
@@ -66,8 +81,27 @@ impl fmt::Debug for Policies {
             .field("count_data_header", &self.count_data_header)
             .field("window_announcement", &self.window_announcement)
             .field("congestion", &self.congestion.name())
+            .field("loss_detection", &self.loss_detection)
+            .field("tail_loss_probe", &self.tail_loss_probe)
+            .field(
+                "proportional_rate_reduction",
+                &self.proportional_rate_reduction,
+            )
+            .field("undo_spurious", &self.undo_spurious)
             .finish()
     }
+}
+
+/// How losses are found before T3-rtx expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossDetection {
+    /// By SACKs that report a chunk missing (RFC 9260 section 7.2.4), as many of them as
+    /// [`Policies::missing_reports`] says, and once for each chunk.
+    MissingReports,
+    /// By time: a chunk is lost when one sent later on the same path has been acknowledged, and then
+    /// as much time has passed as reordering may take (RACK, RFC 8985). Finds losses of
+    /// retransmissions too.
+    Rack,
 }
 
 /// What a policy sees of a path.
@@ -123,7 +157,7 @@ pub trait SackRoute: Sync {
 pub enum LossSignal {
     /// T3-rtx expired.
     Timeout,
-    /// Enough missing reports.
+    /// Enough missing reports, or RACK.
     MissingReports,
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod message;
 mod outstanding;
 mod queue;
-mod recovery;
+pub(crate) mod recovery;
 mod sack;
 mod timeout;
 mod transmit;
@@ -18,13 +18,15 @@ use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::path::Paths;
+use crate::policy::LossDetection;
 use crate::time::Time;
 use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
-use recovery::Recovery;
+use recovery::MissingReports;
 use window::PeerWindow;
 
+pub(crate) use recovery::PathRecovery;
 pub(crate) use sack::{SackContext, SackOutcome};
 pub(crate) use transmit::TransmitContext;
 
@@ -40,7 +42,13 @@ pub(crate) struct Sender {
     queue: Queue,
     outstanding: Outstanding,
     window: PeerWindow,
-    recovery: Recovery,
+    recovery: MissingReports,
+    /// Losses are found by RACK, and `recovery` is idle.
+    by_time: bool,
+    /// The probe of some path is to leave.
+    probe_due: bool,
+    /// What is being written is a probe.
+    probing: bool,
     outbound_streams: u16,
     /// One packet of chunks marked for retransmission may leave whatever the window says (sections
     /// 6.3.3 E3, 7.2.4 step 3).
@@ -57,9 +65,16 @@ impl Sender {
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         Self {
             queue: Queue::default(),
-            outstanding: Outstanding::new(initial_tsn, config.policies.count_data_header),
+            outstanding: Outstanding::new(
+                initial_tsn,
+                config.policies.count_data_header,
+                config.policies.loss_detection == LossDetection::Rack,
+            ),
             window: PeerWindow::new(0),
-            recovery: Recovery::new(config.policies.missing_reports),
+            recovery: MissingReports::new(config.policies.missing_reports),
+            by_time: config.policies.loss_detection == LossDetection::Rack,
+            probe_due: false,
+            probing: false,
             outbound_streams: config.outbound_streams,
             forced: false,
             refused: false,
@@ -95,6 +110,7 @@ impl Sender {
         for path in paths.iter_mut() {
             path.flight_size = 0;
             path.earliest = None;
+            path.recovery = PathRecovery::default();
         }
         let refused = self.refused;
         *self = Self::new(initial_tsn, config);
