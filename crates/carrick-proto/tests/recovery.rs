@@ -159,7 +159,7 @@ fn reordering_enlarges_the_window_until_nothing_is_sent_in_vain_8985_6_2() {
     w.latency = ms(50);
     w.forget = true;
     // Every fifth packet is a third of the round trip late.
-    let mut count = 0;
+    let mut count = 0_u32;
     w.rule(move |seen| {
         if seen.from != 0 || !seen.has(ChunkType::DATA) {
             return Fate::Pass;

@@ -37,7 +37,8 @@ pub struct Config {
     pub backlog: usize,
     /// Associations at most.
     pub max_associations: usize,
-    /// Parameters for associations that peers set up, and the default for [`ConnectOptions`].
+    /// Parameters for associations that peers set up, and the default for [`ConnectOptions`]:
+    /// [`AssociationConfig::modern`] unless they are chosen.
     ///
     /// `path_mtu` is an upper limit: a smaller MTU of the route to a peer address is used instead.
     pub association: AssociationConfig,
@@ -74,7 +75,7 @@ impl Config {
             accept: true,
             backlog: 1024,
             max_associations: 1 << 20,
-            association: AssociationConfig::default(),
+            association: AssociationConfig::modern(),
             send_queue: 256 << 10,
             receive_queue: 256 << 10,
             receive_queue_messages: 1024,

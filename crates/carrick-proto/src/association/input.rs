@@ -62,7 +62,8 @@ impl Association {
             return;
         }
         if notes.data {
-            self.receiver.on_packet_end(cx.now);
+            let rtt = self.paths[self.paths.current()].rto.srtt();
+            self.receiver.on_packet_end(cx.now, rtt);
             self.data_route = Some(route.for_reply());
             self.answer_data_with_shutdown();
         }

@@ -1,5 +1,7 @@
 //! The congestion window of one path (RFC 9260 section 7): a trait and its algorithms.
 
+mod cubic;
+mod hystart;
 mod rfc9260;
 
 use alloc::boxed::Box;
@@ -8,6 +10,7 @@ use core::time::Duration;
 
 use crate::time::Time;
 
+pub use cubic::Cubic;
 pub use rfc9260::Rfc9260;
 
 /// Makes the congestion control of a path.
@@ -27,6 +30,13 @@ pub struct Parameters {
     pub ipv6: bool,
     /// L of section 7.2.1.
     pub slow_start_limit: u32,
+}
+
+/// The initial window of section 7.2.1.
+fn initial_window(parameters: &Parameters) -> usize {
+    let pmdcs = parameters.pmdcs;
+    let floor = if parameters.ipv6 { 4344 } else { 4404 };
+    (4 * pmdcs).min(floor.max(2 * pmdcs))
 }
 
 /// What one SACK said about one path.

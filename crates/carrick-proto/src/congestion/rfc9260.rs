@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Acknowledged, Algorithm, CongestionControl, Parameters};
+use super::{Acknowledged, Algorithm, CongestionControl, Parameters, initial_window};
 
 /// The algorithm of RFC 9260 section 7.2.
 #[derive(Clone, Copy, Debug)]
@@ -133,9 +133,7 @@ impl CongestionControl for Window {
     }
 
     fn reset(&mut self) {
-        let pmdcs = self.parameters.pmdcs;
-        let floor = if self.parameters.ipv6 { 4344 } else { 4404 };
-        self.cwnd = (4 * pmdcs).min(floor.max(2 * pmdcs));
+        self.cwnd = initial_window(&self.parameters);
         self.ssthresh = usize::MAX;
         self.partial_bytes_acked = 0;
         self.idle = false;

@@ -14,7 +14,7 @@ mod window;
 use core::fmt;
 use core::time::Duration;
 
-use crate::congestion::{Algorithm, Rfc9260};
+use crate::congestion::{Algorithm, Cubic, Rfc9260};
 use crate::path::PathId;
 
 pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
@@ -68,6 +68,22 @@ impl Default for Policies {
             tail_loss_probe: false,
             proportional_rate_reduction: false,
             undo_spurious: false,
+        }
+    }
+}
+
+impl Policies {
+    /// Loss recovery and congestion control as TCP has them today: RACK-TLP (RFC 8985), proportional
+    /// rate reduction (RFC 6937), undoing of needless reductions (after RFC 4015), CUBIC (RFC 9438)
+    /// with HyStart++ (RFC 9406). The other choices are the standard's.
+    pub fn modern() -> Self {
+        Self {
+            congestion: &Cubic,
+            loss_detection: LossDetection::Rack,
+            tail_loss_probe: true,
+            proportional_rate_reduction: true,
+            undo_spurious: true,
+            ..Self::default()
         }
     }
 }

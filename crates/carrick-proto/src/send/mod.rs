@@ -146,7 +146,7 @@ impl Sender {
         if !config.fragment && data.len() > limit {
             return Err(SendError::TooLarge { limit });
         }
-        if !self.has_room(data.len(), config) {
+        if !self.has_room(data.len(), paths, config) {
             self.refused = true;
             return Err(SendError::BufferFull);
         }
@@ -155,16 +155,19 @@ impl Sender {
         Ok(())
     }
 
-    fn has_room(&self, bytes: usize, config: &AssociationConfig) -> bool {
+    fn has_room(&self, bytes: usize, paths: &Paths, config: &AssociationConfig) -> bool {
         let held = self.buffered_bytes();
         let messages = self.queue.len() + self.outstanding.messages();
         messages < config.send_buffer_messages.min(MAX_MESSAGES)
-            && (held == 0 || held + bytes <= config.send_buffer)
+            && (held == 0 || held + bytes <= send_buffer(paths, config))
     }
 
     /// Whether the user, who was refused, can send again: half of the buffer is free.
-    pub(crate) fn take_room(&mut self, config: &AssociationConfig) -> bool {
-        let roomy = self.buffered_bytes() <= config.send_buffer / 2
+    pub(crate) fn take_room(&mut self, paths: &Paths, config: &AssociationConfig) -> bool {
+        if !self.refused {
+            return false;
+        }
+        let roomy = self.buffered_bytes() <= send_buffer(paths, config) / 2
             && self.queue.len() + self.outstanding.messages()
                 <= config.send_buffer_messages.min(MAX_MESSAGES) / 2;
         roomy && core::mem::take(&mut self.refused)
@@ -243,6 +246,17 @@ impl Sender {
         failures.extend(open);
         failures
     }
+}
+
+/// The send buffer in bytes. Where it may grow, half of it, at which the user hears of room, is
+/// twice what may be in flight.
+fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
+    let Some(max) = config.max_send_buffer else {
+        return config.send_buffer;
+    };
+    let windows = paths.iter().filter(|p| p.usable());
+    let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
+    cwnd.saturating_mul(4).min(max).max(config.send_buffer)
 }
 
 /// A failure without its bytes.
