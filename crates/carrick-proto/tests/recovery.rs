@@ -308,6 +308,32 @@ fn three_packets_above_the_gap_are_enough_8985_6_2() {
 }
 
 #[test]
+fn what_a_full_sack_cannot_tell_of_is_not_taken_for_lost_3_3_4() {
+    let mut f = Flow::new(by_time());
+    let first = f.grow(40);
+    f.w.run(ms(100));
+    // Every other packet is lost, and the peer tells of 16 gaps at most: the rest arrived.
+    let blocks: Vec<_> = (0..16)
+        .map(|n| (first + 2 * n + 1, first + 2 * n + 1))
+        .collect();
+    f.sack(first, &blocks, &[]);
+    f.w.run(ms(100));
+    let mut sent = Vec::new();
+    for n in 1..16 {
+        // The retransmissions arrive one by one; still there are more gaps than fit.
+        let blocks: Vec<_> = (n..n + 16)
+            .map(|n| (first + 2 * n + 1, first + 2 * n + 1))
+            .collect();
+        sent.extend(f.sack(first + 2 * n, &blocks[..16.min(40 / 2 - n as usize)], &[]));
+    }
+    assert!(
+        sent.iter()
+            .all(|c| *c < first + 40 && c % 2 == first % 2 || *c >= first + 40)
+    );
+    assert!(f.w.stats(0, f.id).counters.fast_retransmissions <= 20);
+}
+
+#[test]
 fn a_needless_fast_retransmission_is_undone_4015() {
     let mut f = Flow::new(by_time());
     let first = f.grow(16);

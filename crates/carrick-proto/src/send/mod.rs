@@ -33,6 +33,10 @@ pub(crate) use transmit::TransmitContext;
 /// Chunks outstanding at most: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.
 const MAX_OUTSTANDING: usize = 65_000;
 
+/// A SACK with this many Gap Ack Blocks may have no room for more, and says nothing about what is
+/// above them; some peers never send more.
+const MANY_BLOCKS: usize = 16;
+
 /// Ordered messages in the send window at most (section 6.1).
 const MAX_MESSAGES: usize = 65_535;
 
@@ -45,6 +49,8 @@ pub(crate) struct Sender {
     recovery: MissingReports,
     /// Losses are found by RACK, and `recovery` is idle.
     by_time: bool,
+    /// Up to here the last SACK told of everything that had arrived.
+    reach: u64,
     /// The probe of some path is to leave.
     probe_due: bool,
     /// What is being written is a probe.
@@ -73,6 +79,7 @@ impl Sender {
             window: PeerWindow::new(0),
             recovery: MissingReports::new(config.policies.missing_reports),
             by_time: config.policies.loss_detection == LossDetection::Rack,
+            reach: u64::MAX,
             probe_due: false,
             probing: false,
             outbound_streams: config.outbound_streams,

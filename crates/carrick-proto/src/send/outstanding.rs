@@ -43,7 +43,8 @@ pub(crate) struct Chunk {
     pub(crate) state: ChunkState,
     /// Not eligible for a second fast retransmission (section 7.2.4, step 5).
     pub(crate) fast_retransmitted: bool,
-    /// The peer took back that it had arrived, since it was last sent.
+    /// Since it was last sent, the peer took back that it had arrived, or could not say whether it
+    /// has: `sent` and `serial` are of that moment.
     pub(crate) taken_back: bool,
     /// When it was last sent, and the number of that transmission in the association.
     pub(crate) sent: Time,
@@ -260,6 +261,21 @@ impl Outstanding {
             Some(chunk) => chunk.older = older,
             None => order.newest = older,
         }
+    }
+
+    /// What became of a chunk in flight is not known: for the order it counts as sent now.
+    pub(super) fn postpone(&mut self, index: u64, now: Time, paths: &mut Paths) {
+        self.serial += 1;
+        let serial = self.serial;
+        let Some(path) = self.chunk(index).map(|c| c.path) else {
+            return;
+        };
+        self.unlink(index, path, paths);
+        if let Some(chunk) = self.chunk_mut(index) {
+            chunk.taken_back = true;
+            (chunk.sent, chunk.serial) = (now, serial);
+        }
+        self.link(index, path, paths);
     }
 
     /// A chunk in flight is about to be sent once more, although it is not known to be lost.

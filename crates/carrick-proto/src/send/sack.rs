@@ -2,9 +2,9 @@
 
 use carrick_wire::{Sack, Tsn};
 
-use super::Sender;
 use super::outstanding::Ranges;
 use super::recovery::Delivery;
+use super::{MANY_BLOCKS, Sender};
 use crate::config::AssociationConfig;
 use crate::congestion::Acknowledged;
 use crate::path::{AckNews, PathId, Paths};
@@ -86,6 +86,8 @@ impl Sender {
                 ..SackOutcome::default()
             };
         }
+        let many = reported.as_ref().is_some_and(|r| r.len() >= MANY_BLOCKS);
+        self.reach = if many { highest_reported } else { u64::MAX };
         let advanced = cumulative >= self.outstanding.first_index();
         for path in cx.paths.iter_mut() {
             path.news = AckNews {

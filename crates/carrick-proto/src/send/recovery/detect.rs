@@ -48,6 +48,10 @@ impl Sender {
                 match rack.lost_at(chunk.serial, chunk.sent, window) {
                     None => break None,
                     Some(at) if at > cx.now => break Some(rack.all_lost_at(window).max(at)),
+                    Some(_) if oldest > self.reach => {
+                        self.outstanding.postpone(oldest, cx.now, cx.paths);
+                        continue;
+                    }
                     Some(_) => {}
                 }
                 self.outstanding
@@ -68,7 +72,8 @@ impl Sender {
             };
             let path = &mut cx.paths[chunk.path];
             // With RACK, what was sent before the window was reduced is part of the same event.
-            path.news.loss |= !self.by_time || chunk.serial > path.recovery.reduced_at;
+            path.news.loss |=
+                !self.by_time || (!chunk.taken_back && chunk.serial > path.recovery.reduced_at);
             bytes += chunk.payload.len();
             cx.trace.record(
                 cx.now,
