@@ -326,10 +326,7 @@ fn what_a_full_sack_cannot_tell_of_is_not_taken_for_lost_3_3_4() {
             .collect();
         sent.extend(f.sack(first + 2 * n, &blocks[..16.min(40 / 2 - n as usize)], &[]));
     }
-    assert!(
-        sent.iter()
-            .all(|c| *c < first + 40 && c % 2 == first % 2 || *c >= first + 40)
-    );
+    assert!(sent.iter().all(|c| c % 2 == first % 2 || *c >= first + 40));
     assert!(f.w.stats(0, f.id).counters.fast_retransmissions <= 20);
 }
 

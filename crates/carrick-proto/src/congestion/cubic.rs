@@ -1,4 +1,4 @@
-//! CUBIC (RFC 8312, RFC 9438) with HyStart++ (RFC 9406), in whole numbers: the same on every machine.
+//! CUBIC (RFC 8312, RFC 9438) with `HyStart++` (RFC 9406), in whole numbers: the same on every machine.
 //!
 //! The window is a cubic function of the time since the last reduction, flat around the window at
 //! which that happened, and never less than what RFC 9260's additive increase would have reached.
@@ -20,7 +20,7 @@ const ALPHA: (u128, u128) = (9, 17);
 /// The estimate of the additive window has this fraction of a byte.
 const FRACTION: u128 = 1 << 10;
 
-/// The algorithm of RFC 9438, with HyStart++ in its first slow start.
+/// The algorithm of RFC 9438, with `HyStart++` in its first slow start.
 #[derive(Clone, Copy, Debug)]
 pub struct Cubic;
 

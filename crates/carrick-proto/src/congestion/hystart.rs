@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406): leaves slow start when the round-trip time rises, before packets are lost.
+//! `HyStart++` (RFC 9406): leaves slow start when the round-trip time rises, before packets are lost.
 
 use core::time::Duration;
 

@@ -75,7 +75,7 @@ impl Default for Policies {
 impl Policies {
     /// Loss recovery and congestion control as TCP has them today: RACK-TLP (RFC 8985), proportional
     /// rate reduction (RFC 6937), undoing of needless reductions (after RFC 4015), CUBIC (RFC 9438)
-    /// with HyStart++ (RFC 9406). The other choices are the standard's.
+    /// with `HyStart++` (RFC 9406). The other choices are the standard's.
     pub fn modern() -> Self {
         Self {
             congestion: &Cubic,

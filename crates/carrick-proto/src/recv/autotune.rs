@@ -68,7 +68,10 @@ impl Autotune {
             return None;
         }
         self.since = Some(now);
-        let taken = core::mem::take(&mut self.taken);
+        // Packets come when they come: what was taken in a longer time counts in proportion.
+        let (rtt, elapsed) = (rtt.as_nanos(), now.since(since).as_nanos().max(1));
+        let taken = core::mem::take(&mut self.taken) as u128 * rtt / elapsed;
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
         let before = core::mem::replace(&mut self.before, taken);
         // What grows goes on growing: slow start doubles it in the next round trip.
         let growth = taken.saturating_sub(before);
