@@ -113,8 +113,8 @@ pub struct AssociationConfig {
     /// Send buffer in bytes: messages that wait or are not acknowledged. A message larger than it
     /// is taken when the buffer is empty.
     pub send_buffer: usize,
-    /// Where the send buffer may grow to, if four congestion windows are larger than it; `None` for
-    /// a buffer that stays as it is.
+    /// Where the send buffer may grow to, by two congestion windows; `None` for a buffer that stays as
+    /// it is.
     pub max_send_buffer: Option<usize>,
     /// Messages in the send buffer at most.
     pub send_buffer_messages: usize,

@@ -8,14 +8,16 @@ use core::time::Duration;
 
 use crate::time::Time;
 
+/// Shorter times say more of how packets are batched than of how fast they come.
+const LEAST: Duration = Duration::from_millis(10);
+
 #[derive(Debug)]
 pub(super) struct Autotune {
     /// Bytes that the buffer may grow to.
     limit: usize,
-    /// Since when `taken` is counted, and the same of the round before.
+    /// Since when `taken` is counted.
     since: Option<Time>,
     taken: usize,
-    before: usize,
     /// A window was announced then, of which so much has not arrived.
     announced: Option<(Time, usize)>,
     estimate: Option<Duration>,
@@ -27,7 +29,6 @@ impl Autotune {
             limit,
             since: None,
             taken: 0,
-            before: 0,
             announced: None,
             estimate: None,
         }
@@ -64,7 +65,7 @@ impl Autotune {
         }
         let since = *self.since.get_or_insert(now);
         let rtt = rtt.or(self.estimate)?;
-        if now.since(since) < rtt || self.taken == 0 {
+        if now.since(since) < rtt.max(LEAST) || self.taken == 0 {
             return None;
         }
         self.since = Some(now);
@@ -72,11 +73,8 @@ impl Autotune {
         let (rtt, elapsed) = (rtt.as_nanos(), now.since(since).as_nanos().max(1));
         let taken = core::mem::take(&mut self.taken) as u128 * rtt / elapsed;
         let taken = usize::try_from(taken).unwrap_or(usize::MAX);
-        let before = core::mem::replace(&mut self.before, taken);
-        // What grows goes on growing: slow start doubles it in the next round trip.
-        let growth = taken.saturating_sub(before);
-        let wanted = taken.saturating_add(growth).saturating_mul(2);
-        Some(wanted.min(self.limit))
+        // Slow start doubles it in the next round trip.
+        Some(taken.saturating_mul(2).min(self.limit))
     }
 }
 
@@ -99,7 +97,7 @@ mod tests {
         assert_eq!(tune.on_packet_end(at(0), rtt, 1000), None);
         tune.on_taken(500);
         assert_eq!(tune.on_packet_end(at(99), rtt, 1000), None);
-        assert_eq!(tune.on_packet_end(at(100), rtt, 1000), Some(2000));
+        assert_eq!(tune.on_packet_end(at(100), rtt, 1000), Some(1000));
         tune.on_taken(500);
         assert_eq!(tune.on_packet_end(at(200), rtt, 1000), Some(1000), "steady");
         tune.on_taken(9000);
@@ -119,7 +117,7 @@ mod tests {
         tune.on_arrived(999);
         assert_eq!(tune.on_packet_end(at(50), None, 1000), None);
         tune.on_arrived(1);
-        assert_eq!(tune.on_packet_end(at(80), None, 2000), Some(1600));
+        assert_eq!(tune.on_packet_end(at(80), None, 2000), Some(800));
         tune.on_arrived(2000);
         tune.on_taken(400);
         // The second window came sooner: that much has passed since 80 ms.

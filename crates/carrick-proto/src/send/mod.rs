@@ -255,15 +255,16 @@ impl Sender {
     }
 }
 
-/// The send buffer in bytes. Where it may grow, half of it, at which the user hears of room, is
-/// twice what may be in flight.
+/// The send buffer in bytes. Where it may grow, half of it, at which the user hears of room, is more
+/// than what may be in flight, so that something waits.
 fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
     let Some(max) = config.max_send_buffer else {
         return config.send_buffer;
     };
     let windows = paths.iter().filter(|p| p.usable());
     let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
-    cwnd.saturating_mul(4).min(max).max(config.send_buffer)
+    let wanted = cwnd.saturating_mul(2).saturating_add(config.send_buffer);
+    wanted.min(max).max(config.send_buffer)
 }
 
 /// A failure without its bytes.
