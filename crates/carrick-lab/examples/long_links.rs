@@ -166,7 +166,9 @@ fn main() {
     println!("Mbit/s of user data over 1 Gbit/s in {seconds} s (T3 expirations, retransmissions)");
     println!();
     print!("| RTT | loss |");
-    variants.iter().for_each(|v| print!(" {} |", v.0));
+    for variant in &variants {
+        print!(" {} |", variant.0);
+    }
     println!("\n|---|---|{}", "---|".repeat(variants.len()));
     let rows: Vec<(u64, f64)> = [1, 10, 50, 100, 300]
         .into_iter()

@@ -146,6 +146,5 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
         proportional_rate_reduction: dice.chance(0.5),
         undo_spurious: dice.chance(0.5),
         congestion: dice.pick(&congestion),
-        ..Policies::default()
     }
 }
