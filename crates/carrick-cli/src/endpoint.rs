@@ -61,10 +61,10 @@ pub(crate) struct AssociationArguments {
     /// SACK.Delay.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     sack_delay: Option<Duration>,
-    /// Receive buffer, which is the window announced to the peer.
+    /// Receive buffer, which is the window announced to the peer [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     receive_buffer: Option<usize>,
-    /// Send buffer.
+    /// Send buffer [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     send_buffer: Option<usize>,
     /// The MTU of a path at most, IP header included [default: 1500].
@@ -93,8 +93,15 @@ impl AssociationArguments {
         );
         set(&mut config.hb_interval, self.hb_interval);
         set(&mut config.sack_delay, self.sack_delay);
-        set(&mut config.receive_buffer, self.receive_buffer);
-        set(&mut config.send_buffer, self.send_buffer);
+        // A size that was given is kept to.
+        if let Some(bytes) = self.receive_buffer {
+            config.receive_buffer = bytes;
+            config.max_receive_buffer = None;
+        }
+        if let Some(bytes) = self.send_buffer {
+            config.send_buffer = bytes;
+            config.max_send_buffer = None;
+        }
         set(&mut config.path_mtu, self.mtu);
         config.nagle &= !self.no_delay;
         // RTO.Initial follows a limit that was moved past it, unless it was given itself.

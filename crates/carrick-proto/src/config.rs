@@ -114,6 +114,9 @@ pub struct AssociationConfig {
     /// Receive buffer in bytes, at least 1500: payload and what each message costs besides
     /// (see [`AssociationConfig::message_overhead`]). The peer is told what is left of it.
     pub receive_buffer: usize,
+    /// Where the receive buffer may grow to, if the user takes more in a round trip than half of it;
+    /// `None` for a buffer that stays as it is.
+    pub max_receive_buffer: Option<usize>,
     /// DATA chunks in the receive buffer at most, whatever their size.
     pub receive_buffer_chunks: usize,
     /// Memory that a DATA chunk in the receive buffer costs besides its payload, in bytes.
@@ -121,6 +124,9 @@ pub struct AssociationConfig {
     /// Send buffer in bytes: messages that wait or are not acknowledged. A message larger than it
     /// is taken when the buffer is empty.
     pub send_buffer: usize,
+    /// Where the send buffer may grow to, by two congestion windows; `None` for a buffer that stays as
+    /// it is.
+    pub max_send_buffer: Option<usize>,
     /// Messages in the send buffer at most.
     pub send_buffer_messages: usize,
     /// The MTU of a new path in bytes, IP header included. At least 576 for IPv4, 1280 for IPv6.
@@ -179,9 +185,11 @@ impl Default for AssociationConfig {
             outbound_streams: 10,
             max_inbound_streams: u16::MAX,
             receive_buffer: 1 << 20,
+            max_receive_buffer: None,
             receive_buffer_chunks: 1 << 16,
             message_overhead: 128,
             send_buffer: 1 << 20,
+            max_send_buffer: None,
             send_buffer_messages: 1 << 16,
             path_mtu: 1500,
             path_mtu_discovery: None,
@@ -201,10 +209,14 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
-    /// What programs on the networks of today want: the defaults with [`Policies::modern`], and the
-    /// extensions offered that cost nothing.
+    /// What programs on the networks of today want: [`Policies::modern`], buffers that start as by
+    /// default and grow with the transfer to 64 MiB, bursts of up to ten packets, and the extensions
+    /// offered that cost nothing. Everything else is as RFC 9260 recommends.
     pub fn modern() -> Self {
         Self {
+            max_receive_buffer: Some(64 << 20),
+            max_send_buffer: Some(64 << 20),
+            max_burst: 10,
             extensions: Extensions {
                 ecn: true,
                 ..Extensions::NONE
@@ -256,6 +268,11 @@ impl AssociationConfig {
             (
                 self.receive_buffer >= 1500 && u32::try_from(self.receive_buffer).is_ok(),
                 "receive_buffer: must be 1500 bytes to 4 GiB",
+            ),
+            (
+                self.max_receive_buffer
+                    .is_none_or(|max| u32::try_from(max).is_ok()),
+                "max_receive_buffer: must be less than 4 GiB",
             ),
             (
                 self.receive_buffer_chunks >= 1,
@@ -327,6 +344,18 @@ mod tests {
             (10, 5, 8)
         );
         assert_eq!((config.max_burst, config.hb_max_burst), (4, 1));
+    }
+
+    #[test]
+    fn modern_is_valid_and_bounded() {
+        let config = AssociationConfig::modern();
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(config.policies.congestion.name(), "cubic");
+        let too_much = AssociationConfig {
+            max_receive_buffer: Some(1 << 32),
+            ..config
+        };
+        assert!(too_much.validate().is_err());
     }
 
     #[test]

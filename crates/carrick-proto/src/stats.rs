@@ -91,10 +91,14 @@ pub struct AssociationCounters {
     pub data_bytes_sent: u64,
     /// DATA chunks sent again after a timeout.
     pub timeout_retransmissions: u64,
-    /// DATA chunks sent again after missing reports.
+    /// DATA chunks sent again after missing reports, or found lost by RACK.
     pub fast_retransmissions: u64,
     /// Expirations of T3-rtx.
     pub t3_expirations: u64,
+    /// Tail loss probes sent.
+    pub tail_loss_probes: u64,
+    /// Reductions of a congestion window that were undone, for nothing had been lost.
+    pub undone_reductions: u64,
     /// DATA chunks received for the first time and kept.
     pub data_chunks_received: u64,
     /// Bytes of user data in them.

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use carrick_proto::congestion::{Algorithm, Cubic, Rfc9260};
 use carrick_proto::policy::{
-    LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
-    RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
-    SackToSource, WindowAnnouncement,
+    LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates, Policies, ProtocolUnreachable,
+    RetransmissionRoute, RetransmitOnAlternate, RetransmitOnSamePath,
+    RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
 use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery};
 
@@ -90,6 +91,9 @@ fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topolog
     config.message_overhead = dice.pick(&[0, 64, 128, 256]);
     config.send_buffer = dice.log_size(1000, 1 << 20);
     config.send_buffer_messages = dice.pick(&[1 << 16, 1 << 16, 1 << 16, 1, 7]);
+    let larger = [None, None, Some(1 << 16), Some(2 << 20)];
+    config.max_receive_buffer = dice.pick(&larger);
+    config.max_send_buffer = dice.pick(&larger);
     let smallest = topology.smallest_mtu();
     config.path_mtu = dice.pick(&[1500, 1500, smallest, 9000, smallest + 123]);
     config.max_payload = match plan.scale {
@@ -161,6 +165,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
         &RetransmitOnAlternate,
         &RetransmitOnSamePath,
     ];
+    let congestion: [&'static dyn Algorithm; 2] = [&Rfc9260, &Cubic];
     Policies {
         sack_route: dice.pick(&sack_routes),
         retransmission_route: dice.pick(&routes),
@@ -171,6 +176,14 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             WindowAnnouncement::True,
             WindowAnnouncement::PayloadOnly,
         ]),
-        ..Policies::default()
+        loss_detection: dice.pick(&[LossDetection::MissingReports, LossDetection::Rack]),
+        tail_loss_probe: dice.chance(0.6),
+        proportional_rate_reduction: dice.chance(0.5),
+        undo_spurious: dice.chance(0.5),
+        congestion: dice.pick(&congestion),
+        protocol_unreachable: dice.pick(&[
+            ProtocolUnreachable::Abort,
+            ProtocolUnreachable::AbortAfterSilence,
+        ]),
     }
 }

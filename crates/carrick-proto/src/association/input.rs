@@ -69,7 +69,8 @@ impl Association {
             if let Some(lowest) = notes.lowest {
                 self.note_congestion_mark(route, lowest);
             }
-            self.receiver.on_packet_end(cx.now);
+            let rtt = self.paths[self.paths.current()].rto.srtt();
+            self.receiver.on_packet_end(cx.now, rtt);
             self.data_route = Some(route.for_reply());
             self.answer_data_with_shutdown();
         }
@@ -193,6 +194,7 @@ impl Association {
     /// path gets the credit for what a live one carried, again and again, and never fails.
     pub(crate) fn after_acknowledgement(&mut self, outcome: &SackOutcome, cx: &mut Context<'_>) {
         self.counters.reneged += outcome.reneged;
+        self.counters.undone_reductions += outcome.undone;
         if !outcome.acknowledged {
             return;
         }

@@ -298,7 +298,7 @@ impl Association {
         if self.receiver.take_news() {
             self.events.push_back(Event::MessageReceived);
         }
-        if self.sender.take_room(&self.config) {
+        if self.sender.take_room(&self.paths, &self.config) {
             self.events.push_back(Event::SendBufferFree);
         }
         if self.state.sends_data() && self.sender.take_drained() {

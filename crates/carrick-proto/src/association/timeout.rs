@@ -7,6 +7,7 @@ use super::{Association, Context};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
 use crate::path::PathId;
+use crate::send::SackContext;
 use crate::time::{Time, earliest};
 
 impl Association {
@@ -21,6 +22,7 @@ impl Association {
             next = earliest(next, self.sender.next_timeout());
             for path in self.paths.iter() {
                 next = earliest(next, path.t3);
+                next = earliest(next, crate::send::Sender::next_path_timeout(path));
                 next = earliest(next, path.heartbeat.next_timeout());
                 let discovery = path.discovery.as_ref();
                 next = earliest(next, discovery.and_then(|d| d.next_timeout()));
@@ -41,6 +43,7 @@ impl Association {
         self.sender.handle_timeout(cx.now);
         self.expire_messages(cx);
         for id in self.paths.ids() {
+            self.on_path_timers(id, cx);
             if self.paths[id].t3.is_some_and(|at| at <= cx.now) {
                 self.on_t3(id, cx);
             }
@@ -65,6 +68,23 @@ impl Association {
                 self.on_mtu_timer(id, cx.now);
             }
         }
+    }
+
+    /// RACK's reordering timer and the probe timer, before T3-rtx, which a probe puts off.
+    fn on_path_timers(&mut self, id: PathId, cx: &mut Context<'_>) {
+        let due = crate::send::Sender::next_path_timeout(&self.paths[id]);
+        if due.is_none_or(|at| at > cx.now) {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        let mut sack_cx = SackContext {
+            now: cx.now,
+            arrived_on: None,
+            paths: &mut self.paths,
+            config: &config,
+            trace: &mut self.trace,
+        };
+        self.sender.on_path_timers(id, &mut sack_cx);
     }
 
     fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {

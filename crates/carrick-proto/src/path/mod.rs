@@ -18,6 +18,7 @@ use crate::config::AssociationConfig;
 use crate::congestion::{CongestionControl, Parameters};
 use crate::policy::PathView;
 use crate::route::{Ecn, Route};
+use crate::send::PathRecovery;
 use crate::stats::PathStats;
 use crate::time::Time;
 pub(crate) use ect::Ect;
@@ -82,6 +83,9 @@ pub(crate) struct Path {
     pub(crate) heartbeat: Heartbeat,
     pub(crate) ect: Ect,
     pub(crate) news: AckNews,
+    pub(crate) recovery: PathRecovery,
+    /// The window, and nothing else, held data back when data was last looked for.
+    pub(crate) window_limited: bool,
     pub(crate) counters: PathCounters,
 }
 
@@ -98,6 +102,12 @@ pub(crate) struct AckNews {
     pub(crate) earliest: bool,
     /// A chunk was found lost.
     pub(crate) loss: bool,
+    /// The highest chunk among them.
+    pub(crate) highest: u64,
+    /// The round trip of the last of them that was sent once.
+    pub(crate) rtt: Option<Duration>,
+    /// A tail loss probe with this chunk, which had been sent before, was acknowledged.
+    pub(crate) probe: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,6 +163,8 @@ impl Path {
             heartbeat: Heartbeat::new(config.heartbeat),
             ect: Ect::default(),
             news: AckNews::default(),
+            recovery: PathRecovery::default(),
+            window_limited: false,
             counters: PathCounters::default(),
         }
     }
@@ -255,7 +267,20 @@ impl Path {
         if self.single_packet && self.flight_size > 0 {
             return false;
         }
-        self.flight_size < self.congestion.cwnd().min(self.burst_limit)
+        self.flight_size < self.window().min(self.burst_limit)
+    }
+
+    /// What may be in flight: cwnd, or what the reduction to it allows.
+    fn window(&self) -> usize {
+        self.recovery
+            .reduction
+            .as_ref()
+            .map_or_else(|| self.congestion.cwnd(), |r| r.window())
+    }
+
+    /// Data waits for this path: notes whether the window is what holds it back.
+    pub(crate) fn note_window_limit(&mut self) {
+        self.window_limited |= self.flight_size >= self.window();
     }
 
     pub(crate) fn view(&self, primary: PathId) -> PathView {
@@ -366,8 +391,8 @@ mod tests {
             path.congestion.on_ack(&crate::congestion::Acknowledged {
                 bytes: 1468,
                 flight_before: cwnd,
-                fast_recovery: false,
                 all_acknowledged: true,
+                ..Default::default()
             });
         }
         let cwnd = path.congestion.cwnd();

@@ -1,11 +1,15 @@
 //! The receiving half of an association (RFC 9260 sections 6.2, 6.5, 6.6, 6.7, 6.9).
 
 mod ack;
+mod autotune;
 mod buffer;
 mod delivery;
 pub(crate) mod message;
 mod reassembly;
 mod tsn_map;
+
+use alloc::boxed::Box;
+use core::time::Duration;
 
 use bytes::Bytes;
 use carrick_wire::{Data, GapAckBlock, StreamId, Tsn};
@@ -13,6 +17,7 @@ use carrick_wire::{Data, GapAckBlock, StreamId, Tsn};
 use crate::config::AssociationConfig;
 use crate::time::Time;
 use ack::AckState;
+use autotune::Autotune;
 use buffer::Buffer;
 use delivery::Delivery;
 use message::Message;
@@ -46,6 +51,8 @@ pub(crate) struct Receiver {
     reassembly: Reassembly,
     delivery: Delivery,
     inbound_streams: u16,
+    /// Where the buffer may grow.
+    autotune: Option<Box<Autotune>>,
 }
 
 impl Receiver {
@@ -61,6 +68,10 @@ impl Receiver {
             reassembly: Reassembly::default(),
             delivery: Delivery::default(),
             inbound_streams,
+            autotune: config
+                .max_receive_buffer
+                .filter(|max| *max > config.receive_buffer)
+                .map(|max| Box::new(Autotune::new(max))),
         }
     }
 
@@ -125,6 +136,9 @@ impl Receiver {
         }
         let fragment = Fragment::new(data, keep(data.payload, datagram));
         self.buffer.add(fragment.payload.len());
+        if let Some(autotune) = &mut self.autotune {
+            autotune.on_arrived(fragment.payload.len());
+        }
         match self.take(index, fragment) {
             Ok(()) => DataOutcome::Accepted,
             Err(what) => DataOutcome::Violation(what),
@@ -188,9 +202,15 @@ impl Receiver {
         }
     }
 
-    /// All chunks of a packet with DATA have been given to [`Self::on_data`].
-    pub(crate) fn on_packet_end(&mut self, now: Time) {
+    /// All chunks of a packet with DATA have been given to [`Self::on_data`]. The round-trip time is
+    /// that of the path for data, if it is known.
+    pub(crate) fn on_packet_end(&mut self, now: Time, rtt: Option<Duration>) {
         self.ack.on_packet_end(now);
+        if let Some(autotune) = &mut self.autotune
+            && let Some(capacity) = autotune.on_packet_end(now, rtt, self.buffer.window())
+        {
+            self.buffer.grow(capacity);
+        }
     }
 
     /// Every further packet with DATA is acknowledged at once (section 9.2, SHUTDOWN-SENT).
@@ -205,6 +225,9 @@ impl Receiver {
             self.delivery.pop()
         })?;
         self.buffer.remove(message.cost());
+        if let Some(autotune) = &mut self.autotune {
+            autotune.on_taken(self.buffer.bytes(message.cost()));
+        }
         if self.buffer.wants_update() {
             self.ack.now();
         }

@@ -37,7 +37,7 @@ fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
         payload: &datagram,
     };
     let outcome = receiver.on_data(&data, &datagram);
-    receiver.on_packet_end(Time::ZERO);
+    receiver.on_packet_end(Time::ZERO, None);
     outcome
 }
 

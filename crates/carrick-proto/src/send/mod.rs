@@ -3,7 +3,7 @@
 pub(crate) mod message;
 mod outstanding;
 mod queue;
-mod recovery;
+pub(crate) mod recovery;
 mod sack;
 mod timeout;
 mod transmit;
@@ -18,19 +18,25 @@ use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::path::{PathId, Paths};
+use crate::policy::LossDetection;
 use crate::time::Time;
 use crate::trace::Trace;
 use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
-use recovery::Recovery;
+use recovery::MissingReports;
 use window::PeerWindow;
 
+pub(crate) use recovery::PathRecovery;
 pub(crate) use sack::{SackContext, SackOutcome};
 pub(crate) use transmit::TransmitContext;
 
 /// Chunks outstanding at most: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.
 const MAX_OUTSTANDING: usize = 65_000;
+
+/// A SACK with this many Gap Ack Blocks may have no room for more, and says nothing about what is
+/// above them; some peers never send more.
+const MANY_BLOCKS: usize = 16;
 
 /// Ordered messages in the send window at most (section 6.1).
 const MAX_MESSAGES: usize = 65_535;
@@ -41,7 +47,15 @@ pub(crate) struct Sender {
     queue: Queue,
     outstanding: Outstanding,
     window: PeerWindow,
-    recovery: Recovery,
+    recovery: MissingReports,
+    /// Losses are found by RACK, and `recovery` is idle.
+    by_time: bool,
+    /// Up to here the last SACK told of everything that had arrived.
+    reach: u64,
+    /// The probe of some path is to leave.
+    probe_due: bool,
+    /// What is being written is a probe.
+    probing: bool,
     outbound_streams: u16,
     /// One packet of chunks marked for retransmission may leave whatever the window says (sections
     /// 6.3.3 E3, 7.2.4 step 3).
@@ -58,9 +72,17 @@ impl Sender {
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         Self {
             queue: Queue::default(),
-            outstanding: Outstanding::new(initial_tsn, config.policies.count_data_header),
+            outstanding: Outstanding::new(
+                initial_tsn,
+                config.policies.count_data_header,
+                config.policies.loss_detection == LossDetection::Rack,
+            ),
             window: PeerWindow::new(0),
-            recovery: Recovery::new(config.policies.missing_reports),
+            recovery: MissingReports::new(config.policies.missing_reports),
+            by_time: config.policies.loss_detection == LossDetection::Rack,
+            reach: u64::MAX,
+            probe_due: false,
+            probing: false,
             outbound_streams: config.outbound_streams,
             forced: false,
             refused: false,
@@ -96,6 +118,7 @@ impl Sender {
         for path in paths.iter_mut() {
             path.flight_size = 0;
             path.earliest = None;
+            path.recovery = PathRecovery::default();
         }
         let refused = self.refused;
         *self = Self::new(initial_tsn, config);
@@ -131,7 +154,7 @@ impl Sender {
         if !config.fragment && data.len() > limit {
             return Err(SendError::TooLarge { limit });
         }
-        if !self.has_room(data.len(), config) {
+        if !self.has_room(data.len(), paths, config) {
             self.refused = true;
             return Err(SendError::BufferFull);
         }
@@ -140,16 +163,19 @@ impl Sender {
         Ok(())
     }
 
-    fn has_room(&self, bytes: usize, config: &AssociationConfig) -> bool {
+    fn has_room(&self, bytes: usize, paths: &Paths, config: &AssociationConfig) -> bool {
         let held = self.buffered_bytes();
         let messages = self.queue.len() + self.outstanding.messages();
         messages < config.send_buffer_messages.min(MAX_MESSAGES)
-            && (held == 0 || held + bytes <= config.send_buffer)
+            && (held == 0 || held + bytes <= send_buffer(paths, config))
     }
 
     /// Whether the user, who was refused, can send again: half of the buffer is free.
-    pub(crate) fn take_room(&mut self, config: &AssociationConfig) -> bool {
-        let roomy = self.buffered_bytes() <= config.send_buffer / 2
+    pub(crate) fn take_room(&mut self, paths: &Paths, config: &AssociationConfig) -> bool {
+        if !self.refused {
+            return false;
+        }
+        let roomy = self.buffered_bytes() <= send_buffer(paths, config) / 2
             && self.queue.len() + self.outstanding.messages()
                 <= config.send_buffer_messages.min(MAX_MESSAGES) / 2;
         roomy && core::mem::take(&mut self.refused)
@@ -203,13 +229,11 @@ impl Sender {
         paths: &mut Paths,
         trace: &mut Trace,
     ) -> bool {
-        if self.recovery.is_active() {
-            return false;
-        }
         let index = self.outstanding.index_of(tsn);
         let chunk = index.and_then(|index| self.outstanding.chunk(index));
         let path = &mut paths[chunk.map_or(otherwise, |c| c.path)];
-        if path.congestion.cwnd() <= 4 * path.pmdcs() {
+        let reduced = self.recovery.is_active() || path.recovery.is_fast();
+        if reduced || path.congestion.cwnd() <= 4 * path.pmdcs() {
             return false;
         }
         path.congestion.on_loss();
@@ -259,6 +283,18 @@ impl Sender {
         failures.extend(open);
         failures
     }
+}
+
+/// The send buffer in bytes. Where it may grow, half of it, at which the user hears of room, is more
+/// than what may be in flight, so that something waits.
+fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
+    let Some(max) = config.max_send_buffer else {
+        return config.send_buffer;
+    };
+    let windows = paths.iter().filter(|p| p.usable());
+    let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
+    let wanted = cwnd.saturating_mul(2).saturating_add(config.send_buffer);
+    wanted.min(max).max(config.send_buffer)
 }
 
 /// A failure without its bytes.

@@ -28,6 +28,8 @@ impl Sender {
         path.earliest = None;
         path.timed = None;
         path.rto.back_off(config);
+        path.recovery.probe.cancel();
+        path.recovery.rack.timer = None;
         trace.record(now, TraceEvent::Timeout { path: id });
         if probing {
             // Nothing but probes leaves: the window decays as on an idle path.
@@ -35,6 +37,7 @@ impl Sender {
             return false;
         }
         self.recovery.leave();
+        self.on_timeout_of(path, config);
         path.congestion.on_timeout();
         path.ect.on_timeout();
         path.single_packet = true;
@@ -52,6 +55,7 @@ impl Sender {
             path.t3 = None;
             path.earliest = None;
             path.timed = None;
+            path.recovery = super::PathRecovery::default();
         }
         self.outstanding.forget_paths();
         self.window.marked(before - self.outstanding.in_flight());

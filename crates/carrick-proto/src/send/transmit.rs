@@ -20,6 +20,8 @@ pub(crate) struct DataPermit {
     forced: bool,
     /// New data may be in it.
     new: bool,
+    /// It is a tail loss probe.
+    probe: bool,
 }
 
 /// Everything besides the sender that sending touches.
@@ -44,6 +46,9 @@ impl Sender {
 
     /// The next packet of DATA that may leave: marked chunks before new ones.
     pub(crate) fn permit(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
+        if let Some(permit) = self.permit_probe(cx) {
+            return Some(permit);
+        }
         let mut blocked = None;
         if let Some(index) = self.outstanding.first_marked() {
             let path = self.retransmission_path(index, cx)?;
@@ -54,25 +59,64 @@ impl Sender {
                     path,
                     forced: self.forced,
                     new: false,
+                    probe: false,
                 });
             }
+            cx.paths[path].note_window_limit();
             blocked = Some(path);
         } else {
             self.forced = false;
         }
-        let path = self.new_data_path(cx.paths)?;
+        let Some(path) = self.new_data_path(cx.paths) else {
+            if blocked.is_none() {
+                let current = cx.paths.current();
+                cx.paths[current].window_limited = false;
+            }
+            return None;
+        };
         if blocked == Some(path) {
             return None;
         }
         cx.paths[path].decay_idle_window(cx.now);
         cx.paths[path].limit_idle_burst(cx.now, cx.config.max_burst);
-        if !cx.paths[path].window_is_open() || !self.may_send_new(path, cx) {
+        if !cx.paths[path].window_is_open() {
+            cx.paths[path].note_window_limit();
+            return None;
+        }
+        if !self.may_send_new(path, cx) {
+            cx.paths[path].window_limited = false;
             return None;
         }
         Some(DataPermit {
             path,
             forced: false,
             new: true,
+            probe: false,
+        })
+    }
+
+    /// A tail loss probe: new data if there is some and the peer has room, whatever the congestion
+    /// window says, or else the last chunk in flight (RFC 8985 section 7.3).
+    fn permit_probe(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
+        let path = self.take_probe(cx.paths)?;
+        let new = self.new_data_path(cx.paths) == Some(path)
+            && self.outstanding.len() < MAX_OUTSTANDING
+            && self.outstanding.first_marked().is_none()
+            && self.next_payload(cx.paths, cx.config) <= self.window.rwnd();
+        let fits = |index: u64| {
+            self.outstanding
+                .chunk(index)
+                .is_some_and(|c| DATA_HEADER_LEN + c.payload.len() <= cx.paths[path].pmdcs())
+        };
+        if !new && !self.last_in_flight(&cx.paths[path]).is_some_and(fits) {
+            cx.paths[path].recovery.probe.due = false;
+            return None;
+        }
+        Some(DataPermit {
+            path,
+            forced: false,
+            new,
+            probe: true,
         })
     }
 
@@ -192,12 +236,19 @@ impl Sender {
         let before = packet.len();
         // A forced packet ignores the window for what is sent again, not for new data.
         let open = cx.paths[permit.path].window_is_open();
-        let retransmitted = self.fill_marked(permit, packet, cx);
+        let retransmitted = if permit.probe {
+            self.fill_probe(permit, packet, cx);
+            false
+        } else {
+            self.fill_marked(permit, packet, cx)
+        };
         // A SACK in front may leave no room; then the next packet is the forced one.
         if permit.forced && retransmitted {
             self.forced = false;
         }
-        if permit.new || (open && retransmitted && self.outstanding.first_marked().is_none()) {
+        if permit.new && !permit.probe
+            || (open && retransmitted && self.outstanding.first_marked().is_none())
+        {
             self.fill_new(permit, packet, cx);
         }
         if packet.len() == before {
@@ -208,7 +259,38 @@ impl Sender {
         // R1: started if it does not run.
         path.t3.get_or_insert(cx.now + rto);
         path.last_data = Some(cx.now);
+        if permit.new && !permit.probe {
+            Self::arm_probe(path, cx.now, cx.config);
+        }
         true
+    }
+
+    /// Puts a probe into the packet, which asks for a SACK at once.
+    fn fill_probe(
+        &mut self,
+        permit: DataPermit,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) {
+        let hurry = core::mem::replace(&mut self.probing, true);
+        let mut chunk = None;
+        if permit.new {
+            let first = self.outstanding.next_index();
+            self.fill_new(permit, packet, cx);
+            chunk = Some(self.outstanding.next_index() - 1).filter(|last| *last >= first);
+        } else if let Some(index) = self.last_in_flight(&cx.paths[permit.path])
+            && let Some(c) = self.outstanding.chunk(index)
+            && packet.fits(DATA_HEADER_LEN + c.payload.len())
+        {
+            self.outstanding.recall(index, cx.paths);
+            self.launch(index, permit.path, packet, cx);
+            chunk = Some(index);
+        }
+        self.probing = hurry;
+        if let Some(index) = chunk {
+            cx.counters.tail_loss_probes += 1;
+            Self::probe_sent(index, !permit.new, &mut cx.paths[permit.path], cx.now);
+        }
     }
 
     fn fill_marked(
@@ -310,7 +392,10 @@ impl Sender {
             self.progress = cx.now;
         }
         let restart = again && cx.paths[to].earliest.is_none_or(|e| index <= e);
-        self.outstanding.launch(index, to, cx.paths);
+        if let Some(chunk) = self.outstanding.chunk(index).filter(|_| again) {
+            cx.paths[chunk.path].recovery.undo.on_resent(index);
+        }
+        self.outstanding.launch(index, to, cx.now, cx.paths);
         let tsn = self.outstanding.tsn(index);
         let last = self.queue.is_empty() || !cx.paths[to].window_is_open();
         let Some(chunk) = self.outstanding.chunk(index) else {
@@ -319,7 +404,7 @@ impl Sender {
         let payload = &chunk.payload;
         let mut flags = chunk.flags;
         // Section 6.1: a SACK at once helps when shutting down.
-        flags.immediate |= cx.hurry && last && flags.ending;
+        flags.immediate |= self.probing || (cx.hurry && last && flags.ending);
         packet.data(
             &DataHeader {
                 tsn,
@@ -331,6 +416,9 @@ impl Sender {
             payload,
         );
         self.window.sent(payload.len());
+        if let Some(reduction) = &mut cx.paths[to].recovery.reduction {
+            reduction.on_sent(self.outstanding.weight(payload.len()));
+        }
         cx.trace.record(
             cx.now,
             TraceEvent::ChunkSent {
