@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::extensions::Extensions;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
+use crate::send::scheduler::StreamScheduler;
 
 /// Everything an endpoint is made of.
 #[derive(Debug)]
@@ -99,6 +100,8 @@ pub struct AssociationConfig {
     pub shutdown_guard: Option<Duration>,
     /// Outbound streams to ask for, 1 to 65535.
     pub outbound_streams: u16,
+    /// How outbound streams share the association (RFC 8260 section 3).
+    pub scheduler: StreamScheduler,
     /// Inbound streams to accept at most, 1 to 65535.
     pub max_inbound_streams: u16,
     /// Receive buffer in bytes, at least 1500: payload and what each message costs besides
@@ -161,6 +164,7 @@ impl Default for AssociationConfig {
             sack_frequency: 2,
             shutdown_guard: None,
             outbound_streams: 10,
+            scheduler: StreamScheduler::FirstCome,
             max_inbound_streams: u16::MAX,
             receive_buffer: 1 << 20,
             receive_buffer_chunks: 1 << 16,

@@ -55,6 +55,7 @@ pub use path::{PathId, PathStatus};
 pub use recv::message::{Message, Part, Payload};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;
+pub use send::scheduler::StreamScheduler;
 pub use stats::{AssociationStats, EndpointStats, PathStats};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};

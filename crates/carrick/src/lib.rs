@@ -47,12 +47,13 @@ mod error;
 mod shared;
 mod socket;
 mod source;
+mod streams;
 
 pub use bytes::Bytes;
 pub use carrick_proto::{
-    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Message,
-    OperationError as CoreError, Part, PathId, PathStats, PathStatus, Payload, PeerError, Ppid,
-    SendFailure, SendOptions, Ssn, StateName, StreamId, Tsn, policy,
+    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Extensions,
+    Message, OperationError as CoreError, Part, PathId, PathStats, PathStatus, Payload, PeerError,
+    Ppid, SendFailure, SendOptions, Ssn, StateName, StreamId, StreamScheduler, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

@@ -154,7 +154,7 @@ impl Association {
     ) {
         let outbound = self.config.outbound_streams.min(peer_inbound);
         let inbound = self.config.max_inbound_streams.min(peer_outbound);
-        let refused = self.sender.negotiated(a_rwnd, outbound);
+        let refused = self.sender.negotiated(a_rwnd, outbound, false);
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, &self.config);
@@ -314,7 +314,7 @@ impl Association {
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // Nothing is queued any more that could be for a stream too many.
-        let _ = self.sender.negotiated(cookie.peer_a_rwnd, outbound);
+        let _ = self.sender.negotiated(cookie.peer_a_rwnd, outbound, false);
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, &config);
         self.state = State::Established;

@@ -100,7 +100,7 @@ pub(crate) struct Association {
     pub(crate) extensions: Extensions,
     pub(crate) state: State,
     pub(crate) paths: Paths,
-    sender: Sender,
+    pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     replies: VecDeque<(Route, Reply)>,
     pub(crate) error_count: u32,
