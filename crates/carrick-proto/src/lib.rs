@@ -42,7 +42,7 @@ mod stats;
 mod time;
 mod trace;
 
-pub use carrick_wire::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use carrick_wire::{Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
 
 pub use association::AssociationId;
 pub use association::state::StateName;

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use carrick_proto::AssociationConfig;
 use carrick_proto::policy::{
     LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
     RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
     SackToSource, WindowAnnouncement,
 };
+use carrick_proto::{AssociationConfig, StreamScheduler};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -19,8 +19,8 @@ use super::topology::Topology;
 /// Retransmissions that no surviving world comes near to.
 const NEVER: u32 = 1 << 24;
 
-/// IPv6, UDP, the common header, a DATA chunk's header and its padding.
-const LARGEST_HEADERS: usize = 40 + 8 + 12 + 16 + 3;
+/// IPv6, UDP, the common header, an I-DATA chunk's header and its padding.
+const LARGEST_HEADERS: usize = 40 + 8 + 12 + 20 + 3;
 
 /// The parameters of one side.
 pub(crate) fn settings(
@@ -64,6 +64,8 @@ pub(crate) fn settings(
     };
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan);
+    config.scheduler = dice.pick(&StreamScheduler::ALL);
+    config.extensions.interleaving = dice.chance(0.7);
     config
 }
 

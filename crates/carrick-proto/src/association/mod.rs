@@ -133,7 +133,7 @@ impl Association {
         state: State,
     ) -> Box<Self> {
         let sender = Sender::new(local_initial_tsn, &config);
-        let receiver = Receiver::new(Tsn::new(0), 0, &config);
+        let receiver = Receiver::new(Tsn::new(0), 0, false, &config);
         let trace = Trace::new(config.trace);
         Box::new(Self {
             id,

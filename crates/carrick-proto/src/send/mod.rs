@@ -86,9 +86,7 @@ impl Sender {
     ) -> Vec<SendFailure> {
         self.window = PeerWindow::new(a_rwnd);
         self.outbound_streams = outbound_streams;
-        self.interleaving = interleaving;
-        self.queue.set_interleaving(interleaving);
-        self.outstanding.set_header_len(header_len(interleaving));
+        self.set_interleaving(interleaving);
         self.queue
             .take_above(outbound_streams)
             .into_iter()
@@ -98,6 +96,13 @@ impl Sender {
                 failure
             })
             .collect()
+    }
+
+    /// Whether user data goes in I-DATA chunks (RFC 8260 section 2.2.1).
+    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
+        self.queue.set_interleaving(interleaving);
+        self.outstanding.set_header_len(header_len(interleaving));
     }
 
     /// The peer restarted: numbering begins anew. Returns what was not delivered for certain.
