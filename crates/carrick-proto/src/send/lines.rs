@@ -293,3 +293,144 @@ impl Lines {
 fn arrival(backlog: &Backlog, at: Option<u32>) -> u64 {
     at.and_then(|at| backlog.get(at)).map_or(0, |p| p.arrival)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::VecDeque;
+    use core::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(interleaving: bool) -> Lines {
+        Lines::new(StreamScheduler::RoundRobin, interleaving)
+    }
+
+    fn message(stream: u16, unordered: bool) -> SendOptions {
+        SendOptions {
+            unordered,
+            ..SendOptions::on_stream(stream)
+        }
+    }
+
+    #[test]
+    fn ordered_and_unordered_messages_are_numbered_apart_8260_2_1() {
+        for (interleaving, expected) in [(true, [0, 0, 1, 1]), (false, [0, 0, 0, 1])] {
+            let mut lines = lines(interleaving);
+            for unordered in [false, true, true, false] {
+                lines.push(message(1, unordered), Bytes::from_static(b"m"), Time::ZERO);
+            }
+            let mids: Vec<u32> = (0..4).map(|_| lines.cut(9).unwrap().mid.value()).collect();
+            assert_eq!(mids, expected, "interleaving: {interleaving}");
+        }
+    }
+
+    #[test]
+    fn message_identifiers_wrap_8260_2_1() {
+        let mut lines = lines(true);
+        lines.set_value(StreamId(1), 0);
+        lines.streams[0].next = [Mid::new(u32::MAX); 2];
+        for _ in 0..2 {
+            lines.push(message(1, false), Bytes::from_static(b"m"), Time::ZERO);
+        }
+        let mids: Vec<u32> = (0..2).map(|_| lines.cut(9).unwrap().mid.value()).collect();
+        assert_eq!(mids, [u32::MAX, 0]);
+    }
+
+    #[test]
+    fn memory_is_for_streams_in_use() {
+        let mut lines = lines(true);
+        lines.push(message(65_534, false), Bytes::from_static(b"m"), Time::ZERO);
+        assert_eq!(lines.streams.len(), 1);
+        assert!(core::mem::size_of::<Stream>() <= 128);
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Push(u16, usize, Option<u64>),
+        Cut(usize),
+        PacketOver,
+        Wait(u64),
+        Schedule(usize),
+        Value(u16, u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let lifetime = proptest::option::weighted(0.3, 0_u64..50);
+        prop_oneof![
+            6 => (0_u16..6, 1_usize..20, lifetime).prop_map(|(s, n, l)| Step::Push(s, n, l)),
+            10 => (1_usize..8).prop_map(Step::Cut),
+            2 => Just(Step::PacketOver),
+            2 => (0_u64..10).prop_map(Step::Wait),
+            1 => (0_usize..6).prop_map(Step::Schedule),
+            1 => (0_u16..6, 0_u16..5).prop_map(|(s, v)| Step::Value(s, v)),
+        ]
+    }
+
+    proptest! {
+        /// Whatever the order of streams: messages of one leave in theirs, each once, whole unless it
+        /// expired before it began; without interleaving nothing comes between its pieces.
+        #[test]
+        fn lines_agree_with_a_queue_for_each_stream_8260_3(interleaving: bool, steps in proptest::collection::vec(step(), 0..300)) {
+            let mut lines = lines(interleaving);
+            let mut model: [VecDeque<(u64, usize, Option<Time>, bool)>; 6] = Default::default();
+            let (mut now, mut pushed) = (Time::ZERO, 0);
+            for step in steps {
+                match step {
+                    Step::Push(stream, len, lifetime) => {
+                        let options = SendOptions { context: pushed, lifetime: lifetime.map(Duration::from_millis), ..message(stream, false) };
+                        lines.push(options, Bytes::from(alloc::vec![0; len]), now);
+                        model[usize::from(stream)].push_back((pushed, len, lifetime.map(|l| now + Duration::from_millis(l)), false));
+                        pushed += 1;
+                    }
+                    Step::Cut(max) => {
+                        let waiting = model.iter().any(|m| !m.is_empty());
+                        let front = lines.front().map(|f| (f.options.context, f.rest.len()));
+                        let Some(piece) = lines.cut(max) else {
+                            prop_assert!(!waiting);
+                            continue;
+                        };
+                        let open = model.iter().filter_map(|m| m.front()).find(|m| m.3).map(|m| m.0);
+                        if !interleaving {
+                            prop_assert!(open.is_none_or(|open| open == piece.options.context));
+                        }
+                        let line = &mut model[usize::from(piece.options.stream.0)];
+                        let first = line.front_mut().expect("a message");
+                        prop_assert_eq!((first.0, !first.3), (piece.options.context, piece.flags.beginning));
+                        prop_assert_eq!(front, Some((first.0, first.1)));
+                        prop_assert_eq!(piece.payload.len(), max.min(first.1));
+                        first.1 -= piece.payload.len();
+                        first.3 = true;
+                        prop_assert_eq!(piece.flags.ending, first.1 == 0);
+                        if first.1 == 0 {
+                            line.pop_front();
+                        }
+                    }
+                    Step::PacketOver => lines.packet_over(),
+                    Step::Wait(millis) => {
+                        now = now + Duration::from_millis(millis);
+                        let is_over = |m: &(u64, usize, Option<Time>, bool)| !m.3 && m.2.is_some_and(|at| at <= now);
+                        let mut expected: Vec<u64> = model.iter().flatten().filter(|m| is_over(m)).map(|m| m.0).collect();
+                        model.iter_mut().for_each(|m| m.retain(|m| !is_over(m)));
+                        let mut expired: Vec<u64> = core::iter::from_fn(|| lines.take_expired(now)).map(|p| p.options.context).collect();
+                        expected.sort_unstable();
+                        expired.sort_unstable();
+                        prop_assert_eq!(expired, expected);
+                    }
+                    Step::Schedule(kind) => lines.set_scheduler(StreamScheduler::ALL[kind]),
+                    Step::Value(stream, value) => lines.set_value(StreamId(stream), value),
+                }
+                prop_assert_eq!(lines.len(), model.iter().map(VecDeque::len).sum::<usize>());
+                prop_assert_eq!(lines.bytes(), model.iter().flatten().map(|m| m.1).sum::<usize>());
+                let next = model.iter().flatten().filter(|m| !m.3).filter_map(|m| m.2).min();
+                prop_assert_eq!(lines.next_expiry(), next);
+            }
+            let mut left: Vec<u64> = model.iter().flatten().map(|m| m.0).collect();
+            left.sort_unstable();
+            let restarted: Vec<u64> = lines.restart().iter().map(|p| p.options.context).collect();
+            prop_assert_eq!(restarted, left);
+            prop_assert_eq!((lines.len(), lines.bytes(), lines.front().is_none()), (0, 0, true));
+        }
+    }
+}
