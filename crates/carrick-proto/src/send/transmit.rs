@@ -128,14 +128,7 @@ impl Sender {
         let next = front.rest.len().min(self.max_payload(cx.paths, cx.config));
         let (rwnd, queued) = (self.window.rwnd(), self.queue.bytes());
         let full = cx.paths[path].pmdcs() - header;
-        // Small messages fill a packet with less payload than large ones do.
-        let typical = (queued / self.queue.len()).clamp(1, full);
-        let carried = rwnd + rwnd / typical * header;
-        let silly = cx.config.sender_sws_avoidance
-            && queued > rwnd
-            && carried < full
-            && rwnd < self.window.largest() / 2;
-        if next > rwnd || silly {
+        if next > rwnd || self.is_silly(rwnd, full, cx.config) {
             if !self.outstanding.is_empty() {
                 return false;
             }
@@ -155,6 +148,18 @@ impl Sender {
             && self.outstanding.in_flight() > 0
             && queued + self.queue.len() * header < cx.paths[path].pmdcs();
         !held_back
+    }
+
+    /// What the window leaves room for is too little to be sent: `full` is the payload of a packet.
+    pub(super) fn is_silly(&self, rwnd: usize, full: usize, config: &AssociationConfig) -> bool {
+        let (queued, header) = (self.queue.bytes(), self.outstanding.header_len());
+        // Small messages fill a packet with less payload than large ones do.
+        let typical = (queued / self.queue.len().max(1)).clamp(1, full);
+        let carried = rwnd + rwnd / typical * header;
+        config.sender_sws_avoidance
+            && queued > rwnd
+            && carried < full
+            && rwnd < self.window.largest() / 2
     }
 
     /// The size that a packet needs for a chunk which is larger than `normal` allows because the
