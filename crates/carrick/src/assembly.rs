@@ -157,8 +157,10 @@ mod tests {
                 assert_eq!(held, assembly.held);
                 assert!(held <= limit);
             }
-            now = now + std::time::Duration::from_millis(10);
-            ends.iter_mut().for_each(|end| end.handle_timeout(now));
+            now += std::time::Duration::from_millis(10);
+            for end in &mut ends {
+                end.handle_timeout(now);
+            }
         }
         assert!(assembly.open.is_empty() && assembly.held == 0);
         for message in &all {

@@ -81,7 +81,9 @@ fn chunks(tsn: u32, messages: &[(u16, bool, usize)], order: &[prop::sample::Inde
         }
         *counter += 1;
     }
-    lines.values_mut().for_each(|line| line.reverse());
+    for line in lines.values_mut() {
+        line.reverse();
+    }
     let mut picks = order.iter().cycle();
     let mut all: Vec<Sent> = Vec::new();
     while !lines.is_empty() {
@@ -110,9 +112,10 @@ fn naive(sent: &[Sent], arrived: &BTreeSet<u32>) -> BTreeMap<Name, Vec<u8>> {
     }
     let waits = |name: &Name| {
         let before = |other: &Name| other.0 == name.0 && !other.1 && other.2 <= name.2;
-        match name.1 {
-            true => broken.contains(name),
-            false => broken.iter().any(before),
+        if name.1 {
+            broken.contains(name)
+        } else {
+            broken.iter().any(before)
         }
     };
     whole.retain(|name, _| !waits(name));
@@ -204,9 +207,10 @@ proptest! {
         let mut arrived = BTreeSet::new();
         // Random chunks, many of them again and again, then whatever is missing.
         for chunk in order.iter().map(|pick| pick.get(&sent)).chain(&sent) {
-            let expected = match arrived.insert(chunk.tsn) {
-                true => DataOutcome::Accepted,
-                false => DataOutcome::Duplicate,
+            let expected = if arrived.insert(chunk.tsn) {
+                DataOutcome::Accepted
+            } else {
+                DataOutcome::Duplicate
             };
             prop_assert_eq!(give(&mut receiver, chunk), expected);
             reader.read(&mut receiver);

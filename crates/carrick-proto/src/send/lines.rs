@@ -346,6 +346,9 @@ mod tests {
         assert!(core::mem::size_of::<Stream>() <= 128);
     }
 
+    /// Context, bytes left, end of its life, and whether it has begun.
+    type Waiting = (u64, usize, Option<Time>, bool);
+
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Push(u16, usize, Option<u64>),
@@ -374,7 +377,7 @@ mod tests {
         #[test]
         fn lines_agree_with_a_queue_for_each_stream_8260_3(interleaving: bool, steps in proptest::collection::vec(step(), 0..300)) {
             let mut lines = lines(interleaving);
-            let mut model: [VecDeque<(u64, usize, Option<Time>, bool)>; 6] = Default::default();
+            let mut model: [VecDeque<Waiting>; 6] = Default::default();
             let (mut now, mut pushed) = (Time::ZERO, 0);
             for step in steps {
                 match step {
@@ -409,10 +412,12 @@ mod tests {
                     }
                     Step::PacketOver => lines.packet_over(),
                     Step::Wait(millis) => {
-                        now = now + Duration::from_millis(millis);
-                        let is_over = |m: &(u64, usize, Option<Time>, bool)| !m.3 && m.2.is_some_and(|at| at <= now);
+                        now += Duration::from_millis(millis);
+                        let is_over = |m: &Waiting| !m.3 && m.2.is_some_and(|at| at <= now);
                         let mut expected: Vec<u64> = model.iter().flatten().filter(|m| is_over(m)).map(|m| m.0).collect();
-                        model.iter_mut().for_each(|m| m.retain(|m| !is_over(m)));
+                        for line in &mut model {
+                            line.retain(|m| !is_over(m));
+                        }
                         let mut expired: Vec<u64> = core::iter::from_fn(|| lines.take_expired(now)).map(|p| p.options.context).collect();
                         expected.sort_unstable();
                         expired.sort_unstable();
