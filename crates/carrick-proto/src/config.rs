@@ -188,9 +188,14 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
-    /// What programs on the networks of today want: the defaults with [`Policies::modern`].
+    /// What programs on the networks of today want: the defaults with [`Policies::modern`], and the
+    /// extensions offered that cost nothing.
     pub fn modern() -> Self {
         Self {
+            extensions: Extensions {
+                ecn: true,
+                ..Extensions::NONE
+            },
             policies: Policies::modern(),
             ..Self::default()
         }

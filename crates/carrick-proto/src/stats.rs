@@ -115,6 +115,10 @@ pub struct AssociationCounters {
     pub window_probes: u64,
     /// DATA chunks the peer took back after it had reported them in gap blocks.
     pub reneged: u64,
+    /// Packets with DATA that came marked "congestion experienced".
+    pub congestion_marks_received: u64,
+    /// Reductions of a congestion window because the peer told of such marks.
+    pub congestion_mark_reductions: u64,
     /// Control chunks that could not be answered because too many answers waited.
     pub replies_dropped: u64,
 }

@@ -49,6 +49,11 @@ mod socket;
 mod source;
 mod streams;
 
+/// The program of the README, to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub use bytes::Bytes;
 pub use carrick_proto::{
     AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Extensions,

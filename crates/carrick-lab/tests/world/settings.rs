@@ -10,7 +10,7 @@ use carrick_proto::policy::{
     RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
     SackToSource, WindowAnnouncement,
 };
-use carrick_proto::{AssociationConfig, StreamScheduler};
+use carrick_proto::{AssociationConfig, Extensions, StreamScheduler};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -65,8 +65,17 @@ pub(crate) fn settings(
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan);
     config.scheduler = dice.pick(&StreamScheduler::ALL);
-    config.extensions.interleaving = dice.chance(0.7);
+    config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
     config
+}
+
+/// What a side offers.
+fn extensions(dice: &mut Dice) -> Extensions {
+    Extensions {
+        ecn: dice.chance(0.7),
+        interleaving: dice.chance(0.7),
+        ..Extensions::NONE
+    }
 }
 
 fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topology: &Topology) {

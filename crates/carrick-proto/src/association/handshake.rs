@@ -12,7 +12,7 @@ use super::peer_parameters::{InitFault, PeerParameters, is_usable};
 use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
 use crate::config::AssociationConfig;
-use crate::endpoint::Cookie;
+use crate::endpoint::{Cookie, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, Paths};
@@ -194,7 +194,7 @@ impl Association {
                 causes.invalid_mandatory_parameter()
             }),
             InitFault::HostName(parameter) => self.refuse(init.tag, route, cx, |causes| {
-                causes.unresolvable_address(parameter)
+                causes.unresolvable_address(shortened(parameter))
             }),
             InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"malformed parameter in INIT ACK")
@@ -308,6 +308,7 @@ impl Association {
         self.peer_tag = cookie.peer_tag;
         self.tie_tags = None;
         self.replies.clear();
+        self.ecn = super::EcnState::default();
         self.data_route = None;
         self.told = cookie.told;
         self.extensions = cookie.extensions;

@@ -27,6 +27,8 @@ const MAX_REPLY_BYTES: usize = 1200;
 #[derive(Default)]
 struct PacketNotes {
     data: bool,
+    /// The lowest TSN in it.
+    lowest: Option<Tsn>,
     reply_bytes: usize,
 }
 
@@ -64,6 +66,9 @@ impl Association {
             return;
         }
         if notes.data {
+            if let Some(lowest) = notes.lowest {
+                self.note_congestion_mark(route, lowest);
+            }
             self.receiver.on_packet_end(cx.now);
             self.data_route = Some(route.for_reply());
             self.answer_data_with_shutdown();
@@ -111,6 +116,8 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(shutdown, route, cx),
             Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
+            Chunk::Ecne(ecne) => self.on_ecne(ecne, route, cx),
+            Chunk::Cwr(cwr) => self.on_cwr(cwr),
             Chunk::Error(error) => self.on_error(&error, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
@@ -178,6 +185,9 @@ impl Association {
             self.keep_missing_report(cx);
         }
         notes.data = true;
+        if notes.lowest.is_none_or(|lowest| lowest.is_after(tsn)) {
+            notes.lowest = Some(tsn);
+        }
         true
     }
 
@@ -288,7 +298,8 @@ impl Association {
             };
             if matches!(Cause::parse(raw), Ok(Cause::StaleCookie { .. })) {
                 self.on_stale_cookie(cx);
-            } else if self.events.len() < MAX_PEER_EVENTS {
+            } else if self.peer_errors < MAX_PEER_EVENTS {
+                self.peer_errors += 1;
                 let cause = AbortCause::new(raw.code.0, raw.value);
                 self.events.push_back(Event::PeerError(PeerError { cause }));
             }
@@ -326,7 +337,9 @@ impl Association {
         notes.reply_bytes = total;
         let route = match reply {
             Reply::HeartbeatAck(_) => route.for_reply(),
-            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) => self.answer_route(route),
+            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => {
+                self.answer_route(route)
+            }
         };
         self.replies.push_back((route, reply));
     }
@@ -337,6 +350,8 @@ impl Association {
             Some(_) => route.for_reply(),
             None => self.answer_route(route),
         };
+        // A repeated COOKIE ECHO in the same batch needs no other one.
+        self.replies.retain(|r| !matches!(r.1, Reply::CookieAck));
         self.replies.push_front((route, Reply::CookieAck));
     }
 

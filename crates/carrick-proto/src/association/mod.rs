@@ -6,7 +6,9 @@
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
 //! - `timeout`: all timers
 //! - `output`: what leaves next
+//! - `ecn`: congestion marks
 
+mod ecn;
 mod handshake;
 mod heartbeat;
 mod input;
@@ -39,6 +41,7 @@ use crate::send::message::SendOptions;
 use crate::stats::{AssociationCounters, AssociationStats, EndpointStats};
 use crate::time::Time;
 use crate::trace::Trace;
+use ecn::EcnState;
 pub(crate) use handshake::TieTags;
 pub(crate) use output_control::{cookie_while_shutting_down, write_addresses};
 pub(crate) use peer_parameters::{InitFault, PeerParameters, is_usable};
@@ -78,6 +81,8 @@ pub(crate) enum Reply {
     HeartbeatAck(Bytes),
     /// An ERROR chunk's causes, encoded.
     Error(Bytes),
+    /// The window was reduced for the marks up to this TSN.
+    Cwr(Tsn),
     /// The value of a SACK that the next packet with DATA must not be merged into.
     Sack(Bytes),
 }
@@ -107,6 +112,9 @@ pub(crate) struct Association {
     /// The way of the last packet with DATA: where the SACK belongs.
     data_route: Option<Route>,
     pub(crate) events: VecDeque<Event>,
+    /// Events that the peer can cause at will and the user has not taken.
+    pub(crate) peer_errors: usize,
+    ecn: EcnState,
     pub(crate) trace: Trace,
     counters: AssociationCounters,
     accepted: bool,
@@ -154,6 +162,8 @@ impl Association {
             error_count: 0,
             data_route: None,
             events: VecDeque::new(),
+            peer_errors: 0,
+            ecn: EcnState::default(),
             trace,
             counters: AssociationCounters::default(),
             accepted: false,

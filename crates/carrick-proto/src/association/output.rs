@@ -68,12 +68,14 @@ impl Association {
         let mut segments = 0;
         let mut may_fragment = false;
         let mut path = None;
+        let mut fresh = None;
         loop {
             let mut tx = self.transmit_context(&config, cx, hurry);
             let Some(permit) = tx.0.permit(&mut tx.1) else {
                 break;
             };
-            if path.is_some_and(|p| p != permit.path) {
+            let is_fresh = tx.0.is_fresh(permit);
+            if path.is_some_and(|p| p != permit.path) || fresh.is_some_and(|f| f != is_fresh) {
                 break;
             }
             let normal = tx.1.paths[permit.path].packet_size();
@@ -95,6 +97,7 @@ impl Association {
                 break;
             }
             path = Some(permit.path);
+            fresh = Some(is_fresh);
             segments += 1;
             let full = *segment_size.get_or_insert(len);
             let room = segments < MAX_SEGMENTS && buf.len() - start + full <= MAX_SEGMENTED_BYTES;
@@ -105,7 +108,10 @@ impl Association {
         }
         let path = path?;
         Some(Transmit {
-            route: self.paths[path].route(),
+            route: Route {
+                ecn: self.ecn_field(path, fresh == Some(true)),
+                ..self.paths[path].route()
+            },
             len: buf.len() - start,
             segment_size: segment_size.filter(|_| segments > 1),
             may_fragment,
@@ -176,6 +182,7 @@ impl Association {
         }
         let (to, route) = self.sack_route();
         if to == path && route.local == self.paths[path].local {
+            self.write_ecne(packet);
             self.write_sack(to, packet, cx);
         }
     }
@@ -233,6 +240,7 @@ impl Association {
         let (path, route) = self.sack_route();
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
+        self.write_ecne(&mut packet);
         self.write_sack(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, cx);
         Some(single(route, packet.finish()))

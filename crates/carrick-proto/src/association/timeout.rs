@@ -124,15 +124,20 @@ impl Association {
     /// T2-shutdown expired: the chunk goes to another path.
     fn on_t2(&mut self, cx: &mut Context<'_>) {
         let config = Arc::clone(&self.config);
-        let current = self.paths.current();
-        self.paths[current].rto.back_off(&config);
+        let sent_to = match &self.state {
+            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.sent_to,
+            _ => None,
+        };
+        let path = sent_to.and_then(|route| self.path_of(&route));
+        let path = path.unwrap_or(self.paths.current());
+        self.paths[path].rto.back_off(&config);
         // With a SACK the SHUTDOWN also says what was taken back, and the window.
         if matches!(self.state, State::ShutdownSent(_)) && self.receiver.has_received() {
             self.receiver.acknowledge_now();
         }
-        self.on_path_error(current, true, cx);
+        self.on_path_error(path, true, cx);
         // If the path failed by this, another one has been chosen.
-        if !self.state.is_closed() && self.paths.current() == current {
+        if !self.state.is_closed() && self.paths.current() == path {
             self.paths.rotate();
         }
     }

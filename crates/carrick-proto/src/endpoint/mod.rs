@@ -46,6 +46,7 @@ use registry::Registry;
 
 pub(crate) use cookie::Cookie;
 pub use icmp::{IcmpInput, IcmpKind};
+pub(crate) use init::shortened;
 pub(crate) use local_addresses::{LocalAddresses, Told};
 pub(crate) use replies::Replies;
 
@@ -360,7 +361,11 @@ impl Endpoint {
 
     /// The next fact about an association.
     pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
-        self.events.pop_front()
+        let (id, event) = self.events.pop_front()?;
+        if let (Event::PeerError(_), Some(association)) = (&event, self.registry.get_mut(id)) {
+            association.peer_errors = association.peer_errors.saturating_sub(1);
+        }
+        Some((id, event))
     }
 
     /// The next record of an association's log, when [`AssociationConfig::trace`] is set. The log

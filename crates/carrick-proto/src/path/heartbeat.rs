@@ -64,6 +64,12 @@ impl Heartbeat {
         self.unmeasured = false;
     }
 
+    /// One is wanted, and none is under way: another would take the place of its nonce, and it would
+    /// be neither believed nor counted as lost.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.requested && self.pending.is_none_or(|p| p.expires.is_none())
+    }
+
     /// Nothing was sent since the timer was set that measures the path (section 8.3).
     pub(crate) fn is_idle(&self) -> bool {
         !self.used || self.unmeasured

@@ -1,5 +1,6 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
+mod ect;
 pub(crate) mod heartbeat;
 mod paths;
 pub(crate) mod rto;
@@ -16,6 +17,7 @@ use crate::policy::PathView;
 use crate::route::{Ecn, Route};
 use crate::stats::PathStats;
 use crate::time::Time;
+pub(crate) use ect::Ect;
 pub(crate) use heartbeat::Heartbeat;
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
@@ -67,6 +69,7 @@ pub(crate) struct Path {
     /// The chunk whose acknowledgement gives the next RTT sample, and when it was sent.
     pub(crate) timed: Option<(u64, Time)>,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) ect: Ect,
     pub(crate) news: AckNews,
     pub(crate) counters: PathCounters,
 }
@@ -130,6 +133,7 @@ impl Path {
             last_data: None,
             timed: None,
             heartbeat: Heartbeat::new(config.heartbeat),
+            ect: Ect::default(),
             news: AckNews::default(),
             counters: PathCounters::default(),
         }

@@ -51,6 +51,8 @@ impl Paths {
             return None;
         }
         let id = PathId(u8::try_from(self.list.len()).ok()?);
+        // Paths are few, and an idle association should not pay for those that it could have.
+        self.list.reserve_exact(1);
         self.list.push(Path::new(id, route, confirmed, config));
         Some(id)
     }

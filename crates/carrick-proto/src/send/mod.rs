@@ -21,8 +21,9 @@ use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
-use crate::path::Paths;
+use crate::path::{PathId, Paths};
 use crate::time::Time;
+use crate::trace::Trace;
 use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
@@ -206,6 +207,37 @@ impl Sender {
 
     pub(crate) fn outstanding_bytes(&self) -> usize {
         self.outstanding.in_flight()
+    }
+
+    /// The highest TSN that was sent, if any.
+    pub(crate) fn last_sent(&self) -> Option<Tsn> {
+        let next = self.outstanding.next_index();
+        (next > 1).then(|| self.outstanding.tsn(next - 1))
+    }
+
+    /// Reduces the window of the path that this TSN was sent to (`otherwise` that one) as after a
+    /// loss, because its packet was marked. Returns whether it did: not during Fast Recovery, which has
+    /// reduced it, and not a window below what a reduction leaves (section 7.2.3).
+    pub(crate) fn reduce_for_mark(
+        &mut self,
+        tsn: Tsn,
+        otherwise: PathId,
+        now: Time,
+        paths: &mut Paths,
+        trace: &mut Trace,
+    ) -> bool {
+        if self.recovery.is_active() {
+            return false;
+        }
+        let index = self.outstanding.index_of(tsn);
+        let chunk = index.and_then(|index| self.outstanding.chunk(index));
+        let path = &mut paths[chunk.map_or(otherwise, |c| c.path)];
+        if path.congestion.cwnd() <= 4 * path.pmdcs() {
+            return false;
+        }
+        path.congestion.on_loss();
+        trace.record(now, sack::window_event(path));
+        true
     }
 
     pub(crate) fn rwnd(&self) -> usize {

@@ -231,13 +231,19 @@ impl Outstanding {
         true
     }
 
-    /// Marks all chunks in flight that were last sent to a path.
+    /// Marks all chunks in flight that were last sent to a path. Those that wait after missing reports
+    /// now wait because of the timeout as well, which may take them to another path (section 6.4.1).
     pub(crate) fn mark_path(&mut self, path: PathId, paths: &mut Paths) -> usize {
         let indexes: Vec<u64> = (self.first..)
             .zip(&self.chunks)
             .filter(|(_, c)| c.path == path && c.state == ChunkState::InFlight)
             .map(|(index, _)| index)
             .collect();
+        for index in self.marked.clone() {
+            if let Some(chunk) = self.chunk_mut(index).filter(|c| c.path == path) {
+                chunk.state = ChunkState::Marked(LossSignal::Timeout);
+            }
+        }
         for &index in &indexes {
             self.mark(index, LossSignal::Timeout, paths);
         }

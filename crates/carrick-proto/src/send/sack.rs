@@ -192,6 +192,9 @@ impl Sender {
         let path = &mut cx.paths[id];
         path.news.bytes += weight;
         path.news.alive |= !ambiguous;
+        if transmissions == 1 {
+            path.ect.on_acknowledged();
+        }
         path.news.earliest |= path.earliest == Some(index);
         path.single_packet = false;
         if let Some((timed, sent)) = path.timed.filter(|t| t.0 <= index) {

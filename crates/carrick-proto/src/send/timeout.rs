@@ -36,6 +36,7 @@ impl Sender {
         }
         self.recovery.leave();
         path.congestion.on_timeout();
+        path.ect.on_timeout();
         path.single_packet = true;
         path.burst_limit = config.max_burst as usize * path.pmdcs();
         trace.record(now, window_event(path));

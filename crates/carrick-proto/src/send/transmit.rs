@@ -79,6 +79,12 @@ impl Sender {
         })
     }
 
+    /// Whether a permitted packet will hold only what is sent for the first time, and is no probe of
+    /// a closed window: such a packet may be marked (RFC 3168 sections 6.1.5 and 6.1.6).
+    pub(crate) fn is_fresh(&self, permit: DataPermit) -> bool {
+        permit.new && !self.window.probe_is_due()
+    }
+
     /// Where a marked chunk goes by the association's policy. A path that is not confirmed never
     /// carries data.
     fn retransmission_path(&self, index: u64, cx: &TransmitContext<'_>) -> Option<PathId> {

@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationConfig, AssociationId, AssociationStats, Endpoint, EndpointConfig, Event, Message,
-    PathId, PathStats, Route, SendOptions, Time,
+    AssociationConfig, AssociationId, AssociationStats, Ecn, Endpoint, EndpointConfig, Event,
+    Message, PathId, PathStats, Route, SendOptions, Time,
 };
 use carrick_wire::ChunkType;
 
@@ -59,6 +59,8 @@ pub enum Fate {
     Delay(Duration),
     /// It arrives twice.
     Duplicate,
+    /// A router marks it "congestion experienced".
+    Mark,
     /// Other bytes arrive in its place.
     Replace(Vec<u8>),
 }
@@ -297,6 +299,13 @@ impl World {
             encapsulation: transmit.route.encapsulation.map(|_| self.udp_ports[end]),
             ..transmit.route
         };
+        let arrival = match fate {
+            Fate::Mark => Route {
+                ecn: Ecn::CongestionExperienced,
+                ..arrival
+            },
+            _ => arrival,
+        };
         let mut fly = |delay: Duration, bytes: Bytes| {
             let key = (self.now + self.latency + delay, self.sequence);
             self.sequence += 1;
@@ -309,7 +318,7 @@ impl World {
         match fate {
             _ if dead => seen.lost = true,
             Fate::Drop => seen.lost = true,
-            Fate::Pass => fly(Duration::ZERO, seen.bytes.clone()),
+            Fate::Pass | Fate::Mark => fly(Duration::ZERO, seen.bytes.clone()),
             Fate::Delay(by) => fly(by, seen.bytes.clone()),
             Fate::Duplicate => {
                 fly(Duration::ZERO, seen.bytes.clone());
