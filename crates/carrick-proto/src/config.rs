@@ -11,6 +11,7 @@ use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
+use crate::send::scheduler::StreamScheduler;
 
 /// Everything an endpoint is made of.
 #[derive(Debug)]
@@ -109,6 +110,8 @@ pub struct AssociationConfig {
     pub shutdown_guard: Option<Duration>,
     /// Outbound streams to ask for, 1 to 65535.
     pub outbound_streams: u16,
+    /// How outbound streams share the association (RFC 8260 section 3).
+    pub scheduler: StreamScheduler,
     /// Inbound streams to accept at most, 1 to 65535.
     pub max_inbound_streams: u16,
     /// Receive buffer in bytes, at least 1500: payload and what each message costs besides
@@ -183,6 +186,7 @@ impl Default for AssociationConfig {
             sack_frequency: 2,
             shutdown_guard: None,
             outbound_streams: 10,
+            scheduler: StreamScheduler::FirstCome,
             max_inbound_streams: u16::MAX,
             receive_buffer: 1 << 20,
             max_receive_buffer: None,

@@ -42,7 +42,7 @@ mod stats;
 mod time;
 mod trace;
 
-pub use carrick_wire::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use carrick_wire::{Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
 
 pub use association::AssociationId;
 pub use association::state::StateName;
@@ -56,6 +56,7 @@ pub use path::{PathId, PathStatus, PathThresholds};
 pub use recv::message::{Message, Part, Payload};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;
+pub use send::scheduler::StreamScheduler;
 pub use stats::{AssociationStats, EndpointStats, PathStats};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};

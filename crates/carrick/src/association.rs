@@ -489,7 +489,7 @@ impl SendHalf {
             .await
     }
 
-    async fn operate(
+    pub(crate) async fn operate(
         &self,
         work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), carrick_proto::OperationError>
         + Send

@@ -52,7 +52,8 @@ pub struct Config {
     /// The same in messages. At least 1.
     pub receive_queue_messages: usize,
     /// Parts of a message larger than the receive buffer are put together up to this many bytes
-    /// (and what one part exceeds it by); larger messages are delivered in parts.
+    /// (and what one part exceeds it by); larger messages are delivered in parts. With interleaving
+    /// the limit is for all messages of an association that come by turns.
     pub assembly_limit: usize,
     /// Notifications per association that nobody has read, at most, at least 1; what exceeds them is
     /// counted in [`crate::Notification::Lagged`].

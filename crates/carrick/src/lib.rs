@@ -47,6 +47,7 @@ mod error;
 mod shared;
 mod socket;
 mod source;
+mod streams;
 
 /// The program of the README, to be compiled.
 #[cfg(doctest)]
@@ -55,10 +56,10 @@ struct Readme;
 
 pub use bytes::Bytes;
 pub use carrick_proto::{
-    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Message,
-    OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
+    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Extensions,
+    Message, OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
     PathStatus, PathThresholds, Payload, PeerError, Ppid, SendFailure, SendOptions, Ssn, StateName,
-    StreamId, Tsn, policy,
+    StreamId, StreamScheduler, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

@@ -340,6 +340,10 @@ impl Party {
                     endpoint.set_failure_threshold(now, id, path, n)
                 }
                 Operation::SetPathMtu(mtu) => endpoint.set_path_mtu(now, id, path, mtu),
+                Operation::SetScheduler(scheduler) => endpoint.set_scheduler(now, id, scheduler),
+                Operation::SetStreamValue(stream, value) => {
+                    endpoint.set_stream_value(now, id, StreamId(stream), value)
+                }
             };
             self.log(now, || format!("{operation:?} {path:?}: {result:?}"));
             if let Err(error @ (OperationError::UnknownPath | OperationError::UnknownAssociation)) =

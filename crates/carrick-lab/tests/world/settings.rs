@@ -11,7 +11,7 @@ use carrick_proto::policy::{
     RetransmissionRoute, RetransmitOnAlternate, RetransmitOnSamePath,
     RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
-use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery};
+use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery, StreamScheduler};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -20,8 +20,8 @@ use super::topology::Topology;
 /// Retransmissions that no surviving world comes near to.
 const NEVER: u32 = 1 << 24;
 
-/// IPv6, UDP, the common header, a DATA chunk's header and its padding.
-const LARGEST_HEADERS: usize = 40 + 8 + 12 + 16 + 3;
+/// IPv6, UDP, the common header, an I-DATA chunk's header and its padding.
+const LARGEST_HEADERS: usize = 40 + 8 + 12 + 20 + 3;
 
 /// The parameters of one side.
 pub(crate) fn settings(
@@ -65,6 +65,7 @@ pub(crate) fn settings(
     };
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan);
+    config.scheduler = dice.pick(&StreamScheduler::ALL);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     config
@@ -74,6 +75,7 @@ pub(crate) fn settings(
 fn extensions(dice: &mut Dice) -> Extensions {
     Extensions {
         ecn: dice.chance(0.7),
+        interleaving: dice.chance(0.7),
         ..Extensions::NONE
     }
 }

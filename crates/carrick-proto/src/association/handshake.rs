@@ -154,10 +154,11 @@ impl Association {
     ) {
         let outbound = self.config.outbound_streams.min(peer_inbound);
         let inbound = self.config.max_inbound_streams.min(peer_outbound);
-        let refused = self.sender.negotiated(a_rwnd, outbound);
+        let interleaving = self.extensions.interleaving;
+        let refused = self.sender.negotiated(a_rwnd, outbound, interleaving);
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
-        self.receiver = Receiver::new(peer_initial_tsn, inbound, &self.config);
+        self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
     }
 
     fn refuse_init_ack(
@@ -315,9 +316,12 @@ impl Association {
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // Nothing is queued any more that could be for a stream too many.
-        let _ = self.sender.negotiated(cookie.peer_a_rwnd, outbound);
+        let interleaving = self.extensions.interleaving;
+        let _ = self
+            .sender
+            .negotiated(cookie.peer_a_rwnd, outbound, interleaving);
         self.receiver
-            .restart(cookie.peer_initial_tsn, inbound, &config);
+            .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
         self.state = State::Established;
         self.error_count = 0;
         self.told_dormant = false;
@@ -350,7 +354,10 @@ impl Association {
                 .config
                 .max_inbound_streams
                 .min(cookie.peer_outbound_streams);
-            self.receiver = Receiver::new(cookie.peer_initial_tsn, inbound, &self.config);
+            let interleaving = self.extensions.interleaving;
+            self.sender.set_interleaving(interleaving);
+            self.receiver =
+                Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
         }
     }
 

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use carrick_wire::{
-    Abort, Cause, CauseCode, Chunk, Data, ErrorChunk, Heartbeat, Packet, RawChunk, Sack, Tsn,
-    UnknownAction,
+    Abort, Cause, CauseCode, Chunk, ChunkType, Data, ErrorChunk, Heartbeat, IData, Packet,
+    RawChunk, Sack, Tsn, UnknownAction,
 };
 
 use super::{Association, Context, MAX_PEER_EVENTS, MAX_REPLIES, Reply};
@@ -95,6 +95,10 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) -> bool {
+        if !self.extensions.interleaving && raw.kind == ChunkType::I_DATA {
+            self.on_wrong_data("I-DATA was not negotiated", cx);
+            return true;
+        }
         // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
         if !raw.kind.is_base() && !self.extensions.have_chunk(raw.kind) {
             return self.on_unknown(raw, route, notes);
@@ -105,6 +109,7 @@ impl Association {
         };
         match chunk {
             Chunk::Data(data) => self.on_data(&data, datagram, route, notes, cx),
+            Chunk::IData(data) => self.on_i_data(&data, datagram, route, notes, cx),
             Chunk::Sack(sack) => self.on_sack(&sack, route, cx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
@@ -132,26 +137,75 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) {
-        if !self.state.receives_data() {
-            return;
+        if self.extensions.interleaving {
+            self.on_wrong_data("DATA although I-DATA was negotiated", cx);
+        } else if self.takes_data(data.tsn, data.payload, notes, cx) {
+            let outcome = self.receiver.on_data(data, datagram);
+            self.after_data(outcome, data.tsn, data.payload, route, notes, cx);
         }
-        if data.payload.is_empty() {
-            let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &data.tsn.value().to_be_bytes());
-            return self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
+    }
+
+    fn on_i_data(
+        &mut self,
+        data: &IData<'_>,
+        datagram: &Bytes,
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        let tsn = data.header.tsn;
+        if self.takes_data(tsn, data.payload, notes, cx) {
+            let outcome = self.receiver.on_i_data(data, datagram);
+            self.after_data(outcome, tsn, data.payload, route, notes, cx);
+        }
+    }
+
+    /// User data in the chunk that was not agreed on (RFC 8260 section 2.2.3).
+    fn on_wrong_data(&mut self, what: &str, cx: &mut Context<'_>) {
+        if self.state.receives_data() {
+            self.violation(what, cx);
+        }
+    }
+
+    fn takes_data(
+        &mut self,
+        tsn: Tsn,
+        payload: &[u8],
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        if !self.state.receives_data() {
+            return false;
+        }
+        if payload.is_empty() {
+            let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &tsn.value().to_be_bytes());
+            self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
+            return false;
         }
         if !notes.data {
             self.keep_missing_report(cx);
         }
         notes.data = true;
-        if notes.lowest.is_none_or(|lowest| lowest.is_after(data.tsn)) {
-            notes.lowest = Some(data.tsn);
+        if notes.lowest.is_none_or(|lowest| lowest.is_after(tsn)) {
+            notes.lowest = Some(tsn);
         }
-        match self.receiver.on_data(data, datagram) {
+        true
+    }
+
+    fn after_data(
+        &mut self,
+        outcome: DataOutcome,
+        tsn: Tsn,
+        payload: &[u8],
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        match outcome {
             DataOutcome::Accepted => {
                 self.counters.data_chunks_received += 1;
-                self.counters.data_bytes_received += data.payload.len() as u64;
-                self.trace
-                    .record(cx.now, TraceEvent::ChunkReceived { tsn: data.tsn });
+                self.counters.data_bytes_received += payload.len() as u64;
+                self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
             }
             DataOutcome::Duplicate => self.counters.duplicates_received += 1,
             DataOutcome::Dropped => self.counters.dropped_for_buffer += 1,

@@ -109,7 +109,7 @@ pub(crate) struct Association {
     pub(crate) extensions: Extensions,
     pub(crate) state: State,
     pub(crate) paths: Paths,
-    sender: Sender,
+    pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     replies: VecDeque<(Route, Reply)>,
     pub(crate) error_count: u32,
@@ -145,7 +145,7 @@ impl Association {
         state: State,
     ) -> Box<Self> {
         let sender = Sender::new(local_initial_tsn, &config);
-        let receiver = Receiver::new(Tsn::new(0), 0, &config);
+        let receiver = Receiver::new(Tsn::new(0), 0, false, &config);
         let trace = Trace::new(config.trace);
         Box::new(Self {
             id,

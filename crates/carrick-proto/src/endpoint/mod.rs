@@ -7,6 +7,7 @@
 //! - `icmp`: what ICMP messages may do (section 10)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
 //! - `registry`: associations by identifier, address and timer
+//! - `streams`: how they share an association (RFC 8260)
 
 mod cookie;
 mod cookie_echo;
@@ -17,6 +18,7 @@ mod local_addresses;
 mod out_of_the_blue;
 mod registry;
 mod replies;
+mod streams;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

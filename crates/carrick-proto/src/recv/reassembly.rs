@@ -106,6 +106,7 @@ impl Run {
         Message {
             stream: self.identity.stream,
             ssn: self.identity.ssn,
+            mid: None,
             ppid: self.identity.ppid,
             tsn,
             part,
@@ -233,6 +234,7 @@ impl Reassembly {
         let message = Message {
             stream: partial.identity.stream,
             ssn: partial.identity.ssn,
+            mid: None,
             ppid: partial.identity.ppid,
             tsn: partial.tsn,
             part: if fragment.ending {
@@ -337,6 +339,7 @@ fn whole(index: u64, fragment: Fragment) -> Complete {
     let message = Message {
         stream: fragment.identity.stream,
         ssn: fragment.identity.ssn,
+        mid: None,
         ppid: fragment.identity.ppid,
         tsn: fragment.tsn,
         part: Part::Whole,

@@ -1,18 +1,22 @@
 //! The sending half of an association (RFC 9260 sections 6.1, 6.2.1, 6.3.2, 6.3.3, 6.9, 7).
 
+mod backlog;
+mod lines;
 pub(crate) mod message;
 mod outstanding;
 mod queue;
 pub(crate) mod recovery;
 mod sack;
+pub(crate) mod scheduler;
 mod timeout;
 mod transmit;
 mod window;
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DATA_HEADER_LEN, Tsn};
+use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
 use crate::error::SendError;
@@ -25,6 +29,7 @@ use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
 use recovery::MissingReports;
+use scheduler::StreamScheduler;
 use window::PeerWindow;
 
 pub(crate) use recovery::PathRecovery;
@@ -57,6 +62,8 @@ pub(crate) struct Sender {
     /// What is being written is a probe.
     probing: bool,
     outbound_streams: u16,
+    /// User data goes in I-DATA chunks, not in DATA chunks (RFC 8260 section 2.2).
+    interleaving: bool,
     /// One packet of chunks marked for retransmission may leave whatever the window says (sections
     /// 6.3.3 E3, 7.2.4 step 3).
     forced: bool,
@@ -71,7 +78,7 @@ pub(crate) struct Sender {
 impl Sender {
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         Self {
-            queue: Queue::default(),
+            queue: Queue::new(config.scheduler),
             outstanding: Outstanding::new(
                 initial_tsn,
                 config.policies.count_data_header,
@@ -84,6 +91,7 @@ impl Sender {
             probe_due: false,
             probing: false,
             outbound_streams: config.outbound_streams,
+            interleaving: false,
             forced: false,
             refused: false,
             progress: Time::ZERO,
@@ -93,9 +101,15 @@ impl Sender {
 
     /// What the peer's INIT or INIT ACK said. Returns the messages that wait for streams which the
     /// peer does not want (section 5.1.1).
-    pub(crate) fn negotiated(&mut self, a_rwnd: u32, outbound_streams: u16) -> Vec<SendFailure> {
+    pub(crate) fn negotiated(
+        &mut self,
+        a_rwnd: u32,
+        outbound_streams: u16,
+        interleaving: bool,
+    ) -> Vec<SendFailure> {
         self.window = PeerWindow::new(a_rwnd);
         self.outbound_streams = outbound_streams;
+        self.set_interleaving(interleaving);
         self.queue
             .take_above(outbound_streams)
             .into_iter()
@@ -105,6 +119,13 @@ impl Sender {
                 failure
             })
             .collect()
+    }
+
+    /// Whether user data goes in I-DATA chunks (RFC 8260 section 2.2.1).
+    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
+        self.queue.set_interleaving(interleaving);
+        self.outstanding.set_header_len(header_len(interleaving));
     }
 
     /// The peer restarted: numbering begins anew. Returns what was not delivered for certain.
@@ -120,9 +141,11 @@ impl Sender {
             path.earliest = None;
             path.recovery = PathRecovery::default();
         }
-        let refused = self.refused;
-        *self = Self::new(initial_tsn, config);
-        self.refused = refused;
+        let new = Self::new(initial_tsn, config);
+        let old = core::mem::replace(self, new);
+        self.refused = old.refused;
+        // Empty, with what the user set at run time.
+        self.queue = old.queue;
         failures
     }
 
@@ -150,7 +173,7 @@ impl Sender {
         if options.path.is_some_and(|p| !paths.contains(p)) {
             return Err(SendError::UnknownPath);
         }
-        let limit = max_payload(paths, config);
+        let limit = self.max_payload(paths, config);
         if !config.fragment && data.len() > limit {
             return Err(SendError::TooLarge { limit });
         }
@@ -255,9 +278,11 @@ impl Sender {
     /// All messages that are not acknowledged, for SEND FAILURE. Empties the send buffer.
     pub(crate) fn take_failures(&mut self) -> Vec<SendFailure> {
         let mut failures: Vec<SendFailure> = Vec::new();
-        let mut open: Option<SendFailure> = None;
+        // With interleaving, several messages may have been begun.
+        let mut open: BTreeMap<(StreamId, bool, u32), SendFailure> = BTreeMap::new();
         while let Some(chunk) = self.outstanding.pop_front() {
-            let failure = open.get_or_insert_with(|| SendFailure {
+            let message = (chunk.stream, chunk.flags.unordered, chunk.mid.value());
+            let failure = open.entry(message).or_insert_with(|| SendFailure {
                 context: chunk.context,
                 stream: chunk.stream,
                 ppid: chunk.ppid,
@@ -267,21 +292,58 @@ impl Sender {
             });
             failure.unsent.0.push(chunk.payload);
             if chunk.flags.ending {
-                failures.extend(open.take());
+                failures.extend(open.remove(&message));
             }
         }
         for pending in self.queue.restart() {
-            let mut failure = open
-                .take()
-                .filter(|_| pending.begun)
-                .unwrap_or_else(|| failure_of(&pending, false));
+            let options = pending.options;
+            let message = (options.stream, options.unordered, pending.mid.value());
+            let begun = pending.begun.then(|| open.remove(&message)).flatten();
+            let mut failure = begun.unwrap_or_else(|| failure_of(&pending, false));
             if !pending.rest.is_empty() {
                 failure.unsent.0.push(pending.rest);
             }
             failures.push(failure);
         }
-        failures.extend(open);
+        failures.extend(open.into_values());
         failures
+    }
+
+    /// The largest payload of one chunk.
+    fn max_payload(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+        let fits = paths.amdcs().saturating_sub(self.outstanding.header_len());
+        config.max_payload.map_or(fits, |p| p.min(fits)).max(1)
+    }
+
+    pub(crate) fn scheduler(&self) -> StreamScheduler {
+        self.queue.scheduler()
+    }
+
+    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.queue.set_scheduler(scheduler);
+    }
+
+    /// What the user set for a stream; `None` if there is no such stream.
+    pub(crate) fn stream_value(&self, stream: StreamId) -> Option<u16> {
+        (stream.0 < self.outbound_streams).then(|| self.queue.value(stream))
+    }
+
+    /// Returns whether there is such a stream.
+    pub(crate) fn set_stream_value(&mut self, stream: StreamId, value: u16) -> bool {
+        let exists = stream.0 < self.outbound_streams;
+        if exists {
+            self.queue.set_value(stream, value);
+        }
+        exists
+    }
+}
+
+/// The header of a chunk with user data.
+fn header_len(interleaving: bool) -> usize {
+    if interleaving {
+        I_DATA_HEADER_LEN
+    } else {
+        DATA_HEADER_LEN
     }
 }
 
@@ -307,10 +369,4 @@ fn failure_of(pending: &Pending, expired: bool) -> SendFailure {
         unsent: UnsentMessage::default(),
         expired,
     }
-}
-
-/// The largest payload of one DATA chunk.
-fn max_payload(paths: &Paths, config: &AssociationConfig) -> usize {
-    let fits = paths.amdcs().saturating_sub(DATA_HEADER_LEN);
-    config.max_payload.map_or(fits, |p| p.min(fits)).max(1)
 }

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DATA_HEADER_LEN, DataFlags, Ppid, Ssn, StreamId, Tsn, padded};
+use carrick_wire::{DATA_HEADER_LEN, DataFlags, Fsn, Mid, Ppid, StreamId, Tsn, padded};
 
 use super::queue::Piece;
 use crate::path::{PathId, Paths};
@@ -34,7 +34,9 @@ pub(crate) struct Chunk {
     pub(crate) ppid: Ppid,
     pub(crate) transmissions: u32,
     pub(crate) stream: StreamId,
-    pub(crate) ssn: Ssn,
+    /// The number of the message; with DATA its lower half is the SSN.
+    pub(crate) mid: Mid,
+    pub(crate) fsn: Fsn,
     pub(crate) flags: DataFlags,
     /// The path it was last sent to.
     pub(crate) path: PathId,
@@ -80,6 +82,8 @@ pub(crate) struct Outstanding {
     serial: u64,
     /// The order of transmission is kept.
     ordered: bool,
+    /// The header of a chunk: that of DATA, or of I-DATA.
+    header_len: usize,
 }
 
 impl Outstanding {
@@ -96,7 +100,17 @@ impl Outstanding {
             count_header,
             serial: 0,
             ordered,
+            header_len: DATA_HEADER_LEN,
         }
+    }
+
+    pub(crate) fn header_len(&self) -> usize {
+        self.header_len
+    }
+
+    /// Chunks have headers of this length; none is in flight.
+    pub(crate) fn set_header_len(&mut self, header_len: usize) {
+        self.header_len = header_len;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -168,7 +182,7 @@ impl Outstanding {
     /// The bytes a chunk counts for in the congestion window.
     pub(super) fn weight(&self, payload: usize) -> usize {
         if self.count_header {
-            padded(DATA_HEADER_LEN + payload)
+            padded(self.header_len + payload)
         } else {
             payload
         }
@@ -185,7 +199,8 @@ impl Outstanding {
             ppid: piece.options.ppid,
             transmissions: 0,
             stream: piece.options.stream,
-            ssn: piece.ssn,
+            mid: piece.mid,
+            fsn: piece.fsn,
             flags: piece.flags,
             path,
             ambiguous: false,

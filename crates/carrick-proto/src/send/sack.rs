@@ -310,10 +310,17 @@ impl Sender {
     }
 
     fn update_window(&mut self, a_rwnd: u32, cx: &mut SackContext<'_>) {
-        let next = self.next_payload(cx.paths, cx.config);
+        let mut next = self.next_payload(cx.paths, cx.config);
+        let in_flight = self.outstanding.in_flight();
+        let rwnd = (a_rwnd as usize).saturating_sub(in_flight);
+        let full = cx.paths[cx.paths.current()].pmdcs() - self.outstanding.header_len();
+        if self.is_silly(rwnd, full, cx.config) {
+            // No room: the probe that is due some day must not wait for ever for the SACKs to end
+            // that come with each repeated SHUTDOWN.
+            next = usize::MAX;
+        }
         let index = self.outstanding.first_index();
         let first = self.outstanding.chunk(index).map(|c| c.payload.len());
-        let in_flight = self.outstanding.in_flight();
         if !self.window.on_sack(a_rwnd, in_flight, next, first) {
             return;
         }

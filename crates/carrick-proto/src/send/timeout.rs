@@ -75,9 +75,7 @@ impl Sender {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        // What comes behind the first message is looked at when its turn comes.
-        let first = self.queue.front().filter(|p| !p.begun);
-        earliest(self.window.next_timeout(), first.and_then(|p| p.expires))
+        earliest(self.window.next_timeout(), self.queue.next_expiry())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {

@@ -1,9 +1,12 @@
 //! Which DATA leaves now, and on which path (RFC 9260 sections 6.1, 6.4, 6.10).
 
-use carrick_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, DataHeader, PacketBuilder, padded};
+use carrick_wire::{
+    COMMON_HEADER_LEN, DataFlags, DataHeader, Fragment, IDataHeader, PacketBuilder, Ssn, StreamId,
+    Tsn, padded,
+};
 
-use super::outstanding::ChunkState;
-use super::{MAX_OUTSTANDING, Sender, failure_of, max_payload};
+use super::outstanding::{Chunk, ChunkState};
+use super::{MAX_OUTSTANDING, Sender, failure_of};
 use crate::config::AssociationConfig;
 use crate::event::SendFailure;
 use crate::path::{PathId, Paths};
@@ -36,7 +39,7 @@ pub(crate) struct TransmitContext<'a> {
 }
 
 impl Sender {
-    /// Gives up the messages at the head of the queue whose life ended.
+    /// Gives up a message whose life ended before any of it was sent.
     pub(crate) fn expire(&mut self, now: Time) -> Option<SendFailure> {
         let expired = self.queue.take_expired(now)?;
         let mut failure = failure_of(&expired, true);
@@ -106,7 +109,7 @@ impl Sender {
         let fits = |index: u64| {
             self.outstanding
                 .chunk(index)
-                .is_some_and(|c| DATA_HEADER_LEN + c.payload.len() <= cx.paths[path].pmdcs())
+                .is_some_and(|c| self.outstanding.header_len() + c.payload.len() <= cx.paths[path].pmdcs())
         };
         if !new && !self.last_in_flight(&cx.paths[path]).is_some_and(fits) {
             cx.paths[path].recovery.probe.due = false;
@@ -165,7 +168,7 @@ impl Sender {
     pub(super) fn next_payload(&self, paths: &Paths, config: &AssociationConfig) -> usize {
         self.queue
             .front()
-            .map_or(0, |p| p.rest.len().min(max_payload(paths, config)))
+            .map_or(0, |p| p.rest.len().min(self.max_payload(paths, config)))
     }
 
     /// Rule A of section 6.1 with silly window avoidance and Nagle's algorithm (section 4.2.3.4 of
@@ -177,17 +180,11 @@ impl Sender {
         if self.outstanding.len() >= MAX_OUTSTANDING {
             return false;
         }
-        let next = front.rest.len().min(max_payload(cx.paths, cx.config));
+        let header = self.outstanding.header_len();
+        let next = front.rest.len().min(self.max_payload(cx.paths, cx.config));
         let (rwnd, queued) = (self.window.rwnd(), self.queue.bytes());
-        let full = cx.paths[path].pmdcs() - DATA_HEADER_LEN;
-        // Small messages fill a packet with less payload than large ones do.
-        let typical = (queued / self.queue.len()).clamp(1, full);
-        let carried = rwnd + rwnd / typical * DATA_HEADER_LEN;
-        let silly = cx.config.sender_sws_avoidance
-            && queued > rwnd
-            && carried < full
-            && rwnd < self.window.largest() / 2;
-        if next > rwnd || silly {
+        let full = cx.paths[path].pmdcs() - header;
+        if next > rwnd || self.is_silly(rwnd, full, cx.config) {
             if !self.outstanding.is_empty() {
                 return false;
             }
@@ -205,8 +202,20 @@ impl Sender {
             // The rest of a message that has begun: the peer may delay its SACK for the beginning.
             && !front.begun
             && self.outstanding.in_flight() > 0
-            && queued + self.queue.len() * DATA_HEADER_LEN < cx.paths[path].pmdcs();
+            && queued + self.queue.len() * header < cx.paths[path].pmdcs();
         !held_back
+    }
+
+    /// What the window leaves room for is too little to be sent: `full` is the payload of a packet.
+    pub(super) fn is_silly(&self, rwnd: usize, full: usize, config: &AssociationConfig) -> bool {
+        let (queued, header) = (self.queue.bytes(), self.outstanding.header_len());
+        // Small messages fill a packet with less payload than large ones do.
+        let typical = (queued / self.queue.len().max(1)).clamp(1, full);
+        let carried = rwnd + rwnd / typical * header;
+        config.sender_sws_avoidance
+            && queued > rwnd
+            && carried < full
+            && rwnd < self.window.largest() / 2
     }
 
     /// The size that a packet needs for a chunk which is larger than `normal` allows because the
@@ -221,8 +230,8 @@ impl Sender {
         if self.retransmission_path(index, cx) != Some(permit.path) {
             return None;
         }
-        let len = COMMON_HEADER_LEN
-            + padded(DATA_HEADER_LEN + self.outstanding.chunk(index)?.payload.len());
+        let payload = self.outstanding.chunk(index)?.payload.len();
+        let len = COMMON_HEADER_LEN + padded(self.outstanding.header_len() + payload);
         (len > normal).then_some(len)
     }
 
@@ -238,17 +247,17 @@ impl Sender {
         let open = cx.paths[permit.path].window_is_open();
         let retransmitted = if permit.probe {
             self.fill_probe(permit, packet, cx);
-            false
+            None
         } else {
             self.fill_marked(permit, packet, cx)
         };
         // A SACK in front may leave no room; then the next packet is the forced one.
-        if permit.forced && retransmitted {
+        if permit.forced && retransmitted.is_some() {
             self.forced = false;
         }
-        if permit.new && !permit.probe
-            || (open && retransmitted && self.outstanding.first_marked().is_none())
-        {
+        let all_again = retransmitted.filter(|_| open && !self.outstanding.has_marked());
+        let fresh = permit.new && !permit.probe;
+        if fresh || all_again.is_some_and(|stream| self.queue.may_bundle(stream)) {
             self.fill_new(permit, packet, cx);
         }
         if packet.len() == before {
@@ -280,7 +289,7 @@ impl Sender {
             chunk = Some(self.outstanding.next_index() - 1).filter(|last| *last >= first);
         } else if let Some(index) = self.last_in_flight(&cx.paths[permit.path])
             && let Some(c) = self.outstanding.chunk(index)
-            && packet.fits(DATA_HEADER_LEN + c.payload.len())
+            && packet.fits(self.outstanding.header_len() + c.payload.len())
         {
             self.outstanding.recall(index, cx.paths);
             self.launch(index, permit.path, packet, cx);
@@ -293,14 +302,15 @@ impl Sender {
         }
     }
 
+    /// Returns the stream of the last chunk that went in.
     fn fill_marked(
         &mut self,
         permit: DataPermit,
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
-    ) -> bool {
+    ) -> Option<StreamId> {
         let mut from = 0;
-        let mut any = false;
+        let mut last = None;
         while let Some(index) = self.outstanding.next_marked(from) {
             if self.retransmission_path(index, cx) != Some(permit.path) {
                 break;
@@ -308,8 +318,10 @@ impl Sender {
             let Some(chunk) = self.outstanding.chunk(index) else {
                 break;
             };
-            let len = DATA_HEADER_LEN + chunk.payload.len();
-            if !packet.fits(len) {
+            let len = self.outstanding.header_len() + chunk.payload.len();
+            let stream = chunk.stream;
+            let alone = !self.queue.bundles_streams() && last.is_some_and(|l| l != stream);
+            if !packet.fits(len) || alone {
                 break;
             }
             match chunk.state {
@@ -321,10 +333,10 @@ impl Sender {
                     .on_resent(index, self.outstanding.next_index());
             }
             self.launch(index, permit.path, packet, cx);
-            any = true;
+            last = Some(stream);
             from = index + 1;
         }
-        any
+        last
     }
 
     fn fill_new(
@@ -333,8 +345,10 @@ impl Sender {
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
     ) {
-        let max = max_payload(cx.paths, cx.config);
+        let max = self.max_payload(cx.paths, cx.config);
+        let header = self.outstanding.header_len();
         let mut first = true;
+        let mut stream = None;
         while let Some(front) = self.queue.front() {
             if front.is_expired(cx.now) || self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
@@ -346,7 +360,10 @@ impl Sender {
                     break;
                 }
             }
-            let room = packet.remaining().saturating_sub(DATA_HEADER_LEN);
+            if stream.is_some_and(|stream| !self.queue.may_bundle(stream)) {
+                break;
+            }
+            let room = packet.remaining().saturating_sub(header);
             let rest = front.rest.len();
             let take = if rest <= room.min(max) {
                 rest
@@ -365,6 +382,7 @@ impl Sender {
             let Some(piece) = self.queue.cut(take) else {
                 break;
             };
+            stream = Some(piece.options.stream);
             let index = self.outstanding.push(piece, permit.path);
             self.launch(index, permit.path, packet, cx);
             first = false;
@@ -374,6 +392,7 @@ impl Sender {
                 break;
             }
         }
+        self.queue.packet_over();
     }
 
     /// Writes one chunk and does the accounts of sending it.
@@ -405,16 +424,7 @@ impl Sender {
         let mut flags = chunk.flags;
         // Section 6.1: a SACK at once helps when shutting down.
         flags.immediate |= self.probing || (cx.hurry && last && flags.ending);
-        packet.data(
-            &DataHeader {
-                tsn,
-                stream: chunk.stream,
-                ssn: chunk.ssn,
-                ppid: chunk.ppid,
-                flags,
-            },
-            payload,
-        );
+        write_chunk(packet, tsn, chunk, flags, self.interleaving);
         self.window.sent(payload.len());
         if let Some(reduction) = &mut cx.paths[to].recovery.reduction {
             reduction.on_sent(self.outstanding.weight(payload.len()));
@@ -445,4 +455,38 @@ impl Sender {
             cx.paths[to].t3 = Some(cx.now + cx.paths[to].rto.value());
         }
     }
+}
+
+/// Writes a chunk as DATA, or as I-DATA if messages may interleave.
+fn write_chunk(
+    packet: &mut PacketBuilder<'_>,
+    tsn: Tsn,
+    chunk: &Chunk,
+    flags: DataFlags,
+    interleaving: bool,
+) {
+    if !interleaving {
+        let header = DataHeader {
+            tsn,
+            stream: chunk.stream,
+            ssn: Ssn::new(chunk.mid.value() as u16),
+            ppid: chunk.ppid,
+            flags,
+        };
+        return packet.data(&header, &chunk.payload);
+    }
+    let header = IDataHeader {
+        tsn,
+        stream: chunk.stream,
+        mid: chunk.mid,
+        fragment: if flags.beginning {
+            Fragment::First(chunk.ppid)
+        } else {
+            Fragment::Later(chunk.fsn)
+        },
+        immediate: flags.immediate,
+        unordered: flags.unordered,
+        ending: flags.ending,
+    };
+    packet.i_data(&header, &chunk.payload);
 }

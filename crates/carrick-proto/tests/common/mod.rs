@@ -30,7 +30,7 @@ use carrick_proto::{
 use carrick_wire::ChunkType;
 
 pub use puppet::{Link, Puppet};
-pub use seen::{Seen, fix_checksum};
+pub use seen::{Seen, UserData, fix_checksum};
 
 /// Port of the endpoint with this number.
 pub const fn port(end: usize) -> u16 {
@@ -180,7 +180,7 @@ impl World {
                 return Fate::Pass;
             }
             let mut hit = false;
-            for data in seen.data() {
+            for data in seen.user_data() {
                 if highest.is_none_or(|h| data.tsn.is_after(h)) {
                     highest = Some(data.tsn);
                     hit |= numbers.contains(&next);

@@ -5,9 +5,22 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use carrick_proto::{Route, Time};
 use carrick_wire::{
-    Cause, CauseCode, Causes, Chunk, ChunkType, Data, Init, Packet, Parameter, ParameterType, Sack,
-    VerificationTag,
+    Cause, CauseCode, Causes, Chunk, ChunkType, Data, DataFlags, Init, Packet, Parameter,
+    ParameterType, Sack, Tsn, VerificationTag,
 };
+
+/// What a DATA or I-DATA chunk says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserData {
+    pub tsn: Tsn,
+    pub stream: u16,
+    /// SSN or MID.
+    pub number: u32,
+    /// Only in I-DATA.
+    pub fsn: Option<u32>,
+    pub flags: DataFlags,
+    pub len: usize,
+}
 
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -87,6 +100,31 @@ impl Seen {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Its DATA and I-DATA chunks.
+    pub fn user_data(&self) -> Vec<UserData> {
+        let chunks = self.chunks().into_iter();
+        let user_data = chunks.filter_map(|c| match c {
+            Chunk::Data(data) => Some(UserData {
+                tsn: data.tsn,
+                stream: data.stream.0,
+                number: u32::from(data.ssn.value()),
+                fsn: None,
+                flags: data.flags,
+                len: data.payload.len(),
+            }),
+            Chunk::IData(data) => Some(UserData {
+                tsn: data.header.tsn,
+                stream: data.header.stream.0,
+                number: data.header.mid.value(),
+                fsn: Some(data.header.fragment.fsn().value()),
+                flags: data.header.flags(),
+                len: data.payload.len(),
+            }),
+            _ => None,
+        });
+        user_data.collect()
     }
 
     pub fn sack(&self) -> Option<Sack<'_>> {
