@@ -10,12 +10,13 @@ use carrick_proto::{
     PathStats, SendError as Refusal, SendOptions, Time,
 };
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands, Outgoing};
 use crate::error::{OperationError, RecvError, SendError, TrySendError};
-use crate::shared::Shared;
+use crate::room::{NoRoom, Permit};
+use crate::shared::{Shared, cost};
 
 /// What the endpoint's task hands to [`RecvHalf`].
 pub(crate) enum Delivery {
@@ -279,10 +280,8 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        let permit = Arc::clone(&shared.room)
-            .acquire_many_owned(shared.cost(data.len()))
-            .await
-            .map_err(|_| self.link.refusal())?;
+        let taken = shared.room.take(cost(data.len())).await;
+        let permit = taken.map_err(|_| self.link.refusal())?;
         if options.path.is_none() && shared.fragments {
             return self.queue(data, options, permit, None);
         }
@@ -308,10 +307,10 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        match Arc::clone(&shared.room).try_acquire_many_owned(shared.cost(data.len())) {
+        match shared.room.try_take(cost(data.len())) {
             Ok(permit) => Ok(self.queue(data, options, permit, None)?),
-            Err(TryAcquireError::NoPermits) => Err(TrySendError::Full(data)),
-            Err(TryAcquireError::Closed) => Err(self.link.refusal().into()),
+            Err(NoRoom::Full) => Err(TrySendError::Full(data)),
+            Err(NoRoom::Closed) => Err(self.link.refusal().into()),
         }
     }
 
@@ -337,7 +336,7 @@ impl SendHalf {
         &self,
         data: Bytes,
         options: SendOptions,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         answer: Option<oneshot::Sender<Result<(), Refusal>>>,
     ) -> Result<(), SendError> {
         let message = Outgoing {
