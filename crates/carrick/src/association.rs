@@ -73,6 +73,9 @@ impl Link {
     fn refusal(&self) -> SendError {
         match self.shared.ended.get() {
             Some(reason) => SendError::Ended(reason.clone()),
+            None if self.shared.shutting_down.load(Ordering::Acquire) => {
+                Refusal::ShuttingDown.into()
+            }
             None => SendError::EndpointClosed,
         }
     }
@@ -263,8 +266,14 @@ impl Association {
 }
 
 impl SendHalf {
-    /// Sends a message: waits until there is room for it, then queues it as a whole. What becomes
-    /// of it later is told by [`Event::SendFailed`] if it is not delivered.
+    /// Sends a message: waits until there is room for it, then queues it as a whole. What this took
+    /// is delivered by a [`Self::shutdown`] that follows, also of another handle; what is not
+    /// delivered, because the peer shuts down or the association breaks, is told by
+    /// [`Event::SendFailed`].
+    ///
+    /// Senders get room in the order in which they ask for it. One that waits holds its place, also
+    /// while nobody polls it: don't await another `send` with this one pending in the same task, but
+    /// poll both, or give each a task.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, the message was not queued, or
     /// was as a whole; the latter only when `options.path` is set or the association does not
@@ -365,10 +374,7 @@ impl SendHalf {
             Some(reason) => return Err(OperationError::Ended(reason.clone())),
             None => {}
         }
-        self.link
-            .shared
-            .shutting_down
-            .store(true, Ordering::Release);
+        self.link.shared.refuse_messages();
         let (answer, answered) = oneshot::channel();
         self.link.tell(Command::Shutdown(self.link.id, answer));
         answered

@@ -15,7 +15,7 @@ const MESSAGE_COST: usize = 64;
 /// The common knowledge about one association.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Room in the send queue, in bytes. Closed when the association has ended.
+    /// Room in the send queue, in bytes. Closed when the association shuts down or has ended.
     pub(crate) room: Arc<Room>,
     /// Outbound streams; a restart may change them.
     pub(crate) outbound_streams: AtomicU16,
@@ -51,6 +51,12 @@ impl Shared {
             fragments,
             incoming,
         }
+    }
+
+    /// Either side has begun to shut down: whoever has room by now is served, nobody else.
+    pub(crate) fn refuse_messages(&self) {
+        self.shutting_down.store(true, Ordering::Release);
+        self.room.close();
     }
 
     pub(crate) fn set_streams(&self, outbound: u16, inbound: u16) {

@@ -74,7 +74,8 @@ impl Entry {
                 result => self.answer_first(result),
             }
         }
-        if self.shutdown_wanted {
+        // Who took room before it was closed sends its message in a moment.
+        if self.shutdown_wanted && self.shared.room.is_whole() {
             self.shutdown_wanted = false;
             // An association that ended in the meantime has told so.
             let _ = core.shutdown(now, id);
@@ -110,7 +111,7 @@ impl Entry {
         answer: Option<oneshot::Sender<Result<(), OperationError>>>,
     ) {
         self.shutdown_answers.extend(answer);
-        self.shared.shutting_down.store(true, Ordering::Release);
+        self.shared.refuse_messages();
         self.shutdown_wanted = true;
         self.send_waiting(core, now, id);
     }
