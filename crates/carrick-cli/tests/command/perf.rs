@@ -103,6 +103,17 @@ fn both_directions_at_once_on_many_streams() {
 }
 
 #[test]
+fn both_directions_at_once_with_messages_as_large_as_the_send_queue() {
+    for size in ["256K", "1M"] {
+        let arguments = ["--bytes", "60M", "--size", size, "--bidir"];
+        let summary = measure(&["127.0.0.1"], &arguments);
+        for direction in ["to_server", "to_client"] {
+            assert_eq!(bytes(&summary, direction), Some(60 << 20));
+        }
+    }
+}
+
+#[test]
 fn several_addresses_are_several_paths() {
     let addresses = ["127.0.0.1", "127.0.0.2"];
     let server = server(&addresses, &["--once"]);
