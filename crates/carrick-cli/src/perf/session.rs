@@ -15,6 +15,7 @@ use super::receiver::{Receiver, unexpected};
 use super::report::{Progress, Reporter};
 use super::sender::send_data;
 use super::tally::Tally;
+use crate::endpoint::AbortOnDrop;
 use crate::failure::Failure;
 
 /// Messages taken at once before anything else gets a turn.
@@ -52,6 +53,7 @@ pub(super) struct Session {
     own: Option<Cost>,
     /// Whether the process measures something else at the same time.
     shared: Box<dyn Fn() -> bool>,
+    abort: AbortOnDrop,
 }
 
 impl Session {
@@ -64,6 +66,7 @@ impl Session {
     ) -> Self {
         let events = association.take_events();
         let (sender, receiver) = association.split();
+        let abort = AbortOnDrop::new(sender.clone(), "the measurement was broken off");
         let start = Instant::now();
         Self {
             sender,
@@ -77,6 +80,7 @@ impl Session {
             reception: None,
             own: None,
             shared,
+            abort,
         }
     }
 
@@ -103,20 +107,17 @@ impl Session {
     }
 
     /// For the client, at the end: shuts the association down.
-    pub(super) async fn shut_down(&self) -> Result<(), Failure> {
+    pub(super) async fn shut_down(self) -> Result<(), Failure> {
         let done = self.sender.shutdown().await;
+        self.abort.call_off();
         done.map_err(|e| Failure::Run(e.to_string()))
     }
 
     /// For the server, at the end: waits for the client to shut the association down.
-    pub(super) async fn wait_for_end(&mut self) {
+    pub(super) async fn wait_for_end(mut self) {
         // All results are known; how it ends does not matter any more.
         while let Ok(Some(_)) = self.receiver.recv().await {}
-    }
-
-    /// For the one who was interrupted.
-    pub(super) fn abort(&self) {
-        self.sender.abort(b"interrupted");
+        self.abort.call_off();
     }
 
     /// Measures, and exchanges the results.

@@ -147,6 +147,19 @@ fn a_reader_that_pauses_stops_the_sender_without_harm() {
 }
 
 #[test]
+fn an_interrupt_does_not_wait_for_the_reader_of_the_output() {
+    let (mut listener, udp_port) = listen(&["--recv-only"]);
+    let mut client = connect(&udp_port, &["--size", "64K"]);
+    client.feed(content(5_000_000));
+    assert!(listener.error_line().contains("connected"));
+    // The pipe is full by then, and the thread that writes is stuck.
+    std::thread::sleep(Duration::from_millis(500));
+    listener.interrupt();
+    listener.finish_unread().assert_failed(1, "interrupted");
+    client.finish().assert_failed(1, "gave up");
+}
+
+#[test]
 fn mistakes_are_told_in_a_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");
     run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "no port");

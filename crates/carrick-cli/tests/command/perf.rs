@@ -230,6 +230,26 @@ fn text_is_for_people() {
 }
 
 #[test]
+fn an_interrupted_side_tells_the_other() {
+    for interrupt_server in [true, false] {
+        let server = server(&["127.0.0.1"], &["--once"]);
+        let port = ["--peer-udp-port", &server.udp_port];
+        let load = ["perf", "client", "127.0.0.1", "--json", "--seconds", "60"];
+        let mut client = start(&[&load[..], &port].concat());
+        assert_eq!(client.json_line()["event"], "begin");
+        assert_eq!(client.json_line()["event"], "interval");
+        let (this, other) = if interrupt_server {
+            (server.running, client)
+        } else {
+            (client, server.running)
+        };
+        this.interrupt();
+        this.finish().assert_failed(1, "interrupted");
+        other.finish().assert_failed(1, "the peer aborted it");
+    }
+}
+
+#[test]
 fn who_does_not_answer_is_named() {
     let port = free_udp_port();
     let client = run(&[
