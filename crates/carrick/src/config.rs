@@ -27,7 +27,8 @@ pub struct Config {
     /// host: the number of the UDP port if the system chooses that, or one of 49152 to 65535.
     pub port: u16,
     /// The local addresses. None, or an unspecified one (`0.0.0.0`, `::`), stands for all addresses
-    /// of the host (of that family) that are not link-local; loopback only if there is no other.
+    /// of the host (of that family) that are not link-local. Only peers on this host are told of
+    /// loopback.
     pub addresses: Vec<IpAddr>,
     /// What carries the packets.
     pub transport: Transport,

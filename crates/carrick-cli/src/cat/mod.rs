@@ -147,15 +147,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 async fn listen(arguments: &Arguments, port: u16) -> Result<(), Failure> {
     let endpoint = arguments.endpoint.listen(port, streams(arguments))?;
-    if arguments.verbose {
-        let addresses = endpoint.local_addresses().await;
-        let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;
-        let over = endpoint
-            .encapsulation_port()
-            .map_or("IP".into(), |p| format!("UDP port {p}"));
-        let addresses = endpoint::list(&addresses);
-        arguments.say(&format!("listening on {addresses} port {port} over {over}"));
-    }
+    let addresses = endpoint.local_addresses().await;
+    let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;
+    let over = endpoint
+        .encapsulation_port()
+        .map_or("IP".into(), |p| format!("UDP port {p}"));
+    let addresses = endpoint::list(&addresses);
+    eprintln!("carrick: listening on {addresses} port {port} over {over}");
     let closed = || Failure::Run("the endpoint has closed".into());
     endpoint::with(endpoint.clone(), async {
         let association = endpoint.accept().await.ok_or_else(closed)?;

@@ -94,6 +94,20 @@ fn lines_become_messages_with_their_attributes() {
 }
 
 #[test]
+fn a_listener_without_an_address_is_reached_over_loopback() {
+    let mut listener = start(&["cat", "-l", PORT, "--udp-port", "0", "--recv-only"]);
+    let line = listener.error_line();
+    assert!(line.contains("127.0.0.1"), "{line}");
+    let udp_port = line.trim_end().rsplit(' ').next().unwrap();
+    let mut client = start(&["cat", "localhost", PORT, "--peer-udp-port", udp_port]);
+    client.feed(b"hello\n".to_vec());
+    succeeded(&client.finish());
+    let listener = listener.finish();
+    succeeded(&listener);
+    assert_eq!(listener.out, b"hello\n");
+}
+
+#[test]
 fn hexadecimal_is_a_line_a_message() {
     let (client, listener) = transfer(b"ab\n", &["--unordered"], &["--hex"]);
     succeeded(&client);
