@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Stats(oneshot::Sender<Stats>),
     AddAddress(IpAddr, oneshot::Sender<Result<(), BindError>>),
     RemoveAddress(IpAddr),
+    /// No handle of the endpoint is left: no more associations; those that have handles go on.
+    StopAccepting,
     /// No more associations; the task ends when those that exist have.
     Close,
 }

@@ -31,6 +31,13 @@ struct Inner {
     encapsulation_port: Option<u16>,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Without a task nobody is accepted anyway.
+        let _ = self.commands.send(Command::StopAccepting);
+    }
+}
+
 impl Endpoint {
     /// Opens an endpoint and starts its task on the current runtime.
     ///
