@@ -31,6 +31,9 @@ pub enum BindError {
         "binding {0} on IP protocol 132 needs CAP_NET_RAW: run as root, or use UDP encapsulation"
     )]
     Privilege(IpAddr),
+    /// The system keeps low UDP ports to privileged programs.
+    #[error("UDP port {0} needs privileges: use 1024 or more")]
+    PrivilegedPort(u16),
     /// The UDP port is taken.
     #[error(
         "UDP port {port} of {address} is taken: stop the program that has it, or use another port"

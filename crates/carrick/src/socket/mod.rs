@@ -83,7 +83,7 @@ impl Socket {
             Transport::Udp { port } => port,
             Transport::Raw => 0,
         };
-        let io = open(address, transport, port).map_err(|e| explain(address, port, e))?;
+        let io = open(address, transport, port).map_err(|e| explain(address, transport, e))?;
         let failed = |source| BindError::Socket { address, source };
         options::set_buffers(&io, buffer);
         let state = UdpSocketState::new((&io).into()).map_err(failed)?;
@@ -286,11 +286,19 @@ fn open(address: IpAddr, transport: Transport, port: u16) -> io::Result<socket2:
     Ok(io)
 }
 
-fn explain(address: IpAddr, port: u16, source: io::Error) -> BindError {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => BindError::Privilege(address),
-        io::ErrorKind::AddrInUse => BindError::PortTaken { address, port },
-        io::ErrorKind::AddrNotAvailable => BindError::NotLocal(address),
+fn explain(address: IpAddr, transport: Transport, source: io::Error) -> BindError {
+    match (source.kind(), transport) {
+        (io::ErrorKind::PermissionDenied, Transport::Raw) => BindError::Privilege(address),
+        (
+            io::ErrorKind::PermissionDenied,
+            Transport::Udp {
+                port: port @ 1..1024,
+            },
+        ) => BindError::PrivilegedPort(port),
+        (io::ErrorKind::AddrInUse, Transport::Udp { port }) => {
+            BindError::PortTaken { address, port }
+        }
+        (io::ErrorKind::AddrNotAvailable, _) => BindError::NotLocal(address),
         _ => BindError::Socket { address, source },
     }
 }
@@ -322,5 +330,24 @@ fn from_ecn_codepoint(ecn: Option<EcnCodepoint>) -> carrick_proto::Ecn {
         Some(EcnCodepoint::Ect0) => Ecn::Capable0,
         Some(EcnCodepoint::Ect1) => Ecn::Capable1,
         Some(EcnCodepoint::Ce) => Ecn::CongestionExperienced,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_privilege_is_that_of_the_transport() {
+        let explain = |transport| {
+            let denied = io::ErrorKind::PermissionDenied.into();
+            explain([127, 0, 0, 1].into(), transport, denied).to_string()
+        };
+        assert_eq!(
+            explain(Transport::Udp { port: 100 }),
+            "UDP port 100 needs privileges: use 1024 or more"
+        );
+        assert!(explain(Transport::Raw).contains("CAP_NET_RAW"));
+        assert!(explain(Transport::Udp { port: 2000 }).starts_with("cannot bind 127.0.0.1"));
     }
 }
