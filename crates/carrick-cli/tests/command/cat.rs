@@ -174,11 +174,24 @@ fn an_interrupt_does_not_wait_for_the_reader_of_the_output() {
 }
 
 #[test]
+fn help_and_the_version_are_no_mistakes() {
+    for (argument, words) in [("--help", "Usage: carrick"), ("--version", "carrick ")] {
+        let shown = run(&[argument]);
+        succeeded(&shown);
+        assert!(String::from_utf8(shown.out).unwrap().contains(words));
+    }
+}
+
+#[test]
 fn mistakes_are_told_in_a_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");
     run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "no port");
     run(&["cat", "-l", "127.0.0.1", "7"]).assert_failed(2, "--bind");
     run(&["cat", "no such host", "7"]).assert_failed(1, "no such host");
+    run(&["cat"]).assert_failed(2, "not provided: <HOST PORT>");
+    run(&["cat", "-l", "7", "--stream", "65535"]).assert_failed(2, "65535 is not in 0..=65534");
+    run(&["cat", "-l", "7", "-s", "0"]).assert_failed(2, "--size");
+    run(&["cat", "-l", "7", "--sise", "1"]).assert_failed(2, "--sise");
     let port = free_udp_port();
     let silent = ["cat", "127.0.0.1", "7", "--peer-udp-port", &port];
     run(&[&silent[..], &["--connect-timeout", "500ms"]].concat()).assert_failed(1, "127.0.0.1");

@@ -283,7 +283,7 @@ fn wrong_command_lines_are_refused() {
         &["perf", "server", "--raw", "--udp-port", "1"],
         &["perf", "server", "--rto-min", "soon"],
     ] {
-        assert_eq!(run(wrong).code, Some(2), "{wrong:?}");
+        run(wrong).assert_failed(2, "see --help");
     }
     let crossed = run(&[
         "perf",
