@@ -263,7 +263,11 @@ pub(crate) async fn with(
 ) -> Result<(), Failure> {
     let done = until_interrupted(work).await;
     if done.is_ok() {
-        return until_interrupted(async { Ok(endpoint.close().await) }).await;
+        return until_interrupted(async {
+            endpoint.close().await;
+            Ok(())
+        })
+        .await;
     }
     // If it takes longer, the peers find out themselves.
     let _ = tokio::time::timeout(LAST_WORDS, endpoint.close()).await;
