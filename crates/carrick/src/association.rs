@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands, Outgoing};
 use crate::error::{OperationError, RecvError, SendError, TrySendError};
+use crate::lazy::{Inlet, Never};
 use crate::room::{NoRoom, Permit};
 use crate::shared::{Shared, cost};
 
@@ -104,7 +105,7 @@ pub struct SendHalf {
 /// Receives messages.
 pub struct RecvHalf {
     link: Arc<Link>,
-    deliveries: mpsc::UnboundedReceiver<Delivery>,
+    deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
     assembly: Assembly,
     end: Option<CloseReason>,
     events: Option<Events>,
@@ -113,14 +114,14 @@ pub struct RecvHalf {
 /// Receives notifications.
 pub struct Events {
     shared: Arc<Shared>,
-    queue: mpsc::Receiver<Notification>,
+    queue: Inlet<mpsc::Receiver<Box<Notification>>>,
     ended: bool,
 }
 
 /// The ends of an association's channels that belong to the handles.
 pub(crate) struct Channels {
-    pub(crate) deliveries: mpsc::UnboundedReceiver<Delivery>,
-    pub(crate) events: mpsc::Receiver<Notification>,
+    pub(crate) deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
+    pub(crate) events: Inlet<mpsc::Receiver<Box<Notification>>>,
 }
 
 impl Association {
@@ -499,9 +500,11 @@ impl RecvHalf {
     /// The association ended otherwise. What arrived before was received before.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
         while self.end.is_none() {
-            let Some(delivery) = self.deliveries.recv().await else {
-                return Err(RecvError::EndpointClosed);
+            let delivery = match self.deliveries.opened().await {
+                Some(deliveries) => deliveries.recv().await,
+                None => self.end_without_messages(),
             };
+            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
                 return Ok(Some(message));
             }
@@ -516,16 +519,26 @@ impl RecvHalf {
     /// The association ended other than gracefully.
     pub fn try_recv(&mut self) -> Result<Option<Message>, RecvError> {
         while self.end.is_none() {
-            let delivery = match self.deliveries.try_recv() {
-                Ok(delivery) => delivery,
-                Err(TryRecvError::Empty) => return Ok(None),
-                Err(TryRecvError::Disconnected) => return Err(RecvError::EndpointClosed),
+            let delivery = match self.deliveries.try_opened() {
+                Ok(None) => return Ok(None),
+                Ok(Some(deliveries)) => match deliveries.try_recv() {
+                    Ok(delivery) => Some(delivery),
+                    Err(TryRecvError::Empty) => return Ok(None),
+                    Err(TryRecvError::Disconnected) => None,
+                },
+                Err(Never) => self.end_without_messages(),
             };
+            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
                 return Ok(Some(message));
             }
         }
         self.at_end()
+    }
+
+    /// The task has given up the channel before anything was sent.
+    fn end_without_messages(&self) -> Option<Delivery> {
+        self.link.shared.ended.get().cloned().map(Delivery::End)
     }
 
     fn take(&mut self, delivery: Delivery) -> Option<Message> {
@@ -581,8 +594,10 @@ impl Events {
     ///
     /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Notification> {
-        if let Some(notification) = self.queue.recv().await {
-            return Some(notification);
+        if let Some(queue) = self.queue.opened().await
+            && let Some(notification) = queue.recv().await
+        {
+            return Some(*notification);
         }
         let lagged = self.shared.lagged.swap(0, Ordering::AcqRel);
         if lagged > 0 {

@@ -44,6 +44,7 @@ mod config;
 mod driver;
 mod endpoint;
 mod error;
+mod lazy;
 mod port;
 mod room;
 mod shared;
