@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use carrick::{
     Association, AssociationConfig, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Endpoint,
+    SendHalf,
 };
 use clap::Args;
 
@@ -14,6 +15,9 @@ use crate::units;
 
 /// How long a set-up may take before the user is told what is being waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long closing may take after a failure.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The options of an endpoint.
 #[derive(Debug, Clone, Args)]
@@ -225,8 +229,11 @@ pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
         if name.is_empty() {
             return Err(unknown("it is empty".into()));
         }
-        let found = tokio::net::lookup_host((name, 0)).await;
-        addresses.extend(found.map_err(|e| unknown(e.to_string()))?.map(|a| a.ip()));
+        let found = until_interrupted(async {
+            let found = tokio::net::lookup_host((name, 0)).await;
+            found.map_err(|e| unknown(e.to_string()))
+        });
+        addresses.extend(found.await?.map(|a| a.ip()));
     }
     let mut known = Vec::with_capacity(addresses.len());
     addresses.retain(|a| {
@@ -243,10 +250,69 @@ pub(crate) fn list(addresses: &[IpAddr]) -> String {
     texts.join(",")
 }
 
-/// The runtime of a subcommand: one thread, because one association is one task's work.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+/// Runs a subcommand: on one thread, because one association is one task's work.
+pub(crate) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Failure::Run(format!("the system gives no event queue: {e}")))
+        .map_err(|e| Failure::Run(format!("the system gives no event queue: {e}")))?;
+    let done = runtime.block_on(work);
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+/// Does the work with an endpoint, then closes it. Work that is interrupted is dropped; what it
+/// aborts then is told to the peers.
+pub(crate) async fn with(
+    endpoint: Endpoint,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let done = until_interrupted(work).await;
+    if done.is_ok() {
+        return until_interrupted(async {
+            endpoint.close().await;
+            Ok(())
+        })
+        .await;
+    }
+    // If it takes longer, the peers find out themselves.
+    let _ = tokio::time::timeout(LAST_WORDS, endpoint.close()).await;
+    done
+}
+
+async fn until_interrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => Err(Failure::Run("interrupted".into())),
+    }
+}
+
+/// Aborts an association when it is dropped, unless that is called off.
+pub(crate) struct AbortOnDrop {
+    sender: Option<SendHalf>,
+    reason: &'static str,
+}
+
+impl AbortOnDrop {
+    pub(crate) fn new(sender: SendHalf, reason: &'static str) -> Self {
+        Self {
+            sender: Some(sender),
+            reason,
+        }
+    }
+
+    pub(crate) fn call_off(mut self) {
+        self.sender = None;
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(sender) = &self.sender {
+            sender.abort(self.reason.as_bytes());
+        }
+    }
 }

@@ -10,12 +10,14 @@ use carrick_proto::{
     PathStats, PathThresholds, SendError as Refusal, SendOptions, Time,
 };
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands, Outgoing};
 use crate::error::{OperationError, RecvError, SendError, TrySendError};
-use crate::shared::Shared;
+use crate::lazy::{Inlet, Never};
+use crate::room::{NoRoom, Permit};
+use crate::shared::{Shared, cost};
 
 /// What the endpoint's task hands to [`RecvHalf`].
 pub(crate) enum Delivery {
@@ -72,6 +74,9 @@ impl Link {
     fn refusal(&self) -> SendError {
         match self.shared.ended.get() {
             Some(reason) => SendError::Ended(reason.clone()),
+            None if self.shared.shutting_down.load(Ordering::Acquire) => {
+                Refusal::ShuttingDown.into()
+            }
             None => SendError::EndpointClosed,
         }
     }
@@ -100,7 +105,7 @@ pub struct SendHalf {
 /// Receives messages.
 pub struct RecvHalf {
     link: Arc<Link>,
-    deliveries: mpsc::UnboundedReceiver<Delivery>,
+    deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
     assembly: Assembly,
     end: Option<CloseReason>,
     events: Option<Events>,
@@ -109,14 +114,14 @@ pub struct RecvHalf {
 /// Receives notifications.
 pub struct Events {
     shared: Arc<Shared>,
-    queue: mpsc::Receiver<Notification>,
+    queue: Inlet<mpsc::Receiver<Box<Notification>>>,
     ended: bool,
 }
 
 /// The ends of an association's channels that belong to the handles.
 pub(crate) struct Channels {
-    pub(crate) deliveries: mpsc::UnboundedReceiver<Delivery>,
-    pub(crate) events: mpsc::Receiver<Notification>,
+    pub(crate) deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
+    pub(crate) events: Inlet<mpsc::Receiver<Box<Notification>>>,
 }
 
 impl Association {
@@ -262,8 +267,14 @@ impl Association {
 }
 
 impl SendHalf {
-    /// Sends a message: waits until there is room for it, then queues it as a whole. What becomes
-    /// of it later is told by [`Event::SendFailed`] if it is not delivered.
+    /// Sends a message: waits until there is room for it, then queues it as a whole. What this took
+    /// is delivered by a [`Self::shutdown`] that follows, also of another handle; what is not
+    /// delivered, because the peer shuts down or the association breaks, is told by
+    /// [`Event::SendFailed`].
+    ///
+    /// Senders get room in the order in which they ask for it. One that waits holds its place, also
+    /// while nobody polls it: don't await another `send` with this one pending in the same task, but
+    /// poll both, or give each a task.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, the message was not queued, or
     /// was as a whole; the latter only when `options.path` is set or the association does not
@@ -279,10 +290,8 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        let permit = Arc::clone(&shared.room)
-            .acquire_many_owned(shared.cost(data.len()))
-            .await
-            .map_err(|_| self.link.refusal())?;
+        let taken = shared.room.take(cost(data.len())).await;
+        let permit = taken.map_err(|_| self.link.refusal())?;
         if options.path.is_none() && shared.fragments {
             return self.queue(data, options, permit, None);
         }
@@ -308,10 +317,10 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        match Arc::clone(&shared.room).try_acquire_many_owned(shared.cost(data.len())) {
+        match shared.room.try_take(cost(data.len())) {
             Ok(permit) => Ok(self.queue(data, options, permit, None)?),
-            Err(TryAcquireError::NoPermits) => Err(TrySendError::Full(data)),
-            Err(TryAcquireError::Closed) => Err(self.link.refusal().into()),
+            Err(NoRoom::Full) => Err(TrySendError::Full(data)),
+            Err(NoRoom::Closed) => Err(self.link.refusal().into()),
         }
     }
 
@@ -337,7 +346,7 @@ impl SendHalf {
         &self,
         data: Bytes,
         options: SendOptions,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         answer: Option<oneshot::Sender<Result<(), Refusal>>>,
     ) -> Result<(), SendError> {
         let message = Outgoing {
@@ -366,10 +375,7 @@ impl SendHalf {
             Some(reason) => return Err(OperationError::Ended(reason.clone())),
             None => {}
         }
-        self.link
-            .shared
-            .shutting_down
-            .store(true, Ordering::Release);
+        self.link.shared.refuse_messages();
         let (answer, answered) = oneshot::channel();
         self.link.tell(Command::Shutdown(self.link.id, answer));
         answered
@@ -537,9 +543,11 @@ impl RecvHalf {
     /// The association ended otherwise. What arrived before was received before.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
         while self.end.is_none() {
-            let Some(delivery) = self.deliveries.recv().await else {
-                return Err(RecvError::EndpointClosed);
+            let delivery = match self.deliveries.opened().await {
+                Some(deliveries) => deliveries.recv().await,
+                None => self.end_without_messages(),
             };
+            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
                 return Ok(Some(message));
             }
@@ -554,16 +562,26 @@ impl RecvHalf {
     /// The association ended other than gracefully.
     pub fn try_recv(&mut self) -> Result<Option<Message>, RecvError> {
         while self.end.is_none() {
-            let delivery = match self.deliveries.try_recv() {
-                Ok(delivery) => delivery,
-                Err(TryRecvError::Empty) => return Ok(None),
-                Err(TryRecvError::Disconnected) => return Err(RecvError::EndpointClosed),
+            let delivery = match self.deliveries.try_opened() {
+                Ok(None) => return Ok(None),
+                Ok(Some(deliveries)) => match deliveries.try_recv() {
+                    Ok(delivery) => Some(delivery),
+                    Err(TryRecvError::Empty) => return Ok(None),
+                    Err(TryRecvError::Disconnected) => None,
+                },
+                Err(Never) => self.end_without_messages(),
             };
+            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
                 return Ok(Some(message));
             }
         }
         self.at_end()
+    }
+
+    /// The task has given up the channel before anything was sent.
+    fn end_without_messages(&self) -> Option<Delivery> {
+        self.link.shared.ended.get().cloned().map(Delivery::End)
     }
 
     fn take(&mut self, delivery: Delivery) -> Option<Message> {
@@ -619,8 +637,10 @@ impl Events {
     ///
     /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Notification> {
-        if let Some(notification) = self.queue.recv().await {
-            return Some(notification);
+        if let Some(queue) = self.queue.opened().await
+            && let Some(notification) = queue.recv().await
+        {
+            return Some(*notification);
         }
         let lagged = self.shared.lagged.swap(0, Ordering::AcqRel);
         if lagged > 0 {

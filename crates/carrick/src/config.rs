@@ -23,10 +23,12 @@ pub enum Transport {
 /// Everything an [`crate::Endpoint`] is made of.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The SCTP port, 1 to 65535; 0 chooses one of 49152 to 65535.
+    /// The SCTP port, 1 to 65535; 0 chooses one that no other endpoint of this library has on this
+    /// host: the number of the UDP port if the system chooses that, or one of 49152 to 65535.
     pub port: u16,
     /// The local addresses. None, or an unspecified one (`0.0.0.0`, `::`), stands for all addresses
-    /// of the host (of that family) that are not link-local; loopback only if there is no other.
+    /// of the host (of that family) that are not link-local. Only peers on this host are told of
+    /// loopback.
     pub addresses: Vec<IpAddr>,
     /// What carries the packets.
     pub transport: Transport,

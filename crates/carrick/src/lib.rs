@@ -23,8 +23,8 @@
 //! # How it works
 //!
 //! One task per endpoint owns the protocol ([`carrick_proto::Endpoint`]) and all sockets, one a local
-//! address, so that the source of every packet is exact. Handles talk to it through channels; no lock
-//! is taken per message.
+//! address, so that the source of every packet is exact. Handles talk to it through channels and
+//! atomic counters; only a sender that has to wait for room takes a lock.
 //!
 //! # What ends when a handle is dropped
 //!
@@ -44,6 +44,9 @@ mod config;
 mod driver;
 mod endpoint;
 mod error;
+mod lazy;
+mod port;
+mod room;
 mod shared;
 mod socket;
 mod source;

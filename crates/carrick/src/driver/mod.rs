@@ -183,7 +183,10 @@ impl Driver {
                 }
                 any = true;
             }
-            while let Poll::Ready(notes) = socket.poll_errors(cx) {
+            for _ in 0..BATCHES {
+                let Poll::Ready(notes) = socket.poll_errors(cx) else {
+                    break;
+                };
                 any = true;
                 for note in notes {
                     self.core.handle_icmp(now, &note.input());

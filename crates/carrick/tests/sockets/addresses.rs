@@ -161,7 +161,16 @@ async fn a_wildcard_is_all_addresses_and_the_port_is_theirs() {
     assert!(!addresses.is_empty());
     assert!(addresses.iter().all(|a| a.is_ipv4() && !a.is_unspecified()));
     assert!(endpoint.encapsulation_port().is_some_and(|p| p > 0));
-    assert!(endpoint.port() >= 49_152);
+    assert_eq!(endpoint.encapsulation_port(), Some(endpoint.port()));
+}
+
+#[tokio::test]
+async fn endpoints_of_a_host_have_ports_of_their_own() {
+    let open: Vec<Endpoint> = (0..200).map(|_| endpoint(&["127.0.0.1"])).collect();
+    let mut ports: Vec<u16> = open.iter().map(Endpoint::port).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), open.len());
 }
 
 #[tokio::test]
