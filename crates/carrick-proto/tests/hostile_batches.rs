@@ -188,10 +188,8 @@ fn t2_counts_against_the_address_that_the_chunk_went_to_8_2() {
 
 /// Cumulative offset and gap blocks for the numbers, from 1, that arrived.
 fn acknowledgement(arrived: &BTreeSet<u32>) -> (u32, Vec<(u16, u16)>) {
-    let cumulative = (1..)
-        .take_while(|n| arrived.contains(n))
-        .last()
-        .unwrap_or(0);
+    let missing = (1..=u32::MAX).find(|n| !arrived.contains(n));
+    let cumulative = missing.map_or(0, |n| n - 1);
     let mut gaps: Vec<(u16, u16)> = Vec::new();
     for number in arrived.range(cumulative + 1..) {
         let offset = (number - cumulative) as u16;

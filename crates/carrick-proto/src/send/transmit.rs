@@ -107,9 +107,9 @@ impl Sender {
             && self.outstanding.first_marked().is_none()
             && self.next_payload(cx.paths, cx.config) <= self.window.rwnd();
         let fits = |index: u64| {
-            self.outstanding
-                .chunk(index)
-                .is_some_and(|c| self.outstanding.header_len() + c.payload.len() <= cx.paths[path].pmdcs())
+            self.outstanding.chunk(index).is_some_and(|c| {
+                self.outstanding.header_len() + c.payload.len() <= cx.paths[path].pmdcs()
+            })
         };
         if !new && !self.last_in_flight(&cx.paths[path]).is_some_and(fits) {
             cx.paths[path].recovery.probe.due = false;
