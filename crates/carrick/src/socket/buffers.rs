@@ -3,8 +3,8 @@
 //! With receive offload the system puts up to 64 datagrams into one buffer of 64 KiB. A message is
 //! a slice of the datagram that brought it, and a slice keeps all of its memory alive. So datagrams
 //! are copied out of the large buffer, a few that came together into one allocation: what the
-//! protocol or the user still holds then keeps at most [`GROUP`] bytes alive, or one datagram if
-//! that is larger, and the large buffers are never given away.
+//! protocol or the user still holds then keeps at most [`GROUP`] bytes and [`MAX_TOGETHER`]
+//! datagrams alive, or one datagram if that is larger, and the large buffers are never given away.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,6 +20,9 @@ const BUFFER: usize = 65_536;
 
 /// Datagrams that arrived together share an allocation up to this many bytes.
 const GROUP: usize = 6_000;
+
+/// And no more of them than this: one small message that stays must not keep many that went.
+const MAX_TOGETHER: usize = 8;
 
 /// The shortest IPv4 header.
 const IPV4_HEADER: usize = 20;
@@ -99,7 +102,7 @@ impl Datagrams<'_> {
 /// Cuts what arrived together into datagrams of `stride` bytes, the last one maybe shorter.
 fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
     let stride = stride.max(1);
-    let together = (GROUP / stride).max(1) * stride;
+    let together = (GROUP / stride).clamp(1, MAX_TOGETHER) * stride;
     for group in bytes.chunks(together) {
         let group = Bytes::copy_from_slice(group);
         if group.len() <= stride {
@@ -148,6 +151,16 @@ mod tests {
             );
             assert_eq!(datagrams.concat(), bytes);
         }
+    }
+
+    #[test]
+    fn a_small_datagram_that_stays_keeps_few_others() {
+        let bytes = vec![0; 44 * 100];
+        let mut kept: Vec<Bytes> = Vec::new();
+        cut(&bytes, 44, |datagram| kept.push(datagram));
+        let follows = |pair: &[Bytes]| pair[0].as_ptr_range().end == pair[1].as_ptr();
+        let allocations = 1 + kept.windows(2).filter(|pair| !follows(pair)).count();
+        assert_eq!(allocations, 100_usize.div_ceil(MAX_TOGETHER));
     }
 
     #[test]
