@@ -184,10 +184,15 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
-    /// What programs on the networks of today want: the defaults with [`Policies::modern`].
+    /// What programs on the networks of today want: the defaults with [`Policies::modern`], and
+    /// with the extensions that cost nothing until they are used.
     pub fn modern() -> Self {
         Self {
             policies: Policies::modern(),
+            extensions: Extensions {
+                partial_reliability: true,
+                ..Extensions::NONE
+            },
             ..Self::default()
         }
     }

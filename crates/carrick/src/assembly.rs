@@ -25,7 +25,15 @@ impl Assembly {
             Part::Whole => Some(message),
             Part::First => self.begin(message),
             Part::Middle | Part::Last => self.go_on(message),
+            Part::Aborted => self.abort(message),
         }
+    }
+
+    /// The peer gave the message up. The user hears of that only with the beginning in hand.
+    fn abort(&mut self, part: Message) -> Option<Message> {
+        let at = self.open.iter().position(|(tsn, _)| *tsn == part.tsn);
+        let kept_back = at.and_then(|at| self.open.swap_remove(at).1);
+        kept_back.is_none().then_some(part)
     }
 
     /// The peer restarted: what was begun will not be finished.

@@ -50,9 +50,10 @@ mod source;
 
 pub use bytes::Bytes;
 pub use carrick_proto::{
-    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Message,
-    OperationError as CoreError, Part, PathId, PathStats, PathStatus, Payload, PeerError, Ppid,
-    SendFailure, SendOptions, Ssn, StateName, StreamId, Tsn, policy,
+    Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AssociationConfig, AssociationStats,
+    CloseReason, EndpointStats, Event, Extensions, Message, OperationError as CoreError, Part,
+    PathId, PathStats, PathStatus, Payload, PeerError, Ppid, Reliability, SendFailure, SendOptions,
+    Ssn, StateName, StreamId, StreamStats, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

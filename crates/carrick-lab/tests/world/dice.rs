@@ -14,6 +14,8 @@ pub(crate) enum Part {
     Settings(usize),
     /// Messages and operations of one side.
     Script(usize),
+    /// What one side may give up.
+    Partial(usize),
 }
 
 /// A seeded source of choices.
@@ -27,6 +29,7 @@ impl Dice {
             Part::Outages => 2,
             Part::Settings(side) => 3 + side as u64,
             Part::Script(side) => 5 + side as u64,
+            Part::Partial(side) => 20 + side as u64,
         };
         Self(Random::new(seed, stream))
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use carrick_netsim::Time;
+use carrick_proto::Reliability;
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -20,6 +21,7 @@ pub(crate) struct Planned {
     pub(crate) immediate: bool,
     pub(crate) no_delay: bool,
     pub(crate) lifetime: Option<Duration>,
+    pub(crate) reliability: Reliability,
     /// A wish for a path, modulo their number.
     pub(crate) path: Option<u8>,
 }
@@ -96,7 +98,7 @@ impl Script {
                 ..
             }
         );
-        let messages = [
+        let mut messages = [
             messages(dice, plan),
             if second_life {
                 messages(dice, plan)
@@ -104,6 +106,10 @@ impl Script {
                 Vec::new()
             },
         ];
+        let mut partial = Dice::new(seed, Part::Partial(side));
+        for life in &mut messages {
+            loosen(&mut partial, life);
+        }
         let mut script = Self {
             connect_at: plan.connects[side].map(moment),
             peers,
@@ -193,6 +199,7 @@ fn messages(dice: &mut Dice, plan: &Plan) -> Vec<Planned> {
             immediate: dice.chance(0.1),
             no_delay: dice.chance(0.1),
             lifetime: (lives && dice.chance(0.5)).then(|| dice.log_millis(1, 1000)),
+            reliability: Reliability::Full,
             path: (chooses && dice.chance(0.5)).then(|| dice.range(0, 255) as u8),
         };
         if size > budget {
@@ -203,6 +210,22 @@ fn messages(dice: &mut Dice, plan: &Plan) -> Vec<Planned> {
     }
     all.sort_by_key(|planned| planned.at);
     all
+}
+
+/// Makes some messages partially reliable, in some worlds.
+fn loosen(dice: &mut Dice, messages: &mut [Planned]) {
+    let share = dice.pick(&[0.0, 0.0, 0.3, 0.9]);
+    let kinds = dice.pick(&[0..=0, 1..=1, 2..=2, 0..=2]);
+    for message in messages {
+        if !dice.chance(share) {
+            continue;
+        }
+        message.reliability = match dice.range(*kinds.start(), *kinds.end()) {
+            0 => Reliability::Timed(dice.log_millis(1, 3000)),
+            1 => Reliability::Retransmissions(dice.range(0, 3) as u32),
+            _ => Reliability::Priority(dice.range(0, 4) as u32),
+        };
+    }
 }
 
 fn operations(

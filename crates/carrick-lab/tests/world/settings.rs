@@ -64,6 +64,7 @@ pub(crate) fn settings(
     };
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan);
+    config.extensions.partial_reliability = Dice::new(seed, Part::Partial(side)).chance(0.75);
     config
 }
 

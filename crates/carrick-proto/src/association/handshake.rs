@@ -154,7 +154,8 @@ impl Association {
     ) {
         let outbound = self.config.outbound_streams.min(peer_inbound);
         let inbound = self.config.max_inbound_streams.min(peer_outbound);
-        let refused = self.sender.negotiated(a_rwnd, outbound);
+        let partial = self.extensions.partial_reliability;
+        let refused = self.sender.negotiated(a_rwnd, outbound, partial);
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, &self.config);
@@ -314,7 +315,10 @@ impl Association {
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // Nothing is queued any more that could be for a stream too many.
-        let _ = self.sender.negotiated(cookie.peer_a_rwnd, outbound);
+        let partial = self.extensions.partial_reliability;
+        let _ = self
+            .sender
+            .negotiated(cookie.peer_a_rwnd, outbound, partial);
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, &config);
         self.state = State::Established;
@@ -361,6 +365,7 @@ impl Association {
     /// Data that was bundled with a COOKIE ECHO has to leave again.
     pub(crate) fn resend_all(&mut self) {
         self.sender.resend_all(&mut self.paths);
+        self.report_abandoned();
     }
 
     /// ERROR with Stale Cookie (section 5.2.6): a new INIT asks for a longer life, a few times.

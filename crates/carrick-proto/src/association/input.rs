@@ -109,6 +109,12 @@ impl Association {
             Chunk::Error(error) => self.on_error(&error, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
+            Chunk::ForwardTsn(forward) => {
+                if self.state.receives_data() {
+                    notes.data = true;
+                    self.on_forward_tsn(&forward);
+                }
+            }
             // INIT is alone in its packet and COOKIE ECHO first; elsewhere they mean nothing.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
             _ => return self.on_unknown(raw, route, notes),
@@ -174,6 +180,7 @@ impl Association {
         if outcome.unsent_tsn {
             return self.violation("SACK acknowledges a TSN that was not sent", cx);
         }
+        self.report_abandoned();
         self.after_acknowledgement(&outcome, cx);
         self.advance_shutdown(cx);
     }

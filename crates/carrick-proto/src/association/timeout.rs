@@ -59,7 +59,7 @@ impl Association {
     }
 
     fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {
-        if self.paths[id].flight_size == 0 {
+        if self.paths[id].flight_size == 0 && !self.sender.awaits_forward_on(id) {
             // What was in flight here has been marked, and left or will leave on another path.
             self.paths[id].t3 = None;
             return;
@@ -69,6 +69,7 @@ impl Association {
         let is_error = self
             .sender
             .on_t3(id, cx.now, &mut self.paths, &config, &mut self.trace);
+        self.report_abandoned();
         if is_error {
             self.on_path_error(id, true, cx);
         }

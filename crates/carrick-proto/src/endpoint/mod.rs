@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Tsn, VerificationTag};
+use carrick_wire::{StreamId, Tsn, VerificationTag};
 
 use crate::association::state::{CookieWait, Repeat, State};
 use crate::association::{Association, AssociationId, Context};
@@ -36,7 +36,7 @@ use crate::random::Random;
 use crate::recv::message::Message;
 use crate::route::Transmit;
 use crate::send::message::SendOptions;
-use crate::stats::{AssociationStats, EndpointStats, PathStats};
+use crate::stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
 use crate::time::Time;
 use crate::trace::TraceRecord;
 
@@ -387,6 +387,12 @@ impl Endpoint {
             .paths
             .contains(path)
             .then(|| association.paths[path].stats())
+    }
+
+    /// The counters of an outbound stream (RFC 7496 section 4.3); `None` where there is no such
+    /// stream.
+    pub fn stream_stats(&self, id: AssociationId, stream: StreamId) -> Option<StreamStats> {
+        self.registry.get(id)?.stream_stats(stream)
     }
 
     /// The paths of an association, in their order.

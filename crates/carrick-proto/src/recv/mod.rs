@@ -3,6 +3,7 @@
 mod ack;
 mod buffer;
 mod delivery;
+mod forward;
 pub(crate) mod message;
 mod reassembly;
 mod tsn_map;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use carrick_wire::{Ppid, Ssn, StreamId};
 
 use crate::path::PathId;
-use crate::time::Time;
+use crate::reliability::Reliability;
 
 /// The optional attributes of SEND (RFC 9260 section 11.1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +21,11 @@ pub struct SendOptions {
     pub immediate: bool,
     /// Don't hold it back to bundle it with others.
     pub no_delay: bool,
-    /// Give the message up when it could not be sent within this time.
+    /// Give the message up when no part of it could be sent within this time, whatever
+    /// `reliability` says about one that was begun.
     pub lifetime: Option<Duration>,
+    /// When the message is given up although it was sent.
+    pub reliability: Reliability,
     /// Send it to this path instead of the primary, while that path is usable.
     pub path: Option<PathId>,
     /// Comes back in [`crate::SendFailure`] and in the trace.
@@ -38,6 +41,7 @@ impl Default for SendOptions {
             immediate: false,
             no_delay: false,
             lifetime: None,
+            reliability: Reliability::Full,
             path: None,
             context: 0,
         }
@@ -57,6 +61,8 @@ impl SendOptions {
 /// A message, or the rest of one, that has not been sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
+    /// Numbers all messages, ascending.
+    pub(crate) number: u64,
     pub(crate) options: SendOptions,
     /// What is not sent yet.
     pub(crate) rest: Bytes,
@@ -64,22 +70,21 @@ pub(crate) struct Pending {
     pub(crate) ssn: Option<Ssn>,
     /// At least one fragment has been sent.
     pub(crate) begun: bool,
-    pub(crate) expires: Option<Time>,
 }
 
 impl Pending {
-    pub(crate) fn new(options: SendOptions, data: Bytes, now: Time) -> Self {
+    pub(crate) fn new(number: u64, options: SendOptions, data: Bytes) -> Self {
         Self {
+            number,
             options,
             rest: data,
             ssn: None,
             begun: false,
-            expires: options.lifetime.map(|l| now + l),
         }
     }
 
-    /// Its life ended before any of it was sent (section 11.1.5).
-    pub(crate) fn is_expired(&self, now: Time) -> bool {
-        !self.begun && self.expires.is_some_and(|at| at <= now)
+    /// It may be given up before it was begun, or later.
+    pub(crate) fn may_be_abandoned(&self) -> bool {
+        self.options.lifetime.is_some() || self.options.reliability != Reliability::Full
     }
 }

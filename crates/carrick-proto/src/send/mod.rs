@@ -1,5 +1,6 @@
 //! The sending half of an association (RFC 9260 sections 6.1, 6.2.1, 6.3.2, 6.3.3, 6.9, 7).
 
+mod abandonment;
 pub(crate) mod message;
 mod outstanding;
 mod queue;
@@ -19,6 +20,7 @@ use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::path::Paths;
 use crate::time::Time;
+use abandonment::Abandonment;
 use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
@@ -41,6 +43,7 @@ pub(crate) struct Sender {
     outstanding: Outstanding,
     window: PeerWindow,
     recovery: Recovery,
+    abandonment: Abandonment,
     outbound_streams: u16,
     /// One packet of chunks marked for retransmission may leave whatever the window says (sections
     /// 6.3.3 E3, 7.2.4 step 3).
@@ -60,6 +63,7 @@ impl Sender {
             outstanding: Outstanding::new(initial_tsn, config.policies.count_data_header),
             window: PeerWindow::new(0),
             recovery: Recovery::new(config.policies.missing_reports),
+            abandonment: Abandonment::default(),
             outbound_streams: config.outbound_streams,
             forced: false,
             refused: false,
@@ -70,14 +74,21 @@ impl Sender {
 
     /// What the peer's INIT or INIT ACK said. Returns the messages that wait for streams which the
     /// peer does not want (section 5.1.1).
-    pub(crate) fn negotiated(&mut self, a_rwnd: u32, outbound_streams: u16) -> Vec<SendFailure> {
+    pub(crate) fn negotiated(
+        &mut self,
+        a_rwnd: u32,
+        outbound_streams: u16,
+        partial_reliability: bool,
+    ) -> Vec<SendFailure> {
         self.window = PeerWindow::new(a_rwnd);
+        self.abandonment.set_forwards(partial_reliability);
         self.outbound_streams = outbound_streams;
         self.queue
             .take_above(outbound_streams)
             .into_iter()
             .map(|pending| {
-                let mut failure = failure_of(&pending, false);
+                self.abandonment.forget(pending.number);
+                let mut failure = failure_of(&pending);
                 failure.unsent.0.push(pending.rest);
                 failure
             })
@@ -97,8 +108,10 @@ impl Sender {
             path.earliest = None;
         }
         let refused = self.refused;
+        let abandonment = self.abandonment.restart();
         *self = Self::new(initial_tsn, config);
         self.refused = refused;
+        self.abandonment = abandonment;
         failures
     }
 
@@ -112,7 +125,7 @@ impl Sender {
         options: SendOptions,
         data: Bytes,
         now: Time,
-        paths: &Paths,
+        paths: &mut Paths,
         config: &AssociationConfig,
     ) -> Result<(), SendError> {
         if data.is_empty() {
@@ -130,11 +143,17 @@ impl Sender {
         if !config.fragment && data.len() > limit {
             return Err(SendError::TooLarge { limit });
         }
-        if !self.has_room(data.len(), config) {
+        let needed = data.len();
+        if !self.has_room(needed, config)
+            && !self.make_room(needed, options.reliability, now, paths, config)
+        {
             self.refused = true;
             return Err(SendError::BufferFull);
         }
-        self.queue.push(options, data, now);
+        let pending = self.queue.push(options, data);
+        if pending.may_be_abandoned() {
+            self.abandonment.add(pending, now);
+        }
         self.drained = false;
         Ok(())
     }
@@ -198,9 +217,13 @@ impl Sender {
 
     /// All messages that are not acknowledged, for SEND FAILURE. Empties the send buffer.
     pub(crate) fn take_failures(&mut self) -> Vec<SendFailure> {
-        let mut failures: Vec<SendFailure> = Vec::new();
+        let mut failures = self.take_abandoned();
+        self.abandonment.clear();
         let mut open: Option<SendFailure> = None;
         while let Some(chunk) = self.outstanding.pop_front() {
+            if chunk.is_abandoned() {
+                continue;
+            }
             let failure = open.get_or_insert_with(|| SendFailure {
                 context: chunk.context,
                 stream: chunk.stream,
@@ -208,6 +231,7 @@ impl Sender {
                 sent: true,
                 unsent: UnsentMessage::default(),
                 expired: false,
+                abandoned: None,
             });
             failure.unsent.0.push(chunk.payload);
             if chunk.flags.ending {
@@ -218,7 +242,7 @@ impl Sender {
             let mut failure = open
                 .take()
                 .filter(|_| pending.begun)
-                .unwrap_or_else(|| failure_of(&pending, false));
+                .unwrap_or_else(|| failure_of(&pending));
             if !pending.rest.is_empty() {
                 failure.unsent.0.push(pending.rest);
             }
@@ -230,14 +254,15 @@ impl Sender {
 }
 
 /// A failure without its bytes.
-fn failure_of(pending: &Pending, expired: bool) -> SendFailure {
+fn failure_of(pending: &Pending) -> SendFailure {
     SendFailure {
         context: pending.options.context,
         stream: pending.options.stream,
         ppid: pending.options.ppid,
         sent: pending.begun,
         unsent: UnsentMessage::default(),
-        expired,
+        expired: false,
+        abandoned: None,
     }
 }
 

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{DATA_HEADER_LEN, DataFlags, Ppid, Ssn, StreamId, Tsn, padded};
 
+use super::message::SendOptions;
 use super::queue::Piece;
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
@@ -23,12 +24,19 @@ pub(crate) enum ChunkState {
     Acked,
     /// To be sent again.
     Marked(LossSignal),
+    /// Given up with its message (RFC 3758 section 3.4): as good as acknowledged.
+    Abandoned {
+        /// It was in flight then, and may still turn out to be lost.
+        awaited: bool,
+    },
 }
 
 /// One DATA chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
+    /// The number of its message if that may be given up, otherwise 0.
+    pub(crate) message: u64,
     pub(crate) context: u64,
     pub(crate) ppid: Ppid,
     pub(crate) transmissions: u32,
@@ -42,6 +50,12 @@ pub(crate) struct Chunk {
     pub(crate) state: ChunkState,
     /// Not eligible for a second fast retransmission (section 7.2.4, step 5).
     pub(crate) fast_retransmitted: bool,
+}
+
+impl Chunk {
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.state, ChunkState::Abandoned { .. })
+    }
 }
 
 /// Inclusive ranges of indexes, ascending, with gaps between.
@@ -65,6 +79,11 @@ pub(crate) struct Outstanding {
     /// Messages whose last fragment is here.
     messages: usize,
     count_header: bool,
+    /// Chunks in state [`ChunkState::Abandoned`].
+    abandoned: usize,
+    /// Messages that may be given up with a chunk that has just been marked, and how often that
+    /// was sent.
+    questioned: Vec<(u64, u32)>,
 }
 
 impl Outstanding {
@@ -79,6 +98,8 @@ impl Outstanding {
             held: 0,
             messages: 0,
             count_header,
+            abandoned: 0,
+            questioned: Vec::new(),
         }
     }
 
@@ -155,6 +176,7 @@ impl Outstanding {
         self.messages += usize::from(piece.flags.ending);
         self.chunks.push_back(Chunk {
             payload: piece.payload,
+            message: piece.message,
             context: piece.options.context,
             ppid: piece.options.ppid,
             transmissions: 0,
@@ -211,6 +233,10 @@ impl Outstanding {
         if let Some(chunk) = self.chunk_mut(index) {
             chunk.state = ChunkState::Marked(signal);
             chunk.fast_retransmitted |= signal == LossSignal::MissingReports;
+            if chunk.message != 0 {
+                let question = (chunk.message, chunk.transmissions);
+                self.questioned.push(question);
+            }
         }
         self.marked.insert(index);
         true
@@ -239,9 +265,13 @@ impl Outstanding {
     /// A gap block or the cumulative TSN acknowledges a chunk; returns it with the bytes it counts
     /// for, if this is news.
     pub(super) fn acknowledge(&mut self, index: u64, paths: &mut Paths) -> Option<(&Chunk, usize)> {
-        let state = self.chunk(index)?.state;
-        match state {
+        let chunk = self.chunk_mut(index)?;
+        match &mut chunk.state {
             ChunkState::Acked => return None,
+            ChunkState::Abandoned { awaited } => {
+                *awaited = false;
+                return None;
+            }
             ChunkState::InFlight => self.land(index, paths),
             ChunkState::Marked(_) => {
                 self.marked.remove(&index);
@@ -275,8 +305,78 @@ impl Outstanding {
             self.in_flight -= chunk.payload.len();
         }
         self.held -= chunk.payload.len();
-        self.messages -= usize::from(chunk.flags.ending);
+        if chunk.is_abandoned() {
+            self.abandoned -= 1;
+        } else {
+            self.messages -= usize::from(chunk.flags.ending);
+        }
         Some(chunk)
+    }
+
+    /// Gives up a chunk; returns its bytes if that was not done before.
+    pub(super) fn abandon(&mut self, index: u64, paths: &mut Paths) -> Option<Bytes> {
+        let chunk = self.chunk(index).filter(|c| !c.is_abandoned())?;
+        let awaited = chunk.state == ChunkState::InFlight;
+        let timed = &mut paths[chunk.path].timed;
+        *timed = timed.filter(|t| t.0 != index);
+        if awaited {
+            self.land(index, paths);
+        }
+        self.marked.remove(&index);
+        let chunk = self.chunk_mut(index)?;
+        chunk.state = ChunkState::Abandoned { awaited };
+        let payload = core::mem::take(&mut chunk.payload);
+        let ending = chunk.flags.ending;
+        self.held -= payload.len();
+        self.messages -= usize::from(ending);
+        self.abandoned += 1;
+        Some(payload)
+    }
+
+    /// A message was given up of which a part was sent and a part was not. It gets one more TSN,
+    /// which is never sent: without it, the message that comes next would directly follow one
+    /// that has no end, and what the peer has acknowledged of this one could not be skipped.
+    pub(super) fn push_abandoned_ending(&mut self, options: &SendOptions, ssn: Ssn) {
+        self.abandoned += 1;
+        self.chunks.push_back(Chunk {
+            payload: Bytes::new(),
+            message: 0,
+            context: options.context,
+            ppid: options.ppid,
+            transmissions: 0,
+            stream: options.stream,
+            ssn,
+            flags: DataFlags {
+                immediate: false,
+                unordered: options.unordered,
+                beginning: false,
+                ending: true,
+            },
+            path: PathId(0),
+            ambiguous: false,
+            state: ChunkState::Abandoned { awaited: false },
+            fast_retransmitted: false,
+        });
+    }
+
+    /// A chunk that was given up while it was in flight turns out to be lost. Says so once.
+    pub(super) fn misses_abandoned(&mut self, index: u64) -> bool {
+        let Some(chunk) = self.chunk_mut(index) else {
+            return false;
+        };
+        match &mut chunk.state {
+            ChunkState::Abandoned { awaited } => core::mem::take(awaited),
+            _ => false,
+        }
+    }
+
+    pub(super) fn has_abandoned(&self) -> bool {
+        self.abandoned > 0
+    }
+
+    /// Messages to be judged because chunks of them were marked.
+    pub(super) fn take_questioned(&mut self) -> Vec<(u64, u32)> {
+        core::mem::take(&mut self.questioned)
     }
 
     /// The lowest chunk in flight on a path, searched from where it was last known.

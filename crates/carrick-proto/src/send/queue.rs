@@ -7,29 +7,40 @@ use bytes::Bytes;
 use carrick_wire::{DataFlags, Ssn, StreamId};
 
 use super::message::{Pending, SendOptions};
-use crate::time::Time;
 
 /// A piece of the first message, ready to get a TSN.
 #[derive(Debug)]
 pub(crate) struct Piece {
+    /// The number of its message if that may be given up, otherwise 0.
+    pub(crate) message: u64,
     pub(crate) options: SendOptions,
     pub(crate) ssn: Ssn,
     pub(crate) flags: DataFlags,
     pub(crate) payload: Bytes,
 }
 
+/// Messages taken out of the middle that leave their place behind before it is closed.
+const MAX_HOLES: usize = 32;
+
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
+    /// In the order of their numbers. The first is never a hole: a message that was taken out.
     pending: VecDeque<Pending>,
+    holes: usize,
+    /// The number of the message that came last.
+    last_number: u64,
     pending_bytes: usize,
     /// The number of the next ordered message of each stream; grows to the highest stream used.
     next_ssn: Vec<Ssn>,
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, options: SendOptions, data: Bytes, now: Time) {
+    pub(crate) fn push(&mut self, options: SendOptions, data: Bytes) -> &Pending {
         self.pending_bytes += data.len();
-        self.pending.push_back(Pending::new(options, data, now));
+        self.last_number += 1;
+        let number = self.last_number;
+        self.pending.push_back(Pending::new(number, options, data));
+        &self.pending[self.pending.len() - 1]
     }
 
     pub(crate) fn front(&self) -> Option<&Pending> {
@@ -37,7 +48,7 @@ impl Queue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.pending.len()
+        self.pending.len() - self.holes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -49,20 +60,40 @@ impl Queue {
         self.pending_bytes
     }
 
-    /// Removes the first message if its life has ended.
-    pub(crate) fn take_expired(&mut self, now: Time) -> Option<Pending> {
-        if !self.pending.front()?.is_expired(now) {
+    /// Takes a message out, wherever it is.
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Pending> {
+        let place = self.pending.partition_point(|p| p.number < number);
+        let found = self.pending.get_mut(place)?;
+        if found.number != number || is_hole(found) {
             return None;
         }
-        let expired = self.pending.pop_front()?;
-        self.pending_bytes -= expired.rest.len();
-        Some(expired)
+        let hole = Pending::new(number, SendOptions::default(), Bytes::new());
+        let removed = core::mem::replace(found, hole);
+        self.pending_bytes -= removed.rest.len();
+        self.holes += 1;
+        self.close_holes();
+        Some(removed)
+    }
+
+    fn close_holes(&mut self) {
+        while self.pending.pop_front_if(|first| is_hole(first)).is_some() {
+            self.holes -= 1;
+        }
+        // In the middle only when they are most of it, so that each is moved past once at most.
+        if self.holes > MAX_HOLES.max(self.pending.len() / 2) {
+            self.pending.retain(|p| !is_hole(p));
+            self.holes = 0;
+        }
     }
 
     /// Removes the messages, none of which was begun, for streams from this one on.
     pub(crate) fn take_above(&mut self, streams: u16) -> Vec<Pending> {
         let mut removed = Vec::new();
+        self.holes = 0;
         for pending in core::mem::take(&mut self.pending) {
+            if is_hole(&pending) {
+                continue;
+            }
             if !pending.begun && pending.options.stream.0 >= streams {
                 self.pending_bytes -= pending.rest.len();
                 removed.push(pending);
@@ -87,6 +118,11 @@ impl Queue {
         first.begun = true;
         first.ssn = Some(ssn);
         let options = first.options;
+        let message = if first.may_be_abandoned() {
+            first.number
+        } else {
+            0
+        };
         let flags = DataFlags {
             immediate: ending && options.immediate,
             unordered: options.unordered,
@@ -96,8 +132,10 @@ impl Queue {
         self.pending_bytes -= payload.len();
         if ending {
             self.pending.pop_front();
+            self.close_holes();
         }
         Some(Piece {
+            message,
             options,
             ssn,
             flags,
@@ -109,8 +147,16 @@ impl Queue {
     pub(crate) fn restart(&mut self) -> VecDeque<Pending> {
         self.pending_bytes = 0;
         self.next_ssn.clear();
-        core::mem::take(&mut self.pending)
+        self.holes = 0;
+        let mut all = core::mem::take(&mut self.pending);
+        all.retain(|p| !is_hole(p));
+        all
     }
+}
+
+/// Messages have bytes; what is left of one that was taken out has none.
+fn is_hole(pending: &Pending) -> bool {
+    pending.rest.is_empty()
 }
 
 fn next(numbers: &mut Vec<Ssn>, stream: StreamId) -> Ssn {
@@ -130,16 +176,8 @@ mod tests {
     #[test]
     fn fragments_share_the_number_and_carry_their_place() {
         let mut queue = Queue::default();
-        queue.push(
-            SendOptions::on_stream(3),
-            Bytes::from_static(b"abcdefgh"),
-            Time::ZERO,
-        );
-        queue.push(
-            SendOptions::on_stream(3),
-            Bytes::from_static(b"x"),
-            Time::ZERO,
-        );
+        queue.push(SendOptions::on_stream(3), Bytes::from_static(b"abcdefgh"));
+        queue.push(SendOptions::on_stream(3), Bytes::from_static(b"x"));
         let pieces: Vec<_> = (0..4).map(|_| queue.cut(3).unwrap()).collect();
         let places: Vec<_> = pieces
             .iter()
@@ -175,7 +213,6 @@ mod tests {
                     ..SendOptions::default()
                 },
                 Bytes::from_static(b"m"),
-                Time::ZERO,
             );
         }
         let numbers: Vec<_> = (0..3)
@@ -187,22 +224,37 @@ mod tests {
     }
 
     #[test]
-    fn a_message_expires_only_before_its_first_fragment() {
+    fn a_message_is_taken_out_of_the_middle_and_holes_are_closed() {
         let mut queue = Queue::default();
-        let options = SendOptions {
-            lifetime: Some(core::time::Duration::from_millis(10)),
-            ..SendOptions::default()
-        };
-        queue.push(options, Bytes::from_static(b"abcdef"), Time::ZERO);
-        assert!(queue.take_expired(Time::from_millis(9)).is_none());
-        queue.cut(3).unwrap();
-        assert!(
-            queue.take_expired(Time::from_millis(10)).is_none(),
-            "committed"
-        );
-        queue.cut(3).unwrap();
-        queue.push(options, Bytes::from_static(b"abcdef"), Time::ZERO);
-        assert!(queue.take_expired(Time::from_millis(10)).is_some());
-        assert_eq!(queue.bytes(), 0);
+        for number in 1..=200 {
+            let pushed = queue.push(SendOptions::default(), Bytes::from_static(b"abc"));
+            assert_eq!(pushed.number, number);
+        }
+        for number in (2..=200).filter(|n| n % 3 != 0) {
+            assert!(queue.remove(number).is_some(), "{number}");
+            assert!(queue.remove(number).is_none(), "{number} is gone");
+        }
+        assert_eq!((queue.len(), queue.bytes()), (67, 67 * 3));
+        assert!(queue.pending.len() <= 2 * 67 + 2, "{}", queue.pending.len());
+        let left: Vec<_> = core::iter::from_fn(|| {
+            let number = queue.front()?.number;
+            queue.cut(3).map(|_| number)
+        })
+        .collect();
+        let expected: Vec<_> = (1..=200).filter(|n| *n == 1 || n % 3 == 0).collect();
+        assert_eq!(left, expected);
+        assert!(queue.is_empty() && queue.pending.is_empty());
+    }
+
+    #[test]
+    fn what_is_left_of_a_message_that_was_begun_is_taken_out() {
+        let mut queue = Queue::default();
+        queue.push(SendOptions::default(), Bytes::from_static(b"abcdef"));
+        queue.push(SendOptions::default(), Bytes::from_static(b"x"));
+        queue.cut(4).unwrap();
+        let rest = queue.remove(1).unwrap();
+        assert_eq!((&rest.rest[..], rest.begun), (&b"ef"[..], true));
+        assert_eq!((queue.len(), queue.bytes()), (1, 1));
+        assert!(queue.cut(9).unwrap().flags.beginning);
     }
 }

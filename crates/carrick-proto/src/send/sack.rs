@@ -41,6 +41,7 @@ impl Sender {
         let outcome = self.on_acknowledgement(sack.cumulative_tsn_ack, Some(blocks), cx);
         if !outcome.stale && !outcome.unsent_tsn {
             self.update_window(sack.a_rwnd, cx);
+            self.settle_after_sack(cx);
         }
         outcome
     }
@@ -54,6 +55,9 @@ impl Sender {
         if outcome.acknowledged {
             let after = self.outstanding.in_flight();
             self.window.marked(before.saturating_sub(after));
+        }
+        if !outcome.stale && !outcome.unsent_tsn {
+            self.settle_after_sack(cx);
         }
         outcome
     }
@@ -96,7 +100,9 @@ impl Sender {
             Some(reported) => self.acknowledge_ranges(reported, &mut htna, cx),
             None => self.take_back_adjacent(cumulative, cx),
         };
-        let acknowledged = htna.is_some();
+        self.acknowledge_forward(cumulative, cx);
+        // Over what was given up, the cumulative TSN advances without news of DATA.
+        let acknowledged = htna.is_some() || advanced;
         if acknowledged {
             self.progress = cx.now;
         }
@@ -112,7 +118,7 @@ impl Sender {
             self.detect_losses(cx);
         }
         self.recovery.on_sack_end();
-        self.restart_timers(cx);
+        self.restart_timers(advanced, cx);
         SackOutcome {
             stale: false,
             unsent_tsn: false,
@@ -130,7 +136,9 @@ impl Sender {
         while self.outstanding.first_index() <= cumulative {
             let index = self.outstanding.first_index();
             self.acknowledge(index, htna, cx);
-            self.outstanding.pop_front();
+            if let Some(chunk) = self.outstanding.pop_front().filter(|c| c.message != 0) {
+                self.abandonment.on_gone(&chunk);
+            }
         }
         let acked = &mut self.outstanding.acked;
         while acked.front().is_some_and(|r| r.1 <= cumulative) {
@@ -214,6 +222,15 @@ impl Sender {
         }
     }
 
+    /// C1 of RFC 3758 section 3.5. A FORWARD-TSN that arrived shows that its path works.
+    fn acknowledge_forward(&mut self, cumulative: u64, cx: &mut SackContext<'_>) {
+        let forward = self.abandonment.forward_mut();
+        if let Some(Some(path)) = forward.and_then(|f| f.on_cumulative(cumulative)) {
+            cx.paths[path].news.alive = true;
+            cx.paths[path].single_packet = false;
+        }
+    }
+
     fn grow_windows(&mut self, cx: &mut SackContext<'_>) {
         let all_acknowledged = self.outstanding.is_empty();
         let fast_recovery = self.recovery.is_active();
@@ -268,11 +285,15 @@ impl Sender {
     }
 
     /// R2 and R3 of section 6.3.2.
-    fn restart_timers(&mut self, cx: &mut SackContext<'_>) {
+    fn restart_timers(&mut self, advanced: bool, cx: &mut SackContext<'_>) {
         for path in cx.paths.iter_mut() {
             if path.flight_size == 0 {
-                path.t3 = None;
                 path.earliest = None;
+                if !self.abandonment.awaits_forward_on(path.id) {
+                    path.t3 = None;
+                } else if advanced {
+                    path.t3 = Some(cx.now + path.rto.value());
+                }
                 continue;
             }
             if path.news.earliest {
@@ -285,7 +306,7 @@ impl Sender {
 
     fn update_window(&mut self, a_rwnd: u32, cx: &mut SackContext<'_>) {
         let next = self.next_payload(cx.paths, cx.config);
-        let index = self.outstanding.first_index();
+        let index = self.first_awaited();
         let first = self.outstanding.chunk(index).map(|c| c.payload.len());
         let in_flight = self.outstanding.in_flight();
         if !self.window.on_sack(a_rwnd, in_flight, next, first) {
@@ -294,7 +315,7 @@ impl Sender {
         // The peer dropped the probe when it had no room; now it has.
         if self.outstanding.mark(index, LossSignal::Timeout, cx.paths) {
             self.window.marked(first.unwrap_or(0));
-            self.restart_timers(cx);
+            self.restart_timers(false, cx);
         }
         self.forced = self.outstanding.has_marked();
     }

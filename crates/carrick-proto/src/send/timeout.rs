@@ -22,6 +22,10 @@ impl Sender {
         let before = self.outstanding.in_flight();
         self.outstanding.mark_path(id, paths);
         self.window.marked(before - self.outstanding.in_flight());
+        if let Some(forward) = self.abandonment.forward_mut() {
+            forward.on_t3(id);
+        }
+        self.settle(now, paths);
         self.forced = self.outstanding.has_marked();
         let path = &mut paths[id];
         path.t3 = None;
@@ -52,15 +56,19 @@ impl Sender {
             path.earliest = None;
             path.timed = None;
         }
-        self.outstanding.forget_paths();
         self.window.marked(before - self.outstanding.in_flight());
+        // What has a deadline is judged by that, when the association is set up.
+        self.settle(Time::ZERO, paths);
+        self.outstanding.forget_paths();
+        let cumulative = self.outstanding.first_index() - 1;
+        if let Some(forward) = self.abandonment.forward_mut() {
+            forward.forget_paths(cumulative);
+        }
         self.forced = self.outstanding.has_marked();
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        // What comes behind the first message is looked at when its turn comes.
-        let first = self.queue.front().filter(|p| !p.begun);
-        earliest(self.window.next_timeout(), first.and_then(|p| p.expires))
+        earliest(self.window.next_timeout(), self.abandonment.next_deadline())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {

@@ -3,9 +3,8 @@
 use carrick_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, DataHeader, PacketBuilder, padded};
 
 use super::outstanding::ChunkState;
-use super::{MAX_OUTSTANDING, Sender, failure_of, max_payload};
+use super::{MAX_OUTSTANDING, Sender, max_payload};
 use crate::config::AssociationConfig;
-use crate::event::SendFailure;
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
 use crate::stats::AssociationCounters;
@@ -34,14 +33,6 @@ pub(crate) struct TransmitContext<'a> {
 }
 
 impl Sender {
-    /// Gives up the messages at the head of the queue whose life ended.
-    pub(crate) fn expire(&mut self, now: Time) -> Option<SendFailure> {
-        let expired = self.queue.take_expired(now)?;
-        let mut failure = failure_of(&expired, true);
-        failure.unsent.0.push(expired.rest);
-        Some(failure)
-    }
-
     /// The next packet of DATA that may leave: marked chunks before new ones.
     pub(crate) fn permit(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
         let mut blocked = None;
@@ -83,17 +74,23 @@ impl Sender {
         let ChunkState::Marked(signal) = chunk.state else {
             return None;
         };
+        Some(Self::route_again(signal, chunk.path, cx))
+    }
+
+    /// Where something goes that was lost on a path.
+    pub(super) fn route_again(
+        signal: LossSignal,
+        last: PathId,
+        cx: &TransmitContext<'_>,
+    ) -> PathId {
         // Dormant: whatever the policy, the paths are tried in turn.
         if signal == LossSignal::Timeout && cx.paths.all_inactive() {
-            return Some(cx.paths.next_in_turn(chunk.path));
+            return cx.paths.next_in_turn(last);
         }
-        let chosen = cx.config.policies.retransmission_route.route(
-            signal,
-            chunk.path,
-            &mut cx.paths.views(),
-        );
+        let policy = cx.config.policies.retransmission_route;
+        let chosen = policy.route(signal, last, &mut cx.paths.views());
         let usable = cx.paths.contains(chosen) && cx.paths[chosen].confirmed;
-        Some(if usable { chosen } else { cx.paths.current() })
+        if usable { chosen } else { cx.paths.current() }
     }
 
     fn new_data_path(&self, paths: &Paths) -> Option<PathId> {
@@ -242,7 +239,7 @@ impl Sender {
         let max = max_payload(cx.paths, cx.config);
         let mut first = true;
         while let Some(front) = self.queue.front() {
-            if front.is_expired(cx.now) || self.outstanding.len() >= MAX_OUTSTANDING {
+            if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
             if !first || !permit.new {
@@ -271,7 +268,11 @@ impl Sender {
             let Some(piece) = self.queue.cut(take) else {
                 break;
             };
+            let (message, ending) = (piece.message, piece.flags.ending);
             let index = self.outstanding.push(piece, permit.path);
+            if message != 0 {
+                self.abandonment.on_sent(message, index, ending);
+            }
             self.launch(index, permit.path, packet, cx);
             first = false;
             if probe {

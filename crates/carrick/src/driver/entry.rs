@@ -97,6 +97,7 @@ impl Entry {
                 sent: false,
                 unsent: UnsentMessage(vec![out.data]),
                 expired: false,
+                abandoned: None,
             })),
         }
     }
