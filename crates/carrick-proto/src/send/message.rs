@@ -49,6 +49,11 @@ impl Default for SendOptions {
 }
 
 impl SendOptions {
+    /// The message may be given up before it was begun, or later.
+    pub(crate) fn may_be_abandoned(&self) -> bool {
+        self.lifetime.is_some() || self.reliability != Reliability::Full
+    }
+
     /// An ordered message on a stream.
     pub fn on_stream(stream: u16) -> Self {
         Self {
@@ -61,7 +66,8 @@ impl SendOptions {
 /// A message, or the rest of one, that has not been sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Numbers all messages, ascending.
+    /// Numbers the messages that may be given up, ascending from 1; others share the number of the
+    /// one before.
     pub(crate) number: u64,
     pub(crate) options: SendOptions,
     /// What is not sent yet.
@@ -85,6 +91,6 @@ impl Pending {
 
     /// It may be given up before it was begun, or later.
     pub(crate) fn may_be_abandoned(&self) -> bool {
-        self.options.lifetime.is_some() || self.options.reliability != Reliability::Full
+        self.options.may_be_abandoned()
     }
 }

@@ -150,7 +150,8 @@ impl Sender {
             self.refused = true;
             return Err(SendError::BufferFull);
         }
-        let pending = self.queue.push(options, data);
+        let number = self.abandonment.number(&options);
+        let pending = self.queue.push(number, options, data);
         if pending.may_be_abandoned() {
             self.abandonment.add(pending, now);
         }

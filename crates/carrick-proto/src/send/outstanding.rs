@@ -4,6 +4,7 @@
 //! compared with what the one before said, range by range, so that only chunks whose state changes
 //! are touched.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -79,6 +80,12 @@ pub(crate) struct Outstanding {
     /// Messages whose last fragment is here.
     messages: usize,
     count_header: bool,
+    /// Only where messages may be given up.
+    partial: Option<Box<Partial>>,
+}
+
+#[derive(Debug, Default)]
+struct Partial {
     /// Chunks in state [`ChunkState::Abandoned`].
     abandoned: usize,
     /// Messages that may be given up with a chunk that has just been marked, and how often that
@@ -98,8 +105,7 @@ impl Outstanding {
             held: 0,
             messages: 0,
             count_header,
-            abandoned: 0,
-            questioned: Vec::new(),
+            partial: None,
         }
     }
 
@@ -235,7 +241,7 @@ impl Outstanding {
             chunk.fast_retransmitted |= signal == LossSignal::MissingReports;
             if chunk.message != 0 {
                 let question = (chunk.message, chunk.transmissions);
-                self.questioned.push(question);
+                self.partial().questioned.push(question);
             }
         }
         self.marked.insert(index);
@@ -306,7 +312,7 @@ impl Outstanding {
         }
         self.held -= chunk.payload.len();
         if chunk.is_abandoned() {
-            self.abandoned -= 1;
+            self.partial().abandoned -= 1;
         } else {
             self.messages -= usize::from(chunk.flags.ending);
         }
@@ -329,15 +335,19 @@ impl Outstanding {
         let ending = chunk.flags.ending;
         self.held -= payload.len();
         self.messages -= usize::from(ending);
-        self.abandoned += 1;
+        self.partial().abandoned += 1;
         Some(payload)
+    }
+
+    fn partial(&mut self) -> &mut Partial {
+        self.partial.get_or_insert_default()
     }
 
     /// A message was given up of which a part was sent and a part was not. It gets one more TSN,
     /// which is never sent: without it, the message that comes next would directly follow one
     /// that has no end, and what the peer has acknowledged of this one could not be skipped.
     pub(super) fn push_abandoned_ending(&mut self, options: &SendOptions, ssn: Ssn) {
-        self.abandoned += 1;
+        self.partial().abandoned += 1;
         self.chunks.push_back(Chunk {
             payload: Bytes::new(),
             message: 0,
@@ -371,12 +381,13 @@ impl Outstanding {
     }
 
     pub(super) fn has_abandoned(&self) -> bool {
-        self.abandoned > 0
+        self.partial.as_ref().is_some_and(|p| p.abandoned > 0)
     }
 
     /// Messages to be judged because chunks of them were marked.
     pub(super) fn take_questioned(&mut self) -> Vec<(u64, u32)> {
-        core::mem::take(&mut self.questioned)
+        let partial = self.partial.as_mut();
+        partial.map_or_else(Vec::new, |p| core::mem::take(&mut p.questioned))
     }
 
     /// The lowest chunk in flight on a path, searched from where it was last known.

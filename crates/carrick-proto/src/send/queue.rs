@@ -27,18 +27,15 @@ pub(crate) struct Queue {
     /// In the order of their numbers. The first is never a hole: a message that was taken out.
     pending: VecDeque<Pending>,
     holes: usize,
-    /// The number of the message that came last.
-    last_number: u64,
     pending_bytes: usize,
     /// The number of the next ordered message of each stream; grows to the highest stream used.
     next_ssn: Vec<Ssn>,
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, options: SendOptions, data: Bytes) -> &Pending {
+    /// Takes a message (see [`Pending::number`]).
+    pub(crate) fn push(&mut self, number: u64, options: SendOptions, data: Bytes) -> &Pending {
         self.pending_bytes += data.len();
-        self.last_number += 1;
-        let number = self.last_number;
         self.pending.push_back(Pending::new(number, options, data));
         &self.pending[self.pending.len() - 1]
     }
@@ -64,7 +61,7 @@ impl Queue {
     pub(crate) fn remove(&mut self, number: u64) -> Option<Pending> {
         let place = self.pending.partition_point(|p| p.number < number);
         let found = self.pending.get_mut(place)?;
-        if found.number != number || is_hole(found) {
+        if found.number != number || is_hole(found) || !found.may_be_abandoned() {
             return None;
         }
         let hole = Pending::new(number, SendOptions::default(), Bytes::new());
@@ -173,11 +170,19 @@ fn next(numbers: &mut Vec<Ssn>, stream: StreamId) -> Ssn {
 mod tests {
     use super::*;
 
+    fn mortal() -> SendOptions {
+        SendOptions {
+            lifetime: Some(core::time::Duration::ZERO),
+            ..SendOptions::default()
+        }
+    }
+
     #[test]
     fn fragments_share_the_number_and_carry_their_place() {
         let mut queue = Queue::default();
-        queue.push(SendOptions::on_stream(3), Bytes::from_static(b"abcdefgh"));
-        queue.push(SendOptions::on_stream(3), Bytes::from_static(b"x"));
+        let options = SendOptions::on_stream(3);
+        queue.push(0, options, Bytes::from_static(b"abcdefgh"));
+        queue.push(0, options, Bytes::from_static(b"x"));
         let pieces: Vec<_> = (0..4).map(|_| queue.cut(3).unwrap()).collect();
         let places: Vec<_> = pieces
             .iter()
@@ -208,6 +213,7 @@ mod tests {
         let mut queue = Queue::default();
         for unordered in [false, true, false] {
             queue.push(
+                0,
                 SendOptions {
                     unordered,
                     ..SendOptions::default()
@@ -227,19 +233,22 @@ mod tests {
     fn a_message_is_taken_out_of_the_middle_and_holes_are_closed() {
         let mut queue = Queue::default();
         for number in 1..=200 {
-            let pushed = queue.push(SendOptions::default(), Bytes::from_static(b"abc"));
-            assert_eq!(pushed.number, number);
+            queue.push(number, mortal(), Bytes::from_static(b"abc"));
+            // One that is never taken out shares the number of the one before.
+            queue.push(number, SendOptions::default(), Bytes::from_static(b"z"));
         }
         for number in (2..=200).filter(|n| n % 3 != 0) {
             assert!(queue.remove(number).is_some(), "{number}");
             assert!(queue.remove(number).is_none(), "{number} is gone");
         }
-        assert_eq!((queue.len(), queue.bytes()), (67, 67 * 3));
-        assert!(queue.pending.len() <= 2 * 67 + 2, "{}", queue.pending.len());
+        assert_eq!((queue.len(), queue.bytes()), (267, 67 * 3 + 200));
+        assert!(queue.pending.len() <= 2 * 267 + 2);
         let left: Vec<_> = core::iter::from_fn(|| {
             let number = queue.front()?.number;
-            queue.cut(3).map(|_| number)
+            queue.cut(3).map(|piece| (number, piece.payload.len()))
         })
+        .filter(|(_, len)| *len == 3)
+        .map(|(number, _)| number)
         .collect();
         let expected: Vec<_> = (1..=200).filter(|n| *n == 1 || n % 3 == 0).collect();
         assert_eq!(left, expected);
@@ -249,8 +258,8 @@ mod tests {
     #[test]
     fn what_is_left_of_a_message_that_was_begun_is_taken_out() {
         let mut queue = Queue::default();
-        queue.push(SendOptions::default(), Bytes::from_static(b"abcdef"));
-        queue.push(SendOptions::default(), Bytes::from_static(b"x"));
+        queue.push(1, mortal(), Bytes::from_static(b"abcdef"));
+        queue.push(1, SendOptions::default(), Bytes::from_static(b"x"));
         queue.cut(4).unwrap();
         let rest = queue.remove(1).unwrap();
         assert_eq!((&rest.rest[..], rest.begun), (&b"ef"[..], true));

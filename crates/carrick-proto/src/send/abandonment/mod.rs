@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use carrick_wire::{ForwardTsn, PacketBuilder, StreamId};
 
-use super::message::Pending;
+use super::message::{Pending, SendOptions};
 use super::outstanding::Chunk;
 use super::{MAX_MESSAGES, SackContext, Sender, TransmitContext};
 use crate::config::AssociationConfig;
@@ -35,6 +35,8 @@ pub(super) struct Abandonment {
 #[derive(Debug, Default)]
 struct State {
     registry: Registry,
+    /// The number of the last message that may be given up.
+    last_number: u64,
     forward: Forward,
     /// Given up, and not told to the user.
     failures: Vec<SendFailure>,
@@ -73,6 +75,15 @@ impl Abandonment {
     pub(super) fn restart(&mut self) -> Self {
         self.clear();
         core::mem::take(self)
+    }
+
+    /// The number for a message that is about to be queued.
+    pub(super) fn number(&mut self, options: &SendOptions) -> u64 {
+        if options.may_be_abandoned() {
+            let state = self.state.get_or_insert_default();
+            state.last_number += 1;
+        }
+        self.state().map_or(0, |state| state.last_number)
     }
 
     /// A message was queued that may be given up.
