@@ -3,12 +3,16 @@
 
 mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AssociationConfig, AssociationId, Event,
-    Extensions, Reliability, SendError, SendFailure, SendOptions, StreamId,
+    Extensions, Part, Reliability, SendError, SendFailure, SendOptions, StreamId,
 };
 use carrick_wire::{Chunk, ChunkType, Tsn};
 use common::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 /// The payload that fills a packet.
 const FULL: usize = 1452;
@@ -1043,7 +1047,7 @@ proptest! {
         let failed: BTreeMap<usize, bool> =
             failures(&events).iter().map(|f| (f.context as usize, f.sent)).collect();
         prop_assert_eq!(failed.len(), failures(&events).len(), "each is told once");
-        let mut open: BTreeMap<Tsn2, Vec<u8>> = BTreeMap::new();
+        let mut open: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         let mut last: BTreeMap<u16, usize> = BTreeMap::new();
         let mut arrived = BTreeSet::new();
         for part in parts {
@@ -1079,5 +1083,3 @@ proptest! {
         }
     }
 }
-
-type Tsn2 = u32;
