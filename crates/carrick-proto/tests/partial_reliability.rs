@@ -463,7 +463,7 @@ fn a_forward_tsn_is_repeated_until_it_is_acknowledged_3758_c5() {
     assert_eq!(forwards(&peer.hear(&mut w)).len(), 1);
     // Nothing else is outstanding; T3-rtx runs with its back-off.
     for pause in [2, 4, 8] {
-        w.run(secs(pause) - ms(1));
+        w.run(ms(pause * 1000 - 1));
         assert_eq!(forwards(&peer.hear(&mut w)).len(), 0);
         w.run(ms(1));
         assert_eq!(
