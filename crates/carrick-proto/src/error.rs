@@ -105,8 +105,13 @@ pub enum OperationError {
     UnknownAssociation,
     /// The path does not exist.
     UnknownPath,
+    /// The stream identifier is not below the number of outbound streams.
+    InvalidStream,
     /// The operation does not fit the association's state (for instance, before it is established).
     WrongState,
+    /// Primary.Switchover.Max.Retrans is below the threshold at which data leaves the path
+    /// (RFC 7829 section 5).
+    InvalidThresholds,
 }
 
 impl fmt::Display for OperationError {
@@ -114,8 +119,12 @@ impl fmt::Display for OperationError {
         f.write_str(match self {
             Self::UnknownAssociation => "the association is closed: connect again",
             Self::UnknownPath => "no such path: pass one of the association's paths",
+            Self::InvalidStream => "no such stream: the association has fewer outbound streams",
             Self::WrongState => {
                 "the association is not in a state for this: wait until it is established"
+            }
+            Self::InvalidThresholds => {
+                "the primary would be given up before data leaves it: raise its switchover threshold"
             }
         })
     }

@@ -43,7 +43,7 @@ mod stats;
 mod time;
 mod trace;
 
-pub use carrick_wire::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use carrick_wire::{Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
 
 pub use association::AssociationId;
 pub use association::state::StateName;
@@ -52,11 +52,13 @@ pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{CloseReason, Event, PeerError, SendFailure, UnsentMessage};
 pub use extensions::Extensions;
-pub use path::{PathId, PathStatus};
+pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
+pub use path::{PathId, PathStatus, PathThresholds};
 pub use recv::message::{Message, Part, Payload};
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;
+pub use send::scheduler::StreamScheduler;
 pub use stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};

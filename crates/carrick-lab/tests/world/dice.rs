@@ -16,6 +16,10 @@ pub(crate) enum Part {
     Script(usize),
     /// What one side may give up.
     Partial(usize),
+    /// What one side offers beyond RFC 9260.
+    Extensions(usize),
+    /// Failover and path MTU discovery of one side.
+    Failover(usize),
 }
 
 /// A seeded source of choices.
@@ -30,6 +34,8 @@ impl Dice {
             Part::Settings(side) => 3 + side as u64,
             Part::Script(side) => 5 + side as u64,
             Part::Partial(side) => 20 + side as u64,
+            Part::Extensions(side) => 7 + side as u64,
+            Part::Failover(side) => 40 + side as u64,
         };
         Self(Random::new(seed, stream))
     }

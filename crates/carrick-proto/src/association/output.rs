@@ -36,7 +36,8 @@ impl Association {
                 .or_else(|| self.output_forward(buf, cx))
                 .or_else(|| self.output_sack(buf, cx))
                 .or_else(|| self.output_shutdown(buf, cx))
-                .or_else(|| self.output_heartbeat(buf, cx)),
+                .or_else(|| self.output_heartbeat(buf, cx))
+                .or_else(|| self.output_probe(buf, cx)),
         }?;
         self.count(&transmit, cx);
         Some(transmit)
@@ -68,12 +69,14 @@ impl Association {
         let mut segments = 0;
         let mut may_fragment = false;
         let mut path = None;
+        let mut fresh = None;
         loop {
             let mut tx = self.transmit_context(&config, cx, hurry);
             let Some(permit) = tx.0.permit(&mut tx.1) else {
                 break;
             };
-            if path.is_some_and(|p| p != permit.path) {
+            let is_fresh = tx.0.is_fresh(permit);
+            if path.is_some_and(|p| p != permit.path) || fresh.is_some_and(|f| f != is_fresh) {
                 break;
             }
             let normal = tx.1.paths[permit.path].packet_size();
@@ -96,7 +99,9 @@ impl Association {
                 break;
             }
             path = Some(permit.path);
+            fresh = Some(is_fresh);
             segments += 1;
+            self.paths[permit.path].data_packet_sent(len);
             let full = *segment_size.get_or_insert(len);
             let room = segments < MAX_SEGMENTS && buf.len() - start + full <= MAX_SEGMENTED_BYTES;
             if !filled || len < full || !room || may_fragment {
@@ -106,10 +111,14 @@ impl Association {
         }
         let path = path?;
         Some(Transmit {
-            route: self.paths[path].route(),
+            route: Route {
+                ecn: self.ecn_field(path, fresh == Some(true)),
+                ..self.paths[path].route()
+            },
             len: buf.len() - start,
             segment_size: segment_size.filter(|_| segments > 1),
             may_fragment,
+            probe: false,
         })
     }
 
@@ -164,6 +173,7 @@ impl Association {
         }
         let (to, route) = self.sack_route();
         if to == path && route.local == self.paths[path].local {
+            self.write_ecne(packet);
             self.write_sack(to, packet, cx);
         }
     }
@@ -221,6 +231,7 @@ impl Association {
         let (path, route) = self.sack_route();
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
+        self.write_ecne(&mut packet);
         self.write_sack(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, cx);
         Some(single(route, packet.finish()))
@@ -234,5 +245,6 @@ pub(super) fn single(route: Route, len: usize) -> Transmit {
         len,
         segment_size: None,
         may_fragment: false,
+        probe: false,
     }
 }

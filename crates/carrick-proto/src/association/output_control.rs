@@ -14,6 +14,9 @@ use crate::path::{PathId, heartbeat};
 use crate::policy::WindowAnnouncement;
 use crate::route::{Route, Transmit};
 
+/// Bytes of a SHUTDOWN.
+const SHUTDOWN_LEN: usize = 8;
+
 /// Bytes of a packet to an address of which nothing is known.
 const SMALL_PACKET: usize = 1200;
 
@@ -55,11 +58,12 @@ impl Association {
             if let Some(increment) = preserve {
                 parameters.cookie_preservative(increment);
             }
-            write_addresses(parameters, &locals, &route, |_| true);
             self.config.extensions.write(parameters);
             if let Some(types) = supported_types(&locals) {
                 parameters.supported_address_types(&[types.0]);
             }
+            // Last, because there may be more of them than fit.
+            write_addresses(parameters, &locals, &route, |_| true);
         });
         Some(single(route, packet.finish()))
     }
@@ -84,7 +88,8 @@ impl Association {
             return None;
         }
         echoed.echo.timer = Some(cx.now + rto);
-        if echoed.echo.retransmissions == 0 {
+        let repeated = echoed.echo.retransmissions > 0;
+        if !repeated {
             echoed.sent = Some(cx.now);
         }
         // A cookie larger than a packet has to be fragmented by IP.
@@ -96,7 +101,9 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         let (sender, mut tx) = self.transmit_context(&config, cx, false);
-        if let Some(permit) = sender.permit(&mut tx).filter(|p| p.path == path) {
+        // Whether the path takes the size of a packet full of data is not known yet.
+        let data = !repeated || tx.paths[path].discovery.is_none();
+        if let Some(permit) = sender.permit(&mut tx).filter(|p| data && p.path == path) {
             sender.fill(permit, &mut packet, &mut tx);
         }
         let len = packet.finish();
@@ -119,7 +126,7 @@ impl Association {
             Reply::HeartbeatAck(value) | Reply::Error(value) | Reply::Sack(value) => {
                 16 + carrick_wire::padded(value.len())
             }
-            Reply::CookieAck => 16,
+            Reply::CookieAck | Reply::Cwr(_) => 20,
         };
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
         let mut acknowledged_cookie = false;
@@ -140,7 +147,8 @@ impl Association {
                     self.replies.pop_front();
                     break;
                 }
-                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) => break,
+                Reply::Cwr(tsn) if packet.fits(8) => packet.cwr(*tsn),
+                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => break,
             }
             self.replies.pop_front();
         }
@@ -202,21 +210,27 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         cx: &mut Context<'_>,
     ) {
-        let timer = Some(cx.now + self.paths[path].rto.value());
-        match &mut self.state {
-            State::ShutdownSent(ending) if ending.chunk.due => {
-                ending.chunk.due = false;
-                ending.chunk.timer = timer;
-                ending.answer = None;
-                packet.shutdown(self.receiver.cumulative_tsn());
-            }
-            State::ShutdownAckSent(ending) if ending.chunk.due => {
-                ending.chunk.due = false;
-                ending.chunk.timer = timer;
-                ending.answer = None;
-                packet.shutdown_ack();
-            }
-            _ => {}
+        if !packet.fits(SHUTDOWN_LEN) {
+            // It goes in the next packet.
+            return;
+        }
+        let expires = cx.now + self.paths[path].rto.value();
+        let route = self.paths[path].route();
+        let is_ack = matches!(self.state, State::ShutdownAckSent(_));
+        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &mut self.state else {
+            return;
+        };
+        if !core::mem::take(&mut ending.chunk.due) {
+            return;
+        }
+        // An INIT, which anybody can send, asks for a SHUTDOWN ACK but does not put off T2.
+        ending.chunk.timer.get_or_insert(expires);
+        ending.answer = None;
+        ending.sent_to = Some(route);
+        if is_ack {
+            packet.shutdown_ack();
+        } else {
+            packet.shutdown(self.receiver.cumulative_tsn());
         }
     }
 
@@ -232,7 +246,7 @@ impl Association {
         let id = self
             .paths
             .iter()
-            .find(|p| p.heartbeat.requested)
+            .find(|p| p.heartbeat.may_leave())
             .map(|p| p.id)?;
         let info = self.heartbeat_sent(id, cx);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());

@@ -65,6 +65,14 @@ impl Delivery {
     /// Takes a part of a message; the last one lets the stream go on.
     pub(super) fn partial(&mut self, part: Message) {
         let ends = matches!(part.part, Part::Last).then_some((part.stream, part.ssn));
+        self.append(part);
+        if let Some((stream, Some(_))) = ends {
+            self.advance(stream);
+        }
+    }
+
+    /// Gives the user a message, or a part of one, whose turn it is.
+    pub(super) fn append(&mut self, part: Message) {
         match self.ready.back_mut() {
             // Parts that nobody has read yet become one.
             Some(before)
@@ -79,9 +87,6 @@ impl Delivery {
                 };
             }
             _ => self.push(part),
-        }
-        if let Some((stream, Some(_))) = ends {
-            self.advance(stream);
         }
     }
 
@@ -173,6 +178,7 @@ impl Delivery {
             self.push(Message {
                 stream: aborted.stream,
                 ssn: aborted.ssn,
+                mid: None,
                 ppid: aborted.ppid,
                 tsn: aborted.tsn,
                 part: Part::Aborted,

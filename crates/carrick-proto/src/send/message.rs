@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use carrick_wire::{Ppid, Ssn, StreamId};
+use carrick_wire::{Fsn, Mid, Ppid, StreamId};
 
 use crate::path::PathId;
 use crate::reliability::Reliability;
@@ -66,16 +66,19 @@ impl SendOptions {
 /// A message, or the rest of one, that has not been sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    /// Numbers the messages that may be given up, ascending from 1; others share the number of the
-    /// one before.
+    /// Numbers the messages that may be given up, ascending from 1; 0 for all others.
     pub(crate) number: u64,
     pub(crate) options: SendOptions,
     /// What is not sent yet.
     pub(crate) rest: Bytes,
     /// Its number in the stream, given when the first fragment leaves.
-    pub(crate) ssn: Option<Ssn>,
+    pub(crate) mid: Mid,
+    /// The number of the next fragment.
+    pub(crate) fsn: Fsn,
     /// At least one fragment has been sent.
     pub(crate) begun: bool,
+    /// Counts all messages of the association.
+    pub(crate) arrival: u64,
 }
 
 impl Pending {
@@ -84,13 +87,10 @@ impl Pending {
             number,
             options,
             rest: data,
-            ssn: None,
+            mid: Mid::new(0),
+            fsn: Fsn::new(0),
             begun: false,
+            arrival: 0,
         }
-    }
-
-    /// It may be given up before it was begun, or later.
-    pub(crate) fn may_be_abandoned(&self) -> bool {
-        self.options.may_be_abandoned()
     }
 }

@@ -1,185 +1,140 @@
-//! Messages that wait to be sent, first come, first served, and the account of the send buffer.
+//! The queue of messages that wait to be sent, and the account of the send buffer. Its lines are made
+//! with the first message, so that an association that never sends does without.
 
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DataFlags, Ssn, StreamId};
+use carrick_wire::StreamId;
 
+use super::lines::Lines;
+pub(super) use super::lines::Piece;
 use super::message::{Pending, SendOptions};
+use super::scheduler::StreamScheduler;
 
-/// A piece of the first message, ready to get a TSN.
 #[derive(Debug)]
-pub(crate) struct Piece {
-    /// The number of its message if that may be given up, otherwise 0.
-    pub(crate) message: u64,
-    pub(crate) options: SendOptions,
-    pub(crate) ssn: Ssn,
-    pub(crate) flags: DataFlags,
-    pub(crate) payload: Bytes,
-}
-
-/// Messages taken out of the middle that leave their place behind before it is closed.
-const MAX_HOLES: usize = 32;
-
-#[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// In the order of their numbers. The first is never a hole: a message that was taken out.
-    pending: VecDeque<Pending>,
-    holes: usize,
-    pending_bytes: usize,
-    /// The number of the next ordered message of each stream; grows to the highest stream used.
-    next_ssn: Vec<Ssn>,
+    scheduler: StreamScheduler,
+    interleaving: bool,
+    lines: Option<Box<Lines>>,
 }
 
 impl Queue {
-    /// Takes a message (see [`Pending::number`]).
-    pub(crate) fn push(&mut self, number: u64, options: SendOptions, data: Bytes) -> &Pending {
-        self.pending_bytes += data.len();
-        self.pending.push_back(Pending::new(number, options, data));
-        &self.pending[self.pending.len() - 1]
+    pub(crate) fn new(scheduler: StreamScheduler) -> Self {
+        Self {
+            scheduler,
+            interleaving: false,
+            lines: None,
+        }
     }
 
+    fn lines(&mut self) -> &mut Lines {
+        let (scheduler, interleaving) = (self.scheduler, self.interleaving);
+        self.lines
+            .get_or_insert_with(|| Box::new(Lines::new(scheduler, interleaving)))
+    }
+
+    /// Whether messages of several streams may be under way at the same time (RFC 8260 section 2.2).
+    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
+        if let Some(lines) = &mut self.lines {
+            lines.set_interleaving(interleaving);
+        }
+    }
+
+    /// Takes a message (see [`Pending::number`]).
+    pub(crate) fn push(&mut self, number: u64, options: SendOptions, data: Bytes) {
+        self.lines().push(number, options, data);
+    }
+
+    /// The message that is sent next, or the rest of it.
     pub(crate) fn front(&self) -> Option<&Pending> {
-        self.pending.front()
+        self.lines.as_ref()?.front()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.pending.len() - self.holes
+        self.lines.as_ref().map_or(0, |l| l.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+        self.len() == 0
     }
 
     /// Bytes that have not been sent.
     pub(crate) fn bytes(&self) -> usize {
-        self.pending_bytes
+        self.lines.as_ref().map_or(0, |l| l.bytes())
     }
 
-    /// Takes a message out, wherever it is.
-    pub(crate) fn remove(&mut self, number: u64) -> Option<Pending> {
-        let place = self.pending.partition_point(|p| p.number < number);
-        let found = self.pending.get_mut(place)?;
-        if found.number != number || is_hole(found) || !found.may_be_abandoned() {
-            return None;
-        }
-        let hole = Pending::new(number, SendOptions::default(), Bytes::new());
-        let removed = core::mem::replace(found, hole);
-        self.pending_bytes -= removed.rest.len();
-        self.holes += 1;
-        self.close_holes();
-        Some(removed)
-    }
-
-    fn close_holes(&mut self) {
-        while self.pending.pop_front_if(|first| is_hole(first)).is_some() {
-            self.holes -= 1;
-        }
-        // In the middle only when they are most of it, so that each is moved past once at most.
-        if self.holes > MAX_HOLES.max(self.pending.len() / 2) {
-            self.pending.retain(|p| !is_hole(p));
-            self.holes = 0;
-        }
+    /// Takes a message out that may be given up, or the rest of it, wherever it is.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Pending> {
+        self.lines.as_mut()?.take(number)
     }
 
     /// Removes the messages, none of which was begun, for streams from this one on.
     pub(crate) fn take_above(&mut self, streams: u16) -> Vec<Pending> {
-        let mut removed = Vec::new();
-        self.holes = 0;
-        for pending in core::mem::take(&mut self.pending) {
-            if is_hole(&pending) {
-                continue;
-            }
-            if !pending.begun && pending.options.stream.0 >= streams {
-                self.pending_bytes -= pending.rest.len();
-                removed.push(pending);
-            } else {
-                self.pending.push_back(pending);
-            }
-        }
-        removed
+        let lines = self.lines.as_mut();
+        lines.map(|l| l.take_above(streams)).unwrap_or_default()
+    }
+
+    /// Whether the next chunk may share a packet with chunks of the other stream.
+    pub(crate) fn may_bundle(&self, other: StreamId) -> bool {
+        self.bundles_streams() || self.front().is_none_or(|f| f.options.stream == other)
+    }
+
+    /// Whether chunks of different streams may share a packet.
+    pub(crate) fn bundles_streams(&self) -> bool {
+        self.scheduler != StreamScheduler::RoundRobinPerPacket
     }
 
     /// Cuts a piece of at most `max` bytes off the first message.
     pub(crate) fn cut(&mut self, max: usize) -> Option<Piece> {
-        let first = self.pending.front_mut()?;
-        let ssn = match first.ssn {
-            Some(ssn) => ssn,
-            None if first.options.unordered => Ssn::new(0),
-            None => next(&mut self.next_ssn, first.options.stream),
-        };
-        let beginning = !first.begun;
-        let payload = first.rest.split_to(max.min(first.rest.len()));
-        let ending = first.rest.is_empty();
-        first.begun = true;
-        first.ssn = Some(ssn);
-        let options = first.options;
-        let message = if first.may_be_abandoned() {
-            first.number
-        } else {
-            0
-        };
-        let flags = DataFlags {
-            immediate: ending && options.immediate,
-            unordered: options.unordered,
-            beginning,
-            ending,
-        };
-        self.pending_bytes -= payload.len();
-        if ending {
-            self.pending.pop_front();
-            self.close_holes();
+        self.lines.as_mut()?.cut(max)
+    }
+
+    /// The pieces cut since the last call share a packet, which is complete.
+    pub(crate) fn packet_over(&mut self) {
+        if let Some(lines) = &mut self.lines {
+            lines.packet_over();
         }
-        Some(Piece {
-            message,
-            options,
-            ssn,
-            flags,
-            payload,
-        })
     }
 
-    /// Empties the queue and restarts all streams at 0; returns what was in it.
-    pub(crate) fn restart(&mut self) -> VecDeque<Pending> {
-        self.pending_bytes = 0;
-        self.next_ssn.clear();
-        self.holes = 0;
-        let mut all = core::mem::take(&mut self.pending);
-        all.retain(|p| !is_hole(p));
-        all
+    pub(crate) fn scheduler(&self) -> StreamScheduler {
+        self.scheduler
     }
-}
 
-/// Messages have bytes; what is left of one that was taken out has none.
-fn is_hole(pending: &Pending) -> bool {
-    pending.rest.is_empty()
-}
-
-fn next(numbers: &mut Vec<Ssn>, stream: StreamId) -> Ssn {
-    let slot = usize::from(stream.0);
-    if numbers.len() <= slot {
-        numbers.resize(slot + 1, Ssn::new(0));
+    /// Another order from now on. A message that has begun is finished first, unless messages may
+    /// interleave.
+    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.scheduler = scheduler;
+        if let Some(lines) = &mut self.lines {
+            lines.set_scheduler(scheduler);
+        }
     }
-    let ssn = numbers[slot];
-    numbers[slot] = ssn.next();
-    ssn
+
+    /// What the user set for a stream: its priority or weight.
+    pub(crate) fn value(&self, stream: StreamId) -> u16 {
+        self.lines.as_ref().map_or(0, |l| l.value(stream))
+    }
+
+    pub(crate) fn set_value(&mut self, stream: StreamId, value: u16) {
+        self.lines().set_value(stream, value);
+    }
+
+    /// Empties the queue and restarts all streams at 0, with the values that the user set; returns
+    /// what was in it, in the order in which it came.
+    pub(crate) fn restart(&mut self) -> Vec<Pending> {
+        let lines = self.lines.as_mut();
+        lines.map(|l| l.restart()).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn mortal() -> SendOptions {
-        SendOptions {
-            lifetime: Some(core::time::Duration::ZERO),
-            ..SendOptions::default()
-        }
-    }
-
     #[test]
     fn fragments_share_the_number_and_carry_their_place() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(StreamScheduler::FirstCome);
         let options = SendOptions::on_stream(3);
         queue.push(0, options, Bytes::from_static(b"abcdefgh"));
         queue.push(0, options, Bytes::from_static(b"x"));
@@ -190,7 +145,7 @@ mod tests {
                 (
                     p.flags.beginning,
                     p.flags.ending,
-                    p.ssn.value(),
+                    p.mid.value(),
                     p.payload.len(),
                 )
             })
@@ -210,60 +165,60 @@ mod tests {
 
     #[test]
     fn unordered_messages_use_no_number() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(StreamScheduler::FirstCome);
         for unordered in [false, true, false] {
-            queue.push(
-                0,
-                SendOptions {
-                    unordered,
-                    ..SendOptions::default()
-                },
-                Bytes::from_static(b"m"),
-            );
+            let options = SendOptions {
+                unordered,
+                ..SendOptions::default()
+            };
+            queue.push(0, options, Bytes::from_static(b"m"));
         }
         let numbers: Vec<_> = (0..3)
             .map(|_| queue.cut(10).unwrap())
             .filter(|p| !p.flags.unordered)
-            .map(|p| p.ssn.value())
+            .map(|p| p.mid.value())
             .collect();
         assert_eq!(numbers, [0, 1]);
     }
 
     #[test]
-    fn a_message_is_taken_out_of_the_middle_and_holes_are_closed() {
-        let mut queue = Queue::default();
+    fn messages_are_taken_out_of_the_middle_by_their_number() {
+        let mut queue = Queue::new(StreamScheduler::FirstCome);
+        let options = SendOptions::default();
         for number in 1..=200 {
-            queue.push(number, mortal(), Bytes::from_static(b"abc"));
-            // One that is never taken out shares the number of the one before.
-            queue.push(number, SendOptions::default(), Bytes::from_static(b"z"));
+            queue.push(number, options, Bytes::from_static(b"abc"));
+            queue.push(0, options, Bytes::from_static(b"z"));
         }
         for number in (2..=200).filter(|n| n % 3 != 0) {
-            assert!(queue.remove(number).is_some(), "{number}");
-            assert!(queue.remove(number).is_none(), "{number} is gone");
+            assert!(queue.take(number).is_some(), "{number}");
+            assert!(queue.take(number).is_none(), "{number} is gone");
         }
+        assert!(queue.take(0).is_none(), "no number");
         assert_eq!((queue.len(), queue.bytes()), (267, 67 * 3 + 200));
-        assert!(queue.pending.len() <= 2 * 267 + 2);
-        let left: Vec<_> = core::iter::from_fn(|| {
-            let number = queue.front()?.number;
-            queue.cut(3).map(|piece| (number, piece.payload.len()))
-        })
-        .filter(|(_, len)| *len == 3)
-        .map(|(number, _)| number)
-        .collect();
+        let left: Vec<_> = core::iter::from_fn(|| queue.cut(3))
+            .map(|piece| piece.message)
+            .filter(|number| *number != 0)
+            .collect();
         let expected: Vec<_> = (1..=200).filter(|n| *n == 1 || n % 3 == 0).collect();
         assert_eq!(left, expected);
-        assert!(queue.is_empty() && queue.pending.is_empty());
+        assert!(queue.is_empty());
+        assert!(queue.take(3).is_none(), "sent");
     }
 
     #[test]
     fn what_is_left_of_a_message_that_was_begun_is_taken_out() {
-        let mut queue = Queue::default();
-        queue.push(1, mortal(), Bytes::from_static(b"abcdef"));
-        queue.push(1, SendOptions::default(), Bytes::from_static(b"x"));
-        queue.cut(4).unwrap();
-        let rest = queue.remove(1).unwrap();
-        assert_eq!((&rest.rest[..], rest.begun), (&b"ef"[..], true));
-        assert_eq!((queue.len(), queue.bytes()), (1, 1));
-        assert!(queue.cut(9).unwrap().flags.beginning);
+        for scheduler in StreamScheduler::ALL {
+            let mut queue = Queue::new(scheduler);
+            queue.push(1, SendOptions::on_stream(1), Bytes::from_static(b"abcdef"));
+            queue.cut(4).unwrap();
+            queue.push(0, SendOptions::on_stream(1), Bytes::from_static(b"x"));
+            queue.push(0, SendOptions::on_stream(2), Bytes::from_static(b"y"));
+            let rest = queue.take(1).unwrap();
+            assert_eq!((&rest.rest[..], rest.begun), (&b"ef"[..], true));
+            assert_eq!((queue.len(), queue.bytes()), (2, 2));
+            let next = [queue.cut(9).unwrap(), queue.cut(9).unwrap()];
+            assert!(next.iter().all(|p| p.flags.beginning && p.flags.ending));
+            assert!(queue.is_empty(), "{scheduler:?}");
+        }
     }
 }

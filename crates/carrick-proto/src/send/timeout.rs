@@ -32,6 +32,8 @@ impl Sender {
         path.earliest = None;
         path.timed = None;
         path.rto.back_off(config);
+        path.recovery.probe.cancel();
+        path.recovery.rack.timer = None;
         trace.record(now, TraceEvent::Timeout { path: id });
         if probing {
             // Nothing but probes leaves: the window decays as on an idle path.
@@ -39,7 +41,9 @@ impl Sender {
             return false;
         }
         self.recovery.leave();
+        self.on_timeout_of(path, config);
         path.congestion.on_timeout();
+        path.ect.on_timeout();
         path.single_packet = true;
         path.burst_limit = config.max_burst as usize * path.pmdcs();
         trace.record(now, window_event(path));
@@ -55,6 +59,7 @@ impl Sender {
             path.t3 = None;
             path.earliest = None;
             path.timed = None;
+            path.recovery = super::PathRecovery::default();
         }
         self.window.marked(before - self.outstanding.in_flight());
         // What has a deadline is judged by that, when the association is set up.
@@ -65,6 +70,19 @@ impl Sender {
             forward.forget_paths(cumulative);
         }
         self.forced = self.outstanding.has_marked();
+    }
+
+    /// What is in flight on a path leaves again, because it was too large for it.
+    pub(crate) fn resend_path(&mut self, id: PathId, now: Time, paths: &mut Paths) {
+        let before = self.outstanding.in_flight();
+        self.outstanding.mark_path(id, paths);
+        self.window.marked(before - self.outstanding.in_flight());
+        let path = &mut paths[id];
+        path.t3 = None;
+        path.earliest = None;
+        path.timed = None;
+        self.settle(now, paths);
+        self.forced |= self.outstanding.has_marked();
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {

@@ -79,7 +79,7 @@ impl Forward {
                 break;
             }
             let ordered = !chunk.flags.unordered;
-            if ordered && !self.skip(chunk.stream, chunk.ssn, max_streams) {
+            if ordered && !self.skip(chunk.stream, chunk.ssn(), max_streams) {
                 break;
             }
             self.point += 1;

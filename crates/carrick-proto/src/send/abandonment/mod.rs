@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 
 use carrick_wire::{ForwardTsn, PacketBuilder, StreamId};
 
-use super::message::{Pending, SendOptions};
+use super::message::SendOptions;
 use super::outstanding::Chunk;
-use super::{MAX_MESSAGES, SackContext, Sender, TransmitContext};
+use super::{MAX_MESSAGES, SackContext, Sender, TransmitContext, send_buffer};
 use crate::config::AssociationConfig;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::path::{PathId, Paths};
@@ -77,19 +77,15 @@ impl Abandonment {
         core::mem::take(self)
     }
 
-    /// The number for a message that is about to be queued.
-    pub(super) fn number(&mut self, options: &SendOptions) -> u64 {
-        if options.may_be_abandoned() {
-            let state = self.state.get_or_insert_default();
-            state.last_number += 1;
+    /// A message of so many bytes is about to be queued; returns its number.
+    pub(super) fn add(&mut self, options: &SendOptions, bytes: usize, now: Time) -> u64 {
+        if !options.may_be_abandoned() {
+            return 0;
         }
-        self.state().map_or(0, |state| state.last_number)
-    }
-
-    /// A message was queued that may be given up.
-    pub(super) fn add(&mut self, pending: &Pending, now: Time) {
         let state = self.state.get_or_insert_default();
-        state.registry.add(pending, now);
+        state.last_number += 1;
+        state.registry.add(state.last_number, options, bytes, now);
+        state.last_number
     }
 
     /// A message was taken off the queue for another reason.
@@ -185,10 +181,11 @@ impl Sender {
         config: &AssociationConfig,
     ) -> bool {
         let held = self.buffered_bytes();
-        let excess = if bytes > config.send_buffer {
+        let buffer = send_buffer(paths, config);
+        let excess = if bytes > buffer {
             held
         } else {
-            (held + bytes).saturating_sub(config.send_buffer)
+            (held + bytes).saturating_sub(buffer)
         };
         let messages = self.queue.len() + self.outstanding.messages() + 1;
         let surplus = messages.saturating_sub(config.send_buffer_messages.min(MAX_MESSAGES));
@@ -196,7 +193,7 @@ impl Sender {
         if !self.abandonment.registry().is_some_and(enough) {
             return false;
         }
-        while !self.has_room(bytes, config) {
+        while !self.has_room(bytes, paths, config) {
             let registry = self.abandonment.registry();
             let Some(number) = registry.and_then(|r| r.lowest_below(reliability)) else {
                 break;
@@ -204,7 +201,7 @@ impl Sender {
             self.abandon(number, Some(AbandonmentPolicy::Priority), paths);
         }
         self.settle(now, paths);
-        self.has_room(bytes, config)
+        self.has_room(bytes, paths, config)
     }
 
     /// Gives up what was marked for retransmission, where its policy says so. The losses have been
@@ -242,12 +239,13 @@ impl Sender {
         let landed = before - self.outstanding.in_flight();
         self.window.marked(landed);
         if !tracked.complete
-            && let Some(pending) = self.queue.remove(number)
+            && let Some(pending) = self.queue.take(number)
         {
             let options = &pending.options;
             identity = Some((options.context, options.stream, options.ppid));
-            if let Some(ssn) = pending.ssn {
-                self.outstanding.push_abandoned_ending(options, ssn);
+            if pending.begun {
+                self.outstanding
+                    .push_abandoned_ending(options, pending.mid, pending.fsn);
             }
             unsent.0.push(pending.rest);
         }
@@ -286,7 +284,12 @@ impl Sender {
         for path in paths.iter_mut() {
             let known = path.earliest.unwrap_or(0);
             path.earliest = self.outstanding.find_earliest(path.id, known);
-            if path.flight_size == 0 && !forward.is_awaited_on(path.id) {
+            if path.flight_size > 0 {
+                continue;
+            }
+            path.recovery.probe.timer = None;
+            path.recovery.rack.timer = None;
+            if !forward.is_awaited_on(path.id) {
                 path.t3 = None;
             }
         }
@@ -348,6 +351,15 @@ impl Sender {
         // C5: it is sent again like DATA.
         let rto = cx.paths[path].rto.value();
         cx.paths[path].t3.get_or_insert(cx.now + rto);
+    }
+
+    /// The message of a chunk is not given up when the chunk is sent once more.
+    pub(super) fn may_send_again(&self, chunk: &Chunk, now: Time) -> bool {
+        let registry = self.abandonment.registry();
+        registry.is_none_or(|r| {
+            let verdict = r.verdict(chunk.message, chunk.transmissions, now);
+            verdict.is_none()
+        })
     }
 
     /// The first chunk that the peer has not acknowledged and that was not given up.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::reliability::{AbandonmentPolicy, Reliability};
-use crate::send::message::Pending;
+use crate::send::message::SendOptions;
 use crate::send::outstanding::Chunk;
 use crate::time::Time;
 
@@ -85,24 +85,24 @@ pub(super) struct Registry {
 
 impl Registry {
     /// Takes a message that was queued.
-    pub(super) fn add(&mut self, pending: &Pending, now: Time) {
-        let until = match pending.options.reliability {
+    pub(super) fn add(&mut self, number: u64, options: &SendOptions, bytes: usize, now: Time) {
+        let until = match options.reliability {
             Reliability::Timed(after) => Some(now + after),
             _ => None,
         };
-        let lifetime = pending.options.lifetime.map(|after| now + after);
+        let lifetime = options.lifetime.map(|after| now + after);
         let tracked = Tracked {
-            reliability: pending.options.reliability,
+            reliability: options.reliability,
             unsent_until: [until, lifetime].into_iter().flatten().min(),
             until,
             begun: false,
             complete: false,
-            held: pending.rest.len(),
+            held: bytes,
             last: None,
             before: Vec::new(),
         };
-        self.enter(pending.number, &tracked);
-        self.messages.insert(pending.number, tracked);
+        self.enter(number, &tracked);
+        self.messages.insert(number, tracked);
     }
 
     fn enter(&mut self, number: u64, tracked: &Tracked) {
