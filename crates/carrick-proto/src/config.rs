@@ -222,6 +222,7 @@ impl AssociationConfig {
             max_send_buffer: Some(64 << 20),
             max_burst: 10,
             extensions: Extensions {
+                partial_reliability: true,
                 ecn: true,
                 ..Extensions::NONE
             },

@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Ppid, StreamId};
+use carrick_wire::{Ppid, Ssn, StreamId, Tsn};
 
 use crate::error::AbortCause;
 use crate::path::PathId;
+use crate::reliability::AbandonmentPolicy;
 
 /// A fact about one association.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +30,17 @@ pub enum Event {
     Restarted,
     /// DATA ARRIVE: [`crate::Endpoint::receive`] has something. Told once until it returned `None`.
     MessageReceived,
+    /// The peer gave up a message of which [`crate::Endpoint::receive`] has given the beginning:
+    /// it will not be completed (RFC 3758 section 3.6). A [`crate::Part::Aborted`] stands where it
+    /// would have gone on.
+    MessageAborted {
+        /// The stream of the message.
+        stream: StreamId,
+        /// Its number in the stream; `None` when it was sent unordered.
+        ssn: Option<Ssn>,
+        /// The TSN of its first fragment, as in [`crate::Message::tsn`].
+        tsn: Tsn,
+    },
     /// The send buffer, which had refused a message, has room again.
     SendBufferFree,
     /// SEND FAILURE: a message was not delivered, or it is not known whether it was.
@@ -100,8 +112,12 @@ pub struct SendFailure {
     pub sent: bool,
     /// The part of the message that is still here: all of it when nothing was sent.
     pub unsent: UnsentMessage,
-    /// The message's life time expired before it was sent.
+    /// Its time was over: [`crate::SendOptions::lifetime`] before anything was sent, or
+    /// [`crate::Reliability::Timed`].
     pub expired: bool,
+    /// The policy that gave the message up (RFC 3758, RFC 7496); `None` where it was the life time
+    /// or the end of the association.
+    pub abandoned: Option<AbandonmentPolicy>,
 }
 
 /// The bytes of a message that come back with [`SendFailure`].

@@ -10,7 +10,8 @@ use carrick_wire::{ChunkType, Parameter, ParameterType, ParameterWriter};
 /// A set of extensions: offered, or in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extensions {
-    /// Messages may be abandoned (RFC 3758): FORWARD-TSN.
+    /// Messages may be abandoned (RFC 3758): FORWARD-TSN. Not in force together with
+    /// [`Self::interleaving`], see [`Self::and`].
     pub partial_reliability: bool,
     /// Chunks can be authenticated (RFC 4895): AUTH.
     pub authentication: bool,
@@ -18,8 +19,7 @@ pub struct Extensions {
     pub dynamic_addresses: bool,
     /// Streams may be reset and added (RFC 6525): RE-CONFIG.
     pub reconfiguration: bool,
-    /// Messages of several streams may be interleaved (RFC 8260): I-DATA and I-FORWARD-TSN instead of
-    /// DATA and FORWARD-TSN.
+    /// Messages of several streams may be interleaved (RFC 8260): I-DATA instead of DATA.
     pub interleaving: bool,
     /// Routers may mark packets instead of dropping them (RFC 4960 appendix A): ECNE and CWR.
     pub ecn: bool,
@@ -47,10 +47,16 @@ impl Extensions {
         ecn: false,
     };
 
-    /// Those that both have.
+    /// Those that are in force where both are offered. Interleaving excludes partial reliability: the
+    /// two go together only where both sides have I-FORWARD-TSN (RFC 8260 section 2.3.1), and this one
+    /// has not.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self::from_bits(self.bits() & other.bits())
+        let both = Self::from_bits(self.bits() & other.bits());
+        Self {
+            partial_reliability: both.partial_reliability && !both.interleaving,
+            ..both
+        }
     }
 
     /// As a number, for a cookie.
@@ -118,7 +124,6 @@ impl Extensions {
     }
 
     fn chunk_types(self) -> impl Iterator<Item = ChunkType> {
-        let both = self.partial_reliability && self.interleaving;
         let listed = [
             (self.partial_reliability, ChunkType::FORWARD_TSN),
             (self.authentication, ChunkType::AUTH),
@@ -126,7 +131,6 @@ impl Extensions {
             (self.dynamic_addresses, ChunkType::ASCONF_ACK),
             (self.reconfiguration, ChunkType::RE_CONFIG),
             (self.interleaving, ChunkType::I_DATA),
-            (both, ChunkType::I_FORWARD_TSN),
         ];
         let offered = listed.into_iter().filter(|(offered, _)| *offered);
         offered.map(|(_, kind)| kind)
@@ -208,5 +212,22 @@ mod tests {
             ..Extensions::NONE
         };
         assert_eq!(ours.and(theirs), both);
+    }
+
+    #[test]
+    fn partial_reliability_gives_way_to_interleaving_8260_2_3_1() {
+        let partial = Extensions {
+            partial_reliability: true,
+            ..Extensions::NONE
+        };
+        let both = Extensions {
+            interleaving: true,
+            ..partial
+        };
+        assert_eq!(both.and(partial), partial);
+        let in_force = both.and(both);
+        assert!(in_force.interleaving && !in_force.partial_reliability);
+        assert!(!in_force.have_chunk(ChunkType::FORWARD_TSN));
+        assert!(!both.have_chunk(ChunkType::I_FORWARD_TSN), "not offered");
     }
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use crate::association::state::StateName;
 use crate::extensions::Extensions;
 use crate::path::PathId;
+use crate::reliability::Abandoned;
 
 /// Counters of an endpoint. All count since the endpoint was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,6 +75,8 @@ pub struct AssociationStats {
     pub error_count: u32,
     /// The extensions that both sides have; none before the peer told its own.
     pub extensions: Extensions,
+    /// Messages of this side that were given up (RFC 7496 section 4.4).
+    pub abandoned: Abandoned,
     /// Counters of what was sent and received.
     pub counters: AssociationCounters,
 }
@@ -115,6 +118,10 @@ pub struct AssociationCounters {
     pub messages_sent: u64,
     /// Messages delivered to the user, each part of a partial delivery counted.
     pub messages_delivered: u64,
+    /// FORWARD-TSN chunks sent, repetitions included (RFC 3758).
+    pub forward_tsns_sent: u64,
+    /// FORWARD-TSN chunks received, repetitions included.
+    pub forward_tsns_received: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,
     /// DATA chunks the peer took back after it had reported them in gap blocks.
@@ -125,6 +132,13 @@ pub struct AssociationCounters {
     pub congestion_mark_reductions: u64,
     /// Control chunks that could not be answered because too many answers waited.
     pub replies_dropped: u64,
+}
+
+/// The counters of one outbound stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StreamStats {
+    /// Messages that were given up on it (RFC 7496 section 4.3).
+    pub abandoned: Abandoned,
 }
 
 /// The state of one path with its counters.

@@ -3,6 +3,7 @@
 //! Off unless [`crate::AssociationConfig::trace`] is set. The log is bounded; when nobody drains it
 //! with [`crate::Endpoint::poll_trace`], the oldest records are dropped.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use carrick_wire::{StreamId, Tsn};
@@ -89,15 +90,18 @@ pub enum TraceEvent {
 
 /// A bounded log, absent when tracing is off.
 #[derive(Debug, Default)]
-pub(crate) struct Trace(Option<VecDeque<TraceRecord>>);
+pub(crate) struct Trace(Option<Box<Log>>);
+
+#[derive(Debug, Default)]
+struct Log(VecDeque<TraceRecord>);
 
 impl Trace {
     pub(crate) fn new(enabled: bool) -> Self {
-        Self(enabled.then(VecDeque::new))
+        Self(enabled.then(Box::default))
     }
 
     pub(crate) fn record(&mut self, time: Time, event: TraceEvent) {
-        if let Some(log) = &mut self.0 {
+        if let Some(Log(log)) = self.0.as_deref_mut() {
             if log.len() == LIMIT {
                 log.pop_front();
             }
@@ -110,6 +114,6 @@ impl Trace {
     }
 
     pub(crate) fn pop(&mut self) -> Option<TraceRecord> {
-        self.0.as_mut()?.pop_front()
+        self.0.as_mut()?.0.pop_front()
     }
 }

@@ -31,7 +31,17 @@ impl Assembly {
             Part::Whole => Some(message),
             Part::First => self.hold(message),
             Part::Middle | Part::Last => self.go_on(message),
+            Part::Aborted => self.abort(message),
         }
+    }
+
+    /// The peer gave the message up. The user hears of that only with the beginning in hand.
+    fn abort(&mut self, part: Message) -> Option<Message> {
+        let Some(Some(kept_back)) = self.open.remove(&part.tsn.value()) else {
+            return Some(part);
+        };
+        self.held -= kept_back.payload.len();
+        None
     }
 
     /// The peer restarted: what was begun will not be finished.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use carrick_proto::{
     AssociationId, AssociationStats, CloseReason, Endpoint as Core, Event, Message, PathId,
-    PathStats, PathThresholds, SendError as Refusal, SendOptions, Time,
+    PathStats, PathThresholds, SendError as Refusal, SendOptions, StreamId, StreamStats, Time,
 };
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
@@ -229,6 +229,14 @@ impl Association {
         self.send.stats().await
     }
 
+    /// See [`SendHalf::stream_stats`].
+    ///
+    /// # Errors
+    /// See there.
+    pub async fn stream_stats(&self, stream: StreamId) -> Result<StreamStats, OperationError> {
+        self.send.stream_stats(stream).await
+    }
+
     /// See [`SendHalf::paths`].
     ///
     /// # Errors
@@ -396,6 +404,18 @@ impl SendHalf {
     /// The association has ended.
     pub async fn stats(&self) -> Result<AssociationStats, OperationError> {
         let stats = self.link.work(|core, _, id| core.association_stats(id));
+        stats.await?.ok_or_else(|| self.link.unknown())
+    }
+
+    /// The counters of one of this side's streams; all zero for one that does not exist.
+    ///
+    /// # Errors
+    /// The association has ended.
+    pub async fn stream_stats(&self, stream: StreamId) -> Result<StreamStats, OperationError> {
+        let stats = self.link.work(move |core, _, id| {
+            core.association_stats(id)
+                .map(|_| core.stream_stats(id, stream).unwrap_or_default())
+        });
         stats.await?.ok_or_else(|| self.link.unknown())
     }
 

@@ -59,10 +59,11 @@ struct Readme;
 
 pub use bytes::Bytes;
 pub use carrick_proto::{
-    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Extensions,
-    Message, OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
-    PathStatus, PathThresholds, Payload, PeerError, Ppid, SendFailure, SendOptions, Ssn, StateName,
-    StreamId, StreamScheduler, Tsn, policy,
+    Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AssociationConfig, AssociationStats,
+    CloseReason, EndpointStats, Event, Extensions, Message, OperationError as CoreError, Part,
+    PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds, Payload,
+    PeerError, Ppid, Reliability, SendFailure, SendOptions, Ssn, StateName, StreamId,
+    StreamScheduler, StreamStats, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

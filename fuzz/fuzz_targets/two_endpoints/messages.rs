@@ -95,6 +95,9 @@ impl Direction {
                 let allowed = before.is_none() || self.abandoned.contains(&id);
                 assert!(allowed, "a message begins within another");
             }
+            Part::Aborted => {
+                self.partial.remove(&key).expect("an end without a beginning");
+            }
             Part::Middle | Part::Last => {
                 let (of, so_far) = self
                     .partial

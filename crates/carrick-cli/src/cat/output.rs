@@ -129,6 +129,7 @@ fn json_line(message: &Message) -> io::Result<String> {
             carrick::Part::First => "first",
             carrick::Part::Middle => "middle",
             carrick::Part::Last => "last",
+            carrick::Part::Aborted => "aborted",
         },
         length: message.payload.len(),
         hex: hex(&message.payload),

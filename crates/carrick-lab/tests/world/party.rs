@@ -8,7 +8,7 @@ use std::time::Duration;
 use carrick_lab::sctp_host::Application;
 use carrick_proto::{
     AssociationConfig, AssociationId, CloseReason, Endpoint, Event, OperationError, PathId, Ppid,
-    SendError, SendOptions, StreamId, Time,
+    Reliability, SendError, SendOptions, StreamId, Time,
 };
 
 use super::content;
@@ -227,6 +227,7 @@ impl Party {
                 unordered: planned.unordered,
                 size: planned.size,
                 may_expire: planned.lifetime.is_some(),
+                partial: planned.reliability != Reliability::Full,
                 early: !current.established,
                 life: self.life,
                 accepted: None,
@@ -235,6 +236,7 @@ impl Party {
                 to_ghost: false,
                 failed: false,
                 expired: false,
+                abandoned: false,
                 unsent: false,
             };
             self.ledger.borrow_mut().open(side, record)
@@ -252,6 +254,7 @@ impl Party {
             immediate: planned.immediate,
             no_delay: planned.no_delay,
             lifetime: planned.lifetime,
+            reliability: planned.reliability,
             path: planned
                 .path
                 .map(|path| PathId((usize::from(path) % paths.max(1)) as u8)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_netsim::Time;
-use carrick_proto::StreamScheduler;
+use carrick_proto::{Reliability, StreamScheduler};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -21,6 +21,7 @@ pub(crate) struct Planned {
     pub(crate) immediate: bool,
     pub(crate) no_delay: bool,
     pub(crate) lifetime: Option<Duration>,
+    pub(crate) reliability: Reliability,
     /// A wish for a path, modulo their number.
     pub(crate) path: Option<u8>,
 }
@@ -100,7 +101,7 @@ impl Script {
                 ..
             }
         );
-        let messages = [
+        let mut messages = [
             messages(dice, plan),
             if second_life {
                 messages(dice, plan)
@@ -108,6 +109,10 @@ impl Script {
                 Vec::new()
             },
         ];
+        let mut partial = Dice::new(seed, Part::Partial(side));
+        for life in &mut messages {
+            loosen(&mut partial, life);
+        }
         let mut script = Self {
             connect_at: plan.connects[side].map(moment),
             peers,
@@ -197,6 +202,7 @@ fn messages(dice: &mut Dice, plan: &Plan) -> Vec<Planned> {
             immediate: dice.chance(0.1),
             no_delay: dice.chance(0.1),
             lifetime: (lives && dice.chance(0.5)).then(|| dice.log_millis(1, 1000)),
+            reliability: Reliability::Full,
             path: (chooses && dice.chance(0.5)).then(|| dice.range(0, 255) as u8),
         };
         if size > budget {
@@ -207,6 +213,22 @@ fn messages(dice: &mut Dice, plan: &Plan) -> Vec<Planned> {
     }
     all.sort_by_key(|planned| planned.at);
     all
+}
+
+/// Makes some messages partially reliable, in some worlds.
+fn loosen(dice: &mut Dice, messages: &mut [Planned]) {
+    let share = dice.pick(&[0.0, 0.0, 0.3, 0.9]);
+    let kinds = dice.pick(&[0..=0, 1..=1, 2..=2, 0..=2]);
+    for message in messages {
+        if !dice.chance(share) {
+            continue;
+        }
+        message.reliability = match dice.range(*kinds.start(), *kinds.end()) {
+            0 => Reliability::Timed(dice.log_millis(1, 3000)),
+            1 => Reliability::Retransmissions(dice.range(0, 3) as u32),
+            _ => Reliability::Priority(dice.range(0, 4) as u32),
+        };
+    }
 }
 
 fn operations(

@@ -67,6 +67,7 @@ pub(crate) fn settings(
     limits(&mut config, dice, plan);
     config.scheduler = dice.pick(&StreamScheduler::ALL);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
+    config.extensions.partial_reliability = Dice::new(seed, Part::Partial(side)).chance(0.75);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     config
 }

@@ -155,7 +155,7 @@ impl Association {
         let outbound = self.config.outbound_streams.min(peer_inbound);
         let inbound = self.config.max_inbound_streams.min(peer_outbound);
         let interleaving = self.extensions.interleaving;
-        let refused = self.sender.negotiated(a_rwnd, outbound, interleaving);
+        let refused = self.sender.negotiated(a_rwnd, outbound, self.extensions);
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
@@ -319,7 +319,7 @@ impl Association {
         let interleaving = self.extensions.interleaving;
         let _ = self
             .sender
-            .negotiated(cookie.peer_a_rwnd, outbound, interleaving);
+            .negotiated(cookie.peer_a_rwnd, outbound, self.extensions);
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
         self.state = State::Established;
@@ -355,7 +355,7 @@ impl Association {
                 .max_inbound_streams
                 .min(cookie.peer_outbound_streams);
             let interleaving = self.extensions.interleaving;
-            self.sender.set_interleaving(interleaving);
+            self.sender.set_extensions(self.extensions);
             self.receiver =
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
         }
@@ -369,6 +369,7 @@ impl Association {
     /// Data that was bundled with a COOKIE ECHO has to leave again.
     pub(crate) fn resend_all(&mut self) {
         self.sender.resend_all(&mut self.paths);
+        self.report_abandoned();
     }
 
     /// ERROR with Stale Cookie (section 5.2.6): a new INIT asks for a longer life, a few times.

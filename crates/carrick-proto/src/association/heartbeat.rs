@@ -113,7 +113,7 @@ impl Association {
         } else if !self.on_probe_ack(id, nonce, cx) {
             return;
         }
-        self.after_heartbeat_ack(id);
+        self.after_heartbeat_ack(id, cx.now);
         let path = &mut self.paths[id];
         if !path.confirmed {
             path.confirmed = true;

@@ -99,6 +99,11 @@ impl Association {
             self.on_wrong_data("I-DATA was not negotiated", cx);
             return true;
         }
+        if self.extensions.interleaving && raw.kind == ChunkType::FORWARD_TSN {
+            // RFC 8260 section 2.3.1.
+            self.on_wrong_data("FORWARD-TSN although I-DATA was negotiated", cx);
+            return true;
+        }
         // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
         if !raw.kind.is_base() && !self.extensions.have_chunk(raw.kind) {
             return self.on_unknown(raw, route, notes);
@@ -122,6 +127,12 @@ impl Association {
             Chunk::Error(error) => self.on_error(&error, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
+            Chunk::ForwardTsn(forward) => {
+                if self.state.receives_data() {
+                    notes.data = true;
+                    self.on_forward_tsn(&forward);
+                }
+            }
             // INIT is alone in its packet and COOKIE ECHO first; elsewhere they mean nothing.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
             _ => return self.on_unknown(raw, route, notes),
@@ -239,6 +250,7 @@ impl Association {
         if outcome.unsent_tsn {
             return self.violation("SACK acknowledges a TSN that was not sent", cx);
         }
+        self.report_abandoned();
         self.after_acknowledgement(&outcome, cx);
         self.advance_shutdown(cx);
     }

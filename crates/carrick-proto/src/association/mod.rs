@@ -2,6 +2,7 @@
 //!
 //! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
 //! - `input`: chunks of a packet in their order
+//! - `forward_tsn`: messages that are given up (RFC 3758)
 //! - `shutdown`: the graceful and the abortive end (section 9)
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
 //! - `failover`: potentially failed paths (RFC 7829)
@@ -12,6 +13,7 @@
 
 mod ecn;
 mod failover;
+mod forward_tsn;
 mod handshake;
 mod heartbeat;
 mod input;
@@ -28,7 +30,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use bytes::Bytes;
-use carrick_wire::{CommonHeader, Tsn, VerificationTag};
+use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
 
 use crate::config::AssociationConfig;
 use crate::endpoint::{LocalAddresses, Replies, Told};
@@ -42,7 +44,7 @@ use crate::recv::message::Message;
 use crate::route::{Route, SourceSelection};
 use crate::send::Sender;
 use crate::send::message::SendOptions;
-use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats};
+use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats, StreamStats};
 use crate::time::Time;
 use crate::trace::Trace;
 use ecn::EcnState;
@@ -201,10 +203,13 @@ impl Association {
         if !self.state.takes_messages() {
             return Err(SendError::ShuttingDown);
         }
-        self.sender
-            .send(options, data, now, &self.paths, &self.config)?;
-        self.counters.messages_sent += 1;
-        Ok(())
+        let result = self
+            .sender
+            .send(options, data, now, &mut self.paths, &self.config);
+        self.counters.messages_sent += u64::from(result.is_ok());
+        // It may have pushed others out.
+        self.report_abandoned();
+        result
     }
 
     pub(crate) fn receive(&mut self) -> Option<Message> {
@@ -306,6 +311,13 @@ impl Association {
         }
     }
 
+    pub(crate) fn stream_stats(&self, stream: StreamId) -> Option<StreamStats> {
+        let exists = stream.0 < self.sender.outbound_streams();
+        exists.then(|| StreamStats {
+            abandoned: self.sender.abandoned_on(stream),
+        })
+    }
+
     pub(crate) fn path_stats(&self, id: PathId) -> PathStats {
         self.paths[id].stats(self.config.expose_potentially_failed)
     }
@@ -326,6 +338,7 @@ impl Association {
             primary: (self.paths.len() > 0).then(|| self.paths.current()),
             error_count: self.error_count,
             extensions: self.extensions,
+            abandoned: self.sender.abandoned(),
             counters: self.counters,
         }
     }

@@ -21,19 +21,21 @@ impl Association {
             Some(discovery) => discovery.stop(),
             None => return,
         }
-        self.use_discovered_mtu(id, false);
+        self.use_discovered_mtu(id, None);
     }
 
-    /// Sizes packets as the search has it; `resend` what is in flight if that was too large.
-    fn use_discovered_mtu(&mut self, id: PathId, resend: bool) {
+    /// Sizes packets as the search has it; if what is in flight was too large, it leaves again, as
+    /// judged at the time `resend`.
+    fn use_discovered_mtu(&mut self, id: PathId, resend: Option<Time>) {
         let path = &mut self.paths[id];
         let Some(mtu) = path.discovery.as_ref().map(|d| d.mtu()) else {
             return;
         };
         let before = path.mtu();
         path.set_mtu(mtu);
-        if resend && mtu < before {
-            self.sender.resend_path(id, &mut self.paths);
+        if let Some(now) = resend.filter(|_| mtu < before) {
+            self.sender.resend_path(id, now, &mut self.paths);
+            self.report_abandoned();
         }
     }
 
@@ -82,10 +84,10 @@ impl Association {
     }
 
     /// A heartbeat of the path, small or large, was answered.
-    pub(super) fn after_heartbeat_ack(&mut self, id: PathId) {
+    pub(super) fn after_heartbeat_ack(&mut self, id: PathId, now: Time) {
         if let Some(discovery) = &mut self.paths[id].discovery {
             let black_hole = discovery.on_alive();
-            self.use_discovered_mtu(id, black_hole);
+            self.use_discovered_mtu(id, black_hole.then_some(now));
         }
     }
 
@@ -96,7 +98,7 @@ impl Association {
         let data = path.last_data;
         if let Some(discovery) = &mut path.discovery {
             let black_hole = discovery.handle_timeout(now, well, data);
-            self.use_discovered_mtu(id, black_hole);
+            self.use_discovered_mtu(id, black_hole.then_some(now));
         }
     }
 
@@ -106,7 +108,7 @@ impl Association {
         let size = len + path.route().header_len();
         if let Some(discovery) = &mut path.discovery {
             discovery.refused(now, size);
-            self.use_discovered_mtu(id, false);
+            self.use_discovered_mtu(id, None);
         }
     }
 
@@ -116,7 +118,7 @@ impl Association {
         let path = &mut self.paths[id];
         if let Some(discovery) = &mut path.discovery {
             let plausible = discovery.too_big(now, mtu);
-            self.use_discovered_mtu(id, plausible);
+            self.use_discovered_mtu(id, plausible.then_some(now));
             return plausible;
         }
         if mtu < path.mtu() {
@@ -130,7 +132,7 @@ impl Association {
         let path = &mut self.paths[id];
         if let Some(discovery) = &mut path.discovery {
             discovery.limit(now, mtu);
-            self.use_discovered_mtu(id, false);
+            self.use_discovered_mtu(id, None);
         } else {
             path.set_mtu(mtu);
         }

@@ -8,7 +8,6 @@ use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder};
 
 use super::state::State;
 use super::{Association, Context, MAX_MISSING_REPORTS, MAX_REPLIES, Reply};
-use crate::event::Event;
 use crate::path::PathId;
 use crate::policy::SackSituation;
 use crate::route::{Route, Transmit};
@@ -34,6 +33,7 @@ impl Association {
             _ => self
                 .output_replies(buf, cx)
                 .or_else(|| self.output_data(buf, cx))
+                .or_else(|| self.output_forward(buf, cx))
                 .or_else(|| self.output_sack(buf, cx))
                 .or_else(|| self.output_shutdown(buf, cx))
                 .or_else(|| self.output_heartbeat(buf, cx))
@@ -90,6 +90,7 @@ impl Association {
             let mut packet = PacketBuilder::new(buf, header, limit);
             if segments == 0 && oversized.is_none() {
                 self.bundle_sack(permit.path, &mut packet, cx);
+                self.bundle_forward(permit.path, &mut packet, cx);
             }
             let (sender, mut tx) = self.transmit_context(&config, cx, hurry);
             let filled = sender.fill(permit, &mut packet, &mut tx);
@@ -119,19 +120,6 @@ impl Association {
             may_fragment,
             probe: false,
         })
-    }
-
-    /// Gives up the messages at the head of the queue whose life ended; nothing else may be left
-    /// to wait for.
-    pub(super) fn expire_messages(&mut self, cx: &Context<'_>) {
-        let mut any = false;
-        while let Some(failure) = self.sender.expire(cx.now) {
-            self.events.push_back(Event::SendFailed(failure));
-            any = true;
-        }
-        if any {
-            self.advance_shutdown(cx);
-        }
     }
 
     pub(super) fn transmit_context<'a>(

@@ -74,6 +74,9 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
+        if matches!(&self.state, State::CookieEchoed(echoed) if echoed.echo.due) {
+            self.expire_messages(cx);
+        }
         let path = self.paths.current();
         let rto = self.paths[path].rto.value();
         let header = self.header();

@@ -81,6 +81,7 @@ impl Association {
         if outcome.unsent_tsn {
             return self.violation("SHUTDOWN acknowledges a TSN that was not sent", cx);
         }
+        self.report_abandoned();
         self.after_acknowledgement(&outcome, cx);
         match &mut self.state {
             State::Established | State::ShutdownPending => {

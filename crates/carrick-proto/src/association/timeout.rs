@@ -85,10 +85,11 @@ impl Association {
             trace: &mut self.trace,
         };
         self.sender.on_path_timers(id, &mut sack_cx);
+        self.report_abandoned();
     }
 
     fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {
-        if self.paths[id].flight_size == 0 {
+        if self.paths[id].flight_size == 0 && !self.sender.awaits_forward_on(id) {
             // What was in flight here has been marked, and left or will leave on another path.
             self.paths[id].t3 = None;
             return;
@@ -102,6 +103,7 @@ impl Association {
         let is_error = self
             .sender
             .on_t3(id, cx.now, &mut self.paths, &config, &mut self.trace);
+        self.report_abandoned();
         if is_error {
             self.forget_awaited_heartbeat(id);
             self.on_path_error(id, true, cx);

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Tsn, VerificationTag};
+use carrick_wire::{StreamId, Tsn, VerificationTag};
 
 use crate::association::state::{CookieWait, Repeat, State};
 use crate::association::{Association, AssociationId, Context};
@@ -38,7 +38,7 @@ use crate::random::Random;
 use crate::recv::message::Message;
 use crate::route::Transmit;
 use crate::send::message::SendOptions;
-use crate::stats::{AssociationStats, EndpointStats, PathStats};
+use crate::stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
 use crate::time::Time;
 use crate::trace::TraceRecord;
 
@@ -440,6 +440,12 @@ impl Endpoint {
             .paths
             .contains(path)
             .then(|| association.path_stats(path))
+    }
+
+    /// The counters of an outbound stream (RFC 7496 section 4.3); `None` where there is no such
+    /// stream.
+    pub fn stream_stats(&self, id: AssociationId, stream: StreamId) -> Option<StreamStats> {
+        self.registry.get(id)?.stream_stats(stream)
     }
 
     /// The paths of an association, in their order.

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use carrick_wire::{Ssn, StreamId, Tsn};
 
 use super::buffer::Cost;
-use super::message::{Message, Part};
+use super::forward::AbortedMessage;
+use super::message::{Message, Part, Payload};
 use super::reassembly::Complete;
 
 #[derive(Debug, Default)]
@@ -91,10 +92,7 @@ impl Delivery {
 
     /// The message `next` of a stream has been delivered: goes on with those that waited.
     fn advance(&mut self, stream: StreamId) {
-        let slot = usize::from(stream.0);
-        if self.next.len() <= slot {
-            self.next.resize(slot + 1, Ssn::new(0));
-        }
+        let slot = self.slot(stream);
         loop {
             self.next[slot] = self.next[slot].next();
             let Some(index) = self.position.remove(&(stream, self.next[slot].value())) else {
@@ -105,6 +103,15 @@ impl Delivery {
             };
             self.push(complete.message);
         }
+    }
+
+    /// The place of a stream in `next`.
+    fn slot(&mut self, stream: StreamId) -> usize {
+        let slot = usize::from(stream.0);
+        if self.next.len() <= slot {
+            self.next.resize(slot + 1, Ssn::new(0));
+        }
+        slot
     }
 
     fn push(&mut self, message: Message) {
@@ -159,6 +166,55 @@ impl Delivery {
             keep
         });
         cost
+    }
+
+    /// A message in partial delivery will not be completed. Says what its unread parts free, and
+    /// whether the user has read any and was told.
+    pub(super) fn abort(&mut self, aborted: &AbortedMessage) -> (Cost, bool) {
+        let begins = |m: &Message| m.tsn == aborted.tsn && m.part == Part::First;
+        let unread = self.ready.iter().any(begins);
+        let cost = self.drop_parts(aborted.tsn);
+        if !unread {
+            self.push(Message {
+                stream: aborted.stream,
+                ssn: aborted.ssn,
+                mid: None,
+                ppid: aborted.ppid,
+                tsn: aborted.tsn,
+                part: Part::Aborted,
+                payload: Payload::default(),
+                chunks: 0,
+            });
+        }
+        (cost, !unread)
+    }
+
+    /// The messages of a stream up to this number will not come any more: delivers those that have,
+    /// and goes on behind them. A number that was passed before says nothing.
+    pub(super) fn skip(&mut self, stream: StreamId, last: Ssn) {
+        let next = self.next_ssn(stream);
+        if !last.is_at_or_after(next) {
+            return;
+        }
+        let (from, to) = (next.value(), last.value());
+        let ranges = if from <= to {
+            [Some((from, to)), None]
+        } else {
+            [Some((from, u16::MAX)), Some((0, to))]
+        };
+        for (from, to) in ranges.into_iter().flatten() {
+            while let Some((&place, &index)) =
+                self.position.range((stream, from)..=(stream, to)).next()
+            {
+                self.position.remove(&place);
+                if let Some(complete) = self.held.remove(&index) {
+                    self.push(complete.message);
+                }
+            }
+        }
+        let slot = self.slot(stream);
+        self.next[slot] = last;
+        self.advance(stream);
     }
 
     /// All streams begin at 0 again; what waits for a message that will never come is dropped,

@@ -51,6 +51,9 @@ pub enum Part {
     Middle,
     /// The end.
     Last,
+    /// Without bytes: the peer gave up the message of which the beginning was delivered, and the
+    /// rest of it will not come (RFC 3758 section 3.6).
+    Aborted,
 }
 
 /// The bytes of a message, as slices of the datagrams that brought them.

@@ -4,6 +4,7 @@ mod ack;
 mod autotune;
 mod buffer;
 mod delivery;
+mod forward;
 mod interleaved;
 pub(crate) mod message;
 mod reassembly;

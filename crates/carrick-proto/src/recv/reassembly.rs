@@ -11,6 +11,7 @@ use carrick_wire::{Data, Ppid, Ssn, StreamId, Tsn};
 
 use super::buffer::Cost;
 use super::delivery::Delivery;
+use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
 
 /// One DATA chunk's content.
@@ -300,6 +301,39 @@ impl Reassembly {
             next: run.last + 1,
         });
         Some(run.into_message(Part::First, tsn))
+    }
+
+    /// TSNs up to `index` will not come any more: forgets what they are missing from. Returns what
+    /// that frees, and the message in partial delivery if it was one of them.
+    pub(super) fn skip_to(&mut self, index: u64) -> (Cost, Option<AbortedMessage>) {
+        let mut cost = Cost::default();
+        let mut from = 0;
+        // One that begins right behind `index` may miss a beginning there.
+        let end = index + 1;
+        while let Some((&first, run)) = self.runs.range(from.min(end + 1)..=end + 1).next()
+            && first <= end
+        {
+            from = first + 1;
+            // It misses the TSN before it, or the one behind it.
+            if !run.beginning || run.last < index {
+                cost = cost.plus(run.cost());
+                self.runs.remove(&first);
+            }
+        }
+        let partial = self.partial.take_if(|p| p.next <= index);
+        let aborted = partial.map(|p| AbortedMessage {
+            stream: p.identity.stream,
+            ssn: p.identity.ssn,
+            ppid: p.identity.ppid,
+            tsn: p.tsn,
+        });
+        (cost, aborted)
+    }
+
+    /// The stream of an ordered message in partial delivery.
+    pub(super) fn partial_stream(&self) -> Option<StreamId> {
+        let partial = self.partial.as_ref()?;
+        partial.identity.ssn.map(|_| partial.identity.stream)
     }
 
     /// Index of the first fragment of the highest run.

@@ -86,6 +86,7 @@ fn drain(receiver: &mut Receiver) -> Vec<(u16, bool, Vec<u8>)> {
                 messages.push((message.stream.0, message.ssn.is_none(), bytes))
             }
             Part::Middle | Part::Last => messages.last_mut().unwrap().2.extend(bytes),
+            Part::Aborted => drop(messages.pop()),
         }
     }
     messages

@@ -107,6 +107,21 @@ impl TsnMap {
         self.cumulative_index = to;
     }
 
+    /// Everything up to this TSN counts as arrived (RFC 3758 section 3.6); returns its index, or
+    /// `None` if it is not above the cumulative TSN.
+    pub(super) fn forward(&mut self, tsn: Tsn) -> Option<u64> {
+        if !tsn.is_after(self.cumulative) {
+            return None;
+        }
+        let index = self.cumulative_index + u64::from(tsn.since(self.cumulative));
+        while self.ranges.pop_front_if(|r| r.1 <= index).is_some() {}
+        let joined = self.ranges.pop_front_if(|r| r.0 <= index + 1);
+        let to = joined.map_or(index, |range| range.1);
+        self.cumulative = tsn.plus((to - index) as u32);
+        self.cumulative_index = to;
+        Some(index)
+    }
+
     /// Takes back the arrival of indexes above the cumulative one (reneging, section 6.2).
     pub(super) fn forget(&mut self, first: u64, last: u64) {
         debug_assert!(first > self.cumulative_index);
@@ -200,6 +215,32 @@ mod tests {
         let map = TsnMap::new(Tsn::new(1));
         assert_eq!(map.classify(Tsn::new(0x10000)), Arrival::OutOfReach);
         assert_eq!(map.classify(Tsn::new(0xffff)), Arrival::New(0xffff));
+    }
+
+    #[test]
+    fn the_example_of_rfc_3758_section_3_6() {
+        let mut map = TsnMap::new(Tsn::new(102));
+        for tsn in [102, 104, 105, 107] {
+            assert!(arrive(&mut map, tsn));
+        }
+        assert_eq!(map.forward(Tsn::new(103)), Some(2));
+        assert_eq!(map.cumulative(), Tsn::new(105));
+        let blocks: Vec<_> = map.gap_ack_blocks().map(|b| (b.start, b.end)).collect();
+        assert_eq!(blocks, [(2, 2)]);
+        assert_eq!(map.forward(Tsn::new(105)), None, "not above");
+        assert_eq!(map.forward(Tsn::new(9)), None, "below");
+        assert_eq!(map.forward(Tsn::new(107)), Some(6), "the end of a range");
+        assert_eq!((map.cumulative(), map.gap_count()), (Tsn::new(107), 0));
+    }
+
+    #[test]
+    fn a_jump_of_half_the_numbers_is_one_step() {
+        let mut map = TsnMap::new(Tsn::new(1));
+        assert!(arrive(&mut map, 3));
+        let far = Tsn::new(0x7fff_ffff);
+        assert_eq!(map.forward(far), Some(0x7fff_ffff));
+        assert_eq!((map.cumulative(), map.has_gaps()), (far, false));
+        assert!(arrive(&mut map, 0x8000_0000));
     }
 
     proptest! {

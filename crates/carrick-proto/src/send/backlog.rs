@@ -111,7 +111,6 @@ mod tests {
 
     use super::super::message::SendOptions;
     use super::*;
-    use crate::time::Time;
 
     fn order(backlog: &Backlog, line: Line) -> Vec<u64> {
         let mut at = line.first();
@@ -132,7 +131,7 @@ mod tests {
             for (number, (which, add, pick)) in steps.into_iter().enumerate() {
                 let (line, queue) = (&mut lines[which], &mut queues[which]);
                 if add || queue.is_empty() {
-                    let mut pending = Pending::new(SendOptions::default(), Bytes::from_static(b"m"), Time::ZERO);
+                    let mut pending = Pending::new(0, SendOptions::default(), Bytes::from_static(b"m"));
                     pending.arrival = number as u64;
                     queue.push_back((number as u64, backlog.push(line, pending)));
                 } else {

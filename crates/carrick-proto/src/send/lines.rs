@@ -1,6 +1,6 @@
 //! Messages that wait to be sent: a line for each stream, which the scheduler chooses from.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -9,11 +9,12 @@ use carrick_wire::{DataFlags, Fsn, Mid, StreamId};
 use super::backlog::{Backlog, Line};
 use super::message::{Pending, SendOptions};
 use super::scheduler::{Schedule, StreamScheduler, Turn};
-use crate::time::Time;
 
 /// A piece of the first message, ready to get a TSN.
 #[derive(Debug)]
 pub(crate) struct Piece {
+    /// The number of its message if that may be given up, otherwise 0.
+    pub(crate) message: u64,
     pub(crate) options: SendOptions,
     pub(crate) mid: Mid,
     pub(crate) fsn: Fsn,
@@ -44,8 +45,8 @@ pub(super) struct Lines {
     sent: usize,
     /// The stream of the new chunks in the packet that is being filled.
     packet: Option<u32>,
-    /// Messages with a life time of which nothing was sent, by its end: stream and place.
-    mortal: BTreeSet<(Time, u32, u32)>,
+    /// Where the messages are that may be given up, by number: stream and place.
+    numbered: BTreeMap<u64, (u32, u32)>,
     len: usize,
     bytes: usize,
     arrivals: u64,
@@ -61,7 +62,7 @@ impl Lines {
             interleaving,
             sent: 0,
             packet: None,
-            mortal: BTreeSet::new(),
+            numbered: BTreeMap::new(),
             len: 0,
             bytes: 0,
             arrivals: 0,
@@ -73,14 +74,15 @@ impl Lines {
         self.interleaving = interleaving;
     }
 
-    pub(super) fn push(&mut self, options: SendOptions, data: Bytes, now: Time) {
+    /// Takes a message (see [`Pending::number`]).
+    pub(super) fn push(&mut self, number: u64, options: SendOptions, data: Bytes) {
         let slot = self.slot(options.stream);
-        let mut pending = Pending::new(options, data, now);
+        let mut pending = Pending::new(number, options, data);
         pending.arrival = self.arrivals;
         self.arrivals += 1;
         self.len += 1;
         self.bytes += pending.rest.len();
-        let (arrival, expires) = (pending.arrival, pending.expires);
+        let arrival = pending.arrival;
         let stream = &mut self.streams[slot as usize];
         let was_empty = stream.line.is_empty();
         let at = self.backlog.push(&mut stream.line, pending);
@@ -88,8 +90,8 @@ impl Lines {
             stream.turn.arrival = arrival;
             self.schedule.enter(slot, &mut stream.turn);
         }
-        if let Some(expires) = expires {
-            self.mortal.insert((expires, slot, at));
+        if number != 0 {
+            self.numbered.insert(number, (slot, at));
         }
     }
 
@@ -122,14 +124,9 @@ impl Lines {
         self.bytes
     }
 
-    /// When the life of a message ends, the first of all.
-    pub(super) fn next_expiry(&self) -> Option<Time> {
-        self.mortal.first().map(|m| m.0)
-    }
-
-    /// Removes a message whose life has ended.
-    pub(super) fn take_expired(&mut self, now: Time) -> Option<Pending> {
-        let &(_, slot, at) = self.mortal.first().filter(|m| m.0 <= now)?;
+    /// Takes a message out that may be given up, or the rest of it, wherever it is.
+    pub(super) fn take(&mut self, number: u64) -> Option<Pending> {
+        let &(slot, at) = self.numbered.get(&number)?;
         self.remove(slot, at)
     }
 
@@ -150,18 +147,22 @@ impl Lines {
         removed
     }
 
-    /// Removes a message of which nothing was sent.
+    /// Removes a message, or the rest of it.
     fn remove(&mut self, slot: u32, at: u32) -> Option<Pending> {
         let stream = &mut self.streams[slot as usize];
         let first = stream.line.first();
         let removed = self.backlog.remove(&mut stream.line, at)?;
         self.len -= 1;
         self.bytes -= removed.rest.len();
-        if let Some(expires) = removed.expires {
-            self.mortal.remove(&(expires, slot, at));
-        }
+        self.numbered.remove(&removed.number);
         let next = stream.line.first();
-        if next.is_none() {
+        if removed.begun && !self.interleaving {
+            // It ends here, and what was sent of it was its stream's turn.
+            let sent = core::mem::take(&mut self.sent);
+            stream.turn.arrival = arrival(&self.backlog, next);
+            self.schedule
+                .turn_over(slot, &mut stream.turn, sent, next.is_none());
+        } else if next.is_none() {
             self.schedule.leave(slot, &stream.turn);
         } else if next != first {
             stream.turn.arrival = arrival(&self.backlog, next);
@@ -185,13 +186,10 @@ impl Lines {
                 first.mid = *next;
                 *next = next.next();
             }
-            if let Some(expires) = first.expires {
-                self.mortal.remove(&(expires, slot, at));
-            }
         }
         let payload = first.rest.split_to(max.min(first.rest.len()));
         let ending = first.rest.is_empty();
-        let (mid, fsn) = (first.mid, first.fsn);
+        let (message, mid, fsn) = (first.number, first.mid, first.fsn);
         first.begun = true;
         first.fsn = fsn.next();
         self.bytes -= payload.len();
@@ -199,6 +197,7 @@ impl Lines {
         self.packet = Some(slot);
         if ending {
             self.backlog.remove(&mut stream.line, at);
+            self.numbered.remove(&message);
             self.len -= 1;
         }
         if !ending && !self.interleaving {
@@ -206,15 +205,12 @@ impl Lines {
         } else {
             let sent = core::mem::take(&mut self.sent);
             let next = stream.line.first();
-            if next.is_some() {
-                stream.turn.arrival = arrival(&self.backlog, next);
-                self.schedule.served(&mut stream.turn, sent);
-            } else {
-                self.schedule.served_last(&mut stream.turn, sent);
-                self.schedule.leave(slot, &stream.turn);
-            }
+            stream.turn.arrival = arrival(&self.backlog, next);
+            self.schedule
+                .turn_over(slot, &mut stream.turn, sent, next.is_none());
         }
         Some(Piece {
+            message,
             options,
             mid,
             fsn,
@@ -297,8 +293,6 @@ fn arrival(backlog: &Backlog, at: Option<u32>) -> u64 {
 #[cfg(test)]
 mod tests {
     use alloc::collections::VecDeque;
-    use core::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -319,7 +313,7 @@ mod tests {
         for (interleaving, expected) in [(true, [0, 0, 1, 1]), (false, [0, 0, 0, 1])] {
             let mut lines = lines(interleaving);
             for unordered in [false, true, true, false] {
-                lines.push(message(1, unordered), Bytes::from_static(b"m"), Time::ZERO);
+                lines.push(0, message(1, unordered), Bytes::from_static(b"m"));
             }
             let mids: Vec<u32> = (0..4).map(|_| lines.cut(9).unwrap().mid.value()).collect();
             assert_eq!(mids, expected, "interleaving: {interleaving}");
@@ -332,7 +326,7 @@ mod tests {
         lines.set_value(StreamId(1), 0);
         lines.streams[0].next = [Mid::new(u32::MAX); 2];
         for _ in 0..2 {
-            lines.push(message(1, false), Bytes::from_static(b"m"), Time::ZERO);
+            lines.push(0, message(1, false), Bytes::from_static(b"m"));
         }
         let mids: Vec<u32> = (0..2).map(|_| lines.cut(9).unwrap().mid.value()).collect();
         assert_eq!(mids, [u32::MAX, 0]);
@@ -341,50 +335,51 @@ mod tests {
     #[test]
     fn memory_is_for_streams_in_use() {
         let mut lines = lines(true);
-        lines.push(message(65_534, false), Bytes::from_static(b"m"), Time::ZERO);
+        lines.push(0, message(65_534, false), Bytes::from_static(b"m"));
         assert_eq!(lines.streams.len(), 1);
         assert!(core::mem::size_of::<Stream>() <= 128);
     }
 
-    /// Context, bytes left, end of its life, and whether it has begun.
-    type Waiting = (u64, usize, Option<Time>, bool);
+    /// Context, bytes left, the number of one that may be given up, and whether it has begun.
+    type Waiting = (u64, usize, u64, bool);
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        Push(u16, usize, Option<u64>),
+        Push(u16, usize, bool),
         Cut(usize),
         PacketOver,
-        Wait(u64),
+        Take(u64),
         Schedule(usize),
         Value(u16, u16),
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let lifetime = proptest::option::weighted(0.3, 0_u64..50);
+        let mortal = proptest::bool::weighted(0.3);
         prop_oneof![
-            6 => (0_u16..6, 1_usize..20, lifetime).prop_map(|(s, n, l)| Step::Push(s, n, l)),
+            6 => (0_u16..6, 1_usize..20, mortal).prop_map(|(s, n, m)| Step::Push(s, n, m)),
             10 => (1_usize..8).prop_map(Step::Cut),
             2 => Just(Step::PacketOver),
-            2 => (0_u64..10).prop_map(Step::Wait),
+            2 => (0_u64..40).prop_map(Step::Take),
             1 => (0_usize..6).prop_map(Step::Schedule),
             1 => (0_u16..6, 0_u16..5).prop_map(|(s, v)| Step::Value(s, v)),
         ]
     }
 
     proptest! {
-        /// Whatever the order of streams: messages of one leave in theirs, each once, whole unless it
-        /// expired before it began; without interleaving nothing comes between its pieces.
+        /// Whatever the order of streams: messages of one leave in theirs, each once, whole unless the
+        /// rest of it was taken out; without interleaving nothing comes between its pieces.
         #[test]
         fn lines_agree_with_a_queue_for_each_stream_8260_3(interleaving: bool, steps in proptest::collection::vec(step(), 0..300)) {
             let mut lines = lines(interleaving);
             let mut model: [VecDeque<Waiting>; 6] = Default::default();
-            let (mut now, mut pushed) = (Time::ZERO, 0);
+            let mut pushed = 0;
             for step in steps {
                 match step {
-                    Step::Push(stream, len, lifetime) => {
-                        let options = SendOptions { context: pushed, lifetime: lifetime.map(Duration::from_millis), ..message(stream, false) };
-                        lines.push(options, Bytes::from(alloc::vec![0; len]), now);
-                        model[usize::from(stream)].push_back((pushed, len, lifetime.map(|l| now + Duration::from_millis(l)), false));
+                    Step::Push(stream, len, mortal) => {
+                        let options = SendOptions { context: pushed, ..message(stream, false) };
+                        let number = if mortal { pushed + 1 } else { 0 };
+                        lines.push(number, options, Bytes::from(alloc::vec![0; len]));
+                        model[usize::from(stream)].push_back((pushed, len, number, false));
                         pushed += 1;
                     }
                     Step::Cut(max) => {
@@ -411,25 +406,25 @@ mod tests {
                         }
                     }
                     Step::PacketOver => lines.packet_over(),
-                    Step::Wait(millis) => {
-                        now += Duration::from_millis(millis);
-                        let is_over = |m: &Waiting| !m.3 && m.2.is_some_and(|at| at <= now);
-                        let mut expected: Vec<u64> = model.iter().flatten().filter(|m| is_over(m)).map(|m| m.0).collect();
-                        for line in &mut model {
-                            line.retain(|m| !is_over(m));
+                    Step::Take(number) => {
+                        // Where messages may interleave, one that has begun is not given up.
+                        let is_it = |m: &Waiting| number != 0 && m.2 == number;
+                        let found = model.iter().flatten().copied().find(is_it);
+                        if interleaving && found.is_some_and(|m| m.3) {
+                            continue;
                         }
-                        let mut expired: Vec<u64> = core::iter::from_fn(|| lines.take_expired(now)).map(|p| p.options.context).collect();
-                        expected.sort_unstable();
-                        expired.sort_unstable();
-                        prop_assert_eq!(expired, expected);
+                        for line in &mut model {
+                            line.retain(|m| !is_it(m));
+                        }
+                        let taken = lines.take(number).map(|p| (p.options.context, p.rest.len(), p.number, p.begun));
+                        prop_assert_eq!(taken, found);
                     }
                     Step::Schedule(kind) => lines.set_scheduler(StreamScheduler::ALL[kind]),
                     Step::Value(stream, value) => lines.set_value(StreamId(stream), value),
                 }
                 prop_assert_eq!(lines.len(), model.iter().map(VecDeque::len).sum::<usize>());
                 prop_assert_eq!(lines.bytes(), model.iter().flatten().map(|m| m.1).sum::<usize>());
-                let next = model.iter().flatten().filter(|m| !m.3).filter_map(|m| m.2).min();
-                prop_assert_eq!(lines.next_expiry(), next);
+                prop_assert_eq!(lines.numbered.len(), model.iter().flatten().filter(|m| m.2 != 0).count());
             }
             let mut left: Vec<u64> = model.iter().flatten().map(|m| m.0).collect();
             left.sort_unstable();

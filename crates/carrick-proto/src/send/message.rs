@@ -6,7 +6,7 @@ use bytes::Bytes;
 use carrick_wire::{Fsn, Mid, Ppid, StreamId};
 
 use crate::path::PathId;
-use crate::time::Time;
+use crate::reliability::Reliability;
 
 /// The optional attributes of SEND (RFC 9260 section 11.1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +21,11 @@ pub struct SendOptions {
     pub immediate: bool,
     /// Don't hold it back to bundle it with others.
     pub no_delay: bool,
-    /// Give the message up when it could not be sent within this time.
+    /// Give the message up when no part of it could be sent within this time, whatever
+    /// `reliability` says about one that was begun.
     pub lifetime: Option<Duration>,
+    /// When the message is given up although it was sent.
+    pub reliability: Reliability,
     /// Send it to this path instead of the primary, while that path is usable.
     pub path: Option<PathId>,
     /// Comes back in [`crate::SendFailure`] and in the trace.
@@ -38,6 +41,7 @@ impl Default for SendOptions {
             immediate: false,
             no_delay: false,
             lifetime: None,
+            reliability: Reliability::Full,
             path: None,
             context: 0,
         }
@@ -45,6 +49,11 @@ impl Default for SendOptions {
 }
 
 impl SendOptions {
+    /// The message may be given up before it was begun, or later.
+    pub(crate) fn may_be_abandoned(&self) -> bool {
+        self.lifetime.is_some() || self.reliability != Reliability::Full
+    }
+
     /// An ordered message on a stream.
     pub fn on_stream(stream: u16) -> Self {
         Self {
@@ -57,6 +66,8 @@ impl SendOptions {
 /// A message, or the rest of one, that has not been sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
+    /// Numbers the messages that may be given up, ascending from 1; 0 for all others.
+    pub(crate) number: u64,
     pub(crate) options: SendOptions,
     /// What is not sent yet.
     pub(crate) rest: Bytes,
@@ -68,24 +79,18 @@ pub(crate) struct Pending {
     pub(crate) begun: bool,
     /// Counts all messages of the association.
     pub(crate) arrival: u64,
-    pub(crate) expires: Option<Time>,
 }
 
 impl Pending {
-    pub(crate) fn new(options: SendOptions, data: Bytes, now: Time) -> Self {
+    pub(crate) fn new(number: u64, options: SendOptions, data: Bytes) -> Self {
         Self {
+            number,
             options,
             rest: data,
             mid: Mid::new(0),
             fsn: Fsn::new(0),
             begun: false,
             arrival: 0,
-            expires: options.lifetime.map(|l| now + l),
         }
-    }
-
-    /// Its life ended before any of it was sent (section 11.1.5).
-    pub(crate) fn is_expired(&self, now: Time) -> bool {
-        !self.begun && self.expires.is_some_and(|at| at <= now)
     }
 }

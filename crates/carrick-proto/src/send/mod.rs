@@ -1,5 +1,6 @@
 //! The sending half of an association (RFC 9260 sections 6.1, 6.2.1, 6.3.2, 6.3.3, 6.9, 7).
 
+mod abandonment;
 mod backlog;
 mod lines;
 pub(crate) mod message;
@@ -21,10 +22,12 @@ use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
+use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::policy::LossDetection;
 use crate::time::Time;
 use crate::trace::Trace;
+use abandonment::Abandonment;
 use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
@@ -61,6 +64,7 @@ pub(crate) struct Sender {
     probe_due: bool,
     /// What is being written is a probe.
     probing: bool,
+    abandonment: Abandonment,
     outbound_streams: u16,
     /// User data goes in I-DATA chunks, not in DATA chunks (RFC 8260 section 2.2).
     interleaving: bool,
@@ -90,6 +94,7 @@ impl Sender {
             reach: u64::MAX,
             probe_due: false,
             probing: false,
+            abandonment: Abandonment::default(),
             outbound_streams: config.outbound_streams,
             interleaving: false,
             forced: false,
@@ -105,24 +110,29 @@ impl Sender {
         &mut self,
         a_rwnd: u32,
         outbound_streams: u16,
-        interleaving: bool,
+        extensions: Extensions,
     ) -> Vec<SendFailure> {
         self.window = PeerWindow::new(a_rwnd);
         self.outbound_streams = outbound_streams;
-        self.set_interleaving(interleaving);
+        self.set_extensions(extensions);
         self.queue
             .take_above(outbound_streams)
             .into_iter()
             .map(|pending| {
-                let mut failure = failure_of(&pending, false);
+                self.abandonment.forget(pending.number);
+                let mut failure = failure_of(&pending);
                 failure.unsent.0.push(pending.rest);
                 failure
             })
             .collect()
     }
 
-    /// Whether user data goes in I-DATA chunks (RFC 8260 section 2.2.1).
-    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+    /// The extensions in force say whether user data goes in I-DATA chunks (RFC 8260 section 2.2.1)
+    /// and whether messages that were begun may be given up (RFC 3758 section 3.3).
+    pub(crate) fn set_extensions(&mut self, extensions: Extensions) {
+        let interleaving = extensions.interleaving;
+        self.abandonment
+            .set_forwards(extensions.partial_reliability);
         self.interleaving = interleaving;
         self.queue.set_interleaving(interleaving);
         self.outstanding.set_header_len(header_len(interleaving));
@@ -142,8 +152,9 @@ impl Sender {
             path.recovery = PathRecovery::default();
         }
         let new = Self::new(initial_tsn, config);
-        let old = core::mem::replace(self, new);
+        let mut old = core::mem::replace(self, new);
         self.refused = old.refused;
+        self.abandonment = old.abandonment.restart();
         // Empty, with what the user set at run time.
         self.queue = old.queue;
         failures
@@ -159,7 +170,7 @@ impl Sender {
         options: SendOptions,
         data: Bytes,
         now: Time,
-        paths: &Paths,
+        paths: &mut Paths,
         config: &AssociationConfig,
     ) -> Result<(), SendError> {
         if data.is_empty() {
@@ -177,11 +188,15 @@ impl Sender {
         if !config.fragment && data.len() > limit {
             return Err(SendError::TooLarge { limit });
         }
-        if !self.has_room(data.len(), paths, config) {
+        let needed = data.len();
+        if !self.has_room(needed, paths, config)
+            && !self.make_room(needed, options.reliability, now, paths, config)
+        {
             self.refused = true;
             return Err(SendError::BufferFull);
         }
-        self.queue.push(options, data, now);
+        let number = self.abandonment.add(&options, needed, now);
+        self.queue.push(number, options, data);
         self.drained = false;
         Ok(())
     }
@@ -277,10 +292,14 @@ impl Sender {
 
     /// All messages that are not acknowledged, for SEND FAILURE. Empties the send buffer.
     pub(crate) fn take_failures(&mut self) -> Vec<SendFailure> {
-        let mut failures: Vec<SendFailure> = Vec::new();
+        let mut failures = self.take_abandoned();
+        self.abandonment.clear();
         // With interleaving, several messages may have been begun.
         let mut open: BTreeMap<(StreamId, bool, u32), SendFailure> = BTreeMap::new();
         while let Some(chunk) = self.outstanding.pop_front() {
+            if chunk.is_abandoned() {
+                continue;
+            }
             let message = (chunk.stream, chunk.flags.unordered, chunk.mid.value());
             let failure = open.entry(message).or_insert_with(|| SendFailure {
                 context: chunk.context,
@@ -289,6 +308,7 @@ impl Sender {
                 sent: true,
                 unsent: UnsentMessage::default(),
                 expired: false,
+                abandoned: None,
             });
             failure.unsent.0.push(chunk.payload);
             if chunk.flags.ending {
@@ -299,7 +319,7 @@ impl Sender {
             let options = pending.options;
             let message = (options.stream, options.unordered, pending.mid.value());
             let begun = pending.begun.then(|| open.remove(&message)).flatten();
-            let mut failure = begun.unwrap_or_else(|| failure_of(&pending, false));
+            let mut failure = begun.unwrap_or_else(|| failure_of(&pending));
             if !pending.rest.is_empty() {
                 failure.unsent.0.push(pending.rest);
             }
@@ -360,13 +380,14 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
 }
 
 /// A failure without its bytes.
-fn failure_of(pending: &Pending, expired: bool) -> SendFailure {
+fn failure_of(pending: &Pending) -> SendFailure {
     SendFailure {
         context: pending.options.context,
         stream: pending.options.stream,
         ppid: pending.options.ppid,
         sent: pending.begun,
         unsent: UnsentMessage::default(),
-        expired,
+        expired: false,
+        abandoned: None,
     }
 }

@@ -4,12 +4,14 @@
 //! compared with what the one before said, range by range, so that only chunks whose state changes
 //! are touched.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DATA_HEADER_LEN, DataFlags, Fsn, Mid, Ppid, StreamId, Tsn, padded};
+use carrick_wire::{DATA_HEADER_LEN, DataFlags, Fsn, Mid, Ppid, Ssn, StreamId, Tsn, padded};
 
+use super::message::SendOptions;
 use super::queue::Piece;
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
@@ -24,12 +26,19 @@ pub(crate) enum ChunkState {
     Acked,
     /// To be sent again.
     Marked(LossSignal),
+    /// Given up with its message (RFC 3758 section 3.4): as good as acknowledged.
+    Abandoned {
+        /// It was in flight then, and may still turn out to be lost.
+        awaited: bool,
+    },
 }
 
 /// One DATA chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) payload: Bytes,
+    /// The number of its message if that may be given up, otherwise 0.
+    pub(crate) message: u64,
     pub(crate) context: u64,
     pub(crate) ppid: Ppid,
     pub(crate) transmissions: u32,
@@ -55,6 +64,17 @@ pub(crate) struct Chunk {
     /// [`crate::send::recovery::SendOrder`].
     older: u64,
     newer: u64,
+}
+
+impl Chunk {
+    /// The Stream Sequence Number of DATA.
+    pub(crate) fn ssn(&self) -> Ssn {
+        Ssn::new(self.mid.value() as u16)
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.state, ChunkState::Abandoned { .. })
+    }
 }
 
 /// Inclusive ranges of indexes, ascending, with gaps between.
@@ -84,6 +104,17 @@ pub(crate) struct Outstanding {
     ordered: bool,
     /// The header of a chunk: that of DATA, or of I-DATA.
     header_len: usize,
+    /// Only where messages may be given up.
+    partial: Option<Box<Partial>>,
+}
+
+#[derive(Debug, Default)]
+struct Partial {
+    /// Chunks in state [`ChunkState::Abandoned`].
+    abandoned: usize,
+    /// Messages that may be given up with a chunk that has just been marked, and how often that
+    /// was sent.
+    questioned: Vec<(u64, u32)>,
 }
 
 impl Outstanding {
@@ -98,6 +129,7 @@ impl Outstanding {
             held: 0,
             messages: 0,
             count_header,
+            partial: None,
             serial: 0,
             ordered,
             header_len: DATA_HEADER_LEN,
@@ -195,6 +227,7 @@ impl Outstanding {
         self.messages += usize::from(piece.flags.ending);
         self.chunks.push_back(Chunk {
             payload: piece.payload,
+            message: piece.message,
             context: piece.options.context,
             ppid: piece.options.ppid,
             transmissions: 0,
@@ -328,6 +361,10 @@ impl Outstanding {
         if let Some(chunk) = self.chunk_mut(index) {
             chunk.state = ChunkState::Marked(signal);
             chunk.fast_retransmitted |= signal == LossSignal::MissingReports;
+            if chunk.message != 0 {
+                let question = (chunk.message, chunk.transmissions);
+                self.partial().questioned.push(question);
+            }
         }
         self.marked.insert(index);
         true
@@ -362,9 +399,13 @@ impl Outstanding {
     /// A gap block or the cumulative TSN acknowledges a chunk; returns it with the bytes it counts
     /// for, if this is news.
     pub(super) fn acknowledge(&mut self, index: u64, paths: &mut Paths) -> Option<(&Chunk, usize)> {
-        let state = self.chunk(index)?.state;
-        match state {
+        let chunk = self.chunk_mut(index)?;
+        match &mut chunk.state {
             ChunkState::Acked => return None,
+            ChunkState::Abandoned { awaited } => {
+                *awaited = false;
+                return None;
+            }
             ChunkState::InFlight => self.land(index, paths),
             ChunkState::Marked(_) => {
                 self.marked.remove(&index);
@@ -407,8 +448,99 @@ impl Outstanding {
             self.in_flight -= chunk.payload.len();
         }
         self.held -= chunk.payload.len();
-        self.messages -= usize::from(chunk.flags.ending);
+        if chunk.is_abandoned() {
+            self.partial().abandoned -= 1;
+        } else {
+            self.messages -= usize::from(chunk.flags.ending);
+        }
         Some(chunk)
+    }
+
+    /// Gives up a chunk; returns its bytes if that was not done before.
+    pub(super) fn abandon(&mut self, index: u64, paths: &mut Paths) -> Option<Bytes> {
+        let chunk = self.chunk(index).filter(|c| !c.is_abandoned())?;
+        let (state, weight) = (chunk.state, self.weight(chunk.payload.len()));
+        let awaited = state == ChunkState::InFlight;
+        let path = &mut paths[chunk.path];
+        path.timed = path.timed.filter(|t| t.0 != index);
+        if state == ChunkState::Acked {
+            let sacked = &mut path.recovery.rack.sacked;
+            *sacked = sacked.saturating_sub(weight);
+        }
+        if chunk.transmissions > 1 {
+            paths
+                .iter_mut()
+                .for_each(|p| p.recovery.on_abandoned(index));
+        }
+        if awaited {
+            self.land(index, paths);
+        }
+        self.marked.remove(&index);
+        let chunk = self.chunk_mut(index)?;
+        chunk.state = ChunkState::Abandoned { awaited };
+        let payload = core::mem::take(&mut chunk.payload);
+        let ending = chunk.flags.ending;
+        self.held -= payload.len();
+        self.messages -= usize::from(ending);
+        self.partial().abandoned += 1;
+        Some(payload)
+    }
+
+    fn partial(&mut self) -> &mut Partial {
+        self.partial.get_or_insert_default()
+    }
+
+    /// A message was given up of which a part was sent and a part was not. It gets one more TSN,
+    /// which is never sent: without it, the message that comes next would directly follow one
+    /// that has no end, and what the peer has acknowledged of this one could not be skipped.
+    pub(super) fn push_abandoned_ending(&mut self, options: &SendOptions, mid: Mid, fsn: Fsn) {
+        self.partial().abandoned += 1;
+        self.chunks.push_back(Chunk {
+            payload: Bytes::new(),
+            message: 0,
+            context: options.context,
+            ppid: options.ppid,
+            transmissions: 0,
+            stream: options.stream,
+            mid,
+            fsn,
+            flags: DataFlags {
+                immediate: false,
+                unordered: options.unordered,
+                beginning: false,
+                ending: true,
+            },
+            path: PathId(0),
+            ambiguous: false,
+            state: ChunkState::Abandoned { awaited: false },
+            fast_retransmitted: false,
+            taken_back: false,
+            sent: Time::ZERO,
+            serial: 0,
+            older: 0,
+            newer: 0,
+        });
+    }
+
+    /// A chunk that was given up while it was in flight turns out to be lost. Says so once.
+    pub(super) fn misses_abandoned(&mut self, index: u64) -> bool {
+        let Some(chunk) = self.chunk_mut(index) else {
+            return false;
+        };
+        match &mut chunk.state {
+            ChunkState::Abandoned { awaited } => core::mem::take(awaited),
+            _ => false,
+        }
+    }
+
+    pub(super) fn has_abandoned(&self) -> bool {
+        self.partial.as_ref().is_some_and(|p| p.abandoned > 0)
+    }
+
+    /// Messages to be judged because chunks of them were marked.
+    pub(super) fn take_questioned(&mut self) -> Vec<(u64, u32)> {
+        let partial = self.partial.as_mut();
+        partial.map_or_else(Vec::new, |p| core::mem::take(&mut p.questioned))
     }
 
     /// The lowest chunk in flight on a path, searched from where it was last known.

@@ -11,7 +11,6 @@ use super::lines::Lines;
 pub(super) use super::lines::Piece;
 use super::message::{Pending, SendOptions};
 use super::scheduler::StreamScheduler;
-use crate::time::Time;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -43,8 +42,9 @@ impl Queue {
         }
     }
 
-    pub(crate) fn push(&mut self, options: SendOptions, data: Bytes, now: Time) {
-        self.lines().push(options, data, now);
+    /// Takes a message (see [`Pending::number`]).
+    pub(crate) fn push(&mut self, number: u64, options: SendOptions, data: Bytes) {
+        self.lines().push(number, options, data);
     }
 
     /// The message that is sent next, or the rest of it.
@@ -65,14 +65,9 @@ impl Queue {
         self.lines.as_ref().map_or(0, |l| l.bytes())
     }
 
-    /// When the life of a message ends, the first of all.
-    pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.lines.as_ref()?.next_expiry()
-    }
-
-    /// Removes a message whose life has ended.
-    pub(crate) fn take_expired(&mut self, now: Time) -> Option<Pending> {
-        self.lines.as_mut()?.take_expired(now)
+    /// Takes a message out that may be given up, or the rest of it, wherever it is.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Pending> {
+        self.lines.as_mut()?.take(number)
     }
 
     /// Removes the messages, none of which was begun, for streams from this one on.
@@ -140,16 +135,9 @@ mod tests {
     #[test]
     fn fragments_share_the_number_and_carry_their_place() {
         let mut queue = Queue::new(StreamScheduler::FirstCome);
-        queue.push(
-            SendOptions::on_stream(3),
-            Bytes::from_static(b"abcdefgh"),
-            Time::ZERO,
-        );
-        queue.push(
-            SendOptions::on_stream(3),
-            Bytes::from_static(b"x"),
-            Time::ZERO,
-        );
+        let options = SendOptions::on_stream(3);
+        queue.push(0, options, Bytes::from_static(b"abcdefgh"));
+        queue.push(0, options, Bytes::from_static(b"x"));
         let pieces: Vec<_> = (0..4).map(|_| queue.cut(3).unwrap()).collect();
         let places: Vec<_> = pieces
             .iter()
@@ -179,14 +167,11 @@ mod tests {
     fn unordered_messages_use_no_number() {
         let mut queue = Queue::new(StreamScheduler::FirstCome);
         for unordered in [false, true, false] {
-            queue.push(
-                SendOptions {
-                    unordered,
-                    ..SendOptions::default()
-                },
-                Bytes::from_static(b"m"),
-                Time::ZERO,
-            );
+            let options = SendOptions {
+                unordered,
+                ..SendOptions::default()
+            };
+            queue.push(0, options, Bytes::from_static(b"m"));
         }
         let numbers: Vec<_> = (0..3)
             .map(|_| queue.cut(10).unwrap())
@@ -197,22 +182,43 @@ mod tests {
     }
 
     #[test]
-    fn a_message_expires_only_before_its_first_fragment() {
+    fn messages_are_taken_out_of_the_middle_by_their_number() {
         let mut queue = Queue::new(StreamScheduler::FirstCome);
-        let options = SendOptions {
-            lifetime: Some(core::time::Duration::from_millis(10)),
-            ..SendOptions::default()
-        };
-        queue.push(options, Bytes::from_static(b"abcdef"), Time::ZERO);
-        assert!(queue.take_expired(Time::from_millis(9)).is_none());
-        queue.cut(3).unwrap();
-        assert!(
-            queue.take_expired(Time::from_millis(10)).is_none(),
-            "committed"
-        );
-        queue.cut(3).unwrap();
-        queue.push(options, Bytes::from_static(b"abcdef"), Time::ZERO);
-        assert!(queue.take_expired(Time::from_millis(10)).is_some());
-        assert_eq!(queue.bytes(), 0);
+        let options = SendOptions::default();
+        for number in 1..=200 {
+            queue.push(number, options, Bytes::from_static(b"abc"));
+            queue.push(0, options, Bytes::from_static(b"z"));
+        }
+        for number in (2..=200).filter(|n| n % 3 != 0) {
+            assert!(queue.take(number).is_some(), "{number}");
+            assert!(queue.take(number).is_none(), "{number} is gone");
+        }
+        assert!(queue.take(0).is_none(), "no number");
+        assert_eq!((queue.len(), queue.bytes()), (267, 67 * 3 + 200));
+        let left: Vec<_> = core::iter::from_fn(|| queue.cut(3))
+            .map(|piece| piece.message)
+            .filter(|number| *number != 0)
+            .collect();
+        let expected: Vec<_> = (1..=200).filter(|n| *n == 1 || n % 3 == 0).collect();
+        assert_eq!(left, expected);
+        assert!(queue.is_empty());
+        assert!(queue.take(3).is_none(), "sent");
+    }
+
+    #[test]
+    fn what_is_left_of_a_message_that_was_begun_is_taken_out() {
+        for scheduler in StreamScheduler::ALL {
+            let mut queue = Queue::new(scheduler);
+            queue.push(1, SendOptions::on_stream(1), Bytes::from_static(b"abcdef"));
+            queue.cut(4).unwrap();
+            queue.push(0, SendOptions::on_stream(1), Bytes::from_static(b"x"));
+            queue.push(0, SendOptions::on_stream(2), Bytes::from_static(b"y"));
+            let rest = queue.take(1).unwrap();
+            assert_eq!((&rest.rest[..], rest.begun), (&b"ef"[..], true));
+            assert_eq!((queue.len(), queue.bytes()), (2, 2));
+            let next = [queue.cut(9).unwrap(), queue.cut(9).unwrap()];
+            assert!(next.iter().all(|p| p.flags.beginning && p.flags.ending));
+            assert!(queue.is_empty(), "{scheduler:?}");
+        }
     }
 }

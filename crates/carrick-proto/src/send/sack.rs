@@ -45,6 +45,7 @@ impl Sender {
         if !outcome.stale && !outcome.unsent_tsn {
             outcome.undone = self.on_duplicates(sack.duplicate_tsns(), cx);
             self.update_window(sack.a_rwnd, cx);
+            self.settle_after_sack(cx);
         }
         outcome
     }
@@ -58,6 +59,9 @@ impl Sender {
         if outcome.acknowledged {
             let after = self.outstanding.in_flight();
             self.window.marked(before.saturating_sub(after));
+        }
+        if !outcome.stale && !outcome.unsent_tsn {
+            self.settle_after_sack(cx);
         }
         outcome
     }
@@ -102,7 +106,9 @@ impl Sender {
             Some(reported) => self.acknowledge_ranges(reported, &mut htna, cx),
             None => self.take_back_adjacent(cumulative, cx),
         };
-        let acknowledged = htna.is_some();
+        self.acknowledge_forward(cumulative, cx);
+        // Over what was given up, the cumulative TSN advances without news of DATA.
+        let acknowledged = htna.is_some() || advanced;
         if acknowledged {
             self.progress = cx.now;
         }
@@ -123,7 +129,7 @@ impl Sender {
         }
         self.recovery.on_sack_end();
         Self::reduce_in_proportion(cx.paths);
-        self.restart_timers(cx);
+        self.restart_timers(advanced, cx);
         SackOutcome {
             acknowledged,
             reneged,
@@ -140,10 +146,15 @@ impl Sender {
         while self.outstanding.first_index() <= cumulative {
             let index = self.outstanding.first_index();
             let news = self.acknowledge(index, htna, cx);
-            let chunk = self.outstanding.pop_front();
-            if let Some(chunk) = chunk.filter(|_| !news) {
+            let Some(chunk) = self.outstanding.pop_front() else {
+                break;
+            };
+            if !news && !chunk.is_abandoned() {
                 let sacked = &mut cx.paths[chunk.path].recovery.rack.sacked;
                 *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.payload.len()));
+            }
+            if chunk.message != 0 {
+                self.abandonment.on_gone(&chunk);
             }
         }
         let acked = &mut self.outstanding.acked;
@@ -171,7 +182,8 @@ impl Sender {
         });
         subtract(&reported, &before, |index| {
             self.acknowledge(index, htna, cx);
-            if let Some(chunk) = self.outstanding.chunk(index) {
+            let chunk = self.outstanding.chunk(index);
+            if let Some(chunk) = chunk.filter(|c| !c.is_abandoned()) {
                 let weight = self.outstanding.weight(chunk.payload.len());
                 cx.paths[chunk.path].recovery.rack.sacked += weight;
             }
@@ -255,6 +267,15 @@ impl Sender {
         true
     }
 
+    /// C1 of RFC 3758 section 3.5. A FORWARD-TSN that arrived shows that its path works.
+    fn acknowledge_forward(&mut self, cumulative: u64, cx: &mut SackContext<'_>) {
+        let forward = self.abandonment.forward_mut();
+        if let Some(Some(path)) = forward.and_then(|f| f.on_cumulative(cumulative)) {
+            cx.paths[path].news.alive = true;
+            cx.paths[path].single_packet = false;
+        }
+    }
+
     fn grow_windows(&mut self, cx: &mut SackContext<'_>) {
         let all_acknowledged = self.outstanding.is_empty();
         let next = self.outstanding.next_index();
@@ -290,12 +311,16 @@ impl Sender {
     }
 
     /// R2 and R3 of section 6.3.2.
-    fn restart_timers(&mut self, cx: &mut SackContext<'_>) {
+    fn restart_timers(&mut self, advanced: bool, cx: &mut SackContext<'_>) {
         for path in cx.paths.iter_mut() {
             if path.flight_size == 0 {
-                path.t3 = None;
                 path.earliest = None;
                 path.recovery.probe.timer = None;
+                if !self.abandonment.awaits_forward_on(path.id) {
+                    path.t3 = None;
+                } else if advanced {
+                    path.t3 = Some(cx.now + path.rto.value());
+                }
                 continue;
             }
             if path.news.earliest {
@@ -319,7 +344,7 @@ impl Sender {
             // that come with each repeated SHUTDOWN.
             next = usize::MAX;
         }
-        let index = self.outstanding.first_index();
+        let index = self.first_awaited();
         let first = self.outstanding.chunk(index).map(|c| c.payload.len());
         if !self.window.on_sack(a_rwnd, in_flight, next, first) {
             return;
@@ -327,7 +352,7 @@ impl Sender {
         // The peer dropped the probe when it had no room; now it has.
         if self.outstanding.mark(index, LossSignal::Timeout, cx.paths) {
             self.window.marked(first.unwrap_or(0));
-            self.restart_timers(cx);
+            self.restart_timers(false, cx);
         }
         self.forced = self.outstanding.has_marked();
     }

@@ -22,6 +22,10 @@ impl Sender {
         let before = self.outstanding.in_flight();
         self.outstanding.mark_path(id, paths);
         self.window.marked(before - self.outstanding.in_flight());
+        if let Some(forward) = self.abandonment.forward_mut() {
+            forward.on_t3(id);
+        }
+        self.settle(now, paths);
         self.forced = self.outstanding.has_marked();
         let path = &mut paths[id];
         path.t3 = None;
@@ -57,13 +61,19 @@ impl Sender {
             path.timed = None;
             path.recovery = super::PathRecovery::default();
         }
-        self.outstanding.forget_paths();
         self.window.marked(before - self.outstanding.in_flight());
+        // What has a deadline is judged by that, when the association is set up.
+        self.settle(Time::ZERO, paths);
+        self.outstanding.forget_paths();
+        let cumulative = self.outstanding.first_index() - 1;
+        if let Some(forward) = self.abandonment.forward_mut() {
+            forward.forget_paths(cumulative);
+        }
         self.forced = self.outstanding.has_marked();
     }
 
     /// What is in flight on a path leaves again, because it was too large for it.
-    pub(crate) fn resend_path(&mut self, id: PathId, paths: &mut Paths) {
+    pub(crate) fn resend_path(&mut self, id: PathId, now: Time, paths: &mut Paths) {
         let before = self.outstanding.in_flight();
         self.outstanding.mark_path(id, paths);
         self.window.marked(before - self.outstanding.in_flight());
@@ -71,11 +81,12 @@ impl Sender {
         path.t3 = None;
         path.earliest = None;
         path.timed = None;
+        self.settle(now, paths);
         self.forced |= self.outstanding.has_marked();
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        earliest(self.window.next_timeout(), self.queue.next_expiry())
+        earliest(self.window.next_timeout(), self.abandonment.next_deadline())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {

@@ -1,14 +1,13 @@
 //! Which DATA leaves now, and on which path (RFC 9260 sections 6.1, 6.4, 6.10).
 
 use carrick_wire::{
-    COMMON_HEADER_LEN, DataFlags, DataHeader, Fragment, IDataHeader, PacketBuilder, Ssn, StreamId,
-    Tsn, padded,
+    COMMON_HEADER_LEN, DataFlags, DataHeader, Fragment, IDataHeader, PacketBuilder, StreamId, Tsn,
+    padded,
 };
 
 use super::outstanding::{Chunk, ChunkState};
-use super::{MAX_OUTSTANDING, Sender, failure_of};
+use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
-use crate::event::SendFailure;
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
 use crate::stats::AssociationCounters;
@@ -39,14 +38,6 @@ pub(crate) struct TransmitContext<'a> {
 }
 
 impl Sender {
-    /// Gives up a message whose life ended before any of it was sent.
-    pub(crate) fn expire(&mut self, now: Time) -> Option<SendFailure> {
-        let expired = self.queue.take_expired(now)?;
-        let mut failure = failure_of(&expired, true);
-        failure.unsent.0.push(expired.rest);
-        Some(failure)
-    }
-
     /// The next packet of DATA that may leave: marked chunks before new ones.
     pub(crate) fn permit(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
         if let Some(permit) = self.permit_probe(cx) {
@@ -111,7 +102,11 @@ impl Sender {
                 self.outstanding.header_len() + c.payload.len() <= cx.paths[path].pmdcs()
             })
         };
-        if !new && !self.last_in_flight(&cx.paths[path]).is_some_and(fits) {
+        if !new
+            && !self
+                .last_in_flight(&cx.paths[path], cx.now)
+                .is_some_and(fits)
+        {
             cx.paths[path].recovery.probe.due = false;
             return None;
         }
@@ -136,19 +131,25 @@ impl Sender {
         let ChunkState::Marked(signal) = chunk.state else {
             return None;
         };
+        Some(Self::route_again(signal, chunk.path, cx))
+    }
+
+    /// Where something goes that was lost on a path.
+    pub(super) fn route_again(
+        signal: LossSignal,
+        last: PathId,
+        cx: &TransmitContext<'_>,
+    ) -> PathId {
         // With no usable path, whatever the policy: the one that promises most.
-        if let Some(path) = cx.paths.last_resort(chunk.path)
+        if let Some(path) = cx.paths.last_resort(last)
             && (signal == LossSignal::Timeout || !cx.paths.all_inactive())
         {
-            return Some(path);
+            return path;
         }
-        let chosen = cx.config.policies.retransmission_route.route(
-            signal,
-            chunk.path,
-            &mut cx.paths.views(),
-        );
+        let policy = cx.config.policies.retransmission_route;
+        let chosen = policy.route(signal, last, &mut cx.paths.views());
         let usable = cx.paths.contains(chosen) && cx.paths[chosen].confirmed;
-        Some(if usable { chosen } else { cx.paths.current() })
+        if usable { chosen } else { cx.paths.current() }
     }
 
     fn new_data_path(&self, paths: &Paths) -> Option<PathId> {
@@ -287,7 +288,7 @@ impl Sender {
             let first = self.outstanding.next_index();
             self.fill_new(permit, packet, cx);
             chunk = Some(self.outstanding.next_index() - 1).filter(|last| *last >= first);
-        } else if let Some(index) = self.last_in_flight(&cx.paths[permit.path])
+        } else if let Some(index) = self.last_in_flight(&cx.paths[permit.path], cx.now)
             && let Some(c) = self.outstanding.chunk(index)
             && packet.fits(self.outstanding.header_len() + c.payload.len())
         {
@@ -350,7 +351,7 @@ impl Sender {
         let mut first = true;
         let mut stream = None;
         while let Some(front) = self.queue.front() {
-            if front.is_expired(cx.now) || self.outstanding.len() >= MAX_OUTSTANDING {
+            if self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
             }
             if !first || !permit.new {
@@ -383,7 +384,11 @@ impl Sender {
                 break;
             };
             stream = Some(piece.options.stream);
+            let (message, ending) = (piece.message, piece.flags.ending);
             let index = self.outstanding.push(piece, permit.path);
+            if message != 0 {
+                self.abandonment.on_sent(message, index, ending);
+            }
             self.launch(index, permit.path, packet, cx);
             first = false;
             if probe {
@@ -469,7 +474,7 @@ fn write_chunk(
         let header = DataHeader {
             tsn,
             stream: chunk.stream,
-            ssn: Ssn::new(chunk.mid.value() as u16),
+            ssn: chunk.ssn(),
             ppid: chunk.ppid,
             flags,
         };

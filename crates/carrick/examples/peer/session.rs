@@ -371,7 +371,9 @@ impl<'a> Session<'a> {
                 let what = format!("the peer sent an ERROR: {}", error.cause);
                 self.tally.check.fail(&what);
             }
-            Event::Dormant | Event::NoProgress => eprintln!("carrick-peer: {event:?}"),
+            Event::Dormant | Event::NoProgress | Event::MessageAborted { .. } => {
+                eprintln!("carrick-peer: {event:?}")
+            }
             // Told to the endpoint's task, or of no interest here.
             Event::PathLocalAddressChanged(_)
             | Event::PrimarySwitchover(_)

@@ -102,6 +102,7 @@ impl Entry {
                 sent: false,
                 unsent: UnsentMessage(vec![out.data]),
                 expired: false,
+                abandoned: None,
             })),
         }
     }

@@ -135,6 +135,7 @@ impl Sender {
                 };
             }
             self.detect_losses(cx);
+            self.settle(cx.now, cx.paths);
         }
         // A peer without room is probed by other rules (RFC 8985 section 8).
         let refused = self.window.is_probing();
@@ -280,11 +281,13 @@ impl Sender {
         earliest(path.recovery.rack.timer, path.recovery.probe.timer)
     }
 
-    /// The chunk that a probe of this path sends again: the last one sent there.
-    pub(in crate::send) fn last_in_flight(&self, path: &Path) -> Option<u64> {
+    /// The chunk that a probe of this path sends again: the last one sent there, unless its message
+    /// would rather be given up.
+    pub(in crate::send) fn last_in_flight(&self, path: &Path, now: Time) -> Option<u64> {
         let newest = path.recovery.order.newest;
         let chunk = self.outstanding.chunk(newest)?;
-        (chunk.state == ChunkState::InFlight).then_some(newest)
+        let again = chunk.state == ChunkState::InFlight && self.may_send_again(chunk, now);
+        again.then_some(newest)
     }
 }
 

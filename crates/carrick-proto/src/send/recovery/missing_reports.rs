@@ -157,7 +157,10 @@ fn consider(outstanding: &mut Outstanding, paths: &mut Paths, index: u64, lost: 
     let eligible = outstanding
         .chunk(index)
         .is_some_and(|c| c.state == ChunkState::InFlight && !c.fast_retransmitted);
-    if eligible && outstanding.mark(index, LossSignal::MissingReports, paths) {
+    // What was given up is not sent again, but its loss tells the same (RFC 3758 section 3.5 F5).
+    if eligible && outstanding.mark(index, LossSignal::MissingReports, paths)
+        || outstanding.misses_abandoned(index)
+    {
         lost.push(index);
     }
 }

@@ -67,6 +67,14 @@ impl PathRecovery {
         }
     }
 
+    /// A chunk that was sent more than once was given up: it is no probe any more, and a duplicate
+    /// of it says nothing, because the peer may have been told to skip it.
+    pub(super) fn on_abandoned(&mut self, index: u64) {
+        self.undo.on_abandoned(index);
+        let sent = &mut self.probe.sent;
+        *sent = sent.filter(|s| s.index != index);
+    }
+
     /// Nothing is repaired any more.
     pub(super) fn leave(&mut self) {
         self.phase = Phase::Open;

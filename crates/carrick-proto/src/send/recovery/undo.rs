@@ -42,6 +42,13 @@ impl Undo {
         *self.waiting.entry(index).or_default() += 1;
     }
 
+    /// A chunk was given up. If it was sent again, nobody learns whether it had to be.
+    pub(crate) fn on_abandoned(&mut self, index: u64) {
+        if self.waiting.contains_key(&index) {
+            self.end();
+        }
+    }
+
     /// The peer got a chunk more than once; returns whether a copy of this recovery was among them.
     pub(crate) fn on_duplicate(&mut self, index: u64) -> bool {
         let Some(copies) = self.waiting.get_mut(&index) else {
@@ -80,6 +87,18 @@ mod tests {
         assert!(undo.on_duplicate(6) && !undo.take_spurious(), "two copies");
         assert!(undo.on_duplicate(6) && undo.take_spurious());
         assert!(!undo.take_spurious(), "once");
+    }
+
+    #[test]
+    fn a_recovery_that_sent_what_is_given_up_is_not_undone() {
+        let mut undo = Undo::default();
+        undo.begin();
+        undo.on_resent(5);
+        undo.on_resent(6);
+        undo.on_abandoned(4);
+        assert!(undo.on_duplicate(5) && !undo.take_spurious());
+        undo.on_abandoned(6);
+        assert!(!undo.on_duplicate(6) && !undo.take_spurious());
     }
 
     #[test]

@@ -174,16 +174,14 @@ impl Schedule {
         self.held = true;
     }
 
-    /// The stream at the head sent a message or a chunk and has more.
-    pub(super) fn served(&mut self, turn: &mut Turn, bytes: usize) {
+    /// The stream at the head sent a message or a chunk; it was its `last`, or it has more.
+    pub(super) fn turn_over(&mut self, slot: u32, turn: &mut Turn, bytes: usize, last: bool) {
+        self.discipline.served(turn, bytes);
+        if last {
+            return self.leave(slot, turn);
+        }
         self.held = false;
-        self.discipline.served(turn, bytes);
         self.settle(turn);
-    }
-
-    /// The stream at the head sent a message or a chunk, its last one; it has not left yet.
-    pub(super) fn served_last(&mut self, turn: &mut Turn, bytes: usize) {
-        self.discipline.served(turn, bytes);
     }
 
     /// A packet is complete whose chunks the stream at the head sent.

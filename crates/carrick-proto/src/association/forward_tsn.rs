@@ -1,0 +1,75 @@
+//! Messages that are given up, on either side (RFC 3758 sections 3.5 and 3.6).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use carrick_wire::{ForwardTsn, PacketBuilder};
+
+use super::output::single;
+use super::{Association, Context, MAX_PEER_EVENTS};
+use crate::event::Event;
+use crate::path::PathId;
+use crate::route::Transmit;
+
+impl Association {
+    /// The peer gave messages up. For acknowledgements the chunk is like DATA.
+    pub(super) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
+        self.counters.forward_tsns_received += 1;
+        let aborted = self.receiver.on_forward_tsn(forward);
+        if let Some(message) = aborted.filter(|_| self.events.len() < MAX_PEER_EVENTS) {
+            self.events.push_back(Event::MessageAborted {
+                stream: message.stream,
+                ssn: message.ssn,
+                tsn: message.tsn,
+            });
+        }
+    }
+
+    /// Gives up the messages whose time is over; nothing else may be left to wait for.
+    pub(super) fn expire_messages(&mut self, cx: &Context<'_>) {
+        self.sender.expire(cx.now, &mut self.paths);
+        if self.report_abandoned() {
+            self.advance_shutdown(cx);
+        }
+    }
+
+    /// Tells the user of messages that were given up; returns whether there were any.
+    pub(super) fn report_abandoned(&mut self) -> bool {
+        let failures = self.sender.take_abandoned();
+        let any = !failures.is_empty();
+        self.events
+            .extend(failures.into_iter().map(Event::SendFailed));
+        any
+    }
+
+    /// Puts a FORWARD-TSN in front of DATA if one is due (rule F2).
+    pub(super) fn bundle_forward(
+        &mut self,
+        path: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &Context<'_>,
+    ) {
+        let config = Arc::clone(&self.config);
+        let (sender, mut tx) = self.transmit_context(&config, cx, false);
+        sender.fill_forward(path, packet, &mut tx);
+    }
+
+    /// A FORWARD-TSN that no DATA takes along.
+    pub(super) fn output_forward(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if !self.state.sends_data() {
+            return None;
+        }
+        let config = Arc::clone(&self.config);
+        let (sender, tx) = self.transmit_context(&config, cx, false);
+        let path = sender.forward_path(&tx)?;
+        let (header, limit) = (self.header(), self.paths[path].packet_size());
+        let mut packet = PacketBuilder::new(buf, header, limit);
+        self.bundle_forward(path, &mut packet, cx);
+        let len = packet.finish();
+        (len > 0).then(|| single(self.paths[path].route(), len))
+    }
+}

@@ -1,0 +1,183 @@
+//! The Advanced.Peer.Ack.Point and the FORWARD-TSN that tells the peer of it (RFC 3758 section 3.5).
+//!
+//! What is skipped is kept as the point moves, one entry a stream, so that writing the chunk looks
+//! at no data.
+
+use alloc::collections::BTreeMap;
+
+use carrick_wire::{Ssn, StreamId};
+
+use crate::path::PathId;
+use crate::send::outstanding::Outstanding;
+use crate::time::Time;
+
+/// SSNs of one stream that one FORWARD-TSN skips at most: more would look like a step back.
+const MAX_SKIPPED: u16 = 0x7fff;
+
+/// The ordered messages of one stream that are skipped.
+#[derive(Clone, Copy, Debug)]
+struct Skipped {
+    stream: StreamId,
+    first: Ssn,
+    last: Ssn,
+}
+
+/// How the chunk left last.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    path: PathId,
+    at: Time,
+    point: u64,
+    /// It went to other paths, too: its acknowledgement does not tell which one works.
+    ambiguous: bool,
+}
+
+#[derive(Debug, Default)]
+pub(in crate::send) struct Forward {
+    /// Advanced.Peer.Ack.Point, as an index.
+    point: u64,
+    /// What was skipped above the Cumulative TSN Ack Point, by the index of its last chunk.
+    skipped: BTreeMap<u64, Skipped>,
+    /// Where a stream's entry is in `skipped`.
+    position: BTreeMap<StreamId, u64>,
+    /// It leaves with the next packet.
+    due: bool,
+    /// It was sent and not acknowledged.
+    sent: Option<Sent>,
+    /// T3-rtx expired on this path while it was on its way there.
+    lost_on: Option<PathId>,
+}
+
+/// An acknowledgement of a FORWARD-TSN: the path it was sent to, if to one only.
+pub(in crate::send) type Acknowledgement = Option<PathId>;
+
+impl Forward {
+    /// C1: the peer's cumulative TSN. Says whether it acknowledges the chunk.
+    pub(in crate::send) fn on_cumulative(&mut self, cumulative: u64) -> Option<Acknowledgement> {
+        while let Some(entry) = self.skipped.first_entry() {
+            if *entry.key() > cumulative {
+                break;
+            }
+            let skipped = entry.remove();
+            self.position.remove(&skipped.stream);
+        }
+        if self.point <= cumulative {
+            self.point = cumulative;
+            self.due = false;
+            self.lost_on = None;
+        }
+        let sent = self.sent.take_if(|sent| sent.point <= cumulative)?;
+        Some((!sent.ambiguous).then_some(sent.path))
+    }
+
+    /// C2: moves the point over what was given up, as far as one chunk can tell.
+    pub(in crate::send) fn advance(&mut self, outstanding: &Outstanding, max_streams: usize) {
+        self.point = self.point.max(outstanding.first_index() - 1);
+        let before = self.point;
+        while let Some(chunk) = outstanding.chunk(self.point + 1) {
+            if !chunk.is_abandoned() {
+                break;
+            }
+            let ordered = !chunk.flags.unordered;
+            if ordered && !self.skip(chunk.stream, chunk.ssn(), max_streams) {
+                break;
+            }
+            self.point += 1;
+        }
+        self.due |= self.point > before;
+    }
+
+    /// Notes that the chunk behind the point is skipped, unless that is more than fits.
+    fn skip(&mut self, stream: StreamId, ssn: Ssn, max_streams: usize) -> bool {
+        let index = self.point + 1;
+        let mut entry = Skipped {
+            stream,
+            first: ssn,
+            last: ssn,
+        };
+        if let Some(at) = self.position.get(&stream) {
+            let Some(known) = self.skipped.get(at) else {
+                return false;
+            };
+            if ssn.since(known.first) >= MAX_SKIPPED {
+                return false;
+            }
+            entry.first = known.first;
+            self.skipped.remove(at);
+        } else if self.skipped.len() >= max_streams {
+            return false;
+        }
+        self.position.insert(stream, index);
+        self.skipped.insert(index, entry);
+        true
+    }
+
+    /// Begins anew at the Cumulative TSN Ack Point: packets have become too small for what was
+    /// collected.
+    pub(in crate::send) fn restart(&mut self, cumulative: u64) {
+        self.point = cumulative;
+        self.skipped.clear();
+        self.position.clear();
+    }
+
+    /// C3: a SACK came that does not know of the point. A repetition waits for a round trip.
+    pub(in crate::send) fn repeat(&mut self, now: Time, round_trip: core::time::Duration) {
+        self.due |= self.sent.is_some_and(|sent| now >= sent.at + round_trip);
+    }
+
+    /// T3-rtx of a path expired.
+    pub(in crate::send) fn on_t3(&mut self, path: PathId) {
+        if self.is_awaited_on(path) {
+            self.due = true;
+            self.lost_on = Some(path);
+        }
+    }
+
+    /// The association's paths are replaced.
+    pub(in crate::send) fn forget_paths(&mut self, cumulative: u64) {
+        self.sent = None;
+        self.lost_on = None;
+        self.due = self.point > cumulative;
+    }
+
+    pub(in crate::send) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// It was sent to this path last, and its acknowledgement is missing.
+    pub(in crate::send) fn is_awaited_on(&self, path: PathId) -> bool {
+        self.sent.is_some_and(|sent| sent.path == path)
+    }
+
+    pub(in crate::send) fn awaited_on(&self) -> Option<PathId> {
+        self.sent.map(|sent| sent.path)
+    }
+
+    pub(in crate::send) fn lost_on(&self) -> Option<PathId> {
+        self.lost_on
+    }
+
+    pub(in crate::send) fn point(&self) -> u64 {
+        self.point
+    }
+
+    /// The streams that are skipped, each with its last SSN.
+    pub(in crate::send) fn skipped(&self) -> impl ExactSizeIterator<Item = (StreamId, Ssn)> + '_ {
+        self.skipped.values().map(|s| (s.stream, s.last))
+    }
+
+    /// The chunk leaves.
+    pub(in crate::send) fn sent(&mut self, path: PathId, now: Time) {
+        let ambiguous = self
+            .sent
+            .is_some_and(|before| before.ambiguous || before.path != path);
+        self.due = false;
+        self.lost_on = None;
+        self.sent = Some(Sent {
+            path,
+            at: now,
+            point: self.point,
+            ambiguous,
+        });
+    }
+}

@@ -1,0 +1,244 @@
+//! The messages that may be given up, found by time, by priority and by number: never by looking
+//! through a queue.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::reliability::{AbandonmentPolicy, Reliability};
+use crate::send::message::SendOptions;
+use crate::send::outstanding::Chunk;
+use crate::time::Time;
+
+/// One message that is not fully reliable, or not before it was begun.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    reliability: Reliability,
+    /// When it is given up if it was not begun.
+    unsent_until: Option<Time>,
+    /// When it is given up in any case.
+    until: Option<Time>,
+    /// A part of it got a TSN.
+    pub(super) begun: bool,
+    /// All of it got TSNs.
+    pub(super) complete: bool,
+    /// Its bytes in the send buffer.
+    held: usize,
+    /// Inclusive ranges of indexes of its chunks: the last one, and those before it.
+    last: Option<(u64, u64)>,
+    before: Vec<(u64, u64)>,
+}
+
+impl Tracked {
+    /// Where its chunks are, in ascending order.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.before.iter().copied().chain(self.last)
+    }
+
+    fn add(&mut self, index: u64) {
+        match &mut self.last {
+            Some(range) if range.1 + 1 == index => range.1 = index,
+            last => self.before.extend(last.replace((index, index))),
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        if self.begun {
+            self.until
+        } else {
+            self.unsent_until
+        }
+    }
+
+    /// Its place in the order in which priorities are given up: the lowest priority first, then
+    /// what was not begun, then the oldest.
+    fn rank(&self, number: u64) -> Option<Rank> {
+        match self.reliability {
+            Reliability::Priority(value) => Some((Reverse(value), self.begun, number)),
+            _ => None,
+        }
+    }
+
+    /// The policy that gives it up, at this moment, for its time.
+    pub(super) fn timed_out(&self, now: Time) -> Option<AbandonmentPolicy> {
+        let over = self.until.is_some_and(|at| at <= now);
+        over.then_some(AbandonmentPolicy::Timed)
+    }
+}
+
+type Rank = (Reverse<u32>, bool, u64);
+
+/// What messages of one priority hold.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    bytes: usize,
+    messages: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    messages: BTreeMap<u64, Tracked>,
+    deadlines: BTreeSet<(Time, u64)>,
+    ranks: BTreeSet<Rank>,
+    totals: BTreeMap<Reverse<u32>, Total>,
+}
+
+impl Registry {
+    /// Takes a message that was queued.
+    pub(super) fn add(&mut self, number: u64, options: &SendOptions, bytes: usize, now: Time) {
+        let until = match options.reliability {
+            Reliability::Timed(after) => Some(now + after),
+            _ => None,
+        };
+        let lifetime = options.lifetime.map(|after| now + after);
+        let tracked = Tracked {
+            reliability: options.reliability,
+            unsent_until: [until, lifetime].into_iter().flatten().min(),
+            until,
+            begun: false,
+            complete: false,
+            held: bytes,
+            last: None,
+            before: Vec::new(),
+        };
+        self.enter(number, &tracked);
+        self.messages.insert(number, tracked);
+    }
+
+    fn enter(&mut self, number: u64, tracked: &Tracked) {
+        self.deadlines
+            .extend(tracked.deadline().map(|at| (at, number)));
+        if let Some(rank) = tracked.rank(number) {
+            self.ranks.insert(rank);
+            let total = self.totals.entry(rank.0).or_default();
+            total.bytes += tracked.held;
+            total.messages += 1;
+        }
+    }
+
+    fn leave(&mut self, number: u64, tracked: &Tracked) {
+        if let Some(at) = tracked.deadline() {
+            self.deadlines.remove(&(at, number));
+        }
+        let Some(rank) = tracked.rank(number) else {
+            return;
+        };
+        self.ranks.remove(&rank);
+        if let Some(total) = self.totals.get_mut(&rank.0) {
+            total.bytes -= tracked.held;
+            total.messages -= 1;
+            if total.messages == 0 {
+                self.totals.remove(&rank.0);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Tracked> {
+        self.messages.get(&number)
+    }
+
+    pub(super) fn remove(&mut self, number: u64) -> Option<Tracked> {
+        let tracked = self.messages.remove(&number)?;
+        self.leave(number, &tracked);
+        Some(tracked)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A part of a message got a TSN. Where the peer does not bear holes, or the message has only
+    /// its life time, it can no longer be given up.
+    pub(super) fn on_sent(&mut self, number: u64, index: u64, ending: bool, may_abandon: bool) {
+        if self.messages.get(&number).is_some_and(|t| !t.begun) {
+            let Some(mut tracked) = self.remove(number) else {
+                return;
+            };
+            if !may_abandon || tracked.reliability == Reliability::Full {
+                return;
+            }
+            tracked.begun = true;
+            self.enter(number, &tracked);
+            self.messages.insert(number, tracked);
+        }
+        if let Some(tracked) = self.messages.get_mut(&number) {
+            tracked.complete |= ending;
+            tracked.add(index);
+        }
+    }
+
+    /// A chunk was acknowledged cumulatively.
+    pub(super) fn on_gone(&mut self, chunk: &Chunk) {
+        let Some(tracked) = self.messages.get_mut(&chunk.message) else {
+            return;
+        };
+        let bytes = chunk.payload.len();
+        tracked.held = tracked.held.saturating_sub(bytes);
+        if let Reliability::Priority(value) = tracked.reliability
+            && let Some(total) = self.totals.get_mut(&Reverse(value))
+        {
+            total.bytes = total.bytes.saturating_sub(bytes);
+        }
+        if chunk.flags.ending {
+            self.remove(chunk.message);
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|first| first.0)
+    }
+
+    /// Takes a message whose deadline has passed off the list of deadlines.
+    pub(super) fn pop_deadline(&mut self, now: Time) -> Option<u64> {
+        self.deadlines.first().filter(|first| first.0 <= now)?;
+        self.deadlines.pop_first().map(|first| first.1)
+    }
+
+    /// The policy that gives up a message of which a chunk is to be sent again after so many
+    /// transmissions (RFC 3758 section 4.1 TR4, RFC 7496 section 3.1).
+    pub(super) fn verdict(
+        &self,
+        number: u64,
+        transmissions: u32,
+        now: Time,
+    ) -> Option<AbandonmentPolicy> {
+        let tracked = self.messages.get(&number)?;
+        match tracked.reliability {
+            // The first transmission is none too many.
+            Reliability::Retransmissions(most) if transmissions > most => {
+                Some(AbandonmentPolicy::Retransmissions)
+            }
+            _ => tracked.timed_out(now),
+        }
+    }
+
+    /// Whether giving up all messages of a lower priority would free so much.
+    pub(super) fn can_free(&self, reliability: Reliability, bytes: usize, messages: usize) -> bool {
+        let mut found = Total::default();
+        for (Reverse(value), total) in &self.totals {
+            if !is_above(reliability, *value) {
+                break;
+            }
+            found.bytes += total.bytes;
+            found.messages += total.messages;
+            if found.bytes >= bytes && found.messages >= messages {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The message to give up first for one of this reliability.
+    pub(super) fn lowest_below(&self, reliability: Reliability) -> Option<u64> {
+        let (Reverse(value), _, number) = self.ranks.first()?;
+        is_above(reliability, *value).then_some(*number)
+    }
+}
+
+/// Whether a message of this reliability is above those of a priority.
+fn is_above(reliability: Reliability, priority: u32) -> bool {
+    match reliability {
+        Reliability::Priority(own) => own < priority,
+        _ => true,
+    }
+}
