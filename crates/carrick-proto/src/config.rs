@@ -6,6 +6,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::auth::AuthenticationConfig;
 use crate::extensions::Extensions;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
@@ -135,6 +136,11 @@ pub struct AssociationConfig {
     pub no_progress_after: Option<u32>,
     /// The extensions that are offered to peers; each is in force when both sides offer it.
     pub extensions: Extensions,
+    /// What is authenticated, and with which keys.
+    pub authentication: AuthenticationConfig,
+    /// Dynamic addresses are offered to, and taken from, peers that can't authenticate. Whoever can
+    /// guess the verification tag can then move the association (RFC 5061 section 6).
+    pub dynamic_addresses_without_authentication: bool,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
     pub trace: bool,
     /// The choices that papers and implementations differ in.
@@ -177,6 +183,8 @@ impl Default for AssociationConfig {
             monitor_pairs: false,
             no_progress_after: Some(20),
             extensions: Extensions::default(),
+            authentication: AuthenticationConfig::default(),
+            dynamic_addresses_without_authentication: false,
             trace: false,
             policies: Policies::default(),
         }
@@ -263,7 +271,21 @@ impl AssociationConfig {
         ];
         match checks.iter().find(|(ok, _)| !ok) {
             Some((_, what)) => Err(ConfigError(what)),
-            None => Ok(()),
+            None => self
+                .authentication
+                .fault()
+                .map_or(Ok(()), |f| Err(ConfigError(f))),
+        }
+    }
+
+    /// The extensions that are offered: dynamic addresses need authentication (RFC 5061 section 6),
+    /// unless the user does without.
+    pub(crate) fn offered(&self) -> Extensions {
+        let authenticated =
+            self.extensions.authentication || self.dynamic_addresses_without_authentication;
+        Extensions {
+            dynamic_addresses: self.extensions.dynamic_addresses && authenticated,
+            ..self.extensions
         }
     }
 

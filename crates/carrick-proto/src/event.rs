@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Ppid, StreamId};
+use carrick_wire::{Ppid, SharedKeyId, StreamId};
 
 use crate::error::AbortCause;
 use crate::path::PathId;
@@ -52,10 +52,26 @@ pub enum Event {
     NoProgress,
     /// COMMUNICATION ERROR: the peer reported errors in an ERROR chunk.
     PeerError(PeerError),
+    /// AUTHENTICATION EVENT: something about keys (RFC 6458 section 6.1.8).
+    Authentication(AuthenticationEvent),
     /// The peer began to shut down; no new messages are taken.
     PeerShutdown,
     /// The association has ended. Nothing follows for it, and its identifier is void.
     Closed(CloseReason),
+}
+
+/// What there is to know about authentication (RFC 4895).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AuthenticationEvent {
+    /// The peer lacks authentication, which this side had offered.
+    NotSupported,
+    /// The peer authenticates with this key from now on.
+    PeerKeyChanged(SharedKeyId),
+    /// The peer authenticates with a key that is not there; what it sends so is dropped. Told once
+    /// for several packets with the same key.
+    UnknownKey(SharedKeyId),
+    /// A key that was deactivated is not used for sending any more: the peer can be told to delete it.
+    KeyFree(SharedKeyId),
 }
 
 /// Why an association ended.

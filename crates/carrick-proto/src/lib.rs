@@ -26,6 +26,7 @@
 extern crate alloc;
 
 mod association;
+mod auth;
 mod config;
 pub mod congestion;
 mod endpoint;
@@ -42,19 +43,20 @@ mod stats;
 mod time;
 mod trace;
 
-pub use carrick_wire::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use carrick_wire::{ChunkType, HmacId, Ppid, SharedKeyId, Ssn, StreamId, Tsn, VerificationTag};
 
 pub use association::AssociationId;
 pub use association::state::StateName;
+pub use auth::{AuthenticationConfig, KeyError, SharedKey};
 pub use config::{AssociationConfig, ConfigError, EndpointConfig};
 pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
-pub use event::{CloseReason, Event, PeerError, SendFailure, UnsentMessage};
+pub use event::{AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage};
 pub use extensions::Extensions;
 pub use path::{PathId, PathStatus};
 pub use recv::message::{Message, Part, Payload};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;
-pub use stats::{AssociationStats, EndpointStats, PathStats};
+pub use stats::{AssociationStats, AuthenticationCounters, EndpointStats, PathStats};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};

@@ -39,6 +39,7 @@ impl Association {
     ) {
         let locals = cx.local_addresses.told(self.told);
         let config = Arc::clone(&self.config);
+        self.offer_authentication(cx);
         for &remote in peers {
             let like = Route {
                 local: None,
@@ -69,7 +70,7 @@ impl Association {
             return;
         };
         let (sent, stale) = (wait.sent, wait.stale);
-        let peer = match PeerParameters::read(init, self.config.extensions) {
+        let peer = match PeerParameters::read(init, &self.config) {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init_ack(init, fault, route, cx),
         };
@@ -135,7 +136,9 @@ impl Association {
         }
         acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
         self.paths = paths;
-        self.extensions = config.extensions.and(peer.offered);
+        self.extensions = config.offered().and(peer.offered);
+        let theirs = peer.auth.vector().unwrap_or_default();
+        self.agree_on_keys(None, theirs);
         self.negotiate(
             peer.a_rwnd,
             peer.inbound_streams,
@@ -198,6 +201,9 @@ impl Association {
             InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"malformed parameter in INIT ACK")
             }),
+            InitFault::Unauthenticated => self.refuse(init.tag, route, cx, |causes| {
+                causes.protocol_violation(b"dynamic addresses without authentication")
+            }),
         }
     }
 
@@ -239,6 +245,7 @@ impl Association {
         self.error_count = 0;
         cx.stats.established += 1;
         self.tell_established();
+        self.tell_authentication();
         self.start_heartbeats(cx);
         // Data that went with COOKIE ECHO is on its way since; its timer begins to count now.
         for path in self.paths.iter_mut() {
@@ -262,6 +269,7 @@ impl Association {
         self.told = cookie.told;
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
+        self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         self.negotiate(
             cookie.peer_a_rwnd,
             cookie.peer_inbound_streams,
@@ -311,6 +319,7 @@ impl Association {
         self.told = cookie.told;
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
+        self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // Nothing is queued any more that could be for a stream too many.
@@ -337,6 +346,7 @@ impl Association {
             let given: Vec<IpAddr> = given.map(|p| p.remote).collect();
             self.build_paths(cookie, route, cx);
             self.paths.trust(&given);
+            self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
             self.negotiate(
                 cookie.peer_a_rwnd,
                 cookie.peer_inbound_streams,
@@ -345,6 +355,7 @@ impl Association {
             );
             self.establish(false, cx);
         } else {
+            self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
             let inbound = self
                 .config
                 .max_inbound_streams

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use carrick_wire::{
-    Abort, Cause, CauseCode, Chunk, Data, ErrorChunk, Heartbeat, Packet, RawChunk, Sack,
+    Abort, Cause, CauseCode, Chunk, ChunkType, Data, ErrorChunk, Heartbeat, Packet, RawChunk, Sack,
     UnknownAction,
 };
 
@@ -27,6 +27,8 @@ const MAX_REPLY_BYTES: usize = 1200;
 #[derive(Default)]
 struct PacketNotes {
     data: bool,
+    /// What follows is behind a genuine AUTH chunk.
+    authenticated: bool,
     reply_bytes: usize,
 }
 
@@ -40,6 +42,18 @@ impl Association {
         skip: usize,
         cx: &mut Context<'_>,
     ) {
+        self.handle_rest(route, packet, datagram, (skip, false), cx);
+    }
+
+    /// As [`Self::handle_packet`]; what was skipped may have authenticated the rest.
+    pub(crate) fn handle_rest(
+        &mut self,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+        (skip, authenticated): (usize, bool),
+        cx: &mut Context<'_>,
+    ) {
         self.counters.packets_received += 1;
         self.unreachable_since = None;
         if let Some(id) = self.path_of(route) {
@@ -49,13 +63,19 @@ impl Association {
             path.set_encapsulation(route.encapsulation);
         }
         self.on_packet_while_shutting_down(packet, cx);
-        let mut notes = PacketNotes::default();
+        let mut notes = PacketNotes {
+            authenticated,
+            ..PacketNotes::default()
+        };
         for raw in packet.chunks().skip(skip) {
             let Ok(raw) = raw else {
                 cx.stats.malformed_chunks += 1;
                 break;
             };
-            let go_on = self.handle_chunk(route, raw, datagram, &mut notes, cx);
+            let go_on = match self.take_auth(route, raw, packet, &mut notes) {
+                Some(go_on) => go_on,
+                None => self.handle_chunk(route, raw, datagram, &mut notes, cx),
+            };
             if self.state.is_closed() || !go_on {
                 break;
             }
@@ -73,11 +93,41 @@ impl Association {
     /// ABORT or SHUTDOWN COMPLETE with the T bit and the peer's tag (section 8.5.1 B and C).
     pub(crate) fn handle_reflected(&mut self, raw: RawChunk<'_>, cx: &mut Context<'_>) {
         self.counters.packets_received += 1;
+        if self.lacks_authentication(raw.kind) {
+            return;
+        }
         match Chunk::parse(raw) {
             Ok(Chunk::Abort(abort)) => self.on_abort(&abort, cx),
             Ok(Chunk::ShutdownComplete(_)) => self.on_shutdown_complete(cx),
             _ => cx.stats.malformed_chunks += 1,
         }
+    }
+
+    /// AUTH, or a chunk that lacks it; returns whether the rest of the packet is to be processed.
+    /// `None` for any other chunk.
+    fn take_auth(
+        &mut self,
+        route: &Route,
+        raw: RawChunk<'_>,
+        packet: &Packet<'_>,
+        notes: &mut PacketNotes,
+    ) -> Option<bool> {
+        if !notes.authenticated && self.lacks_authentication(raw.kind) {
+            // Dynamic addresses are stricter (RFC 5061 section 5.2, D5).
+            return Some(!matches!(
+                raw.kind,
+                ChunkType::ASCONF | ChunkType::ASCONF_ACK
+            ));
+        }
+        if raw.kind != ChunkType::AUTH || !self.extensions.authentication {
+            return None;
+        }
+        let Ok(Chunk::Auth(auth)) = Chunk::parse(raw) else {
+            self.on_malformed_auth();
+            return Some(false);
+        };
+        notes.authenticated = notes.authenticated || self.on_auth(&auth, packet, route);
+        Some(notes.authenticated)
     }
 
     /// Returns whether the rest of the packet is to be processed.

@@ -1,5 +1,6 @@
 //! One association: its control block (RFC 9260 section 14.2) and what moves it.
 //!
+//! - `authentication`: AUTH chunks of packets, and their keys (RFC 4895)
 //! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
 //! - `input`: chunks of a packet in their order
 //! - `shutdown`: the graceful and the abortive end (section 9)
@@ -7,6 +8,7 @@
 //! - `timeout`: all timers
 //! - `output`: what leaves next
 
+mod authentication;
 mod handshake;
 mod heartbeat;
 mod input;
@@ -24,6 +26,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use carrick_wire::{CommonHeader, Tsn, VerificationTag};
 
+use crate::auth::Auth;
 use crate::config::AssociationConfig;
 use crate::endpoint::{LocalAddresses, Replies, Told};
 use crate::error::{AbortCause, OperationError, SendError};
@@ -98,6 +101,8 @@ pub(crate) struct Association {
     pub(crate) tie_tags: Option<TieTags>,
     /// The extensions that both sides have.
     pub(crate) extensions: Extensions,
+    /// Where this side offers authentication, and until the peer is known to lack it.
+    pub(crate) auth: Option<Box<Auth>>,
     pub(crate) state: State,
     pub(crate) paths: Paths,
     sender: Sender,
@@ -146,6 +151,7 @@ impl Association {
             told,
             tie_tags: None,
             extensions: Extensions::NONE,
+            auth: None,
             state,
             paths: Paths::new(),
             sender,
@@ -254,12 +260,13 @@ impl Association {
             let header = self.header();
             cx.replies.push(route.for_reply(), |buf| {
                 let mut packet = carrick_wire::PacketBuilder::new(buf, header, 1200);
+                let slot = self.open_auth(&mut packet, &[carrick_wire::ChunkType::ABORT]);
                 packet.abort(false, |causes| {
                     if cause.code != 0 {
                         causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);
                     }
                 });
-                packet.finish();
+                self.finish(packet, slot);
             });
         }
         self.close(reason, cx);
@@ -308,6 +315,10 @@ impl Association {
             error_count: self.error_count,
             extensions: self.extensions,
             counters: self.counters,
+            authentication: self
+                .auth
+                .as_ref()
+                .map_or_else(Default::default, |a| a.counters),
         }
     }
 }

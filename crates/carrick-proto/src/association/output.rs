@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder};
+use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder};
 
 use super::state::State;
 use super::{Association, Context, MAX_MISSING_REPORTS, MAX_REPLIES, Reply};
@@ -18,6 +18,17 @@ use crate::trace::TraceEvent;
 /// Packets and bytes in one transmit at most, which is what segmentation offload takes.
 const MAX_SEGMENTS: usize = 64;
 const MAX_SEGMENTED_BYTES: usize = 65_000;
+
+/// What packets with data hold, without a SACK and with one.
+const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];
+const WITH_SACK: [ChunkType; 3] = [ChunkType::DATA, ChunkType::I_DATA, ChunkType::SACK];
+
+/// What a packet for a SACK may hold.
+const CLOSING: [ChunkType; 3] = [
+    ChunkType::SACK,
+    ChunkType::SHUTDOWN,
+    ChunkType::SHUTDOWN_ACK,
+];
 
 impl Association {
     /// Writes the next packets to the end of `buf`.
@@ -68,6 +79,7 @@ impl Association {
         let mut segments = 0;
         let mut may_fragment = false;
         let mut path = None;
+        let reserved = self.auth_len(&DATA_KINDS);
         loop {
             let mut tx = self.transmit_context(&config, cx, hurry);
             let Some(permit) = tx.0.permit(&mut tx.1) else {
@@ -77,7 +89,8 @@ impl Association {
                 break;
             }
             let normal = tx.1.paths[permit.path].packet_size();
-            let oversized = tx.0.oversized(permit, normal, &tx.1);
+            let oversized = tx.0.oversized(permit, normal - reserved, &tx.1);
+            let oversized = oversized.map(|size| size + reserved);
             if segments > 0 && (oversized.is_some() || segment_size.is_some_and(|s| s > normal)) {
                 break;
             }
@@ -85,12 +98,19 @@ impl Association {
             let limit = oversized.or(segment_size).unwrap_or(normal);
             let before = buf.len();
             let mut packet = PacketBuilder::new(buf, header, limit);
-            if segments == 0 && oversized.is_none() {
+            let bundles = segments == 0 && oversized.is_none();
+            let kinds = if bundles && self.receiver.sack_is_pending() {
+                &WITH_SACK[..]
+            } else {
+                &DATA_KINDS
+            };
+            let slot = self.open_auth(&mut packet, kinds);
+            if bundles {
                 self.bundle_sack(permit.path, &mut packet, cx);
             }
             let (sender, mut tx) = self.transmit_context(&config, cx, hurry);
             let filled = sender.fill(permit, &mut packet, &mut tx);
-            let len = packet.finish();
+            let len = self.finish(packet, slot);
             if len == 0 {
                 break;
             }
@@ -218,8 +238,8 @@ impl Association {
         }
         let (path, route) = self.sack_route();
         let mut buf = Vec::new();
-        let mut packet =
-            PacketBuilder::new(&mut buf, self.header(), self.paths[path].packet_size());
+        let limit = self.paths[path].packet_size() - self.auth_len(&[ChunkType::SACK]);
+        let mut packet = PacketBuilder::new(&mut buf, self.header(), limit);
         self.write_sack(path, &mut packet, cx);
         packet.finish();
         let value = Bytes::from(buf).slice(COMMON_HEADER_LEN + CHUNK_HEADER_LEN..);
@@ -233,9 +253,10 @@ impl Association {
         let (path, route) = self.sack_route();
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
+        let slot = self.open_auth(&mut packet, &CLOSING);
         self.write_sack(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, cx);
-        Some(single(route, packet.finish()))
+        Some(single(route, self.finish(packet, slot)))
     }
 }
 

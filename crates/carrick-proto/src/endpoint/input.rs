@@ -2,7 +2,7 @@
 //! sections 6.8, 8.5).
 
 use bytes::Bytes;
-use carrick_wire::{Chunk, ChunkType, Packet, RawChunk, VerificationTag};
+use carrick_wire::{Chunk, ChunkType, Packet, ParseError, RawChunk, VerificationTag};
 
 use super::Endpoint;
 use super::out_of_the_blue::is_unicast;
@@ -30,7 +30,7 @@ impl Endpoint {
         if packet.header().destination_port != self.config.port {
             return self.out_of_the_blue(route, &packet);
         }
-        let Some(Ok(first)) = packet.chunks().next() else {
+        let Some(Ok(first)) = leading(&packet) else {
             self.stats.malformed += 1;
             return;
         };
@@ -143,11 +143,24 @@ impl Endpoint {
         let Ok(Chunk::InitAck(init)) = Chunk::parse(first) else {
             return None;
         };
-        let peer =
-            crate::association::PeerParameters::read(&init, self.accepted.extensions).ok()?;
+        let peer = crate::association::PeerParameters::read(&init, &self.accepted).ok()?;
         peer.addresses
             .iter()
             .find_map(|a| self.registry.find(*a, packet.header().source_port))
+    }
+}
+
+/// The first chunk, or the one behind an AUTH chunk, which says nothing about where the packet
+/// belongs (RFC 4895 section 6.3).
+fn leading<'a>(packet: &Packet<'a>) -> Option<Result<RawChunk<'a>, ParseError>> {
+    let mut chunks = packet.chunks();
+    let first = chunks.next()?;
+    match first {
+        Ok(RawChunk {
+            kind: ChunkType::AUTH,
+            ..
+        }) => Some(chunks.next().unwrap_or(first)),
+        _ => Some(first),
     }
 }
 

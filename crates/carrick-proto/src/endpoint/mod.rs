@@ -5,6 +5,7 @@
 //! - `cookie`, `cookie_echo`: the sealed state that comes back (sections 5.1.3, 5.1.5, 5.2.4)
 //! - `out_of_the_blue`: packets of no association (section 8.4)
 //! - `icmp`: what ICMP messages may do (section 10)
+//! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
 //! - `registry`: associations by identifier, address and timer
 
@@ -13,6 +14,7 @@ mod cookie_echo;
 mod icmp;
 mod init;
 mod input;
+mod keys;
 mod local_addresses;
 mod out_of_the_blue;
 mod registry;

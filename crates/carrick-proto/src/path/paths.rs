@@ -20,6 +20,8 @@ pub(crate) struct Paths {
     /// Addresses of the peer beyond the limit, or of a family that this side lacks: the peer may
     /// send from them, nothing is sent there.
     beyond: Vec<IpAddr>,
+    /// Bytes of an AUTH chunk that each packet with DATA has in front.
+    reserved: u16,
 }
 
 impl Paths {
@@ -29,6 +31,7 @@ impl Paths {
             primary: PathId(0),
             current: PathId(0),
             beyond: Vec::new(),
+            reserved: 0,
         }
     }
 
@@ -240,9 +243,15 @@ impl Paths {
         self.list.iter().map(|p| p.view(self.current))
     }
 
+    /// Bytes that something in front of DATA takes from each packet.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.reserved = bytes as u16;
+    }
+
     /// Association Maximum DATA Chunk Size (section 7.3): the smallest PMDCS.
     pub(crate) fn amdcs(&self) -> usize {
-        self.list.iter().map(Path::pmdcs).min().unwrap_or(0)
+        let smallest = self.list.iter().map(Path::pmdcs).min().unwrap_or(0);
+        smallest.saturating_sub(usize::from(self.reserved)) & !3
     }
 }
 

@@ -377,6 +377,7 @@ impl<'a> Session<'a> {
             | Event::MessageReceived
             | Event::SendBufferFree
             | Event::AllAcknowledged
+            | Event::Authentication(_)
             | Event::Closed(_) => {}
         }
     }
