@@ -141,6 +141,12 @@ pub struct AssociationConfig {
     /// Dynamic addresses are offered to, and taken from, peers that can't authenticate. Whoever can
     /// guess the verification tag can then move the association (RFC 5061 section 6).
     pub dynamic_addresses_without_authentication: bool,
+    /// Where none of the addresses that the peer knows is left, the new one is not told by itself:
+    /// the source address that arrives stands for it, and all others are deleted (RFC 5061 sections
+    /// 4.2.1 and 4.2.2). Wanted behind a NAT, whose addresses this side doesn't know. An endpoint
+    /// with this also finds the association of such a peer by its verification tag. The source
+    /// address is not authenticated: whoever is on the path can change it (section 6).
+    pub wildcard_addresses: bool,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
     pub trace: bool,
     /// The choices that papers and implementations differ in.
@@ -185,6 +191,7 @@ impl Default for AssociationConfig {
             extensions: Extensions::default(),
             authentication: AuthenticationConfig::default(),
             dynamic_addresses_without_authentication: false,
+            wildcard_addresses: false,
             trace: false,
             policies: Policies::default(),
         }

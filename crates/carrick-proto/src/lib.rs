@@ -36,6 +36,7 @@ mod extensions;
 mod path;
 pub mod policy;
 mod random;
+mod reconfig;
 mod recv;
 mod route;
 mod send;
@@ -51,7 +52,9 @@ pub use auth::{AuthenticationConfig, KeyError, SharedKey};
 pub use config::{AssociationConfig, ConfigError, EndpointConfig};
 pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
-pub use event::{AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage};
+pub use event::{
+    AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
+};
 pub use extensions::Extensions;
 pub use path::{PathId, PathStatus};
 pub use recv::message::{Message, Part, Payload};

@@ -246,6 +246,7 @@ impl Association {
         cx.stats.established += 1;
         self.tell_established();
         self.tell_authentication();
+        self.start_dynamic_addresses(cx);
         self.start_heartbeats(cx);
         // Data that went with COOKIE ECHO is on its way since; its timer begins to count now.
         for path in self.paths.iter_mut() {
@@ -327,6 +328,7 @@ impl Association {
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, &config);
         self.state = State::Established;
+        self.start_dynamic_addresses(cx);
         self.error_count = 0;
         self.told_dormant = false;
         self.told_stall = None;
@@ -361,6 +363,7 @@ impl Association {
                 .max_inbound_streams
                 .min(cookie.peer_outbound_streams);
             self.receiver = Receiver::new(cookie.peer_initial_tsn, inbound, &self.config);
+            self.start_dynamic_addresses(cx);
         }
     }
 
@@ -417,7 +420,7 @@ impl Association {
         cx: &Context<'_>,
     ) -> Vec<IpAddr> {
         let is_new = |address: &IpAddr| !self.paths.knows(*address);
-        let locals = cx.local_addresses.told(self.told);
+        let locals = self.locals(cx);
         let usable = listed_addresses(addresses, source, &locals);
         if !is_new(&source) && !usable.iter().any(is_new) {
             return Vec::new();
@@ -443,9 +446,13 @@ impl Association {
 
 /// The addresses that a peer may call its own: no loopback address unless it is on this host.
 fn acceptable(addresses: &[IpAddr], source: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
-    let here = source.is_loopback();
     let own = addresses.iter().copied();
-    own.filter(move |a| is_usable(*a) && (here || !a.is_loopback()))
+    own.filter(move |a| is_own_address(*a, source))
+}
+
+/// Whether a peer that sends from `source` may have this address.
+pub(super) fn is_own_address(address: IpAddr, source: IpAddr) -> bool {
+    is_usable(address) && (source.is_loopback() || !address.is_loopback())
 }
 
 /// Those of them that this side can send to: of a family it has.

@@ -30,6 +30,8 @@ struct PacketNotes {
     /// What follows is behind a genuine AUTH chunk.
     authenticated: bool,
     reply_bytes: usize,
+    /// ASCONFs before this chunk.
+    asconfs: usize,
 }
 
 impl Association {
@@ -152,6 +154,12 @@ impl Association {
             Chunk::Sack(sack) => self.on_sack(&sack, route, cx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
+            Chunk::Abort(_) if self.is_being_deleted(route.local) => {}
+            Chunk::Asconf(asconf) => {
+                self.on_asconf(&asconf, route, notes.asconfs == 0, cx);
+                notes.asconfs += 1;
+            }
+            Chunk::AsconfAck(ack) => self.on_asconf_ack(&ack, cx),
             Chunk::Abort(abort) => self.on_abort(&abort, cx),
             Chunk::Shutdown(shutdown) => self.on_shutdown(shutdown, route, cx),
             Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
@@ -282,6 +290,11 @@ impl Association {
                 cx.stats.malformed_chunks += 1;
                 return;
             };
+            if raw.code == CauseCode::UNRECOGNIZED_CHUNK
+                && raw.value.first() == Some(&ChunkType::ASCONF.0)
+            {
+                self.on_asconf_unknown();
+            }
             if matches!(Cause::parse(raw), Ok(Cause::StaleCookie { .. })) {
                 self.on_stale_cookie(cx);
             } else if self.events.len() < MAX_PEER_EVENTS {
@@ -321,10 +334,20 @@ impl Association {
         }
         notes.reply_bytes = total;
         let route = match reply {
-            Reply::HeartbeatAck(_) => route.for_reply(),
+            Reply::HeartbeatAck(_) | Reply::AsconfAck(_) => route.for_reply(),
             Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) => self.answer_route(route),
         };
-        self.replies.push_back((route, reply));
+        self.push_reply(route, reply);
+    }
+
+    /// Nothing but what verifies it goes to an address that is not verified.
+    fn push_reply(&mut self, route: Route, reply: Reply) {
+        let verified = self
+            .path_of(&route)
+            .is_some_and(|id| self.paths[id].confirmed);
+        if verified || matches!(reply, Reply::HeartbeatAck(_)) {
+            self.replies.push_back((route, reply));
+        }
     }
 
     /// COOKIE ACK goes first in its packet; not to an address that the peer never told.
@@ -340,7 +363,7 @@ impl Association {
     pub(crate) fn reply_error(&mut self, route: &Route, cause: Vec<u8>) {
         if self.replies.len() < MAX_REPLIES {
             let route = self.answer_route(route);
-            self.replies.push_back((route, Reply::Error(cause.into())));
+            self.push_reply(route, Reply::Error(cause.into()));
         }
     }
 

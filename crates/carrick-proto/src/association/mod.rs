@@ -1,5 +1,6 @@
 //! One association: its control block (RFC 9260 section 14.2) and what moves it.
 //!
+//! - `addresses_in`, `addresses_out`: addresses that come and go (RFC 5061)
 //! - `authentication`: AUTH chunks of packets, and their keys (RFC 4895)
 //! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
 //! - `input`: chunks of a packet in their order
@@ -8,6 +9,8 @@
 //! - `timeout`: all timers
 //! - `output`: what leaves next
 
+mod addresses_in;
+mod addresses_out;
 mod authentication;
 mod handshake;
 mod heartbeat;
@@ -34,6 +37,7 @@ use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::random::Random;
+use crate::reconfig::addresses::DynamicAddresses;
 use crate::recv::Receiver;
 use crate::recv::message::Message;
 use crate::route::{Route, SourceSelection};
@@ -79,6 +83,8 @@ pub(crate) struct Context<'a> {
 pub(crate) enum Reply {
     CookieAck,
     HeartbeatAck(Bytes),
+    /// The value of an ASCONF-ACK.
+    AsconfAck(Bytes),
     /// An ERROR chunk's causes, encoded.
     Error(Bytes),
     /// The value of a SACK that the next packet with DATA must not be merged into.
@@ -101,6 +107,8 @@ pub(crate) struct Association {
     pub(crate) tie_tags: Option<TieTags>,
     /// The extensions that both sides have.
     pub(crate) extensions: Extensions,
+    /// Where dynamic addresses are in force.
+    dynamic: Option<Box<DynamicAddresses>>,
     /// Where this side offers authentication, and until the peer is known to lack it.
     pub(crate) auth: Option<Box<Auth>>,
     pub(crate) state: State,
@@ -151,6 +159,7 @@ impl Association {
             told,
             tie_tags: None,
             extensions: Extensions::NONE,
+            dynamic: None,
             auth: None,
             state,
             paths: Paths::new(),
@@ -219,11 +228,17 @@ impl Association {
         if let Some(path) = self.paths.choose() {
             self.events.push_back(Event::PrimaryChanged(path));
         }
-        let dormant = self.paths.all_inactive();
+        let untried = self.paths.iter().any(|p| p.active && !p.confirmed);
+        let dormant = self.paths.all_inactive() && !untried;
         if dormant && !self.told_dormant {
             self.events.push_back(Event::Dormant);
         }
         self.told_dormant = dormant;
+    }
+
+    /// The peer's addresses changed since this was last asked: those that are gone.
+    pub(crate) fn take_address_news(&mut self) -> Option<alloc::vec::Vec<core::net::IpAddr>> {
+        self.dynamic.as_mut()?.news.take()
     }
 
     /// Ends the association. The endpoint removes it after this.

@@ -42,8 +42,10 @@ impl Association {
             State::CookieWait(_) => self.output_init(buf, cx),
             // Nothing else may be sent before COOKIE ACK came (section 5.1 C).
             State::CookieEchoed(_) => self.output_cookie_echo(buf, cx),
+            _ if self.is_stranded() => self.output_asconf(buf, cx),
             _ => self
                 .output_replies(buf, cx)
+                .or_else(|| self.output_asconf(buf, cx))
                 .or_else(|| self.output_data(buf, cx))
                 .or_else(|| self.output_sack(buf, cx))
                 .or_else(|| self.output_shutdown(buf, cx))
@@ -251,6 +253,9 @@ impl Association {
             return None;
         }
         let (path, route) = self.sack_route();
+        if !self.paths[path].confirmed {
+            return None;
+        }
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
         let slot = self.open_auth(&mut packet, &CLOSING);

@@ -130,19 +130,25 @@ impl Association {
         let path = self.path_of(&route);
         let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
         let first_len = match &self.replies.front()?.1 {
-            Reply::HeartbeatAck(value) | Reply::Error(value) | Reply::Sack(value) => {
-                16 + carrick_wire::padded(value.len())
-            }
+            Reply::HeartbeatAck(value)
+            | Reply::Error(value)
+            | Reply::Sack(value)
+            | Reply::AsconfAck(value) => 16 + carrick_wire::padded(value.len()),
             Reply::CookieAck => 16,
         };
         // Some of these kinds: what is behind the AUTH chunk does no harm.
-        let kinds = [
+        let mut kinds = [
             ChunkType::COOKIE_ACK,
             ChunkType::HEARTBEAT,
             ChunkType::HEARTBEAT_ACK,
             ChunkType::ERROR,
             ChunkType::SACK,
+            ChunkType::COOKIE_ACK,
         ];
+        let mut together = self.replies.iter().take_while(|r| r.0 == route);
+        if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
+            kinds[5] = ChunkType::ASCONF_ACK;
+        }
         let first_len = first_len + self.auth_len(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
         let slot = self.open_auth(&mut packet, &kinds);
@@ -162,12 +168,19 @@ impl Association {
                 Reply::Error(causes) if packet.len() == start || packet.fits(4 + causes.len()) => {
                     packet.raw(ChunkType::ERROR, 0, causes)
                 }
+                Reply::AsconfAck(value)
+                    if packet.len() == start || packet.fits(4 + value.len()) =>
+                {
+                    packet.raw(ChunkType::ASCONF_ACK, 0, value)
+                }
                 Reply::Sack(value) if packet.len() == start => {
                     packet.raw(ChunkType::SACK, 0, value);
                     self.replies.pop_front();
                     break;
                 }
-                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) => break,
+                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) | Reply::AsconfAck(_) => {
+                    break;
+                }
             }
             self.replies.pop_front();
         }
@@ -216,6 +229,9 @@ impl Association {
         let current = self.paths.current();
         let route = ending.answer.unwrap_or(self.paths[current].route());
         let path = self.path_of(&route).unwrap_or(current);
+        if !self.paths[path].confirmed {
+            return None;
+        }
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
         let slot = self.open_auth(&mut packet, &[ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK]);
         self.bundle_shutdown(path, &mut packet, cx);

@@ -81,8 +81,8 @@ impl AuthenticationConfig {
         if self.keys.len() >= super::keys::MAX_KEYS {
             return Some("authentication.keys: must be fewer than 64");
         }
-        let listed = self.keys.iter().any(|key| key.id == self.active);
-        if !listed && !(self.null_key && self.active == SharedKeyId(0)) {
+        let null = self.null_key && self.active == SharedKeyId(0);
+        if !null && !self.keys.iter().any(|key| key.id == self.active) {
             return Some("authentication.active: must be one of the keys");
         }
         None

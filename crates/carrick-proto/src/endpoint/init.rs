@@ -159,9 +159,12 @@ impl Endpoint {
         let config = &answer.config;
         let mut extensions = config.offered().and(peer.offered);
         extensions.authentication &= !answer.vector.is_empty();
-        let authenticated = |vector: KeyVector| match extensions.authentication {
-            true => vector,
-            false => KeyVector::default(),
+        let authenticated = |vector: KeyVector| {
+            if extensions.authentication {
+                vector
+            } else {
+                KeyVector::default()
+            }
         };
         let ours = authenticated(answer.vector.clone());
         let theirs = authenticated(peer.auth.vector().unwrap_or_default());

@@ -77,7 +77,8 @@ impl Endpoint {
         let known = self
             .registry
             .find(route.remote, packet.header().source_port)
-            .or_else(|| self.find_by_init_ack(packet, first));
+            .or_else(|| self.find_by_init_ack(packet, first))
+            .or_else(|| self.find_by_asconf(packet, first));
         let Some(id) = known else {
             return self.out_of_the_blue(route, packet);
         };
@@ -132,6 +133,30 @@ impl Endpoint {
             association.handle_packet(route, packet, datagram, 0, cx)
         });
         self.registry.reindex(&before, id);
+    }
+
+    /// An ASCONF may come from an address that is not known yet: the one in it identifies the
+    /// association, or, where wildcards are taken, the verification tag does (RFC 5061 section 5.2,
+    /// D2 and D2-ext).
+    fn find_by_asconf(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> Option<AssociationId> {
+        if first.kind != ChunkType::ASCONF {
+            return None;
+        }
+        let port = packet.header().source_port;
+        let asconfs = packet.chunks().flatten().take(4);
+        let lookup = asconfs.filter_map(|raw| match Chunk::parse(raw) {
+            Ok(Chunk::Asconf(asconf)) => Some(asconf.address),
+            _ => None,
+        });
+        let mut wildcard = false;
+        for address in lookup {
+            wildcard |= address.is_unspecified();
+            if let Some(id) = self.registry.find(address, port) {
+                return Some(id);
+            }
+        }
+        let tagged = wildcard && self.accepted.wildcard_addresses;
+        tagged.then(|| self.registry.find_by_tag(packet.header().tag, port))?
     }
 
     /// An INIT ACK may come from an address that is not known yet; those in it identify the

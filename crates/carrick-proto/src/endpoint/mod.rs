@@ -297,12 +297,35 @@ impl Endpoint {
     }
 
     /// A local address of the host is new: it is told to peers and used in associations that are
-    /// set up from now on. Peers of existing ones don't know it.
+    /// set up from now on, and in those that have dynamic addresses (RFC 5061), whose peers learn of
+    /// it. Peers of others don't know it.
     pub fn local_address_added(&mut self, address: IpAddr) {
         self.local_addresses.add(address);
+        let ids: Vec<AssociationId> = self.registry.ids().collect();
+        for id in ids {
+            self.registry.touch(id);
+        }
     }
 
-    /// A local address of the host is gone: paths from it change to another one.
+    /// SET PEER PRIMARY: asks the peer to send to this address of ours (RFC 5061 section 5.4).
+    ///
+    /// # Errors
+    /// The association is not known, has no dynamic addresses or is not established, or the address
+    /// is not one of the endpoint's.
+    pub fn set_peer_primary(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        address: IpAddr,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, cx| {
+            association.set_peer_primary(address, cx)
+        })
+    }
+
+    /// A local address of the host is gone: paths from it change to another one, and peers learn of
+    /// it where dynamic addresses are in force. The last address of an association goes when there
+    /// is another one; until then nothing is sent from it.
     pub fn local_address_removed(&mut self, now: Time, address: IpAddr) {
         self.local_addresses.remove(address);
         self.replies.forget(address);
@@ -474,6 +497,9 @@ impl Endpoint {
         let association = registry.get_mut(id)?;
         let result = work(association, &mut cx);
         association.tell();
+        if let Some(gone) = association.take_address_news() {
+            self.registry.reindex(&gone, id);
+        }
         self.collect(id);
         self.registry.touch(id);
         Some(result)

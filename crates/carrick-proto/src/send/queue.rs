@@ -7,6 +7,7 @@ use bytes::Bytes;
 use carrick_wire::{DataFlags, Ssn, StreamId};
 
 use super::message::{Pending, SendOptions};
+use crate::path::PathId;
 use crate::time::Time;
 
 /// A piece of the first message, ready to get a TSN.
@@ -47,6 +48,13 @@ impl Queue {
     /// Bytes that have not been sent.
     pub(crate) fn bytes(&self) -> usize {
         self.pending_bytes
+    }
+
+    /// Messages that were to go this way go any way.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        for pending in &mut self.pending {
+            pending.options.path = pending.options.path.filter(|p| *p != path);
+        }
     }
 
     /// Removes the first message if its life has ended.

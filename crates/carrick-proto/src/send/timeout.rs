@@ -57,6 +57,21 @@ impl Sender {
         self.forced = self.outstanding.has_marked();
     }
 
+    /// A path is removed, or what was sent on it is lost for certain without congestion: what
+    /// belongs to it goes to another one, or leaves again on the same.
+    pub(crate) fn move_path(&mut self, from: PathId, to: PathId, paths: &mut Paths) {
+        let before = self.outstanding.in_flight();
+        self.outstanding.move_path(from, to, paths);
+        self.window.marked(before - self.outstanding.in_flight());
+        let path = &mut paths[from];
+        path.t3 = None;
+        path.earliest = None;
+        path.timed = None;
+        if from != to {
+            self.queue.forget_path(from);
+        }
+    }
+
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         // What comes behind the first message is looked at when its turn comes.
         let first = self.queue.front().filter(|p| !p.begun);

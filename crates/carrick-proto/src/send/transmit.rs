@@ -47,6 +47,10 @@ impl Sender {
         let mut blocked = None;
         if let Some(index) = self.outstanding.first_marked() {
             let path = self.retransmission_path(index, cx)?;
+            if !cx.paths[path].confirmed {
+                // The only path is a new one, which has to be verified first.
+                return None;
+            }
             // A peer without room gets one packet at a time.
             let refused = self.window.is_probing() && self.outstanding.in_flight() > 0;
             if self.forced || (!refused && cx.paths[path].window_is_open()) {
@@ -61,7 +65,7 @@ impl Sender {
             self.forced = false;
         }
         let path = self.new_data_path(cx.paths)?;
-        if blocked == Some(path) {
+        if blocked == Some(path) || !cx.paths[path].confirmed {
             return None;
         }
         cx.paths[path].decay_idle_window(cx.now);
@@ -222,7 +226,7 @@ impl Sender {
                 ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
                 _ => cx.counters.fast_retransmissions += 1,
             }
-            if matches!(chunk.state, ChunkState::Marked(LossSignal::Timeout)) {
+            if !chunk.fast_retransmitted {
                 self.recovery
                     .on_resent(index, self.outstanding.next_index());
             }

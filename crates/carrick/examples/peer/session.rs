@@ -378,6 +378,7 @@ impl<'a> Session<'a> {
             | Event::SendBufferFree
             | Event::AllAcknowledged
             | Event::Authentication(_)
+            | Event::Address(_)
             | Event::Closed(_) => {}
         }
     }
