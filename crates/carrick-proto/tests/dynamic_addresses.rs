@@ -189,6 +189,23 @@ fn the_only_address_moves_and_the_association_goes_on_5_3_2() {
 }
 
 #[test]
+fn an_address_that_comes_back_is_used_again_5_3() {
+    let (mut w, a, b) = single();
+    w.send(0, a, 0, pattern(20_000));
+    w.run(ms(5));
+    let own = addresses(0)[0];
+    w.kill(own);
+    w.ends[0].local_address_removed(w.now, own);
+    w.run(ms(200));
+    w.revive(own);
+    w.ends[0].local_address_added(own);
+    w.run(ms(200));
+    assert_eq!(w.receive_lengths(1, b), [20_000]);
+    assert!(w.sent(0, ChunkType::ASCONF).is_empty(), "the peer knows it");
+    exchange(&mut w, a, b);
+}
+
+#[test]
 fn before_the_answer_a_new_address_is_the_source_of_asconf_only_5_3_f1() {
     let (mut w, a, b) = single();
     w.lose(1, ChunkType::ASCONF_ACK, 2);
@@ -214,9 +231,9 @@ fn nothing_but_the_answer_goes_to_a_new_address_before_it_is_verified_5_3_f1() {
     let (mut w, _, b) = single();
     let new = addresses(0)[1];
     // Heartbeats to the new address get lost.
-    w.rule(move |seen| match seen.from == 1 && seen.to() == new {
-        true if seen.has(ChunkType::HEARTBEAT) => Fate::Drop,
-        _ => Fate::Pass,
+    w.rule(move |seen| {
+        let heartbeat = seen.from == 1 && seen.to() == new && seen.has(ChunkType::HEARTBEAT);
+        if heartbeat { Fate::Drop } else { Fate::Pass }
     });
     w.ends[0].local_address_added(new);
     w.kill(addresses(0)[0]);
@@ -295,7 +312,7 @@ fn a_message_for_a_path_that_is_gone_takes_another_one() {
         ..carrick_proto::SendOptions::on_stream(0)
     };
     for _ in 0..50 {
-        w.send_with(1, b, options.clone(), pattern(1400));
+        w.send_with(1, b, options, pattern(1400));
     }
     w.run(ms(5));
     w.ends[0].local_address_removed(w.now, addresses(0)[0]);
@@ -413,10 +430,7 @@ fn asconf_bytes(seen: &Seen) -> Vec<u8> {
 fn an_asconf_that_is_never_answered_ends_the_association_5_1_b2() {
     let (mut w, _, _) = single();
     w.lose(0, ChunkType::ASCONF, 1000);
-    w.rule(|seen| match seen.has(ChunkType::HEARTBEAT) {
-        true => Fate::Drop,
-        false => Fate::Pass,
-    });
+    w.lose(0, ChunkType::HEARTBEAT, 1000);
     w.ends[0].local_address_added(addresses(0)[1]);
     w.run(secs(1000));
     let closed = Event::Closed(CloseReason::PeerUnreachable);
@@ -427,11 +441,11 @@ fn an_asconf_that_is_never_answered_ends_the_association_5_1_b2() {
 
 /// A puppet with dynamic addresses that needs no authentication.
 fn puppet() -> (World, Puppet, AssociationId) {
-    puppet_with(open())
+    puppet_with(&open())
 }
 
-fn puppet_with(config: AssociationConfig) -> (World, Puppet, AssociationId) {
-    let mut w = world_of(&config, 1);
+fn puppet_with(config: &AssociationConfig) -> (World, Puppet, AssociationId) {
+    let mut w = world_of(config, 1);
     let mut puppet = Puppet::new();
     let answers = puppet.init(&mut w, |p| {
         p.supported_extensions(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
@@ -554,7 +568,7 @@ fn addresses_that_can_be_nobodys_are_refused_5_2() {
 fn once_there_is_no_room_all_that_follows_is_refused_5_3_f11() {
     let mut config = open();
     config.max_paths = 2;
-    let (mut w, puppet, id) = puppet_with(config);
+    let (mut w, puppet, id) = puppet_with(&config);
     let [one, two] = [ip("10.0.0.101"), ip("10.0.0.102")];
     let answer = say(&mut w, &puppet, 0, |p| {
         p.add_ip_address(ONE, one);

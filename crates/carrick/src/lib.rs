@@ -50,9 +50,10 @@ mod source;
 
 pub use bytes::Bytes;
 pub use carrick_proto::{
-    AbortCause, AssociationConfig, AssociationStats, CloseReason, EndpointStats, Event, Message,
+    AbortCause, AddressEvent, AssociationConfig, AssociationStats, AuthenticationConfig,
+    AuthenticationEvent, ChunkType, CloseReason, EndpointStats, Event, Extensions, HmacId, Message,
     OperationError as CoreError, Part, PathId, PathStats, PathStatus, Payload, PeerError, Ppid,
-    SendFailure, SendOptions, Ssn, StateName, StreamId, Tsn, policy,
+    SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamId, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

@@ -291,10 +291,11 @@ impl Association {
     /// again at once, for its acknowledgement would come to the old address.
     fn use_new_sources(&mut self, cx: &mut Context<'_>) {
         let locals = self.locals(cx);
+        let stranded = self.is_stranded();
         let initial = self.config.rto_initial;
         for id in self.paths.ids() {
             let path = &self.paths[id];
-            if path.local.is_some_and(|local| locals.contains(&local)) {
+            if !stranded && path.local.is_some_and(|local| locals.contains(&local)) {
                 continue;
             }
             let Some(local) = cx.selection.select(&locals, path.remote, None) else {
@@ -306,6 +307,13 @@ impl Association {
         }
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.stranded = locals.is_empty();
+        }
+    }
+
+    /// An address that had gone may have come back before the peer had to know.
+    pub(super) fn recover_source(&mut self, cx: &mut Context<'_>) {
+        if self.is_stranded() && !self.locals(cx).is_empty() {
+            self.use_new_sources(cx);
         }
     }
 

@@ -37,6 +37,7 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
+        self.recover_source(cx);
         let transmit = match self.state {
             State::Closed => None,
             State::CookieWait(_) => self.output_init(buf, cx),

@@ -109,9 +109,11 @@ fn to_unverified(seen: &Seen, sender: &Endpoint, kinds: &[ChunkType]) {
     let heartbeat = kinds.contains(&ChunkType::HEARTBEAT);
     for kind in kinds {
         let allowed = match *kind {
-            ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK | ChunkType::AUTH => true,
-            // The answer goes back to where the ASCONF came from (RFC 5061 section 5.2, E6).
-            ChunkType::ASCONF_ACK => true,
+            // An ASCONF-ACK goes back to where the ASCONF came from (RFC 5061 section 5.2, E6).
+            ChunkType::HEARTBEAT
+            | ChunkType::HEARTBEAT_ACK
+            | ChunkType::AUTH
+            | ChunkType::ASCONF_ACK => true,
             ChunkType::COOKIE_ACK | ChunkType::COOKIE_ECHO => heartbeat,
             // Out of the blue: not of the association.
             ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE => seen.flags(*kind) & 1 != 0,
