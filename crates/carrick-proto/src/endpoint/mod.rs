@@ -4,11 +4,13 @@
 //! - `init`: INITs are answered without keeping anything (sections 5.1 B, 5.2.1, 5.2.2)
 //! - `cookie`, `cookie_echo`: the sealed state that comes back (sections 5.1.3, 5.1.5, 5.2.4)
 //! - `out_of_the_blue`: packets of no association (section 8.4)
+//! - `addresses`: the host's addresses come and go (RFC 5061)
 //! - `icmp`: what ICMP messages may do (section 10)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
 //! - `registry`: associations by identifier, address and timer
 
+mod addresses;
 mod cookie;
 mod cookie_echo;
 mod icmp;
@@ -294,47 +296,6 @@ impl Endpoint {
             association.paths[path].set_mtu(mtu);
             Ok(())
         })
-    }
-
-    /// A local address of the host is new: it is told to peers and used in associations that are
-    /// set up from now on, and in those that have dynamic addresses (RFC 5061), whose peers learn of
-    /// it. Peers of others don't know it.
-    pub fn local_address_added(&mut self, address: IpAddr) {
-        self.local_addresses.add(address);
-        let ids: Vec<AssociationId> = self.registry.ids().collect();
-        for id in ids {
-            self.registry.touch(id);
-        }
-    }
-
-    /// SET PEER PRIMARY: asks the peer to send to this address of ours (RFC 5061 section 5.4).
-    ///
-    /// # Errors
-    /// The association is not known, has no dynamic addresses or is not established, or the address
-    /// is not one of the endpoint's.
-    pub fn set_peer_primary(
-        &mut self,
-        now: Time,
-        id: AssociationId,
-        address: IpAddr,
-    ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, cx| {
-            association.set_peer_primary(address, cx)
-        })
-    }
-
-    /// A local address of the host is gone: paths from it change to another one, and peers learn of
-    /// it where dynamic addresses are in force. The last address of an association goes when there
-    /// is another one; until then nothing is sent from it.
-    pub fn local_address_removed(&mut self, now: Time, address: IpAddr) {
-        self.local_addresses.remove(address);
-        self.replies.forget(address);
-        let ids: Vec<AssociationId> = self.registry.ids().collect();
-        for id in ids {
-            self.with(now, id, |association, cx| {
-                association.on_local_address_removed(address, cx)
-            });
-        }
     }
 
     /// Handles all timers that have expired at `now`.
