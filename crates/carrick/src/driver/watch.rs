@@ -7,7 +7,7 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 
 use carrick_proto::Time;
@@ -24,7 +24,7 @@ pub(crate) struct Watch {
     /// What the user wants the endpoint to be bound to.
     wanted: Vec<IpAddr>,
     #[cfg(target_os = "linux")]
-    notices: tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>,
+    notices: tokio::net::UdpSocket,
     interval: tokio::time::Interval,
 }
 
@@ -48,11 +48,8 @@ impl Watch {
             any = true;
         }
         #[cfg(target_os = "linux")]
-        while let Poll::Ready(Ok(mut ready)) = self.notices.poll_read_ready(cx) {
-            if netlink::drain(self.notices.get_ref()) {
-                any = true;
-            }
-            ready.clear_ready();
+        {
+            any |= netlink::drain(&self.notices, cx);
         }
         any
     }
@@ -91,18 +88,18 @@ impl Driver {
 #[cfg(target_os = "linux")]
 mod netlink {
     use std::io;
-    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::fd::AsRawFd;
+    use std::task::Context;
 
-    use nix::errno::Errno;
-    use nix::libc::{RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR};
+    use nix::libc::{ENOBUFS, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR};
     use nix::sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+        AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, socket,
     };
-    use tokio::io::Interest;
-    use tokio::io::unix::AsyncFd;
+    use tokio::net::UdpSocket;
 
-    /// A socket that can be read when an address came or went.
-    pub(super) fn open() -> io::Result<AsyncFd<OwnedFd>> {
+    /// A socket that can be read when an address came or went. It is of the type of UDP sockets,
+    /// which is what the runtime waits for without unsafe code.
+    pub(super) fn open() -> io::Result<UdpSocket> {
         let socket = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -111,20 +108,22 @@ mod netlink {
         )?;
         let groups = (RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR) as u32;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
-        AsyncFd::with_interest(socket, Interest::READABLE)
+        UdpSocket::from_std(std::net::UdpSocket::from(socket))
     }
 
     /// Takes all notices. Returns whether there were any, lost ones included.
-    pub(super) fn drain(socket: &OwnedFd) -> bool {
+    pub(super) fn drain(socket: &UdpSocket, cx: &mut Context<'_>) -> bool {
         let mut buffer = [0; 4096];
         let mut any = false;
-        loop {
-            match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-                // ENOBUFS: more than the socket could hold.
-                Ok(_) | Err(Errno::ENOBUFS) => any = true,
-                Err(Errno::EINTR) => {}
-                Err(_) => return any,
+        while socket.poll_recv_ready(cx).is_ready() {
+            match socket.try_recv(&mut buffer) {
+                Ok(_) => any = true,
+                // More than the socket could hold.
+                Err(e) if e.raw_os_error() == Some(ENOBUFS) => any = true,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
             }
         }
+        any
     }
 }

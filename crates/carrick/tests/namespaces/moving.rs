@@ -8,7 +8,7 @@ use std::time::Duration;
 use carrick::{Association, AssociationConfig, Config, ConnectOptions, Endpoint, Transport};
 
 use super::network::{Network, Side, address, addresses};
-use super::transfer::{LIMIT, MESSAGE, PORT, on_runtime, pattern, receive, send_one};
+use super::transfer::{LIMIT, PORT, on_runtime, pattern, receive, send_one};
 
 const MESSAGES: usize = 4096;
 
@@ -90,6 +90,5 @@ async fn send(association: Association, network: &Network) {
     }
     let stats = association.stats().await.unwrap();
     assert_eq!(stats.authentication.forged_packets, 0);
-    assert!(MESSAGE * MESSAGES > 200 << 20);
     association.shutdown().await.unwrap();
 }
