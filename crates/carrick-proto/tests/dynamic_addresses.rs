@@ -206,6 +206,69 @@ fn an_address_that_comes_back_is_used_again_5_3() {
 }
 
 #[test]
+fn an_address_that_comes_back_while_it_is_being_deleted_is_added_anew_5_3_f4() {
+    let (mut w, a, b) = double();
+    w.ends[0].set_primary(w.now, a, PathId(1)).expect("primary");
+    w.lose(1, ChunkType::ASCONF_ACK, 3);
+    let own = addresses(0)[0];
+    w.ends[0].local_address_removed(w.now, own);
+    w.run(ms(100));
+    assert_eq!(remotes(&w, 1, b), [addresses(0)[1]]);
+    let back = w.now;
+    w.ends[0].local_address_added(own);
+    // The path fails once: another local address is looked for.
+    w.kill(addresses(1)[0]);
+    w.send(0, a, 0, pattern(500));
+    w.ends[0]
+        .set_failure_threshold(w.now, a, PathId(0), 0)
+        .expect("a threshold");
+    for _ in 0..2 {
+        w.ends[0]
+            .request_heartbeat(w.now, a, PathId(0))
+            .expect("a heartbeat");
+        w.run(ms(1100));
+    }
+    w.revive(addresses(1)[0]);
+    w.run(secs(60));
+    let mut added = w.sent(0, ChunkType::ASCONF);
+    let added = added.pop().expect("an ASCONF").time;
+    let early = w.log.iter().filter(|p| p.from == 0 && p.source() == own);
+    let early = early.filter(|p| p.time >= back && p.time <= added);
+    assert_eq!(
+        early.map(|p| p.kinds()).collect::<Vec<_>>(),
+        Vec::<Vec<_>>::new()
+    );
+    assert_eq!(w.receive_lengths(1, b), [500]);
+    assert_eq!(remotes(&w, 1, b).len(), 2);
+    exchange(&mut w, a, b);
+}
+
+#[test]
+fn an_abort_for_an_address_that_is_being_deleted_is_ignored_5_3_1() {
+    let (mut w, a, _) = double();
+    w.lose(1, ChunkType::ASCONF_ACK, 1);
+    let own = addresses(0)[0];
+    w.ends[0].local_address_removed(w.now, own);
+    w.run(ms(100));
+    let [tag, peer_tag] = [(1, ChunkType::INIT_ACK), (0, ChunkType::INIT)]
+        .map(|(end, kind)| w.sent(end, kind)[0].init().tag);
+    // From a peer that no longer knows the address, and from one that still does.
+    for (tag, reflected) in [(tag, true), (peer_tag, false)] {
+        let header = carrick_wire::CommonHeader {
+            source_port: port(1),
+            destination_port: port(0),
+            tag,
+        };
+        let mut buf = Vec::new();
+        let mut packet = PacketBuilder::new(&mut buf, header, 1400);
+        packet.abort(reflected, |_| {});
+        packet.finish();
+        w.inject(0, &Route::plain(own, addresses(1)[0]), buf);
+        assert_eq!(state_name(&w.stats(0, a)), "Established");
+    }
+}
+
+#[test]
 fn before_the_answer_a_new_address_is_the_source_of_asconf_only_5_3_f1() {
     let (mut w, a, b) = single();
     w.lose(1, ChunkType::ASCONF_ACK, 2);

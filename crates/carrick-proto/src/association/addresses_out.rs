@@ -40,10 +40,10 @@ impl Association {
         let Some(dynamic) = &self.dynamic else {
             return cx.local_addresses.told(self.told);
         };
+        // One that is being deleted is none any more, even if it has come back (F4).
+        let usable = |a: &&IpAddr| dynamic.locals.contains(a) && !self.is_being_deleted(Some(**a));
         let here = cx.local_addresses.all().iter();
-        here.filter(|a| dynamic.locals.contains(a))
-            .copied()
-            .collect()
+        here.filter(usable).copied().collect()
     }
 
     /// ASCONFs are sent and answered (C4).
@@ -58,7 +58,7 @@ impl Association {
 
     /// A packet to this address belongs to the association, but an ABORT is for what had been there
     /// (F4).
-    pub(super) fn is_being_deleted(&self, local: Option<IpAddr>) -> bool {
+    pub(crate) fn is_being_deleted(&self, local: Option<IpAddr>) -> bool {
         let sent = self.dynamic.as_ref().and_then(|d| d.sent.as_ref());
         sent.is_some_and(|sent| {
             sent.addresses(ParameterType::DELETE_IP_ADDRESS)

@@ -100,6 +100,11 @@ impl Endpoint {
         }
         if reflects(&first) {
             // The peer's tag proves less than our own: it is good for this chunk only.
+            // An ABORT for what left before an address was deleted (RFC 5061 section 5.3.1).
+            let ignored = association.is_being_deleted(route.local);
+            if first.kind == ChunkType::ABORT && ignored {
+                return;
+            }
             self.with(now, id, |association, cx| {
                 association.handle_reflected(first, cx)
             });
