@@ -115,28 +115,46 @@ namespaces() {
   cargo test -p carrick --release --locked --test namespaces -- --ignored --test-threads 1
 }
 
+# need TOOL NAME COMMAND...: the check if the tool is there.
+need() {
+  local tool=$1
+  shift
+  if command -v "$tool" >/dev/null; then check "$@"; else skip "$1" "$tool is missing: install it, or run as root on Debian"; fi
+}
+
+raw_ip() {
+  cargo test -p carrick --locked --test sockets plain_ip
+}
+
 echo "carrick: tests on $(nproc) cores, logs in $logs"
+# Whatever the checks need is there before the first one runs.
+installed=
+if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
+  no_peers="needs Linux on x86-64"
+elif [ "$(id -u)" -ne 0 ]; then
+  no_peers="needs root for network namespaces, raw sockets and packages: run as root"
+elif ! interop/install.sh >"$logs/install.log" 2>&1; then
+  no_peers="packages could not be installed, see $logs/install.log"
+else
+  installed=yes
+fi
 check format cargo fmt --all --check
-check links python3 scripts/check_links.py
+need python3 links python3 scripts/check_links.py
 check lints lints
 check docs docs
 check unit unit
 check world world
-check reproduce reproduce
-check fuzz-parser fuzz packet_parser
-check fuzz-pair fuzz two_endpoints
-if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
-  skip interop "the kernel as a peer needs Linux on x86-64"
-  skip namespaces "network namespaces need Linux"
-elif [ "$(id -u)" -ne 0 ]; then
-  skip interop "needs root for network namespaces and packages: run as root"
-  skip namespaces "needs root for network namespaces: run as root"
-elif ! interop/install.sh >"$logs/install.log" 2>&1; then
-  skip interop "packages could not be installed, see $logs/install.log"
-  skip namespaces "packages could not be installed, see $logs/install.log"
-else
+need python3 reproduce reproduce
+need c++ fuzz-parser fuzz packet_parser
+need c++ fuzz-pair fuzz two_endpoints
+if [ -n "$installed" ]; then
+  check raw-ip raw_ip
   check namespaces namespaces
   check interop interop
+else
+  skip raw-ip "$no_peers"
+  skip namespaces "$no_peers"
+  skip interop "$no_peers"
 fi
 
 [ ${#failures[@]} -eq 0 ] || echo "failed: ${failures[*]}"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the Debian packages that the interop tests need. Does nothing, quickly, when all are there.
+# Installs the Debian packages that the tests need. Does nothing, quickly, when all are there.
 set -eu
 
-packages="user-mode-linux libusrsctp-dev tshark gcc libc6-dev make iproute2 ethtool nftables python3"
+packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables python3"
 
 missing=""
 for package in $packages; do

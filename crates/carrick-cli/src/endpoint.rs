@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use carrick::{
     Association, AssociationConfig, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Endpoint,
+    SendHalf,
 };
 use clap::Args;
 
@@ -14,6 +15,9 @@ use crate::units;
 
 /// How long a set-up may take before the user is told what is being waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long closing may take after a failure.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The options of an endpoint.
 #[derive(Debug, Clone, Args)]
@@ -61,10 +65,10 @@ pub(crate) struct AssociationArguments {
     /// SACK.Delay.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     sack_delay: Option<Duration>,
-    /// Receive buffer, which is the window announced to the peer.
+    /// Receive buffer, which is the window announced to the peer [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     receive_buffer: Option<usize>,
-    /// Send buffer.
+    /// Send buffer [default: grows as needed].
     #[arg(long, value_name = "BYTES", value_parser = units::length)]
     send_buffer: Option<usize>,
     /// The MTU of a path at most, IP header included [default: 1500].
@@ -93,8 +97,15 @@ impl AssociationArguments {
         );
         set(&mut config.hb_interval, self.hb_interval);
         set(&mut config.sack_delay, self.sack_delay);
-        set(&mut config.receive_buffer, self.receive_buffer);
-        set(&mut config.send_buffer, self.send_buffer);
+        // A size that was given is kept to.
+        if let Some(bytes) = self.receive_buffer {
+            config.receive_buffer = bytes;
+            config.max_receive_buffer = None;
+        }
+        if let Some(bytes) = self.send_buffer {
+            config.send_buffer = bytes;
+            config.max_send_buffer = None;
+        }
         set(&mut config.path_mtu, self.mtu);
         config.nagle &= !self.no_delay;
         // RTO.Initial follows a limit that was moved past it, unless it was given itself.
@@ -218,8 +229,11 @@ pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
         if name.is_empty() {
             return Err(unknown("it is empty".into()));
         }
-        let found = tokio::net::lookup_host((name, 0)).await;
-        addresses.extend(found.map_err(|e| unknown(e.to_string()))?.map(|a| a.ip()));
+        let found = until_interrupted(async {
+            let found = tokio::net::lookup_host((name, 0)).await;
+            found.map_err(|e| unknown(e.to_string()))
+        });
+        addresses.extend(found.await?.map(|a| a.ip()));
     }
     let mut known = Vec::with_capacity(addresses.len());
     addresses.retain(|a| {
@@ -236,10 +250,69 @@ pub(crate) fn list(addresses: &[IpAddr]) -> String {
     texts.join(",")
 }
 
-/// The runtime of a subcommand: one thread, because one association is one task's work.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+/// Runs a subcommand: on one thread, because one association is one task's work.
+pub(crate) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Failure::Run(format!("the system gives no event queue: {e}")))
+        .map_err(|e| Failure::Run(format!("the system gives no event queue: {e}")))?;
+    let done = runtime.block_on(work);
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+/// Does the work with an endpoint, then closes it. Work that is interrupted is dropped; what it
+/// aborts then is told to the peers.
+pub(crate) async fn with(
+    endpoint: Endpoint,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let done = until_interrupted(work).await;
+    if done.is_ok() {
+        return until_interrupted(async {
+            endpoint.close().await;
+            Ok(())
+        })
+        .await;
+    }
+    // If it takes longer, the peers find out themselves.
+    let _ = tokio::time::timeout(LAST_WORDS, endpoint.close()).await;
+    done
+}
+
+async fn until_interrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => Err(Failure::Run("interrupted".into())),
+    }
+}
+
+/// Aborts an association when it is dropped, unless that is called off.
+pub(crate) struct AbortOnDrop {
+    sender: Option<SendHalf>,
+    reason: &'static str,
+}
+
+impl AbortOnDrop {
+    pub(crate) fn new(sender: SendHalf, reason: &'static str) -> Self {
+        Self {
+            sender: Some(sender),
+            reason,
+        }
+    }
+
+    pub(crate) fn call_off(mut self) {
+        self.sender = None;
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(sender) = &self.sender {
+            sender.abort(self.reason.as_bytes());
+        }
+    }
 }

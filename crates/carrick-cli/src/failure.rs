@@ -34,6 +34,28 @@ impl Failure {
     }
 }
 
+/// What is wrong with the command line, in a line; `None` if help or the version is to be shown.
+pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
+    use clap::error::ErrorKind;
+
+    if let ErrorKind::DisplayHelp
+    | ErrorKind::DisplayVersion
+    | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand = error.kind()
+    {
+        return None;
+    }
+    let text = error.render().to_string();
+    // What follows the first empty line is advice and usage.
+    let words: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.trim().is_empty())
+        .flat_map(str::split_whitespace)
+        .collect();
+    let line = words.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    Some(Failure::Usage(format!("{line}; see --help")))
+}
+
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {

@@ -28,7 +28,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match failure::of_command_line(&error) {
+            Some(failure) => return failure.report(),
+            // Help or the version was asked for.
+            None => error.exit(),
+        },
+    };
+    let done = match cli.command {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),

@@ -8,8 +8,11 @@ use core::time::Duration;
 
 use crate::auth::AuthenticationConfig;
 use crate::extensions::Extensions;
+use crate::path::PathThresholds;
+use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
 use crate::route::{MatchingAddress, SourceSelection};
+use crate::send::scheduler::StreamScheduler;
 
 /// Everything an endpoint is made of.
 #[derive(Debug)]
@@ -84,6 +87,14 @@ pub struct AssociationConfig {
     pub association_max_retrans: u32,
     /// Path.Max.Retrans: the same for one path before it becomes inactive.
     pub path_max_retrans: u32,
+    /// PotentiallyFailed.Max.Retrans of RFC 7829: with more consecutive errors, data leaves a path,
+    /// 0 after the first. `None` for the failover of RFC 9260.
+    pub potentially_failed_max_retrans: Option<u32>,
+    /// Primary.Switchover.Max.Retrans of RFC 7829: with more consecutive errors, the primary is
+    /// replaced for good. `None` to return to it when it works again.
+    pub primary_switchover_max_retrans: Option<u32>,
+    /// Whether events and statistics show that paths are potentially failed.
+    pub expose_potentially_failed: bool,
     /// Max.Init.Retransmits.
     pub max_init_retransmits: u32,
     /// Heartbeats are sent on idle paths.
@@ -100,11 +111,16 @@ pub struct AssociationConfig {
     pub shutdown_guard: Option<Duration>,
     /// Outbound streams to ask for, 1 to 65535.
     pub outbound_streams: u16,
+    /// How outbound streams share the association (RFC 8260 section 3).
+    pub scheduler: StreamScheduler,
     /// Inbound streams to accept at most, 1 to 65535.
     pub max_inbound_streams: u16,
     /// Receive buffer in bytes, at least 1500: payload and what each message costs besides
     /// (see [`AssociationConfig::message_overhead`]). The peer is told what is left of it.
     pub receive_buffer: usize,
+    /// Where the receive buffer may grow to, if the user takes more in a round trip than half of it;
+    /// `None` for a buffer that stays as it is.
+    pub max_receive_buffer: Option<usize>,
     /// DATA chunks in the receive buffer at most, whatever their size.
     pub receive_buffer_chunks: usize,
     /// Memory that a DATA chunk in the receive buffer costs besides its payload, in bytes.
@@ -112,10 +128,16 @@ pub struct AssociationConfig {
     /// Send buffer in bytes: messages that wait or are not acknowledged. A message larger than it
     /// is taken when the buffer is empty.
     pub send_buffer: usize,
+    /// Where the send buffer may grow to, by two congestion windows; `None` for a buffer that stays as
+    /// it is.
+    pub max_send_buffer: Option<usize>,
     /// Messages in the send buffer at most.
     pub send_buffer_messages: usize,
     /// The MTU of a new path in bytes, IP header included. At least 576 for IPv4, 1280 for IPv6.
     pub path_mtu: usize,
+    /// How the largest packet that a path takes is looked for (RFC 8899). A path then begins with
+    /// `base_mtu` instead of `path_mtu`. `None` for no search.
+    pub path_mtu_discovery: Option<PathMtuDiscovery>,
     /// Messages that don't fit into a packet are fragmented; otherwise they are refused. One that
     /// was taken before the path MTU shrank is fragmented in any case.
     pub fragment: bool,
@@ -165,6 +187,9 @@ impl Default for AssociationConfig {
             max_cookie_life_increment: Duration::from_secs(60),
             association_max_retrans: 10,
             path_max_retrans: 5,
+            potentially_failed_max_retrans: None,
+            primary_switchover_max_retrans: None,
+            expose_potentially_failed: true,
             max_init_retransmits: 8,
             heartbeat: true,
             hb_interval: Duration::from_secs(30),
@@ -173,13 +198,17 @@ impl Default for AssociationConfig {
             sack_frequency: 2,
             shutdown_guard: None,
             outbound_streams: 10,
+            scheduler: StreamScheduler::FirstCome,
             max_inbound_streams: u16::MAX,
             receive_buffer: 1 << 20,
+            max_receive_buffer: None,
             receive_buffer_chunks: 1 << 16,
             message_overhead: 128,
             send_buffer: 1 << 20,
+            max_send_buffer: None,
             send_buffer_messages: 1 << 16,
             path_mtu: 1500,
+            path_mtu_discovery: None,
             fragment: true,
             max_payload: None,
             nagle: true,
@@ -199,9 +228,18 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
-    /// What programs on the networks of today want: the defaults with [`Policies::modern`].
+    /// What programs on the networks of today want: [`Policies::modern`], buffers that start as by
+    /// default and grow with the transfer to 64 MiB, bursts of up to ten packets, and the extensions
+    /// offered that cost nothing. Everything else is as RFC 9260 recommends.
     pub fn modern() -> Self {
         Self {
+            max_receive_buffer: Some(64 << 20),
+            max_send_buffer: Some(64 << 20),
+            max_burst: 10,
+            extensions: Extensions {
+                ecn: true,
+                ..Extensions::NONE
+            },
             policies: Policies::modern(),
             ..Self::default()
         }
@@ -251,6 +289,11 @@ impl AssociationConfig {
                 "receive_buffer: must be 1500 bytes to 4 GiB",
             ),
             (
+                self.max_receive_buffer
+                    .is_none_or(|max| u32::try_from(max).is_ok()),
+                "max_receive_buffer: must be less than 4 GiB",
+            ),
+            (
                 self.receive_buffer_chunks >= 1,
                 "receive_buffer_chunks: must be at least 1",
             ),
@@ -281,7 +324,12 @@ impl AssociationConfig {
             None => self
                 .authentication
                 .fault()
-                .map_or(Ok(()), |f| Err(ConfigError(f))),
+                .map_or(Ok(()), |f| Err(ConfigError(f)))
+                .and_then(|()| PathThresholds::of(self).validate())
+                .and_then(|()| {
+                    self.path_mtu_discovery
+                        .map_or(Ok(()), |discovery| discovery.validate())
+                }),
         }
     }
 
@@ -331,6 +379,18 @@ mod tests {
             (10, 5, 8)
         );
         assert_eq!((config.max_burst, config.hb_max_burst), (4, 1));
+    }
+
+    #[test]
+    fn modern_is_valid_and_bounded() {
+        let config = AssociationConfig::modern();
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(config.policies.congestion.name(), "cubic");
+        let too_much = AssociationConfig {
+            max_receive_buffer: Some(1 << 32),
+            ..config
+        };
+        assert!(too_much.validate().is_err());
     }
 
     #[test]

@@ -107,8 +107,13 @@ pub enum OperationError {
     UnknownPath,
     /// The address is not one of this endpoint's.
     UnknownAddress,
+    /// The stream identifier is not below the number of outbound streams.
+    InvalidStream,
     /// The operation does not fit the association's state (for instance, before it is established).
     WrongState,
+    /// Primary.Switchover.Max.Retrans is below the threshold at which data leaves the path
+    /// (RFC 7829 section 5).
+    InvalidThresholds,
 }
 
 impl fmt::Display for OperationError {
@@ -117,8 +122,12 @@ impl fmt::Display for OperationError {
             Self::UnknownAssociation => "the association is closed: connect again",
             Self::UnknownPath => "no such path: pass one of the association's paths",
             Self::UnknownAddress => "no such local address: add it to the endpoint first",
+            Self::InvalidStream => "no such stream: the association has fewer outbound streams",
             Self::WrongState => {
                 "the association is not in a state for this: wait until it is established"
+            }
+            Self::InvalidThresholds => {
+                "the primary would be given up before data leaves it: raise its switchover threshold"
             }
         })
     }

@@ -39,12 +39,18 @@ pub enum Event {
     PathConfirmed(PathId),
     /// NETWORK STATUS CHANGE: the path's error counter exceeded Path.Max.Retrans.
     PathFailed(PathId),
-    /// NETWORK STATUS CHANGE: an inactive path works again.
+    /// NETWORK STATUS CHANGE: the path's error counter exceeded PotentiallyFailed.Max.Retrans; data
+    /// takes another path if there is one (RFC 7829, `SCTP_ADDR_POTENTIALLY_FAILED`).
+    PathPotentiallyFailed(PathId),
+    /// NETWORK STATUS CHANGE: an inactive or potentially failed path works again.
     PathRecovered(PathId),
     /// The local address used on a path changed because the old one failed or vanished.
     PathLocalAddressChanged(PathId),
     /// New data now goes to this path.
     PrimaryChanged(PathId),
+    /// The primary's error counter exceeded Primary.Switchover.Max.Retrans: this path is the primary
+    /// now and stays it (RFC 7829 section 5).
+    PrimarySwitchover(PathId),
     /// All paths are inactive; the association keeps trying until Association.Max.Retrans.
     Dormant,
     /// DATA has not advanced for a long time although the peer answers on its paths: something on

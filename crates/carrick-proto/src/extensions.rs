@@ -1,7 +1,7 @@
 //! Extensions beyond RFC 9260: what this side offers, what the peer offers, and what both have.
 //!
 //! Chunk types are told in the Supported Extensions parameter (RFC 5061 section 4.2.7); partial
-//! reliability has a parameter of its own besides (RFC 3758 section 3.1).
+//! reliability and ECN have parameters of their own (RFC 3758 section 3.1, RFC 4960 appendix A).
 
 use alloc::vec::Vec;
 
@@ -21,16 +21,19 @@ pub struct Extensions {
     /// Messages of several streams may be interleaved (RFC 8260): I-DATA and I-FORWARD-TSN instead of
     /// DATA and FORWARD-TSN.
     pub interleaving: bool,
+    /// Routers may mark packets instead of dropping them (RFC 4960 appendix A): ECNE and CWR.
+    pub ecn: bool,
 }
 
 /// Each extension: its place in a cookie, and how it is read and set.
 type Field = fn(&mut Extensions) -> &mut bool;
-const FIELDS: [Field; 5] = [
+const FIELDS: [Field; 6] = [
     |e| &mut e.partial_reliability,
     |e| &mut e.authentication,
     |e| &mut e.dynamic_addresses,
     |e| &mut e.reconfiguration,
     |e| &mut e.interleaving,
+    |e| &mut e.ecn,
 ];
 
 impl Extensions {
@@ -41,6 +44,7 @@ impl Extensions {
         dynamic_addresses: false,
         reconfiguration: false,
         interleaving: false,
+        ecn: false,
     };
 
     /// Those that both have.
@@ -65,7 +69,8 @@ impl Extensions {
 
     /// Whether a chunk type belongs to one of them.
     pub(crate) fn have_chunk(self, kind: ChunkType) -> bool {
-        self.chunk_types().any(|k| k == kind)
+        let marks = matches!(kind, ChunkType::ECNE | ChunkType::CWR);
+        self.chunk_types().any(|k| k == kind) || self.ecn && marks
     }
 
     /// Whether a side that offers these knows a parameter of INIT and INIT ACK.
@@ -85,6 +90,7 @@ impl Extensions {
     pub(crate) fn read(&mut self, parameter: &Parameter<'_>) {
         match parameter {
             Parameter::ForwardTsnSupported => self.partial_reliability = true,
+            Parameter::EcnCapable => self.ecn = true,
             Parameter::SupportedExtensions(types) => {
                 let has = |kind| types.contains(kind);
                 self.partial_reliability |= has(ChunkType::FORWARD_TSN);
@@ -101,6 +107,9 @@ impl Extensions {
     pub(crate) fn write(self, parameters: &mut ParameterWriter<'_>) {
         if self.partial_reliability {
             parameters.forward_tsn_supported();
+        }
+        if self.ecn {
+            parameters.ecn_capable();
         }
         let types: Vec<ChunkType> = self.chunk_types().collect();
         if !types.is_empty() {

@@ -44,7 +44,9 @@ mod stats;
 mod time;
 mod trace;
 
-pub use carrick_wire::{ChunkType, HmacId, Ppid, SharedKeyId, Ssn, StreamId, Tsn, VerificationTag};
+pub use carrick_wire::{
+    ChunkType, HmacId, Mid, Ppid, SharedKeyId, Ssn, StreamId, Tsn, VerificationTag,
+};
 
 pub use association::AssociationId;
 pub use association::state::StateName;
@@ -56,10 +58,12 @@ pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
 };
 pub use extensions::Extensions;
-pub use path::{PathId, PathStatus};
+pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
+pub use path::{PathId, PathStatus, PathThresholds};
 pub use recv::message::{Message, Part, Payload};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;
+pub use send::scheduler::StreamScheduler;
 pub use stats::{AssociationStats, AuthenticationCounters, EndpointStats, PathStats};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};

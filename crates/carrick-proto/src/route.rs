@@ -84,6 +84,9 @@ pub struct Transmit {
     /// The packet may exceed the path's MTU and has to be sent without the don't-fragment bit
     /// (a chunk that was sized before the MTU shrank, RFC 9260 section 6.9).
     pub may_fragment: bool,
+    /// The packet tests what the path takes (RFC 8899): it must not be fragmented, and if the host
+    /// refuses it for its size, [`crate::Endpoint::handle_refused_probe`] wants to know.
+    pub probe: bool,
 }
 
 impl Transmit {

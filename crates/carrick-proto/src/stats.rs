@@ -106,10 +106,14 @@ pub struct AssociationCounters {
     pub data_bytes_sent: u64,
     /// DATA chunks sent again after a timeout.
     pub timeout_retransmissions: u64,
-    /// DATA chunks sent again after missing reports.
+    /// DATA chunks sent again after missing reports, or found lost by RACK.
     pub fast_retransmissions: u64,
     /// Expirations of T3-rtx.
     pub t3_expirations: u64,
+    /// Tail loss probes sent.
+    pub tail_loss_probes: u64,
+    /// Reductions of a congestion window that were undone, for nothing had been lost.
+    pub undone_reductions: u64,
     /// DATA chunks received for the first time and kept.
     pub data_chunks_received: u64,
     /// Bytes of user data in them.
@@ -130,6 +134,10 @@ pub struct AssociationCounters {
     pub window_probes: u64,
     /// DATA chunks the peer took back after it had reported them in gap blocks.
     pub reneged: u64,
+    /// Packets with DATA that came marked "congestion experienced".
+    pub congestion_marks_received: u64,
+    /// Reductions of a congestion window because the peer told of such marks.
+    pub congestion_mark_reductions: u64,
     /// Control chunks that could not be answered because too many answers waited.
     pub replies_dropped: u64,
 }
@@ -161,6 +169,8 @@ pub struct PathStats {
     pub rto: Duration,
     /// Path MTU in bytes, IP header included.
     pub mtu: usize,
+    /// Where path MTU discovery is, if the association does it.
+    pub mtu_discovery: Option<crate::path::mtu_discovery::PathMtuState>,
     /// Consecutive errors.
     pub error_count: u32,
     /// Packets sent on it.
@@ -175,4 +185,8 @@ pub struct PathStats {
     pub heartbeats_sent: u64,
     /// Heartbeats answered.
     pub heartbeats_answered: u64,
+    /// Probes of path MTU discovery sent; they are not among the heartbeats.
+    pub mtu_probes_sent: u64,
+    /// Probes of path MTU discovery answered, and heartbeats that it sent to compare with.
+    pub mtu_probes_answered: u64,
 }

@@ -303,7 +303,7 @@ fn icmp8_a_peer_that_is_still_heard_is_not_given_up_10() {
     // Each packet that finds a full buffer is answered so, and then the buffer is read.
     for n in 0..10 {
         (0..50).for_each(|_| assert!(denied(&mut w)));
-        w.run(rto - ms(1));
+        w.run(rto.saturating_sub(ms(1)));
         assert!(denied(&mut w));
         p.data(&mut w, 0, n, b"here");
         w.run(rto);

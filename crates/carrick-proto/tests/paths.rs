@@ -1009,6 +1009,7 @@ fn transmits_say_how_many_packets_they_are() {
         len: 2500,
         segment_size: Some(1000),
         may_fragment: false,
+        probe: false,
     };
     assert_eq!(transmit.packets(), 3);
 }

@@ -610,3 +610,26 @@ fn a_window_that_fits_never_makes_the_peer_send_twice() {
     }
     assert!(dropped_when_filled(WindowAnnouncement::True, 1000) > 0);
 }
+
+#[test]
+fn a_silly_window_is_probed_although_sacks_keep_coming_6_1_a() {
+    let mut w = World::with(1, |_, c| {
+        c.local_addresses.truncate(1);
+        c.association.max_payload = Some(100);
+    });
+    let mut peer = Puppet::new();
+    peer.a_rwnd = 10_000;
+    let (peer, a) = peer.connect(&mut w);
+    w.send(0, a, 0, pattern(100));
+    peer.hear(&mut w);
+    peer.sack(&mut w, peer.theirs(0), 1000, &[]);
+    // There is room for chunks, but not for a packet of them.
+    w.send(0, a, 0, pattern(16_000));
+    let mut probes = 0;
+    for _ in 0..10 {
+        w.run(ms(300));
+        probes += peer.numbers(&peer.hear(&mut w)).len();
+        peer.sack(&mut w, peer.theirs(probes as u32), 1000, &[]);
+    }
+    assert!((1..=4).contains(&probes), "{probes} probes in 3 s");
+}

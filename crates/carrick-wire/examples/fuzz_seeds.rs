@@ -5,13 +5,16 @@
 //! cargo run -p carrick-wire --example fuzz_seeds -- fuzz/corpus/packet_parser
 //! ```
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::{env, fs};
 
 use carrick_wire::{
-    CauseCode, CauseWriter, ChunkType, CommonHeader, DataFlags, DataHeader, GapAckBlock,
-    InitFields, PacketBuilder, ParameterType, ParameterWriter, Ppid, Ssn, StreamId, Tsn,
-    VerificationTag,
+    AddStreams, AsconfSerial, CauseCode, CauseWriter, ChunkType, CommonHeader, CorrelationId,
+    DataFlags, DataHeader, ErrorDetectionMethod, Fragment, Fsn, GapAckBlock, HmacId, IDataHeader,
+    InitFields, Mid, NextTsns, PacketBuilder, ParameterType, ParameterWriter, Ppid,
+    ReconfigResponse, ReconfigResult, ReconfigSerial, SharedKeyId, SkippedMessage, Ssn, StreamId,
+    Tsn, VerificationTag,
 };
 
 const HEADER: CommonHeader = CommonHeader {
@@ -37,7 +40,12 @@ const DATA: DataHeader = DataHeader {
 };
 
 /// An unknown parameter, header included, with a length that needs padding.
-const UNKNOWN_PARAMETER: [u8; 5] = [0xc0, 0x01, 0x00, 0x05, 0xaa];
+const UNKNOWN_PARAMETER: [u8; 5] = [0xc1, 0x23, 0x00, 0x05, 0xaa];
+
+/// A request to delete 192.0.2.1, which is refused.
+const DELETE: [u8; 16] = [
+    0xc0, 0x02, 0, 16, 0, 0, 0, 2, 0x00, 0x05, 0, 8, 192, 0, 2, 1,
+];
 
 /// The names and bytes of the seeds.
 #[derive(Default)]
@@ -131,14 +139,169 @@ fn chunks(seeds: &mut Seeds) {
         packet.sack(Tsn::new(1), 0, [].into_iter(), [].into_iter());
     });
     seeds.packet("ecne-cwr", |packet| {
-        packet.raw(ChunkType::ECNE, 0, &[0, 0, 0, 1]);
-        packet.raw(ChunkType::CWR, 0, &[0, 0, 0, 1]);
+        packet.ecne(Tsn::new(1));
+        packet.cwr(Tsn::new(1));
     });
     seeds.packet("shutdown-complete", |packet| packet.shutdown_complete(true));
     seeds.packet("unknown-chunks", |packet| {
-        for kind in [0xc1, 0x80, 0x40, 0x3f] {
+        for kind in [0xff, 0xbf, 0x7f, 0x3f] {
             packet.raw(ChunkType(kind), 0xff, &[1, 2, 3]);
         }
+    });
+}
+
+fn extension_chunks(seeds: &mut Seeds) {
+    let i_data = IDataHeader {
+        tsn: DATA.tsn,
+        stream: StreamId(1),
+        mid: Mid::new(7),
+        fragment: Fragment::First(Ppid(3)),
+        immediate: false,
+        unordered: false,
+        ending: false,
+    };
+    seeds.packet("i-data", |packet| {
+        packet.i_data(&i_data, b"frag");
+        let later = IDataHeader {
+            tsn: DATA.tsn.next(),
+            fragment: Fragment::Later(Fsn::new(1)),
+            ending: true,
+            ..i_data
+        };
+        packet.i_data(&later, b"ment");
+    });
+    seeds.packet("forward-tsn", |packet| {
+        let skipped = [(StreamId(1), Ssn::new(7)), (StreamId(2), Ssn::new(0))];
+        packet.forward_tsn(Tsn::new(9), skipped.into_iter());
+    });
+    seeds.packet("i-forward-tsn", |packet| {
+        let skipped = [false, true].map(|unordered| SkippedMessage {
+            stream: StreamId(1),
+            unordered,
+            mid: Mid::new(7),
+        });
+        packet.i_forward_tsn(Tsn::new(9), skipped.into_iter());
+    });
+    seeds.packet("nr-sack", |packet| {
+        let gap = |start| [GapAckBlock { start, end: start }].into_iter();
+        let duplicates = [Tsn::new(10)].into_iter();
+        packet.nr_sack(Tsn::new(12), 4660, false, gap(2), gap(5), duplicates);
+    });
+    seeds.packet("pad", |packet| {
+        packet.heartbeat(b"probe");
+        packet.pad(43);
+    });
+}
+
+/// The HMAC stands for one: the reader looks at its place, not at its value.
+fn auth(seeds: &mut Seeds) {
+    let mut bytes = Vec::new();
+    let mut packet = PacketBuilder::new(&mut bytes, HEADER, 1452);
+    let slot = packet.auth(SharedKeyId(1), HmacId::SHA_256, 32);
+    packet.data(&DATA, b"authentic");
+    packet.authenticate(slot, |_| [0x5a; 32]).finish();
+    seeds.0.push(("auth-data".to_owned(), bytes));
+    let mut bytes = Vec::new();
+    let mut packet = PacketBuilder::new(&mut bytes, HEADER, 1452);
+    let slot = packet.auth(SharedKeyId(0), HmacId::SHA_1, 20);
+    packet.asconf(AsconfSerial::new(1), [192, 0, 2, 1].into(), |_| ());
+    let packet = packet.authenticate(slot, |_| [0xa5; 20]);
+    packet.finish_with_zero_checksum();
+    seeds.0.push(("auth-asconf".to_owned(), bytes));
+}
+
+fn asconf(seeds: &mut Seeds) {
+    let (v4, v6) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x20; 16]));
+    let serial = AsconfSerial::new(0xffff_fff0);
+    seeds.packet("asconf", |packet| {
+        packet.asconf(serial, v4, |p| {
+            p.add_ip_address(CorrelationId(1), v6);
+            p.delete_ip_address(CorrelationId(2), v4);
+            p.set_primary_address(CorrelationId(3), v6);
+        });
+    });
+    seeds.packet("asconf-unknown", |packet| {
+        packet.asconf(serial, v6, |p| {
+            p.raw(ParameterType(0xc123), &[0, 0, 0, 1, 0xaa]);
+            p.raw(ParameterType(0x8123), &[0]);
+        });
+    });
+    seeds.packet("asconf-ack", |packet| {
+        packet.asconf_ack(serial, |p| {
+            p.success_indication(CorrelationId(1));
+            p.error_cause_indication(CorrelationId(2), |causes| {
+                causes.delete_last_address(&DELETE);
+                causes.resource_shortage(&DELETE);
+                causes.delete_source_address(&DELETE);
+                causes.no_authorization(&DELETE);
+            });
+        });
+    });
+}
+
+fn re_config(seeds: &mut Seeds) {
+    let (request, response) = (ReconfigSerial::new(1), ReconfigSerial::new(2));
+    let streams = [StreamId(1), StreamId(3), StreamId(5)];
+    let answer = ReconfigResponse {
+        response,
+        result: ReconfigResult::PERFORMED,
+        next_tsns: None,
+    };
+    seeds.packet("re-config-outgoing", |packet| {
+        packet.re_config(|p| {
+            p.outgoing_ssn_reset(request, response, Tsn::new(9), &streams);
+            p.reconfig_response(answer);
+        });
+    });
+    seeds.packet("re-config-incoming", |packet| {
+        packet.re_config(|p| p.incoming_ssn_reset(request, &streams));
+        packet.re_config(|p| p.incoming_ssn_reset(request, &[]));
+    });
+    seeds.packet("re-config-tsn", |packet| {
+        packet.re_config(|p| p.ssn_tsn_reset(request));
+        packet.re_config(|p| {
+            let next_tsns = Some(NextTsns {
+                sender: Tsn::new(1),
+                receiver: Tsn::new(2),
+            });
+            p.reconfig_response(ReconfigResponse {
+                next_tsns,
+                ..answer
+            });
+        });
+    });
+    seeds.packet("re-config-add", |packet| {
+        packet.re_config(|p| {
+            p.add_outgoing_streams(AddStreams { request, count: 5 });
+            p.add_incoming_streams(AddStreams { request, count: 6 });
+        });
+    });
+}
+
+fn extension_parameters(seeds: &mut Seeds) {
+    seeds.parameter("extensions", |p| {
+        p.supported_extensions(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK, ChunkType::AUTH]);
+        p.forward_tsn_supported();
+        p.adaptation_layer_indication(7);
+        p.zero_checksum_acceptable(ErrorDetectionMethod::DTLS);
+        p.set_primary_address(CorrelationId(1), [192, 0, 2, 1].into());
+    });
+    seeds.parameter("auth", |p| {
+        p.random(&[0x77; 32]);
+        p.chunks(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK, ChunkType::DATA]);
+        p.hmac_algo(&[HmacId::SHA_256, HmacId::SHA_1]);
+    });
+    seeds.parameter("padding", |p| p.padding(9));
+    seeds.parameter("wrong-lengths-of-extensions", |p| {
+        for kind in (13..=18).chain([0x8001, 0x8004]).chain(0xc000..=0xc006) {
+            p.raw(ParameterType(kind), &[1]);
+        }
+        p.raw(ParameterType::ADD_IP_ADDRESS, &[0, 0, 0, 1]);
+        p.raw(
+            ParameterType::ADD_IP_ADDRESS,
+            &[0, 0, 0, 1, 0, 5, 0, 9, 1, 2, 3, 4],
+        );
+        p.raw(ParameterType::RECONFIG_RESPONSE, &[0; 12]);
     });
 }
 
@@ -152,11 +315,12 @@ fn parameters(seeds: &mut Seeds) {
         p.raw(ParameterType::HOST_NAME_ADDRESS, b"a.example\0");
     });
     seeds.parameter("address-types", |p| p.supported_address_types(&[5, 6]));
-    seeds.parameter("ecn", |p| p.raw(ParameterType::ECN_CAPABLE, &[]));
+    seeds.parameter("ecn", |p| p.ecn_capable());
     seeds.parameter("unknown", |p| {
-        p.raw(ParameterType(0xc000), &[]);
-        p.raw(ParameterType(0x8008), &[0xc1, 0x80]);
+        p.raw(ParameterType(0xc123), &[]);
+        p.raw(ParameterType(0x8123), &[0xc1, 0x80]);
         p.raw(ParameterType(0x4001), &[1]);
+        p.raw(ParameterType(0x3fff), &[1, 2, 3]);
     });
     seeds.parameter("wrong-lengths", |p| {
         p.raw(ParameterType::IPV4_ADDRESS, &[1, 2, 3]);
@@ -197,6 +361,18 @@ fn causes(seeds: &mut Seeds) {
     });
     seeds.cause("user-initiated-abort", |c| c.user_initiated_abort(b"bye"));
     seeds.cause("protocol-violation", |c| c.protocol_violation(b"why"));
+    seeds.cause("delete-last-address", |c| c.delete_last_address(&DELETE));
+    seeds.cause("resource-shortage", |c| c.resource_shortage(&DELETE));
+    seeds.cause("delete-source-address", |c| {
+        c.delete_source_address(&DELETE);
+    });
+    seeds.cause("illegal-asconf-ack", |c| {
+        c.illegal_asconf_ack();
+    });
+    seeds.cause("no-authorization", |c| c.no_authorization(&DELETE));
+    seeds.cause("unsupported-hmac-id", |c| {
+        c.unsupported_hmac_id(HmacId(2));
+    });
     seeds.cause("unknown", |c| c.raw(CauseCode(14), &[1]));
     seeds.cause("wrong-lengths", |c| {
         c.raw(CauseCode::INVALID_STREAM, &[0, 1]);
@@ -206,6 +382,8 @@ fn causes(seeds: &mut Seeds) {
         );
         c.raw(CauseCode::OUT_OF_RESOURCE, &[1]);
         c.raw(CauseCode::NO_USER_DATA, &[]);
+        c.raw(CauseCode::ILLEGAL_ASCONF_ACK, &[1]);
+        c.raw(CauseCode::UNSUPPORTED_HMAC_ID, &[1]);
     });
 }
 
@@ -226,6 +404,22 @@ fn malformed(seeds: &mut Seeds) {
     seeds.malformed("heartbeat-info-past-end", &[4, 0, 0, 8, 0, 1, 0, 9]);
     seeds.malformed("zero-length-cause", &[9, 0, 0, 8, 0, 1, 0, 0]);
     seeds.malformed("nested-past-end", &[9, 0, 0, 12, 0, 11, 0, 8, 0, 5, 0, 8]);
+    seeds.malformed("short-i-data", &[64, 3, 0, 8, 0, 0, 0, 1]);
+    seeds.malformed("half-forward-tsn", &[192, 0, 0, 10, 0, 0, 0, 1, 0, 1, 0, 0]);
+    let half = [194, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 1];
+    seeds.malformed("half-i-forward-tsn", &half);
+    seeds.malformed("short-auth", &[15, 0, 0, 7, 0, 0, 0, 0]);
+    let mut nr_sack = [0; 20];
+    nr_sack[..4].copy_from_slice(&[16, 0, 0, 20]);
+    nr_sack[12..18].fill(0xff);
+    seeds.malformed("nr-sack-counts", &nr_sack);
+    seeds.malformed("asconf-without-address", &[193, 0, 0, 8, 0, 0, 0, 1]);
+    let asconf = [193, 0, 0, 16, 0, 0, 0, 1, 0, 5, 0, 80, 1, 2, 3, 4];
+    seeds.malformed("asconf-address-past-end", &asconf);
+    seeds.malformed("short-asconf-ack", &[128, 0, 0, 6, 0, 0, 0, 0]);
+    let re_config = [130, 0, 0, 12, 0, 14, 0, 9, 0, 0, 0, 1];
+    seeds.malformed("re-config-past-end", &re_config);
+    seeds.malformed("short-ecne", &[12, 0, 0, 4, 13, 0, 0, 6, 0, 0, 0, 0]);
     seeds.malformed("long-shutdown", &[7, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 2]);
 }
 
@@ -235,7 +429,18 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let mut seeds = Seeds::default();
-    for add in [chunks, parameters, causes, malformed] {
+    let all = [
+        chunks,
+        extension_chunks,
+        auth,
+        asconf,
+        re_config,
+        parameters,
+        extension_parameters,
+        causes,
+        malformed,
+    ];
+    for add in all {
         add(&mut seeds);
     }
     let folder = std::path::Path::new(&folder);

@@ -1,21 +1,27 @@
 //! Puts the parts of a partial delivery together again (RFC 9260 section 6.9), up to a limit.
 
-use carrick_proto::{Message, Part, Tsn};
+use std::collections::BTreeMap;
 
-/// Messages of which only the beginning has come.
+use carrick_proto::{Message, Part};
+
+/// Messages of which only the beginning has come: several with interleaving (RFC 8260), otherwise
+/// one.
 #[derive(Debug)]
 pub(crate) struct Assembly {
+    /// Bytes held at most, in all messages together.
     limit: usize,
-    /// By the TSN that all parts of a message share. The message is `None` when it is too large
-    /// and delivered in parts.
-    open: Vec<(Tsn, Option<Message>)>,
+    held: usize,
+    /// By the TSN that all parts of a message share. The message is `None` when there is no room for
+    /// it and it is delivered in parts.
+    open: BTreeMap<u32, Option<Message>>,
 }
 
 impl Assembly {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
-            open: Vec::new(),
+            held: 0,
+            open: BTreeMap::new(),
         }
     }
 
@@ -23,47 +29,164 @@ impl Assembly {
     pub(crate) fn take(&mut self, message: Message) -> Option<Message> {
         match message.part {
             Part::Whole => Some(message),
-            Part::First => self.begin(message),
+            Part::First => self.hold(message),
             Part::Middle | Part::Last => self.go_on(message),
         }
     }
 
     /// The peer restarted: what was begun will not be finished.
     pub(crate) fn clear(&mut self) {
+        self.held = 0;
         self.open.clear();
     }
 
-    fn begin(&mut self, message: Message) -> Option<Message> {
-        let tsn = message.tsn;
-        if message.payload.len() > self.limit {
-            self.open.push((tsn, None));
+    /// Keeps what has come of a message, or gives it away if that is too much.
+    fn hold(&mut self, message: Message) -> Option<Message> {
+        let tsn = message.tsn.value();
+        let bytes = message.payload.len();
+        if self.held + bytes > self.limit {
+            self.open.insert(tsn, None);
             return Some(message);
         }
-        self.open.push((tsn, Some(message)));
+        self.held += bytes;
+        self.open.insert(tsn, Some(message));
         None
     }
 
     fn go_on(&mut self, part: Message) -> Option<Message> {
-        let Some(at) = self.open.iter().position(|(tsn, _)| *tsn == part.tsn) else {
-            return Some(part);
-        };
         let last = part.part == Part::Last;
-        let Some(mut message) = self.open[at].1.take() else {
-            if last {
-                self.open.swap_remove(at);
-            }
+        let tsn = part.tsn.value();
+        let Some(so_far) = self.open.get_mut(&tsn) else {
             return Some(part);
         };
+        let so_far = so_far.take();
+        if last {
+            self.open.remove(&tsn);
+        }
+        let Some(mut message) = so_far else {
+            return Some(part);
+        };
+        self.held -= message.payload.len();
         message.payload.append(part.payload);
         if last {
-            self.open.swap_remove(at);
             message.part = Part::Whole;
             return Some(message);
         }
-        if message.payload.len() > self.limit {
-            return Some(message);
+        self.hold(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_proto::{
+        AssociationConfig, AssociationId, Endpoint, EndpointConfig, Extensions, Route, SendOptions,
+        StreamScheduler, Time,
+    };
+
+    use super::*;
+
+    /// Endpoints that interleave, with a small receive buffer.
+    fn ends() -> [Endpoint; 2] {
+        let association = AssociationConfig {
+            receive_buffer: 20_000,
+            scheduler: StreamScheduler::RoundRobin,
+            extensions: Extensions {
+                interleaving: true,
+                ..Extensions::default()
+            },
+            ..AssociationConfig::default()
+        };
+        [1, 2].map(|i| {
+            let address = [10, 0, 0, i].into();
+            let mut config = EndpointConfig::new(5000 + u16::from(i), vec![address], [i; 32]);
+            config.association = association.clone();
+            Endpoint::new(config).unwrap()
+        })
+    }
+
+    fn exchange(now: Time, ends: &mut [Endpoint; 2]) -> Option<AssociationId> {
+        let mut id = None;
+        let mut any = true;
+        while std::mem::take(&mut any) {
+            for from in 0..2 {
+                let mut buf = Vec::new();
+                while let Some(transmit) = ends[from].poll_transmit(now, &mut buf) {
+                    any = true;
+                    let route = Route {
+                        local: Some(transmit.route.remote),
+                        remote: transmit.route.local.unwrap(),
+                        ..transmit.route
+                    };
+                    let packets = std::mem::take(&mut buf);
+                    let size = transmit.segment_size.unwrap_or(packets.len());
+                    for packet in packets.chunks(size) {
+                        ends[1 - from].handle_datagram(now, &route, packet.to_vec().into());
+                    }
+                }
+            }
         }
-        self.open[at].1 = Some(message);
-        None
+        while let Some((known, _)) = ends[1].poll_event() {
+            id = Some(known);
+        }
+        id
+    }
+
+    /// Sends four messages of 40 KB by turns; what an assembly with this limit makes of them: streams,
+    /// parts and lengths.
+    fn assembled(limit: usize) -> Vec<(u16, Part, usize)> {
+        let mut ends = ends();
+        let mut now = Time::from_millis(1);
+        let config = ends[0].default_config();
+        let a = ends[0]
+            .connect(now, &[[10, 0, 0, 2].into()], 5002, None, config)
+            .unwrap();
+        let b = exchange(now, &mut ends).unwrap();
+        for stream in 0..4 {
+            let options = SendOptions::on_stream(stream);
+            let data = vec![stream as u8; 40_000];
+            ends[0].send(now, a, options, data.into()).unwrap();
+        }
+        let mut assembly = Assembly::new(limit);
+        let mut all = Vec::new();
+        for _ in 0..2000 {
+            exchange(now, &mut ends);
+            while let Some(part) = ends[1].receive(b) {
+                all.extend(assembly.take(part));
+                let open = assembly.open.values().flatten();
+                let held: usize = open.map(|m| m.payload.len()).sum();
+                assert_eq!(held, assembly.held);
+                assert!(held <= limit);
+            }
+            now += std::time::Duration::from_millis(10);
+            for end in &mut ends {
+                end.handle_timeout(now);
+            }
+        }
+        assert!(assembly.open.is_empty() && assembly.held == 0);
+        for message in &all {
+            let stream = message.stream.0 as u8;
+            assert!(message.payload.pieces().flatten().all(|b| *b == stream));
+        }
+        let told = all.iter();
+        told.map(|m| (m.stream.0, m.part, m.payload.len()))
+            .collect()
+    }
+
+    #[test]
+    fn messages_that_come_by_turns_are_whole_again_8260_2_2_3() {
+        let mut all = assembled(1 << 20);
+        all.sort_unstable_by_key(|m| m.0);
+        let whole = |stream| (stream, Part::Whole, 40_000);
+        assert_eq!(all, [0, 1, 2, 3].map(whole));
+    }
+
+    #[test]
+    fn the_limit_is_for_all_of_them_together_8260_6() {
+        let all = assembled(50_000);
+        assert!(all.iter().any(|m| m.1 != Part::Whole));
+        for stream in 0..4 {
+            let of_stream = all.iter().filter(|m| m.0 == stream);
+            assert_eq!(of_stream.map(|m| m.2).sum::<usize>(), 40_000);
+        }
     }
 }

@@ -7,15 +7,17 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use carrick_proto::{
     AssociationId, AssociationStats, CloseReason, Endpoint as Core, Event, Message, PathId,
-    PathStats, SendError as Refusal, SendOptions, Time,
+    PathStats, PathThresholds, SendError as Refusal, SendOptions, Time,
 };
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands, Outgoing};
 use crate::error::{OperationError, RecvError, SendError, TrySendError};
-use crate::shared::Shared;
+use crate::lazy::{Inlet, Never};
+use crate::room::{NoRoom, Permit};
+use crate::shared::{Shared, cost};
 
 /// What the endpoint's task hands to [`RecvHalf`].
 pub(crate) enum Delivery {
@@ -72,6 +74,9 @@ impl Link {
     fn refusal(&self) -> SendError {
         match self.shared.ended.get() {
             Some(reason) => SendError::Ended(reason.clone()),
+            None if self.shared.shutting_down.load(Ordering::Acquire) => {
+                Refusal::ShuttingDown.into()
+            }
             None => SendError::EndpointClosed,
         }
     }
@@ -100,7 +105,7 @@ pub struct SendHalf {
 /// Receives messages.
 pub struct RecvHalf {
     link: Arc<Link>,
-    deliveries: mpsc::UnboundedReceiver<Delivery>,
+    deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
     assembly: Assembly,
     end: Option<CloseReason>,
     events: Option<Events>,
@@ -109,14 +114,14 @@ pub struct RecvHalf {
 /// Receives notifications.
 pub struct Events {
     shared: Arc<Shared>,
-    queue: mpsc::Receiver<Notification>,
+    queue: Inlet<mpsc::Receiver<Box<Notification>>>,
     ended: bool,
 }
 
 /// The ends of an association's channels that belong to the handles.
 pub(crate) struct Channels {
-    pub(crate) deliveries: mpsc::UnboundedReceiver<Delivery>,
-    pub(crate) events: mpsc::Receiver<Notification>,
+    pub(crate) deliveries: Inlet<mpsc::UnboundedReceiver<Delivery>>,
+    pub(crate) events: Inlet<mpsc::Receiver<Box<Notification>>>,
 }
 
 impl Association {
@@ -270,8 +275,14 @@ impl Association {
 }
 
 impl SendHalf {
-    /// Sends a message: waits until there is room for it, then queues it as a whole. What becomes
-    /// of it later is told by [`Event::SendFailed`] if it is not delivered.
+    /// Sends a message: waits until there is room for it, then queues it as a whole. What this took
+    /// is delivered by a [`Self::shutdown`] that follows, also of another handle; what is not
+    /// delivered, because the peer shuts down or the association breaks, is told by
+    /// [`Event::SendFailed`].
+    ///
+    /// Senders get room in the order in which they ask for it. One that waits holds its place, also
+    /// while nobody polls it: don't await another `send` with this one pending in the same task, but
+    /// poll both, or give each a task.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, the message was not queued, or
     /// was as a whole; the latter only when `options.path` is set or the association does not
@@ -287,10 +298,8 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        let permit = Arc::clone(&shared.room)
-            .acquire_many_owned(shared.cost(data.len()))
-            .await
-            .map_err(|_| self.link.refusal())?;
+        let taken = shared.room.take(cost(data.len())).await;
+        let permit = taken.map_err(|_| self.link.refusal())?;
         if options.path.is_none() && shared.fragments {
             return self.queue(data, options, permit, None);
         }
@@ -316,10 +325,10 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        match Arc::clone(&shared.room).try_acquire_many_owned(shared.cost(data.len())) {
+        match shared.room.try_take(cost(data.len())) {
             Ok(permit) => Ok(self.queue(data, options, permit, None)?),
-            Err(TryAcquireError::NoPermits) => Err(TrySendError::Full(data)),
-            Err(TryAcquireError::Closed) => Err(self.link.refusal().into()),
+            Err(NoRoom::Full) => Err(TrySendError::Full(data)),
+            Err(NoRoom::Closed) => Err(self.link.refusal().into()),
         }
     }
 
@@ -345,7 +354,7 @@ impl SendHalf {
         &self,
         data: Bytes,
         options: SendOptions,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         answer: Option<oneshot::Sender<Result<(), Refusal>>>,
     ) -> Result<(), SendError> {
         let message = Outgoing {
@@ -374,10 +383,7 @@ impl SendHalf {
             Some(reason) => return Err(OperationError::Ended(reason.clone())),
             None => {}
         }
-        self.link
-            .shared
-            .shutting_down
-            .store(true, Ordering::Release);
+        self.link.shared.refuse_messages();
         let (answer, answered) = oneshot::channel();
         self.link.tell(Command::Shutdown(self.link.id, answer));
         answered
@@ -463,7 +469,50 @@ impl SendHalf {
             .await
     }
 
-    async fn operate(
+    /// Sets when a path is potentially failed and inactive, and when a primary is given up: of one
+    /// path, or of all present and future ones (RFC 7829 section 7.2).
+    ///
+    /// # Errors
+    /// The association has ended, there is no such path, or the thresholds contradict each other.
+    pub async fn set_path_thresholds(
+        &self,
+        path: Option<PathId>,
+        thresholds: PathThresholds,
+    ) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_path_thresholds(now, id, path, thresholds))
+            .await
+    }
+
+    /// The thresholds of one path, or those that new paths get.
+    ///
+    /// # Errors
+    /// The association has ended, or there is no such path.
+    pub async fn path_thresholds(
+        &self,
+        path: Option<PathId>,
+    ) -> Result<PathThresholds, OperationError> {
+        let read = self.link.work(move |core, _, id| {
+            let exists = core.association_stats(id).is_some();
+            (exists, core.path_thresholds(id, path))
+        });
+        match read.await? {
+            (_, Some(thresholds)) => Ok(thresholds),
+            (true, None) => Err(carrick_proto::OperationError::UnknownPath.into()),
+            (false, None) => Err(self.link.unknown()),
+        }
+    }
+
+    /// Whether notifications and [`Self::paths`] show that paths are potentially failed (RFC 7829
+    /// section 7.3).
+    ///
+    /// # Errors
+    /// The association has ended.
+    pub async fn set_expose_potentially_failed(&self, expose: bool) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_expose_potentially_failed(now, id, expose))
+            .await
+    }
+
+    pub(crate) async fn operate(
         &self,
         work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), carrick_proto::OperationError>
         + Send
@@ -511,9 +560,11 @@ impl RecvHalf {
     /// The association ended otherwise. What arrived before was received before.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
         while self.end.is_none() {
-            let Some(delivery) = self.deliveries.recv().await else {
-                return Err(RecvError::EndpointClosed);
+            let delivery = match self.deliveries.opened().await {
+                Some(deliveries) => deliveries.recv().await,
+                None => self.end_without_messages(),
             };
+            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
                 return Ok(Some(message));
             }
@@ -528,16 +579,26 @@ impl RecvHalf {
     /// The association ended other than gracefully.
     pub fn try_recv(&mut self) -> Result<Option<Message>, RecvError> {
         while self.end.is_none() {
-            let delivery = match self.deliveries.try_recv() {
-                Ok(delivery) => delivery,
-                Err(TryRecvError::Empty) => return Ok(None),
-                Err(TryRecvError::Disconnected) => return Err(RecvError::EndpointClosed),
+            let delivery = match self.deliveries.try_opened() {
+                Ok(None) => return Ok(None),
+                Ok(Some(deliveries)) => match deliveries.try_recv() {
+                    Ok(delivery) => Some(delivery),
+                    Err(TryRecvError::Empty) => return Ok(None),
+                    Err(TryRecvError::Disconnected) => None,
+                },
+                Err(Never) => self.end_without_messages(),
             };
+            let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
                 return Ok(Some(message));
             }
         }
         self.at_end()
+    }
+
+    /// The task has given up the channel before anything was sent.
+    fn end_without_messages(&self) -> Option<Delivery> {
+        self.link.shared.ended.get().cloned().map(Delivery::End)
     }
 
     fn take(&mut self, delivery: Delivery) -> Option<Message> {
@@ -593,8 +654,10 @@ impl Events {
     ///
     /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Notification> {
-        if let Some(notification) = self.queue.recv().await {
-            return Some(notification);
+        if let Some(queue) = self.queue.opened().await
+            && let Some(notification) = queue.recv().await
+        {
+            return Some(*notification);
         }
         let lagged = self.shared.lagged.swap(0, Ordering::AcqRel);
         if lagged > 0 {

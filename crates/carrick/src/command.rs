@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carrick_proto::{AssociationConfig, AssociationId, SendOptions, Time};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::association::Association;
 use crate::endpoint::Stats;
 use crate::error::{BindError, ConnectError, OperationError};
+use crate::room::Permit;
 
 pub(crate) type Commands = mpsc::UnboundedSender<Command>;
 
@@ -21,7 +22,7 @@ pub(crate) struct Outgoing {
     pub(crate) data: Bytes,
     pub(crate) options: SendOptions,
     /// Room in the association's send queue; free again when the protocol has the message.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) permit: Permit,
     /// Where the protocol's answer goes, if only it can judge the message.
     pub(crate) answer: Option<oneshot::Sender<Result<(), carrick_proto::SendError>>>,
 }
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Stats(oneshot::Sender<Stats>),
     AddAddress(IpAddr, oneshot::Sender<Result<(), BindError>>),
     RemoveAddress(IpAddr),
+    /// No handle of the endpoint is left: no more associations; those that have handles go on.
+    StopAccepting,
     /// No more associations; the task ends when those that exist have.
     Close,
 }

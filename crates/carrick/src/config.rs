@@ -23,10 +23,12 @@ pub enum Transport {
 /// Everything an [`crate::Endpoint`] is made of.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The SCTP port, 1 to 65535; 0 chooses one of 49152 to 65535.
+    /// The SCTP port, 1 to 65535; 0 chooses one that no other endpoint of this library has on this
+    /// host: the number of the UDP port if the system chooses that, or one of 49152 to 65535.
     pub port: u16,
     /// The local addresses. None, or an unspecified one (`0.0.0.0`, `::`), stands for all addresses
-    /// of the host (of that family) that are not link-local; loopback only if there is no other.
+    /// of the host (of that family) that are not link-local. Only peers on this host are told of
+    /// loopback.
     pub addresses: Vec<IpAddr>,
     /// The endpoint follows the addresses of the host: one that comes is bound and told to peers, one
     /// that goes is forgotten (RFC 5061, where the association has dynamic addresses). Of `addresses`
@@ -56,7 +58,8 @@ pub struct Config {
     /// The same in messages. At least 1.
     pub receive_queue_messages: usize,
     /// Parts of a message larger than the receive buffer are put together up to this many bytes
-    /// (and what one part exceeds it by); larger messages are delivered in parts.
+    /// (and what one part exceeds it by); larger messages are delivered in parts. With interleaving
+    /// the limit is for all messages of an association that come by turns.
     pub assembly_limit: usize,
     /// Notifications per association that nobody has read, at most, at least 1; what exceeds them is
     /// counted in [`crate::Notification::Lagged`].

@@ -12,11 +12,9 @@ use crate::command::{Command, Commands, Connect};
 use crate::config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT};
 use crate::driver::{Driver, Limits, Watch};
 use crate::error::{BindError, ConnectError, OperationError};
+use crate::port::Port;
 use crate::socket::{SocketSet, addresses};
 use crate::source::HostRoutes;
-
-/// The ports that an endpoint without a port of its own takes one of (RFC 6335).
-const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 
 /// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
 ///
@@ -33,6 +31,13 @@ struct Inner {
     encapsulation_port: Option<u16>,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Without a task nobody is accepted anyway.
+        let _ = self.commands.send(Command::StopAccepting);
+    }
+}
+
 impl Endpoint {
     /// Opens an endpoint and starts its task on the current runtime.
     ///
@@ -43,20 +48,19 @@ impl Endpoint {
         let limits = Limits::new(&config)?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(BindError::Random)?;
-        let port = match config.port {
-            0 => choose_port()?,
-            port => port,
-        };
         let bound = addresses::resolve(&config.addresses)?;
+        let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
+        let encapsulation_port = sockets.encapsulation_port();
+        let port = Port::new(&config, encapsulation_port)?;
+        let number = port.number;
+        sockets.hold(port.into_claim());
         let core = carrick_proto::Endpoint::new(EndpointConfig {
             accept: config.accept,
             max_associations: config.max_associations,
             association: config.association,
             source_selection: Box::new(HostRoutes::default()),
-            ..EndpointConfig::new(port, bound.clone(), seed)
+            ..EndpointConfig::new(number, bound, seed)
         })?;
-        let sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
-        let encapsulation_port = sockets.encapsulation_port();
         let (commands, orders) = mpsc::unbounded_channel();
         let (accepted, to_accept) = mpsc::channel(config.backlog);
         let mut watch = None;
@@ -69,7 +73,7 @@ impl Endpoint {
             inner: Arc::new(Inner {
                 commands,
                 accepted: Mutex::new(to_accept),
-                port,
+                port: number,
                 encapsulation_port,
             }),
         })
@@ -230,11 +234,4 @@ impl Drop for Waiting<'_> {
             let _ = self.commands.send(Command::ConnectCancelled);
         }
     }
-}
-
-fn choose_port() -> Result<u16, BindError> {
-    let random = getrandom::u32().map_err(BindError::Random)?;
-    let span = u32::from(DYNAMIC_PORTS.end() - DYNAMIC_PORTS.start()) + 1;
-    // The span is a power of two: no port is likelier than another.
-    Ok(DYNAMIC_PORTS.start() + (random % span) as u16)
 }

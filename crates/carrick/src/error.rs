@@ -34,6 +34,9 @@ pub enum BindError {
         "binding {0} on IP protocol 132 needs CAP_NET_RAW: run as root, or use UDP encapsulation"
     )]
     Privilege(IpAddr),
+    /// The system keeps low UDP ports to privileged programs.
+    #[error("UDP port {0} needs privileges: use 1024 or more")]
+    PrivilegedPort(u16),
     /// The UDP port is taken.
     #[error(
         "UDP port {port} of {address} is taken: stop the program that has it, or use another port"
@@ -76,7 +79,7 @@ pub enum ConnectError {
     #[error("the endpoint is on plain IP: leave out the encapsulation port, or bind it to UDP")]
     NotEncapsulated,
     /// The set-up ended without an association.
-    #[error("no association: {}", describe(.0))]
+    #[error("no association: {}", describe_set_up(.0))]
     Failed(CloseReason),
     /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
@@ -138,6 +141,16 @@ pub(crate) fn describe(reason: &CloseReason) -> impl fmt::Display + '_ {
     Described(reason)
 }
 
+/// Why a set-up failed, in words.
+fn describe_set_up(reason: &CloseReason) -> String {
+    match reason {
+        CloseReason::ProtocolUnreachable => {
+            "nothing speaks SCTP there: check the peer's address, transport and UDP port".into()
+        }
+        reason => describe(reason).to_string(),
+    }
+}
+
 struct Described<'a>(&'a CloseReason);
 
 impl fmt::Display for Described<'_> {
@@ -160,8 +173,25 @@ impl fmt::Display for Described<'_> {
             }
             CloseReason::ShutdownTimedOut => f.write_str("the peer did not finish the shutdown"),
             CloseReason::ProtocolUnreachable => f.write_str(
-                "nothing speaks SCTP there: check the peer's address, transport and UDP port",
+                "the peer's program is gone: its host says that nothing speaks SCTP there any more",
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_vanishes_is_not_one_that_never_was() {
+        let reason = CloseReason::ProtocolUnreachable;
+        let never = ConnectError::Failed(reason.clone()).to_string();
+        assert!(never.contains("check the peer's address"), "{never}");
+        let vanished = RecvError::Ended(reason).to_string();
+        assert!(
+            vanished.contains("the peer's program is gone"),
+            "{vanished}"
+        );
     }
 }

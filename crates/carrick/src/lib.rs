@@ -23,8 +23,8 @@
 //! # How it works
 //!
 //! One task per endpoint owns the protocol ([`carrick_proto::Endpoint`]) and all sockets, one a local
-//! address, so that the source of every packet is exact. Handles talk to it through channels; no lock
-//! is taken per message.
+//! address, so that the source of every packet is exact. Handles talk to it through channels and
+//! atomic counters; only a sender that has to wait for room takes a lock.
 //!
 //! # What ends when a handle is dropped
 //!
@@ -44,16 +44,26 @@ mod config;
 mod driver;
 mod endpoint;
 mod error;
+mod lazy;
+mod port;
+mod room;
 mod shared;
 mod socket;
 mod source;
+mod streams;
+
+/// The program of the README, to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 pub use bytes::Bytes;
 pub use carrick_proto::{
     AbortCause, AddressEvent, AssociationConfig, AssociationStats, AuthenticationConfig,
     AuthenticationEvent, ChunkType, CloseReason, EndpointStats, Event, Extensions, HmacId, Message,
-    OperationError as CoreError, Part, PathId, PathStats, PathStatus, Payload, PeerError, Ppid,
-    SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamId, Tsn, policy,
+    OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
+    PathStatus, PathThresholds, Payload, PeerError, Ppid, SendFailure, SendOptions, SharedKey,
+    SharedKeyId, Ssn, StateName, StreamId, StreamScheduler, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

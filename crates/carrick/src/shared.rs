@@ -1,11 +1,12 @@
-//! What the handles of one association share with the endpoint's task, without a lock.
+//! What the handles of one association share with the endpoint's task: atomic values, no lock.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use carrick_proto::{CloseReason, Message};
-use tokio::sync::Semaphore;
+
+use crate::room::Room;
 
 /// What a message in the send queue costs besides its bytes, so that the number of messages is
 /// bounded too.
@@ -14,9 +15,8 @@ const MESSAGE_COST: usize = 64;
 /// The common knowledge about one association.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Room in the send queue, in bytes. Closed when the association has ended.
-    pub(crate) room: Arc<Semaphore>,
-    capacity: usize,
+    /// Room in the send queue, in bytes. Closed when the association shuts down or has ended.
+    pub(crate) room: Arc<Room>,
     /// Outbound streams; a restart may change them.
     pub(crate) outbound_streams: AtomicU16,
     pub(crate) inbound_streams: AtomicU16,
@@ -39,12 +39,8 @@ impl Shared {
         peer: (Vec<IpAddr>, u16),
         fragments: bool,
     ) -> Self {
-        let capacity = send_queue
-            .min(Semaphore::MAX_PERMITS)
-            .min(u32::MAX as usize);
         Self {
-            room: Arc::new(Semaphore::new(capacity)),
-            capacity,
+            room: Room::new(u32::try_from(send_queue).unwrap_or(u32::MAX)),
             outbound_streams: AtomicU16::new(0),
             inbound_streams: AtomicU16::new(0),
             shutting_down: AtomicBool::new(false),
@@ -57,15 +53,21 @@ impl Shared {
         }
     }
 
+    /// Either side has begun to shut down: whoever has room by now is served, nobody else.
+    pub(crate) fn refuse_messages(&self) {
+        self.shutting_down.store(true, Ordering::Release);
+        self.room.close();
+    }
+
     pub(crate) fn set_streams(&self, outbound: u16, inbound: u16) {
         self.outbound_streams.store(outbound, Ordering::Release);
         self.inbound_streams.store(inbound, Ordering::Release);
     }
+}
 
-    /// What a message takes of the send queue; a large one takes all of it.
-    pub(crate) fn cost(&self, bytes: usize) -> u32 {
-        u32::try_from((bytes + MESSAGE_COST).min(self.capacity)).unwrap_or(u32::MAX)
-    }
+/// What a message takes of the send queue; a large one takes all of it.
+pub(crate) fn cost(bytes: usize) -> u32 {
+    u32::try_from(bytes.saturating_add(MESSAGE_COST)).unwrap_or(u32::MAX)
 }
 
 /// The account of messages that the task has handed over and the user has not taken.

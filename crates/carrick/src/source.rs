@@ -41,8 +41,20 @@ impl SourceSelection for HostRoutes {
     fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
         self.preferred(remote)
             .filter(|address| Some(*address) != avoid && local.contains(address))
-            .or_else(|| MatchingAddress.select(local, remote, avoid))
+            .or_else(|| {
+                let mut local = local.to_vec();
+                // Other hosts don't get what leaves from there, nor can they answer.
+                if !remote.is_loopback() && local.iter().any(|a| fits(*a, remote)) {
+                    local.retain(|a| !a.is_loopback());
+                }
+                MatchingAddress.select(&local, remote, avoid)
+            })
     }
+}
+
+/// Whether packets from one address may reach the other on another host.
+fn fits(local: IpAddr, remote: IpAddr) -> bool {
+    local.is_ipv4() == remote.is_ipv4() && !local.is_loopback()
 }
 
 /// The address that the system would send from. No packet leaves.
@@ -87,6 +99,16 @@ mod tests {
             "not the one that failed"
         );
         assert_eq!(routes.select(&both[..1], remote, None), Some(both[0]));
+    }
+
+    #[test]
+    fn nothing_leaves_for_another_host_from_loopback() {
+        let routes = HostRoutes::default();
+        let remote = ip("203.0.113.1");
+        let bound = [ip("127.0.0.1"), ip("198.51.100.1")];
+        for avoid in [None, Some(bound[1])] {
+            assert_eq!(routes.select(&bound, remote, avoid), Some(bound[1]));
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -19,7 +19,7 @@ use carrick::{
 };
 use clap::Args;
 
-use crate::endpoint::{self, EndpointArguments, PeerArguments};
+use crate::endpoint::{self, AbortOnDrop, EndpointArguments, PeerArguments};
 use crate::failure::Failure;
 use crate::units;
 use output::{Format, Output};
@@ -137,7 +137,7 @@ fn port(text: &str) -> Result<u16, Failure> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = arguments.target()?;
-    endpoint::runtime()?.block_on(async {
+    endpoint::run(async {
         match target {
             Target::Listen(port) => listen(arguments, port).await,
             Target::Connect(host, port) => connect(arguments, host, port).await,
@@ -147,30 +147,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 async fn listen(arguments: &Arguments, port: u16) -> Result<(), Failure> {
     let endpoint = arguments.endpoint.listen(port, streams(arguments))?;
-    if arguments.verbose {
-        let addresses = endpoint.local_addresses().await;
-        let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;
-        let over = endpoint
-            .encapsulation_port()
-            .map_or("IP".into(), |p| format!("UDP port {p}"));
-        let addresses = endpoint::list(&addresses);
-        arguments.say(&format!("listening on {addresses} port {port} over {over}"));
-    }
-    let accepted = endpoint.accept().await;
-    let association = accepted.ok_or_else(|| Failure::Run("the endpoint has closed".into()))?;
-    // One association is wanted; later peers get an ABORT.
-    let refusing = endpoint.clone();
-    let refuse = async move {
-        while let Some(other) = refusing.accept().await {
-            other.abort(b"busy");
+    let addresses = endpoint.local_addresses().await;
+    let addresses = addresses.map_err(|e| Failure::Run(e.to_string()))?;
+    let over = endpoint
+        .encapsulation_port()
+        .map_or("IP".into(), |p| format!("UDP port {p}"));
+    let addresses = endpoint::list(&addresses);
+    eprintln!("carrick: listening on {addresses} port {port} over {over}");
+    let closed = || Failure::Run("the endpoint has closed".into());
+    endpoint::with(endpoint.clone(), async {
+        let association = endpoint.accept().await.ok_or_else(closed)?;
+        // One association is wanted; later peers get an ABORT.
+        let refuse = async {
+            while let Some(other) = endpoint.accept().await {
+                other.abort(b"busy");
+            }
+        };
+        tokio::select! {
+            done = talk(arguments, association) => done,
+            () = refuse => Err(closed()),
         }
-    };
-    tokio::select! {
-        done = talk(arguments, association) => done?,
-        () = refuse => return Err(Failure::Run("the endpoint has closed".into())),
-    }
-    endpoint.close().await;
-    Ok(())
+    })
+    .await
 }
 
 async fn connect(arguments: &Arguments, host: &str, port: u16) -> Result<(), Failure> {
@@ -178,10 +176,11 @@ async fn connect(arguments: &Arguments, host: &str, port: u16) -> Result<(), Fai
     let endpoint = arguments
         .endpoint
         .open_towards(&peers, streams(arguments))?;
-    let association = arguments.to.connect(&endpoint, &peers, port).await?;
-    talk(arguments, association).await?;
-    endpoint.close().await;
-    Ok(())
+    endpoint::with(endpoint.clone(), async {
+        let association = arguments.to.connect(&endpoint, &peers, port).await?;
+        talk(arguments, association).await
+    })
+    .await
 }
 
 /// The default number, or as many as the stream that is sent on needs.
@@ -204,13 +203,12 @@ async fn talk(arguments: &Arguments, mut association: Association) -> Result<(),
     }
     let undelivered = tokio::spawn(count_undelivered(association.take_events()));
     let (sender, receiver) = association.split();
+    let gave_up = AbortOnDrop::new(sender.clone(), "the program at the other end gave up");
     let mut output = Output::start(arguments.format())?;
-    let moved = tokio::select! {
-        moved = move_all(arguments, &sender, receiver, &output) => moved,
-        _ = tokio::signal::ctrl_c() => Err(Failure::Run("interrupted".into())),
-    };
-    if moved.is_err() {
-        sender.abort(b"the program at the other end gave up");
+    let moved = move_all(arguments, &sender, receiver, &output).await;
+    match moved {
+        Ok(()) => gave_up.call_off(),
+        Err(_) => drop(gave_up),
     }
     let written = output.finish().await;
     if !matches!(moved, Err(Failure::OutputClosed)) {

@@ -1,7 +1,9 @@
 //! `carrick perf client`: asks a server for a measurement.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
+use carrick::Endpoint;
 use clap::Args;
 
 use super::protocol::{Direction, Extent, MAX_SIZE, Request, VERSION};
@@ -85,9 +87,17 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let endpoint = arguments
         .endpoint
         .open_towards(&peers, arguments.streams + 1)?;
+    endpoint::with(endpoint.clone(), measure(arguments, &endpoint, &peers)).await
+}
+
+async fn measure(
+    arguments: &Arguments,
+    endpoint: &Endpoint,
+    peers: &[IpAddr],
+) -> Result<(), Failure> {
     let association = arguments
         .to
-        .connect(&endpoint, &peers, arguments.port)
+        .connect(endpoint, peers, arguments.port)
         .await?;
     let request = arguments.request();
     request
@@ -103,25 +113,8 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
         receives: request.server_sends(),
     };
     let mut session = Session::new(association, request, role, Box::new(|| false));
-    let outcome = tokio::select! {
-        outcome = measure(&mut session, &reporter) => Some(outcome),
-        _ = tokio::signal::ctrl_c() => None,
-    };
-    let Some(outcome) = outcome else {
-        session.abort();
-        endpoint.close().await;
-        return Err(Failure::Run("interrupted".into()));
-    };
-    reporter.summary(&request, &outcome?, true)?;
-    session.shut_down().await?;
-    endpoint.close().await;
-    Ok(())
-}
-
-async fn measure(
-    session: &mut Session,
-    reporter: &Reporter,
-) -> Result<super::session::Outcome, Failure> {
     session.ask().await?;
-    session.run(reporter).await
+    let outcome = session.run(&reporter).await?;
+    reporter.summary(&request, &outcome, true)?;
+    session.shut_down().await
 }

@@ -40,9 +40,10 @@ enum Side {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let runtime = endpoint::runtime()?;
-    match &arguments.side {
-        Side::Server(arguments) => runtime.block_on(server::run(arguments)),
-        Side::Client(arguments) => runtime.block_on(client::run(arguments)),
-    }
+    endpoint::run(async {
+        match &arguments.side {
+            Side::Server(arguments) => server::run(arguments).await,
+            Side::Client(arguments) => client::run(arguments).await,
+        }
+    })
 }

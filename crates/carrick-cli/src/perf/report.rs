@@ -379,9 +379,11 @@ fn describe(event: &Event, peers: &[IpAddr]) -> Option<String> {
     };
     Some(match event {
         Event::PathFailed(id) => format!("{} failed", path(id)),
+        Event::PathPotentiallyFailed(id) => format!("{} may have failed", path(id)),
         Event::PathRecovered(id) => format!("{} works again", path(id)),
         Event::PathLocalAddressChanged(id) => format!("{} has another local address", path(id)),
         Event::PrimaryChanged(id) => format!("{} takes the data now", path(id)),
+        Event::PrimarySwitchover(id) => format!("{} is the primary now", path(id)),
         Event::Dormant => "no path works".into(),
         Event::NoProgress => "data makes no progress although the peer answers".into(),
         Event::Restarted => "the peer has restarted".into(),

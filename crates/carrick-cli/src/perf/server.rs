@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use carrick::{Association, Message};
+use carrick::{Association, Endpoint, Message};
 use clap::Args;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -11,7 +11,7 @@ use super::protocol::{Control, DATA, Request};
 use super::receiver::unexpected;
 use super::report::Reporter;
 use super::session::{Role, Session, ended, lost, tell};
-use crate::endpoint::EndpointArguments;
+use crate::endpoint::{self, EndpointArguments};
 use crate::failure::Failure;
 
 /// Streams that the server can send on, at most.
@@ -34,11 +34,14 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
-    LocalSet::new().run_until(serve(arguments)).await
+    let endpoint = arguments.endpoint.listen(arguments.port, STREAMS)?;
+    endpoint::with(endpoint.clone(), async {
+        LocalSet::new().run_until(serve(arguments, &endpoint)).await
+    })
+    .await
 }
 
-async fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let endpoint = arguments.endpoint.listen(arguments.port, STREAMS)?;
+async fn serve(arguments: &Arguments, endpoint: &Endpoint) -> Result<(), Failure> {
     let mut reporter = Reporter {
         json: arguments.json,
         test: 0,
@@ -71,7 +74,6 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
             }
         }
     }
-    endpoint.close().await;
     Ok(())
 }
 

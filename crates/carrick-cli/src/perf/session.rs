@@ -1,8 +1,11 @@
 //! One side of a measurement, from the accepted request to the exchange of results.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Instant;
 
+use bytes::Bytes;
 use carrick::{Association, Events, Notification, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
@@ -12,6 +15,7 @@ use super::receiver::{Receiver, unexpected};
 use super::report::{Progress, Reporter};
 use super::sender::send_data;
 use super::tally::Tally;
+use crate::endpoint::AbortOnDrop;
 use crate::failure::Failure;
 
 /// Messages taken at once before anything else gets a turn.
@@ -49,6 +53,7 @@ pub(super) struct Session {
     own: Option<Cost>,
     /// Whether the process measures something else at the same time.
     shared: Box<dyn Fn() -> bool>,
+    abort: AbortOnDrop,
 }
 
 impl Session {
@@ -61,6 +66,7 @@ impl Session {
     ) -> Self {
         let events = association.take_events();
         let (sender, receiver) = association.split();
+        let abort = AbortOnDrop::new(sender.clone(), "the measurement was broken off");
         let start = Instant::now();
         Self {
             sender,
@@ -74,12 +80,13 @@ impl Session {
             reception: None,
             own: None,
             shared,
+            abort,
         }
     }
 
     /// For the client: asks the server for the measurement.
     pub(super) async fn ask(&mut self) -> Result<(), Failure> {
-        self.tell(&Control::Request(self.request)).await?;
+        tell(&self.sender, &Control::Request(self.request)).await?;
         loop {
             let message = self.receiver.recv().await;
             let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
@@ -100,20 +107,17 @@ impl Session {
     }
 
     /// For the client, at the end: shuts the association down.
-    pub(super) async fn shut_down(&self) -> Result<(), Failure> {
+    pub(super) async fn shut_down(self) -> Result<(), Failure> {
         let done = self.sender.shutdown().await;
+        self.abort.call_off();
         done.map_err(|e| Failure::Run(e.to_string()))
     }
 
     /// For the server, at the end: waits for the client to shut the association down.
-    pub(super) async fn wait_for_end(&mut self) {
+    pub(super) async fn wait_for_end(mut self) {
         // All results are known; how it ends does not matter any more.
         while let Ok(Some(_)) = self.receiver.recv().await {}
-    }
-
-    /// For the one who was interrupted.
-    pub(super) fn abort(&self) {
-        self.sender.abort(b"interrupted");
+        self.abort.call_off();
     }
 
     /// Measures, and exchanges the results.
@@ -123,6 +127,8 @@ impl Session {
         let sent = Tally::default();
         let mut sending = pin!(send_data(&sender, &request, &sent));
         let mut sends = self.role.sends;
+        let outbox = Outbox::default();
+        let mut telling = pin!(outbox.send_all(&sender));
         let mut ticks = ticks();
         let mut progress = Progress::new(self.start);
         let mut events = self.events.take();
@@ -131,16 +137,17 @@ impl Session {
                 done = &mut sending, if sends => {
                     sends = false;
                     done.map_err(|e| Failure::Run(e.to_string()))?;
-                    self.tell(&Control::End(sent.amount())).await?;
+                    outbox.add(&Control::End(sent.amount()))?;
+                }
+                done = &mut telling, if !outbox.is_empty() => {
+                    done?;
+                    telling.set(outbox.send_all(&sender));
                 }
                 message = self.receiver.recv() => {
                     let message = message.map_err(|e| lost(&e))?.ok_or_else(ended)?;
                     self.incoming.take(message, Instant::now())?;
                     self.take_more()?;
-                    self.answer().await?;
-                    if let Some(outcome) = self.outcome() {
-                        return Ok(outcome);
-                    }
+                    self.answer(&outbox).await?;
                 }
                 _ = ticks.tick() => {
                     self.report(&mut progress, &sent, reporter).await?;
@@ -148,6 +155,9 @@ impl Session {
                 Some(Notification::Event(event)) = next(&mut events) => {
                     reporter.notification(&event, self.sender.peer_addresses())?;
                 }
+            }
+            if let Some(outcome) = self.outcome().filter(|_| outbox.is_empty()) {
+                return Ok(outcome);
             }
         }
     }
@@ -166,20 +176,20 @@ impl Session {
     }
 
     /// Tells the peer what it waits for: that everything arrived, then what it cost.
-    async fn answer(&mut self) -> Result<(), Failure> {
+    async fn answer(&mut self, outbox: &Outbox) -> Result<(), Failure> {
         if self.role.receives
             && self.reception.is_none()
             && let Some(reception) = self.incoming.complete()?
         {
             self.reception = Some(reception);
-            self.tell(&Control::Received(reception)).await?;
+            outbox.add(&Control::Received(reception))?;
         }
         let received = !self.role.receives || self.reception.is_some();
         let delivered = !self.role.sends || self.incoming.reception.is_some();
         if received && delivered && self.own.is_none() {
             let cost = self.cost().await?;
             self.own = Some(cost);
-            self.tell(&Control::Summary(cost)).await?;
+            outbox.add(&Control::Summary(cost))?;
         }
         Ok(())
     }
@@ -223,19 +233,42 @@ impl Session {
         let interval = progress.step(sent.amount(), received, &stats, &paths);
         reporter.interval(&interval, self.role)
     }
+}
 
-    /// Sends a control message.
-    async fn tell(&self, control: &Control) -> Result<(), Failure> {
-        tell(&self.sender, control).await
+/// Control messages that wait to be sent while data is. A send that waits for room must be polled
+/// on, or nothing behind it gets any.
+#[derive(Debug, Default)]
+struct Outbox(RefCell<VecDeque<Bytes>>);
+
+impl Outbox {
+    fn add(&self, control: &Control) -> Result<(), Failure> {
+        self.0.borrow_mut().push_back(control.encode()?);
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    async fn send_all(&self, sender: &SendHalf) -> Result<(), Failure> {
+        loop {
+            let Some(message) = self.0.borrow().front().cloned() else {
+                return Ok(());
+            };
+            send(sender, message).await?;
+            self.0.borrow_mut().pop_front();
+        }
     }
 }
 
 /// Sends a control message.
 pub(super) async fn tell(sender: &SendHalf, control: &Control) -> Result<(), Failure> {
-    sender
-        .send(control.encode()?, Control::options())
-        .await
-        .map_err(|e| Failure::Run(e.to_string()))
+    send(sender, control.encode()?).await
+}
+
+async fn send(sender: &SendHalf, message: Bytes) -> Result<(), Failure> {
+    let sent = sender.send(message, Control::options()).await;
+    sent.map_err(|e| Failure::Run(e.to_string()))
 }
 
 pub(super) fn lost(error: &RecvError) -> Failure {

@@ -94,6 +94,20 @@ fn lines_become_messages_with_their_attributes() {
 }
 
 #[test]
+fn a_listener_without_an_address_is_reached_over_loopback() {
+    let mut listener = start(&["cat", "-l", PORT, "--udp-port", "0", "--recv-only"]);
+    let line = listener.error_line();
+    assert!(line.contains("127.0.0.1"), "{line}");
+    let udp_port = line.trim_end().rsplit(' ').next().unwrap();
+    let mut client = start(&["cat", "localhost", PORT, "--peer-udp-port", udp_port]);
+    client.feed(b"hello\n".to_vec());
+    succeeded(&client.finish());
+    let listener = listener.finish();
+    succeeded(&listener);
+    assert_eq!(listener.out, b"hello\n");
+}
+
+#[test]
 fn hexadecimal_is_a_line_a_message() {
     let (client, listener) = transfer(b"ab\n", &["--unordered"], &["--hex"]);
     succeeded(&client);
@@ -147,11 +161,37 @@ fn a_reader_that_pauses_stops_the_sender_without_harm() {
 }
 
 #[test]
+fn an_interrupt_does_not_wait_for_the_reader_of_the_output() {
+    let (mut listener, udp_port) = listen(&["--recv-only"]);
+    let mut client = connect(&udp_port, &["--size", "64K"]);
+    client.feed(content(5_000_000));
+    assert!(listener.error_line().contains("connected"));
+    // The pipe is full by then, and the thread that writes is stuck.
+    std::thread::sleep(Duration::from_millis(500));
+    listener.interrupt();
+    listener.finish_unread().assert_failed(1, "interrupted");
+    client.finish().assert_failed(1, "gave up");
+}
+
+#[test]
+fn help_and_the_version_are_no_mistakes() {
+    for (argument, words) in [("--help", "Usage: carrick"), ("--version", "carrick ")] {
+        let shown = run(&[argument]);
+        succeeded(&shown);
+        assert!(String::from_utf8(shown.out).unwrap().contains(words));
+    }
+}
+
+#[test]
 fn mistakes_are_told_in_a_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");
     run(&["cat", "127.0.0.1", "x"]).assert_failed(2, "no port");
     run(&["cat", "-l", "127.0.0.1", "7"]).assert_failed(2, "--bind");
     run(&["cat", "no such host", "7"]).assert_failed(1, "no such host");
+    run(&["cat"]).assert_failed(2, "not provided: <HOST PORT>");
+    run(&["cat", "-l", "7", "--stream", "65535"]).assert_failed(2, "65535 is not in 0..=65534");
+    run(&["cat", "-l", "7", "-s", "0"]).assert_failed(2, "--size");
+    run(&["cat", "-l", "7", "--sise", "1"]).assert_failed(2, "--sise");
     let port = free_udp_port();
     let silent = ["cat", "127.0.0.1", "7", "--peer-udp-port", &port];
     run(&[&silent[..], &["--connect-timeout", "500ms"]].concat()).assert_failed(1, "127.0.0.1");

@@ -103,6 +103,17 @@ fn both_directions_at_once_on_many_streams() {
 }
 
 #[test]
+fn both_directions_at_once_with_messages_as_large_as_the_send_queue() {
+    for size in ["256K", "1M"] {
+        let arguments = ["--bytes", "60M", "--size", size, "--bidir"];
+        let summary = measure(&["127.0.0.1"], &arguments);
+        for direction in ["to_server", "to_client"] {
+            assert_eq!(bytes(&summary, direction), Some(60 << 20));
+        }
+    }
+}
+
+#[test]
 fn several_addresses_are_several_paths() {
     let addresses = ["127.0.0.1", "127.0.0.2"];
     let server = server(&addresses, &["--once"]);
@@ -219,6 +230,26 @@ fn text_is_for_people() {
 }
 
 #[test]
+fn an_interrupted_side_tells_the_other() {
+    for interrupt_server in [true, false] {
+        let server = server(&["127.0.0.1"], &["--once"]);
+        let port = ["--peer-udp-port", &server.udp_port];
+        let load = ["perf", "client", "127.0.0.1", "--json", "--seconds", "60"];
+        let mut client = start(&[&load[..], &port].concat());
+        assert_eq!(client.json_line()["event"], "begin");
+        assert_eq!(client.json_line()["event"], "interval");
+        let (this, other) = if interrupt_server {
+            (server.running, client)
+        } else {
+            (client, server.running)
+        };
+        this.interrupt();
+        this.finish().assert_failed(1, "interrupted");
+        other.finish().assert_failed(1, "the peer aborted it");
+    }
+}
+
+#[test]
 fn who_does_not_answer_is_named() {
     let port = free_udp_port();
     let client = run(&[
@@ -252,7 +283,7 @@ fn wrong_command_lines_are_refused() {
         &["perf", "server", "--raw", "--udp-port", "1"],
         &["perf", "server", "--rto-min", "soon"],
     ] {
-        assert_eq!(run(wrong).code, Some(2), "{wrong:?}");
+        run(wrong).assert_failed(2, "see --help");
     }
     let crossed = run(&[
         "perf",

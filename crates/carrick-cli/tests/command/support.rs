@@ -84,6 +84,25 @@ impl Running {
         self.reading = self.reading.take().or_else(|| out.map(read_all));
     }
 
+    /// What Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+    }
+
+    /// Waits for the end while nobody reads the output.
+    pub(crate) fn finish_unread(mut self) -> Finished {
+        let out = self.out.take();
+        let errors = read_all(self.errors.take().unwrap());
+        let status = self.wait();
+        drop(out);
+        Finished {
+            code: status.code(),
+            out: Vec::new(),
+            errors: String::from_utf8(errors.join().unwrap()).unwrap(),
+        }
+    }
+
     /// Waits for the end.
     pub(crate) fn finish(mut self) -> Finished {
         self.read_on();

@@ -14,6 +14,10 @@ pub(crate) enum Part {
     Settings(usize),
     /// Messages and operations of one side.
     Script(usize),
+    /// What one side offers beyond RFC 9260.
+    Extensions(usize),
+    /// Failover and path MTU discovery of one side.
+    Failover(usize),
 }
 
 /// A seeded source of choices.
@@ -27,6 +31,8 @@ impl Dice {
             Part::Outages => 2,
             Part::Settings(side) => 3 + side as u64,
             Part::Script(side) => 5 + side as u64,
+            Part::Extensions(side) => 7 + side as u64,
+            Part::Failover(side) => 40 + side as u64,
         };
         Self(Random::new(seed, stream))
     }

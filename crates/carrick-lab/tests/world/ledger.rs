@@ -94,11 +94,15 @@ pub(crate) struct Seen {
     pub(crate) lost_peer: u64,
     pub(crate) aborted_by_peer: u64,
     pub(crate) icmp: u64,
+    /// Messages that came in I-DATA.
+    pub(crate) interleaved: u64,
+    /// Parts that came while another message was being delivered in parts.
+    pub(crate) parts_by_turns: u64,
 }
 
 impl Seen {
     /// The sums, with their names.
-    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 16] {
+    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 18] {
         [
             ("established", &mut self.established),
             ("messages", &mut self.messages),
@@ -116,6 +120,8 @@ impl Seen {
             ("peers lost", &mut self.lost_peer),
             ("aborted by peer", &mut self.aborted_by_peer),
             ("ICMP messages", &mut self.icmp),
+            ("messages in I-DATA", &mut self.interleaved),
+            ("parts by turns", &mut self.parts_by_turns),
         ]
     }
 }
@@ -217,6 +223,7 @@ impl Ledger {
             end += piece.len();
         }
         self.seen.bytes += (end - offset) as u64;
+        self.seen.interleaved += u64::from(message.mid.is_some());
         self.check(!message.payload.is_empty(), || {
             format!("{name}: an empty part")
         });
@@ -244,6 +251,8 @@ impl Ledger {
             Part::First => {
                 self.seen.partial += 1;
                 let old = self.parts.insert(key, (number, bytes));
+                let of_this = self.parts.keys().filter(|(instance, _)| *instance == at);
+                self.seen.parts_by_turns += u64::from(of_this.count() > 1);
                 self.check(old.is_none(), || format!("{name} began twice"));
                 0
             }

@@ -342,6 +342,10 @@ impl Party {
                     endpoint.set_failure_threshold(now, id, path, n)
                 }
                 Operation::SetPathMtu(mtu) => endpoint.set_path_mtu(now, id, path, mtu),
+                Operation::SetScheduler(scheduler) => endpoint.set_scheduler(now, id, scheduler),
+                Operation::SetStreamValue(stream, value) => {
+                    endpoint.set_stream_value(now, id, StreamId(stream), value)
+                }
             };
             self.log(now, || format!("{operation:?} {path:?}: {result:?}"));
             if let Err(error @ (OperationError::UnknownPath | OperationError::UnknownAssociation)) =
@@ -514,23 +518,26 @@ impl Party {
             let Some(stats) = endpoint.association_stats(id) else {
                 continue;
             };
+            let grown = config.max_receive_buffer.unwrap_or(0);
+            let receive_buffer = config.receive_buffer.max(grown);
             let (held, limit) = (
                 stats.receive_buffer_bytes,
-                config.receive_buffer + self.setting.slack,
+                receive_buffer + self.setting.slack,
             );
             if held > limit {
                 self.fail(format!(
                     "{now:?}: {held} bytes in the receive buffer of {limit}"
                 ));
             }
-            let limit = config.send_buffer.max(largest.unwrap_or(0));
+            let grown = config.max_send_buffer.unwrap_or(0);
+            let limit = config.send_buffer.max(grown).max(largest.unwrap_or(0));
             if stats.send_buffer_bytes > limit {
                 let held = stats.send_buffer_bytes;
                 self.fail(format!(
                     "{now:?}: {held} bytes in the send buffer of {limit}"
                 ));
             }
-            if stats.a_rwnd > config.receive_buffer {
+            if stats.a_rwnd > receive_buffer {
                 self.fail(format!("{now:?}: a window of {}", stats.a_rwnd));
             }
             let (chunks, bytes) = (stats.outstanding_chunks, stats.outstanding_bytes);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use carrick_lab::sctp_host::{SctpHost, core_time};
 use carrick_lab::seed::derive_bytes;
 use carrick_netsim::{Direction, Network, NodeId};
-use carrick_proto::{CloseReason, Endpoint, EndpointConfig};
+use carrick_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig};
 
 use super::ledger::{Ledger, Seen};
 use super::party::{Party, REASON, Setting};
@@ -108,7 +108,9 @@ impl World {
         }
         let mut built = topology.build(seed, &plan.ending);
         let ledger = Rc::new(RefCell::new(Ledger::new(seed, watch.verbose)));
-        let largest_packet = configs[0].path_mtu.max(configs[1].path_mtu);
+        let found = |c: &AssociationConfig| c.path_mtu_discovery.map_or(0, |d| d.max_probed_mtu);
+        let largest = |c: &AssociationConfig| c.path_mtu.max(found(c));
+        let largest_packet = largest(&configs[0]).max(largest(&configs[1]));
         for side in 0..2 {
             let setting = Setting {
                 seed,

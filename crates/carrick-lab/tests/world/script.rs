@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use carrick_netsim::Time;
+use carrick_proto::StreamScheduler;
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -32,6 +33,9 @@ pub(crate) enum Operation {
     SetHeartbeat(bool),
     SetFailureThreshold(u32),
     SetPathMtu(usize),
+    SetScheduler(StreamScheduler),
+    /// The value of a stream, which may not exist.
+    SetStreamValue(u16, u16),
 }
 
 /// How the program reads.
@@ -215,12 +219,17 @@ fn operations(
     }
     let mut all: Vec<_> = (0..dice.range(1, 8))
         .map(|_| {
-            let operation = match dice.range(0, 9) {
+            let operation = match dice.range(0, 13) {
                 0..=3 => Operation::SetPrimary,
                 4..=6 => Operation::RequestHeartbeat,
                 7 => Operation::SetHeartbeat(dice.chance(0.6)),
                 8 => Operation::SetFailureThreshold(dice.range(0, 8) as u32),
-                _ => Operation::SetPathMtu(dice.size(smallest_mtu, path_mtu)),
+                9 => Operation::SetPathMtu(dice.size(smallest_mtu, path_mtu)),
+                10..=11 => Operation::SetScheduler(dice.pick(&StreamScheduler::ALL)),
+                _ => Operation::SetStreamValue(
+                    dice.range(0, 12) as u16,
+                    dice.pick(&[0, 1, 2, 10, u16::MAX]),
+                ),
             };
             let at = dice.log_millis(1, 20_000);
             (at, dice.range(0, 255) as u8, operation)

@@ -5,12 +5,15 @@
 
 use std::time::Duration;
 
+use carrick_proto::congestion::{Algorithm, Cubic, Rfc9260};
 use carrick_proto::policy::{
-    LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
-    RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
-    SackToSource, WindowAnnouncement,
+    LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates, Policies, ProtocolUnreachable,
+    RetransmissionRoute, RetransmitOnAlternate, RetransmitOnSamePath,
+    RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
-use carrick_proto::{AssociationConfig, ChunkType, HmacId};
+use carrick_proto::{
+    AssociationConfig, ChunkType, Extensions, HmacId, PathMtuDiscovery, StreamScheduler,
+};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -19,8 +22,8 @@ use super::topology::Topology;
 /// Retransmissions that no surviving world comes near to.
 const NEVER: u32 = 1 << 24;
 
-/// IPv6, UDP, the common header, AUTH, a DATA chunk's header and its padding.
-const LARGEST_HEADERS: usize = 40 + 8 + 12 + 40 + 16 + 3;
+/// IPv6, UDP, the common header, AUTH, an I-DATA chunk's header and its padding.
+const LARGEST_HEADERS: usize = 40 + 8 + 12 + 40 + 20 + 3;
 
 /// The parameters of one side.
 pub(crate) fn settings(
@@ -64,8 +67,20 @@ pub(crate) fn settings(
     };
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan);
+    config.scheduler = dice.pick(&StreamScheduler::ALL);
+    config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
     authentication(&mut config, dice);
+    failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     config
+}
+
+/// What a side offers.
+fn extensions(dice: &mut Dice) -> Extensions {
+    Extensions {
+        ecn: dice.chance(0.7),
+        interleaving: dice.chance(0.7),
+        ..Extensions::NONE
+    }
 }
 
 fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topology: &Topology) {
@@ -81,6 +96,9 @@ fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topolog
     config.message_overhead = dice.pick(&[0, 64, 128, 256]);
     config.send_buffer = dice.log_size(1000, 1 << 20);
     config.send_buffer_messages = dice.pick(&[1 << 16, 1 << 16, 1 << 16, 1, 7]);
+    let larger = [None, None, Some(1 << 16), Some(2 << 20)];
+    config.max_receive_buffer = dice.pick(&larger);
+    config.max_send_buffer = dice.pick(&larger);
     let smallest = topology.smallest_mtu();
     config.path_mtu = dice.pick(&[1500, 1500, smallest, 9000, smallest + 123]);
     config.max_payload = match plan.scale {
@@ -120,12 +138,16 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan) {
 fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
     let possible = [
         ChunkType::DATA,
+        ChunkType::I_DATA,
         ChunkType::SACK,
         ChunkType::HEARTBEAT,
         ChunkType::HEARTBEAT_ACK,
         ChunkType::COOKIE_ACK,
         ChunkType::SHUTDOWN,
         ChunkType::SHUTDOWN_ACK,
+        ChunkType::ECNE,
+        ChunkType::CWR,
+        ChunkType::PAD,
     ];
     config.extensions.authentication = dice.chance(0.6);
     config.extensions.dynamic_addresses = dice.chance(0.6);
@@ -133,6 +155,31 @@ fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
     config.authentication.required = required.collect();
     if dice.chance(0.3) {
         config.authentication.algorithms = vec![HmacId::SHA_1];
+    }
+}
+
+/// Quick failover and path MTU discovery.
+fn failover(config: &mut AssociationConfig, dice: &mut Dice) {
+    let least = if dice.chance(0.5) {
+        let errors = dice.pick(&[0, 0, 0, 1, 3]);
+        config.potentially_failed_max_retrans = Some(errors);
+        errors
+    } else {
+        config.path_max_retrans
+    };
+    config.expose_potentially_failed = dice.chance(0.8);
+    if dice.chance(0.3) {
+        config.primary_switchover_max_retrans = Some(least + dice.range(0, 3) as u32);
+    }
+    if dice.chance(0.4) {
+        let base = dice.pick(&[1200, 1200, 1280, 600]);
+        config.path_mtu_discovery = Some(PathMtuDiscovery {
+            base_mtu: base,
+            max_probed_mtu: dice.pick(&[1500, 9000, 9000, 1400]),
+            max_probes: dice.range(1, 3) as u32,
+            probe_timer: dice.log_millis(1000, 5000),
+            raise_timer: dice.log_millis(5000, 600_000),
+        });
     }
 }
 
@@ -149,6 +196,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
         &RetransmitOnAlternate,
         &RetransmitOnSamePath,
     ];
+    let congestion: [&'static dyn Algorithm; 2] = [&Rfc9260, &Cubic];
     Policies {
         sack_route: dice.pick(&sack_routes),
         retransmission_route: dice.pick(&routes),
@@ -159,6 +207,14 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             WindowAnnouncement::True,
             WindowAnnouncement::PayloadOnly,
         ]),
-        ..Policies::default()
+        loss_detection: dice.pick(&[LossDetection::MissingReports, LossDetection::Rack]),
+        tail_loss_probe: dice.chance(0.6),
+        proportional_rate_reduction: dice.chance(0.5),
+        undo_spurious: dice.chance(0.5),
+        congestion: dice.pick(&congestion),
+        protocol_unreachable: dice.pick(&[
+            ProtocolUnreachable::Abort,
+            ProtocolUnreachable::AbortAfterSilence,
+        ]),
     }
 }

@@ -395,7 +395,7 @@ impl Quality {
             maximum: 30.0,
             max_probability: 0.1,
             weight: 0.02,
-            ecn: false,
+            ecn: true,
         };
         LinkConfig {
             rate: match (self.fast, dice.chance(0.2)) {

@@ -96,7 +96,10 @@ fn chunks(payload: &[u8]) -> String {
     let mut rest = payload.get(12..).unwrap_or_default();
     while let [kind, flags, high, low, ..] = *rest {
         let length = usize::from(u16::from_be_bytes([high, low]));
-        let name = NAMES.get(usize::from(kind)).copied().unwrap_or("?");
+        let name = match kind {
+            64 => "I-DATA",
+            _ => NAMES.get(usize::from(kind)).copied().unwrap_or("?"),
+        };
         all += name;
         let word = |at: usize| {
             let bytes = rest.get(at..at + 4);
@@ -104,6 +107,10 @@ fn chunks(payload: &[u8]) -> String {
         };
         match kind {
             0 => all += &format!("[{} {length} {flags:04b} s{}]", word(4), word(8) >> 16),
+            64 => {
+                all += &format!("[{} {length} {flags:04b} s{}", word(4), word(8) >> 16);
+                all += &format!(" m{} f{}]", word(12), word(16));
+            }
             3 => {
                 all += &format!(
                     "[{} rwnd {} gaps {} dups {}]",

@@ -247,7 +247,7 @@ impl Association {
         };
         self.error_count = 0;
         if let Some(path) = sent.path.filter(|p| self.paths.contains(*p)) {
-            self.on_path_alive(path);
+            self.on_path_alive(path, cx);
         }
         for outcome in outcomes {
             self.take_outcome(&outcome);
@@ -303,6 +303,7 @@ impl Association {
             };
             self.paths[id].change_local(Some(local), initial);
             self.sender.move_path(id, id, &mut self.paths);
+            self.restart_mtu_discovery(id);
             self.events.push_back(Event::PathLocalAddressChanged(id));
         }
         if let Some(dynamic) = &mut self.dynamic {

@@ -12,7 +12,7 @@ use super::peer_parameters::{InitFault, PeerParameters, is_usable};
 use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
 use crate::config::AssociationConfig;
-use crate::endpoint::Cookie;
+use crate::endpoint::{Cookie, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, Paths};
@@ -157,10 +157,11 @@ impl Association {
     ) {
         let outbound = self.config.outbound_streams.min(peer_inbound);
         let inbound = self.config.max_inbound_streams.min(peer_outbound);
-        let refused = self.sender.negotiated(a_rwnd, outbound);
+        let interleaving = self.extensions.interleaving;
+        let refused = self.sender.negotiated(a_rwnd, outbound, interleaving);
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
-        self.receiver = Receiver::new(peer_initial_tsn, inbound, &self.config);
+        self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
     }
 
     fn refuse_init_ack(
@@ -196,7 +197,7 @@ impl Association {
                 causes.invalid_mandatory_parameter()
             }),
             InitFault::HostName(parameter) => self.refuse(init.tag, route, cx, |causes| {
-                causes.unresolvable_address(parameter)
+                causes.unresolvable_address(shortened(parameter))
             }),
             InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"malformed parameter in INIT ACK")
@@ -316,6 +317,7 @@ impl Association {
         self.peer_tag = cookie.peer_tag;
         self.tie_tags = None;
         self.replies.clear();
+        self.ecn = super::EcnState::default();
         self.data_route = None;
         self.told = cookie.told;
         self.extensions = cookie.extensions;
@@ -324,9 +326,12 @@ impl Association {
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // Nothing is queued any more that could be for a stream too many.
-        let _ = self.sender.negotiated(cookie.peer_a_rwnd, outbound);
+        let interleaving = self.extensions.interleaving;
+        let _ = self
+            .sender
+            .negotiated(cookie.peer_a_rwnd, outbound, interleaving);
         self.receiver
-            .restart(cookie.peer_initial_tsn, inbound, &config);
+            .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
         self.state = State::Established;
         self.start_dynamic_addresses(cx);
         self.error_count = 0;
@@ -362,7 +367,10 @@ impl Association {
                 .config
                 .max_inbound_streams
                 .min(cookie.peer_outbound_streams);
-            self.receiver = Receiver::new(cookie.peer_initial_tsn, inbound, &self.config);
+            let interleaving = self.extensions.interleaving;
+            self.sender.set_interleaving(interleaving);
+            self.receiver =
+                Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
             self.start_dynamic_addresses(cx);
         }
     }

@@ -12,6 +12,9 @@ impl Association {
     /// Verification and monitoring begin when the association is established.
     pub(crate) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
         let mut unconfirmed = 0;
+        for id in self.paths.ids() {
+            self.restart_mtu_discovery(id);
+        }
         for path in self.paths.iter_mut() {
             let rto = path.rto.value();
             if path.confirmed {
@@ -43,13 +46,21 @@ impl Association {
             if let Some(pending) = &mut path.heartbeat.pending {
                 pending.expires = None;
             }
+            // With data outstanding, T3-rtx says the same (RFC 7829 section 3.2, rule 6).
+            if path.potentially_failed && path.flight_size > 0 {
+                path.heartbeat.requested |= path.heartbeat.enabled;
+                return;
+            }
             path.rto.back_off(&config);
             if !path.confirmed && path.active {
                 path.heartbeat.due =
                     Some(cx.now + rto * (unconfirmed / config.hb_max_burst).saturating_sub(1));
             }
-            // A new path may be the only one, where the addresses before it were deleted.
-            let counts = id == self.paths.current();
+            // Heartbeats that come once per RTO must not end the association before the data does
+            // (RFC 7829 section 4). A new path may be the only one, where the addresses before it
+            // were deleted.
+            let hurried = path.potentially_failed && self.sender.outstanding_chunks() > 0;
+            let counts = id == self.paths.current() && !hurried;
             self.on_path_error(id, counts, cx);
             if self.state.is_closed() {
                 return;
@@ -57,7 +68,7 @@ impl Association {
         }
         let path = &mut self.paths[id];
         if path.heartbeat.due.is_some_and(|at| at <= cx.now) {
-            if !path.confirmed || path.heartbeat.is_idle() {
+            if !path.confirmed || path.potentially_failed || path.heartbeat.is_idle() {
                 path.heartbeat.requested = true;
                 path.heartbeat.due = None;
             } else {
@@ -77,7 +88,10 @@ impl Association {
         let path = &mut self.paths[id];
         path.counters.heartbeats_sent += 1;
         let rto = path.rto.value();
-        if path.heartbeat.enabled || !path.confirmed {
+        if path.potentially_failed {
+            // Once per RTO, which is when this one expires.
+            path.heartbeat.due = None;
+        } else if path.heartbeat.enabled || !path.confirmed {
             path.heartbeat.schedule(cx.now, interval, rto, cx.random);
         }
         path.heartbeat.sent(cx.now, rto, id.0, cx.random)
@@ -94,14 +108,18 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         let path = &mut self.paths[id];
-        let Some(sent) = path.heartbeat.answered(nonce) else {
+        if let Some(sent) = path.heartbeat.answered(nonce) {
+            path.counters.heartbeats_answered += 1;
+            path.rto.measured(cx.now.since(sent), &config);
+        } else if !self.on_probe_ack(id, nonce, cx) {
             return;
-        };
-        path.counters.heartbeats_answered += 1;
-        path.rto.measured(cx.now.since(sent), &config);
+        }
+        self.after_heartbeat_ack(id);
+        let path = &mut self.paths[id];
         if !path.confirmed {
             path.confirmed = true;
             self.events.push_back(Event::PathConfirmed(id));
+            self.restart_mtu_discovery(id);
             let rto = self.paths[id].rto.value();
             if config.heartbeat {
                 self.paths[id]
@@ -111,7 +129,14 @@ impl Association {
                 self.paths[id].heartbeat.due = None;
             }
         }
-        self.on_path_alive(id);
+        let path = &mut self.paths[id];
+        if path.potentially_failed && path.flight_size > 0 {
+            // Heartbeats may pass where data does not: the fate of the data decides (RFC 7829
+            // section 3.2, rule 7).
+            path.heartbeat.due = path.heartbeat.enabled.then(|| cx.now + path.rto.value());
+        } else {
+            self.on_path_alive(id, cx);
+        }
         // Section 8.1 allows this: while data is outstanding, only its acknowledgement shows that
         // the association works.
         if self.sender.outstanding_chunks() == 0 {
@@ -123,12 +148,15 @@ impl Association {
     }
 
     /// Something sent to the path was acknowledged.
-    pub(crate) fn on_path_alive(&mut self, id: PathId) {
+    pub(crate) fn on_path_alive(&mut self, id: PathId, cx: &mut Context<'_>) {
         let path = &mut self.paths[id];
         path.error_count = 0;
-        if !path.active {
+        if path.potentially_failed {
+            self.leave_potentially_failed(id, cx);
+        } else if !path.active {
             path.active = true;
             self.events.push_back(Event::PathRecovered(id));
+            self.restart_mtu_discovery(id);
         }
     }
 
@@ -139,14 +167,7 @@ impl Association {
         counts_for_association: bool,
         cx: &mut Context<'_>,
     ) {
-        let path = &mut self.paths[id];
-        if path.active {
-            path.error_count += 1;
-            if path.error_count > path.max_retrans {
-                path.active = false;
-                self.events.push_back(Event::PathFailed(id));
-            }
-        }
+        self.count_path_error(id, cx);
         if !self.paths[id].active {
             self.try_other_local_address(id, cx);
         }
@@ -176,6 +197,7 @@ impl Association {
         if other.is_some() && other != path.local {
             let initial = self.config.rto_initial;
             self.paths[id].change_local(other, initial);
+            self.restart_mtu_discovery(id);
             self.events.push_back(Event::PathLocalAddressChanged(id));
         }
     }
@@ -211,6 +233,7 @@ impl Association {
                     .selection
                     .select(&locals, self.paths[id].remote, Some(address));
                 self.paths[id].change_local(other, initial);
+                self.restart_mtu_discovery(id);
                 self.events.push_back(Event::PathLocalAddressChanged(id));
             }
         }

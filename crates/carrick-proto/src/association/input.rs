@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use carrick_wire::{
-    Abort, Cause, CauseCode, Chunk, ChunkType, Data, ErrorChunk, Heartbeat, Packet, RawChunk, Sack,
-    UnknownAction,
+    Abort, Cause, CauseCode, Chunk, ChunkType, Data, ErrorChunk, Heartbeat, IData, Packet,
+    RawChunk, Sack, Tsn, UnknownAction,
 };
 
 use super::{Association, Context, MAX_PEER_EVENTS, MAX_REPLIES, Reply};
@@ -29,6 +29,8 @@ struct PacketNotes {
     data: bool,
     /// What follows is behind a genuine AUTH chunk.
     authenticated: bool,
+    /// The lowest TSN in it.
+    lowest: Option<Tsn>,
     reply_bytes: usize,
     /// ASCONFs before this chunk.
     asconfs: usize,
@@ -86,7 +88,11 @@ impl Association {
             return;
         }
         if notes.data {
-            self.receiver.on_packet_end(cx.now);
+            if let Some(lowest) = notes.lowest {
+                self.note_congestion_mark(route, lowest);
+            }
+            let rtt = self.paths[self.paths.current()].rto.srtt();
+            self.receiver.on_packet_end(cx.now, rtt);
             self.data_route = Some(route.for_reply());
             self.answer_data_with_shutdown();
         }
@@ -141,6 +147,10 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) -> bool {
+        if !self.extensions.interleaving && raw.kind == ChunkType::I_DATA {
+            self.on_wrong_data("I-DATA was not negotiated", cx);
+            return true;
+        }
         // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
         if !raw.kind.is_base() && !self.extensions.have_chunk(raw.kind) {
             return self.on_unknown(raw, route, notes);
@@ -151,6 +161,7 @@ impl Association {
         };
         match chunk {
             Chunk::Data(data) => self.on_data(&data, datagram, route, notes, cx),
+            Chunk::IData(data) => self.on_i_data(&data, datagram, route, notes, cx),
             Chunk::Sack(sack) => self.on_sack(&sack, route, cx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
@@ -164,6 +175,8 @@ impl Association {
             Chunk::Shutdown(shutdown) => self.on_shutdown(shutdown, route, cx),
             Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(cx),
+            Chunk::Ecne(ecne) => self.on_ecne(ecne, route, cx),
+            Chunk::Cwr(cwr) => self.on_cwr(cwr),
             Chunk::Error(error) => self.on_error(&error, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
@@ -182,23 +195,75 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) {
-        if !self.state.receives_data() {
-            return;
+        if self.extensions.interleaving {
+            self.on_wrong_data("DATA although I-DATA was negotiated", cx);
+        } else if self.takes_data(data.tsn, data.payload, notes, cx) {
+            let outcome = self.receiver.on_data(data, datagram);
+            self.after_data(outcome, data.tsn, data.payload, route, notes, cx);
         }
-        if data.payload.is_empty() {
-            let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &data.tsn.value().to_be_bytes());
-            return self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
+    }
+
+    fn on_i_data(
+        &mut self,
+        data: &IData<'_>,
+        datagram: &Bytes,
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        let tsn = data.header.tsn;
+        if self.takes_data(tsn, data.payload, notes, cx) {
+            let outcome = self.receiver.on_i_data(data, datagram);
+            self.after_data(outcome, tsn, data.payload, route, notes, cx);
+        }
+    }
+
+    /// User data in the chunk that was not agreed on (RFC 8260 section 2.2.3).
+    fn on_wrong_data(&mut self, what: &str, cx: &mut Context<'_>) {
+        if self.state.receives_data() {
+            self.violation(what, cx);
+        }
+    }
+
+    fn takes_data(
+        &mut self,
+        tsn: Tsn,
+        payload: &[u8],
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        if !self.state.receives_data() {
+            return false;
+        }
+        if payload.is_empty() {
+            let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &tsn.value().to_be_bytes());
+            self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
+            return false;
         }
         if !notes.data {
             self.keep_missing_report(cx);
         }
         notes.data = true;
-        match self.receiver.on_data(data, datagram) {
+        if notes.lowest.is_none_or(|lowest| lowest.is_after(tsn)) {
+            notes.lowest = Some(tsn);
+        }
+        true
+    }
+
+    fn after_data(
+        &mut self,
+        outcome: DataOutcome,
+        tsn: Tsn,
+        payload: &[u8],
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        match outcome {
             DataOutcome::Accepted => {
                 self.counters.data_chunks_received += 1;
-                self.counters.data_bytes_received += data.payload.len() as u64;
-                self.trace
-                    .record(cx.now, TraceEvent::ChunkReceived { tsn: data.tsn });
+                self.counters.data_bytes_received += payload.len() as u64;
+                self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
             }
             DataOutcome::Duplicate => self.counters.duplicates_received += 1,
             DataOutcome::Dropped => self.counters.dropped_for_buffer += 1,
@@ -239,8 +304,9 @@ impl Association {
     /// Errors are forgotten where something was acknowledged (sections 8.1 and 8.2), but not for a
     /// chunk that other paths carried too. Otherwise, with an RTO below the peer's SACK delay, a dead
     /// path gets the credit for what a live one carried, again and again, and never fails.
-    pub(crate) fn after_acknowledgement(&mut self, outcome: &SackOutcome, _cx: &mut Context<'_>) {
+    pub(crate) fn after_acknowledgement(&mut self, outcome: &SackOutcome, cx: &mut Context<'_>) {
         self.counters.reneged += outcome.reneged;
+        self.counters.undone_reductions += outcome.undone;
         if !outcome.acknowledged {
             return;
         }
@@ -248,9 +314,15 @@ impl Association {
         self.told_stall = None;
         let mut changed = false;
         for id in self.paths.ids() {
-            let path = &self.paths[id];
+            let path = &mut self.paths[id];
+            if let Some(discovery) = &mut path.discovery
+                && path.flight_size == 0
+                && path.news.bytes > 0
+            {
+                discovery.all_acknowledged(cx.now);
+            }
             if path.news.alive && (path.error_count > 0 || !path.active) {
-                self.on_path_alive(id);
+                self.on_path_alive(id, cx);
                 changed = true;
             }
         }
@@ -297,7 +369,8 @@ impl Association {
             }
             if matches!(Cause::parse(raw), Ok(Cause::StaleCookie { .. })) {
                 self.on_stale_cookie(cx);
-            } else if self.events.len() < MAX_PEER_EVENTS {
+            } else if self.peer_errors < MAX_PEER_EVENTS {
+                self.peer_errors += 1;
                 let cause = AbortCause::new(raw.code.0, raw.value);
                 self.events.push_back(Event::PeerError(PeerError { cause }));
             }
@@ -335,13 +408,15 @@ impl Association {
         notes.reply_bytes = total;
         let route = match reply {
             Reply::HeartbeatAck(_) | Reply::AsconfAck(_) => route.for_reply(),
-            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) => self.answer_route(route),
+            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => {
+                self.answer_route(route)
+            }
         };
         self.push_reply(route, reply);
     }
 
     /// Nothing but what verifies it goes to an address that is not verified.
-    fn push_reply(&mut self, route: Route, reply: Reply) {
+    pub(super) fn push_reply(&mut self, route: Route, reply: Reply) {
         let verified = self
             .path_of(&route)
             .is_some_and(|id| self.paths[id].confirmed);
@@ -356,6 +431,8 @@ impl Association {
             Some(_) => route.for_reply(),
             None => self.answer_route(route),
         };
+        // A repeated COOKIE ECHO in the same batch needs no other one.
+        self.replies.retain(|r| !matches!(r.1, Reply::CookieAck));
         self.replies.push_front((route, Reply::CookieAck));
     }
 

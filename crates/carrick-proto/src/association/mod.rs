@@ -6,15 +6,21 @@
 //! - `input`: chunks of a packet in their order
 //! - `shutdown`: the graceful and the abortive end (section 9)
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
+//! - `failover`: potentially failed paths (RFC 7829)
+//! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timeout`: all timers
 //! - `output`: what leaves next
+//! - `ecn`: congestion marks
 
 mod addresses_in;
 mod addresses_out;
 mod authentication;
+mod ecn;
+mod failover;
 mod handshake;
 mod heartbeat;
 mod input;
+mod mtu_discovery;
 mod output;
 mod output_control;
 mod peer_parameters;
@@ -43,9 +49,10 @@ use crate::recv::message::Message;
 use crate::route::{Route, SourceSelection};
 use crate::send::Sender;
 use crate::send::message::SendOptions;
-use crate::stats::{AssociationCounters, AssociationStats, EndpointStats};
+use crate::stats::{AssociationCounters, AssociationStats, EndpointStats, PathStats};
 use crate::time::Time;
 use crate::trace::Trace;
+use ecn::EcnState;
 pub(crate) use handshake::TieTags;
 pub(crate) use output_control::{cookie_while_shutting_down, write_addresses};
 pub(crate) use peer_parameters::{InitFault, PeerParameters, is_usable};
@@ -87,6 +94,8 @@ pub(crate) enum Reply {
     AsconfAck(Bytes),
     /// An ERROR chunk's causes, encoded.
     Error(Bytes),
+    /// The window was reduced for the marks up to this TSN.
+    Cwr(Tsn),
     /// The value of a SACK that the next packet with DATA must not be merged into.
     Sack(Bytes),
 }
@@ -113,13 +122,16 @@ pub(crate) struct Association {
     pub(crate) auth: Option<Box<Auth>>,
     pub(crate) state: State,
     pub(crate) paths: Paths,
-    sender: Sender,
+    pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     replies: VecDeque<(Route, Reply)>,
     pub(crate) error_count: u32,
     /// The way of the last packet with DATA: where the SACK belongs.
     data_route: Option<Route>,
     pub(crate) events: VecDeque<Event>,
+    /// Events that the peer can cause at will and the user has not taken.
+    pub(crate) peer_errors: usize,
+    ecn: EcnState,
     pub(crate) trace: Trace,
     counters: AssociationCounters,
     accepted: bool,
@@ -146,7 +158,7 @@ impl Association {
         state: State,
     ) -> Box<Self> {
         let sender = Sender::new(local_initial_tsn, &config);
-        let receiver = Receiver::new(Tsn::new(0), 0, &config);
+        let receiver = Receiver::new(Tsn::new(0), 0, false, &config);
         let trace = Trace::new(config.trace);
         Box::new(Self {
             id,
@@ -169,6 +181,8 @@ impl Association {
             error_count: 0,
             data_route: None,
             events: VecDeque::new(),
+            peer_errors: 0,
+            ecn: EcnState::default(),
             trace,
             counters: AssociationCounters::default(),
             accepted: false,
@@ -228,6 +242,7 @@ impl Association {
         if let Some(path) = self.paths.choose() {
             self.events.push_back(Event::PrimaryChanged(path));
         }
+        self.switch_over_primary();
         let untried = self.paths.iter().any(|p| p.active && !p.confirmed);
         let dormant = self.paths.all_inactive() && !untried;
         if dormant && !self.told_dormant {
@@ -305,12 +320,16 @@ impl Association {
         if self.receiver.take_news() {
             self.events.push_back(Event::MessageReceived);
         }
-        if self.sender.take_room(&self.config) {
+        if self.sender.take_room(&self.paths, &self.config) {
             self.events.push_back(Event::SendBufferFree);
         }
         if self.state.sends_data() && self.sender.take_drained() {
             self.events.push_back(Event::AllAcknowledged);
         }
+    }
+
+    pub(crate) fn path_stats(&self, id: PathId) -> PathStats {
+        self.paths[id].stats(self.config.expose_potentially_failed)
     }
 
     pub(crate) fn stats(&self) -> AssociationStats {

@@ -21,11 +21,17 @@ const MAX_SEGMENTED_BYTES: usize = 65_000;
 
 /// What packets with data hold, without a SACK and with one.
 const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];
-const WITH_SACK: [ChunkType; 3] = [ChunkType::DATA, ChunkType::I_DATA, ChunkType::SACK];
+const WITH_SACK: [ChunkType; 4] = [
+    ChunkType::DATA,
+    ChunkType::I_DATA,
+    ChunkType::SACK,
+    ChunkType::ECNE,
+];
 
 /// What a packet for a SACK may hold.
-const CLOSING: [ChunkType; 3] = [
+const CLOSING: [ChunkType; 4] = [
     ChunkType::SACK,
+    ChunkType::ECNE,
     ChunkType::SHUTDOWN,
     ChunkType::SHUTDOWN_ACK,
 ];
@@ -50,7 +56,8 @@ impl Association {
                 .or_else(|| self.output_data(buf, cx))
                 .or_else(|| self.output_sack(buf, cx))
                 .or_else(|| self.output_shutdown(buf, cx))
-                .or_else(|| self.output_heartbeat(buf, cx)),
+                .or_else(|| self.output_heartbeat(buf, cx))
+                .or_else(|| self.output_probe(buf, cx)),
         }?;
         self.count(&transmit, cx);
         Some(transmit)
@@ -83,12 +90,14 @@ impl Association {
         let mut may_fragment = false;
         let mut path = None;
         let reserved = self.auth_len(&DATA_KINDS);
+        let mut fresh = None;
         loop {
             let mut tx = self.transmit_context(&config, cx, hurry);
             let Some(permit) = tx.0.permit(&mut tx.1) else {
                 break;
             };
-            if path.is_some_and(|p| p != permit.path) {
+            let is_fresh = tx.0.is_fresh(permit);
+            if path.is_some_and(|p| p != permit.path) || fresh.is_some_and(|f| f != is_fresh) {
                 break;
             }
             let normal = tx.1.paths[permit.path].packet_size();
@@ -118,7 +127,9 @@ impl Association {
                 break;
             }
             path = Some(permit.path);
+            fresh = Some(is_fresh);
             segments += 1;
+            self.paths[permit.path].data_packet_sent(len);
             let full = *segment_size.get_or_insert(len);
             let room = segments < MAX_SEGMENTS && buf.len() - start + full <= MAX_SEGMENTED_BYTES;
             if !filled || len < full || !room || may_fragment {
@@ -128,10 +139,14 @@ impl Association {
         }
         let path = path?;
         Some(Transmit {
-            route: self.paths[path].route(),
+            route: Route {
+                ecn: self.ecn_field(path, fresh == Some(true)),
+                ..self.paths[path].route()
+            },
             len: buf.len() - start,
             segment_size: segment_size.filter(|_| segments > 1),
             may_fragment,
+            probe: false,
         })
     }
 
@@ -199,6 +214,7 @@ impl Association {
         }
         let (to, route) = self.sack_route();
         if to == path && route.local == self.paths[path].local {
+            self.write_ecne(packet);
             self.write_sack(to, packet, cx);
         }
     }
@@ -240,6 +256,9 @@ impl Association {
             return;
         }
         let (path, route) = self.sack_route();
+        if !self.paths[path].confirmed {
+            return;
+        }
         let mut buf = Vec::new();
         let limit = self.paths[path].packet_size() - self.auth_len(&[ChunkType::SACK]);
         let mut packet = PacketBuilder::new(&mut buf, self.header(), limit);
@@ -260,6 +279,7 @@ impl Association {
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
         let slot = self.open_auth(&mut packet, &CLOSING);
+        self.write_ecne(&mut packet);
         self.write_sack(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, cx);
         Some(single(route, self.finish(packet, slot)))
@@ -273,5 +293,6 @@ pub(super) fn single(route: Route, len: usize) -> Transmit {
         len,
         segment_size: None,
         may_fragment: false,
+        probe: false,
     }
 }

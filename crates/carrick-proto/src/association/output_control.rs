@@ -14,6 +14,9 @@ use crate::path::{PathId, heartbeat};
 use crate::policy::WindowAnnouncement;
 use crate::route::{Route, Transmit};
 
+/// Bytes of a SHUTDOWN.
+const SHUTDOWN_LEN: usize = 8;
+
 /// Bytes of a packet to an address of which nothing is known.
 const SMALL_PACKET: usize = 1200;
 
@@ -55,7 +58,6 @@ impl Association {
             if let Some(increment) = preserve {
                 parameters.cookie_preservative(increment);
             }
-            write_addresses(parameters, &locals, &route, |_| true);
             self.config.offered().write(parameters);
             if let Some(auth) = &self.auth {
                 auth.ours().write(parameters);
@@ -63,6 +65,8 @@ impl Association {
             if let Some(types) = supported_types(&locals) {
                 parameters.supported_address_types(&[types.0]);
             }
+            // Last, because there may be more of them than fit.
+            write_addresses(parameters, &locals, &route, |_| true);
         });
         Some(single(route, packet.finish()))
     }
@@ -84,7 +88,8 @@ impl Association {
             return None;
         }
         echoed.echo.timer = Some(cx.now + rto);
-        if echoed.echo.retransmissions == 0 {
+        let repeated = echoed.echo.retransmissions > 0;
+        if !repeated {
             echoed.sent = Some(cx.now);
         }
         let cookie = echoed.cookie.clone();
@@ -107,7 +112,9 @@ impl Association {
             echoed.unrecognized = unrecognized;
         }
         let config = Arc::clone(&self.config);
-        if slot.is_some() || self.auth_len(&behind) == 0 {
+        // Whether the path takes the size of a packet full of data is not known yet.
+        let sized = !repeated || self.paths[path].discovery.is_none();
+        if sized && (slot.is_some() || self.auth_len(&behind) == 0) {
             let (sender, mut tx) = self.transmit_context(&config, cx, false);
             if let Some(permit) = sender.permit(&mut tx).filter(|p| p.path == path) {
                 sender.fill(permit, &mut packet, &mut tx);
@@ -134,7 +141,7 @@ impl Association {
             | Reply::Error(value)
             | Reply::Sack(value)
             | Reply::AsconfAck(value) => 16 + carrick_wire::padded(value.len()),
-            Reply::CookieAck => 16,
+            Reply::CookieAck | Reply::Cwr(_) => 20,
         };
         // Some of these kinds: what is behind the AUTH chunk does no harm.
         let mut kinds = [
@@ -143,11 +150,12 @@ impl Association {
             ChunkType::HEARTBEAT_ACK,
             ChunkType::ERROR,
             ChunkType::SACK,
+            ChunkType::CWR,
             ChunkType::COOKIE_ACK,
         ];
         let mut together = self.replies.iter().take_while(|r| r.0 == route);
         if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
-            kinds[5] = ChunkType::ASCONF_ACK;
+            kinds[6] = ChunkType::ASCONF_ACK;
         }
         let first_len = first_len + self.auth_len(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
@@ -178,9 +186,12 @@ impl Association {
                     self.replies.pop_front();
                     break;
                 }
-                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) | Reply::AsconfAck(_) => {
-                    break;
-                }
+                Reply::Cwr(tsn) if packet.fits(8) => packet.cwr(*tsn),
+                Reply::HeartbeatAck(_)
+                | Reply::Error(_)
+                | Reply::Sack(_)
+                | Reply::AsconfAck(_)
+                | Reply::Cwr(_) => break,
             }
             self.replies.pop_front();
         }
@@ -246,21 +257,27 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         cx: &mut Context<'_>,
     ) {
-        let timer = Some(cx.now + self.paths[path].rto.value());
-        match &mut self.state {
-            State::ShutdownSent(ending) if ending.chunk.due => {
-                ending.chunk.due = false;
-                ending.chunk.timer = timer;
-                ending.answer = None;
-                packet.shutdown(self.receiver.cumulative_tsn());
-            }
-            State::ShutdownAckSent(ending) if ending.chunk.due => {
-                ending.chunk.due = false;
-                ending.chunk.timer = timer;
-                ending.answer = None;
-                packet.shutdown_ack();
-            }
-            _ => {}
+        if !packet.fits(SHUTDOWN_LEN) {
+            // It goes in the next packet.
+            return;
+        }
+        let expires = cx.now + self.paths[path].rto.value();
+        let route = self.paths[path].route();
+        let is_ack = matches!(self.state, State::ShutdownAckSent(_));
+        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &mut self.state else {
+            return;
+        };
+        if !core::mem::take(&mut ending.chunk.due) {
+            return;
+        }
+        // An INIT, which anybody can send, asks for a SHUTDOWN ACK but does not put off T2.
+        ending.chunk.timer.get_or_insert(expires);
+        ending.answer = None;
+        ending.sent_to = Some(route);
+        if is_ack {
+            packet.shutdown_ack();
+        } else {
+            packet.shutdown(self.receiver.cumulative_tsn());
         }
     }
 
@@ -276,7 +293,7 @@ impl Association {
         let id = self
             .paths
             .iter()
-            .find(|p| p.heartbeat.requested)
+            .find(|p| p.heartbeat.may_leave())
             .map(|p| p.id)?;
         let info = self.heartbeat_sent(id, cx);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());

@@ -47,6 +47,7 @@ impl Association {
                     chunk: Repeat::now(),
                     guard,
                     answer: None,
+                    sent_to: None,
                 })
             }
             State::ShutdownReceived => {
@@ -54,6 +55,7 @@ impl Association {
                     chunk: Repeat::now(),
                     guard: None,
                     answer: None,
+                    sent_to: None,
                 })
             }
             _ => {}
@@ -99,6 +101,7 @@ impl Association {
                     chunk: Repeat::now(),
                     guard,
                     answer: None,
+                    sent_to: None,
                 });
             }
             State::ShutdownAckSent(ending) => ending.chunk.due = true,

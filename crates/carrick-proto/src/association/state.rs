@@ -83,6 +83,8 @@ pub(crate) struct Ending {
     pub(crate) guard: Option<Time>,
     /// The chunk answers a packet and goes back the way that came (section 6.4).
     pub(crate) answer: Option<Route>,
+    /// Where it went last.
+    pub(crate) sent_to: Option<Route>,
 }
 
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use super::{Association, Context};
 use crate::error::AbortCause;
 use crate::event::CloseReason;
 use crate::path::PathId;
+use crate::send::SackContext;
 use crate::time::{Time, earliest};
 
 impl Association {
@@ -22,7 +23,10 @@ impl Association {
             next = earliest(next, self.sender.next_timeout());
             for path in self.paths.iter() {
                 next = earliest(next, path.t3);
+                next = earliest(next, crate::send::Sender::next_path_timeout(path));
                 next = earliest(next, path.heartbeat.next_timeout());
+                let discovery = path.discovery.as_ref();
+                next = earliest(next, discovery.and_then(|d| d.next_timeout()));
             }
         }
         next
@@ -44,6 +48,7 @@ impl Association {
         self.sender.handle_timeout(cx.now);
         self.expire_messages(cx);
         for id in self.paths.ids() {
+            self.on_path_timers(id, cx);
             if self.paths[id].t3.is_some_and(|at| at <= cx.now) {
                 self.on_t3(id, cx);
             }
@@ -60,7 +65,31 @@ impl Association {
             if self.state.is_closed() {
                 return;
             }
+            let discovery = self.paths[id].discovery.as_ref();
+            if discovery
+                .and_then(|d| d.next_timeout())
+                .is_some_and(|at| at <= cx.now)
+            {
+                self.on_mtu_timer(id, cx.now);
+            }
         }
+    }
+
+    /// RACK's reordering timer and the probe timer, before T3-rtx, which a probe puts off.
+    fn on_path_timers(&mut self, id: PathId, cx: &mut Context<'_>) {
+        let due = crate::send::Sender::next_path_timeout(&self.paths[id]);
+        if due.is_none_or(|at| at > cx.now) {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        let mut sack_cx = SackContext {
+            now: cx.now,
+            arrived_on: None,
+            paths: &mut self.paths,
+            config: &config,
+            trace: &mut self.trace,
+        };
+        self.sender.on_path_timers(id, &mut sack_cx);
     }
 
     fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {
@@ -71,10 +100,15 @@ impl Association {
         }
         self.counters.t3_expirations += 1;
         let config = Arc::clone(&self.config);
+        let path = &mut self.paths[id];
+        if let Some(discovery) = &mut path.discovery {
+            discovery.on_t3(path.rto.value());
+        }
         let is_error = self
             .sender
             .on_t3(id, cx.now, &mut self.paths, &config, &mut self.trace);
         if is_error {
+            self.forget_awaited_heartbeat(id);
             self.on_path_error(id, true, cx);
         }
     }
@@ -129,15 +163,20 @@ impl Association {
     /// T2-shutdown expired: the chunk goes to another path.
     fn on_t2(&mut self, cx: &mut Context<'_>) {
         let config = Arc::clone(&self.config);
-        let current = self.paths.current();
-        self.paths[current].rto.back_off(&config);
+        let sent_to = match &self.state {
+            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.sent_to,
+            _ => None,
+        };
+        let path = sent_to.and_then(|route| self.path_of(&route));
+        let path = path.unwrap_or(self.paths.current());
+        self.paths[path].rto.back_off(&config);
         // With a SACK the SHUTDOWN also says what was taken back, and the window.
         if matches!(self.state, State::ShutdownSent(_)) && self.receiver.has_received() {
             self.receiver.acknowledge_now();
         }
-        self.on_path_error(current, true, cx);
+        self.on_path_error(path, true, cx);
         // If the path failed by this, another one has been chosen.
-        if !self.state.is_closed() && self.paths.current() == current {
+        if !self.state.is_closed() && self.paths.current() == path {
             self.paths.rotate();
         }
     }

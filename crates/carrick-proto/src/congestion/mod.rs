@@ -1,10 +1,16 @@
 //! The congestion window of one path (RFC 9260 section 7): a trait and its algorithms.
 
+mod cubic;
+mod hystart;
 mod rfc9260;
 
 use alloc::boxed::Box;
 use core::fmt::Debug;
+use core::time::Duration;
 
+use crate::time::Time;
+
+pub use cubic::Cubic;
 pub use rfc9260::Rfc9260;
 
 /// Makes the congestion control of a path.
@@ -26,17 +32,36 @@ pub struct Parameters {
     pub slow_start_limit: u32,
 }
 
+/// The initial window of section 7.2.1.
+fn initial_window(parameters: &Parameters) -> usize {
+    let pmdcs = parameters.pmdcs;
+    let floor = if parameters.ipv6 { 4344 } else { 4404 };
+    (4 * pmdcs).min(floor.max(2 * pmdcs))
+}
+
 /// What one SACK said about one path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Acknowledged {
     /// Bytes that this SACK acknowledged for the first time on this path.
     pub bytes: usize,
     /// Outstanding bytes on the path before the SACK.
     pub flight_before: usize,
-    /// The association is in Fast Recovery.
+    /// The association is in Fast Recovery; with RACK, the path is.
     pub fast_recovery: bool,
     /// Nothing is outstanding on the association any more.
     pub all_acknowledged: bool,
+    /// When the SACK arrived.
+    pub now: Time,
+    /// The round trip of the last chunk that this SACK acknowledged, if that had been sent once. It
+    /// includes what the peer delayed the SACK.
+    pub rtt: Option<Duration>,
+    /// The window, and nothing else, held data of this path back when data was last looked for.
+    pub window_limited: bool,
+    /// The highest of the chunks of this path that were acknowledged, counted from the first that
+    /// was ever sent.
+    pub highest: u64,
+    /// The number that the next new chunk will have.
+    pub next: u64,
 }
 
 /// The window of one path. All sizes are in bytes.
@@ -55,6 +80,8 @@ pub trait CongestionControl: Debug + Send {
     fn on_loss(&mut self);
     /// T3-rtx expired.
     fn on_timeout(&mut self);
+    /// The last loss or timeout was none: back to the window before it, unless it is larger now.
+    fn on_undo(&mut self) {}
     /// Nothing was sent to the path for this many RTOs.
     fn on_idle(&mut self, rtos: u32);
     /// The path MTU changed.

@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Acknowledged, Algorithm, CongestionControl, Parameters};
+use super::{Acknowledged, Algorithm, CongestionControl, Parameters, initial_window};
 
 /// The algorithm of RFC 9260 section 7.2.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ struct Window {
     partial_bytes_acked: usize,
     /// The first idle adjustment since data was sent has been made (section 7.2.1).
     idle: bool,
+    /// cwnd and ssthresh before the last reduction.
+    before: Option<(usize, usize)>,
 }
 
 impl Window {
@@ -37,6 +39,7 @@ impl Window {
             ssthresh: 0,
             partial_bytes_acked: 0,
             idle: false,
+            before: None,
         };
         window.reset();
         window
@@ -89,15 +92,24 @@ impl CongestionControl for Window {
     }
 
     fn on_loss(&mut self) {
+        self.before = Some((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
         self.cwnd = self.ssthresh;
         self.partial_bytes_acked = 0;
     }
 
     fn on_timeout(&mut self) {
+        self.before = Some((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
         self.cwnd = self.parameters.pmdcs;
         self.partial_bytes_acked = 0;
+    }
+
+    fn on_undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
     }
 
     fn on_idle(&mut self, rtos: u32) {
@@ -121,12 +133,11 @@ impl CongestionControl for Window {
     }
 
     fn reset(&mut self) {
-        let pmdcs = self.parameters.pmdcs;
-        let floor = if self.parameters.ipv6 { 4344 } else { 4404 };
-        self.cwnd = (4 * pmdcs).min(floor.max(2 * pmdcs));
+        self.cwnd = initial_window(&self.parameters);
         self.ssthresh = usize::MAX;
         self.partial_bytes_acked = 0;
         self.idle = false;
+        self.before = None;
     }
 }
 
@@ -148,8 +159,7 @@ mod tests {
         Acknowledged {
             bytes,
             flight_before,
-            fast_recovery: false,
-            all_acknowledged: false,
+            ..Acknowledged::default()
         }
     }
 
@@ -248,6 +258,24 @@ mod tests {
             (4 * PMDCS, 4 * PMDCS),
             "not below four packets"
         );
+    }
+
+    #[test]
+    fn a_reduction_that_was_needless_is_undone_once() {
+        let mut w = window();
+        w.cwnd = 20 * PMDCS;
+        w.on_timeout();
+        w.on_undo();
+        assert_eq!((w.cwnd(), w.ssthresh()), (20 * PMDCS, usize::MAX));
+        w.on_loss();
+        w.cwnd = 30 * PMDCS;
+        w.on_undo();
+        assert_eq!(w.cwnd(), 30 * PMDCS, "never to a smaller one");
+        w.on_loss();
+        w.on_undo();
+        w.cwnd = PMDCS;
+        w.on_undo();
+        assert_eq!(w.cwnd(), PMDCS);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use carrick_wire::{ChunkType, VerificationTag};
 
 use super::Endpoint;
+use crate::route::Transmit;
 use crate::time::Time;
 
 /// What an ICMP message says, as far as SCTP is concerned.
@@ -37,6 +38,23 @@ pub struct IcmpInput<'a> {
 }
 
 impl Endpoint {
+    /// The host refused to send a probe ([`Transmit::probe`]) because it is larger than what its
+    /// interface takes. `packet` is what [`Self::poll_transmit`] wrote.
+    pub fn handle_refused_probe(&mut self, now: Time, transmit: &Transmit, packet: &[u8]) {
+        let Some(&port) = packet.get(2..4).and_then(|port| port.first_chunk()) else {
+            return;
+        };
+        let port = u16::from_be_bytes(port);
+        let Some(id) = self.registry.find(transmit.route.remote, port) else {
+            return;
+        };
+        self.with(now, id, |association, _| {
+            if let Some(path) = association.paths.find(&transmit.route) {
+                association.on_probe_refused(path, packet.len(), now);
+            }
+        });
+    }
+
     /// Takes an ICMP message. One that can't be proved to concern an association of this endpoint
     /// is ignored and counted.
     pub fn handle_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) {
@@ -88,15 +106,18 @@ impl Endpoint {
                 })
             }
             // ICMP7
-            IcmpKind::PacketTooBig { mtu } => self.with(now, id, |association, _| {
-                for path in association
-                    .paths
-                    .iter_mut()
-                    .filter(|p| p.remote == remote && mtu < p.mtu())
-                {
-                    path.set_mtu(mtu);
-                }
-            }),
+            IcmpKind::PacketTooBig { mtu } => {
+                let plausible = self.with(now, id, |association, _| {
+                    let mut plausible = false;
+                    for path in association.paths.ids() {
+                        if association.paths[path].remote == remote {
+                            plausible |= association.on_packet_too_big(path, mtu, now);
+                        }
+                    }
+                    plausible
+                })?;
+                plausible.then_some(())
+            }
             // ICMP9
             IcmpKind::DestinationUnreachable => self.with(now, id, |association, cx| {
                 let path = association

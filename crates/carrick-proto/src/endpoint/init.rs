@@ -21,6 +21,9 @@ use crate::random::Random;
 use crate::route::Route;
 use crate::time::Time;
 
+/// New addresses of a restart that an ABORT names at most.
+const MAX_TOLD_ADDRESSES: usize = 32;
+
 /// What this side says in an INIT ACK.
 struct Answer {
     /// Where the INIT ACK goes.
@@ -109,9 +112,11 @@ impl Endpoint {
             association.new_addresses(&peer.addresses, route.remote, &cx)
         };
         if !added.is_empty() {
+            // As many as an ABORT in a small packet has room for.
+            let added = &added[..added.len().min(MAX_TOLD_ADDRESSES)];
             self.stats.inits_refused += 1;
             self.abort_init(route, header, peer.tag, |causes| {
-                causes.restart_with_new_addresses(&added)
+                causes.restart_with_new_addresses(added)
             });
             return None;
         }
@@ -252,7 +257,7 @@ impl Endpoint {
                 })
             }
             InitFault::HostName(parameter) => {
-                let parameter = &parameter[..parameter.len().min(256)];
+                let parameter = shortened(parameter);
                 self.abort_init(route, header, tag, |c| c.unresolvable_address(parameter));
             }
             InitFault::Unauthenticated => self.abort_init(route, header, tag, |c| {
@@ -289,6 +294,11 @@ fn new_vector(config: &AssociationConfig, random: &mut Random) -> KeyVector {
     }
     let dynamic = offered.dynamic_addresses;
     KeyVector::new(&random.key(), &config.authentication, dynamic)
+}
+
+/// As much of a parameter as an ABORT quotes.
+pub(crate) fn shortened(parameter: &[u8]) -> &[u8] {
+    &parameter[..parameter.len().min(256)]
 }
 
 /// In COOKIE-WAIT the answer may only go to an address that the user gave and that the INIT tells,

@@ -9,6 +9,7 @@
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
 //! - `registry`: associations by identifier, address and timer
+//! - `streams`: how they share an association (RFC 8260)
 
 mod addresses;
 mod cookie;
@@ -21,6 +22,7 @@ mod local_addresses;
 mod out_of_the_blue;
 mod registry;
 mod replies;
+mod streams;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -35,7 +37,7 @@ use crate::association::{Association, AssociationId, Context};
 use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
 use crate::error::{AbortCause, ConnectError, OperationError, SendError};
 use crate::event::{CloseReason, Event};
-use crate::path::PathId;
+use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
 use crate::recv::message::Message;
 use crate::route::Transmit;
@@ -48,6 +50,7 @@ use registry::Registry;
 
 pub(crate) use cookie::Cookie;
 pub use icmp::{IcmpInput, IcmpKind};
+pub(crate) use init::shortened;
 pub(crate) use local_addresses::{LocalAddresses, Told};
 pub(crate) use replies::Replies;
 
@@ -270,15 +273,61 @@ impl Endpoint {
         threshold: u32,
     ) -> Result<(), OperationError> {
         self.operate(now, id, |association, _| {
-            if !association.paths.contains(path) {
-                return Err(OperationError::UnknownPath);
-            }
-            association.paths[path].max_retrans = threshold;
+            let known = association.thresholds(Some(path));
+            let thresholds = PathThresholds {
+                path_max_retrans: threshold,
+                ..known.ok_or(OperationError::UnknownPath)?
+            };
+            association.set_thresholds(Some(path), thresholds)
+        })
+    }
+
+    /// Sets all thresholds of one path, or of all present and future ones: `SCTP_PEER_ADDR_THLDS` of
+    /// RFC 7829 section 7.2.
+    ///
+    /// # Errors
+    /// The association or the path is not known, or the thresholds contradict each other.
+    pub fn set_path_thresholds(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        path: Option<PathId>,
+        thresholds: PathThresholds,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| {
+            association.set_thresholds(path, thresholds)
+        })
+    }
+
+    /// The thresholds of one path, or those that new paths get.
+    pub fn path_thresholds(
+        &self,
+        id: AssociationId,
+        path: Option<PathId>,
+    ) -> Option<PathThresholds> {
+        self.registry.get(id)?.thresholds(path)
+    }
+
+    /// Whether events and statistics show that paths are potentially failed:
+    /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829 section 7.3. To see what applies, read
+    /// [`AssociationConfig::expose_potentially_failed`] in [`Self::association_config`].
+    ///
+    /// # Errors
+    /// The association is not known.
+    pub fn set_expose_potentially_failed(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        expose: bool,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, _| {
+            association.expose_potentially_failed(expose);
             Ok(())
         })
     }
 
-    /// The path MTU of one path in bytes, IP header included, as the driver knows it.
+    /// The path MTU of one path in bytes, IP header included, as the driver knows it. Where path MTU
+    /// discovery is on, this is the limit of the search until it begins anew.
     ///
     /// # Errors
     /// The association or the path is not known.
@@ -293,7 +342,7 @@ impl Endpoint {
             if !association.paths.contains(path) {
                 return Err(OperationError::UnknownPath);
             }
-            association.paths[path].set_mtu(mtu);
+            association.set_path_mtu(path, mtu, now);
             Ok(())
         })
     }
@@ -344,7 +393,11 @@ impl Endpoint {
 
     /// The next fact about an association.
     pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
-        self.events.pop_front()
+        let (id, event) = self.events.pop_front()?;
+        if let (Event::PeerError(_), Some(association)) = (&event, self.registry.get_mut(id)) {
+            association.peer_errors = association.peer_errors.saturating_sub(1);
+        }
+        Some((id, event))
     }
 
     /// The next record of an association's log, when [`AssociationConfig::trace`] is set. The log
@@ -372,7 +425,7 @@ impl Endpoint {
         association
             .paths
             .contains(path)
-            .then(|| association.paths[path].stats())
+            .then(|| association.path_stats(path))
     }
 
     /// The paths of an association, in their order.
@@ -380,7 +433,7 @@ impl Endpoint {
         self.registry
             .get(id)
             .into_iter()
-            .flat_map(|a| a.paths.iter().map(crate::path::Path::stats))
+            .flat_map(|a| a.paths.ids().map(|id| a.path_stats(id)))
     }
 
     /// The associations that exist now.

@@ -1,5 +1,9 @@
 //! All associations of an endpoint: found by their identifier, by the peer's addresses and port,
 //! and by the time of their next timeout.
+#![expect(
+    clippy::disallowed_types,
+    reason = "the map of peers is used by key only, never iterated"
+)]
 
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};

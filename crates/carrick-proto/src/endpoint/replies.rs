@@ -83,6 +83,7 @@ impl Replies {
             route,
             len,
             segment_size: None,
+            probe: false,
             may_fragment: len + 60 > 1500,
         })
     }

@@ -64,6 +64,12 @@ impl Heartbeat {
         self.unmeasured = false;
     }
 
+    /// One is wanted, and none is under way: another would take the place of its nonce, and it would
+    /// be neither believed nor counted as lost.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.requested && self.pending.is_none_or(|p| p.expires.is_none())
+    }
+
     /// Nothing was sent since the timer was set that measures the path (section 8.3).
     pub(crate) fn is_idle(&self) -> bool {
         !self.used || self.unmeasured
@@ -84,10 +90,7 @@ impl Heartbeat {
             expires: Some(now + rto),
         });
         self.requested = false;
-        let mut info = [0; INFO_LEN];
-        info[..8].copy_from_slice(&nonce.to_be_bytes());
-        info[8..].copy_from_slice(&u32::from(path).to_be_bytes());
-        info
+        info(nonce, path)
     }
 
     /// The answer to the pending heartbeat came; returns when that had been sent. Any other nonce
@@ -103,6 +106,14 @@ impl Heartbeat {
         let expires = self.pending.and_then(|p| p.expires);
         crate::time::earliest(expires, self.due)
     }
+}
+
+/// The Heartbeat Info with this nonce and number of the path.
+pub(crate) fn info(nonce: u64, path: u8) -> [u8; INFO_LEN] {
+    let mut info = [0; INFO_LEN];
+    info[..8].copy_from_slice(&nonce.to_be_bytes());
+    info[8..].copy_from_slice(&u32::from(path).to_be_bytes());
+    info
 }
 
 /// Reads the nonce and the path's number from an echoed Heartbeat Info of ours.

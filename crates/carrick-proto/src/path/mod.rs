@@ -1,8 +1,12 @@
 //! One path: a peer address with the local address used to reach it (RFC 9260 sections 6.3, 6.4, 8).
 
+mod ect;
 pub(crate) mod heartbeat;
+mod last_resort;
+pub(crate) mod mtu_discovery;
 mod paths;
 pub(crate) mod rto;
+mod thresholds;
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -14,11 +18,15 @@ use crate::config::AssociationConfig;
 use crate::congestion::{CongestionControl, Parameters};
 use crate::policy::PathView;
 use crate::route::{Ecn, Route};
+use crate::send::PathRecovery;
 use crate::stats::PathStats;
 use crate::time::Time;
+pub(crate) use ect::Ect;
 pub(crate) use heartbeat::Heartbeat;
+use mtu_discovery::MtuDiscovery;
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
+pub use thresholds::PathThresholds;
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,6 +39,9 @@ pub struct PathStatus {
     pub confirmed: bool,
     /// The error counter has not exceeded Path.Max.Retrans (section 8.2).
     pub active: bool,
+    /// Active, but the error counter has exceeded PotentiallyFailed.Max.Retrans (RFC 7829). Not
+    /// shown if the association keeps it to itself.
+    pub potentially_failed: bool,
 }
 
 /// All of one path in one place.
@@ -42,11 +53,14 @@ pub(crate) struct Path {
     pub(crate) local: Option<IpAddr>,
     pub(crate) confirmed: bool,
     pub(crate) active: bool,
-    /// Path.Max.Retrans of this path.
-    pub(crate) max_retrans: u32,
+    /// Active, but data avoids it (RFC 7829).
+    pub(crate) potentially_failed: bool,
+    pub(crate) thresholds: PathThresholds,
     pub(crate) error_count: u32,
     /// IP MTU in bytes.
     mtu: usize,
+    /// The search for it, if there is one.
+    pub(crate) discovery: Option<Box<MtuDiscovery>>,
     pub(crate) rto: Rto,
     pub(crate) congestion: Box<dyn CongestionControl>,
     /// Outstanding bytes as the congestion control counts them.
@@ -67,7 +81,11 @@ pub(crate) struct Path {
     /// The chunk whose acknowledgement gives the next RTT sample, and when it was sent.
     pub(crate) timed: Option<(u64, Time)>,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) ect: Ect,
     pub(crate) news: AckNews,
+    pub(crate) recovery: PathRecovery,
+    /// The window, and nothing else, held data back when data was last looked for.
+    pub(crate) window_limited: bool,
     pub(crate) counters: PathCounters,
 }
 
@@ -84,6 +102,12 @@ pub(crate) struct AckNews {
     pub(crate) earliest: bool,
     /// A chunk was found lost.
     pub(crate) loss: bool,
+    /// The highest chunk among them.
+    pub(crate) highest: u64,
+    /// The round trip of the last of them that was sent once.
+    pub(crate) rtt: Option<Duration>,
+    /// A tail loss probe with this chunk, which had been sent before, was acknowledged.
+    pub(crate) probe: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,6 +118,8 @@ pub(crate) struct PathCounters {
     pub(crate) bytes_received: u64,
     pub(crate) heartbeats_sent: u64,
     pub(crate) heartbeats_answered: u64,
+    pub(crate) mtu_probes_sent: u64,
+    pub(crate) mtu_probes_answered: u64,
 }
 
 impl Path {
@@ -103,7 +129,10 @@ impl Path {
         confirmed: bool,
         config: &AssociationConfig,
     ) -> Self {
-        let mtu = config.path_mtu;
+        let discovery = config
+            .path_mtu_discovery
+            .map(|d| Box::new(MtuDiscovery::new(d, route.remote.is_ipv6())));
+        let mtu = discovery.as_ref().map_or(config.path_mtu, |d| d.mtu());
         let parameters = Parameters {
             pmdcs: pmdcs(mtu, &route),
             ipv6: route.remote.is_ipv6(),
@@ -116,9 +145,11 @@ impl Path {
             local: route.local,
             confirmed,
             active: true,
-            max_retrans: config.path_max_retrans,
+            potentially_failed: false,
+            thresholds: PathThresholds::of(config),
             error_count: 0,
             mtu,
+            discovery,
             rto: Rto::new(config.rto_initial),
             congestion: config.policies.congestion.start(parameters),
             flight_size: 0,
@@ -130,7 +161,10 @@ impl Path {
             last_data: None,
             timed: None,
             heartbeat: Heartbeat::new(config.heartbeat),
+            ect: Ect::default(),
             news: AckNews::default(),
+            recovery: PathRecovery::default(),
+            window_limited: false,
             counters: PathCounters::default(),
         }
     }
@@ -145,9 +179,9 @@ impl Path {
         }
     }
 
-    /// Confirmed and active: may carry data.
+    /// Confirmed, active and not potentially failed: fit for data.
     pub(crate) fn usable(&self) -> bool {
-        self.confirmed && self.active
+        self.confirmed && self.active && !self.potentially_failed
     }
 
     /// Bytes an SCTP packet may have on this path, common header included.
@@ -163,6 +197,14 @@ impl Path {
     /// The path MTU in bytes, IP header included.
     pub(crate) fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    /// A packet with data of so many bytes of SCTP leaves.
+    pub(crate) fn data_packet_sent(&mut self, len: usize) {
+        let size = len + self.route().header_len();
+        if let Some(discovery) = &mut self.discovery {
+            discovery.data_sent(size);
+        }
     }
 
     /// A new path MTU; returns whether it changed.
@@ -225,7 +267,20 @@ impl Path {
         if self.single_packet && self.flight_size > 0 {
             return false;
         }
-        self.flight_size < self.congestion.cwnd().min(self.burst_limit)
+        self.flight_size < self.window().min(self.burst_limit)
+    }
+
+    /// What may be in flight: cwnd, or what the reduction to it allows.
+    fn window(&self) -> usize {
+        self.recovery
+            .reduction
+            .as_ref()
+            .map_or_else(|| self.congestion.cwnd(), |r| r.window())
+    }
+
+    /// Data waits for this path: notes whether the window is what holds it back.
+    pub(crate) fn note_window_limit(&mut self) {
+        self.window_limited |= self.flight_size >= self.window();
     }
 
     pub(crate) fn view(&self, primary: PathId) -> PathView {
@@ -233,6 +288,7 @@ impl Path {
             id: self.id,
             confirmed: self.confirmed,
             active: self.active,
+            potentially_failed: self.potentially_failed,
             primary: self.id == primary,
             srtt: self.rto.srtt(),
             error_count: self.error_count,
@@ -241,7 +297,8 @@ impl Path {
         }
     }
 
-    pub(crate) fn stats(&self) -> PathStats {
+    /// State and counters; that it is potentially failed is shown only if `exposed`.
+    pub(crate) fn stats(&self, exposed: bool) -> PathStats {
         PathStats {
             id: self.id,
             remote: self.remote,
@@ -250,6 +307,7 @@ impl Path {
             status: PathStatus {
                 confirmed: self.confirmed,
                 active: self.active,
+                potentially_failed: self.potentially_failed && exposed,
             },
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
@@ -258,6 +316,7 @@ impl Path {
             srtt: self.rto.srtt(),
             rto: self.rto.value(),
             mtu: self.mtu,
+            mtu_discovery: self.discovery.as_ref().map(|d| d.state()),
             error_count: self.error_count,
             packets_sent: self.counters.packets_sent,
             bytes_sent: self.counters.bytes_sent,
@@ -265,6 +324,8 @@ impl Path {
             bytes_received: self.counters.bytes_received,
             heartbeats_sent: self.counters.heartbeats_sent,
             heartbeats_answered: self.counters.heartbeats_answered,
+            mtu_probes_sent: self.counters.mtu_probes_sent,
+            mtu_probes_answered: self.counters.mtu_probes_answered,
         }
     }
 }
@@ -330,8 +391,8 @@ mod tests {
             path.congestion.on_ack(&crate::congestion::Acknowledged {
                 bytes: 1468,
                 flight_before: cwnd,
-                fast_recovery: false,
                 all_acknowledged: true,
+                ..Default::default()
             });
         }
         let cwnd = path.congestion.cwnd();

@@ -57,6 +57,8 @@ impl Paths {
             return None;
         }
         let id = self.unused_id()?;
+        // Paths are few, and an idle association should not pay for those that it could have.
+        self.list.reserve_exact(1);
         self.list.push(Path::new(id, route, confirmed, config));
         Some(id)
     }
@@ -218,13 +220,18 @@ impl Paths {
         self.current
     }
 
+    pub(crate) fn primary(&self) -> PathId {
+        self.primary
+    }
+
     pub(crate) fn set_primary(&mut self, id: PathId) {
         self.primary = id;
     }
 
     /// Chooses the path for new data again (section 6.4.1); returns it if it changed.
     ///
-    /// With no usable path, the confirmed ones are tried in turn: the peer may come back on any.
+    /// With no usable path, see [`Self::last_resort`]; what was chosen once stays until
+    /// [`Self::turn`].
     pub(crate) fn choose(&mut self) -> Option<PathId> {
         let best = if self.get(self.primary).is_some_and(Path::usable) {
             Some(self.primary)
@@ -242,19 +249,27 @@ impl Paths {
                         p.id,
                     )
                 })
-                .or_else(|| {
-                    // Dormant: `turn` moves on.
-                    let confirmed = |p: &&Path| p.confirmed;
-                    let current = self.get(self.current);
-                    current
-                        .filter(confirmed)
-                        .or_else(|| self.list.iter().find(confirmed))
-                })
                 .map(|p| p.id)
+                .or_else(|| self.without_usable())
         }?;
         let changed = best != self.current;
         self.current = best;
         changed.then_some(best)
+    }
+
+    /// The current path stays unless it is worse off than another: inactive, where that is only
+    /// potentially failed, or with more errors (RFC 7829 section 3.2, rule 4).
+    fn without_usable(&self) -> Option<PathId> {
+        let current = self.get(self.current);
+        let current = current.filter(|p| p.confirmed);
+        let any_active = !self.all_inactive();
+        let best = match current {
+            // Dormant: `turn` moves on.
+            Some(current) if !any_active => Some(current.id),
+            _ => self.last_resort(self.current),
+        }?;
+        let stays = |p: &&Path| p.active == any_active && p.error_count <= self[best].error_count;
+        Some(current.filter(stays).map_or(best, |p| p.id))
     }
 
     /// The next address, while the association is set up or shut down and the one before did not
@@ -262,7 +277,8 @@ impl Paths {
     pub(crate) fn rotate(&mut self) {
         self.current = self
             .after(self.current, Path::usable)
-            .unwrap_or_else(|| self.next_in_turn(self.current));
+            .or_else(|| self.last_resort(self.current))
+            .unwrap_or(self.current);
         self.primary = self.current;
     }
 
@@ -279,10 +295,10 @@ impl Paths {
         behind.find(|p| is_fit(p)).map(|p| p.id)
     }
 
-    /// With no active path, new data tries the others in turn as well.
+    /// With no usable path, new data leaves the one that just failed as well.
     pub(crate) fn turn(&mut self, failed: PathId) {
-        if self.all_inactive() && failed == self.current {
-            self.current = self.next_in_turn(failed);
+        if failed == self.current {
+            self.current = self.last_resort(failed).unwrap_or(failed);
         }
     }
 
@@ -299,10 +315,14 @@ impl Paths {
         self.reserved = bytes as u16;
     }
 
+    pub(crate) fn reserved(&self) -> usize {
+        usize::from(self.reserved)
+    }
+
     /// Association Maximum DATA Chunk Size (section 7.3): the smallest PMDCS.
     pub(crate) fn amdcs(&self) -> usize {
         let smallest = self.list.iter().map(Path::pmdcs).min().unwrap_or(0);
-        smallest.saturating_sub(usize::from(self.reserved)) & !3
+        smallest.saturating_sub(self.reserved()) & !3
     }
 }
 

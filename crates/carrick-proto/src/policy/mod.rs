@@ -15,7 +15,7 @@ mod window;
 use core::fmt;
 use core::time::Duration;
 
-use crate::congestion::{Algorithm, Rfc9260};
+use crate::congestion::{Algorithm, Cubic, Rfc9260};
 use crate::path::PathId;
 
 pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
@@ -46,6 +46,17 @@ pub struct Policies {
     pub protocol_unreachable: ProtocolUnreachable,
     /// The congestion control of each path.
     pub congestion: &'static dyn Algorithm,
+    /// How losses are found before T3-rtx expires.
+    pub loss_detection: LossDetection,
+    /// A packet asks for a SACK before T3-rtx expires (RFC 8985 section 7). Only with
+    /// [`LossDetection::Rack`], which makes something of the answer.
+    pub tail_loss_probe: bool,
+    /// The window comes down to ssthresh in proportion to what is acknowledged, instead of at once
+    /// (RFC 6937).
+    pub proportional_rate_reduction: bool,
+    /// When the peer reports all that was sent again as duplicates, the window is as it was before
+    /// (after RFC 4015).
+    pub undo_spurious: bool,
 }
 
 impl Default for Policies {
@@ -58,14 +69,25 @@ impl Default for Policies {
             window_announcement: WindowAnnouncement::Fitting,
             protocol_unreachable: ProtocolUnreachable::Abort,
             congestion: &Rfc9260,
+            loss_detection: LossDetection::MissingReports,
+            tail_loss_probe: false,
+            proportional_rate_reduction: false,
+            undo_spurious: false,
         }
     }
 }
 
 impl Policies {
-    /// What programs on the networks of today want, where that differs from the default.
+    /// Loss recovery and congestion control as TCP has them today: RACK-TLP (RFC 8985), proportional
+    /// rate reduction (RFC 6937), undoing of needless reductions (after RFC 4015), CUBIC (RFC 9438)
+    /// with `HyStart++` (RFC 9406). The other choices are the standard's.
     pub fn modern() -> Self {
         Self {
+            congestion: &Cubic,
+            loss_detection: LossDetection::Rack,
+            tail_loss_probe: true,
+            proportional_rate_reduction: true,
+            undo_spurious: true,
             protocol_unreachable: ProtocolUnreachable::AbortAfterSilence,
             ..Self::default()
         }
@@ -82,8 +104,27 @@ impl fmt::Debug for Policies {
             .field("window_announcement", &self.window_announcement)
             .field("protocol_unreachable", &self.protocol_unreachable)
             .field("congestion", &self.congestion.name())
+            .field("loss_detection", &self.loss_detection)
+            .field("tail_loss_probe", &self.tail_loss_probe)
+            .field(
+                "proportional_rate_reduction",
+                &self.proportional_rate_reduction,
+            )
+            .field("undo_spurious", &self.undo_spurious)
             .finish()
     }
+}
+
+/// How losses are found before T3-rtx expires.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossDetection {
+    /// By SACKs that report a chunk missing (RFC 9260 section 7.2.4), as many of them as
+    /// [`Policies::missing_reports`] says, and once for each chunk.
+    MissingReports,
+    /// By time: a chunk is lost when one sent later on the same path has been acknowledged, and then
+    /// as much time has passed as reordering may take (RACK, RFC 8985). Finds losses of
+    /// retransmissions too.
+    Rack,
 }
 
 /// What a policy sees of a path.
@@ -95,6 +136,8 @@ pub struct PathView {
     pub confirmed: bool,
     /// Its error counter has not exceeded Path.Max.Retrans.
     pub active: bool,
+    /// Active, but potentially failed (RFC 7829).
+    pub potentially_failed: bool,
     /// It is the one for new data.
     pub primary: bool,
     /// Smoothed round-trip time, once measured.
@@ -108,9 +151,9 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// Confirmed and active.
+    /// Confirmed, active and not potentially failed.
     pub fn usable(&self) -> bool {
-        self.confirmed && self.active
+        self.confirmed && self.active && !self.potentially_failed
     }
 }
 
@@ -139,7 +182,7 @@ pub trait SackRoute: Sync {
 pub enum LossSignal {
     /// T3-rtx expired.
     Timeout,
-    /// Enough missing reports.
+    /// Enough missing reports, or RACK.
     MissingReports,
 }
 
@@ -191,6 +234,7 @@ pub(crate) mod tests {
             id: PathId(id),
             confirmed: true,
             active,
+            potentially_failed: false,
             primary: id == 0,
             srtt: Some(Duration::from_millis(srtt_ms)),
             error_count: 0,

@@ -1,8 +1,8 @@
 //! The standard's choice: a SACK goes to where the DATA came from (RFC 9260 section 6.4), unless
-//! that way is known to be dead and another is not.
+//! that way is known to be dead and another is not. That it is potentially failed says nothing about
+//! the way back of DATA that has just come.
 
-use super::retransmit_timeouts_on_alternate::same_unless_dead;
-use super::{PathView, SackRoute, SackSituation};
+use super::{PathView, SackRoute, SackSituation, alternate};
 use crate::path::PathId;
 
 /// SACKs go to the source address of the last DATA; from a dead path to a live one.
@@ -19,6 +19,10 @@ impl SackRoute for SackToSource {
         situation: &SackSituation,
         paths: &mut dyn Iterator<Item = PathView>,
     ) -> PathId {
-        same_unless_dead(situation.source, paths)
+        let mut dead = true;
+        let is_source = |p: &PathView| p.id == situation.source;
+        let paths = &mut paths.inspect(|p| dead &= !(is_source(p) && p.confirmed && p.active));
+        let other = alternate(situation.source, paths);
+        if dead { other } else { situation.source }
     }
 }

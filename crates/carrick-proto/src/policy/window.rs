@@ -32,7 +32,7 @@ pub(crate) struct BufferView {
     pub(crate) overhead: usize,
 }
 
-/// The least a_rwnd of INIT and INIT ACK.
+/// The least `a_rwnd` of INIT and INIT ACK.
 const MIN_INITIAL: usize = 1500;
 
 impl WindowAnnouncement {

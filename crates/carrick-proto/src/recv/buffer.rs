@@ -66,7 +66,17 @@ impl Buffer {
 
     /// Bytes in use, with what each chunk costs besides its payload.
     pub(super) fn memory(&self) -> usize {
-        self.held.payload + self.held.chunks * self.overhead
+        self.bytes(self.held)
+    }
+
+    /// Bytes that something in the buffer takes.
+    pub(super) fn bytes(&self, cost: Cost) -> usize {
+        cost.payload + cost.chunks * self.overhead
+    }
+
+    /// Makes the buffer this large, if it is smaller.
+    pub(super) fn grow(&mut self, capacity: usize) {
+        self.capacity = self.capacity.max(capacity);
     }
 
     pub(super) fn is_full(&self) -> bool {

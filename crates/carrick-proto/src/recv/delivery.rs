@@ -64,6 +64,14 @@ impl Delivery {
     /// Takes a part of a message; the last one lets the stream go on.
     pub(super) fn partial(&mut self, part: Message) {
         let ends = matches!(part.part, Part::Last).then_some((part.stream, part.ssn));
+        self.append(part);
+        if let Some((stream, Some(_))) = ends {
+            self.advance(stream);
+        }
+    }
+
+    /// Gives the user a message, or a part of one, whose turn it is.
+    pub(super) fn append(&mut self, part: Message) {
         match self.ready.back_mut() {
             // Parts that nobody has read yet become one.
             Some(before)
@@ -78,9 +86,6 @@ impl Delivery {
                 };
             }
             _ => self.push(part),
-        }
-        if let Some((stream, Some(_))) = ends {
-            self.advance(stream);
         }
     }
 

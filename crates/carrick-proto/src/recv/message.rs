@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use bytes::{Buf, Bytes, BytesMut};
-use carrick_wire::{Ppid, Ssn, StreamId, Tsn};
+use carrick_wire::{Mid, Ppid, Ssn, StreamId, Tsn};
 
 use super::buffer::Cost;
 
@@ -12,11 +12,16 @@ use super::buffer::Cost;
 pub struct Message {
     /// The stream it came on.
     pub stream: StreamId,
-    /// Its number in the stream; `None` when it was sent unordered.
+    /// Its number in the stream; `None` when it was sent unordered. With interleaving, the lower
+    /// half of the MID (RFC 8260 section 4.1).
     pub ssn: Option<Ssn>,
+    /// With interleaving, its number among the ordered or the unordered messages of the stream
+    /// (RFC 8260 section 2.1).
+    pub mid: Option<Mid>,
     /// The payload protocol identifier, as the peer's user gave it.
     pub ppid: Ppid,
-    /// The TSN of its first fragment; all parts of one message share it.
+    /// The TSN of its first fragment; all parts of one message share it, and no other message that
+    /// is under way has it. With interleaving, parts of several messages come by turns.
     pub tsn: Tsn,
     /// Whether this is all of it.
     pub part: Part,

@@ -1,20 +1,28 @@
 //! The receiving half of an association (RFC 9260 sections 6.2, 6.5, 6.6, 6.7, 6.9).
 
 mod ack;
+mod autotune;
 mod buffer;
 mod delivery;
+mod interleaved;
 pub(crate) mod message;
 mod reassembly;
 mod tsn_map;
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
 use bytes::Bytes;
-use carrick_wire::{Data, GapAckBlock, StreamId, Tsn};
+use carrick_wire::{Data, GapAckBlock, IData, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
 use crate::time::Time;
 use ack::AckState;
+use autotune::Autotune;
 use buffer::Buffer;
 use delivery::Delivery;
+use interleaved::Interleaved;
 use message::Message;
 use reassembly::{Fragment, Reassembly};
 use tsn_map::{Arrival, TsnMap};
@@ -45,13 +53,18 @@ pub(crate) struct Receiver {
     buffer: Buffer,
     reassembly: Reassembly,
     delivery: Delivery,
+    /// Takes the place of `reassembly` where messages may interleave (RFC 8260 section 2.2).
+    interleaved: Option<Box<Interleaved>>,
     inbound_streams: u16,
+    /// Where the buffer may grow.
+    autotune: Option<Box<Autotune>>,
 }
 
 impl Receiver {
     pub(crate) fn new(
         peer_initial_tsn: Tsn,
         inbound_streams: u16,
+        interleaving: bool,
         config: &AssociationConfig,
     ) -> Self {
         Self {
@@ -60,7 +73,12 @@ impl Receiver {
             buffer: Buffer::new(config),
             reassembly: Reassembly::default(),
             delivery: Delivery::default(),
+            interleaved: interleaving.then(Box::default),
             inbound_streams,
+            autotune: config
+                .max_receive_buffer
+                .filter(|max| *max > config.receive_buffer)
+                .map(|max| Box::new(Autotune::new(max))),
         }
     }
 
@@ -70,6 +88,7 @@ impl Receiver {
         &mut self,
         peer_initial_tsn: Tsn,
         inbound_streams: u16,
+        interleaving: bool,
         config: &AssociationConfig,
     ) {
         self.tsns = TsnMap::new(peer_initial_tsn);
@@ -77,6 +96,14 @@ impl Receiver {
         if let Some(tsn) = self.reassembly.partial_tsn() {
             self.buffer.remove(self.delivery.drop_parts(tsn));
         }
+        if let Some(old) = self.interleaved.take() {
+            let partial: Vec<Tsn> = old.partial_tsns().collect();
+            for tsn in partial {
+                self.buffer.remove(self.delivery.drop_parts(tsn));
+            }
+            self.buffer.remove(old.cost());
+        }
+        self.interleaved = interleaving.then(Box::default);
         self.buffer.remove(self.reassembly.clear());
         self.buffer.remove(self.delivery.restart());
         self.inbound_streams = inbound_streams;
@@ -93,27 +120,57 @@ impl Receiver {
 
     /// Takes one DATA chunk; `datagram` is what `data` was parsed from.
     pub(crate) fn on_data(&mut self, data: &Data<'_>, datagram: &Bytes) -> DataOutcome {
-        self.ack.on_chunk(data.flags.immediate);
-        let index = match self.tsns.classify(data.tsn) {
+        let index = match self.arrive(data.tsn, data.stream, data.flags.immediate) {
+            Ok(index) => index,
+            Err(outcome) => return outcome,
+        };
+        let fragment = Fragment::new(data, keep(data.payload, datagram));
+        self.hold(fragment.payload.len());
+        outcome(self.take(index, fragment))
+    }
+
+    /// Takes one I-DATA chunk; `datagram` is what `data` was parsed from.
+    pub(crate) fn on_i_data(&mut self, data: &IData<'_>, datagram: &Bytes) -> DataOutcome {
+        let header = &data.header;
+        let index = match self.arrive(header.tsn, header.stream, header.immediate) {
+            Ok(index) => index,
+            Err(outcome) => return outcome,
+        };
+        let payload = keep(data.payload, datagram);
+        self.hold(payload.len());
+        let cumulative = self.tsns.cumulative_index();
+        let delivery = &mut self.delivery;
+        let taken = match &mut self.interleaved {
+            Some(all) => all.insert(index, cumulative, header, payload, delivery),
+            None => Err("I-DATA without interleaving"),
+        };
+        self.deliver_partially();
+        outcome(taken)
+    }
+
+    /// Notes the arrival of a chunk with user data; returns the index of its TSN if it is to be kept.
+    fn arrive(&mut self, tsn: Tsn, stream: StreamId, immediate: bool) -> Result<u64, DataOutcome> {
+        self.ack.on_chunk(immediate);
+        let index = match self.tsns.classify(tsn) {
             Arrival::New(index) => index,
             Arrival::Duplicate => {
-                self.tsns.note_duplicate(data.tsn);
+                self.tsns.note_duplicate(tsn);
                 self.ack.on_duplicate();
-                return DataOutcome::Duplicate;
+                return Err(DataOutcome::Duplicate);
             }
             Arrival::OutOfReach => {
                 self.ack.now();
-                return DataOutcome::Dropped;
+                return Err(DataOutcome::Dropped);
             }
         };
-        if data.stream.0 >= self.inbound_streams {
+        if stream.0 >= self.inbound_streams {
             self.tsns.insert(index);
             self.ack.on_new();
-            return DataOutcome::InvalidStream(data.stream);
+            return Err(DataOutcome::InvalidStream(stream));
         }
         if !self.make_room(index) {
             self.ack.now();
-            return DataOutcome::Dropped;
+            return Err(DataOutcome::Dropped);
         }
         let gap_before = self.tsns.has_gaps();
         self.tsns.insert(index);
@@ -123,11 +180,14 @@ impl Receiver {
         } else if gap_before {
             self.ack.now();
         }
-        let fragment = Fragment::new(data, keep(data.payload, datagram));
-        self.buffer.add(fragment.payload.len());
-        match self.take(index, fragment) {
-            Ok(()) => DataOutcome::Accepted,
-            Err(what) => DataOutcome::Violation(what),
+        Ok(index)
+    }
+
+    /// The payload of a chunk stays.
+    fn hold(&mut self, payload: usize) {
+        self.buffer.add(payload);
+        if let Some(autotune) = &mut self.autotune {
+            autotune.on_arrived(payload);
         }
     }
 
@@ -164,6 +224,11 @@ impl Receiver {
     /// above `index`; returns what that frees.
     fn drop_highest(&mut self, index: u64) -> Option<buffer::Cost> {
         let floor = self.tsns.cumulative_index().max(index);
+        if let Some(interleaved) = &mut self.interleaved {
+            let (dropped, cost) = interleaved.drop_highest(floor)?;
+            self.tsns.forget(dropped, dropped);
+            return Some(cost);
+        }
         let in_pieces = self.reassembly.highest_first_index();
         let complete = self.delivery.highest_first_index();
         let (first, last, cost) = if in_pieces >= complete {
@@ -178,19 +243,28 @@ impl Receiver {
     /// When the buffer runs out while the user has nothing to read, gives it the beginning of the
     /// message that fills the buffer (section 6.9).
     fn deliver_partially(&mut self) {
-        if self.delivery.is_empty()
-            && self.buffer.is_nearly_full()
-            && let Some(part) = self
-                .reassembly
-                .begin_partial(self.tsns.cumulative_index(), &self.delivery)
+        if !self.delivery.is_empty() || !self.buffer.is_nearly_full() {
+            return;
+        }
+        if let Some(interleaved) = &mut self.interleaved {
+            interleaved.begin_partial(&mut self.delivery);
+        } else if let Some(part) = self
+            .reassembly
+            .begin_partial(self.tsns.cumulative_index(), &self.delivery)
         {
             self.delivery.partial(part);
         }
     }
 
-    /// All chunks of a packet with DATA have been given to [`Self::on_data`].
-    pub(crate) fn on_packet_end(&mut self, now: Time) {
+    /// All chunks of a packet with DATA have been given to [`Self::on_data`]. The round-trip time is
+    /// that of the path for data, if it is known.
+    pub(crate) fn on_packet_end(&mut self, now: Time, rtt: Option<Duration>) {
         self.ack.on_packet_end(now);
+        if let Some(autotune) = &mut self.autotune
+            && let Some(capacity) = autotune.on_packet_end(now, rtt, self.buffer.window())
+        {
+            self.buffer.grow(capacity);
+        }
     }
 
     /// Every further packet with DATA is acknowledged at once (section 9.2, SHUTDOWN-SENT).
@@ -205,6 +279,9 @@ impl Receiver {
             self.delivery.pop()
         })?;
         self.buffer.remove(message.cost());
+        if let Some(autotune) = &mut self.autotune {
+            autotune.on_taken(self.buffer.bytes(message.cost()));
+        }
         if self.buffer.wants_update() {
             self.ack.now();
         }
@@ -283,6 +360,10 @@ impl Receiver {
     }
 }
 
+fn outcome(taken: Result<(), &'static str>) -> DataOutcome {
+    taken.map_or_else(DataOutcome::Violation, |()| DataOutcome::Accepted)
+}
+
 /// A part of a datagram that stays: a slice of it, unless that would keep much more in memory than
 /// the account of the buffer knows.
 fn keep(payload: &[u8], datagram: &Bytes) -> Bytes {
@@ -295,3 +376,6 @@ fn keep(payload: &[u8], datagram: &Bytes) -> Bytes {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod interleaved_tests;

@@ -76,6 +76,29 @@ impl Run {
         }
     }
 
+    /// The next fragment.
+    fn push(&mut self, index: u64, fragment: Fragment) {
+        self.last = index;
+        self.ending = fragment.ending;
+        self.bytes += fragment.payload.len();
+        self.pieces.push_back(fragment.payload);
+    }
+
+    /// The run that follows. The shorter list moves: fragments may come in any order.
+    fn append(&mut self, mut after: Self) {
+        self.last = after.last;
+        self.ending = after.ending;
+        self.bytes += after.bytes;
+        if self.pieces.len() < after.pieces.len() {
+            for piece in self.pieces.drain(..).rev() {
+                after.pieces.push_front(piece);
+            }
+            self.pieces = after.pieces;
+        } else {
+            self.pieces.append(&mut after.pieces);
+        }
+    }
+
     fn into_message(self, part: Part, tsn: Tsn) -> Message {
         let chunks = self.pieces.len();
         let mut payload = Payload::default();
@@ -83,6 +106,7 @@ impl Run {
         Message {
             stream: self.identity.stream,
             ssn: self.identity.ssn,
+            mid: None,
             ppid: self.identity.ppid,
             tsn,
             part,
@@ -162,38 +186,33 @@ impl Reassembly {
         } else {
             None
         };
-        let first = if let Some(first) = before.filter(|_| joins_before) {
-            if let Some(run) = self.runs.get_mut(&first) {
-                run.last = index;
-                run.ending = fragment.ending;
-                run.bytes += fragment.payload.len();
-                run.pieces.push_back(fragment.payload);
+        let before = before.filter(|_| joins_before);
+        if let (Some(first), None) = (before, &after) {
+            // The usual case: the run grows where it is.
+            let Some(run) = self.runs.get_mut(&first) else {
+                return Ok(None);
+            };
+            run.push(index, fragment);
+            if !(run.beginning && run.ending) {
+                return Ok(None);
             }
-            first
-        } else {
-            self.runs.insert(index, new_run(index, fragment));
-            index
-        };
-        let Some(run) = self.runs.get_mut(&first) else {
-            return Ok(None);
-        };
-        if let Some(mut after) = after {
-            run.last = after.last;
-            run.ending = after.ending;
-            run.bytes += after.bytes;
-            run.pieces.append(&mut after.pieces);
+            return Ok(self.runs.remove(&first).map(|run| complete(first, run)));
         }
-        if !(run.beginning && run.ending) {
-            return Ok(None);
-        }
-        Ok(self.runs.remove(&first).map(|run| {
-            let (last, tsn) = (run.last, run.tsn);
-            Complete {
-                first,
-                last,
-                message: run.into_message(Part::Whole, tsn),
+        let (first, mut run) = match before.and_then(|at| self.runs.remove_entry(&at)) {
+            Some((at, mut run)) => {
+                run.push(index, fragment);
+                (at, run)
             }
-        }))
+            None => (index, new_run(index, fragment)),
+        };
+        if let Some(after) = after {
+            run.append(after);
+        }
+        if run.beginning && run.ending {
+            return Ok(Some(complete(first, run)));
+        }
+        self.runs.insert(first, run);
+        Ok(None)
     }
 
     /// Takes the fragment that the message in partial delivery waits for, if this is it.
@@ -215,6 +234,7 @@ impl Reassembly {
         let message = Message {
             stream: partial.identity.stream,
             ssn: partial.identity.ssn,
+            mid: None,
             ppid: partial.identity.ppid,
             tsn: partial.tsn,
             part: if fragment.ending {
@@ -319,6 +339,7 @@ fn whole(index: u64, fragment: Fragment) -> Complete {
     let message = Message {
         stream: fragment.identity.stream,
         ssn: fragment.identity.ssn,
+        mid: None,
         ppid: fragment.identity.ppid,
         tsn: fragment.tsn,
         part: Part::Whole,
@@ -329,6 +350,15 @@ fn whole(index: u64, fragment: Fragment) -> Complete {
         first: index,
         last: index,
         message,
+    }
+}
+
+fn complete(first: u64, run: Run) -> Complete {
+    let (last, tsn) = (run.last, run.tsn);
+    Complete {
+        first,
+        last,
+        message: run.into_message(Part::Whole, tsn),
     }
 }
 

@@ -37,7 +37,7 @@ fn give(receiver: &mut Receiver, sent: &Sent) -> DataOutcome {
         payload: &datagram,
     };
     let outcome = receiver.on_data(&data, &datagram);
-    receiver.on_packet_end(Time::ZERO);
+    receiver.on_packet_end(Time::ZERO, None);
     outcome
 }
 
@@ -73,7 +73,7 @@ fn receiver(tsn: u32, buffer: usize) -> Receiver {
         message_overhead: 16,
         ..AssociationConfig::default()
     };
-    Receiver::new(Tsn::new(tsn), 8, &config)
+    Receiver::new(Tsn::new(tsn), 8, false, &config)
 }
 
 /// All messages that are ready, parts joined: stream, unordered, first byte and length.
@@ -108,7 +108,7 @@ fn a_restart_drops_the_parts_of_a_message_that_will_not_be_completed() {
             assert!(receiver.receivable() > 0, "it goes on");
         }
         let config = AssociationConfig::default();
-        receiver.restart(Tsn::new(7000), 8, &config);
+        receiver.restart(Tsn::new(7000), 8, false, &config);
         assert_eq!(receiver.receive(), None);
         assert_eq!(receiver.buffered_bytes(), 0);
         give(&mut receiver, &chunks(7000, &[(1, false, 3)])[0]);
@@ -121,7 +121,7 @@ fn a_restart_drops_the_parts_of_a_message_that_will_not_be_completed() {
 fn a_restart_keeps_whole_messages_for_the_user() {
     let mut receiver = receiver(1, 1500);
     give(&mut receiver, &chunks(1, &[(1, false, 3)])[0]);
-    receiver.restart(Tsn::new(7000), 8, &AssociationConfig::default());
+    receiver.restart(Tsn::new(7000), 8, false, &AssociationConfig::default());
     assert_eq!(drain(&mut receiver).len(), 1);
 }
 

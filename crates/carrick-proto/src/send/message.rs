@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use carrick_wire::{Ppid, Ssn, StreamId};
+use carrick_wire::{Fsn, Mid, Ppid, StreamId};
 
 use crate::path::PathId;
 use crate::time::Time;
@@ -61,9 +61,13 @@ pub(crate) struct Pending {
     /// What is not sent yet.
     pub(crate) rest: Bytes,
     /// Its number in the stream, given when the first fragment leaves.
-    pub(crate) ssn: Option<Ssn>,
+    pub(crate) mid: Mid,
+    /// The number of the next fragment.
+    pub(crate) fsn: Fsn,
     /// At least one fragment has been sent.
     pub(crate) begun: bool,
+    /// Counts all messages of the association.
+    pub(crate) arrival: u64,
     pub(crate) expires: Option<Time>,
 }
 
@@ -72,8 +76,10 @@ impl Pending {
         Self {
             options,
             rest: data,
-            ssn: None,
+            mid: Mid::new(0),
+            fsn: Fsn::new(0),
             begun: false,
+            arrival: 0,
             expires: options.lifetime.map(|l| now + l),
         }
     }

@@ -1,35 +1,47 @@
 //! The sending half of an association (RFC 9260 sections 6.1, 6.2.1, 6.3.2, 6.3.3, 6.9, 7).
 
+mod backlog;
+mod lines;
 pub(crate) mod message;
 mod outstanding;
 mod queue;
-mod recovery;
+pub(crate) mod recovery;
 mod sack;
+pub(crate) mod scheduler;
 mod timeout;
 mod transmit;
 mod window;
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DATA_HEADER_LEN, Tsn};
+use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
 use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
-use crate::path::Paths;
+use crate::path::{PathId, Paths};
+use crate::policy::LossDetection;
 use crate::time::Time;
+use crate::trace::Trace;
 use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
-use recovery::Recovery;
+use recovery::MissingReports;
+use scheduler::StreamScheduler;
 use window::PeerWindow;
 
+pub(crate) use recovery::PathRecovery;
 pub(crate) use sack::{SackContext, SackOutcome};
 pub(crate) use transmit::TransmitContext;
 
 /// Chunks outstanding at most: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.
 const MAX_OUTSTANDING: usize = 65_000;
+
+/// A SACK with this many Gap Ack Blocks may have no room for more, and says nothing about what is
+/// above them; some peers never send more.
+const MANY_BLOCKS: usize = 16;
 
 /// Ordered messages in the send window at most (section 6.1).
 const MAX_MESSAGES: usize = 65_535;
@@ -40,8 +52,18 @@ pub(crate) struct Sender {
     queue: Queue,
     outstanding: Outstanding,
     window: PeerWindow,
-    recovery: Recovery,
+    recovery: MissingReports,
+    /// Losses are found by RACK, and `recovery` is idle.
+    by_time: bool,
+    /// Up to here the last SACK told of everything that had arrived.
+    reach: u64,
+    /// The probe of some path is to leave.
+    probe_due: bool,
+    /// What is being written is a probe.
+    probing: bool,
     outbound_streams: u16,
+    /// User data goes in I-DATA chunks, not in DATA chunks (RFC 8260 section 2.2).
+    interleaving: bool,
     /// One packet of chunks marked for retransmission may leave whatever the window says (sections
     /// 6.3.3 E3, 7.2.4 step 3).
     forced: bool,
@@ -56,11 +78,20 @@ pub(crate) struct Sender {
 impl Sender {
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         Self {
-            queue: Queue::default(),
-            outstanding: Outstanding::new(initial_tsn, config.policies.count_data_header),
+            queue: Queue::new(config.scheduler),
+            outstanding: Outstanding::new(
+                initial_tsn,
+                config.policies.count_data_header,
+                config.policies.loss_detection == LossDetection::Rack,
+            ),
             window: PeerWindow::new(0),
-            recovery: Recovery::new(config.policies.missing_reports),
+            recovery: MissingReports::new(config.policies.missing_reports),
+            by_time: config.policies.loss_detection == LossDetection::Rack,
+            reach: u64::MAX,
+            probe_due: false,
+            probing: false,
             outbound_streams: config.outbound_streams,
+            interleaving: false,
             forced: false,
             refused: false,
             progress: Time::ZERO,
@@ -70,9 +101,15 @@ impl Sender {
 
     /// What the peer's INIT or INIT ACK said. Returns the messages that wait for streams which the
     /// peer does not want (section 5.1.1).
-    pub(crate) fn negotiated(&mut self, a_rwnd: u32, outbound_streams: u16) -> Vec<SendFailure> {
+    pub(crate) fn negotiated(
+        &mut self,
+        a_rwnd: u32,
+        outbound_streams: u16,
+        interleaving: bool,
+    ) -> Vec<SendFailure> {
         self.window = PeerWindow::new(a_rwnd);
         self.outbound_streams = outbound_streams;
+        self.set_interleaving(interleaving);
         self.queue
             .take_above(outbound_streams)
             .into_iter()
@@ -82,6 +119,13 @@ impl Sender {
                 failure
             })
             .collect()
+    }
+
+    /// Whether user data goes in I-DATA chunks (RFC 8260 section 2.2.1).
+    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
+        self.queue.set_interleaving(interleaving);
+        self.outstanding.set_header_len(header_len(interleaving));
     }
 
     /// The peer restarted: numbering begins anew. Returns what was not delivered for certain.
@@ -95,10 +139,13 @@ impl Sender {
         for path in paths.iter_mut() {
             path.flight_size = 0;
             path.earliest = None;
+            path.recovery = PathRecovery::default();
         }
-        let refused = self.refused;
-        *self = Self::new(initial_tsn, config);
-        self.refused = refused;
+        let new = Self::new(initial_tsn, config);
+        let old = core::mem::replace(self, new);
+        self.refused = old.refused;
+        // Empty, with what the user set at run time.
+        self.queue = old.queue;
         failures
     }
 
@@ -126,11 +173,11 @@ impl Sender {
         if options.path.is_some_and(|p| !paths.contains(p)) {
             return Err(SendError::UnknownPath);
         }
-        let limit = max_payload(paths, config);
+        let limit = self.max_payload(paths, config);
         if !config.fragment && data.len() > limit {
             return Err(SendError::TooLarge { limit });
         }
-        if !self.has_room(data.len(), config) {
+        if !self.has_room(data.len(), paths, config) {
             self.refused = true;
             return Err(SendError::BufferFull);
         }
@@ -139,16 +186,19 @@ impl Sender {
         Ok(())
     }
 
-    fn has_room(&self, bytes: usize, config: &AssociationConfig) -> bool {
+    fn has_room(&self, bytes: usize, paths: &Paths, config: &AssociationConfig) -> bool {
         let held = self.buffered_bytes();
         let messages = self.queue.len() + self.outstanding.messages();
         messages < config.send_buffer_messages.min(MAX_MESSAGES)
-            && (held == 0 || held + bytes <= config.send_buffer)
+            && (held == 0 || held + bytes <= send_buffer(paths, config))
     }
 
     /// Whether the user, who was refused, can send again: half of the buffer is free.
-    pub(crate) fn take_room(&mut self, config: &AssociationConfig) -> bool {
-        let roomy = self.buffered_bytes() <= config.send_buffer / 2
+    pub(crate) fn take_room(&mut self, paths: &Paths, config: &AssociationConfig) -> bool {
+        if !self.refused {
+            return false;
+        }
+        let roomy = self.buffered_bytes() <= send_buffer(paths, config) / 2
             && self.queue.len() + self.outstanding.messages()
                 <= config.send_buffer_messages.min(MAX_MESSAGES) / 2;
         roomy && core::mem::take(&mut self.refused)
@@ -185,6 +235,35 @@ impl Sender {
         self.outstanding.in_flight()
     }
 
+    /// The highest TSN that was sent, if any.
+    pub(crate) fn last_sent(&self) -> Option<Tsn> {
+        let next = self.outstanding.next_index();
+        (next > 1).then(|| self.outstanding.tsn(next - 1))
+    }
+
+    /// Reduces the window of the path that this TSN was sent to (`otherwise` that one) as after a
+    /// loss, because its packet was marked. Returns whether it did: not during Fast Recovery, which has
+    /// reduced it, and not a window below what a reduction leaves (section 7.2.3).
+    pub(crate) fn reduce_for_mark(
+        &mut self,
+        tsn: Tsn,
+        otherwise: PathId,
+        now: Time,
+        paths: &mut Paths,
+        trace: &mut Trace,
+    ) -> bool {
+        let index = self.outstanding.index_of(tsn);
+        let chunk = index.and_then(|index| self.outstanding.chunk(index));
+        let path = &mut paths[chunk.map_or(otherwise, |c| c.path)];
+        let reduced = self.recovery.is_active() || path.recovery.is_fast();
+        if reduced || path.congestion.cwnd() <= 4 * path.pmdcs() {
+            return false;
+        }
+        path.congestion.on_loss();
+        trace.record(now, sack::window_event(path));
+        true
+    }
+
     pub(crate) fn rwnd(&self) -> usize {
         self.window.rwnd()
     }
@@ -199,9 +278,11 @@ impl Sender {
     /// All messages that are not acknowledged, for SEND FAILURE. Empties the send buffer.
     pub(crate) fn take_failures(&mut self) -> Vec<SendFailure> {
         let mut failures: Vec<SendFailure> = Vec::new();
-        let mut open: Option<SendFailure> = None;
+        // With interleaving, several messages may have been begun.
+        let mut open: BTreeMap<(StreamId, bool, u32), SendFailure> = BTreeMap::new();
         while let Some(chunk) = self.outstanding.pop_front() {
-            let failure = open.get_or_insert_with(|| SendFailure {
+            let message = (chunk.stream, chunk.flags.unordered, chunk.mid.value());
+            let failure = open.entry(message).or_insert_with(|| SendFailure {
                 context: chunk.context,
                 stream: chunk.stream,
                 ppid: chunk.ppid,
@@ -211,22 +292,71 @@ impl Sender {
             });
             failure.unsent.0.push(chunk.payload);
             if chunk.flags.ending {
-                failures.extend(open.take());
+                failures.extend(open.remove(&message));
             }
         }
         for pending in self.queue.restart() {
-            let mut failure = open
-                .take()
-                .filter(|_| pending.begun)
-                .unwrap_or_else(|| failure_of(&pending, false));
+            let options = pending.options;
+            let message = (options.stream, options.unordered, pending.mid.value());
+            let begun = pending.begun.then(|| open.remove(&message)).flatten();
+            let mut failure = begun.unwrap_or_else(|| failure_of(&pending, false));
             if !pending.rest.is_empty() {
                 failure.unsent.0.push(pending.rest);
             }
             failures.push(failure);
         }
-        failures.extend(open);
+        failures.extend(open.into_values());
         failures
     }
+
+    /// The largest payload of one chunk.
+    fn max_payload(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+        let fits = paths.amdcs().saturating_sub(self.outstanding.header_len());
+        config.max_payload.map_or(fits, |p| p.min(fits)).max(1)
+    }
+
+    pub(crate) fn scheduler(&self) -> StreamScheduler {
+        self.queue.scheduler()
+    }
+
+    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.queue.set_scheduler(scheduler);
+    }
+
+    /// What the user set for a stream; `None` if there is no such stream.
+    pub(crate) fn stream_value(&self, stream: StreamId) -> Option<u16> {
+        (stream.0 < self.outbound_streams).then(|| self.queue.value(stream))
+    }
+
+    /// Returns whether there is such a stream.
+    pub(crate) fn set_stream_value(&mut self, stream: StreamId, value: u16) -> bool {
+        let exists = stream.0 < self.outbound_streams;
+        if exists {
+            self.queue.set_value(stream, value);
+        }
+        exists
+    }
+}
+
+/// The header of a chunk with user data.
+fn header_len(interleaving: bool) -> usize {
+    if interleaving {
+        I_DATA_HEADER_LEN
+    } else {
+        DATA_HEADER_LEN
+    }
+}
+
+/// The send buffer in bytes. Where it may grow, half of it, at which the user hears of room, is more
+/// than what may be in flight, so that something waits.
+fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
+    let Some(max) = config.max_send_buffer else {
+        return config.send_buffer;
+    };
+    let windows = paths.iter().filter(|p| p.usable());
+    let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
+    let wanted = cwnd.saturating_mul(2).saturating_add(config.send_buffer);
+    wanted.min(max).max(config.send_buffer)
 }
 
 /// A failure without its bytes.
@@ -239,10 +369,4 @@ fn failure_of(pending: &Pending, expired: bool) -> SendFailure {
         unsent: UnsentMessage::default(),
         expired,
     }
-}
-
-/// The largest payload of one DATA chunk.
-fn max_payload(paths: &Paths, config: &AssociationConfig) -> usize {
-    let fits = paths.amdcs().saturating_sub(DATA_HEADER_LEN);
-    config.max_payload.map_or(fits, |p| p.min(fits)).max(1)
 }

@@ -8,11 +8,12 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DATA_HEADER_LEN, DataFlags, Ppid, Ssn, StreamId, Tsn, padded};
+use carrick_wire::{DATA_HEADER_LEN, DataFlags, Fsn, Mid, Ppid, StreamId, Tsn, padded};
 
 use super::queue::Piece;
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
+use crate::time::Time;
 
 /// Where a chunk stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +34,9 @@ pub(crate) struct Chunk {
     pub(crate) ppid: Ppid,
     pub(crate) transmissions: u32,
     pub(crate) stream: StreamId,
-    pub(crate) ssn: Ssn,
+    /// The number of the message; with DATA its lower half is the SSN.
+    pub(crate) mid: Mid,
+    pub(crate) fsn: Fsn,
     pub(crate) flags: DataFlags,
     /// The path it was last sent to.
     pub(crate) path: PathId,
@@ -42,6 +45,16 @@ pub(crate) struct Chunk {
     pub(crate) state: ChunkState,
     /// Not eligible for a second fast retransmission (section 7.2.4, step 5).
     pub(crate) fast_retransmitted: bool,
+    /// Since it was last sent, the peer took back that it had arrived, or could not say whether it
+    /// has: `sent` and `serial` are of that moment.
+    pub(crate) taken_back: bool,
+    /// When it was last sent, and the number of that transmission in the association.
+    pub(crate) sent: Time,
+    pub(crate) serial: u64,
+    /// Its neighbours in the order of transmission, while in flight; see
+    /// [`crate::send::recovery::SendOrder`].
+    older: u64,
+    newer: u64,
 }
 
 /// Inclusive ranges of indexes, ascending, with gaps between.
@@ -65,10 +78,16 @@ pub(crate) struct Outstanding {
     /// Messages whose last fragment is here.
     messages: usize,
     count_header: bool,
+    /// Transmissions made.
+    serial: u64,
+    /// The order of transmission is kept.
+    ordered: bool,
+    /// The header of a chunk: that of DATA, or of I-DATA.
+    header_len: usize,
 }
 
 impl Outstanding {
-    pub(crate) fn new(initial_tsn: Tsn, count_header: bool) -> Self {
+    pub(crate) fn new(initial_tsn: Tsn, count_header: bool, ordered: bool) -> Self {
         Self {
             chunks: VecDeque::new(),
             first: 1,
@@ -79,7 +98,19 @@ impl Outstanding {
             held: 0,
             messages: 0,
             count_header,
+            serial: 0,
+            ordered,
+            header_len: DATA_HEADER_LEN,
         }
+    }
+
+    pub(crate) fn header_len(&self) -> usize {
+        self.header_len
+    }
+
+    /// Chunks have headers of this length; none is in flight.
+    pub(crate) fn set_header_len(&mut self, header_len: usize) {
+        self.header_len = header_len;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -129,6 +160,15 @@ impl Outstanding {
             .then(|| self.first - 1 + u64::from(tsn.since(point)))
     }
 
+    /// The index of a TSN that was sent, wherever it is; `None` if there was none.
+    pub(crate) fn index_of_any(&self, tsn: Tsn) -> Option<u64> {
+        let point = self.cumulative_point();
+        match self.index_of(tsn) {
+            Some(index) => Some(index).filter(|i| *i < self.next_index()),
+            None => (self.first - 1).checked_sub(u64::from(point.since(tsn))),
+        }
+    }
+
     pub(crate) fn chunk(&self, index: u64) -> Option<&Chunk> {
         self.chunks
             .get(usize::try_from(index.checked_sub(self.first)?).ok()?)
@@ -140,9 +180,9 @@ impl Outstanding {
     }
 
     /// The bytes a chunk counts for in the congestion window.
-    fn weight(&self, payload: usize) -> usize {
+    pub(super) fn weight(&self, payload: usize) -> usize {
         if self.count_header {
-            padded(DATA_HEADER_LEN + payload)
+            padded(self.header_len + payload)
         } else {
             payload
         }
@@ -159,24 +199,39 @@ impl Outstanding {
             ppid: piece.options.ppid,
             transmissions: 0,
             stream: piece.options.stream,
-            ssn: piece.ssn,
+            mid: piece.mid,
+            fsn: piece.fsn,
             flags: piece.flags,
             path,
             ambiguous: false,
             // Becomes InFlight with `launch`; never seen in this state by a SACK.
             state: ChunkState::Marked(LossSignal::Timeout),
             fast_retransmitted: false,
+            taken_back: false,
+            sent: Time::ZERO,
+            serial: 0,
+            older: 0,
+            newer: 0,
         });
         index
     }
 
+    /// Transmissions made so far, which is the number of the last one.
+    pub(crate) fn transmissions(&self) -> u64 {
+        self.serial
+    }
+
     /// A chunk leaves to a path, for the first time or again.
-    pub(crate) fn launch(&mut self, index: u64, to: PathId, paths: &mut Paths) {
+    pub(crate) fn launch(&mut self, index: u64, to: PathId, now: Time, paths: &mut Paths) {
         self.marked.remove(&index);
+        self.serial += 1;
+        let serial = self.serial;
         let Some(chunk) = self.chunk_mut(index) else {
             return;
         };
         chunk.state = ChunkState::InFlight;
+        chunk.taken_back = false;
+        (chunk.sent, chunk.serial) = (now, serial);
         chunk.ambiguous |= chunk.transmissions > 0 && chunk.path != to;
         chunk.path = to;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
@@ -185,6 +240,67 @@ impl Outstanding {
         let path = &mut paths[to];
         path.flight_size += self.weight(payload);
         path.earliest = Some(path.earliest.map_or(index, |e| e.min(index)));
+        self.link(index, to, paths);
+    }
+
+    /// Puts a chunk at the end of the order of transmission.
+    fn link(&mut self, index: u64, to: PathId, paths: &mut Paths) {
+        if !self.ordered {
+            return;
+        }
+        let order = &mut paths[to].recovery.order;
+        let older = core::mem::replace(&mut order.newest, index);
+        if order.oldest == 0 {
+            order.oldest = index;
+        }
+        if let Some(chunk) = self.chunk_mut(older) {
+            chunk.newer = index;
+        }
+        if let Some(chunk) = self.chunk_mut(index) {
+            (chunk.older, chunk.newer) = (older, 0);
+        }
+    }
+
+    /// Takes a chunk out of the order of transmission.
+    fn unlink(&mut self, index: u64, path: PathId, paths: &mut Paths) {
+        let Some(chunk) = self.chunk(index).filter(|_| self.ordered) else {
+            return;
+        };
+        let (older, newer) = (chunk.older, chunk.newer);
+        let order = &mut paths[path].recovery.order;
+        match self.chunk_mut(older) {
+            Some(chunk) => chunk.newer = newer,
+            None => order.oldest = newer,
+        }
+        match self.chunk_mut(newer) {
+            Some(chunk) => chunk.older = older,
+            None => order.newest = older,
+        }
+    }
+
+    /// What became of a chunk in flight is not known: for the order it counts as sent now.
+    pub(super) fn postpone(&mut self, index: u64, now: Time, paths: &mut Paths) {
+        self.serial += 1;
+        let serial = self.serial;
+        let Some(path) = self.chunk(index).map(|c| c.path) else {
+            return;
+        };
+        self.unlink(index, path, paths);
+        if let Some(chunk) = self.chunk_mut(index) {
+            chunk.taken_back = true;
+            (chunk.sent, chunk.serial) = (now, serial);
+        }
+        self.link(index, path, paths);
+    }
+
+    /// A chunk in flight is about to be sent once more, although it is not known to be lost.
+    pub(super) fn recall(&mut self, index: u64, paths: &mut Paths) {
+        if self
+            .chunk(index)
+            .is_some_and(|c| c.state == ChunkState::InFlight)
+        {
+            self.land(index, paths);
+        }
     }
 
     /// A chunk is no longer in flight.
@@ -195,6 +311,7 @@ impl Outstanding {
         let (payload, path) = (chunk.payload.len(), chunk.path);
         self.in_flight -= payload;
         let weight = self.weight(payload);
+        self.unlink(index, path, paths);
         let path = &mut paths[path];
         path.flight_size = path.flight_size.saturating_sub(weight);
     }
@@ -216,13 +333,19 @@ impl Outstanding {
         true
     }
 
-    /// Marks all chunks in flight that were last sent to a path.
+    /// Marks all chunks in flight that were last sent to a path. Those that wait after missing reports
+    /// now wait because of the timeout as well, which may take them to another path (section 6.4.1).
     pub(crate) fn mark_path(&mut self, path: PathId, paths: &mut Paths) -> usize {
         let indexes: Vec<u64> = (self.first..)
             .zip(&self.chunks)
             .filter(|(_, c)| c.path == path && c.state == ChunkState::InFlight)
             .map(|(index, _)| index)
             .collect();
+        for index in self.marked.clone() {
+            if let Some(chunk) = self.chunk_mut(index).filter(|c| c.path == path) {
+                chunk.state = ChunkState::Marked(LossSignal::Timeout);
+            }
+        }
         for &index in &indexes {
             self.mark(index, LossSignal::Timeout, paths);
         }
@@ -241,6 +364,11 @@ impl Outstanding {
             if in_flight {
                 self.land(index, paths);
                 self.marked.insert(index);
+            } else if chunk.state == ChunkState::Acked {
+                let weight = self.weight(chunk.payload.len());
+                let sacked = &mut paths[from].recovery.rack.sacked;
+                *sacked = sacked.saturating_sub(weight);
+                paths[to].recovery.rack.sacked += weight;
             }
             if let Some(chunk) = self.chunk_mut(index) {
                 chunk.ambiguous |= from != to;
@@ -279,17 +407,26 @@ impl Outstanding {
         Some((chunk, weight))
     }
 
-    /// The peer took back what it had reported in a gap block (reneging).
-    pub(super) fn revoke(&mut self, index: u64, paths: &mut Paths) -> Option<PathId> {
+    /// The peer took back what it had reported in a gap block (reneging). Among the transmissions
+    /// the chunk counts as sent now: SACKs that overtook each other look the same.
+    pub(super) fn revoke(&mut self, index: u64, now: Time, paths: &mut Paths) -> Option<PathId> {
+        self.serial += 1;
+        let serial = self.serial;
         let chunk = self
             .chunk_mut(index)
             .filter(|c| c.state == ChunkState::Acked)?;
         chunk.state = ChunkState::InFlight;
+        chunk.taken_back = true;
+        (chunk.sent, chunk.serial) = (now, serial);
         let (payload, path) = (chunk.payload.len(), chunk.path);
         self.in_flight += payload;
-        paths[path].flight_size += self.weight(payload);
+        let weight = self.weight(payload);
+        paths[path].flight_size += weight;
+        let sacked = &mut paths[path].recovery.rack.sacked;
+        *sacked = sacked.saturating_sub(weight);
         let earliest = &mut paths[path].earliest;
         *earliest = Some(earliest.map_or(index, |e| e.min(index)));
+        self.link(index, path, paths);
         Some(path)
     }
 

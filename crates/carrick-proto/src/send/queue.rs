@@ -1,134 +1,144 @@
-//! Messages that wait to be sent, first come, first served, and the account of the send buffer.
+//! The queue of messages that wait to be sent, and the account of the send buffer. Its lines are made
+//! with the first message, so that an association that never sends does without.
 
-use alloc::collections::VecDeque;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DataFlags, Ssn, StreamId};
+use carrick_wire::StreamId;
 
+use super::lines::Lines;
+pub(super) use super::lines::Piece;
 use super::message::{Pending, SendOptions};
+use super::scheduler::StreamScheduler;
 use crate::path::PathId;
 use crate::time::Time;
 
-/// A piece of the first message, ready to get a TSN.
 #[derive(Debug)]
-pub(crate) struct Piece {
-    pub(crate) options: SendOptions,
-    pub(crate) ssn: Ssn,
-    pub(crate) flags: DataFlags,
-    pub(crate) payload: Bytes,
-}
-
-#[derive(Debug, Default)]
 pub(crate) struct Queue {
-    pending: VecDeque<Pending>,
-    pending_bytes: usize,
-    /// The number of the next ordered message of each stream; grows to the highest stream used.
-    next_ssn: Vec<Ssn>,
+    scheduler: StreamScheduler,
+    interleaving: bool,
+    lines: Option<Box<Lines>>,
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, options: SendOptions, data: Bytes, now: Time) {
-        self.pending_bytes += data.len();
-        self.pending.push_back(Pending::new(options, data, now));
+    pub(crate) fn new(scheduler: StreamScheduler) -> Self {
+        Self {
+            scheduler,
+            interleaving: false,
+            lines: None,
+        }
     }
 
+    fn lines(&mut self) -> &mut Lines {
+        let (scheduler, interleaving) = (self.scheduler, self.interleaving);
+        self.lines
+            .get_or_insert_with(|| Box::new(Lines::new(scheduler, interleaving)))
+    }
+
+    /// Whether messages of several streams may be under way at the same time (RFC 8260 section 2.2).
+    pub(crate) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
+        if let Some(lines) = &mut self.lines {
+            lines.set_interleaving(interleaving);
+        }
+    }
+
+    pub(crate) fn push(&mut self, options: SendOptions, data: Bytes, now: Time) {
+        self.lines().push(options, data, now);
+    }
+
+    /// The message that is sent next, or the rest of it.
     pub(crate) fn front(&self) -> Option<&Pending> {
-        self.pending.front()
+        self.lines.as_ref()?.front()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.pending.len()
+        self.lines.as_ref().map_or(0, |l| l.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+        self.len() == 0
     }
 
     /// Bytes that have not been sent.
     pub(crate) fn bytes(&self) -> usize {
-        self.pending_bytes
+        self.lines.as_ref().map_or(0, |l| l.bytes())
     }
 
     /// Messages that were to go this way go any way.
     pub(crate) fn forget_path(&mut self, path: PathId) {
-        for pending in &mut self.pending {
-            pending.options.path = pending.options.path.filter(|p| *p != path);
+        if let Some(lines) = &mut self.lines {
+            lines.forget_path(path);
         }
     }
 
-    /// Removes the first message if its life has ended.
+    /// When the life of a message ends, the first of all.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.lines.as_ref()?.next_expiry()
+    }
+
+    /// Removes a message whose life has ended.
     pub(crate) fn take_expired(&mut self, now: Time) -> Option<Pending> {
-        if !self.pending.front()?.is_expired(now) {
-            return None;
-        }
-        let expired = self.pending.pop_front()?;
-        self.pending_bytes -= expired.rest.len();
-        Some(expired)
+        self.lines.as_mut()?.take_expired(now)
     }
 
     /// Removes the messages, none of which was begun, for streams from this one on.
     pub(crate) fn take_above(&mut self, streams: u16) -> Vec<Pending> {
-        let mut removed = Vec::new();
-        for pending in core::mem::take(&mut self.pending) {
-            if !pending.begun && pending.options.stream.0 >= streams {
-                self.pending_bytes -= pending.rest.len();
-                removed.push(pending);
-            } else {
-                self.pending.push_back(pending);
-            }
-        }
-        removed
+        let lines = self.lines.as_mut();
+        lines.map(|l| l.take_above(streams)).unwrap_or_default()
+    }
+
+    /// Whether the next chunk may share a packet with chunks of the other stream.
+    pub(crate) fn may_bundle(&self, other: StreamId) -> bool {
+        self.bundles_streams() || self.front().is_none_or(|f| f.options.stream == other)
+    }
+
+    /// Whether chunks of different streams may share a packet.
+    pub(crate) fn bundles_streams(&self) -> bool {
+        self.scheduler != StreamScheduler::RoundRobinPerPacket
     }
 
     /// Cuts a piece of at most `max` bytes off the first message.
     pub(crate) fn cut(&mut self, max: usize) -> Option<Piece> {
-        let first = self.pending.front_mut()?;
-        let ssn = match first.ssn {
-            Some(ssn) => ssn,
-            None if first.options.unordered => Ssn::new(0),
-            None => next(&mut self.next_ssn, first.options.stream),
-        };
-        let beginning = !first.begun;
-        let payload = first.rest.split_to(max.min(first.rest.len()));
-        let ending = first.rest.is_empty();
-        first.begun = true;
-        first.ssn = Some(ssn);
-        let options = first.options;
-        let flags = DataFlags {
-            immediate: ending && options.immediate,
-            unordered: options.unordered,
-            beginning,
-            ending,
-        };
-        self.pending_bytes -= payload.len();
-        if ending {
-            self.pending.pop_front();
+        self.lines.as_mut()?.cut(max)
+    }
+
+    /// The pieces cut since the last call share a packet, which is complete.
+    pub(crate) fn packet_over(&mut self) {
+        if let Some(lines) = &mut self.lines {
+            lines.packet_over();
         }
-        Some(Piece {
-            options,
-            ssn,
-            flags,
-            payload,
-        })
     }
 
-    /// Empties the queue and restarts all streams at 0; returns what was in it.
-    pub(crate) fn restart(&mut self) -> VecDeque<Pending> {
-        self.pending_bytes = 0;
-        self.next_ssn.clear();
-        core::mem::take(&mut self.pending)
+    pub(crate) fn scheduler(&self) -> StreamScheduler {
+        self.scheduler
     }
-}
 
-fn next(numbers: &mut Vec<Ssn>, stream: StreamId) -> Ssn {
-    let slot = usize::from(stream.0);
-    if numbers.len() <= slot {
-        numbers.resize(slot + 1, Ssn::new(0));
+    /// Another order from now on. A message that has begun is finished first, unless messages may
+    /// interleave.
+    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.scheduler = scheduler;
+        if let Some(lines) = &mut self.lines {
+            lines.set_scheduler(scheduler);
+        }
     }
-    let ssn = numbers[slot];
-    numbers[slot] = ssn.next();
-    ssn
+
+    /// What the user set for a stream: its priority or weight.
+    pub(crate) fn value(&self, stream: StreamId) -> u16 {
+        self.lines.as_ref().map_or(0, |l| l.value(stream))
+    }
+
+    pub(crate) fn set_value(&mut self, stream: StreamId, value: u16) {
+        self.lines().set_value(stream, value);
+    }
+
+    /// Empties the queue and restarts all streams at 0, with the values that the user set; returns
+    /// what was in it, in the order in which it came.
+    pub(crate) fn restart(&mut self) -> Vec<Pending> {
+        let lines = self.lines.as_mut();
+        lines.map(|l| l.restart()).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +147,7 @@ mod tests {
 
     #[test]
     fn fragments_share_the_number_and_carry_their_place() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(StreamScheduler::FirstCome);
         queue.push(
             SendOptions::on_stream(3),
             Bytes::from_static(b"abcdefgh"),
@@ -155,7 +165,7 @@ mod tests {
                 (
                     p.flags.beginning,
                     p.flags.ending,
-                    p.ssn.value(),
+                    p.mid.value(),
                     p.payload.len(),
                 )
             })
@@ -175,7 +185,7 @@ mod tests {
 
     #[test]
     fn unordered_messages_use_no_number() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(StreamScheduler::FirstCome);
         for unordered in [false, true, false] {
             queue.push(
                 SendOptions {
@@ -189,14 +199,14 @@ mod tests {
         let numbers: Vec<_> = (0..3)
             .map(|_| queue.cut(10).unwrap())
             .filter(|p| !p.flags.unordered)
-            .map(|p| p.ssn.value())
+            .map(|p| p.mid.value())
             .collect();
         assert_eq!(numbers, [0, 1]);
     }
 
     #[test]
     fn a_message_expires_only_before_its_first_fragment() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(StreamScheduler::FirstCome);
         let options = SendOptions {
             lifetime: Some(core::time::Duration::from_millis(10)),
             ..SendOptions::default()

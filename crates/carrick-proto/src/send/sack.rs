@@ -2,8 +2,9 @@
 
 use carrick_wire::{Sack, Tsn};
 
-use super::Sender;
 use super::outstanding::Ranges;
+use super::recovery::Delivery;
+use super::{MANY_BLOCKS, Sender};
 use crate::config::AssociationConfig;
 use crate::congestion::Acknowledged;
 use crate::path::{AckNews, PathId, Paths};
@@ -22,6 +23,8 @@ pub(crate) struct SackOutcome {
     pub(crate) acknowledged: bool,
     /// Chunks the peer took back.
     pub(crate) reneged: u64,
+    /// Reductions of a window that turned out to be needless.
+    pub(crate) undone: u64,
 }
 
 /// Everything besides the sender that a SACK touches.
@@ -38,8 +41,9 @@ impl Sender {
     /// Takes a SACK.
     pub(crate) fn on_sack(&mut self, sack: &Sack<'_>, cx: &mut SackContext<'_>) -> SackOutcome {
         let blocks = sack.gap_ack_blocks().map(|b| (b.start, b.end));
-        let outcome = self.on_acknowledgement(sack.cumulative_tsn_ack, Some(blocks), cx);
+        let mut outcome = self.on_acknowledgement(sack.cumulative_tsn_ack, Some(blocks), cx);
         if !outcome.stale && !outcome.unsent_tsn {
+            outcome.undone = self.on_duplicates(sack.duplicate_tsns(), cx);
             self.update_window(sack.a_rwnd, cx);
         }
         outcome
@@ -82,6 +86,8 @@ impl Sender {
                 ..SackOutcome::default()
             };
         }
+        let many = reported.as_ref().is_some_and(|r| r.len() >= MANY_BLOCKS);
+        self.reach = if many { highest_reported } else { u64::MAX };
         let advanced = cumulative >= self.outstanding.first_index();
         for path in cx.paths.iter_mut() {
             path.news = AckNews {
@@ -101,6 +107,10 @@ impl Sender {
             self.progress = cx.now;
         }
         self.recovery.on_cumulative(cumulative);
+        for path in cx.paths.iter_mut() {
+            path.recovery.rack.on_sack_end(cx.now);
+            path.recovery.on_cumulative(cumulative);
+        }
         self.grow_windows(cx);
         if let Some(htna) = htna {
             let below = if recovering && advanced {
@@ -112,12 +122,12 @@ impl Sender {
             self.detect_losses(cx);
         }
         self.recovery.on_sack_end();
+        Self::reduce_in_proportion(cx.paths);
         self.restart_timers(cx);
         SackOutcome {
-            stale: false,
-            unsent_tsn: false,
             acknowledged,
             reneged,
+            ..SackOutcome::default()
         }
     }
 
@@ -129,8 +139,12 @@ impl Sender {
     ) {
         while self.outstanding.first_index() <= cumulative {
             let index = self.outstanding.first_index();
-            self.acknowledge(index, htna, cx);
-            self.outstanding.pop_front();
+            let news = self.acknowledge(index, htna, cx);
+            let chunk = self.outstanding.pop_front();
+            if let Some(chunk) = chunk.filter(|_| !news) {
+                let sacked = &mut cx.paths[chunk.path].recovery.rack.sacked;
+                *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.payload.len()));
+            }
         }
         let acked = &mut self.outstanding.acked;
         while acked.front().is_some_and(|r| r.1 <= cumulative) {
@@ -156,7 +170,11 @@ impl Sender {
             self.take_back(index, cx);
         });
         subtract(&reported, &before, |index| {
-            self.acknowledge(index, htna, cx)
+            self.acknowledge(index, htna, cx);
+            if let Some(chunk) = self.outstanding.chunk(index) {
+                let weight = self.outstanding.weight(chunk.payload.len());
+                cx.paths[chunk.path].recovery.rack.sacked += weight;
+            }
         });
         self.outstanding.acked = reported;
         reneged
@@ -174,26 +192,48 @@ impl Sender {
     }
 
     fn take_back(&mut self, index: u64, cx: &mut SackContext<'_>) {
-        if let Some(path) = self.outstanding.revoke(index, cx.paths) {
+        if let Some(path) = self.outstanding.revoke(index, cx.now, cx.paths) {
             let path = &mut cx.paths[path];
             path.t3.get_or_insert(cx.now + path.rto.value());
         }
         self.recovery.on_revoked(index);
     }
 
-    fn acknowledge(&mut self, index: u64, htna: &mut Option<u64>, cx: &mut SackContext<'_>) {
+    /// Returns whether this is news.
+    fn acknowledge(
+        &mut self,
+        index: u64,
+        htna: &mut Option<u64>,
+        cx: &mut SackContext<'_>,
+    ) -> bool {
         let tsn = self.outstanding.tsn(index);
         let Some((chunk, weight)) = self.outstanding.acknowledge(index, cx.paths) else {
-            return;
+            return false;
         };
         let (id, transmissions, ambiguous) = (chunk.path, chunk.transmissions, chunk.ambiguous);
+        let delivery = Delivery {
+            index,
+            serial: chunk.serial,
+            sent: chunk.sent,
+            once: transmissions == 1,
+            clear: !ambiguous && !chunk.taken_back,
+        };
         *htna = Some(htna.map_or(index, |h| h.max(index)));
         cx.trace.record(cx.now, TraceEvent::ChunkAcked { tsn });
         let path = &mut cx.paths[id];
         path.news.bytes += weight;
         path.news.alive |= !ambiguous;
+        if transmissions == 1 {
+            path.ect.on_acknowledged();
+        }
         path.news.earliest |= path.earliest == Some(index);
+        path.news.highest = path.news.highest.max(index);
         path.single_packet = false;
+        if let Some(rtt) = path.recovery.rack.on_delivered(&delivery, cx.now) {
+            path.news.rtt = Some(rtt);
+            path.recovery.probe.measured = true;
+        }
+        Self::probe_acknowledged(path, index, cx.now);
         if let Some((timed, sent)) = path.timed.filter(|t| t.0 <= index) {
             // A sample is good only if it was made of one round trip on this path: the chunk was
             // sent once, and the SACK came back the same way.
@@ -212,20 +252,31 @@ impl Sender {
                 path.heartbeat.unmeasured = true;
             }
         }
+        true
     }
 
     fn grow_windows(&mut self, cx: &mut SackContext<'_>) {
         let all_acknowledged = self.outstanding.is_empty();
-        let fast_recovery = self.recovery.is_active();
+        let next = self.outstanding.next_index();
         for path in cx.paths.iter_mut() {
             let bytes = path.news.bytes;
             if bytes > 0 {
                 path.last_ack = Some(cx.now);
+                let fast_recovery = if self.by_time {
+                    path.recovery.is_fast()
+                } else {
+                    self.recovery.is_active()
+                };
                 path.congestion.on_ack(&Acknowledged {
                     bytes,
                     flight_before: path.news.flight_before,
                     fast_recovery,
                     all_acknowledged,
+                    now: cx.now,
+                    rtt: path.news.rtt,
+                    window_limited: path.window_limited,
+                    highest: path.news.highest,
+                    next,
                 });
             }
             // A SACK for n packets stands for the n/2 SACKs that RFC 9260 expects for them.
@@ -238,45 +289,20 @@ impl Sender {
         }
     }
 
-    fn detect_losses(&mut self, cx: &mut SackContext<'_>) {
-        let lost = self.recovery.detect(&mut self.outstanding, cx.paths);
-        if lost.is_empty() {
-            return;
-        }
-        let mut bytes = 0;
-        for &index in &lost {
-            let Some(chunk) = self.outstanding.chunk(index) else {
-                continue;
-            };
-            cx.paths[chunk.path].news.loss = true;
-            bytes += chunk.payload.len();
-            cx.trace.record(
-                cx.now,
-                TraceEvent::LossDetected {
-                    tsn: self.outstanding.tsn(index),
-                },
-            );
-        }
-        self.window.marked(bytes);
-        if self.recovery.enter(self.outstanding.next_index() - 1) {
-            self.forced = true;
-            for path in cx.paths.iter_mut().filter(|p| p.news.loss) {
-                path.congestion.on_loss();
-                cx.trace.record(cx.now, window_event(path));
-            }
-        }
-    }
-
     /// R2 and R3 of section 6.3.2.
     fn restart_timers(&mut self, cx: &mut SackContext<'_>) {
         for path in cx.paths.iter_mut() {
             if path.flight_size == 0 {
                 path.t3 = None;
                 path.earliest = None;
+                path.recovery.probe.timer = None;
                 continue;
             }
             if path.news.earliest {
                 path.t3 = Some(cx.now + path.rto.value());
+            }
+            if path.news.bytes > 0 {
+                Self::arm_probe(path, cx.now, cx.config);
             }
             let known = path.earliest.unwrap_or(0);
             path.earliest = self.outstanding.find_earliest(path.id, known);
@@ -284,10 +310,17 @@ impl Sender {
     }
 
     fn update_window(&mut self, a_rwnd: u32, cx: &mut SackContext<'_>) {
-        let next = self.next_payload(cx.paths, cx.config);
+        let mut next = self.next_payload(cx.paths, cx.config);
+        let in_flight = self.outstanding.in_flight();
+        let rwnd = (a_rwnd as usize).saturating_sub(in_flight);
+        let full = cx.paths[cx.paths.current()].pmdcs() - self.outstanding.header_len();
+        if self.is_silly(rwnd, full, cx.config) {
+            // No room: the probe that is due some day must not wait for ever for the SACKs to end
+            // that come with each repeated SHUTDOWN.
+            next = usize::MAX;
+        }
         let index = self.outstanding.first_index();
         let first = self.outstanding.chunk(index).map(|c| c.payload.len());
-        let in_flight = self.outstanding.in_flight();
         if !self.window.on_sack(a_rwnd, in_flight, next, first) {
             return;
         }

@@ -28,6 +28,8 @@ impl Sender {
         path.earliest = None;
         path.timed = None;
         path.rto.back_off(config);
+        path.recovery.probe.cancel();
+        path.recovery.rack.timer = None;
         trace.record(now, TraceEvent::Timeout { path: id });
         if probing {
             // Nothing but probes leaves: the window decays as on an idle path.
@@ -35,7 +37,9 @@ impl Sender {
             return false;
         }
         self.recovery.leave();
+        self.on_timeout_of(path, config);
         path.congestion.on_timeout();
+        path.ect.on_timeout();
         path.single_packet = true;
         path.burst_limit = config.max_burst as usize * path.pmdcs();
         trace.record(now, window_event(path));
@@ -51,6 +55,7 @@ impl Sender {
             path.t3 = None;
             path.earliest = None;
             path.timed = None;
+            path.recovery = super::PathRecovery::default();
         }
         self.outstanding.forget_paths();
         self.window.marked(before - self.outstanding.in_flight());
@@ -67,15 +72,28 @@ impl Sender {
         path.t3 = None;
         path.earliest = None;
         path.timed = None;
+        path.recovery.leave();
+        path.recovery.probe.cancel();
+        path.recovery.rack.timer = None;
         if from != to {
             self.queue.forget_path(from);
         }
     }
 
+    /// What is in flight on a path leaves again, because it was too large for it.
+    pub(crate) fn resend_path(&mut self, id: PathId, paths: &mut Paths) {
+        let before = self.outstanding.in_flight();
+        self.outstanding.mark_path(id, paths);
+        self.window.marked(before - self.outstanding.in_flight());
+        let path = &mut paths[id];
+        path.t3 = None;
+        path.earliest = None;
+        path.timed = None;
+        self.forced |= self.outstanding.has_marked();
+    }
+
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        // What comes behind the first message is looked at when its turn comes.
-        let first = self.queue.front().filter(|p| !p.begun);
-        earliest(self.window.next_timeout(), first.and_then(|p| p.expires))
+        earliest(self.window.next_timeout(), self.queue.next_expiry())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {

@@ -1,9 +1,12 @@
 //! Which DATA leaves now, and on which path (RFC 9260 sections 6.1, 6.4, 6.10).
 
-use carrick_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, DataHeader, PacketBuilder, padded};
+use carrick_wire::{
+    COMMON_HEADER_LEN, DataFlags, DataHeader, Fragment, IDataHeader, PacketBuilder, Ssn, StreamId,
+    Tsn, padded,
+};
 
-use super::outstanding::ChunkState;
-use super::{MAX_OUTSTANDING, Sender, failure_of, max_payload};
+use super::outstanding::{Chunk, ChunkState};
+use super::{MAX_OUTSTANDING, Sender, failure_of};
 use crate::config::AssociationConfig;
 use crate::event::SendFailure;
 use crate::path::{PathId, Paths};
@@ -20,6 +23,8 @@ pub(crate) struct DataPermit {
     forced: bool,
     /// New data may be in it.
     new: bool,
+    /// It is a tail loss probe.
+    probe: bool,
 }
 
 /// Everything besides the sender that sending touches.
@@ -34,7 +39,7 @@ pub(crate) struct TransmitContext<'a> {
 }
 
 impl Sender {
-    /// Gives up the messages at the head of the queue whose life ended.
+    /// Gives up a message whose life ended before any of it was sent.
     pub(crate) fn expire(&mut self, now: Time) -> Option<SendFailure> {
         let expired = self.queue.take_expired(now)?;
         let mut failure = failure_of(&expired, true);
@@ -44,6 +49,9 @@ impl Sender {
 
     /// The next packet of DATA that may leave: marked chunks before new ones.
     pub(crate) fn permit(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
+        if let Some(permit) = self.permit_probe(cx) {
+            return Some(permit);
+        }
         let mut blocked = None;
         if let Some(index) = self.outstanding.first_marked() {
             let path = self.retransmission_path(index, cx)?;
@@ -58,26 +66,72 @@ impl Sender {
                     path,
                     forced: self.forced,
                     new: false,
+                    probe: false,
                 });
             }
+            cx.paths[path].note_window_limit();
             blocked = Some(path);
         } else {
             self.forced = false;
         }
-        let path = self.new_data_path(cx.paths)?;
+        let Some(path) = self.new_data_path(cx.paths) else {
+            if blocked.is_none() {
+                let current = cx.paths.current();
+                cx.paths[current].window_limited = false;
+            }
+            return None;
+        };
         if blocked == Some(path) || !cx.paths[path].confirmed {
             return None;
         }
         cx.paths[path].decay_idle_window(cx.now);
         cx.paths[path].limit_idle_burst(cx.now, cx.config.max_burst);
-        if !cx.paths[path].window_is_open() || !self.may_send_new(path, cx) {
+        if !cx.paths[path].window_is_open() {
+            cx.paths[path].note_window_limit();
+            return None;
+        }
+        if !self.may_send_new(path, cx) {
+            cx.paths[path].window_limited = false;
             return None;
         }
         Some(DataPermit {
             path,
             forced: false,
             new: true,
+            probe: false,
         })
+    }
+
+    /// A tail loss probe: new data if there is some and the peer has room, whatever the congestion
+    /// window says, or else the last chunk in flight (RFC 8985 section 7.3).
+    fn permit_probe(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
+        let path = self.take_probe(cx.paths)?;
+        let new = self.new_data_path(cx.paths) == Some(path)
+            && self.outstanding.len() < MAX_OUTSTANDING
+            && self.outstanding.first_marked().is_none()
+            && self.next_payload(cx.paths, cx.config) <= self.window.rwnd();
+        let fits = |index: u64| {
+            self.outstanding.chunk(index).is_some_and(|c| {
+                let room = cx.paths[path].pmdcs().saturating_sub(cx.paths.reserved());
+                self.outstanding.header_len() + c.payload.len() <= room
+            })
+        };
+        if !new && !self.last_in_flight(&cx.paths[path]).is_some_and(fits) {
+            cx.paths[path].recovery.probe.due = false;
+            return None;
+        }
+        Some(DataPermit {
+            path,
+            forced: false,
+            new,
+            probe: true,
+        })
+    }
+
+    /// Whether a permitted packet will hold only what is sent for the first time, and is no probe of
+    /// a closed window: such a packet may be marked (RFC 3168 sections 6.1.5 and 6.1.6).
+    pub(crate) fn is_fresh(&self, permit: DataPermit) -> bool {
+        permit.new && !self.window.probe_is_due()
     }
 
     /// Where a marked chunk goes by the association's policy. A path that is not confirmed never
@@ -87,9 +141,11 @@ impl Sender {
         let ChunkState::Marked(signal) = chunk.state else {
             return None;
         };
-        // Dormant: whatever the policy, the paths are tried in turn.
-        if signal == LossSignal::Timeout && cx.paths.all_inactive() {
-            return Some(cx.paths.next_in_turn(chunk.path));
+        // With no usable path, whatever the policy: the one that promises most.
+        if let Some(path) = cx.paths.last_resort(chunk.path)
+            && (signal == LossSignal::Timeout || !cx.paths.all_inactive())
+        {
+            return Some(path);
         }
         let chosen = cx.config.policies.retransmission_route.route(
             signal,
@@ -102,18 +158,22 @@ impl Sender {
 
     fn new_data_path(&self, paths: &Paths) -> Option<PathId> {
         let wanted = self.queue.front()?.options.path;
-        Some(
-            wanted
-                .filter(|p| paths.contains(*p) && paths[*p].usable())
-                .unwrap_or_else(|| paths.current()),
-        )
+        // A potentially failed path is as good as another one if there is no better (RFC 7829
+        // section 3.2, rule 3).
+        let fit = |id: &PathId| {
+            paths.contains(*id) && {
+                let path = &paths[*id];
+                path.usable() || (path.potentially_failed && !paths[paths.current()].usable())
+            }
+        };
+        Some(wanted.filter(fit).unwrap_or_else(|| paths.current()))
     }
 
     /// Payload of the next new chunk if it had a packet of its own.
     pub(super) fn next_payload(&self, paths: &Paths, config: &AssociationConfig) -> usize {
         self.queue
             .front()
-            .map_or(0, |p| p.rest.len().min(max_payload(paths, config)))
+            .map_or(0, |p| p.rest.len().min(self.max_payload(paths, config)))
     }
 
     /// Rule A of section 6.1 with silly window avoidance and Nagle's algorithm (section 4.2.3.4 of
@@ -125,17 +185,11 @@ impl Sender {
         if self.outstanding.len() >= MAX_OUTSTANDING {
             return false;
         }
-        let next = front.rest.len().min(max_payload(cx.paths, cx.config));
+        let header = self.outstanding.header_len();
+        let next = front.rest.len().min(self.max_payload(cx.paths, cx.config));
         let (rwnd, queued) = (self.window.rwnd(), self.queue.bytes());
-        let full = cx.paths[path].pmdcs() - DATA_HEADER_LEN;
-        // Small messages fill a packet with less payload than large ones do.
-        let typical = (queued / self.queue.len()).clamp(1, full);
-        let carried = rwnd + rwnd / typical * DATA_HEADER_LEN;
-        let silly = cx.config.sender_sws_avoidance
-            && queued > rwnd
-            && carried < full
-            && rwnd < self.window.largest() / 2;
-        if next > rwnd || silly {
+        let full = cx.paths[path].pmdcs() - header;
+        if next > rwnd || self.is_silly(rwnd, full, cx.config) {
             if !self.outstanding.is_empty() {
                 return false;
             }
@@ -153,8 +207,20 @@ impl Sender {
             // The rest of a message that has begun: the peer may delay its SACK for the beginning.
             && !front.begun
             && self.outstanding.in_flight() > 0
-            && queued + self.queue.len() * DATA_HEADER_LEN < cx.paths[path].pmdcs();
+            && queued + self.queue.len() * header < cx.paths[path].pmdcs();
         !held_back
+    }
+
+    /// What the window leaves room for is too little to be sent: `full` is the payload of a packet.
+    pub(super) fn is_silly(&self, rwnd: usize, full: usize, config: &AssociationConfig) -> bool {
+        let (queued, header) = (self.queue.bytes(), self.outstanding.header_len());
+        // Small messages fill a packet with less payload than large ones do.
+        let typical = (queued / self.queue.len().max(1)).clamp(1, full);
+        let carried = rwnd + rwnd / typical * header;
+        config.sender_sws_avoidance
+            && queued > rwnd
+            && carried < full
+            && rwnd < self.window.largest() / 2
     }
 
     /// The size that a packet needs for a chunk which is larger than `normal` allows because the
@@ -169,8 +235,8 @@ impl Sender {
         if self.retransmission_path(index, cx) != Some(permit.path) {
             return None;
         }
-        let len = COMMON_HEADER_LEN
-            + padded(DATA_HEADER_LEN + self.outstanding.chunk(index)?.payload.len());
+        let payload = self.outstanding.chunk(index)?.payload.len();
+        let len = COMMON_HEADER_LEN + padded(self.outstanding.header_len() + payload);
         (len > normal).then_some(len)
     }
 
@@ -184,12 +250,19 @@ impl Sender {
         let before = packet.len();
         // A forced packet ignores the window for what is sent again, not for new data.
         let open = cx.paths[permit.path].window_is_open();
-        let retransmitted = self.fill_marked(permit, packet, cx);
+        let retransmitted = if permit.probe {
+            self.fill_probe(permit, packet, cx);
+            None
+        } else {
+            self.fill_marked(permit, packet, cx)
+        };
         // A SACK in front may leave no room; then the next packet is the forced one.
-        if permit.forced && retransmitted {
+        if permit.forced && retransmitted.is_some() {
             self.forced = false;
         }
-        if permit.new || (open && retransmitted && self.outstanding.first_marked().is_none()) {
+        let all_again = retransmitted.filter(|_| open && !self.outstanding.has_marked());
+        let fresh = permit.new && !permit.probe;
+        if fresh || all_again.is_some_and(|stream| self.queue.may_bundle(stream)) {
             self.fill_new(permit, packet, cx);
         }
         if packet.len() == before {
@@ -200,17 +273,49 @@ impl Sender {
         // R1: started if it does not run.
         path.t3.get_or_insert(cx.now + rto);
         path.last_data = Some(cx.now);
+        if permit.new && !permit.probe {
+            Self::arm_probe(path, cx.now, cx.config);
+        }
         true
     }
 
+    /// Puts a probe into the packet, which asks for a SACK at once.
+    fn fill_probe(
+        &mut self,
+        permit: DataPermit,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) {
+        let hurry = core::mem::replace(&mut self.probing, true);
+        let mut chunk = None;
+        if permit.new {
+            let first = self.outstanding.next_index();
+            self.fill_new(permit, packet, cx);
+            chunk = Some(self.outstanding.next_index() - 1).filter(|last| *last >= first);
+        } else if let Some(index) = self.last_in_flight(&cx.paths[permit.path])
+            && let Some(c) = self.outstanding.chunk(index)
+            && packet.fits(self.outstanding.header_len() + c.payload.len())
+        {
+            self.outstanding.recall(index, cx.paths);
+            self.launch(index, permit.path, packet, cx);
+            chunk = Some(index);
+        }
+        self.probing = hurry;
+        if let Some(index) = chunk {
+            cx.counters.tail_loss_probes += 1;
+            Self::probe_sent(index, !permit.new, &mut cx.paths[permit.path], cx.now);
+        }
+    }
+
+    /// Returns the stream of the last chunk that went in.
     fn fill_marked(
         &mut self,
         permit: DataPermit,
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
-    ) -> bool {
+    ) -> Option<StreamId> {
         let mut from = 0;
-        let mut any = false;
+        let mut last = None;
         while let Some(index) = self.outstanding.next_marked(from) {
             if self.retransmission_path(index, cx) != Some(permit.path) {
                 break;
@@ -218,8 +323,10 @@ impl Sender {
             let Some(chunk) = self.outstanding.chunk(index) else {
                 break;
             };
-            let len = DATA_HEADER_LEN + chunk.payload.len();
-            if !packet.fits(len) {
+            let len = self.outstanding.header_len() + chunk.payload.len();
+            let stream = chunk.stream;
+            let alone = !self.queue.bundles_streams() && last.is_some_and(|l| l != stream);
+            if !packet.fits(len) || alone {
                 break;
             }
             match chunk.state {
@@ -231,10 +338,10 @@ impl Sender {
                     .on_resent(index, self.outstanding.next_index());
             }
             self.launch(index, permit.path, packet, cx);
-            any = true;
+            last = Some(stream);
             from = index + 1;
         }
-        any
+        last
     }
 
     fn fill_new(
@@ -243,8 +350,10 @@ impl Sender {
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
     ) {
-        let max = max_payload(cx.paths, cx.config);
+        let max = self.max_payload(cx.paths, cx.config);
+        let header = self.outstanding.header_len();
         let mut first = true;
+        let mut stream = None;
         while let Some(front) = self.queue.front() {
             if front.is_expired(cx.now) || self.outstanding.len() >= MAX_OUTSTANDING {
                 break;
@@ -256,7 +365,10 @@ impl Sender {
                     break;
                 }
             }
-            let room = packet.remaining().saturating_sub(DATA_HEADER_LEN);
+            if stream.is_some_and(|stream| !self.queue.may_bundle(stream)) {
+                break;
+            }
+            let room = packet.remaining().saturating_sub(header);
             let rest = front.rest.len();
             let take = if rest <= room.min(max) {
                 rest
@@ -275,6 +387,7 @@ impl Sender {
             let Some(piece) = self.queue.cut(take) else {
                 break;
             };
+            stream = Some(piece.options.stream);
             let index = self.outstanding.push(piece, permit.path);
             self.launch(index, permit.path, packet, cx);
             first = false;
@@ -284,6 +397,7 @@ impl Sender {
                 break;
             }
         }
+        self.queue.packet_over();
     }
 
     /// Writes one chunk and does the accounts of sending it.
@@ -302,7 +416,10 @@ impl Sender {
             self.progress = cx.now;
         }
         let restart = again && cx.paths[to].earliest.is_none_or(|e| index <= e);
-        self.outstanding.launch(index, to, cx.paths);
+        if let Some(chunk) = self.outstanding.chunk(index).filter(|_| again) {
+            cx.paths[chunk.path].recovery.undo.on_resent(index);
+        }
+        self.outstanding.launch(index, to, cx.now, cx.paths);
         let tsn = self.outstanding.tsn(index);
         let last = self.queue.is_empty() || !cx.paths[to].window_is_open();
         let Some(chunk) = self.outstanding.chunk(index) else {
@@ -311,18 +428,12 @@ impl Sender {
         let payload = &chunk.payload;
         let mut flags = chunk.flags;
         // Section 6.1: a SACK at once helps when shutting down.
-        flags.immediate |= cx.hurry && last && flags.ending;
-        packet.data(
-            &DataHeader {
-                tsn,
-                stream: chunk.stream,
-                ssn: chunk.ssn,
-                ppid: chunk.ppid,
-                flags,
-            },
-            payload,
-        );
+        flags.immediate |= self.probing || (cx.hurry && last && flags.ending);
+        write_chunk(packet, tsn, chunk, flags, self.interleaving);
         self.window.sent(payload.len());
+        if let Some(reduction) = &mut cx.paths[to].recovery.reduction {
+            reduction.on_sent(self.outstanding.weight(payload.len()));
+        }
         cx.trace.record(
             cx.now,
             TraceEvent::ChunkSent {
@@ -349,4 +460,38 @@ impl Sender {
             cx.paths[to].t3 = Some(cx.now + cx.paths[to].rto.value());
         }
     }
+}
+
+/// Writes a chunk as DATA, or as I-DATA if messages may interleave.
+fn write_chunk(
+    packet: &mut PacketBuilder<'_>,
+    tsn: Tsn,
+    chunk: &Chunk,
+    flags: DataFlags,
+    interleaving: bool,
+) {
+    if !interleaving {
+        let header = DataHeader {
+            tsn,
+            stream: chunk.stream,
+            ssn: Ssn::new(chunk.mid.value() as u16),
+            ppid: chunk.ppid,
+            flags,
+        };
+        return packet.data(&header, &chunk.payload);
+    }
+    let header = IDataHeader {
+        tsn,
+        stream: chunk.stream,
+        mid: chunk.mid,
+        fragment: if flags.beginning {
+            Fragment::First(chunk.ppid)
+        } else {
+            Fragment::Later(chunk.fsn)
+        },
+        immediate: flags.immediate,
+        unordered: flags.unordered,
+        ending: flags.ending,
+    };
+    packet.i_data(&header, &chunk.payload);
 }

@@ -35,10 +35,12 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
             assert_eq!(others, Some(&first), "section 5.1: first in its packet");
         }
     }
-    let first_data = kinds.iter().position(|k| *k == ChunkType::DATA);
+    let first_data = kinds
+        .iter()
+        .position(|k| matches!(*k, ChunkType::DATA | ChunkType::I_DATA));
     if let Some(first) = first_data {
         assert!(
-            kinds[first..].iter().all(|k| *k == ChunkType::DATA),
+            kinds[first..].iter().all(|k| *k == kinds[first]),
             "section 6.10: control chunks before DATA: {kinds:?}"
         );
         for end in [
@@ -49,17 +51,18 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
             assert!(!kinds.contains(&end), "sections 6.10, 9.1: {kinds:?}");
         }
     }
-    let data = seen.data();
+    let data = seen.user_data();
     assert!(
         data.windows(2).all(|w| w[1].tsn.is_after(w[0].tsn)),
         "section 6.10: increasing TSNs"
     );
-    assert!(data.iter().all(|d| !d.payload.is_empty()), "section 6.2");
+    assert!(data.iter().all(|d| d.len > 0), "section 6.2");
     assert!(
         kinds.iter().filter(|k| **k == ChunkType::SACK).count() <= 1,
         "one SACK a packet"
     );
-    if !seen.may_fragment {
+    // A probe is to find out whether the path takes more.
+    if !seen.may_fragment && !seen.probe {
         let header = if seen.route.remote.is_ipv4() { 20 } else { 40 };
         let udp = if seen.route.encapsulation.is_some() {
             8

@@ -24,13 +24,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationConfig, AssociationId, AssociationStats, Endpoint, EndpointConfig, Event, Message,
-    PathId, PathStats, Route, SendOptions, Time,
+    AssociationConfig, AssociationId, AssociationStats, Ecn, Endpoint, EndpointConfig, Event,
+    Message, PathId, PathStats, Route, SendOptions, Time,
 };
 use carrick_wire::ChunkType;
 
 pub use puppet::{Link, Puppet};
-pub use seen::{Seen, fix_checksum};
+pub use seen::{Seen, UserData, fix_checksum};
 
 /// Port of the endpoint with this number.
 pub const fn port(end: usize) -> u16 {
@@ -59,6 +59,8 @@ pub enum Fate {
     Delay(Duration),
     /// It arrives twice.
     Duplicate,
+    /// A router marks it "congestion experienced".
+    Mark,
     /// Other bytes arrive in its place.
     Replace(Vec<u8>),
 }
@@ -178,7 +180,7 @@ impl World {
                 return Fate::Pass;
             }
             let mut hit = false;
-            for data in seen.data() {
+            for data in seen.user_data() {
                 if highest.is_none_or(|h| data.tsn.is_after(h)) {
                     highest = Some(data.tsn);
                     hit |= numbers.contains(&next);
@@ -196,6 +198,18 @@ impl World {
 
     pub fn revive(&mut self, address: IpAddr) {
         self.dead.remove(&address);
+    }
+
+    /// A link takes packets up to this size, and drops others; it fragments those that may be.
+    pub fn narrow(&mut self, path: usize, mtu: usize) {
+        self.rule(move |seen| {
+            let on_path = seen.to() == addresses(1)[path] || seen.to() == addresses(0)[path];
+            if on_path && seen.ip_len() > mtu && !seen.may_fragment {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
     }
 
     // ---- Time ----
@@ -280,6 +294,7 @@ impl World {
             route: transmit.route,
             bytes,
             may_fragment: transmit.may_fragment,
+            probe: transmit.probe,
             lost: false,
         };
         invariants::check(&seen, &self.ends[end]);
@@ -297,6 +312,13 @@ impl World {
             encapsulation: transmit.route.encapsulation.map(|_| self.udp_ports[end]),
             ..transmit.route
         };
+        let arrival = match fate {
+            Fate::Mark => Route {
+                ecn: Ecn::CongestionExperienced,
+                ..arrival
+            },
+            _ => arrival,
+        };
         let mut fly = |delay: Duration, bytes: Bytes| {
             let key = (self.now + self.latency + delay, self.sequence);
             self.sequence += 1;
@@ -309,7 +331,7 @@ impl World {
         match fate {
             _ if dead => seen.lost = true,
             Fate::Drop => seen.lost = true,
-            Fate::Pass => fly(Duration::ZERO, seen.bytes.clone()),
+            Fate::Pass | Fate::Mark => fly(Duration::ZERO, seen.bytes.clone()),
             Fate::Delay(by) => fly(by, seen.bytes.clone()),
             Fate::Duplicate => {
                 fly(Duration::ZERO, seen.bytes.clone());

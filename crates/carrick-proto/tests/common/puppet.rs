@@ -141,8 +141,17 @@ impl Puppet {
     }
 
     /// Sets up an association as the initiating side.
-    pub fn connect(mut self, world: &mut World) -> (Self, AssociationId) {
-        let answers = self.init(world, |_| {});
+    pub fn connect(self, world: &mut World) -> (Self, AssociationId) {
+        self.connect_with(world, |_| {})
+    }
+
+    /// Sets up an association with these parameters in the INIT.
+    pub fn connect_with(
+        mut self,
+        world: &mut World,
+        parameters: impl FnOnce(&mut ParameterWriter<'_>),
+    ) -> (Self, AssociationId) {
+        let answers = self.init(world, parameters);
         assert_eq!(answers.len(), 1);
         self.learn(&answers[0]);
         let cookie = Self::cookie(&answers[0]);

@@ -5,9 +5,22 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use carrick_proto::{Route, Time};
 use carrick_wire::{
-    Cause, CauseCode, Causes, Chunk, ChunkType, Data, Init, Packet, Parameter, ParameterType, Sack,
-    VerificationTag,
+    Cause, CauseCode, Causes, Chunk, ChunkType, Data, DataFlags, Init, Packet, Parameter,
+    ParameterType, Sack, Tsn, VerificationTag,
 };
+
+/// What a DATA or I-DATA chunk says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UserData {
+    pub tsn: Tsn,
+    pub stream: u16,
+    /// SSN or MID.
+    pub number: u32,
+    /// Only in I-DATA.
+    pub fsn: Option<u32>,
+    pub flags: DataFlags,
+    pub len: usize,
+}
 
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -18,6 +31,7 @@ pub struct Seen {
     pub route: Route,
     pub bytes: Bytes,
     pub may_fragment: bool,
+    pub probe: bool,
     /// A rule or a dead address swallowed it.
     pub lost: bool,
 }
@@ -59,6 +73,17 @@ impl Seen {
         self.packet().header().tag
     }
 
+    /// Bytes of the IP packet.
+    pub fn ip_len(&self) -> usize {
+        let ip = if self.route.remote.is_ipv4() { 20 } else { 40 };
+        let udp = if self.route.encapsulation.is_some() {
+            8
+        } else {
+            0
+        };
+        self.bytes.len() + ip + udp
+    }
+
     pub fn to(&self) -> IpAddr {
         self.route.remote
     }
@@ -75,6 +100,31 @@ impl Seen {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Its DATA and I-DATA chunks.
+    pub fn user_data(&self) -> Vec<UserData> {
+        let chunks = self.chunks().into_iter();
+        let user_data = chunks.filter_map(|c| match c {
+            Chunk::Data(data) => Some(UserData {
+                tsn: data.tsn,
+                stream: data.stream.0,
+                number: u32::from(data.ssn.value()),
+                fsn: None,
+                flags: data.flags,
+                len: data.payload.len(),
+            }),
+            Chunk::IData(data) => Some(UserData {
+                tsn: data.header.tsn,
+                stream: data.header.stream.0,
+                number: data.header.mid.value(),
+                fsn: Some(data.header.fragment.fsn().value()),
+                flags: data.header.flags(),
+                len: data.payload.len(),
+            }),
+            _ => None,
+        });
+        user_data.collect()
     }
 
     pub fn sack(&self) -> Option<Sack<'_>> {

@@ -36,15 +36,15 @@ impl<'b> PacketBuilder<'b> {
     /// without them the HMAC is cut or stays zero at its end.
     pub fn authenticate<H: AsRef<[u8]>>(
         self,
-        slot: AuthSlot,
+        AuthSlot { offset, hmac_len }: AuthSlot,
         hmac: impl FnOnce(&[u8]) -> H,
     ) -> AuthenticatedPacket<'b> {
-        let start = self.start + slot.offset;
+        let start = self.start + offset;
         let covered = &mut self.buf[start..];
         let hmac = hmac(covered);
         let hmac = hmac.as_ref();
-        debug_assert_eq!(hmac.len(), slot.hmac_len, "an HMAC of another length");
-        let place = &mut covered[AUTH_HEADER_LEN..AUTH_HEADER_LEN + slot.hmac_len];
+        debug_assert_eq!(hmac.len(), hmac_len, "an HMAC of another length");
+        let place = &mut covered[AUTH_HEADER_LEN..AUTH_HEADER_LEN + hmac_len];
         let length = place.len().min(hmac.len());
         place[..length].copy_from_slice(&hmac[..length]);
         AuthenticatedPacket(self)

@@ -91,7 +91,7 @@ mod tests {
         ParseErrorKind,
     };
 
-    /// Adds 192.0.2.1 and prefers 2001:db8::7.
+    /// Adds 192.0.2.1 and prefers `2001:db8::7`.
     const ASCONF: [u8; 60] = [
         0xc1, 0x00, 0x00, 0x3c, 0xff, 0xff, 0xff, 0xff, // type, flags, length 60, serial
         0x00, 0x05, 0x00, 0x08, 10, 1, 0, 7, // an address of the sender

@@ -37,16 +37,18 @@ pub struct SkippedMessage {
 
 impl SkippedMessage {
     pub(crate) fn encode(self) -> [u8; ENTRY_LEN] {
-        let [a, b] = self.stream.0.to_be_bytes();
-        let [c, d, e, f] = self.mid.value().to_be_bytes();
-        [a, b, 0, u8::from(self.unordered), c, d, e, f]
+        let mut bytes = [0; ENTRY_LEN];
+        bytes[0..2].copy_from_slice(&self.stream.0.to_be_bytes());
+        bytes[3] = u8::from(self.unordered);
+        bytes[4..8].copy_from_slice(&self.mid.value().to_be_bytes());
+        bytes
     }
 
-    fn decode(bytes: &[u8; ENTRY_LEN]) -> Self {
+    fn decode(bytes: [u8; ENTRY_LEN]) -> Self {
         Self {
-            stream: StreamId(u16_at(bytes, 0)),
+            stream: StreamId(u16_at(&bytes, 0)),
             unordered: bytes[3] & 1 != 0,
-            mid: Mid::new(u32_at(bytes, 4)),
+            mid: Mid::new(u32_at(&bytes, 4)),
         }
     }
 }
@@ -76,7 +78,7 @@ impl<'a> IForwardTsn<'a> {
     /// The streams on which messages were skipped. A peer can name a stream twice, or one that
     /// does not exist.
     pub fn skipped(&self) -> impl ExactSizeIterator<Item = SkippedMessage> + Clone + use<'a> {
-        self.skipped.iter().map(SkippedMessage::decode)
+        self.skipped.iter().copied().map(SkippedMessage::decode)
     }
 
     /// Bytes of the chunk with this many entries, header included.

@@ -155,3 +155,15 @@ impl<'a> Chunk<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Chunk;
+    use crate::RawChunk;
+
+    /// Every chunk of a packet passes through this type: the extensions do not widen it.
+    #[test]
+    fn a_parsed_chunk_is_hardly_larger_than_an_unparsed_one() {
+        assert!(size_of::<Chunk<'_>>() <= size_of::<RawChunk<'_>>() + size_of::<usize>());
+    }
+}

@@ -4,6 +4,7 @@
 //! The seed is fixed, so that a run repeats the last one; `PROPTEST_RNG_SEED` and
 //! `PROPTEST_CASES` choose another seed and more cases.
 
+mod extensions;
 mod hostile;
 mod pieces;
 mod round_trip;

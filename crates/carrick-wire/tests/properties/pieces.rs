@@ -5,11 +5,13 @@ use std::net::IpAddr;
 
 use carrick_wire::{
     Cause, CauseCode, CauseWriter, Causes, Chunk, ChunkType, CommonHeader, DataFlags, DataHeader,
-    GapAckBlock, InitFields, Packet, PacketBuilder, Parameter, ParameterType, ParameterWriter,
-    Parameters, Ppid, Ssn, StreamId, Tsn, VerificationTag,
+    GapAckBlock, HmacId, InitFields, Packet, PacketBuilder, Parameter, ParameterType,
+    ParameterWriter, Parameters, Ppid, Ssn, StreamId, Tsn, VerificationTag,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use crate::extensions::{Extension, ExtensionParameter, extension, extension_parameter};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Piece {
@@ -31,6 +33,7 @@ pub(crate) enum Piece {
     CookieEcho(Vec<u8>),
     CookieAck,
     ShutdownComplete(bool),
+    Extension(Extension),
     Unknown(ChunkType, u8, Vec<u8>),
 }
 
@@ -41,6 +44,7 @@ pub(crate) enum ParameterPiece {
     AddressTypes(Vec<u16>),
     StateCookie(Vec<u8>),
     Unrecognized(Vec<u8>),
+    Extension(ExtensionParameter),
     Unknown(ParameterType, Vec<u8>),
 }
 
@@ -59,6 +63,10 @@ pub(crate) enum CausePiece {
     RestartWithNewAddresses(Vec<IpAddr>),
     UserInitiatedAbort(Vec<u8>),
     ProtocolViolation(Vec<u8>),
+    /// One that returns a request, as its code says.
+    Refusal(CauseCode, Vec<u8>),
+    IllegalAsconfAck,
+    UnsupportedHmacId(HmacId),
     Unknown(CauseCode, Vec<u8>),
 }
 
@@ -116,6 +124,7 @@ impl Piece {
             Self::CookieEcho(cookie) => packet.cookie_echo(cookie),
             Self::CookieAck => packet.cookie_ack(),
             Self::ShutdownComplete(reflected) => packet.shutdown_complete(*reflected),
+            Self::Extension(extension) => extension.write(packet),
             Self::Unknown(kind, flags, value) => packet.raw(*kind, *flags, value),
         }
     }
@@ -143,11 +152,12 @@ impl Piece {
             Chunk::CookieAck => Self::CookieAck,
             Chunk::ShutdownComplete(complete) => Self::ShutdownComplete(complete.reflected),
             Chunk::Unknown(raw) => Self::Unknown(raw.kind, raw.flags, raw.value.to_vec()),
+            extension => Self::Extension(Extension::read(extension)),
         }
     }
 }
 
-fn write_parameters(pieces: &[ParameterPiece], out: &mut ParameterWriter<'_>) {
+pub(crate) fn write_parameters(pieces: &[ParameterPiece], out: &mut ParameterWriter<'_>) {
     for piece in pieces {
         match piece {
             ParameterPiece::Address(address) => out.ip_address(*address),
@@ -155,14 +165,20 @@ fn write_parameters(pieces: &[ParameterPiece], out: &mut ParameterWriter<'_>) {
             ParameterPiece::AddressTypes(types) => out.supported_address_types(types),
             ParameterPiece::StateCookie(cookie) => out.state_cookie(cookie),
             ParameterPiece::Unrecognized(parameter) => out.unrecognized(parameter),
+            ParameterPiece::Extension(extension) => extension.write(out),
             ParameterPiece::Unknown(kind, value) => out.raw(*kind, value),
         }
     }
 }
 
-fn read_parameters(parameters: Parameters<'_>) -> Vec<ParameterPiece> {
-    let parsed = parameters.map(|raw| Parameter::parse(raw.unwrap()).unwrap());
-    let pieces = parsed.map(|parameter| match parameter {
+pub(crate) fn read_parameters(parameters: Parameters<'_>) -> Vec<ParameterPiece> {
+    parameters
+        .map(|raw| read_parameter(Parameter::parse(raw.unwrap()).unwrap()))
+        .collect()
+}
+
+pub(crate) fn read_parameter(parameter: Parameter<'_>) -> ParameterPiece {
+    match parameter {
         Parameter::Ipv4Address(address) => ParameterPiece::Address(address.into()),
         Parameter::Ipv6Address(address) => ParameterPiece::Address(address.into()),
         Parameter::CookiePreservative { increment_ms } => {
@@ -172,12 +188,11 @@ fn read_parameters(parameters: Parameters<'_>) -> Vec<ParameterPiece> {
         Parameter::StateCookie(cookie) => ParameterPiece::StateCookie(cookie.to_vec()),
         Parameter::UnrecognizedParameter(bytes) => ParameterPiece::Unrecognized(bytes.to_vec()),
         Parameter::Unknown(raw) => ParameterPiece::Unknown(raw.kind, raw.value.to_vec()),
-        other => panic!("{other:?} was never written"),
-    });
-    pieces.collect()
+        extension => ParameterPiece::Extension(ExtensionParameter::read(extension)),
+    }
 }
 
-fn write_causes(pieces: &[CausePiece], out: &mut CauseWriter<'_>) {
+pub(crate) fn write_causes(pieces: &[CausePiece], out: &mut CauseWriter<'_>) {
     for piece in pieces {
         match piece {
             CausePiece::InvalidStream(stream) => out.invalid_stream(*stream),
@@ -193,12 +208,24 @@ fn write_causes(pieces: &[CausePiece], out: &mut CauseWriter<'_>) {
             CausePiece::RestartWithNewAddresses(list) => out.restart_with_new_addresses(list),
             CausePiece::UserInitiatedAbort(reason) => out.user_initiated_abort(reason),
             CausePiece::ProtocolViolation(bytes) => out.protocol_violation(bytes),
+            CausePiece::Refusal(CauseCode::DELETE_LAST_ADDRESS, bytes) => {
+                out.delete_last_address(bytes);
+            }
+            CausePiece::Refusal(CauseCode::RESOURCE_SHORTAGE, bytes) => {
+                out.resource_shortage(bytes);
+            }
+            CausePiece::Refusal(CauseCode::DELETE_SOURCE_ADDRESS, bytes) => {
+                out.delete_source_address(bytes);
+            }
+            CausePiece::Refusal(_, bytes) => out.no_authorization(bytes),
+            CausePiece::IllegalAsconfAck => out.illegal_asconf_ack(),
+            CausePiece::UnsupportedHmacId(id) => out.unsupported_hmac_id(*id),
             CausePiece::Unknown(code, value) => out.raw(*code, value),
         }
     }
 }
 
-fn read_causes(causes: Causes<'_>) -> Vec<CausePiece> {
+pub(crate) fn read_causes(causes: Causes<'_>) -> Vec<CausePiece> {
     causes
         .map(|raw| read_cause(Cause::parse(raw.unwrap()).unwrap()))
         .collect()
@@ -229,8 +256,18 @@ fn read_cause(cause: Cause<'_>) -> CausePiece {
         }
         Cause::UserInitiatedAbort(reason) => CausePiece::UserInitiatedAbort(reason.to_vec()),
         Cause::ProtocolViolation(bytes) => CausePiece::ProtocolViolation(bytes.to_vec()),
+        Cause::DeleteLastAddress(request) => refusal(CauseCode::DELETE_LAST_ADDRESS, &request),
+        Cause::ResourceShortage(request) => refusal(CauseCode::RESOURCE_SHORTAGE, &request),
+        Cause::DeleteSourceAddress(request) => refusal(CauseCode::DELETE_SOURCE_ADDRESS, &request),
+        Cause::NoAuthorization(request) => refusal(CauseCode::NO_AUTHORIZATION, &request),
+        Cause::IllegalAsconfAck => CausePiece::IllegalAsconfAck,
+        Cause::UnsupportedHmacId(id) => CausePiece::UnsupportedHmacId(id),
         Cause::Unknown(raw) => CausePiece::Unknown(raw.code, raw.value.to_vec()),
     }
+}
+
+fn refusal(code: CauseCode, request: &Parameters<'_>) -> CausePiece {
+    CausePiece::Refusal(code, request.bytes().to_vec())
 }
 
 prop_compose! {
@@ -295,12 +332,12 @@ prop_compose! {
     }
 }
 
-fn blob() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn blob() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..40)
 }
 
 /// No IPv4-mapped ones: those are written as IPv4.
-fn address() -> impl Strategy<Value = IpAddr> {
+pub(crate) fn address() -> impl Strategy<Value = IpAddr> {
     prop_oneof![
         any::<[u8; 4]>().prop_map(IpAddr::from),
         any::<[u8; 16]>().prop_map(|octets| IpAddr::from(octets).to_canonical()),
@@ -314,13 +351,16 @@ fn parameters() -> impl Strategy<Value = Vec<ParameterPiece>> {
         vec(any::<u16>(), 0..4).prop_map(ParameterPiece::AddressTypes),
         blob().prop_map(ParameterPiece::StateCookie),
         blob().prop_map(ParameterPiece::Unrecognized),
-        (0x8001..=u16::MAX, blob())
+        extension_parameter().prop_map(ParameterPiece::Extension),
+        (0x8009..0xc000_u16, blob())
+            .prop_map(|(kind, value)| ParameterPiece::Unknown(ParameterType(kind), value)),
+        (0xc007..=u16::MAX, blob())
             .prop_map(|(kind, value)| ParameterPiece::Unknown(ParameterType(kind), value)),
     ];
     vec(parameter, 0..6)
 }
 
-fn causes() -> impl Strategy<Value = Vec<CausePiece>> {
+pub(crate) fn causes() -> impl Strategy<Value = Vec<CausePiece>> {
     let cause = prop_oneof![
         any::<u16>().prop_map(|id| CausePiece::InvalidStream(StreamId(id))),
         vec(any::<u16>().prop_map(ParameterType), 0..5).prop_map(CausePiece::MissingParameters),
@@ -335,7 +375,12 @@ fn causes() -> impl Strategy<Value = Vec<CausePiece>> {
         vec(address(), 0..4).prop_map(CausePiece::RestartWithNewAddresses),
         blob().prop_map(CausePiece::UserInitiatedAbort),
         blob().prop_map(CausePiece::ProtocolViolation),
-        (14..=u16::MAX, blob())
+        (0xa0..=0xa4_u16, blob())
+            .prop_filter("0xa3 returns no request", |(code, _)| *code != 0xa3)
+            .prop_map(|(code, bytes)| CausePiece::Refusal(CauseCode(code), bytes)),
+        Just(CausePiece::IllegalAsconfAck),
+        any::<u16>().prop_map(|id| CausePiece::UnsupportedHmacId(HmacId(id))),
+        (0x106..=u16::MAX, blob())
             .prop_map(|(code, value)| CausePiece::Unknown(CauseCode(code), value)),
     ];
     vec(cause, 0..6)
@@ -360,7 +405,9 @@ pub(crate) fn pieces() -> impl Strategy<Value = Vec<Piece>> {
         blob().prop_map(Piece::CookieEcho),
         Just(Piece::CookieAck),
         any::<bool>().prop_map(Piece::ShutdownComplete),
-        (15..=u8::MAX, any::<u8>(), blob()).prop_map(|(kind, flags, value)| Piece::Unknown(
+        extension().prop_map(Piece::Extension),
+        extension().prop_map(Piece::Extension),
+        (195..=u8::MAX, any::<u8>(), blob()).prop_map(|(kind, flags, value)| Piece::Unknown(
             ChunkType(kind),
             flags,
             value

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use carrick_wire::{
-    Cause, Causes, Chunk, Packet, PacketBuilder, Parameter, ParameterType, Parameters, RawChunk,
+    AsconfParameters, Auth, Cause, Causes, Chunk, Packet, PacketBuilder, Parameter, ParameterType,
+    Parameters, RawChunk, RawParameter,
 };
 
 /// What was met on the way.
@@ -35,7 +36,9 @@ pub(crate) fn walk(bytes: &[u8], met: &mut Met) {
         }
     };
     assert_eq!(packet.bytes(), bytes);
-    let _ = packet.checksum_is_valid();
+    if packet.checksum_is_valid() {
+        assert!(packet.checksum_is_valid_or_zero());
+    }
     let mut whole = Vec::new();
     for raw in packet.chunks() {
         let Ok(raw) = raw.inspect_err(|error| assert!(error.offset < bytes.len(), "{error}"))
@@ -100,9 +103,65 @@ fn walk_chunk(packet: &[u8], chunk: Chunk<'_>, met: &mut Met) {
         Chunk::Abort(abort) => walk_causes(packet, abort.causes(), met),
         Chunk::Error(error) => walk_causes(packet, error.causes(), met),
         Chunk::CookieEcho(echo) => assert_within(packet, echo.cookie),
-        Chunk::Unknown(raw) => assert_within(packet, raw.bytes),
-        Chunk::Shutdown(_) | Chunk::ShutdownAck | Chunk::CookieAck | Chunk::ShutdownComplete(_) => {
+        Chunk::Auth(auth) => walk_auth(packet, &auth),
+        Chunk::NrSack(sack) => {
+            let blocks = sack.gap_ack_blocks().len() + sack.non_renegable_blocks().len();
+            let read = sack.gap_ack_blocks().chain(sack.non_renegable_blocks());
+            assert_eq!(read.count(), blocks);
+            assert_eq!(sack.duplicate_tsns().count(), sack.duplicate_tsns().len());
         }
+        Chunk::IData(data) => {
+            assert_within(packet, data.payload);
+            let first = data.header.flags().beginning;
+            assert_eq!(first, data.header.fragment.ppid().is_some());
+        }
+        Chunk::Asconf(asconf) => walk_asconf(packet, asconf.parameters(), met),
+        Chunk::AsconfAck(ack) => walk_asconf(packet, ack.parameters(), met),
+        Chunk::ReConfig(chunk) => walk_parameters(packet, chunk.parameters(), met),
+        Chunk::Pad(pad) => assert_within(packet, pad.padding),
+        Chunk::ForwardTsn(forward) => {
+            assert_eq!(forward.skipped().count(), forward.skipped().len());
+        }
+        Chunk::IForwardTsn(forward) => {
+            assert_eq!(forward.skipped().count(), forward.skipped().len());
+        }
+        Chunk::Unknown(raw) => assert_within(packet, raw.bytes),
+        Chunk::Shutdown(_)
+        | Chunk::ShutdownAck
+        | Chunk::CookieAck
+        | Chunk::ShutdownComplete(_)
+        | Chunk::Ecne(_)
+        | Chunk::Cwr(_) => {}
+    }
+}
+
+/// What the HMAC covers is the packet from the chunk on, with the HMAC zeroed.
+fn walk_auth(bytes: &[u8], auth: &Auth<'_>) {
+    assert_lies_at(bytes, auth.hmac, auth.hmac_range().start);
+    assert_eq!(auth.chunk_range().end, auth.hmac_range().end);
+    let packet = Packet::parse(bytes).expect("the packet that the chunk was cut from");
+    let mut expected = bytes.to_vec();
+    expected[auth.hmac_range()].fill(0);
+    let covered: Vec<&[u8]> = auth.covered(&packet).collect();
+    assert_eq!(covered.concat(), expected[auth.chunk_range().start..]);
+}
+
+fn walk_asconf(packet: &[u8], parameters: AsconfParameters<'_>, met: &mut Met) {
+    assert_within(packet, parameters.bytes());
+    for parameter in parameters {
+        let Ok(parameter) =
+            parameter.inspect_err(|error| assert!(error.offset < packet.len(), "{error}"))
+        else {
+            met.errors += 1;
+            return;
+        };
+        assert!(
+            parameter
+                .raw
+                .value
+                .starts_with(&parameter.correlation_id.0.to_be_bytes())
+        );
+        walk_parameter(packet, parameter.raw, met);
     }
 }
 
@@ -114,18 +173,47 @@ fn walk_parameters(whole: &[u8], parameters: Parameters<'_>, met: &mut Met) {
             met.errors += 1;
             return;
         };
-        assert_lies_at(whole, raw.bytes, raw.offset);
-        assert_lies_at(whole, raw.value, raw.offset + 4);
-        met.parameters.insert(raw.kind.0);
-        match Parameter::parse(raw) {
-            Ok(Parameter::SupportedAddressTypes(types)) => {
-                assert_eq!(types.count() * 2, raw.value.len());
-            }
-            Ok(Parameter::UnrecognizedParameter(inner)) => {
-                walk_parameters(inner, Parameters::new(inner), met);
-            }
-            Ok(_) => {}
-            Err(_) => met.errors += 1,
+        walk_parameter(whole, raw, met);
+    }
+}
+
+fn walk_parameter(whole: &[u8], raw: RawParameter<'_>, met: &mut Met) {
+    assert_lies_at(whole, raw.bytes, raw.offset);
+    assert_lies_at(whole, raw.value, raw.offset + 4);
+    met.parameters.insert(raw.kind.0);
+    match Parameter::parse(raw) {
+        Ok(Parameter::SupportedAddressTypes(types)) => {
+            assert_eq!(types.count() * 2, raw.value.len());
+        }
+        Ok(Parameter::UnrecognizedParameter(inner)) => {
+            walk_parameters(inner, Parameters::new(inner), met);
+        }
+        Ok(Parameter::OutgoingSsnReset(reset)) => {
+            assert_eq!(reset.streams.count() * 2 + 12, raw.value.len());
+        }
+        Ok(Parameter::IncomingSsnReset(reset)) => {
+            assert_eq!(reset.streams.count() * 2 + 4, raw.value.len());
+        }
+        Ok(Parameter::Chunks(types) | Parameter::SupportedExtensions(types)) => {
+            assert!(types.iter().all(|kind| types.contains(kind)));
+            assert_eq!(types.iter().len(), raw.value.len());
+        }
+        Ok(Parameter::HmacAlgo(ids)) => assert_eq!(ids.count() * 2, raw.value.len()),
+        Ok(Parameter::ErrorCauseIndication(indication)) => {
+            walk_causes(whole, indication.causes, met);
+        }
+        Ok(
+            Parameter::AddIpAddress(request)
+            | Parameter::DeleteIpAddress(request)
+            | Parameter::SetPrimaryAddress(request),
+        ) => assert!(
+            raw.value
+                .starts_with(&request.correlation_id.0.to_be_bytes())
+        ),
+        Ok(_) => {}
+        Err(error) => {
+            assert!((raw.offset..=raw.offset + raw.bytes.len()).contains(&error.offset));
+            met.errors += 1;
         }
     }
 }
@@ -146,7 +234,11 @@ fn walk_causes(packet: &[u8], causes: Causes<'_>, met: &mut Met) {
             }
             Ok(
                 Cause::UnrecognizedParameters(parameters)
-                | Cause::RestartWithNewAddresses(parameters),
+                | Cause::RestartWithNewAddresses(parameters)
+                | Cause::DeleteLastAddress(parameters)
+                | Cause::ResourceShortage(parameters)
+                | Cause::DeleteSourceAddress(parameters)
+                | Cause::NoAuthorization(parameters),
             ) => walk_parameters(packet, parameters, met),
             Ok(Cause::UnresolvableAddress(inner)) => {
                 walk_parameters(inner, Parameters::new(inner), met);

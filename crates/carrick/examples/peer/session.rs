@@ -359,6 +359,7 @@ impl<'a> Session<'a> {
             Event::Restarted => emit("restart", json!({})),
             Event::PathConfirmed(path) => self.path(path, "confirmed"),
             Event::PathFailed(path) => self.path(path, "unreachable"),
+            Event::PathPotentiallyFailed(path) => self.path(path, "potentially-failed"),
             Event::PathRecovered(path) => self.path(path, "reachable"),
             Event::PrimaryChanged(path) => self.path(path, "primary"),
             Event::SendFailed(_) => self.undelivered += 1,
@@ -373,6 +374,7 @@ impl<'a> Session<'a> {
             Event::Dormant | Event::NoProgress => eprintln!("carrick-peer: {event:?}"),
             // Told to the endpoint's task, or of no interest here.
             Event::PathLocalAddressChanged(_)
+            | Event::PrimarySwitchover(_)
             | Event::Established { .. }
             | Event::MessageReceived
             | Event::SendBufferFree

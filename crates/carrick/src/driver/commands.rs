@@ -41,6 +41,7 @@ impl Driver {
                 self.core.local_address_removed(now, address);
                 self.sockets.remove(address);
             }
+            Command::StopAccepting => self.end(),
             Command::Close => self.close(now),
         }
     }

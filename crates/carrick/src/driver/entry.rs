@@ -14,12 +14,15 @@ use tokio::sync::{mpsc, oneshot};
 use crate::association::{Channels, Delivery, Notification};
 use crate::command::Outgoing;
 use crate::error::OperationError;
+use crate::lazy::{self, Outlet};
 use crate::shared::Shared;
 
 pub(super) struct Entry {
     pub(super) shared: Arc<Shared>,
-    deliveries: mpsc::UnboundedSender<Delivery>,
-    events: mpsc::Sender<Notification>,
+    deliveries: Outlet<mpsc::UnboundedSender<Delivery>, mpsc::UnboundedReceiver<Delivery>>,
+    events: Outlet<mpsc::Sender<Box<Notification>>, mpsc::Receiver<Box<Notification>>>,
+    /// Notifications that may wait.
+    notifications: usize,
     /// Notifications that found no room since the last one that did.
     lagged: u64,
     /// Messages that wait for room in the protocol's send buffer.
@@ -36,12 +39,13 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(shared: Shared, notifications: usize) -> (Self, Channels) {
-        let (deliveries, deliveries_out) = mpsc::unbounded_channel();
-        let (events, events_out) = mpsc::channel(notifications);
+        let (deliveries, deliveries_out) = lazy::channel();
+        let (events, events_out) = lazy::channel();
         let entry = Self {
             shared: Arc::new(shared),
             deliveries,
             events,
+            notifications,
             lagged: 0,
             waiting: VecDeque::new(),
             shutdown_wanted: false,
@@ -74,7 +78,8 @@ impl Entry {
                 result => self.answer_first(result),
             }
         }
-        if self.shutdown_wanted {
+        // Who took room before it was closed sends its message in a moment.
+        if self.shutdown_wanted && self.shared.room.is_whole() {
             self.shutdown_wanted = false;
             // An association that ended in the meantime has told so.
             let _ = core.shutdown(now, id);
@@ -110,22 +115,27 @@ impl Entry {
         answer: Option<oneshot::Sender<Result<(), OperationError>>>,
     ) {
         self.shutdown_answers.extend(answer);
-        self.shared.shutting_down.store(true, Ordering::Release);
+        self.shared.refuse_messages();
         self.shutdown_wanted = true;
         self.send_waiting(core, now, id);
     }
 
     /// Tells the user something, or counts that it could not be told.
     pub(super) fn notify(&mut self, event: Event) {
+        let limit = self.notifications;
+        let Some(events) = self.events.open(|| mpsc::channel(limit)) else {
+            return;
+        };
         if self.lagged > 0 {
             let lagged = Notification::Lagged(self.lagged);
-            if self.events.try_send(lagged).is_err() {
+            if events.try_send(Box::new(lagged)).is_err() {
                 self.lagged += 1;
                 return;
             }
             self.lagged = 0;
         }
-        if let Err(TrySendError::Full(_)) = self.events.try_send(Notification::Event(event)) {
+        let event = Box::new(Notification::Event(event));
+        if let Err(TrySendError::Full(_)) = events.try_send(event) {
             self.lagged += 1;
         }
     }
@@ -141,15 +151,18 @@ impl Entry {
                 continue;
             }
             self.shared.incoming.add(&message);
-            self.discard = self.deliveries.send(Delivery::Message(message)).is_err();
+            let deliveries = self.deliveries.open(mpsc::unbounded_channel);
+            self.discard = deliveries.is_none_or(|d| d.send(Delivery::Message(message)).is_err());
         }
         false
     }
 
     /// The peer restarted.
     pub(super) fn restarted(&mut self) {
-        // Without a receiver there is nothing to tell.
-        let _ = self.deliveries.send(Delivery::Restarted);
+        // Without a receiver, or before the first message, there is nothing to tell.
+        if let Some(deliveries) = self.deliveries.opened() {
+            let _ = deliveries.send(Delivery::Restarted);
+        }
     }
 
     /// The association has ended; what was received may still wait for the user.
@@ -173,9 +186,12 @@ impl Entry {
 
     /// The user has everything: the last word.
     pub(super) fn end(self) {
-        if let Some(reason) = self.shared.ended.get() {
-            // Without a receiver there is nothing to tell.
-            let _ = self.deliveries.send(Delivery::End(reason.clone()));
+        // Without a receiver there is nothing to tell; without a message, the end of the channel
+        // does.
+        if let (Some(deliveries), Some(reason)) =
+            (self.deliveries.opened(), self.shared.ended.get())
+        {
+            let _ = deliveries.send(Delivery::End(reason.clone()));
         }
     }
 }

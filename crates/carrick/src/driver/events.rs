@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use carrick_proto::{AssociationId, CloseReason, Event, Time};
 use tokio::sync::mpsc::error::TrySendError;
@@ -62,7 +61,7 @@ impl Driver {
             entry.restarted();
         }
         if event == Event::PeerShutdown {
-            entry.shared.shutting_down.store(true, Ordering::Release);
+            entry.shared.refuse_messages();
         }
         entry.notify(event);
     }

@@ -189,7 +189,10 @@ impl Driver {
                 }
                 any = true;
             }
-            while let Poll::Ready(notes) = socket.poll_errors(cx) {
+            for _ in 0..BATCHES {
+                let Poll::Ready(notes) = socket.poll_errors(cx) else {
+                    break;
+                };
                 any = true;
                 for note in notes {
                     self.core.handle_icmp(now, &note.input());
@@ -226,7 +229,13 @@ impl Driver {
                 return;
             };
             let bytes = &self.out[..transmit.len.min(self.out.len())];
-            if self.sockets.send(cx, &transmit, bytes) == Sent::TooBig {
+            let sent = self.sockets.send(cx, &transmit, bytes);
+            if sent != Sent::TooBig {
+                continue;
+            }
+            if transmit.probe {
+                self.core.handle_refused_probe(now, &transmit, bytes);
+            } else {
                 self.fit_to_route(transmit.route.remote, now);
             }
         }

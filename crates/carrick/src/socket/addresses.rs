@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::BindError;
 
-/// Replaces unspecified addresses, or an empty list, by the addresses of the host.
+/// Replaces unspecified addresses, or an empty list, by the addresses of the host. The loopback
+/// addresses are among them; the protocol tells them to peers on this host only.
 pub(crate) fn resolve(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, BindError> {
     let all = [
         Ipv4Addr::UNSPECIFIED.into(),
@@ -24,10 +25,6 @@ pub(crate) fn resolve(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, BindError> {
             none => none.insert(of_host().map_err(BindError::ListAddresses)?),
         };
         addresses.extend(host.iter().filter(|a| a.is_ipv4() == address.is_ipv4()));
-    }
-    let wildcard = wanted.iter().any(IpAddr::is_unspecified);
-    if wildcard && addresses.iter().any(|a| !a.is_loopback()) {
-        addresses.retain(|a| !a.is_loopback() || wanted.contains(a));
     }
     let mut unique = Vec::with_capacity(addresses.len());
     for address in addresses {
@@ -90,10 +87,6 @@ mod tests {
         let all = resolve(&["0.0.0.0".parse().unwrap()]).unwrap();
         assert!(!all.is_empty());
         assert!(all.iter().all(|a| a.is_ipv4() && !a.is_unspecified()));
-        let loopback = all.iter().filter(|a| a.is_loopback()).count();
-        assert!(
-            loopback == 0 || loopback == all.len(),
-            "loopback only if nothing else: {all:?}"
-        );
+        assert!(all.contains(&Ipv4Addr::LOCALHOST.into()), "{all:?}");
     }
 }

@@ -27,17 +27,18 @@ impl IcmpNote {
     }
 }
 
-/// Empties the error queue. What quotes too little of the packet to identify an association is left
+/// Takes from the error queue, at most so much at a time. The second value tells whether that
+/// emptied it. What quotes too little of the packet to identify an association is left
 /// to the protocol to ignore (RFC 6951 section 5.5).
 #[cfg(target_os = "linux")]
-pub(super) fn take(socket: &impl AsRawFd, encapsulated: bool) -> Vec<IcmpNote> {
+pub(super) fn take(socket: &impl AsRawFd, encapsulated: bool) -> (Vec<IcmpNote>, bool) {
     linux::take(socket, encapsulated)
 }
 
 /// Other systems have no error queue; ICMP is not needed for SCTP to work.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn take(_: &impl AsRawFd, _: bool) -> Vec<IcmpNote> {
-    Vec::new()
+pub(super) fn take(_: &impl AsRawFd, _: bool) -> (Vec<IcmpNote>, bool) {
+    (Vec::new(), true)
 }
 
 #[cfg(target_os = "linux")]
@@ -55,7 +56,7 @@ mod linux {
     /// Bytes of the quoted packet that are of interest: the headers and the beginning of INIT.
     const QUOTED: usize = 64;
 
-    pub(super) fn take(socket: &impl AsRawFd, encapsulated: bool) -> Vec<IcmpNote> {
+    pub(super) fn take(socket: &impl AsRawFd, encapsulated: bool) -> (Vec<IcmpNote>, bool) {
         let mut notes = Vec::new();
         for _ in 0..AT_ONCE {
             let mut quoted = [0; QUOTED];
@@ -68,7 +69,7 @@ mod linux {
                 Some(&mut control),
                 flags,
             ) else {
-                break;
+                return (notes, true);
             };
             let length = message.bytes.min(QUOTED);
             let kind = message.cmsgs().ok().and_then(|mut messages| {
@@ -88,7 +89,7 @@ mod linux {
                 quoted: quoted[..length].to_vec(),
             });
         }
-        notes
+        (notes, false)
     }
 
     fn address(address: SockaddrStorage) -> Option<IpAddr> {

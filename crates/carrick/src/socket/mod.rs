@@ -83,7 +83,7 @@ impl Socket {
             Transport::Udp { port } => port,
             Transport::Raw => 0,
         };
-        let io = open(address, transport, port).map_err(|e| explain(address, port, e))?;
+        let io = open(address, transport, port).map_err(|e| explain(address, transport, e))?;
         let failed = |source| BindError::Socket { address, source };
         options::set_buffers(&io, buffer);
         let state = UdpSocketState::new((&io).into()).map_err(failed)?;
@@ -135,7 +135,7 @@ impl Socket {
         }
     }
 
-    /// ICMP messages that wait in the socket's error queue.
+    /// ICMP messages that wait in the socket's error queue; ready until it is empty.
     pub(crate) fn poll_errors(&mut self, cx: &mut Context<'_>) -> Poll<Vec<IcmpNote>> {
         ready!(self.errors.as_mut().poll(cx));
         let notes = self.take_errors();
@@ -145,12 +145,16 @@ impl Socket {
 
     pub(crate) fn take_errors(&self) -> Vec<IcmpNote> {
         let mut notes = Vec::new();
-        let emptied = self.io.try_io(Interest::ERROR, || {
-            notes = errors::take(&*self.io, self.encapsulated);
-            // Lets the runtime forget the error that it has seen.
-            Err::<(), _>(io::ErrorKind::WouldBlock.into())
+        // If nothing was known of an error, there is nothing to take.
+        let _ = self.io.try_io(Interest::ERROR, || {
+            let (taken, emptied) = errors::take(&*self.io, self.encapsulated);
+            notes = taken;
+            if emptied {
+                // Lets the runtime forget the error that it has seen.
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(())
         });
-        debug_assert!(emptied.is_err());
         notes
     }
 
@@ -254,9 +258,10 @@ impl Socket {
             match sent {
                 Ok(()) => return Poll::Ready(Sent::Done),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) if quinn_udp::is_msg_size_err(&e) => return Poll::Ready(Sent::TooBig),
-                // With transport errors on, the error of an earlier packet comes out here once.
+                // With transport errors on, the error of an earlier packet comes out here once; that
+                // one may have been too big, and this one not.
                 Err(_) if tries == 0 => tries += 1,
+                Err(e) if quinn_udp::is_msg_size_err(&e) => return Poll::Ready(Sent::TooBig),
                 Err(_) => return Poll::Ready(Sent::Lost),
             }
         }
@@ -286,11 +291,19 @@ fn open(address: IpAddr, transport: Transport, port: u16) -> io::Result<socket2:
     Ok(io)
 }
 
-fn explain(address: IpAddr, port: u16, source: io::Error) -> BindError {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => BindError::Privilege(address),
-        io::ErrorKind::AddrInUse => BindError::PortTaken { address, port },
-        io::ErrorKind::AddrNotAvailable => BindError::NotLocal(address),
+fn explain(address: IpAddr, transport: Transport, source: io::Error) -> BindError {
+    match (source.kind(), transport) {
+        (io::ErrorKind::PermissionDenied, Transport::Raw) => BindError::Privilege(address),
+        (
+            io::ErrorKind::PermissionDenied,
+            Transport::Udp {
+                port: port @ 1..1024,
+            },
+        ) => BindError::PrivilegedPort(port),
+        (io::ErrorKind::AddrInUse, Transport::Udp { port }) => {
+            BindError::PortTaken { address, port }
+        }
+        (io::ErrorKind::AddrNotAvailable, _) => BindError::NotLocal(address),
         _ => BindError::Socket { address, source },
     }
 }
@@ -322,5 +335,52 @@ fn from_ecn_codepoint(ecn: Option<EcnCodepoint>) -> carrick_proto::Ecn {
         Some(EcnCodepoint::Ect0) => Ecn::Capable0,
         Some(EcnCodepoint::Ect1) => Ecn::Capable1,
         Some(EcnCodepoint::Ce) => Ecn::CongestionExperienced,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_privilege_is_that_of_the_transport() {
+        let explain = |transport| {
+            let denied = io::ErrorKind::PermissionDenied.into();
+            explain([127, 0, 0, 1].into(), transport, denied).to_string()
+        };
+        assert_eq!(
+            explain(Transport::Udp { port: 100 }),
+            "UDP port 100 needs privileges: use 1024 or more"
+        );
+        assert!(explain(Transport::Raw).contains("CAP_NET_RAW"));
+        assert!(explain(Transport::Udp { port: 2000 }).starts_with("cannot bind 127.0.0.1"));
+    }
+
+    /// More errors than are taken at a time, and none after them that would wake anybody.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_long_error_queue_is_emptied() {
+        let (socket, _) =
+            Socket::bind([127, 0, 0, 1].into(), Transport::Udp { port: 0 }, 1 << 20).unwrap();
+        let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = gone.local_addr().unwrap();
+        drop(gone);
+        // On loopback the answers are there when this returns; a send also reports an earlier error.
+        for _ in 0..300 {
+            socket.io.writable().await.unwrap();
+            let _ = socket.io.try_send_to(b"nobody is there", target);
+        }
+        let _ready = socket.io.ready(Interest::ERROR).await.unwrap();
+        let mut taken = Vec::new();
+        // Nothing lets the runtime look at the socket meanwhile.
+        loop {
+            match socket.take_errors().len() {
+                0 => break,
+                some => taken.push(some),
+            }
+        }
+        assert!(taken.len() > 1, "{taken:?}");
+        let (left, emptied) = errors::take(&*socket.io, true);
+        assert!(left.is_empty() && emptied, "{} left behind", left.len());
     }
 }

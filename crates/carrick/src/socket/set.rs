@@ -8,6 +8,7 @@ use carrick_proto::Transmit;
 use super::{Sent, Socket};
 use crate::config::Transport;
 use crate::error::BindError;
+use crate::port::Claim;
 
 /// How often a UDP port chosen for the first address may turn out to be taken on another one.
 const PORT_TRIES: usize = 16;
@@ -18,6 +19,7 @@ pub(crate) struct SocketSet {
     transport: Transport,
     buffer: usize,
     unsendable: u64,
+    claim: Option<Claim>,
 }
 
 impl SocketSet {
@@ -34,6 +36,7 @@ impl SocketSet {
                 transport,
                 buffer,
                 unsendable: 0,
+                claim: None,
             };
             match addresses.iter().try_for_each(|a| set.add(*a)) {
                 Ok(()) => return Ok(set),
@@ -71,6 +74,11 @@ impl SocketSet {
             Transport::Udp { port } => Some(port),
             Transport::Raw => None,
         }
+    }
+
+    /// Keeps the SCTP port as long as the sockets.
+    pub(crate) fn hold(&mut self, claim: Claim) {
+        self.claim = Some(claim);
     }
 
     /// Transmits that the system did not send.

@@ -7,6 +7,7 @@
 mod capture;
 mod moving;
 mod network;
+mod path_mtu;
 mod replies;
 mod transfer;
 
@@ -42,4 +43,16 @@ fn namespaces_plain_ip_outlives_each_path() {
         transport: Transport::Raw,
         bytes: 1 << 28,
     });
+}
+
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn namespaces_the_path_mtu_is_that_of_the_narrow_link_rfc_8899_6_2() {
+    for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
+        for mtus in [[9000, 1400], [9000, 4000], [1500, 9000]] {
+            let narrow = mtus[0].min(mtus[1]) as usize;
+            let found = path_mtu::found(transport, mtus);
+            assert_eq!(found, narrow, "{transport:?} over {mtus:?}");
+        }
+    }
 }

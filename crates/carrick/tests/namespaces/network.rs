@@ -15,6 +15,7 @@ static NETWORKS: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Network {
     near: String,
     far: String,
+    router: Option<String>,
 }
 
 /// One of the hosts.
@@ -30,6 +31,7 @@ impl Network {
         let network = Self {
             near: format!("carrick{}-{number}near", id()),
             far: format!("carrick{}-{number}far", id()),
+            router: None,
         };
         for name in [&network.near, &network.far] {
             ip(&["netns", "add", name]);
@@ -57,6 +59,44 @@ impl Network {
                 ip(&["-n", name, "address", "add", &address, "dev", &interface]);
                 ip(&["-n", name, "link", "set", &interface, "up"]);
             }
+        }
+        network
+    }
+
+    /// One path with a router on it, which joins a link of the near host to one of the far host with
+    /// these MTUs.
+    pub(crate) fn routed(mtus: [u32; 2]) -> Self {
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        let name = |what| format!("carrick{}-{number}{what}", id());
+        let router = name("router");
+        let network = Self {
+            near: name("near"),
+            far: name("far"),
+            router: Some(router.clone()),
+        };
+        for name in [&network.near, &network.far, &router] {
+            ip(&["netns", "add", name]);
+            ip(&["-n", name, "link", "set", "lo", "up"]);
+        }
+        let forward = "net.ipv4.ip_forward=1";
+        ip(&["netns", "exec", &router, "sysctl", "-q", "-w", forward]);
+        for (path, side) in [Side::Near, Side::Far].into_iter().enumerate() {
+            let (host, device) = (network.name(side), interface(path));
+            let mtu = mtus[path].to_string();
+            ip(&[
+                "-n", host, "link", "add", &device, "mtu", &mtu, "type", "veth", "peer", "name",
+                &device, "mtu", &mtu, "netns", &router,
+            ]);
+            let gateway = format!("10.77.{path}.254");
+            for (name, address) in [
+                (host, address(side, path).to_string()),
+                (&*router, gateway.clone()),
+            ] {
+                let address = format!("{address}/24");
+                ip(&["-n", name, "address", "add", &address, "dev", &device]);
+                ip(&["-n", name, "link", "set", &device, "up"]);
+            }
+            ip(&["-n", host, "route", "add", "default", "via", &gateway]);
         }
         network
     }
@@ -126,7 +166,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for name in [&self.near, &self.far] {
+        for name in [&self.near, &self.far].into_iter().chain(&self.router) {
             // What can't be removed now is named after this process and can be found.
             let _ = Command::new("ip").args(["netns", "delete", name]).status();
         }

@@ -161,7 +161,16 @@ async fn a_wildcard_is_all_addresses_and_the_port_is_theirs() {
     assert!(!addresses.is_empty());
     assert!(addresses.iter().all(|a| a.is_ipv4() && !a.is_unspecified()));
     assert!(endpoint.encapsulation_port().is_some_and(|p| p > 0));
-    assert!(endpoint.port() >= 49_152);
+    assert_eq!(endpoint.encapsulation_port(), Some(endpoint.port()));
+}
+
+#[tokio::test]
+async fn endpoints_of_a_host_have_ports_of_their_own() {
+    let open: Vec<Endpoint> = (0..200).map(|_| endpoint(&["127.0.0.1"])).collect();
+    let mut ports: Vec<u16> = open.iter().map(Endpoint::port).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), open.len());
 }
 
 #[tokio::test]
@@ -260,4 +269,33 @@ async fn arguments_of_connect_are_checked() {
         refused(vec![ip("127.0.0.1")], ConnectOptions::to_port(0)).await,
         ConnectError::Refused(Refusal::InvalidPort)
     );
+}
+
+#[tokio::test]
+async fn thresholds_of_failure_are_read_and_set_rfc_7829_7_2() {
+    let (client, server) = (endpoint(&TWO), endpoint(&OTHER_TWO));
+    let (a, _b) = associate(&client, &server, &OTHER_TWO[..1]).await;
+    let control = a.sender();
+    let first = Some(carrick::PathId(0));
+    let before = control.path_thresholds(first).await.unwrap();
+    assert_eq!(before.potentially_failed_max_retrans, None);
+    let quick = carrick::PathThresholds {
+        potentially_failed_max_retrans: Some(0),
+        primary_switchover_max_retrans: Some(0),
+        ..before
+    };
+    control.set_path_thresholds(first, quick).await.unwrap();
+    assert_eq!(control.path_thresholds(first).await.unwrap(), quick);
+    assert_eq!(control.path_thresholds(None).await.unwrap(), before);
+    control.set_path_thresholds(None, quick).await.unwrap();
+    assert_eq!(control.path_thresholds(None).await.unwrap(), quick);
+    let wrong = carrick::PathThresholds {
+        potentially_failed_max_retrans: Some(3),
+        ..quick
+    };
+    assert!(control.set_path_thresholds(None, wrong).await.is_err());
+    let unknown = Some(carrick::PathId(9));
+    assert!(control.path_thresholds(unknown).await.is_err());
+    control.set_expose_potentially_failed(false).await.unwrap();
+    assert!(!a.paths().await.unwrap()[0].status.potentially_failed);
 }

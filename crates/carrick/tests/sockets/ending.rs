@@ -5,6 +5,7 @@ use std::time::Duration;
 use carrick::{
     AbortCause, CloseReason, Endpoint, Event, Notification, OperationError, RecvError, SendError,
 };
+use carrick_proto::SendError as Refusal;
 use tokio::runtime::Handle;
 
 use crate::support::{associate, config, content, endpoint, ip, on, pair, quick, soon, to};
@@ -42,6 +43,108 @@ async fn shutdown_delivers_everything_first() {
         SendError::Ended(CloseReason::Shutdown)
     );
     a.shutdown().await.unwrap();
+}
+
+/// Shuts down under senders that go on until they are told to stop, some of them waiting for room.
+/// Returns how many messages they were told are sent, how many arrived, and how many failed.
+async fn shut_down_under_senders(round: usize) -> (usize, usize, usize) {
+    let mut small = config(&["127.0.0.1"]);
+    small.send_queue = 8000;
+    small.association.send_buffer = 20_000;
+    small.association.receive_buffer = 20_000;
+    let client = Endpoint::bind(small.clone()).unwrap();
+    let server = Endpoint::bind(small).unwrap();
+    let (mut a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let mut events = a.take_events().unwrap();
+    let senders: Vec<_> = (0..3)
+        .map(|stream| {
+            let sender = a.sender();
+            tokio::spawn(async move {
+                let mut sent = 0;
+                loop {
+                    match sender.send(content(sent, 1000), on(stream)).await {
+                        Ok(()) => sent += 1,
+                        Err(error) => return (sent, error),
+                    }
+                }
+            })
+        })
+        .collect();
+    let receiver = tokio::spawn(async move {
+        let mut received = 0;
+        while b.recv().await.unwrap().is_some() {
+            received += 1;
+        }
+        received
+    });
+    tokio::time::sleep(Duration::from_micros(300 * round as u64)).await;
+    soon("shutdown", a.shutdown()).await.unwrap();
+    let mut sent = 0;
+    for sender in senders {
+        let (messages, error) = soon("sender", sender).await.unwrap();
+        sent += messages;
+        assert!(
+            matches!(
+                error,
+                SendError::Refused(Refusal::ShuttingDown) | SendError::Ended(CloseReason::Shutdown)
+            ),
+            "{error}"
+        );
+    }
+    let mut failed = 0;
+    while let Some(notification) = soon("notification", events.next()).await {
+        let failure = matches!(notification, Notification::Event(Event::SendFailed(_)));
+        failed += usize::from(failure);
+    }
+    (sent, soon("receiver", receiver).await.unwrap(), failed)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_a_send_took_is_delivered_by_a_shutdown_meanwhile_9_2() {
+    for round in 0..60 {
+        let (sent, received, failed) = shut_down_under_senders(round).await;
+        assert_eq!((received, failed), (sent, 0), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_send_that_waits_for_room_is_refused_when_the_peer_shuts_down_9_2() {
+    let mut small = config(&["127.0.0.1"]);
+    small.send_queue = 8000;
+    small.association.send_buffer = 20_000;
+    small.association.receive_buffer = 20_000;
+    let client = Endpoint::bind(small.clone()).unwrap();
+    let server = Endpoint::bind(small).unwrap();
+    let (mut a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let mut events = a.take_events().unwrap();
+    let sender = a.sender();
+    let sending = tokio::spawn(async move {
+        let mut sent = 0;
+        loop {
+            match sender.send(content(sent, 3000), on(0)).await {
+                Ok(()) => sent += 1,
+                Err(error) => return (sent, error),
+            }
+        }
+    });
+    // Until it waits for room, because nobody receives.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let peer = b.sender();
+    let shutdown = tokio::spawn(async move { peer.shutdown().await });
+    // Still nobody receives: no room becomes free.
+    let (sent, error) = soon("sender", sending).await.unwrap();
+    assert_eq!(error, SendError::Refused(Refusal::ShuttingDown));
+    let mut received = 0;
+    while soon("message", b.recv()).await.unwrap().is_some() {
+        received += 1;
+    }
+    soon("shutdown", shutdown).await.unwrap().unwrap();
+    let mut failed = 0;
+    while let Some(notification) = soon("notification", events.next()).await {
+        let failure = matches!(notification, Notification::Event(Event::SendFailed(_)));
+        failed += usize::from(failure);
+    }
+    assert_eq!(received + failed, sent);
 }
 
 #[tokio::test]
@@ -208,7 +311,11 @@ async fn an_endpoint_without_handles_accepts_nobody() {
         .await
         .err()
         .unwrap();
+    // INIT itself is refused, not the association after its set-up.
     assert!(error.to_string().starts_with("no association"), "{error}");
+    assert!(!error.to_string().contains("closing"), "{error}");
+    let stats = other.stats().await.unwrap().protocol;
+    assert_eq!((stats.packets_sent, stats.datagrams_received), (1, 1));
     drop((client, b));
 }
 

@@ -5,5 +5,6 @@ mod back_pressure;
 mod cancellation;
 mod ending;
 mod plain_ip;
+mod streams;
 mod support;
 mod transfer;

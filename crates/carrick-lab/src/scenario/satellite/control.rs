@@ -47,6 +47,10 @@ impl CongestionControl for Kept {
         self.0.on_timeout();
     }
 
+    fn on_undo(&mut self) {
+        self.0.on_undo();
+    }
+
     fn on_idle(&mut self, rtos: u32) {
         self.0.on_idle(rtos);
     }

@@ -7,12 +7,12 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use super::outstanding::{ChunkState, Outstanding};
 use crate::path::Paths;
 use crate::policy::LossSignal;
+use crate::send::outstanding::{ChunkState, Outstanding};
 
 #[derive(Debug)]
-pub(crate) struct Recovery {
+pub(crate) struct MissingReports {
     /// Missing reports that are needed.
     threshold: usize,
     /// The highest HTNAs, descending, at most `threshold` of them.
@@ -29,7 +29,7 @@ pub(crate) struct Recovery {
     exit: Option<u64>,
 }
 
-impl Recovery {
+impl MissingReports {
     pub(crate) fn new(missing_reports: u8) -> Self {
         Self {
             threshold: usize::from(missing_reports),

@@ -1,0 +1,95 @@
+//! Explicit congestion notification (RFC 4960 appendix A, whose chunk numbers RFC 9260 keeps; RFC
+//! 3168).
+//!
+//! Packets with new DATA leave as ECN-capable. Who receives one that was marked "congestion
+//! experienced" puts an ECNE in front of its SACKs until a CWR says that the sender has reduced its
+//! window for it, which the sender does once for each window of data.
+
+use carrick_wire::{Cwr, Ecne, PacketBuilder, Tsn};
+
+use super::{Association, Context, MAX_REPLIES, Reply};
+use crate::path::PathId;
+use crate::route::{Ecn, Route};
+
+/// Bytes of an ECNE.
+const ECNE_LEN: usize = 8;
+
+/// What is known of congestion marks, in both directions.
+#[derive(Debug, Default)]
+pub(super) struct EcnState {
+    /// The lowest TSN of the packet that was marked last; told to the peer until its CWR.
+    echo: Option<Tsn>,
+    /// The highest TSN that was out when the window was last reduced for an ECNE.
+    reduced: Option<Tsn>,
+}
+
+impl Association {
+    /// The ECN field of a packet with DATA to a path; `fresh` if nothing in it was sent before.
+    pub(super) fn ecn_field(&self, path: PathId, fresh: bool) -> Ecn {
+        if self.extensions.ecn && fresh && self.paths[path].ect.is_usable() {
+            Ecn::Capable0
+        } else {
+            Ecn::NotCapable
+        }
+    }
+
+    /// A packet with DATA, of which this is the lowest TSN, took this route.
+    pub(super) fn note_congestion_mark(&mut self, route: &Route, lowest: Tsn) {
+        if !self.extensions.ecn || route.ecn != Ecn::CongestionExperienced {
+            return;
+        }
+        self.counters.congestion_marks_received += 1;
+        if self.ecn.echo.is_none_or(|echo| lowest.is_after(echo)) {
+            self.ecn.echo = Some(lowest);
+        }
+    }
+
+    /// Puts an ECNE into a packet that a SACK follows in.
+    pub(super) fn write_ecne(&self, packet: &mut PacketBuilder<'_>) {
+        if let Some(lowest) = self.ecn.echo
+            && packet.fits(ECNE_LEN)
+        {
+            packet.ecne(lowest);
+        }
+    }
+
+    /// The peer got a marked packet: the window of its path is reduced unless that was done after
+    /// the packet had left, and the peer is told so in any case.
+    pub(super) fn on_ecne(&mut self, ecne: Ecne, route: &Route, cx: &mut Context<'_>) {
+        let lowest = ecne.lowest_tsn;
+        let Some(last_sent) = self
+            .sender
+            .last_sent()
+            .filter(|last| !lowest.is_after(*last))
+        else {
+            // It was never sent.
+            return;
+        };
+        if self.ecn.reduced.is_none_or(|tsn| lowest.is_after(tsn)) {
+            let arrived_on = self.path_of(route).unwrap_or(self.paths.current());
+            if self.sender.reduce_for_mark(
+                lowest,
+                arrived_on,
+                cx.now,
+                &mut self.paths,
+                &mut self.trace,
+            ) {
+                self.counters.congestion_mark_reductions += 1;
+            }
+            self.ecn.reduced = Some(last_sent);
+        }
+        let waiting = |r: &(Route, Reply)| matches!(r.1, Reply::Cwr(_));
+        if let Some(tsn) = self.ecn.reduced
+            && self.replies.len() < MAX_REPLIES
+            && !self.replies.iter().any(waiting)
+        {
+            let route = self.answer_route(route);
+            self.push_reply(route, Reply::Cwr(tsn));
+        }
+    }
+
+    /// The peer reduced its window for all marks up to this TSN.
+    pub(super) fn on_cwr(&mut self, cwr: Cwr) {
+        self.ecn.echo = self.ecn.echo.filter(|echo| echo.is_after(cwr.lowest_tsn));
+    }
+}

@@ -1,0 +1,140 @@
+//! Path MTU discovery (RFC 8899, for SCTP section 6.2): probes that leave, and what becomes of them.
+
+use alloc::vec::Vec;
+
+use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder};
+
+use super::output::single;
+use super::{Association, Context};
+use crate::path::{PathId, heartbeat};
+use crate::route::Transmit;
+use crate::time::Time;
+
+impl Association {
+    /// The path is new, works again, or leads elsewhere: the search begins anew, or waits until it
+    /// works.
+    pub(super) fn restart_mtu_discovery(&mut self, id: PathId) {
+        let path = &mut self.paths[id];
+        let works = path.confirmed && path.active;
+        match &mut path.discovery {
+            Some(discovery) if works => discovery.start(),
+            Some(discovery) => discovery.stop(),
+            None => return,
+        }
+        self.use_discovered_mtu(id, false);
+    }
+
+    /// Sizes packets as the search has it; `resend` what is in flight if that was too large.
+    fn use_discovered_mtu(&mut self, id: PathId, resend: bool) {
+        let path = &mut self.paths[id];
+        let Some(mtu) = path.discovery.as_ref().map(|d| d.mtu()) else {
+            return;
+        };
+        let before = path.mtu();
+        path.set_mtu(mtu);
+        if resend && mtu < before {
+            self.sender.resend_path(id, &mut self.paths);
+        }
+    }
+
+    /// A probe: HEARTBEAT with a nonce of its own, and PAD (RFC 8899 section 6.2.1.2).
+    pub(super) fn output_probe(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if !self.state.sends_heartbeats() {
+            return None;
+        }
+        let wanted = |p: &crate::path::Path| Some((p.id, p.discovery.as_ref()?.wanted()?));
+        let (id, size) = self.paths.iter().find_map(wanted)?;
+        let header = self.header();
+        let kinds = [ChunkType::HEARTBEAT, ChunkType::PAD];
+        let bare = COMMON_HEADER_LEN + self.auth_len(&kinds) + heartbeat::CHUNK_LEN;
+        let path = &mut self.paths[id];
+        let nonce = cx.random.u64();
+        let rto = path.rto.value();
+        let route = path.route();
+        if let Some(discovery) = &mut path.discovery {
+            discovery.sent(cx.now, nonce, rto);
+        }
+        path.counters.mtu_probes_sent += u64::from(size > 0);
+        let len = size.saturating_sub(route.header_len()).max(bare);
+        let mut packet = PacketBuilder::new(buf, header, len);
+        let slot = self.open_auth(&mut packet, &kinds);
+        packet.heartbeat(&heartbeat::info(nonce, id.0));
+        if len >= bare + CHUNK_HEADER_LEN {
+            packet.pad((len - bare) & !3);
+        }
+        Some(Transmit {
+            probe: size > 0,
+            ..single(route, self.finish(packet, slot))
+        })
+    }
+
+    /// A HEARTBEAT ACK with this nonce came. Returns whether it answers a probe.
+    pub(super) fn on_probe_ack(&mut self, id: PathId, nonce: u64, cx: &Context<'_>) -> bool {
+        let path = &mut self.paths[id];
+        let Some(discovery) = &mut path.discovery else {
+            return false;
+        };
+        let is_probe = discovery.answered(cx.now, nonce);
+        path.counters.mtu_probes_answered += u64::from(is_probe);
+        is_probe
+    }
+
+    /// A heartbeat of the path, small or large, was answered.
+    pub(super) fn after_heartbeat_ack(&mut self, id: PathId) {
+        if let Some(discovery) = &mut self.paths[id].discovery {
+            let black_hole = discovery.on_alive();
+            self.use_discovered_mtu(id, black_hole);
+        }
+    }
+
+    /// A timer of the search is due.
+    pub(super) fn on_mtu_timer(&mut self, id: PathId, now: Time) {
+        let path = &mut self.paths[id];
+        let well = path.error_count == 0;
+        let data = path.last_data;
+        if let Some(discovery) = &mut path.discovery {
+            let black_hole = discovery.handle_timeout(now, well, data);
+            self.use_discovered_mtu(id, black_hole);
+        }
+    }
+
+    /// This host refused to send a probe of so many bytes of SCTP, because it is too large.
+    pub(crate) fn on_probe_refused(&mut self, id: PathId, len: usize, now: Time) {
+        let path = &mut self.paths[id];
+        let size = len + path.route().header_len();
+        if let Some(discovery) = &mut path.discovery {
+            discovery.refused(now, size);
+            self.use_discovered_mtu(id, false);
+        }
+    }
+
+    /// ICMP says that packets to this path are too big (RFC 8899 section 4.6, RFC 9260 section 10,
+    /// ICMP7). Returns whether it was plausible.
+    pub(crate) fn on_packet_too_big(&mut self, id: PathId, mtu: usize, now: Time) -> bool {
+        let path = &mut self.paths[id];
+        if let Some(discovery) = &mut path.discovery {
+            let plausible = discovery.too_big(now, mtu);
+            self.use_discovered_mtu(id, plausible);
+            return plausible;
+        }
+        if mtu < path.mtu() {
+            path.set_mtu(mtu);
+        }
+        true
+    }
+
+    /// The driver knows what the path takes at most.
+    pub(crate) fn set_path_mtu(&mut self, id: PathId, mtu: usize, now: Time) {
+        let path = &mut self.paths[id];
+        if let Some(discovery) = &mut path.discovery {
+            discovery.limit(now, mtu);
+            self.use_discovered_mtu(id, false);
+        } else {
+            path.set_mtu(mtu);
+        }
+    }
+}

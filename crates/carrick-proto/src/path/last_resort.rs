@@ -1,0 +1,118 @@
+//! Which path carries data when none is both active and free of suspicion (RFC 9260 section 8.2,
+//! RFC 7829 sections 3.2 rule 4 and 4.1).
+
+use super::{Path, PathId, Paths};
+
+impl Paths {
+    /// Some path is fit for data.
+    pub(crate) fn any_usable(&self) -> bool {
+        self.iter().any(Path::usable)
+    }
+
+    /// Data and errors are handled as RFC 7829 says, at least on one path.
+    pub(crate) fn fails_over_quickly(&self) -> bool {
+        self.iter()
+            .any(|p| p.thresholds.potentially_failed_max_retrans.is_some())
+    }
+
+    /// Where to send when no path is usable, and the last attempt was on `last`: to the potentially
+    /// failed path with the fewest errors. Without one the association is dormant; then RFC 9260
+    /// has the paths tried in turn, RFC 7829 those with the fewest errors first. `None` while
+    /// any path is usable, and if none is confirmed.
+    pub(crate) fn last_resort(&self, last: PathId) -> Option<PathId> {
+        if self.any_usable() {
+            return None;
+        }
+        self.fewest_errors(last, |p| p.confirmed && p.active)
+            .or_else(|| {
+                let quick = self.fails_over_quickly();
+                quick.then(|| self.fewest_errors(last, |p| p.confirmed))?
+            })
+            .or_else(|| Some(self.next_in_turn(last)).filter(|id| self[*id].confirmed))
+    }
+
+    /// The one with the fewest errors; among equals the next behind `last`, which comes last.
+    fn fewest_errors(&self, last: PathId, is_fit: impl Fn(&Path) -> bool) -> Option<PathId> {
+        // Numbers, some of which may be of no path any more, go round.
+        let behind = |id: PathId| id.0.wrapping_sub(last.0).wrapping_sub(1);
+        self.iter()
+            .filter(|p| is_fit(p))
+            .min_by_key(|p| (p.error_count, behind(p.id)))
+            .map(|p| p.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AssociationConfig;
+    use crate::route::Route;
+
+    /// Confirmed paths with these errors: with Path.Max.Retrans 5, and potentially failed at once.
+    fn paths(quick: bool, errors: &[u32]) -> Paths {
+        let config = AssociationConfig {
+            potentially_failed_max_retrans: quick.then_some(0),
+            ..Default::default()
+        };
+        let mut paths = Paths::new();
+        for (i, &count) in errors.iter().enumerate() {
+            let host = |last| core::net::IpAddr::from([10, 0, i as u8, last]);
+            let id = paths
+                .add(Route::plain(host(1), host(2)), true, &config)
+                .unwrap();
+            let path = &mut paths[id];
+            path.error_count = count;
+            path.active = count <= 5;
+            path.potentially_failed = quick && path.active && count > 0;
+        }
+        paths
+    }
+
+    #[test]
+    fn there_is_none_while_a_path_is_usable_rfc_7829_3_2() {
+        assert_eq!(paths(true, &[1, 0]).last_resort(PathId(0)), None);
+        assert_eq!(paths(false, &[5, 6]).last_resort(PathId(0)), None);
+    }
+
+    #[test]
+    fn the_potentially_failed_path_with_the_fewest_errors_is_taken_rfc_7829_3_2() {
+        assert_eq!(
+            paths(true, &[3, 2, 6, 2]).last_resort(PathId(0)),
+            Some(PathId(1))
+        );
+        assert_eq!(
+            paths(true, &[3, 2, 6, 2]).last_resort(PathId(1)),
+            Some(PathId(3)),
+            "another one among equals"
+        );
+        assert_eq!(paths(true, &[6, 4]).last_resort(PathId(1)), Some(PathId(1)));
+    }
+
+    #[test]
+    fn the_inactive_path_with_the_fewest_errors_is_taken_rfc_7829_4_1() {
+        assert_eq!(
+            paths(true, &[9, 7, 8]).last_resort(PathId(1)),
+            Some(PathId(1))
+        );
+        assert_eq!(
+            paths(true, &[9, 9, 9]).last_resort(PathId(1)),
+            Some(PathId(2))
+        );
+        let mut some = paths(true, &[9, 7]);
+        some[PathId(1)].confirmed = false;
+        assert_eq!(
+            some.last_resort(PathId(0)),
+            Some(PathId(0)),
+            "never unverified"
+        );
+        some[PathId(0)].confirmed = false;
+        assert_eq!(some.last_resort(PathId(0)), None);
+    }
+
+    #[test]
+    fn without_quick_failover_inactive_paths_take_turns_8_2() {
+        let paths = paths(false, &[6, 6, 6]);
+        assert_eq!(paths.last_resort(PathId(0)), Some(PathId(1)));
+        assert_eq!(paths.last_resort(PathId(2)), Some(PathId(0)));
+    }
+}

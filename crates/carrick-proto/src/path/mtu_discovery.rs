@@ -1,0 +1,460 @@
+//! The search for the largest packet that a path takes: packetization layer path MTU discovery for
+//! datagrams (RFC 8899 section 5.2, for SCTP section 6.2.1), one state machine a path.
+//!
+//! ```text
+//! DISABLED --the path works--> BASE --base probe acknowledged--> SEARCHING --found--> COMPLETE
+//!                               | ^                                ^    ^                |
+//!                 it is not     | +--- black hole, Packet Too Big -|----|----------------+
+//!                 acknowledged  v                                  |    +-- raise timer -+
+//!                             ERROR --base probe acknowledged------+
+//! ```
+//!
+//! All sizes here are those of whole IP packets. A size has failed when `MAX_PROBES` probes of it were
+//! lost one after the other; the count begins anew with each size. Data shows a black hole: T3-rtx
+//! expires with packets in flight that are larger than the base. Then a small heartbeat and a probe as
+//! large as the data leave; if the first is answered and the second is not, size is what is lost.
+//! None of them counts as an error of the path.
+
+use core::time::Duration;
+
+use crate::config::ConfigError;
+use crate::time::Time;
+
+/// Sizes that many links have, tried one after the other before bisecting.
+const COMMON: [usize; 5] = [1280, 1492, 1500, 4352, 9000];
+
+/// The smallest MTU of IPv6 links, and what every IPv4 host takes (RFC 8200, RFC 1122).
+const SMALLEST: [usize; 2] = [576, 1280];
+
+/// Parameters of path MTU discovery (RFC 8899 sections 5.1.1 and 5.1.2). Sizes are those of IP packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathMtuDiscovery {
+    /// `BASE_PLPMTU` in bytes, 576 to 9000: what most paths take. On IPv6 it is at least 1280.
+    pub base_mtu: usize,
+    /// `MAX_PLPMTU` in bytes, up to 65535: the largest size to look for.
+    pub max_probed_mtu: usize,
+    /// `MAX_PROBES`: so many probes of a size have to be lost before it counts as too large.
+    pub max_probes: u32,
+    /// `PROBE_TIMER`, at least a second; the path's RTO if that is longer.
+    pub probe_timer: Duration,
+    /// `PMTU_RAISE_TIMER`: after this time a larger size is looked for again, if data was sent since.
+    pub raise_timer: Duration,
+}
+
+impl Default for PathMtuDiscovery {
+    fn default() -> Self {
+        Self {
+            base_mtu: 1200,
+            max_probed_mtu: 9000,
+            max_probes: 3,
+            probe_timer: Duration::from_secs(1),
+            raise_timer: Duration::from_secs(600),
+        }
+    }
+}
+
+impl PathMtuDiscovery {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// Names the first parameter that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let what = if !(576..=9000).contains(&self.base_mtu) {
+            "base_mtu: must be 576 to 9000"
+        } else if self.max_probed_mtu < self.base_mtu.max(1280) || self.max_probed_mtu > 65_535 {
+            "max_probed_mtu: must be at least 1280 and base_mtu, at most 65535"
+        } else if self.max_probes == 0 {
+            "max_probes: must be at least 1"
+        } else if self.probe_timer < Duration::from_secs(1) {
+            "probe_timer: must be at least 1 s"
+        } else if self.raise_timer < self.probe_timer {
+            "raise_timer: must not be below probe_timer"
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError(what))
+    }
+}
+
+/// Where the search of a path is (RFC 8899 section 5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathMtuState {
+    /// The path is not known to work.
+    Disabled,
+    /// It is confirmed that the path takes packets of the base size.
+    Base,
+    /// Larger packets are tried.
+    Searching,
+    /// The largest size was found.
+    SearchComplete,
+    /// The path does not take the base size; small packets are sent.
+    Error,
+}
+
+/// A probe on its way.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    nonce: u64,
+    size: usize,
+    expires: Time,
+}
+
+/// Data timed out that was larger than the base: is it the size?
+#[derive(Clone, Copy, Debug)]
+struct Suspicion {
+    /// The small heartbeat that is to leave, or its nonce.
+    small: Option<u64>,
+    /// One was answered since.
+    alive: bool,
+    /// The probe of the present size is lost.
+    lost: bool,
+    /// How long that is waited for.
+    patience: Duration,
+}
+
+/// The state machine of one path.
+#[derive(Debug)]
+pub(crate) struct MtuDiscovery {
+    config: PathMtuDiscovery,
+    state: PathMtuState,
+    base: usize,
+    least: usize,
+    /// PLPMTU.
+    mtu: usize,
+    /// The largest size that may still turn out to pass.
+    largest: usize,
+    /// A size that something said is the right one: tried before others.
+    hint: Option<usize>,
+    /// `PROBE_COUNT` for the size that is being tried.
+    lost: u32,
+    /// The size to be tried next, now.
+    next: Option<usize>,
+    probe: Option<Probe>,
+    /// `PMTU_RAISE_TIMER`, or when the base is tried again in the error state.
+    timer: Option<Time>,
+    retry: Duration,
+    searched: Time,
+    suspicion: Option<Suspicion>,
+    /// Data larger than the base was sent since all data was acknowledged.
+    large_data: bool,
+}
+
+impl MtuDiscovery {
+    pub(crate) fn new(config: PathMtuDiscovery, ipv6: bool) -> Self {
+        let least = SMALLEST[usize::from(ipv6)];
+        let base = config.base_mtu.max(least);
+        Self {
+            config,
+            state: PathMtuState::Disabled,
+            base,
+            least,
+            mtu: base,
+            largest: config.max_probed_mtu & !3,
+            hint: None,
+            lost: 0,
+            next: None,
+            probe: None,
+            timer: None,
+            retry: config.probe_timer,
+            searched: Time::ZERO,
+            suspicion: None,
+            large_data: false,
+        }
+    }
+
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    pub(crate) fn state(&self) -> PathMtuState {
+        self.state
+    }
+
+    /// The path works: whatever was known before, it begins with the base size.
+    pub(crate) fn start(&mut self) {
+        self.state = PathMtuState::Base;
+        self.mtu = self.mtu.min(self.base);
+        self.largest = self.config.max_probed_mtu & !3;
+        self.hint = None;
+        self.suspicion = None;
+        self.large_data = false;
+        self.timer = None;
+        self.retry = self.config.probe_timer;
+        self.try_size(self.base);
+    }
+
+    /// The path failed, or leads elsewhere.
+    pub(crate) fn stop(&mut self) {
+        self.state = PathMtuState::Disabled;
+        (self.next, self.probe, self.timer) = (None, None, None);
+        self.suspicion = None;
+    }
+
+    fn try_size(&mut self, size: usize) {
+        self.lost = 0;
+        self.probe = None;
+        self.next = Some(size);
+    }
+
+    /// The size of a probe that is to leave now; 0 for a small heartbeat.
+    pub(crate) fn wanted(&self) -> Option<usize> {
+        let small = self.suspicion.is_some_and(|s| s.small.is_none());
+        if small { Some(0) } else { self.next }
+    }
+
+    pub(crate) fn sent(&mut self, now: Time, nonce: u64, rto: Duration) {
+        if let Some(suspicion) = &mut self.suspicion
+            && suspicion.small.is_none()
+        {
+            suspicion.small = Some(nonce);
+            return;
+        }
+        let Some(size) = self.next.take() else { return };
+        let patience = match &self.suspicion {
+            Some(suspicion) => suspicion.patience,
+            None => rto.max(self.config.probe_timer),
+        };
+        self.probe = Some(Probe {
+            nonce,
+            size,
+            expires: now + patience,
+        });
+    }
+
+    /// A HEARTBEAT ACK came; returns whether it is that of a probe.
+    pub(crate) fn answered(&mut self, now: Time, nonce: u64) -> bool {
+        if self.suspicion.is_some_and(|s| s.small == Some(nonce)) {
+            return true;
+        }
+        let Some(probe) = self.probe.take_if(|p| p.nonce == nonce) else {
+            return false;
+        };
+        self.suspicion = None;
+        self.lost = 0;
+        match self.state {
+            PathMtuState::Base | PathMtuState::Error => {
+                self.mtu = probe.size;
+                self.state = PathMtuState::Searching;
+                self.timer = None;
+                self.search(now);
+            }
+            PathMtuState::Searching => {
+                self.mtu = self.mtu.max(probe.size);
+                self.search(now);
+            }
+            // It confirmed that data of this size passes.
+            PathMtuState::SearchComplete | PathMtuState::Disabled => {}
+        }
+        true
+    }
+
+    /// Goes on to the next size, or ends the search.
+    fn search(&mut self, now: Time) {
+        let fits = |size: &usize| *size > self.mtu && *size <= self.largest;
+        // A step is four bytes: chunks are padded to that.
+        let middle = ((self.mtu + self.largest + 4) / 2) & !3;
+        let next = self
+            .hint
+            .take()
+            .filter(fits)
+            .or_else(|| COMMON.into_iter().find(fits))
+            // As long as nothing failed there may be more of what there is.
+            .or_else(|| Some(self.config.max_probed_mtu & !3).filter(fits))
+            .or_else(|| Some(middle).filter(fits));
+        match next {
+            Some(size) => self.try_size(size),
+            None => self.complete(now),
+        }
+    }
+
+    fn complete(&mut self, now: Time) {
+        self.state = PathMtuState::SearchComplete;
+        (self.next, self.probe) = (None, None);
+        self.searched = now;
+        self.timer = Some(now + self.config.raise_timer);
+    }
+
+    /// This host does not send packets of this size: known at once, without a timer.
+    pub(crate) fn refused(&mut self, now: Time, size: usize) {
+        if self.probe.is_none_or(|p| p.size != size) {
+            return;
+        }
+        self.lost = self.config.max_probes - 1;
+        self.on_probe_lost(now, true);
+    }
+
+    /// A message says that the path takes packets of this size only (RFC 8899 section 4.6.2). Returns
+    /// whether it was plausible.
+    pub(crate) fn too_big(&mut self, now: Time, size: usize) -> bool {
+        let size = size & !3;
+        if size < self.least {
+            return false;
+        }
+        if self.state == PathMtuState::Disabled {
+            // The set-up can't wait for probes: small packets until the base has passed.
+            let smaller = size < self.mtu;
+            self.mtu = if smaller { self.least } else { self.mtu };
+            return smaller;
+        }
+        if size < self.base {
+            if self.state == PathMtuState::Error {
+                return false;
+            }
+            self.fail(now);
+            return true;
+        }
+        if size < self.mtu {
+            // Maybe a black hole: down to the base, and from there to what it said.
+            self.start();
+            self.bound(size);
+            return true;
+        }
+        let searching = self.state == PathMtuState::Searching;
+        if !searching || self.probe.is_none_or(|p| size >= p.size) {
+            return false;
+        }
+        self.bound(size);
+        self.search(now);
+        true
+    }
+
+    /// Nothing larger than this passes, and this is likely to.
+    fn bound(&mut self, size: usize) {
+        self.largest = self.largest.min(size & !3);
+        self.hint = Some(self.largest);
+    }
+
+    /// The base does not pass: small packets, and the base again from time to time.
+    fn fail(&mut self, now: Time) {
+        self.state = PathMtuState::Error;
+        self.mtu = self.least;
+        self.suspicion = None;
+        (self.next, self.probe) = (None, None);
+        self.timer = Some(now + self.retry);
+        self.retry = (self.retry * 2).min(self.config.raise_timer);
+    }
+
+    /// When [`Self::handle_timeout`] is to be called.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        crate::time::earliest(self.probe.map(|p| p.expires), self.timer)
+    }
+
+    /// Handles the timers that are due. A probe that is lost on a path that answers nothing else
+    /// either tells nothing about its size: `well` is whether it does. `data` is when data was last
+    /// sent. Returns whether a black hole was found.
+    pub(crate) fn handle_timeout(&mut self, now: Time, well: bool, data: Option<Time>) -> bool {
+        let mut black_hole = false;
+        if self.probe.is_some_and(|p| p.expires <= now) {
+            black_hole = self.on_probe_lost(now, well);
+        }
+        if self.timer.is_some_and(|at| at <= now) {
+            self.timer = None;
+            match self.state {
+                PathMtuState::Error => self.try_size(self.base),
+                // An idle association needs no larger packets.
+                _ if data.is_none_or(|at| at < self.searched) => {
+                    self.timer = Some(now + self.config.raise_timer);
+                }
+                _ => {
+                    self.state = PathMtuState::Searching;
+                    self.largest = self.config.max_probed_mtu & !3;
+                    self.search(now);
+                }
+            }
+        }
+        black_hole
+    }
+
+    fn on_probe_lost(&mut self, now: Time, well: bool) -> bool {
+        let Some(probe) = self.probe.take() else {
+            return false;
+        };
+        if let Some(suspicion) = &mut self.suspicion {
+            suspicion.lost = true;
+            return self.judge();
+        }
+        // Of the base, it may be what keeps all else from being answered.
+        let counts = well || self.state != PathMtuState::Searching;
+        self.lost += u32::from(counts);
+        if self.lost < self.config.max_probes {
+            self.next = Some(probe.size);
+            return false;
+        }
+        match self.state {
+            PathMtuState::Base | PathMtuState::Error => self.fail(now),
+            _ => {
+                self.largest = self.largest.min(probe.size - 4);
+                self.search(now);
+            }
+        }
+        false
+    }
+
+    /// Data leaves in a packet of this size.
+    pub(crate) fn data_sent(&mut self, size: usize) {
+        self.large_data |= size > self.base;
+    }
+
+    /// Nothing is in flight any more: all of it arrived.
+    pub(crate) fn all_acknowledged(&mut self, now: Time) {
+        self.large_data = false;
+        // Everything was lost for a while, and now it is not.
+        if self.suspicion.take_if(|s| s.lost).is_some() && self.state == PathMtuState::Searching {
+            self.search(now);
+        }
+    }
+
+    /// T3-rtx expired, after `rto`.
+    pub(crate) fn on_t3(&mut self, rto: Duration) {
+        let searched = matches!(
+            self.state,
+            PathMtuState::Searching | PathMtuState::SearchComplete
+        );
+        if !searched || !self.large_data || self.mtu <= self.base {
+            return;
+        }
+        if let Some(suspicion) = &mut self.suspicion {
+            // Neither was answered so far: asked again.
+            suspicion.small = suspicion.small.filter(|_| suspicion.alive);
+        } else {
+            self.suspicion = Some(Suspicion {
+                small: None,
+                alive: false,
+                lost: false,
+                patience: rto.max(self.config.probe_timer),
+            });
+            self.try_size(self.mtu);
+        }
+    }
+
+    /// A heartbeat was answered. Returns whether a black hole was found by that.
+    pub(crate) fn on_alive(&mut self) -> bool {
+        if let Some(suspicion) = &mut self.suspicion {
+            suspicion.alive = true;
+        }
+        self.judge()
+    }
+
+    fn judge(&mut self) -> bool {
+        if !self.suspicion.is_some_and(|s| s.alive && s.lost) {
+            return false;
+        }
+        self.start();
+        true
+    }
+
+    /// What this host's interface takes: nothing larger is tried, or used.
+    pub(crate) fn limit(&mut self, now: Time, mtu: usize) {
+        let mtu = mtu.max(self.least);
+        self.mtu = self.mtu.min(mtu);
+        self.largest = self.config.max_probed_mtu & !3;
+        self.bound(mtu);
+        if matches!(
+            self.state,
+            PathMtuState::Searching | PathMtuState::SearchComplete
+        ) {
+            self.state = PathMtuState::Searching;
+            self.search(now);
+        }
+    }
+}

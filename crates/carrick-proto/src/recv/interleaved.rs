@@ -1,0 +1,376 @@
+//! Puts I-DATA fragments together and keeps the order of streams (RFC 8260 section 2.2.3).
+//!
+//! A message is found by its stream, the U bit and its MID, its fragments by their FSNs; TSNs say
+//! nothing about them. Every fragment is kept by itself until its message is delivered, also of a
+//! message that is complete and waits for one before it: so any of them that is not acknowledged
+//! cumulatively can be given up when the buffer is full.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use carrick_wire::{Fragment, Fsn, IDataHeader, Mid, Ppid, Ssn, StreamId, Tsn};
+
+use super::buffer::Cost;
+use super::delivery::Delivery;
+use super::message::{Message, Part, Payload};
+
+/// Names a message. MIDs are compared for equality only.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    stream: StreamId,
+    unordered: bool,
+    mid: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    payload: Bytes,
+    /// Index of its TSN.
+    index: u64,
+}
+
+/// What is known of a message that has not been delivered, or not all of it.
+#[derive(Debug, Default)]
+struct Assembly {
+    /// The index of the first fragment's TSN, that TSN, and what only the first fragment tells.
+    first: Option<(u64, Tsn, Ppid)>,
+    /// Fragments by their number, which counts on where the FSN wraps.
+    fragments: BTreeMap<u64, Held>,
+    /// Fragments that were delivered: above 0, the message is being delivered in parts.
+    next: u64,
+    /// The number of the last fragment.
+    end: Option<u64>,
+}
+
+impl Assembly {
+    fn is_complete(&self) -> bool {
+        let missing_none = |end: u64| self.next + self.fragments.len() as u64 == end + 1;
+        self.first.is_some() && self.end.is_some_and(missing_none)
+    }
+
+    /// The number of a fragment, if it can be one of this message.
+    fn number(&self, header: &IDataHeader) -> Result<u64, &'static str> {
+        let Fragment::Later(fsn) = header.fragment else {
+            let begun = self.first.is_some();
+            return if begun { Err(TWO_BEGINNINGS) } else { Ok(0) };
+        };
+        let next = Fsn::new(self.next as u32);
+        if !fsn.is_at_or_after(next) {
+            return Err(OLD_FSN);
+        }
+        match self.next + u64::from(fsn.since(next)) {
+            0 => Err(OLD_FSN),
+            number if self.fragments.contains_key(&number) => Err(OLD_FSN),
+            number => Ok(number),
+        }
+    }
+
+    /// Judges the end of the message with a new fragment.
+    fn check_end(&self, number: u64, ending: bool) -> Result<(), &'static str> {
+        let highest = self.fragments.last_key_value().map(|(n, _)| *n);
+        match self.end {
+            Some(_) if ending => Err(TWO_ENDS),
+            Some(end) if number > end => Err(BEYOND_END),
+            None if ending && highest.is_some_and(|h| h > number) => Err(BEYOND_END),
+            _ => Ok(()),
+        }
+    }
+}
+
+const OLD_MID: &str = "message identifier was used before";
+const OLD_FSN: &str = "fragment sequence number was used before";
+const TWO_BEGINNINGS: &str = "message has two beginnings";
+const TWO_ENDS: &str = "message has two ends";
+const BEYOND_END: &str = "fragment behind the end of its message";
+
+#[derive(Debug, Default)]
+pub(super) struct Interleaved {
+    messages: BTreeMap<Key, Assembly>,
+    /// The ordered message that each stream delivers next; grows to the highest stream seen.
+    next: Vec<Mid>,
+    /// Fragments held whose TSN may lie above the cumulative one, by its index.
+    above: BTreeMap<u64, (Key, u64)>,
+    /// Messages that could be delivered in parts, by the index of their first TSN.
+    ready: BTreeMap<u64, Key>,
+}
+
+impl Interleaved {
+    /// Takes a fragment whose TSN has this index; delivers what it makes deliverable. `cumulative` is
+    /// the index up to which all has arrived, this fragment included.
+    pub(super) fn insert(
+        &mut self,
+        index: u64,
+        cumulative: u64,
+        header: &IDataHeader,
+        payload: Bytes,
+        delivery: &mut Delivery,
+    ) -> Result<(), &'static str> {
+        while self
+            .above
+            .first_key_value()
+            .is_some_and(|(i, _)| *i <= cumulative)
+        {
+            self.above.pop_first();
+        }
+        let key = Key {
+            stream: header.stream,
+            unordered: header.unordered,
+            mid: header.mid.value(),
+        };
+        if !key.unordered && !header.mid.is_at_or_after(self.next_mid(key.stream)) {
+            return Err(OLD_MID);
+        }
+        let whole = header.fragment.is_first() && header.ending;
+        if whole && self.is_next(key) && !self.messages.contains_key(&key) {
+            let Fragment::First(ppid) = header.fragment else {
+                return Ok(());
+            };
+            let payload = Payload::from(payload);
+            delivery.append(message(key, (header.tsn, ppid), Part::Whole, payload, 1));
+            if !key.unordered {
+                let next = self.advance(key);
+                self.deliver(next, false, delivery);
+            }
+            return Ok(());
+        }
+        let assembly = self.messages.entry(key).or_default();
+        let number = assembly.number(header)?;
+        assembly.check_end(number, header.ending)?;
+        if header.ending {
+            assembly.end = Some(number);
+        }
+        assembly.fragments.insert(number, Held { payload, index });
+        if let Fragment::First(ppid) = header.fragment {
+            assembly.first = Some((index, header.tsn, ppid));
+        }
+        let goes_on = assembly.next > 0 && assembly.next == number;
+        if index > cumulative {
+            self.above.insert(index, (key, number));
+        }
+        if goes_on || self.is_next(key) {
+            self.deliver(key, goes_on, delivery);
+        }
+        Ok(())
+    }
+
+    /// Delivers a message whose turn it is, if it is complete, or more of one that has begun; then
+    /// those that waited for it.
+    fn deliver(&mut self, mut key: Key, mut goes_on: bool, delivery: &mut Delivery) {
+        while let Some(assembly) = self.messages.get(&key) {
+            let waits = assembly.next == 0;
+            if goes_on || (waits && assembly.is_complete()) {
+                if !self.hand_over(key, delivery) || key.unordered {
+                    return;
+                }
+                key = self.advance(key);
+                goes_on = false;
+            } else {
+                if let Some((index, ..)) = assembly.first.filter(|_| waits) {
+                    self.ready.insert(index, key);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Delivers the fragments of a message that follow what was delivered, without a gap; returns
+    /// whether that is the end of it.
+    fn hand_over(&mut self, key: Key, delivery: &mut Delivery) -> bool {
+        let Some(assembly) = self.messages.get_mut(&key) else {
+            return false;
+        };
+        let Some((first, tsn, ppid)) = assembly.first else {
+            return false;
+        };
+        let begins = assembly.next == 0;
+        if begins {
+            self.ready.remove(&first);
+        }
+        let (mut payload, mut chunks) = (Payload::default(), 0);
+        while let Some(entry) = assembly.fragments.first_entry() {
+            if *entry.key() != assembly.next {
+                break;
+            }
+            let held = entry.remove();
+            self.above.remove(&held.index);
+            payload.push(held.payload);
+            chunks += 1;
+            assembly.next += 1;
+        }
+        let ends = assembly.end.is_some_and(|end| end < assembly.next);
+        let part = match (begins, ends) {
+            (true, true) => Part::Whole,
+            (true, false) => Part::First,
+            (false, true) => Part::Last,
+            (false, false) => Part::Middle,
+        };
+        delivery.append(message(key, (tsn, ppid), part, payload, chunks));
+        if ends {
+            self.messages.remove(&key);
+        }
+        ends
+    }
+
+    /// An ordered message has been delivered: returns the next one of its stream.
+    fn advance(&mut self, key: Key) -> Key {
+        let slot = usize::from(key.stream.0);
+        if self.next.len() <= slot {
+            self.next.resize(slot + 1, Mid::new(0));
+        }
+        let next = self.next[slot].next();
+        self.next[slot] = next;
+        let mid = next.value();
+        Key { mid, ..key }
+    }
+
+    /// Begins to deliver the message in parts whose beginning came first, of those whose turn it is.
+    /// Others may follow while it is not complete.
+    pub(super) fn begin_partial(&mut self, delivery: &mut Delivery) {
+        if let Some((_, key)) = self.ready.pop_first() {
+            // It is not complete: that is why it waits here.
+            self.hand_over(key, delivery);
+        }
+    }
+
+    fn next_mid(&self, stream: StreamId) -> Mid {
+        let next = self.next.get(usize::from(stream.0));
+        next.copied().unwrap_or(Mid::new(0))
+    }
+
+    fn is_next(&self, key: Key) -> bool {
+        key.unordered || self.next_mid(key.stream).value() == key.mid
+    }
+
+    /// Drops the fragment with the highest TSN if that lies above `floor`; returns its index and what
+    /// it cost.
+    pub(super) fn drop_highest(&mut self, floor: u64) -> Option<(u64, Cost)> {
+        let entry = self.above.last_entry().filter(|e| *e.key() > floor)?;
+        let (index, (key, number)) = entry.remove_entry();
+        let assembly = self.messages.get_mut(&key)?;
+        let held = assembly.fragments.remove(&number)?;
+        if number == 0 {
+            assembly.first = None;
+            self.ready.remove(&index);
+        }
+        assembly.end = assembly.end.filter(|end| *end != number);
+        if assembly.fragments.is_empty() && assembly.next == 0 {
+            self.messages.remove(&key);
+        }
+        Some((index, Cost::one(held.payload.len())))
+    }
+
+    /// Messages that are being delivered in parts, by the TSN that all parts of one share.
+    pub(super) fn partial_tsns(&self) -> impl Iterator<Item = Tsn> + '_ {
+        let begun = self.messages.values().filter(|a| a.next > 0);
+        begun.filter_map(|a| a.first.map(|(_, tsn, _)| tsn))
+    }
+
+    /// What is held costs this.
+    pub(super) fn cost(&self) -> Cost {
+        let fragments = self.messages.values().flat_map(|a| a.fragments.values());
+        fragments.fold(Cost::default(), |cost, held| {
+            cost.plus(Cost::one(held.payload.len()))
+        })
+    }
+}
+
+fn message(
+    key: Key,
+    (tsn, ppid): (Tsn, Ppid),
+    part: Part,
+    payload: Payload,
+    chunks: usize,
+) -> Message {
+    Message {
+        stream: key.stream,
+        // Section 4.1: the lower half takes the place of the SSN.
+        ssn: (!key.unordered).then(|| Ssn::new(key.mid as u16)),
+        mid: Some(Mid::new(key.mid)),
+        ppid,
+        tsn,
+        part,
+        payload,
+        chunks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(mid: u32, fragment: Fragment, ending: bool) -> IDataHeader {
+        IDataHeader {
+            tsn: Tsn::new(1),
+            stream: StreamId(0),
+            mid: Mid::new(mid),
+            fragment,
+            immediate: false,
+            unordered: false,
+            ending,
+        }
+    }
+
+    #[test]
+    fn message_identifiers_wrap_8260_2_1() {
+        let mut all = Interleaved {
+            next: Vec::from([Mid::new(u32::MAX - 1)]),
+            ..Interleaved::default()
+        };
+        let mut delivery = Delivery::default();
+        let payload = Bytes::from_static(b"x");
+        let first = Fragment::First(Ppid(0));
+        for (index, mid) in [(1, 1), (2, u32::MAX), (3, 0), (4, u32::MAX - 1)] {
+            let header = header(mid, first, true);
+            let taken = all.insert(index, 0, &header, payload.clone(), &mut delivery);
+            assert_eq!(taken, Ok(()));
+        }
+        let mids = core::iter::from_fn(|| delivery.pop()).filter_map(|m| m.mid);
+        let mids: Vec<u32> = mids.map(Mid::value).collect();
+        assert_eq!(mids, [u32::MAX - 1, u32::MAX, 0, 1]);
+        assert!(all.messages.is_empty() && all.above.is_empty() && all.ready.is_empty());
+        let old = header(u32::MAX, first, true);
+        assert_eq!(all.insert(5, 0, &old, payload, &mut delivery), Err(OLD_MID));
+    }
+
+    #[test]
+    fn fragment_sequence_numbers_wrap_8260_2_1() {
+        let key = Key {
+            stream: StreamId(0),
+            unordered: false,
+            mid: 0,
+        };
+        let begun = Assembly {
+            first: Some((1, Tsn::new(1), Ppid(5))),
+            next: 3 * (1 << 32) - 2,
+            ..Assembly::default()
+        };
+        let mut all = Interleaved::default();
+        all.messages.insert(key, begun);
+        let mut delivery = Delivery::default();
+        let fsns = [
+            (0, false),
+            (u32::MAX, false),
+            (1, true),
+            (u32::MAX - 1, false),
+        ];
+        for ((fsn, ending), index) in fsns.into_iter().zip(7..) {
+            let header = header(0, Fragment::Later(Fsn::new(fsn)), ending);
+            let payload = Bytes::copy_from_slice(&fsn.to_be_bytes());
+            let taken = all.insert(index, 0, &header, payload, &mut delivery);
+            assert_eq!(taken, Ok(()), "FSN {fsn}");
+        }
+        let last = delivery.pop().expect("the rest of it");
+        assert_eq!(
+            (last.part, last.chunks, last.ppid),
+            (Part::Last, 4, Ppid(5))
+        );
+        let expected: Vec<u8> = [u32::MAX - 1, u32::MAX, 0, 1]
+            .iter()
+            .flat_map(|fsn| fsn.to_be_bytes())
+            .collect();
+        assert!(last.payload == expected[..]);
+        assert!(all.messages.is_empty() && all.above.is_empty());
+        assert_eq!(all.next_mid(StreamId(0)), Mid::new(1));
+    }
+}

@@ -1,0 +1,449 @@
+//! Messages that wait to be sent: a line for each stream, which the scheduler chooses from.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use carrick_wire::{DataFlags, Fsn, Mid, StreamId};
+
+use super::backlog::{Backlog, Line};
+use super::message::{Pending, SendOptions};
+use super::scheduler::{Schedule, StreamScheduler, Turn};
+use crate::path::PathId;
+use crate::time::Time;
+
+/// A piece of the first message, ready to get a TSN.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) options: SendOptions,
+    pub(crate) mid: Mid,
+    pub(crate) fsn: Fsn,
+    pub(crate) flags: DataFlags,
+    pub(crate) payload: Bytes,
+}
+
+/// A stream that has been used.
+#[derive(Debug)]
+struct Stream {
+    id: StreamId,
+    line: Line,
+    turn: Turn,
+    /// The numbers of the next ordered and unordered message.
+    next: [Mid; 2],
+}
+
+#[derive(Debug)]
+pub(super) struct Lines {
+    backlog: Backlog,
+    streams: Vec<Stream>,
+    /// Where a stream is in `streams`.
+    slots: BTreeMap<StreamId, u32>,
+    schedule: Schedule,
+    /// Messages of several streams may be under way at the same time.
+    interleaving: bool,
+    /// Bytes of the message at the head that have been sent, without interleaving.
+    sent: usize,
+    /// The stream of the new chunks in the packet that is being filled.
+    packet: Option<u32>,
+    /// Messages with a life time of which nothing was sent, by its end: stream and place.
+    mortal: BTreeSet<(Time, u32, u32)>,
+    len: usize,
+    bytes: usize,
+    arrivals: u64,
+}
+
+impl Lines {
+    pub(super) fn new(scheduler: StreamScheduler, interleaving: bool) -> Self {
+        Self {
+            backlog: Backlog::default(),
+            streams: Vec::new(),
+            slots: BTreeMap::new(),
+            schedule: Schedule::new(scheduler),
+            interleaving,
+            sent: 0,
+            packet: None,
+            mortal: BTreeSet::new(),
+            len: 0,
+            bytes: 0,
+            arrivals: 0,
+        }
+    }
+
+    /// Whether messages of several streams may be under way at the same time (RFC 8260 section 2.2).
+    pub(super) fn set_interleaving(&mut self, interleaving: bool) {
+        self.interleaving = interleaving;
+    }
+
+    pub(super) fn push(&mut self, options: SendOptions, data: Bytes, now: Time) {
+        let slot = self.slot(options.stream);
+        let mut pending = Pending::new(options, data, now);
+        pending.arrival = self.arrivals;
+        self.arrivals += 1;
+        self.len += 1;
+        self.bytes += pending.rest.len();
+        let (arrival, expires) = (pending.arrival, pending.expires);
+        let stream = &mut self.streams[slot as usize];
+        let was_empty = stream.line.is_empty();
+        let at = self.backlog.push(&mut stream.line, pending);
+        if was_empty {
+            stream.turn.arrival = arrival;
+            self.schedule.enter(slot, &mut stream.turn);
+        }
+        if let Some(expires) = expires {
+            self.mortal.insert((expires, slot, at));
+        }
+    }
+
+    /// The stream's slot; it is in use from now on.
+    fn slot(&mut self, id: StreamId) -> u32 {
+        let streams = &mut self.streams;
+        *self.slots.entry(id).or_insert_with(|| {
+            streams.push(Stream {
+                id,
+                line: Line::default(),
+                turn: Turn::default(),
+                next: [Mid::new(0); 2],
+            });
+            (streams.len() - 1) as u32
+        })
+    }
+
+    /// The message that is sent next, or the rest of it.
+    pub(super) fn front(&self) -> Option<&Pending> {
+        let stream = &self.streams[self.schedule.head()? as usize];
+        self.backlog.get(stream.line.first()?)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes that have not been sent.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Messages that were to go this way go any way.
+    pub(super) fn forget_path(&mut self, path: PathId) {
+        for pending in self.backlog.iter_mut() {
+            pending.options.path = pending.options.path.filter(|p| *p != path);
+        }
+    }
+
+    /// When the life of a message ends, the first of all.
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        self.mortal.first().map(|m| m.0)
+    }
+
+    /// Removes a message whose life has ended.
+    pub(super) fn take_expired(&mut self, now: Time) -> Option<Pending> {
+        let &(_, slot, at) = self.mortal.first().filter(|m| m.0 <= now)?;
+        self.remove(slot, at)
+    }
+
+    /// Removes the messages, none of which was begun, for streams from this one on.
+    pub(super) fn take_above(&mut self, streams: u16) -> Vec<Pending> {
+        let slots = self.slots.range(StreamId(streams)..);
+        let slots: Vec<u32> = slots.map(|(_, slot)| *slot).collect();
+        let mut removed = Vec::new();
+        for slot in slots {
+            while let Some(at) = self.streams[slot as usize].line.first() {
+                if self.backlog.get(at).is_none_or(|p| p.begun) {
+                    break;
+                }
+                removed.extend(self.remove(slot, at));
+            }
+        }
+        removed.sort_by_key(|p| p.arrival);
+        removed
+    }
+
+    /// Removes a message of which nothing was sent.
+    fn remove(&mut self, slot: u32, at: u32) -> Option<Pending> {
+        let stream = &mut self.streams[slot as usize];
+        let first = stream.line.first();
+        let removed = self.backlog.remove(&mut stream.line, at)?;
+        self.len -= 1;
+        self.bytes -= removed.rest.len();
+        if let Some(expires) = removed.expires {
+            self.mortal.remove(&(expires, slot, at));
+        }
+        let next = stream.line.first();
+        if next.is_none() {
+            self.schedule.leave(slot, &stream.turn);
+        } else if next != first {
+            stream.turn.arrival = arrival(&self.backlog, next);
+            self.schedule.changed(slot, &mut stream.turn);
+        }
+        Some(removed)
+    }
+
+    /// Cuts a piece of at most `max` bytes off the first message.
+    pub(super) fn cut(&mut self, max: usize) -> Option<Piece> {
+        let slot = self.schedule.head()?;
+        let stream = &mut self.streams[slot as usize];
+        let at = stream.line.first()?;
+        let first = self.backlog.get_mut(at)?;
+        let options = first.options;
+        let beginning = !first.begun;
+        if beginning {
+            // DATA has no number for unordered messages.
+            if self.interleaving || !options.unordered {
+                let next = &mut stream.next[usize::from(options.unordered)];
+                first.mid = *next;
+                *next = next.next();
+            }
+            if let Some(expires) = first.expires {
+                self.mortal.remove(&(expires, slot, at));
+            }
+        }
+        let payload = first.rest.split_to(max.min(first.rest.len()));
+        let ending = first.rest.is_empty();
+        let (mid, fsn) = (first.mid, first.fsn);
+        first.begun = true;
+        first.fsn = fsn.next();
+        self.bytes -= payload.len();
+        self.sent += payload.len();
+        self.packet = Some(slot);
+        if ending {
+            self.backlog.remove(&mut stream.line, at);
+            self.len -= 1;
+        }
+        if !ending && !self.interleaving {
+            self.schedule.hold();
+        } else {
+            let sent = core::mem::take(&mut self.sent);
+            let next = stream.line.first();
+            if next.is_some() {
+                stream.turn.arrival = arrival(&self.backlog, next);
+                self.schedule.served(&mut stream.turn, sent);
+            } else {
+                self.schedule.served_last(&mut stream.turn, sent);
+                self.schedule.leave(slot, &stream.turn);
+            }
+        }
+        Some(Piece {
+            options,
+            mid,
+            fsn,
+            flags: DataFlags {
+                immediate: ending && options.immediate,
+                unordered: options.unordered,
+                beginning,
+                ending,
+            },
+            payload,
+        })
+    }
+
+    /// The pieces cut since the last call share a packet, which is complete.
+    pub(super) fn packet_over(&mut self) {
+        let slot = self.packet.take();
+        if let Some(slot) = slot.filter(|s| self.schedule.head() == Some(*s)) {
+            self.schedule
+                .packet_over(&mut self.streams[slot as usize].turn);
+        }
+    }
+
+    /// Another order from now on. A message that has begun is finished first, unless messages may
+    /// interleave.
+    pub(super) fn set_scheduler(&mut self, kind: StreamScheduler) {
+        let held = (self.sent > 0).then(|| self.schedule.head()).flatten();
+        let mut schedule = Schedule::new(kind);
+        let mut waiting: Vec<(bool, u64, u32)> = Vec::new();
+        for (stream, slot) in self.streams.iter_mut().zip(0..) {
+            let (arrival, value) = (stream.turn.arrival, stream.turn.value);
+            stream.turn = Turn::new(arrival, value);
+            if !stream.line.is_empty() {
+                waiting.push((held != Some(slot), arrival, slot));
+            }
+        }
+        waiting.sort_unstable();
+        for (_, _, slot) in waiting {
+            schedule.enter(slot, &mut self.streams[slot as usize].turn);
+            if held == Some(slot) {
+                schedule.hold();
+            }
+        }
+        self.schedule = schedule;
+        self.packet = None;
+    }
+
+    /// What the user set for a stream: its priority or weight.
+    pub(super) fn value(&self, id: StreamId) -> u16 {
+        let slot = self.slots.get(&id);
+        slot.map_or(0, |slot| self.streams[*slot as usize].turn.value)
+    }
+
+    pub(super) fn set_value(&mut self, id: StreamId, value: u16) {
+        let slot = self.slot(id);
+        let stream = &mut self.streams[slot as usize];
+        stream.turn.value = value;
+        if !stream.line.is_empty() {
+            self.schedule.changed(slot, &mut stream.turn);
+        }
+    }
+
+    /// Empties the queue and restarts all streams at 0, with the values that the user set; returns
+    /// what was in it, in the order in which it came.
+    pub(super) fn restart(&mut self) -> Vec<Pending> {
+        let mut new = Self::new(self.schedule.kind(), self.interleaving);
+        for stream in self.streams.iter().filter(|s| s.turn.value != 0) {
+            new.set_value(stream.id, stream.turn.value);
+        }
+        let old = core::mem::replace(self, new);
+        let mut all = old.backlog.into_all();
+        all.sort_by_key(|p| p.arrival);
+        all
+    }
+}
+
+fn arrival(backlog: &Backlog, at: Option<u32>) -> u64 {
+    at.and_then(|at| backlog.get(at)).map_or(0, |p| p.arrival)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::VecDeque;
+    use core::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(interleaving: bool) -> Lines {
+        Lines::new(StreamScheduler::RoundRobin, interleaving)
+    }
+
+    fn message(stream: u16, unordered: bool) -> SendOptions {
+        SendOptions {
+            unordered,
+            ..SendOptions::on_stream(stream)
+        }
+    }
+
+    #[test]
+    fn ordered_and_unordered_messages_are_numbered_apart_8260_2_1() {
+        for (interleaving, expected) in [(true, [0, 0, 1, 1]), (false, [0, 0, 0, 1])] {
+            let mut lines = lines(interleaving);
+            for unordered in [false, true, true, false] {
+                lines.push(message(1, unordered), Bytes::from_static(b"m"), Time::ZERO);
+            }
+            let mids: Vec<u32> = (0..4).map(|_| lines.cut(9).unwrap().mid.value()).collect();
+            assert_eq!(mids, expected, "interleaving: {interleaving}");
+        }
+    }
+
+    #[test]
+    fn message_identifiers_wrap_8260_2_1() {
+        let mut lines = lines(true);
+        lines.set_value(StreamId(1), 0);
+        lines.streams[0].next = [Mid::new(u32::MAX); 2];
+        for _ in 0..2 {
+            lines.push(message(1, false), Bytes::from_static(b"m"), Time::ZERO);
+        }
+        let mids: Vec<u32> = (0..2).map(|_| lines.cut(9).unwrap().mid.value()).collect();
+        assert_eq!(mids, [u32::MAX, 0]);
+    }
+
+    #[test]
+    fn memory_is_for_streams_in_use() {
+        let mut lines = lines(true);
+        lines.push(message(65_534, false), Bytes::from_static(b"m"), Time::ZERO);
+        assert_eq!(lines.streams.len(), 1);
+        assert!(core::mem::size_of::<Stream>() <= 128);
+    }
+
+    /// Context, bytes left, end of its life, and whether it has begun.
+    type Waiting = (u64, usize, Option<Time>, bool);
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Push(u16, usize, Option<u64>),
+        Cut(usize),
+        PacketOver,
+        Wait(u64),
+        Schedule(usize),
+        Value(u16, u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let lifetime = proptest::option::weighted(0.3, 0_u64..50);
+        prop_oneof![
+            6 => (0_u16..6, 1_usize..20, lifetime).prop_map(|(s, n, l)| Step::Push(s, n, l)),
+            10 => (1_usize..8).prop_map(Step::Cut),
+            2 => Just(Step::PacketOver),
+            2 => (0_u64..10).prop_map(Step::Wait),
+            1 => (0_usize..6).prop_map(Step::Schedule),
+            1 => (0_u16..6, 0_u16..5).prop_map(|(s, v)| Step::Value(s, v)),
+        ]
+    }
+
+    proptest! {
+        /// Whatever the order of streams: messages of one leave in theirs, each once, whole unless it
+        /// expired before it began; without interleaving nothing comes between its pieces.
+        #[test]
+        fn lines_agree_with_a_queue_for_each_stream_8260_3(interleaving: bool, steps in proptest::collection::vec(step(), 0..300)) {
+            let mut lines = lines(interleaving);
+            let mut model: [VecDeque<Waiting>; 6] = Default::default();
+            let (mut now, mut pushed) = (Time::ZERO, 0);
+            for step in steps {
+                match step {
+                    Step::Push(stream, len, lifetime) => {
+                        let options = SendOptions { context: pushed, lifetime: lifetime.map(Duration::from_millis), ..message(stream, false) };
+                        lines.push(options, Bytes::from(alloc::vec![0; len]), now);
+                        model[usize::from(stream)].push_back((pushed, len, lifetime.map(|l| now + Duration::from_millis(l)), false));
+                        pushed += 1;
+                    }
+                    Step::Cut(max) => {
+                        let waiting = model.iter().any(|m| !m.is_empty());
+                        let front = lines.front().map(|f| (f.options.context, f.rest.len()));
+                        let Some(piece) = lines.cut(max) else {
+                            prop_assert!(!waiting);
+                            continue;
+                        };
+                        let open = model.iter().filter_map(|m| m.front()).find(|m| m.3).map(|m| m.0);
+                        if !interleaving {
+                            prop_assert!(open.is_none_or(|open| open == piece.options.context));
+                        }
+                        let line = &mut model[usize::from(piece.options.stream.0)];
+                        let first = line.front_mut().expect("a message");
+                        prop_assert_eq!((first.0, !first.3), (piece.options.context, piece.flags.beginning));
+                        prop_assert_eq!(front, Some((first.0, first.1)));
+                        prop_assert_eq!(piece.payload.len(), max.min(first.1));
+                        first.1 -= piece.payload.len();
+                        first.3 = true;
+                        prop_assert_eq!(piece.flags.ending, first.1 == 0);
+                        if first.1 == 0 {
+                            line.pop_front();
+                        }
+                    }
+                    Step::PacketOver => lines.packet_over(),
+                    Step::Wait(millis) => {
+                        now += Duration::from_millis(millis);
+                        let is_over = |m: &Waiting| !m.3 && m.2.is_some_and(|at| at <= now);
+                        let mut expected: Vec<u64> = model.iter().flatten().filter(|m| is_over(m)).map(|m| m.0).collect();
+                        for line in &mut model {
+                            line.retain(|m| !is_over(m));
+                        }
+                        let mut expired: Vec<u64> = core::iter::from_fn(|| lines.take_expired(now)).map(|p| p.options.context).collect();
+                        expected.sort_unstable();
+                        expired.sort_unstable();
+                        prop_assert_eq!(expired, expected);
+                    }
+                    Step::Schedule(kind) => lines.set_scheduler(StreamScheduler::ALL[kind]),
+                    Step::Value(stream, value) => lines.set_value(StreamId(stream), value),
+                }
+                prop_assert_eq!(lines.len(), model.iter().map(VecDeque::len).sum::<usize>());
+                prop_assert_eq!(lines.bytes(), model.iter().flatten().map(|m| m.1).sum::<usize>());
+                let next = model.iter().flatten().filter(|m| !m.3).filter_map(|m| m.2).min();
+                prop_assert_eq!(lines.next_expiry(), next);
+            }
+            let mut left: Vec<u64> = model.iter().flatten().map(|m| m.0).collect();
+            left.sort_unstable();
+            let restarted: Vec<u64> = lines.restart().iter().map(|p| p.options.context).collect();
+            prop_assert_eq!(restarted, left);
+            prop_assert_eq!((lines.len(), lines.bytes(), lines.front().is_none()), (0, 0, true));
+        }
+    }
+}

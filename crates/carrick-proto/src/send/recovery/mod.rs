@@ -1,0 +1,75 @@
+//! How losses are found and repaired: missing reports (RFC 9260 section 7.2.4) or RACK-TLP
+//! (RFC 8985), and what goes with either: proportional rate reduction (RFC 6937) and the undoing of
+//! what turned out to be no loss (after RFC 3522, RFC 4015).
+//!
+//! What belongs to one path is in [`PathRecovery`]; missing reports are counted for the association.
+
+mod detect;
+mod missing_reports;
+mod prr;
+mod rack;
+mod tail_loss_probe;
+mod undo;
+
+pub(super) use missing_reports::MissingReports;
+use prr::Reduction;
+pub(crate) use rack::{Delivery, Rack};
+use tail_loss_probe::TailLossProbe;
+use undo::Undo;
+
+/// Where a path stands between losses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Phase {
+    /// Nothing is being repaired.
+    #[default]
+    Open,
+    /// A loss was found; lasts until the chunk with this index is acknowledged cumulatively.
+    Fast(u64),
+    /// T3-rtx expired; lasts as long.
+    Timeout(u64),
+}
+
+/// The ends of the list of a path's chunks in flight, in the order in which they were last sent.
+/// The links are in the chunks; 0, which no chunk has for an index, stands for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SendOrder {
+    pub(crate) oldest: u64,
+    pub(crate) newest: u64,
+}
+
+/// What loss recovery keeps of one path.
+#[derive(Debug, Default)]
+pub(crate) struct PathRecovery {
+    pub(crate) order: SendOrder,
+    pub(crate) rack: Rack,
+    pub(crate) probe: TailLossProbe,
+    pub(crate) undo: Undo,
+    pub(crate) reduction: Option<Reduction>,
+    pub(crate) phase: Phase,
+    /// The window was reduced when this many transmissions had been made: with RACK, only the loss
+    /// of a later one is another congestion event.
+    pub(crate) reduced_at: u64,
+}
+
+impl PathRecovery {
+    pub(crate) fn is_fast(&self) -> bool {
+        matches!(self.phase, Phase::Fast(_))
+    }
+
+    /// The cumulative TSN reached this index.
+    pub(super) fn on_cumulative(&mut self, index: u64) {
+        let (Phase::Fast(exit) | Phase::Timeout(exit)) = self.phase else {
+            return;
+        };
+        if index >= exit {
+            self.leave();
+            self.rack.on_recovery_end();
+        }
+    }
+
+    /// Nothing is repaired any more.
+    pub(super) fn leave(&mut self) {
+        self.phase = Phase::Open;
+        self.reduction = None;
+    }
+}

@@ -1,0 +1,88 @@
+//! Proportional rate reduction (RFC 6937) on the bytes of one path: during Fast Recovery, data
+//! leaves as data arrives, so that the flight comes down to ssthresh over a round trip, and neither
+//! stops for half of it nor bursts.
+
+/// The reduction of one Fast Recovery, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reduction {
+    /// In flight when it began.
+    recover: usize,
+    delivered: usize,
+    sent: usize,
+    /// What may be in flight.
+    window: usize,
+}
+
+impl Reduction {
+    /// Fast Recovery begins with this flight, of which `flight` is not lost; the first
+    /// retransmission leaves in any case.
+    pub(crate) fn new(recover: usize, flight: usize) -> Self {
+        Self {
+            recover: recover.max(1),
+            delivered: 0,
+            sent: 0,
+            window: flight,
+        }
+    }
+
+    pub(crate) fn window(&self) -> usize {
+        self.window
+    }
+
+    pub(crate) fn on_sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+    }
+
+    /// A SACK told of the delivery of so many bytes (section 3).
+    pub(crate) fn on_sack(&mut self, newly: usize, flight: usize, ssthresh: usize, pmdcs: usize) {
+        self.delivered += newly;
+        let allowance = if flight > ssthresh {
+            let share = (self.delivered as u128 * ssthresh as u128).div_ceil(self.recover as u128);
+            usize::try_from(share).unwrap_or(usize::MAX)
+        } else {
+            // Below ssthresh, slow start's reduction bound.
+            let conserved = self.delivered.saturating_sub(self.sent);
+            let limit = conserved.max(newly).saturating_add(pmdcs);
+            self.window = flight + limit.min(ssthresh - flight);
+            return;
+        };
+        self.window = flight + allowance.saturating_sub(self.sent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: usize = 1000;
+
+    #[test]
+    fn half_of_what_arrives_leaves_until_the_flight_is_ssthresh_3() {
+        // The first of 20 segments is lost; ssthresh is 10.
+        let mut flight = 19 * MSS;
+        let mut prr = Reduction::new(20 * MSS, flight);
+        prr.on_sent(MSS);
+        let mut left = MSS;
+        for _ in 0..19 {
+            flight -= MSS;
+            prr.on_sack(MSS, flight, 10 * MSS, MSS);
+            while flight < prr.window() {
+                flight += MSS;
+                prr.on_sent(MSS);
+                left += MSS;
+            }
+        }
+        assert!((9 * MSS..=11 * MSS).contains(&flight), "{flight}");
+        assert!((9 * MSS..=11 * MSS).contains(&left), "{left}");
+    }
+
+    #[test]
+    fn after_heavy_losses_the_flight_grows_as_in_slow_start_3() {
+        let mut prr = Reduction::new(20 * MSS, 2 * MSS);
+        prr.on_sent(MSS);
+        prr.on_sack(2 * MSS, MSS, 10 * MSS, MSS);
+        assert_eq!(prr.window(), MSS + 3 * MSS);
+        prr.on_sack(2 * MSS, 9 * MSS, 10 * MSS, MSS);
+        assert_eq!(prr.window(), 10 * MSS, "not beyond ssthresh");
+    }
+}

@@ -1,0 +1,81 @@
+//! Channels that cost next to nothing before something is sent.
+//!
+//! A channel begins with a block for 32 values. Most associations of a large server are idle, so the
+//! channels to their handles are made with the first value.
+
+use tokio::sync::oneshot;
+
+/// The sending end, whose channel may not exist yet.
+#[derive(Debug)]
+pub(crate) struct Outlet<S, R> {
+    sender: Option<S>,
+    opening: Option<oneshot::Sender<R>>,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub(crate) enum Inlet<R> {
+    /// The channel does not exist yet.
+    Waiting(oneshot::Receiver<R>),
+    Open(R),
+    /// It will never exist.
+    Gone,
+}
+
+pub(crate) fn channel<S, R>() -> (Outlet<S, R>, Inlet<R>) {
+    let (opening, opened) = oneshot::channel();
+    let outlet = Outlet {
+        sender: None,
+        opening: Some(opening),
+    };
+    (outlet, Inlet::Waiting(opened))
+}
+
+impl<S, R> Outlet<S, R> {
+    /// The channel, made now if need be; `None` if nobody receives.
+    pub(crate) fn open(&mut self, make: impl FnOnce() -> (S, R)) -> Option<&S> {
+        if let Some(opening) = self.opening.take() {
+            let (sender, receiver) = make();
+            self.sender = opening.send(receiver).is_ok().then_some(sender);
+        }
+        self.sender.as_ref()
+    }
+
+    /// The channel if something was sent.
+    pub(crate) fn opened(&self) -> Option<&S> {
+        self.sender.as_ref()
+    }
+}
+
+impl<R> Inlet<R> {
+    /// The channel as soon as it exists; `None` if it never will. Cancel-safe.
+    pub(crate) async fn opened(&mut self) -> Option<&mut R> {
+        if let Self::Waiting(opened) = self {
+            *self = opened.await.map_or(Self::Gone, Self::Open);
+        }
+        self.now()
+    }
+
+    /// The channel if it exists now; `Err` if it never will.
+    pub(crate) fn try_opened(&mut self) -> Result<Option<&mut R>, Never> {
+        if let Self::Waiting(opened) = self {
+            match opened.try_recv() {
+                Ok(receiver) => *self = Self::Open(receiver),
+                Err(oneshot::error::TryRecvError::Empty) => return Ok(None),
+                Err(oneshot::error::TryRecvError::Closed) => *self = Self::Gone,
+            }
+        }
+        self.now().map(Some).ok_or(Never)
+    }
+
+    fn now(&mut self) -> Option<&mut R> {
+        match self {
+            Self::Open(receiver) => Some(receiver),
+            Self::Waiting(_) | Self::Gone => None,
+        }
+    }
+}
+
+/// The channel will never exist.
+#[derive(Debug)]
+pub(crate) struct Never;

@@ -1,0 +1,77 @@
+//! How streams share an association (RFC 8260).
+
+use carrick::{
+    Association, AssociationConfig, CoreError, Endpoint, Extensions, OperationError, Part,
+    StreamScheduler,
+};
+
+use crate::support::{associate, config, content, on, pair, quick, soon};
+
+/// An association whose ends interleave, with a receive buffer smaller than the messages to come.
+async fn interleaving_pair() -> (Endpoint, Endpoint, Association, Association) {
+    let association = AssociationConfig {
+        receive_buffer: 60_000,
+        extensions: Extensions {
+            interleaving: true,
+            ..Extensions::default()
+        },
+        scheduler: StreamScheduler::RoundRobin,
+        ..quick()
+    };
+    let bind = || {
+        let mut config = config(&["127.0.0.1"]);
+        config.association = association.clone();
+        Endpoint::bind(config).unwrap()
+    };
+    let (client, server) = (bind(), bind());
+    let (a, b) = associate(&client, &server, &["127.0.0.1"]).await;
+    (client, server, a, b)
+}
+
+#[tokio::test]
+async fn messages_of_several_streams_come_by_turns_and_whole_8260_2() {
+    let (_client, _server, a, mut b) = interleaving_pair().await;
+    assert!(a.stats().await.unwrap().extensions.interleaving);
+    let sender = a.sender();
+    let sending = tokio::spawn(async move {
+        for number in 0..20 {
+            let message = content(number, 100_000 + number);
+            sender.send(message, on(number as u16 % 4)).await.unwrap();
+        }
+    });
+    let mut next = [0, 1, 2, 3];
+    for _ in 0..20 {
+        let message = soon("a message", b.recv()).await.unwrap().unwrap();
+        let number = &mut next[usize::from(message.stream.0)];
+        assert!(message.payload == content(*number, 100_000 + *number)[..]);
+        assert_eq!(message.part, Part::Whole);
+        assert_eq!(message.mid.map(|m| m.value()), Some(*number as u32 / 4));
+        *number += 4;
+    }
+    soon("sending", sending).await.unwrap();
+}
+
+#[tokio::test]
+async fn scheduler_and_values_are_set_at_run_time_8260_4_3() {
+    let (_client, _server, a, mut b) = pair().await;
+    for scheduler in StreamScheduler::ALL {
+        a.set_scheduler(scheduler).await.unwrap();
+        for stream in 0..3 {
+            a.set_stream_value(stream, 7 * stream).await.unwrap();
+            a.send(content(1, 3000), on(stream)).await.unwrap();
+        }
+        for _ in 0..3 {
+            let message = soon("a message", b.recv()).await.unwrap().unwrap();
+            assert_eq!(message.payload.len(), 3000, "{scheduler:?}");
+        }
+    }
+    let refused = a.set_stream_value(a.outbound_streams(), 1).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused, OperationError::Refused(CoreError::InvalidStream)),
+        "{refused:?}"
+    );
+    a.abort(b"done");
+    let ended = a.sender().set_scheduler(StreamScheduler::FirstCome).await;
+    assert!(matches!(ended, Err(OperationError::Ended(_))), "{ended:?}");
+}
