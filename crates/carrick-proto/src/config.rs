@@ -6,6 +6,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::auth::AuthenticationConfig;
 use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
@@ -157,6 +158,17 @@ pub struct AssociationConfig {
     pub no_progress_after: Option<u32>,
     /// The extensions that are offered to peers; each is in force when both sides offer it.
     pub extensions: Extensions,
+    /// What is authenticated, and with which keys.
+    pub authentication: AuthenticationConfig,
+    /// Dynamic addresses are offered to, and taken from, peers that can't authenticate. Whoever can
+    /// guess the verification tag can then move the association (RFC 5061 section 6).
+    pub dynamic_addresses_without_authentication: bool,
+    /// Where none of the addresses that the peer knows is left, the new one is not told by itself:
+    /// the source address that arrives stands for it, and all others are deleted (RFC 5061 sections
+    /// 4.2.1 and 4.2.2). Wanted behind a NAT, whose addresses this side doesn't know. An endpoint
+    /// with this also finds the association of such a peer by its verification tag. The source
+    /// address is not authenticated: whoever is on the path can change it (section 6).
+    pub wildcard_addresses: bool,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
     pub trace: bool,
     /// The choices that papers and implementations differ in.
@@ -206,6 +218,9 @@ impl Default for AssociationConfig {
             monitor_pairs: false,
             no_progress_after: Some(20),
             extensions: Extensions::default(),
+            authentication: AuthenticationConfig::default(),
+            dynamic_addresses_without_authentication: false,
+            wildcard_addresses: false,
             trace: false,
             policies: Policies::default(),
         }
@@ -307,10 +322,26 @@ impl AssociationConfig {
         ];
         match checks.iter().find(|(ok, _)| !ok) {
             Some((_, what)) => Err(ConfigError(what)),
-            None => PathThresholds::of(self).validate().and_then(|()| {
-                self.path_mtu_discovery
-                    .map_or(Ok(()), |discovery| discovery.validate())
-            }),
+            None => self
+                .authentication
+                .fault()
+                .map_or(Ok(()), |f| Err(ConfigError(f)))
+                .and_then(|()| PathThresholds::of(self).validate())
+                .and_then(|()| {
+                    self.path_mtu_discovery
+                        .map_or(Ok(()), |discovery| discovery.validate())
+                }),
+        }
+    }
+
+    /// The extensions that are offered: dynamic addresses need authentication (RFC 5061 section 6),
+    /// unless the user does without.
+    pub(crate) fn offered(&self) -> Extensions {
+        let authenticated =
+            self.extensions.authentication || self.dynamic_addresses_without_authentication;
+        Extensions {
+            dynamic_addresses: self.extensions.dynamic_addresses && authenticated,
+            ..self.extensions
         }
     }
 

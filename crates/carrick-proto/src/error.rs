@@ -105,6 +105,8 @@ pub enum OperationError {
     UnknownAssociation,
     /// The path does not exist.
     UnknownPath,
+    /// The address is not one of this endpoint's.
+    UnknownAddress,
     /// The stream identifier is not below the number of outbound streams.
     InvalidStream,
     /// The operation does not fit the association's state (for instance, before it is established).
@@ -119,6 +121,7 @@ impl fmt::Display for OperationError {
         f.write_str(match self {
             Self::UnknownAssociation => "the association is closed: connect again",
             Self::UnknownPath => "no such path: pass one of the association's paths",
+            Self::UnknownAddress => "no such local address: add it to the endpoint first",
             Self::InvalidStream => "no such stream: the association has fewer outbound streams",
             Self::WrongState => {
                 "the association is not in a state for this: wait until it is established"
@@ -173,6 +176,12 @@ impl fmt::Display for AbortCause {
             11 => "restart of an association with new addresses",
             12 => "user-initiated abort",
             13 => "protocol violation",
+            160 => "request to delete the last address",
+            161 => "no room for another address",
+            162 => "request to delete the source address",
+            163 => "illegal ASCONF-ACK",
+            164 => "no authorization",
+            261 => "unsupported HMAC identifier",
             _ => "unknown cause",
         };
         f.write_str(name)?;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Ppid, Ssn, StreamId, Tsn};
+use carrick_wire::{Ppid, SharedKeyId, Ssn, StreamId, Tsn};
 
 use crate::error::AbortCause;
 use crate::path::PathId;
@@ -70,10 +70,65 @@ pub enum Event {
     NoProgress,
     /// COMMUNICATION ERROR: the peer reported errors in an ERROR chunk.
     PeerError(PeerError),
+    /// AUTHENTICATION EVENT: something about keys (RFC 6458 section 6.1.8).
+    Authentication(AuthenticationEvent),
+    /// Addresses of the peer or of this side came or went (RFC 5061).
+    Address(AddressEvent),
     /// The peer began to shut down; no new messages are taken.
     PeerShutdown,
     /// The association has ended. Nothing follows for it, and its identifier is void.
     Closed(CloseReason),
+}
+
+/// A change of the addresses of an association (RFC 5061).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AddressEvent {
+    /// The peer has one more address; [`Event::PathConfirmed`] follows when it is verified.
+    PeerAdded {
+        /// Its path.
+        path: PathId,
+        /// The address.
+        address: IpAddr,
+    },
+    /// The peer has one address less.
+    PeerRemoved {
+        /// The path that is no more. Its number will not soon be another one's.
+        path: PathId,
+        /// The address.
+        address: IpAddr,
+    },
+    /// The peer wants to be sent to on this path.
+    PeerPrefers(PathId),
+    /// The peer knows a new address of this side, which is used from now on.
+    LocalAdded(IpAddr),
+    /// The peer has forgotten an address of this side.
+    LocalRemoved(IpAddr),
+    /// The peer has taken note of which address of this side it should send to.
+    PreferenceTold(IpAddr),
+    /// The peer refused to add, delete or prefer an address of this side.
+    Refused {
+        /// The address.
+        address: IpAddr,
+        /// Why: the code of the error cause (RFC 5061 section 4.3), 0 if it was only because of
+        /// another one.
+        code: u16,
+    },
+    /// The peer turned out not to know ASCONF.
+    NotSupported,
+}
+
+/// What there is to know about authentication (RFC 4895).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AuthenticationEvent {
+    /// The peer lacks authentication, which this side had offered.
+    NotSupported,
+    /// The peer authenticates with this key from now on.
+    PeerKeyChanged(SharedKeyId),
+    /// The peer authenticates with a key that is not there; what it sends so is dropped. Told once
+    /// for several packets with the same key.
+    UnknownKey(SharedKeyId),
+    /// A key that was deactivated is not used for sending any more: the peer can be told to delete it.
+    KeyFree(SharedKeyId),
 }
 
 /// Why an association ended.

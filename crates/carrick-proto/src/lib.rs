@@ -26,6 +26,7 @@
 extern crate alloc;
 
 mod association;
+mod auth;
 mod config;
 pub mod congestion;
 mod endpoint;
@@ -35,6 +36,7 @@ mod extensions;
 mod path;
 pub mod policy;
 mod random;
+mod reconfig;
 mod recv;
 mod reliability;
 mod route;
@@ -43,14 +45,19 @@ mod stats;
 mod time;
 mod trace;
 
-pub use carrick_wire::{Mid, Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use carrick_wire::{
+    ChunkType, HmacId, Mid, Ppid, SharedKeyId, Ssn, StreamId, Tsn, VerificationTag,
+};
 
 pub use association::AssociationId;
 pub use association::state::StateName;
+pub use auth::{AuthenticationConfig, KeyError, SharedKey};
 pub use config::{AssociationConfig, ConfigError, EndpointConfig};
 pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
-pub use event::{CloseReason, Event, PeerError, SendFailure, UnsentMessage};
+pub use event::{
+    AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
+};
 pub use extensions::Extensions;
 pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
@@ -59,6 +66,6 @@ pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability}
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;
 pub use send::scheduler::StreamScheduler;
-pub use stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
+pub use stats::{AssociationStats, AuthenticationCounters, EndpointStats, PathStats, StreamStats};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};

@@ -30,6 +30,8 @@ pub struct EndpointStats {
     pub inits_refused: u64,
     /// Cookies whose MAC is not ours.
     pub forged_cookies: u64,
+    /// COOKIE ECHOs that were not authenticated as they had to be.
+    pub unauthenticated_cookies: u64,
     /// Cookies of ours that had expired.
     pub stale_cookies: u64,
     /// Answers to unknown senders that were dropped because too many waited already.
@@ -79,6 +81,19 @@ pub struct AssociationStats {
     pub abandoned: Abandoned,
     /// Counters of what was sent and received.
     pub counters: AssociationCounters,
+    /// Counters of what was not believed; all zero without authentication.
+    pub authentication: AuthenticationCounters,
+}
+
+/// What one association dropped because it was not the peer's for certain (RFC 4895).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AuthenticationCounters {
+    /// Packets whose HMAC was wrong.
+    pub forged_packets: u64,
+    /// AUTH chunks with a key or an algorithm that this side does not have.
+    pub unknown_keys: u64,
+    /// Chunks dropped because they were not authenticated.
+    pub unauthenticated_chunks: u64,
 }
 
 /// What one association has sent and received.

@@ -253,6 +253,14 @@ impl Association {
         self.send.set_primary(path).await
     }
 
+    /// See [`SendHalf::set_peer_primary`].
+    ///
+    /// # Errors
+    /// See there.
+    pub async fn set_peer_primary(&self, address: IpAddr) -> Result<(), OperationError> {
+        self.send.set_peer_primary(address).await
+    }
+
     /// See [`SendHalf::peer_addresses`].
     pub fn peer_addresses(&self) -> &[IpAddr] {
         self.send.peer_addresses()
@@ -438,6 +446,15 @@ impl SendHalf {
     /// The association has ended, or there is no such path.
     pub async fn set_primary(&self, path: PathId) -> Result<(), OperationError> {
         self.operate(move |core, now, id| core.set_primary(now, id, path))
+            .await
+    }
+
+    /// Asks the peer to send to this address of ours (RFC 5061 section 5.4).
+    ///
+    /// # Errors
+    /// The association has ended or has no dynamic addresses, or the endpoint has no such address.
+    pub async fn set_peer_primary(&self, address: IpAddr) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_peer_primary(now, id, address))
             .await
     }
 

@@ -30,6 +30,10 @@ pub struct Config {
     /// of the host (of that family) that are not link-local. Only peers on this host are told of
     /// loopback.
     pub addresses: Vec<IpAddr>,
+    /// The endpoint follows the addresses of the host: one that comes is bound and told to peers, one
+    /// that goes is forgotten (RFC 5061, where the association has dynamic addresses). Of `addresses`
+    /// that are named, only those are followed. Loopback addresses are not.
+    pub auto_addresses: bool,
     /// What carries the packets.
     pub transport: Transport,
     /// Whether peers may set up associations.
@@ -72,6 +76,7 @@ impl Config {
         Self {
             port: 0,
             addresses: addresses.into_iter().collect(),
+            auto_addresses: false,
             transport: Transport::Udp {
                 port: DEFAULT_ENCAPSULATION_PORT,
             },

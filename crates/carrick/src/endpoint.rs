@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use crate::association::Association;
 use crate::command::{Command, Commands, Connect};
 use crate::config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT};
-use crate::driver::{Driver, Limits};
+use crate::driver::{Driver, Limits, Watch};
 use crate::error::{BindError, ConnectError, OperationError};
 use crate::port::Port;
 use crate::socket::{SocketSet, addresses};
@@ -63,7 +63,11 @@ impl Endpoint {
         })?;
         let (commands, orders) = mpsc::unbounded_channel();
         let (accepted, to_accept) = mpsc::channel(config.backlog);
-        let driver = Driver::new(core, sockets, limits, &commands, orders, accepted);
+        let mut watch = None;
+        if config.auto_addresses {
+            watch = Some(Watch::new(config.addresses).map_err(BindError::WatchAddresses)?);
+        }
+        let driver = Driver::new(core, (sockets, watch), limits, &commands, orders, accepted);
         runtime.spawn(driver);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -166,7 +170,9 @@ impl Endpoint {
         self.inner.encapsulation_port
     }
 
-    /// The host has a new address: associations set up from now on use it too.
+    /// The host has a new address: a socket is opened for it, associations set up from now on use
+    /// it, and those with dynamic addresses (RFC 5061) tell it to their peers. With
+    /// [`Config::auto_addresses`] this happens by itself.
     ///
     /// # Errors
     /// It cannot be bound.
@@ -176,7 +182,9 @@ impl Endpoint {
         answered.await.unwrap_or(Err(BindError::EndpointClosed))
     }
 
-    /// The host has lost an address: paths from it change to another one.
+    /// The host has lost an address: paths from it change to another one, and peers of associations
+    /// with dynamic addresses (RFC 5061) learn of it. With [`Config::auto_addresses`] this happens
+    /// by itself.
     pub fn local_address_removed(&self, address: IpAddr) {
         self.tell(Command::RemoveAddress(address));
     }

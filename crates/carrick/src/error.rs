@@ -26,6 +26,9 @@ pub enum BindError {
     /// The host's addresses could not be listed.
     #[error("cannot list the addresses of this host: {0}")]
     ListAddresses(#[source] io::Error),
+    /// The host does not tell when its addresses change.
+    #[error("cannot watch the addresses of this host: {0}")]
+    WatchAddresses(#[source] io::Error),
     /// Raw sockets need a privilege.
     #[error(
         "binding {0} on IP protocol 132 needs CAP_NET_RAW: run as root, or use UDP encapsulation"

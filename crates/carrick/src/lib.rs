@@ -59,10 +59,11 @@ struct Readme;
 
 pub use bytes::Bytes;
 pub use carrick_proto::{
-    Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AssociationConfig, AssociationStats,
-    CloseReason, EndpointStats, Event, Extensions, Message, OperationError as CoreError, Part,
-    PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds, Payload,
-    PeerError, Ppid, Reliability, SendFailure, SendOptions, Ssn, StateName, StreamId,
+    Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
+    AssociationStats, AuthenticationConfig, AuthenticationEvent, ChunkType, CloseReason,
+    EndpointStats, Event, Extensions, HmacId, Message, OperationError as CoreError, Part, PathId,
+    PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds, Payload, PeerError,
+    Ppid, Reliability, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamId,
     StreamScheduler, StreamStats, Tsn, policy,
 };
 

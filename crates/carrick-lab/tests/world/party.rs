@@ -333,8 +333,10 @@ impl Party {
             }
             self.operation += 1;
             let paths = endpoint.paths(current.id).count().max(1);
-            let path = PathId((usize::from(path) % paths) as u8);
             let id = current.id;
+            let nth = usize::from(path) % paths;
+            // Numbers of paths that were removed are left out.
+            let path = endpoint.paths(id).nth(nth).map_or(PathId(0), |p| p.id);
             let result = match operation {
                 Operation::SetPrimary => endpoint.set_primary(now, id, path),
                 Operation::RequestHeartbeat => endpoint.request_heartbeat(now, id, path),

@@ -11,7 +11,9 @@ use carrick_proto::policy::{
     RetransmissionRoute, RetransmitOnAlternate, RetransmitOnSamePath,
     RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
-use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery, StreamScheduler};
+use carrick_proto::{
+    AssociationConfig, ChunkType, Extensions, HmacId, PathMtuDiscovery, StreamScheduler,
+};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -20,8 +22,8 @@ use super::topology::Topology;
 /// Retransmissions that no surviving world comes near to.
 const NEVER: u32 = 1 << 24;
 
-/// IPv6, UDP, the common header, an I-DATA chunk's header and its padding.
-const LARGEST_HEADERS: usize = 40 + 8 + 12 + 20 + 3;
+/// IPv6, UDP, the common header, AUTH, an I-DATA chunk's header and its padding.
+const LARGEST_HEADERS: usize = 40 + 8 + 12 + 40 + 20 + 3;
 
 /// The parameters of one side.
 pub(crate) fn settings(
@@ -68,6 +70,7 @@ pub(crate) fn settings(
     config.scheduler = dice.pick(&StreamScheduler::ALL);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
     config.extensions.partial_reliability = Dice::new(seed, Part::Partial(side)).chance(0.75);
+    authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     config
 }
@@ -127,6 +130,33 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan) {
     if plan.short_cookies {
         config.valid_cookie_life = dice.log_millis(50, 2000);
         config.max_cookie_life_increment = dice.pick(&[0, 1, 60].map(Duration::from_secs));
+    }
+}
+
+/// What is authenticated, and whether addresses are told as they come and go. Not what comes from a
+/// peer that has no keys yet, or not any more: COOKIE ECHO after a restart, ABORT out of the blue,
+/// ERROR for a stale cookie.
+fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
+    let possible = [
+        ChunkType::DATA,
+        ChunkType::I_DATA,
+        ChunkType::SACK,
+        ChunkType::HEARTBEAT,
+        ChunkType::HEARTBEAT_ACK,
+        ChunkType::COOKIE_ACK,
+        ChunkType::SHUTDOWN,
+        ChunkType::SHUTDOWN_ACK,
+        ChunkType::ECNE,
+        ChunkType::CWR,
+        ChunkType::PAD,
+        ChunkType::FORWARD_TSN,
+    ];
+    config.extensions.authentication = dice.chance(0.6);
+    config.extensions.dynamic_addresses = dice.chance(0.6);
+    let required = possible.into_iter().filter(|_| dice.chance(0.3));
+    config.authentication.required = required.collect();
+    if dice.chance(0.3) {
+        config.authentication.algorithms = vec![HmacId::SHA_1];
     }
 }
 

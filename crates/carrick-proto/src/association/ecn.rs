@@ -84,7 +84,7 @@ impl Association {
             && !self.replies.iter().any(waiting)
         {
             let route = self.answer_route(route);
-            self.replies.push_back((route, Reply::Cwr(tsn)));
+            self.push_reply(route, Reply::Cwr(tsn));
         }
     }
 

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use carrick_wire::{ForwardTsn, PacketBuilder};
+use carrick_wire::{ChunkType, ForwardTsn, PacketBuilder};
 
 use super::output::single;
 use super::{Association, Context, MAX_PEER_EVENTS};
@@ -68,8 +68,9 @@ impl Association {
         let path = sender.forward_path(&tx)?;
         let (header, limit) = (self.header(), self.paths[path].packet_size());
         let mut packet = PacketBuilder::new(buf, header, limit);
+        let slot = self.open_auth(&mut packet, &[ChunkType::FORWARD_TSN]);
         self.bundle_forward(path, &mut packet, cx);
-        let len = packet.finish();
+        let len = self.finish(packet, slot);
         (len > 0).then(|| single(self.paths[path].route(), len))
     }
 }

@@ -39,6 +39,7 @@ impl Association {
     ) {
         let locals = cx.local_addresses.told(self.told);
         let config = Arc::clone(&self.config);
+        self.offer_authentication(cx);
         for &remote in peers {
             let like = Route {
                 local: None,
@@ -69,7 +70,7 @@ impl Association {
             return;
         };
         let (sent, stale) = (wait.sent, wait.stale);
-        let peer = match PeerParameters::read(init, self.config.extensions) {
+        let peer = match PeerParameters::read(init, &self.config) {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init_ack(init, fault, route, cx),
         };
@@ -135,7 +136,9 @@ impl Association {
         }
         acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
         self.paths = paths;
-        self.extensions = config.extensions.and(peer.offered);
+        self.extensions = config.offered().and(peer.offered);
+        let theirs = peer.auth.vector().unwrap_or_default();
+        self.agree_on_keys(None, theirs);
         self.negotiate(
             peer.a_rwnd,
             peer.inbound_streams,
@@ -199,6 +202,9 @@ impl Association {
             InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"malformed parameter in INIT ACK")
             }),
+            InitFault::Unauthenticated => self.refuse(init.tag, route, cx, |causes| {
+                causes.protocol_violation(b"dynamic addresses without authentication")
+            }),
         }
     }
 
@@ -240,6 +246,8 @@ impl Association {
         self.error_count = 0;
         cx.stats.established += 1;
         self.tell_established();
+        self.tell_authentication();
+        self.start_dynamic_addresses(cx);
         self.start_heartbeats(cx);
         // Data that went with COOKIE ECHO is on its way since; its timer begins to count now.
         for path in self.paths.iter_mut() {
@@ -263,6 +271,7 @@ impl Association {
         self.told = cookie.told;
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
+        self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         self.negotiate(
             cookie.peer_a_rwnd,
             cookie.peer_inbound_streams,
@@ -313,6 +322,7 @@ impl Association {
         self.told = cookie.told;
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
+        self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // Nothing is queued any more that could be for a stream too many.
@@ -323,6 +333,7 @@ impl Association {
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
         self.state = State::Established;
+        self.start_dynamic_addresses(cx);
         self.error_count = 0;
         self.told_dormant = false;
         self.told_stall = None;
@@ -342,6 +353,7 @@ impl Association {
             let given: Vec<IpAddr> = given.map(|p| p.remote).collect();
             self.build_paths(cookie, route, cx);
             self.paths.trust(&given);
+            self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
             self.negotiate(
                 cookie.peer_a_rwnd,
                 cookie.peer_inbound_streams,
@@ -350,6 +362,7 @@ impl Association {
             );
             self.establish(false, cx);
         } else {
+            self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
             let inbound = self
                 .config
                 .max_inbound_streams
@@ -358,6 +371,7 @@ impl Association {
             self.sender.set_extensions(self.extensions);
             self.receiver =
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
+            self.start_dynamic_addresses(cx);
         }
     }
 
@@ -415,7 +429,7 @@ impl Association {
         cx: &Context<'_>,
     ) -> Vec<IpAddr> {
         let is_new = |address: &IpAddr| !self.paths.knows(*address);
-        let locals = cx.local_addresses.told(self.told);
+        let locals = self.locals(cx);
         let usable = listed_addresses(addresses, source, &locals);
         if !is_new(&source) && !usable.iter().any(is_new) {
             return Vec::new();
@@ -429,11 +443,24 @@ impl Association {
         self.paths.find(route)
     }
 
+    /// The way that a packet took, back: from the address that was addressed (section 6.4), unless
+    /// that is being deleted, so that the peer may know it no more (RFC 5061 section 5.3, F4).
+    pub(crate) fn way_back(&self, route: &Route) -> Route {
+        let back = route.for_reply();
+        match self.path_of(route) {
+            Some(id) if self.is_being_deleted(back.local) => Route {
+                local: self.paths[id].local,
+                ..back
+            },
+            _ => back,
+        }
+    }
+
     /// The way for an answer to a packet: the one it took, unless its source is not verified and
     /// gets heartbeats only (section 5.4).
     pub(crate) fn answer_route(&self, route: &Route) -> Route {
         match self.path_of(route) {
-            Some(id) if self.paths[id].confirmed => route.for_reply(),
+            Some(id) if self.paths[id].confirmed => self.way_back(route),
             _ => self.paths[self.paths.current()].route(),
         }
     }
@@ -441,9 +468,13 @@ impl Association {
 
 /// The addresses that a peer may call its own: no loopback address unless it is on this host.
 fn acceptable(addresses: &[IpAddr], source: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
-    let here = source.is_loopback();
     let own = addresses.iter().copied();
-    own.filter(move |a| is_usable(*a) && (here || !a.is_loopback()))
+    own.filter(move |a| is_own_address(*a, source))
+}
+
+/// Whether a peer that sends from `source` may have this address.
+pub(super) fn is_own_address(address: IpAddr, source: IpAddr) -> bool {
+    is_usable(address) && (source.is_loopback() || !address.is_loopback())
 }
 
 /// Those of them that this side can send to: of a family it has.

@@ -57,9 +57,10 @@ impl Association {
                     Some(cx.now + rto * (unconfirmed / config.hb_max_burst).saturating_sub(1));
             }
             // Heartbeats that come once per RTO must not end the association before the data does
-            // (RFC 7829 section 4).
+            // (RFC 7829 section 4). A new path may be the only one, where the addresses before it
+            // were deleted.
             let hurried = path.potentially_failed && self.sender.outstanding_chunks() > 0;
-            let counts = path.confirmed && id == self.paths.current() && !hurried;
+            let counts = id == self.paths.current() && !hurried;
             self.on_path_error(id, counts, cx);
             if self.state.is_closed() {
                 return;
@@ -190,7 +191,7 @@ impl Association {
         if self.config.monitor_pairs {
             return;
         }
-        let locals = cx.local_addresses.told(self.told);
+        let locals = self.locals(cx);
         let path = &self.paths[id];
         let other = cx.selection.select(&locals, path.remote, path.local);
         if other.is_some() && other != path.local {
@@ -218,7 +219,14 @@ impl Association {
             return;
         }
         let initial = self.config.rto_initial;
-        let locals = cx.local_addresses.told(self.told);
+        let locals = self.locals(cx);
+        if let Some(dynamic) = &mut self.dynamic
+            && locals.is_empty()
+        {
+            // ASCONF brings a new one; until then nothing can leave.
+            dynamic.stranded = true;
+            return;
+        }
         for id in self.paths.ids() {
             if self.paths[id].local == Some(address) {
                 let other = cx

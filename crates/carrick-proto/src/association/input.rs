@@ -27,9 +27,13 @@ const MAX_REPLY_BYTES: usize = 1200;
 #[derive(Default)]
 struct PacketNotes {
     data: bool,
+    /// What follows is behind a genuine AUTH chunk.
+    authenticated: bool,
     /// The lowest TSN in it.
     lowest: Option<Tsn>,
     reply_bytes: usize,
+    /// ASCONFs before this chunk.
+    asconfs: usize,
 }
 
 impl Association {
@@ -42,6 +46,18 @@ impl Association {
         skip: usize,
         cx: &mut Context<'_>,
     ) {
+        self.handle_rest(route, packet, datagram, (skip, false), cx);
+    }
+
+    /// As [`Self::handle_packet`]; what was skipped may have authenticated the rest.
+    pub(crate) fn handle_rest(
+        &mut self,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+        (skip, authenticated): (usize, bool),
+        cx: &mut Context<'_>,
+    ) {
         self.counters.packets_received += 1;
         self.unreachable_since = None;
         if let Some(id) = self.path_of(route) {
@@ -51,13 +67,19 @@ impl Association {
             path.set_encapsulation(route.encapsulation);
         }
         self.on_packet_while_shutting_down(packet, cx);
-        let mut notes = PacketNotes::default();
+        let mut notes = PacketNotes {
+            authenticated,
+            ..PacketNotes::default()
+        };
         for raw in packet.chunks().skip(skip) {
             let Ok(raw) = raw else {
                 cx.stats.malformed_chunks += 1;
                 break;
             };
-            let go_on = self.handle_chunk(route, raw, datagram, &mut notes, cx);
+            let go_on = match self.take_auth(route, raw, packet, &mut notes) {
+                Some(go_on) => go_on,
+                None => self.handle_chunk(route, raw, datagram, &mut notes, cx),
+            };
             if self.state.is_closed() || !go_on {
                 break;
             }
@@ -71,7 +93,7 @@ impl Association {
             }
             let rtt = self.paths[self.paths.current()].rto.srtt();
             self.receiver.on_packet_end(cx.now, rtt);
-            self.data_route = Some(route.for_reply());
+            self.data_route = Some(self.way_back(route));
             self.answer_data_with_shutdown();
         }
     }
@@ -79,11 +101,41 @@ impl Association {
     /// ABORT or SHUTDOWN COMPLETE with the T bit and the peer's tag (section 8.5.1 B and C).
     pub(crate) fn handle_reflected(&mut self, raw: RawChunk<'_>, cx: &mut Context<'_>) {
         self.counters.packets_received += 1;
+        if self.lacks_authentication(raw.kind) {
+            return;
+        }
         match Chunk::parse(raw) {
             Ok(Chunk::Abort(abort)) => self.on_abort(&abort, cx),
             Ok(Chunk::ShutdownComplete(_)) => self.on_shutdown_complete(cx),
             _ => cx.stats.malformed_chunks += 1,
         }
+    }
+
+    /// AUTH, or a chunk that lacks it; returns whether the rest of the packet is to be processed.
+    /// `None` for any other chunk.
+    fn take_auth(
+        &mut self,
+        route: &Route,
+        raw: RawChunk<'_>,
+        packet: &Packet<'_>,
+        notes: &mut PacketNotes,
+    ) -> Option<bool> {
+        if !notes.authenticated && self.lacks_authentication(raw.kind) {
+            // Dynamic addresses are stricter (RFC 5061 section 5.2, D5).
+            return Some(!matches!(
+                raw.kind,
+                ChunkType::ASCONF | ChunkType::ASCONF_ACK
+            ));
+        }
+        if raw.kind != ChunkType::AUTH || !self.extensions.authentication {
+            return None;
+        }
+        let Ok(Chunk::Auth(auth)) = Chunk::parse(raw) else {
+            self.on_malformed_auth();
+            return Some(false);
+        };
+        notes.authenticated = notes.authenticated || self.on_auth(&auth, packet, route);
+        Some(notes.authenticated)
     }
 
     /// Returns whether the rest of the packet is to be processed.
@@ -118,6 +170,12 @@ impl Association {
             Chunk::Sack(sack) => self.on_sack(&sack, route, cx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
+            Chunk::Abort(_) if self.is_being_deleted(route.local) => {}
+            Chunk::Asconf(asconf) => {
+                self.on_asconf(&asconf, route, notes.asconfs == 0, cx);
+                notes.asconfs += 1;
+            }
+            Chunk::AsconfAck(ack) => self.on_asconf_ack(&ack, cx),
             Chunk::Abort(abort) => self.on_abort(&abort, cx),
             Chunk::Shutdown(shutdown) => self.on_shutdown(shutdown, route, cx),
             Chunk::ShutdownAck => self.on_shutdown_ack(route, cx),
@@ -316,6 +374,11 @@ impl Association {
                 cx.stats.malformed_chunks += 1;
                 return;
             };
+            if raw.code == CauseCode::UNRECOGNIZED_CHUNK
+                && raw.value.first() == Some(&ChunkType::ASCONF.0)
+            {
+                self.on_asconf_unknown();
+            }
             if matches!(Cause::parse(raw), Ok(Cause::StaleCookie { .. })) {
                 self.on_stale_cookie(cx);
             } else if self.peer_errors < MAX_PEER_EVENTS {
@@ -356,12 +419,22 @@ impl Association {
         }
         notes.reply_bytes = total;
         let route = match reply {
-            Reply::HeartbeatAck(_) => route.for_reply(),
+            Reply::HeartbeatAck(_) | Reply::AsconfAck(_) => self.way_back(route),
             Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => {
                 self.answer_route(route)
             }
         };
-        self.replies.push_back((route, reply));
+        self.push_reply(route, reply);
+    }
+
+    /// Nothing but what verifies it goes to an address that is not verified.
+    pub(super) fn push_reply(&mut self, route: Route, reply: Reply) {
+        let verified = self
+            .path_of(&route)
+            .is_some_and(|id| self.paths[id].confirmed);
+        if verified || matches!(reply, Reply::HeartbeatAck(_)) {
+            self.replies.push_back((route, reply));
+        }
     }
 
     /// COOKIE ACK goes first in its packet; not to an address that the peer never told.
@@ -379,7 +452,7 @@ impl Association {
     pub(crate) fn reply_error(&mut self, route: &Route, cause: Vec<u8>) {
         if self.replies.len() < MAX_REPLIES {
             let route = self.answer_route(route);
-            self.replies.push_back((route, Reply::Error(cause.into())));
+            self.push_reply(route, Reply::Error(cause.into()));
         }
     }
 

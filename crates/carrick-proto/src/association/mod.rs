@@ -1,5 +1,7 @@
 //! One association: its control block (RFC 9260 section 14.2) and what moves it.
 //!
+//! - `addresses_in`, `addresses_out`: addresses that come and go (RFC 5061)
+//! - `authentication`: AUTH chunks of packets, and their keys (RFC 4895)
 //! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
 //! - `input`: chunks of a packet in their order
 //! - `forward_tsn`: messages that are given up (RFC 3758)
@@ -11,6 +13,9 @@
 //! - `output`: what leaves next
 //! - `ecn`: congestion marks
 
+mod addresses_in;
+mod addresses_out;
+mod authentication;
 mod ecn;
 mod failover;
 mod forward_tsn;
@@ -32,6 +37,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
 
+use crate::auth::Auth;
 use crate::config::AssociationConfig;
 use crate::endpoint::{LocalAddresses, Replies, Told};
 use crate::error::{AbortCause, OperationError, SendError};
@@ -39,6 +45,7 @@ use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::random::Random;
+use crate::reconfig::addresses::DynamicAddresses;
 use crate::recv::Receiver;
 use crate::recv::message::Message;
 use crate::route::{Route, SourceSelection};
@@ -85,6 +92,8 @@ pub(crate) struct Context<'a> {
 pub(crate) enum Reply {
     CookieAck,
     HeartbeatAck(Bytes),
+    /// The value of an ASCONF-ACK.
+    AsconfAck(Bytes),
     /// An ERROR chunk's causes, encoded.
     Error(Bytes),
     /// The window was reduced for the marks up to this TSN.
@@ -109,6 +118,10 @@ pub(crate) struct Association {
     pub(crate) tie_tags: Option<TieTags>,
     /// The extensions that both sides have.
     pub(crate) extensions: Extensions,
+    /// Where dynamic addresses are in force.
+    dynamic: Option<Box<DynamicAddresses>>,
+    /// Where this side offers authentication, and until the peer is known to lack it.
+    pub(crate) auth: Option<Box<Auth>>,
     pub(crate) state: State,
     pub(crate) paths: Paths,
     pub(crate) sender: Sender,
@@ -160,6 +173,8 @@ impl Association {
             told,
             tie_tags: None,
             extensions: Extensions::NONE,
+            dynamic: None,
+            auth: None,
             state,
             paths: Paths::new(),
             sender,
@@ -233,11 +248,17 @@ impl Association {
             self.events.push_back(Event::PrimaryChanged(path));
         }
         self.switch_over_primary();
-        let dormant = self.paths.all_inactive();
+        let untried = self.paths.iter().any(|p| p.active && !p.confirmed);
+        let dormant = self.paths.all_inactive() && !untried;
         if dormant && !self.told_dormant {
             self.events.push_back(Event::Dormant);
         }
         self.told_dormant = dormant;
+    }
+
+    /// The peer's addresses changed since this was last asked: those that are gone.
+    pub(crate) fn take_address_news(&mut self) -> Option<alloc::vec::Vec<core::net::IpAddr>> {
+        self.dynamic.as_mut()?.news.take()
     }
 
     /// Ends the association. The endpoint removes it after this.
@@ -274,12 +295,13 @@ impl Association {
             let header = self.header();
             cx.replies.push(route.for_reply(), |buf| {
                 let mut packet = carrick_wire::PacketBuilder::new(buf, header, 1200);
+                let slot = self.open_auth(&mut packet, &[carrick_wire::ChunkType::ABORT]);
                 packet.abort(false, |causes| {
                     if cause.code != 0 {
                         causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);
                     }
                 });
-                packet.finish();
+                self.finish(packet, slot);
             });
         }
         self.close(reason, cx);
@@ -340,6 +362,10 @@ impl Association {
             extensions: self.extensions,
             abandoned: self.sender.abandoned(),
             counters: self.counters,
+            authentication: self
+                .auth
+                .as_ref()
+                .map_or_else(Default::default, |a| a.counters),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder};
+use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder};
 
 use super::output::single;
 use super::{Association, Context};
@@ -51,6 +51,8 @@ impl Association {
         let wanted = |p: &crate::path::Path| Some((p.id, p.discovery.as_ref()?.wanted()?));
         let (id, size) = self.paths.iter().find_map(wanted)?;
         let header = self.header();
+        let kinds = [ChunkType::HEARTBEAT, ChunkType::PAD];
+        let bare = COMMON_HEADER_LEN + self.auth_len(&kinds) + heartbeat::CHUNK_LEN;
         let path = &mut self.paths[id];
         let nonce = cx.random.u64();
         let rto = path.rto.value();
@@ -59,16 +61,16 @@ impl Association {
             discovery.sent(cx.now, nonce, rto);
         }
         path.counters.mtu_probes_sent += u64::from(size > 0);
-        let bare = COMMON_HEADER_LEN + heartbeat::CHUNK_LEN;
         let len = size.saturating_sub(route.header_len()).max(bare);
         let mut packet = PacketBuilder::new(buf, header, len);
+        let slot = self.open_auth(&mut packet, &kinds);
         packet.heartbeat(&heartbeat::info(nonce, id.0));
         if len >= bare + CHUNK_HEADER_LEN {
             packet.pad((len - bare) & !3);
         }
         Some(Transmit {
             probe: size > 0,
-            ..single(route, packet.finish())
+            ..single(route, self.finish(packet, slot))
         })
     }
 

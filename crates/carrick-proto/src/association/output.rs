@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, PacketBuilder};
+use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder};
 
 use super::state::State;
 use super::{Association, Context, MAX_MISSING_REPORTS, MAX_REPLIES, Reply};
@@ -18,6 +18,24 @@ use crate::trace::TraceEvent;
 const MAX_SEGMENTS: usize = 64;
 const MAX_SEGMENTED_BYTES: usize = 65_000;
 
+/// What packets with data hold: data alone, and what may go in front of it.
+const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];
+const BUNDLED: [ChunkType; 5] = [
+    ChunkType::DATA,
+    ChunkType::I_DATA,
+    ChunkType::SACK,
+    ChunkType::ECNE,
+    ChunkType::FORWARD_TSN,
+];
+
+/// What a packet for a SACK may hold.
+const CLOSING: [ChunkType; 4] = [
+    ChunkType::SACK,
+    ChunkType::ECNE,
+    ChunkType::SHUTDOWN,
+    ChunkType::SHUTDOWN_ACK,
+];
+
 impl Association {
     /// Writes the next packets to the end of `buf`.
     pub(crate) fn poll_transmit(
@@ -25,13 +43,16 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
+        self.recover_source(cx);
         let transmit = match self.state {
             State::Closed => None,
             State::CookieWait(_) => self.output_init(buf, cx),
             // Nothing else may be sent before COOKIE ACK came (section 5.1 C).
             State::CookieEchoed(_) => self.output_cookie_echo(buf, cx),
+            _ if self.is_stranded() => self.output_asconf(buf, cx),
             _ => self
                 .output_replies(buf, cx)
+                .or_else(|| self.output_asconf(buf, cx))
                 .or_else(|| self.output_data(buf, cx))
                 .or_else(|| self.output_forward(buf, cx))
                 .or_else(|| self.output_sack(buf, cx))
@@ -69,6 +90,7 @@ impl Association {
         let mut segments = 0;
         let mut may_fragment = false;
         let mut path = None;
+        let reserved = self.auth_len(&DATA_KINDS);
         let mut fresh = None;
         loop {
             let mut tx = self.transmit_context(&config, cx, hurry);
@@ -80,7 +102,8 @@ impl Association {
                 break;
             }
             let normal = tx.1.paths[permit.path].packet_size();
-            let oversized = tx.0.oversized(permit, normal, &tx.1);
+            let oversized = tx.0.oversized(permit, normal - reserved, &tx.1);
+            let oversized = oversized.map(|size| size + reserved);
             if segments > 0 && (oversized.is_some() || segment_size.is_some_and(|s| s > normal)) {
                 break;
             }
@@ -88,13 +111,21 @@ impl Association {
             let limit = oversized.or(segment_size).unwrap_or(normal);
             let before = buf.len();
             let mut packet = PacketBuilder::new(buf, header, limit);
-            if segments == 0 && oversized.is_none() {
+            let bundles = segments == 0 && oversized.is_none();
+            let more = self.receiver.sack_is_pending() || self.sender.forward_is_due();
+            let kinds = if bundles && more {
+                &BUNDLED[..]
+            } else {
+                &DATA_KINDS
+            };
+            let slot = self.open_auth(&mut packet, kinds);
+            if bundles {
                 self.bundle_sack(permit.path, &mut packet, cx);
                 self.bundle_forward(permit.path, &mut packet, cx);
             }
             let (sender, mut tx) = self.transmit_context(&config, cx, hurry);
             let filled = sender.fill(permit, &mut packet, &mut tx);
-            let len = packet.finish();
+            let len = self.finish(packet, slot);
             if len == 0 {
                 break;
             }
@@ -215,9 +246,12 @@ impl Association {
             return;
         }
         let (path, route) = self.sack_route();
+        if !self.paths[path].confirmed {
+            return;
+        }
         let mut buf = Vec::new();
-        let mut packet =
-            PacketBuilder::new(&mut buf, self.header(), self.paths[path].packet_size());
+        let limit = self.paths[path].packet_size() - self.auth_len(&[ChunkType::SACK]);
+        let mut packet = PacketBuilder::new(&mut buf, self.header(), limit);
         self.write_sack(path, &mut packet, cx);
         packet.finish();
         let value = Bytes::from(buf).slice(COMMON_HEADER_LEN + CHUNK_HEADER_LEN..);
@@ -229,12 +263,16 @@ impl Association {
             return None;
         }
         let (path, route) = self.sack_route();
+        if !self.paths[path].confirmed {
+            return None;
+        }
         let limit = self.paths[path].packet_size();
         let mut packet = PacketBuilder::new(buf, self.header(), limit);
+        let slot = self.open_auth(&mut packet, &CLOSING);
         self.write_ecne(&mut packet);
         self.write_sack(path, &mut packet, cx);
         self.bundle_shutdown(path, &mut packet, cx);
-        Some(single(route, packet.finish()))
+        Some(single(route, self.finish(packet, slot)))
     }
 }
 

@@ -58,7 +58,10 @@ impl Association {
             if let Some(increment) = preserve {
                 parameters.cookie_preservative(increment);
             }
-            self.config.extensions.write(parameters);
+            self.config.offered().write(parameters);
+            if let Some(auth) = &self.auth {
+                auth.ours().write(parameters);
+            }
             if let Some(types) = supported_types(&locals) {
                 parameters.supported_address_types(&[types.0]);
             }
@@ -92,21 +95,35 @@ impl Association {
         if !repeated {
             echoed.sent = Some(cx.now);
         }
+        let cookie = echoed.cookie.clone();
+        let unrecognized = core::mem::take(&mut echoed.unrecognized);
         // A cookie larger than a packet has to be fragmented by IP.
-        let needed = 12 + carrick_wire::padded(4 + echoed.cookie.len());
+        let needed =
+            12 + self.auth_len(&[ChunkType::COOKIE_ECHO]) + carrick_wire::padded(4 + cookie.len());
         let mut packet = PacketBuilder::new(buf, header, limit.max(needed));
-        packet.cookie_echo(&echoed.cookie);
-        if !echoed.unrecognized.is_empty() && packet.fits(8 + echoed.unrecognized.len()) {
-            packet.error(|causes| causes.unrecognized_parameters(&echoed.unrecognized));
+        let mut slot = self.open_auth(&mut packet, &[ChunkType::COOKIE_ECHO]);
+        packet.cookie_echo(&cookie);
+        let behind = [ChunkType::ERROR, ChunkType::DATA, ChunkType::I_DATA];
+        // Only what follows the COOKIE ECHO may have to be authenticated (RFC 4895 section 7).
+        if slot.is_none() && packet.fits(self.auth_len(&behind)) {
+            slot = self.open_auth(&mut packet, &behind);
+        }
+        if !unrecognized.is_empty() && packet.fits(8 + unrecognized.len()) {
+            packet.error(|causes| causes.unrecognized_parameters(&unrecognized));
+        }
+        if let State::CookieEchoed(echoed) = &mut self.state {
+            echoed.unrecognized = unrecognized;
         }
         let config = Arc::clone(&self.config);
-        let (sender, mut tx) = self.transmit_context(&config, cx, false);
         // Whether the path takes the size of a packet full of data is not known yet.
-        let data = !repeated || tx.paths[path].discovery.is_none();
-        if let Some(permit) = sender.permit(&mut tx).filter(|p| data && p.path == path) {
-            sender.fill(permit, &mut packet, &mut tx);
+        let sized = !repeated || self.paths[path].discovery.is_none();
+        if sized && (slot.is_some() || self.auth_len(&behind) == 0) {
+            let (sender, mut tx) = self.transmit_context(&config, cx, false);
+            if let Some(permit) = sender.permit(&mut tx).filter(|p| p.path == path) {
+                sender.fill(permit, &mut packet, &mut tx);
+            }
         }
-        let len = packet.finish();
+        let len = self.finish(packet, slot);
         Some(Transmit {
             may_fragment: len > limit,
             ..single(self.paths[path].route(), len)
@@ -123,12 +140,30 @@ impl Association {
         let path = self.path_of(&route);
         let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
         let first_len = match &self.replies.front()?.1 {
-            Reply::HeartbeatAck(value) | Reply::Error(value) | Reply::Sack(value) => {
-                16 + carrick_wire::padded(value.len())
-            }
+            Reply::HeartbeatAck(value)
+            | Reply::Error(value)
+            | Reply::Sack(value)
+            | Reply::AsconfAck(value) => 16 + carrick_wire::padded(value.len()),
             Reply::CookieAck | Reply::Cwr(_) => 20,
         };
+        // Some of these kinds: what is behind the AUTH chunk does no harm.
+        let mut kinds = [
+            ChunkType::COOKIE_ACK,
+            ChunkType::HEARTBEAT,
+            ChunkType::HEARTBEAT_ACK,
+            ChunkType::ERROR,
+            ChunkType::SACK,
+            ChunkType::CWR,
+            ChunkType::COOKIE_ACK,
+        ];
+        let mut together = self.replies.iter().take_while(|r| r.0 == route);
+        if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
+            kinds[6] = ChunkType::ASCONF_ACK;
+        }
+        let first_len = first_len + self.auth_len(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
+        let slot = self.open_auth(&mut packet, &kinds);
+        let start = packet.len();
         let mut acknowledged_cookie = false;
         while let Some((_, reply)) = self.replies.front().filter(|r| r.0 == route) {
             match reply {
@@ -136,26 +171,37 @@ impl Association {
                     packet.cookie_ack();
                     acknowledged_cookie = true;
                 }
-                Reply::HeartbeatAck(value) if packet.is_empty() || packet.fits(4 + value.len()) => {
+                Reply::HeartbeatAck(value)
+                    if packet.len() == start || packet.fits(4 + value.len()) =>
+                {
                     packet.heartbeat_ack(value)
                 }
-                Reply::Error(causes) if packet.is_empty() || packet.fits(4 + causes.len()) => {
+                Reply::Error(causes) if packet.len() == start || packet.fits(4 + causes.len()) => {
                     packet.raw(ChunkType::ERROR, 0, causes)
                 }
-                Reply::Sack(value) if packet.is_empty() => {
+                Reply::AsconfAck(value)
+                    if packet.len() == start || packet.fits(4 + value.len()) =>
+                {
+                    packet.raw(ChunkType::ASCONF_ACK, 0, value)
+                }
+                Reply::Sack(value) if packet.len() == start => {
                     packet.raw(ChunkType::SACK, 0, value);
                     self.replies.pop_front();
                     break;
                 }
                 Reply::Cwr(tsn) if packet.fits(8) => packet.cwr(*tsn),
-                Reply::HeartbeatAck(_) | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => break,
+                Reply::HeartbeatAck(_)
+                | Reply::Error(_)
+                | Reply::Sack(_)
+                | Reply::AsconfAck(_)
+                | Reply::Cwr(_) => break,
             }
             self.replies.pop_front();
         }
         if acknowledged_cookie {
             self.complete_cookie_ack(path, &route, &mut packet, cx);
         }
-        let len = packet.finish();
+        let len = self.finish(packet, slot);
         Some(Transmit {
             may_fragment: len > limit,
             ..single(route, len)
@@ -197,9 +243,13 @@ impl Association {
         let current = self.paths.current();
         let route = ending.answer.unwrap_or(self.paths[current].route());
         let path = self.path_of(&route).unwrap_or(current);
+        if !self.paths[path].confirmed {
+            return None;
+        }
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
+        let slot = self.open_auth(&mut packet, &[ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK]);
         self.bundle_shutdown(path, &mut packet, cx);
-        let len = packet.finish();
+        let len = self.finish(packet, slot);
         (len > 0).then(|| single(route, len))
     }
 
@@ -250,8 +300,9 @@ impl Association {
             .map(|p| p.id)?;
         let info = self.heartbeat_sent(id, cx);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
+        let slot = self.open_auth(&mut packet, &[ChunkType::HEARTBEAT]);
         packet.heartbeat(&info);
-        Some(single(self.paths[id].route(), packet.finish()))
+        Some(single(self.paths[id].route(), self.finish(packet, slot)))
     }
 }
 

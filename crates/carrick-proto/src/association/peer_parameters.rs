@@ -5,6 +5,8 @@ use core::net::IpAddr;
 
 use carrick_wire::{Init, Parameter, ParameterType, RawParameter, Tsn, VerificationTag};
 
+use crate::auth::PeerAuth;
+use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
 
 /// Parameters to be reported are kept up to this many bytes: the answer must not grow without
@@ -29,6 +31,8 @@ pub(crate) struct PeerParameters<'a> {
     pub(crate) families: Option<Families>,
     /// What the peer can do beyond RFC 9260.
     pub(crate) offered: Extensions,
+    /// What it says about authentication.
+    pub(crate) auth: PeerAuth<'a>,
     /// Whole parameters that are to be reported.
     pub(crate) unrecognized: Vec<&'a [u8]>,
 }
@@ -53,11 +57,14 @@ pub(crate) enum InitFault<'a> {
     HostName(&'a [u8]),
     /// A parameter that can't be parsed.
     Malformed,
+    /// Dynamic addresses without authentication (RFC 5061 section 6).
+    Unauthenticated,
 }
 
 impl<'a> PeerParameters<'a> {
-    /// Reads and judges the chunk, as a side that offers these extensions.
-    pub(crate) fn read(init: &Init<'a>, ours: Extensions) -> Result<Self, InitFault<'a>> {
+    /// Reads and judges the chunk, as a side with this configuration.
+    pub(crate) fn read(init: &Init<'a>, config: &AssociationConfig) -> Result<Self, InitFault<'a>> {
+        let ours = config.offered();
         if init.tag.is_zero() {
             return Err(InitFault::ZeroTag);
         }
@@ -78,6 +85,7 @@ impl<'a> PeerParameters<'a> {
             preserve_ms: None,
             families: None,
             offered: Extensions::NONE,
+            auth: PeerAuth::default(),
             unrecognized: Vec::new(),
         };
         let mut reported = 0;
@@ -91,6 +99,9 @@ impl<'a> PeerParameters<'a> {
                 continue;
             }
             let parameter = Parameter::parse(raw).map_err(|_| InitFault::Malformed)?;
+            if ours.authentication && !read.auth.read(raw) {
+                return Err(InitFault::Malformed);
+            }
             read.offered.read(&parameter);
             match parameter {
                 Parameter::Ipv4Address(a) => read.address(IpAddr::V4(a)),
@@ -110,6 +121,12 @@ impl<'a> PeerParameters<'a> {
                 // What we sent and the peer didn't know; and parameters without a meaning here.
                 _ => {}
             }
+        }
+        // Who authenticates says how; to list the chunk type is not enough (RFC 4895 section 6.1).
+        read.offered.authentication = read.auth.vector().is_some();
+        let open = read.offered.dynamic_addresses && !read.offered.authentication;
+        if open && ours.dynamic_addresses && !config.dynamic_addresses_without_authentication {
+            return Err(InitFault::Unauthenticated);
         }
         Ok(read)
     }

@@ -62,6 +62,13 @@ impl Association {
         }
     }
 
+    /// An address of the peer is gone: SHUTDOWN or its answer go another way.
+    pub(super) fn forget_ending_route(&mut self, remote: core::net::IpAddr) {
+        if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
+            ending.answer = ending.answer.filter(|r| r.remote != remote);
+        }
+    }
+
     /// SHUTDOWN from the peer.
     pub(crate) fn on_shutdown(&mut self, shutdown: Shutdown, route: &Route, cx: &mut Context<'_>) {
         if self.state.is_setup() {

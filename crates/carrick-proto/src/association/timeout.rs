@@ -18,6 +18,7 @@ impl Association {
             return next;
         }
         next = earliest(next, self.receiver.next_timeout());
+        next = earliest(next, self.next_asconf_timeout());
         if self.state.sends_data() {
             next = earliest(next, self.sender.next_timeout());
             for path in self.paths.iter() {
@@ -37,6 +38,10 @@ impl Association {
             return;
         }
         self.receiver.handle_timeout(cx.now);
+        self.handle_asconf_timer(cx);
+        if self.state.is_closed() {
+            return;
+        }
         if !self.state.sends_data() {
             return;
         }

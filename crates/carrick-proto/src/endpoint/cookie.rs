@@ -13,6 +13,7 @@ use sha2::Sha256;
 
 use super::Told;
 use crate::association::TieTags;
+use crate::auth::KeyVector;
 use crate::extensions::Extensions;
 use crate::random::Random;
 use crate::time::Time;
@@ -46,6 +47,9 @@ pub(crate) struct Cookie {
     pub(crate) encapsulation: Option<u16>,
     /// Where the INIT was sent to.
     pub(crate) local: Option<IpAddr>,
+    /// What both sides said about authentication; never a shared key (RFC 4895 section 6.3).
+    pub(crate) ours: KeyVector,
+    pub(crate) theirs: KeyVector,
     /// The addresses in the INIT.
     pub(crate) addresses: Vec<IpAddr>,
 }
@@ -163,6 +167,10 @@ impl Cookie {
         }
         encode_address(Some(self.remote), out);
         encode_address(self.local, out);
+        if self.extensions.authentication {
+            encode_vector(&self.ours, out);
+            encode_vector(&self.theirs, out);
+        }
         self.addresses
             .iter()
             .for_each(|a| encode_address(Some(*a), out));
@@ -189,6 +197,10 @@ impl Cookie {
         let extensions = Extensions::from_bits(reader.u16()?);
         let remote = reader.address()??;
         let local = reader.address()?;
+        let (mut ours, mut theirs) = (KeyVector::default(), KeyVector::default());
+        if extensions.authentication {
+            (ours, theirs) = (reader.vector()?, reader.vector()?);
+        }
         let mut addresses = Vec::new();
         while !reader.0.is_empty() {
             addresses.push(reader.address()??);
@@ -211,6 +223,8 @@ impl Cookie {
             remote,
             encapsulation,
             local,
+            ours,
+            theirs,
             addresses,
         })
     }
@@ -236,6 +250,11 @@ fn encode_address(address: Option<IpAddr>, out: &mut Vec<u8>) {
     }
 }
 
+fn encode_vector(vector: &KeyVector, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(vector.bytes().len() as u16).to_be_bytes());
+    out.extend_from_slice(vector.bytes());
+}
+
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -251,6 +270,13 @@ impl Reader<'_> {
 
     fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
+    }
+
+    fn vector(&mut self) -> Option<KeyVector> {
+        let len = usize::from(self.u16()?);
+        let (vector, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(KeyVector::from_bytes(vector))
     }
 
     /// The outer option fails at the end of the bytes, the inner one is an address left open.
@@ -285,7 +311,7 @@ mod tests {
             peer_a_rwnd: 5,
             peer_outbound_streams: 6,
             peer_inbound_streams: 7,
-            extensions: Extensions::from_bits(5),
+            extensions: Extensions::from_bits(7),
             tie_tags: TieTags { local: 8, peer: 9 },
             told: Told(12),
             local_port: 10,
@@ -293,6 +319,8 @@ mod tests {
             remote: "192.0.2.1".parse().unwrap(),
             encapsulation: Some(9899),
             local: Some("2001:db8::1".parse().unwrap()),
+            ours: KeyVector::default(),
+            theirs: KeyVector::from_bytes(&[1, 2, 3]),
             addresses: alloc::vec!["192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap()],
         }
     }

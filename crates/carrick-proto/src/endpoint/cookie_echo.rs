@@ -6,11 +6,12 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{CommonHeader, CookieEcho, Packet, PacketBuilder};
+use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBuilder};
 
 use super::{Cookie, Endpoint};
 use crate::association::state::State;
 use crate::association::{Association, AssociationId, TieTags, cookie_while_shutting_down};
+use crate::auth::{Auth, Verdict};
 use crate::route::Route;
 use crate::time::Time;
 
@@ -74,9 +75,47 @@ impl Endpoint {
             .chain([&cookie.remote])
             .chain(&cookie.addresses)
             .find_map(|a| self.registry.find(*a, header.source_port));
+        let Some(rest) = self.authenticate(known, &cookie, packet) else {
+            self.stats.unauthenticated_cookies += 1;
+            return;
+        };
         match known {
-            Some(id) => self.cookie_for_known(now, id, &cookie, route, packet, datagram),
-            None => self.cookie_for_new(now, &cookie, route, packet, datagram),
+            Some(id) => self.cookie_for_known(now, id, &cookie, route, (packet, rest), datagram),
+            None => self.cookie_for_new(now, &cookie, route, (packet, rest), datagram),
+        }
+    }
+
+    /// COOKIE ECHO behind AUTH is judged by the keys of the association that exists, or by what
+    /// the cookie says about the one that comes into being (RFC 4895 section 6.3). Returns how many
+    /// chunks are done with, and whether the others are authenticated; `None` if the packet is to
+    /// be dropped.
+    fn authenticate(
+        &self,
+        known: Option<AssociationId>,
+        cookie: &Cookie,
+        packet: &Packet<'_>,
+    ) -> Option<(usize, bool)> {
+        let association = known.and_then(|id| self.registry.get(id));
+        let of_association = association.and_then(|a| a.auth.as_deref());
+        let of_association = of_association.filter(|auth| auth.is_negotiated());
+        let mut of_cookie = None;
+        if of_association.is_none() && !cookie.theirs.is_empty() {
+            let config = association.map_or(&*self.accepted, |a| &*a.config);
+            let mut auth = Auth::new(&config.authentication, cookie.ours.clone());
+            auth.negotiated(cookie.ours.clone(), cookie.theirs.clone());
+            of_cookie = Some(auth);
+        }
+        let auth = of_association.or(of_cookie.as_ref());
+        match packet.chunks().next()?.ok()? {
+            raw if raw.kind == ChunkType::AUTH => {
+                let Ok(Chunk::Auth(chunk)) = Chunk::parse(raw) else {
+                    return None;
+                };
+                let genuine = auth?.judge(&chunk, packet) == Verdict::Genuine;
+                genuine.then_some((2, true))
+            }
+            _ if auth.is_some_and(|a| a.requires(ChunkType::COOKIE_ECHO)) => None,
+            _ => Some((1, false)),
         }
     }
 
@@ -85,7 +124,7 @@ impl Endpoint {
         now: Time,
         cookie: &Cookie,
         route: &Route,
-        packet: &Packet<'_>,
+        (packet, rest): (&Packet<'_>, (usize, bool)),
         datagram: &Bytes,
     ) {
         if let Some(staleness) = cookie.staleness(now) {
@@ -124,7 +163,7 @@ impl Endpoint {
         self.registry.insert(association);
         self.with(now, id, |association, cx| {
             association.reply_cookie_ack(route);
-            association.handle_packet(route, packet, datagram, 1, cx);
+            association.handle_rest(route, packet, datagram, rest, cx);
         });
     }
 
@@ -134,7 +173,7 @@ impl Endpoint {
         id: AssociationId,
         cookie: &Cookie,
         route: &Route,
-        packet: &Packet<'_>,
+        (packet, rest): (&Packet<'_>, (usize, bool)),
         datagram: &Bytes,
     ) {
         let Some(association) = self.registry.get(id) else {
@@ -173,7 +212,7 @@ impl Endpoint {
                 CookieMatch::Late | CookieMatch::None => return,
             }
             association.reply_cookie_ack(route);
-            association.handle_packet(route, packet, datagram, 1, cx);
+            association.handle_rest(route, packet, datagram, rest, cx);
         });
         self.registry.reindex(&before, id);
     }

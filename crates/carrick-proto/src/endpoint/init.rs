@@ -13,9 +13,11 @@ use crate::association::state::State;
 use crate::association::{
     Association, AssociationId, InitFault, PeerParameters, TieTags, write_addresses,
 };
+use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
 use crate::path::Path;
 use crate::policy::WindowAnnouncement;
+use crate::random::Random;
 use crate::route::Route;
 use crate::time::Time;
 
@@ -31,6 +33,8 @@ struct Answer {
     tag: VerificationTag,
     initial_tsn: Tsn,
     tie_tags: TieTags,
+    /// What it says about authentication; nothing if that is not offered.
+    vector: KeyVector,
     /// The local addresses that it tells: those of the association's INIT if there was one.
     told: Told,
 }
@@ -45,7 +49,7 @@ impl Endpoint {
         init: &Init<'_>,
     ) {
         self.stats.inits += 1;
-        let peer = match PeerParameters::read(init, self.accepted.extensions) {
+        let peer = match PeerParameters::read(init, &self.accepted) {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init(route, header, init, fault),
         };
@@ -65,6 +69,7 @@ impl Endpoint {
                 tag: VerificationTag(self.random.nonzero_u32()),
                 initial_tsn: Tsn::new(self.random.u32()),
                 tie_tags: TieTags::default(),
+                vector: new_vector(&self.accepted, &mut self.random),
                 told: self.local_addresses.latest(),
             },
         };
@@ -125,12 +130,16 @@ impl Endpoint {
         } else {
             association.tie_tags(&mut cx)
         };
-        let (tag, initial_tsn, told) = if setting_up {
+        let (tag, initial_tsn, told, vector) = if setting_up {
             let (tag, tsn) = (association.local_tag, association.local_initial_tsn);
-            (tag, tsn, association.told)
+            // The random number goes with the tag (RFC 4895 section 6.1).
+            let vector = association.auth.as_ref().map(|auth| auth.ours().clone());
+            (tag, tsn, association.told, vector.unwrap_or_default())
         } else {
             let tag = VerificationTag(cx.random.nonzero_u32());
-            (tag, Tsn::new(cx.random.u32()), cx.local_addresses.latest())
+            let tsn = Tsn::new(cx.random.u32());
+            let vector = new_vector(&association.config, cx.random);
+            (tag, tsn, cx.local_addresses.latest(), vector)
         };
         Some(Answer {
             route,
@@ -138,6 +147,7 @@ impl Endpoint {
             tag,
             initial_tsn,
             tie_tags,
+            vector,
             told,
         })
     }
@@ -152,7 +162,17 @@ impl Endpoint {
     ) {
         let route = &answer.route;
         let config = &answer.config;
-        let extensions = config.extensions.and(peer.offered);
+        let mut extensions = config.offered().and(peer.offered);
+        extensions.authentication &= !answer.vector.is_empty();
+        let authenticated = |vector: KeyVector| {
+            if extensions.authentication {
+                vector
+            } else {
+                KeyVector::default()
+            }
+        };
+        let ours = authenticated(answer.vector.clone());
+        let theirs = authenticated(peer.auth.vector().unwrap_or_default());
         let increment = peer.preserve_ms.map_or(core::time::Duration::ZERO, |ms| {
             core::time::Duration::from_millis(u64::from(ms))
         });
@@ -174,6 +194,8 @@ impl Endpoint {
             remote: route.remote,
             encapsulation: route.encapsulation,
             local: route.local,
+            ours,
+            theirs,
             // All of them: the peer may send from those that get no path, too.
             addresses: peer.addresses.clone(),
         };
@@ -207,6 +229,7 @@ impl Endpoint {
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
                 parameters.state_cookie(sealed);
                 extensions.write(parameters);
+                cookie.ours.write(parameters);
                 write_addresses(parameters, local, route, |a| peer.supports(a, source));
                 peer.unrecognized
                     .iter()
@@ -237,6 +260,9 @@ impl Endpoint {
                 let parameter = shortened(parameter);
                 self.abort_init(route, header, tag, |c| c.unresolvable_address(parameter));
             }
+            InitFault::Unauthenticated => self.abort_init(route, header, tag, |c| {
+                c.protocol_violation(b"dynamic addresses without authentication")
+            }),
             InitFault::Malformed => self.abort_init(route, header, tag, |c| {
                 c.protocol_violation(b"malformed parameter in INIT")
             }),
@@ -258,6 +284,16 @@ impl Endpoint {
         };
         self.replies.abort(route.for_reply(), reply, false, causes);
     }
+}
+
+/// A new random number, and what goes with it.
+fn new_vector(config: &AssociationConfig, random: &mut Random) -> KeyVector {
+    let offered = config.offered();
+    if !offered.authentication {
+        return KeyVector::default();
+    }
+    let dynamic = offered.dynamic_addresses;
+    KeyVector::new(&random.key(), &config.authentication, dynamic)
 }
 
 /// As much of a parameter as an ABORT quotes.

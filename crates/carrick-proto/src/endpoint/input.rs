@@ -2,7 +2,7 @@
 //! sections 6.8, 8.5).
 
 use bytes::Bytes;
-use carrick_wire::{Chunk, ChunkType, Packet, RawChunk, VerificationTag};
+use carrick_wire::{Chunk, ChunkType, Packet, ParseError, RawChunk, VerificationTag};
 
 use super::Endpoint;
 use super::out_of_the_blue::is_unicast;
@@ -30,7 +30,7 @@ impl Endpoint {
         if packet.header().destination_port != self.config.port {
             return self.out_of_the_blue(route, &packet);
         }
-        let Some(Ok(first)) = packet.chunks().next() else {
+        let Some(Ok(first)) = leading(&packet) else {
             self.stats.malformed += 1;
             return;
         };
@@ -77,7 +77,8 @@ impl Endpoint {
         let known = self
             .registry
             .find(route.remote, packet.header().source_port)
-            .or_else(|| self.find_by_init_ack(packet, first));
+            .or_else(|| self.find_by_init_ack(packet, first))
+            .or_else(|| self.find_by_asconf(packet, first));
         let Some(id) = known else {
             return self.out_of_the_blue(route, packet);
         };
@@ -99,6 +100,11 @@ impl Endpoint {
         }
         if reflects(&first) {
             // The peer's tag proves less than our own: it is good for this chunk only.
+            // An ABORT for what left before an address was deleted (RFC 5061 section 5.3.1).
+            let ignored = association.is_being_deleted(route.local);
+            if first.kind == ChunkType::ABORT && ignored {
+                return;
+            }
             self.with(now, id, |association, cx| {
                 association.handle_reflected(first, cx)
             });
@@ -134,6 +140,30 @@ impl Endpoint {
         self.registry.reindex(&before, id);
     }
 
+    /// An ASCONF may come from an address that is not known yet: the one in it identifies the
+    /// association, or, where wildcards are taken, the verification tag does (RFC 5061 section 5.2,
+    /// D2 and D2-ext).
+    fn find_by_asconf(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> Option<AssociationId> {
+        if first.kind != ChunkType::ASCONF {
+            return None;
+        }
+        let port = packet.header().source_port;
+        let asconfs = packet.chunks().flatten().take(4);
+        let lookup = asconfs.filter_map(|raw| match Chunk::parse(raw) {
+            Ok(Chunk::Asconf(asconf)) => Some(asconf.address),
+            _ => None,
+        });
+        let mut wildcard = false;
+        for address in lookup {
+            wildcard |= address.is_unspecified();
+            if let Some(id) = self.registry.find(address, port) {
+                return Some(id);
+            }
+        }
+        let tagged = wildcard && self.accepted.wildcard_addresses;
+        tagged.then(|| self.registry.find_by_tag(packet.header().tag, port))?
+    }
+
     /// An INIT ACK may come from an address that is not known yet; those in it identify the
     /// association (section 5.1.2 D).
     fn find_by_init_ack(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> Option<AssociationId> {
@@ -143,11 +173,24 @@ impl Endpoint {
         let Ok(Chunk::InitAck(init)) = Chunk::parse(first) else {
             return None;
         };
-        let peer =
-            crate::association::PeerParameters::read(&init, self.accepted.extensions).ok()?;
+        let peer = crate::association::PeerParameters::read(&init, &self.accepted).ok()?;
         peer.addresses
             .iter()
             .find_map(|a| self.registry.find(*a, packet.header().source_port))
+    }
+}
+
+/// The first chunk, or the one behind an AUTH chunk, which says nothing about where the packet
+/// belongs (RFC 4895 section 6.3).
+fn leading<'a>(packet: &Packet<'a>) -> Option<Result<RawChunk<'a>, ParseError>> {
+    let mut chunks = packet.chunks();
+    let first = chunks.next()?;
+    match first {
+        Ok(RawChunk {
+            kind: ChunkType::AUTH,
+            ..
+        }) => Some(chunks.next().unwrap_or(first)),
+        _ => Some(first),
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) struct LocalAddresses {
     list: Vec<IpAddr>,
     since: Vec<Told>,
     latest: Told,
+    changes: u32,
 }
 
 impl LocalAddresses {
@@ -24,6 +25,7 @@ impl LocalAddresses {
         Self {
             since: list.iter().map(|_| Told::default()).collect(),
             latest: Told::default(),
+            changes: 0,
             list,
         }
     }
@@ -31,6 +33,11 @@ impl LocalAddresses {
     /// All that there are now.
     pub(crate) fn all(&self) -> &[IpAddr] {
         &self.list
+    }
+
+    /// How many addresses came or went.
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// What a peer is told now.
@@ -53,6 +60,7 @@ impl LocalAddresses {
     /// An address is new, also if it was here before.
     pub(crate) fn add(&mut self, address: IpAddr) {
         if !self.list.contains(&address) {
+            self.changes = self.changes.wrapping_add(1);
             self.latest.0 = self.latest.0.saturating_add(1);
             self.list.push(address);
             self.since.push(self.latest);
@@ -61,6 +69,7 @@ impl LocalAddresses {
 
     pub(crate) fn remove(&mut self, address: IpAddr) {
         if let Some(position) = self.list.iter().position(|a| *a == address) {
+            self.changes = self.changes.wrapping_add(1);
             self.list.remove(position);
             self.since.remove(position);
         }

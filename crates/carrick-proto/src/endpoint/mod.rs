@@ -4,16 +4,20 @@
 //! - `init`: INITs are answered without keeping anything (sections 5.1 B, 5.2.1, 5.2.2)
 //! - `cookie`, `cookie_echo`: the sealed state that comes back (sections 5.1.3, 5.1.5, 5.2.4)
 //! - `out_of_the_blue`: packets of no association (section 8.4)
+//! - `addresses`: the host's addresses come and go (RFC 5061)
 //! - `icmp`: what ICMP messages may do (section 10)
+//! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
 //! - `registry`: associations by identifier, address and timer
 //! - `streams`: how they share an association (RFC 8260)
 
+mod addresses;
 mod cookie;
 mod cookie_echo;
 mod icmp;
 mod init;
 mod input;
+mod keys;
 mod local_addresses;
 mod out_of_the_blue;
 mod registry;
@@ -343,24 +347,6 @@ impl Endpoint {
         })
     }
 
-    /// A local address of the host is new: it is told to peers and used in associations that are
-    /// set up from now on. Peers of existing ones don't know it.
-    pub fn local_address_added(&mut self, address: IpAddr) {
-        self.local_addresses.add(address);
-    }
-
-    /// A local address of the host is gone: paths from it change to another one.
-    pub fn local_address_removed(&mut self, now: Time, address: IpAddr) {
-        self.local_addresses.remove(address);
-        self.replies.forget(address);
-        let ids: Vec<AssociationId> = self.registry.ids().collect();
-        for id in ids {
-            self.with(now, id, |association, cx| {
-                association.on_local_address_removed(address, cx)
-            });
-        }
-    }
-
     /// Handles all timers that have expired at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(id) = self.registry.next_expired(now) {
@@ -531,6 +517,9 @@ impl Endpoint {
         let association = registry.get_mut(id)?;
         let result = work(association, &mut cx);
         association.tell();
+        if let Some(gone) = association.take_address_news() {
+            self.registry.reindex(&gone, id);
+        }
         self.collect(id);
         self.registry.touch(id);
         Some(result)

@@ -12,6 +12,7 @@ use core::cmp::Reverse;
 use core::hash::BuildHasher;
 use core::net::IpAddr;
 
+use carrick_wire::VerificationTag;
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 
@@ -174,6 +175,13 @@ impl Registry {
             slot,
             generation: self.slots[slot as usize].generation,
         })
+    }
+
+    /// The association with this tag of ours and this port of the peer's. Looks at all of them.
+    pub(crate) fn find_by_tag(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
+        let mut all = self.slots.iter().filter_map(|s| s.association.as_deref());
+        let found = all.find(|a| a.local_tag == tag && a.peer_port == port);
+        found.map(|a| a.id)
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = AssociationId> + '_ {

@@ -33,8 +33,8 @@ impl Paths {
 
     /// The one with the fewest errors; among equals the next behind `last`, which comes last.
     fn fewest_errors(&self, last: PathId, is_fit: impl Fn(&Path) -> bool) -> Option<PathId> {
-        let len = self.len();
-        let behind = |id: PathId| (usize::from(id.0) + len - usize::from(last.0) - 1) % len;
+        // Numbers, some of which may be of no path any more, go round.
+        let behind = |id: PathId| id.0.wrapping_sub(last.0).wrapping_sub(1);
         self.iter()
             .filter(|p| is_fit(p))
             .min_by_key(|p| (p.error_count, behind(p.id)))

@@ -20,6 +20,10 @@ pub(crate) struct Paths {
     /// Addresses of the peer beyond the limit, or of a family that this side lacks: the peer may
     /// send from them, nothing is sent there.
     beyond: Vec<IpAddr>,
+    /// The number of the next path: a number comes again only after all others.
+    next: u8,
+    /// Bytes of an AUTH chunk that each packet with DATA has in front.
+    reserved: u16,
 }
 
 impl Paths {
@@ -29,6 +33,8 @@ impl Paths {
             primary: PathId(0),
             current: PathId(0),
             beyond: Vec::new(),
+            next: 0,
+            reserved: 0,
         }
     }
 
@@ -50,11 +56,61 @@ impl Paths {
             self.note(route.remote);
             return None;
         }
-        let id = PathId(u8::try_from(self.list.len()).ok()?);
+        let id = self.unused_id()?;
         // Paths are few, and an idle association should not pay for those that it could have.
         self.list.reserve_exact(1);
         self.list.push(Path::new(id, route, confirmed, config));
         Some(id)
+    }
+
+    fn unused_id(&mut self) -> Option<PathId> {
+        let mut ids = (0..=u8::MAX).map(|n| PathId(self.next.wrapping_add(n)));
+        let id = ids.find(|id| !self.contains(*id))?;
+        self.next = id.0.wrapping_add(1);
+        Some(id)
+    }
+
+    /// Where what belongs to this path goes when it is removed: to the path in use, or to the best
+    /// of the others.
+    pub(crate) fn heir(&self, removed: PathId) -> PathId {
+        if self.current != removed {
+            return self.current;
+        }
+        let others = self.list.iter().filter(|p| p.id != removed);
+        let best = others.min_by_key(|p| (!p.usable(), !p.confirmed, p.error_count, p.id));
+        best.map_or(removed, |p| p.id)
+    }
+
+    /// Removes a path, never the last one. Nothing may refer to it any more.
+    pub(crate) fn remove(&mut self, id: PathId, heir: PathId) {
+        if self.list.len() < 2 || id == heir {
+            return;
+        }
+        self.list.retain(|p| p.id != id);
+        if self.primary == id {
+            self.primary = heir;
+        }
+        if self.current == id {
+            self.current = heir;
+        }
+    }
+
+    /// The peer no longer has this address, which has no path.
+    pub(crate) fn forget(&mut self, remote: IpAddr) {
+        self.beyond.retain(|a| *a != remote);
+    }
+
+    /// Where a path is in the list: at its number, as long as none was removed.
+    fn position(&self, id: PathId) -> Option<usize> {
+        let guess = usize::from(id.0);
+        if self.list.get(guess).is_some_and(|p| p.id == id) {
+            return Some(guess);
+        }
+        self.list.iter().position(|p| p.id == id)
+    }
+
+    fn get(&self, id: PathId) -> Option<&Path> {
+        self.position(id).map(|at| &self.list[at])
     }
 
     /// The peer has this address, too; without a path unless there is one.
@@ -123,11 +179,16 @@ impl Paths {
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
-        (0..self.list.len()).map(|i| PathId(i as u8))
+        let mut set = [0_u64; 4];
+        for path in &self.list {
+            set[usize::from(path.id.0 >> 6)] |= 1 << (path.id.0 & 63);
+        }
+        let has = move |n: &u8| set[usize::from(n >> 6)] >> (n & 63) & 1 == 1;
+        (0..=u8::MAX).filter(has).map(PathId)
     }
 
     pub(crate) fn contains(&self, id: PathId) -> bool {
-        usize::from(id.0) < self.list.len()
+        self.position(id).is_some()
     }
 
     /// The path that a packet on this route belongs to.
@@ -172,17 +233,9 @@ impl Paths {
     /// With no usable path, see [`Self::last_resort`]; what was chosen once stays until
     /// [`Self::turn`].
     pub(crate) fn choose(&mut self) -> Option<PathId> {
-        let best = if self
-            .list
-            .get(usize::from(self.primary.0))
-            .is_some_and(Path::usable)
-        {
+        let best = if self.get(self.primary).is_some_and(Path::usable) {
             Some(self.primary)
-        } else if self
-            .list
-            .get(usize::from(self.current.0))
-            .is_some_and(Path::usable)
-        {
+        } else if self.get(self.current).is_some_and(Path::usable) {
             // One alternate is kept as long as it works.
             Some(self.current)
         } else {
@@ -207,7 +260,7 @@ impl Paths {
     /// The current path stays unless it is worse off than another: inactive, where that is only
     /// potentially failed, or with more errors (RFC 7829 section 3.2, rule 4).
     fn without_usable(&self) -> Option<PathId> {
-        let current = self.list.get(usize::from(self.current.0));
+        let current = self.get(self.current);
         let current = current.filter(|p| p.confirmed);
         let any_active = !self.all_inactive();
         let best = match current {
@@ -237,7 +290,8 @@ impl Paths {
     /// The next path of this kind behind `last`, which comes last itself.
     fn after(&self, last: PathId, is_fit: impl Fn(&Path) -> bool) -> Option<PathId> {
         let paths = self.list.iter().cycle();
-        let mut behind = paths.skip(usize::from(last.0) + 1).take(self.list.len());
+        let at = self.position(last).map_or(0, |at| at + 1);
+        let mut behind = paths.skip(at).take(self.list.len());
         behind.find(|p| is_fit(p)).map(|p| p.id)
     }
 
@@ -256,9 +310,19 @@ impl Paths {
         self.list.iter().map(|p| p.view(self.current))
     }
 
+    /// Bytes that something in front of DATA takes from each packet.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.reserved = bytes as u16;
+    }
+
+    pub(crate) fn reserved(&self) -> usize {
+        usize::from(self.reserved)
+    }
+
     /// Association Maximum DATA Chunk Size (section 7.3): the smallest PMDCS.
     pub(crate) fn amdcs(&self) -> usize {
-        self.list.iter().map(Path::pmdcs).min().unwrap_or(0)
+        let smallest = self.list.iter().map(Path::pmdcs).min().unwrap_or(0);
+        smallest.saturating_sub(self.reserved()) & !3
     }
 }
 
@@ -266,13 +330,15 @@ impl Index<PathId> for Paths {
     type Output = Path;
 
     fn index(&self, id: PathId) -> &Path {
-        &self.list[usize::from(id.0)]
+        // Whoever refers to a path is told when it goes; the first one is as good as any.
+        &self.list[self.position(id).unwrap_or(0)]
     }
 }
 
 impl IndexMut<PathId> for Paths {
     fn index_mut(&mut self, id: PathId) -> &mut Path {
-        &mut self.list[usize::from(id.0)]
+        let at = self.position(id).unwrap_or(0);
+        &mut self.list[at]
     }
 }
 

@@ -9,6 +9,7 @@ use carrick_wire::{DataFlags, Fsn, Mid, StreamId};
 use super::backlog::{Backlog, Line};
 use super::message::{Pending, SendOptions};
 use super::scheduler::{Schedule, StreamScheduler, Turn};
+use crate::path::PathId;
 
 /// A piece of the first message, ready to get a TSN.
 #[derive(Debug)]
@@ -122,6 +123,13 @@ impl Lines {
     /// Bytes that have not been sent.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Messages that were to go this way go any way.
+    pub(super) fn forget_path(&mut self, path: PathId) {
+        for pending in self.backlog.iter_mut() {
+            pending.options.path = pending.options.path.filter(|p| *p != path);
+        }
     }
 
     /// Takes a message out that may be given up, or the rest of it, wherever it is.

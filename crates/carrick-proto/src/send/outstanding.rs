@@ -389,6 +389,37 @@ impl Outstanding {
         indexes.len()
     }
 
+    /// What belongs to one path belongs to another from now on; what is in flight is to be sent
+    /// again at once, as far as that is possible.
+    pub(crate) fn move_path(&mut self, from: PathId, to: PathId, paths: &mut Paths) {
+        let next = self.next_index();
+        for index in self.first..next {
+            let Some(chunk) = self.chunk(index).filter(|c| c.path == from) else {
+                continue;
+            };
+            let in_flight = chunk.state == ChunkState::InFlight;
+            if in_flight {
+                self.land(index, paths);
+                self.marked.insert(index);
+            } else if chunk.state == ChunkState::Acked {
+                let weight = self.weight(chunk.payload.len());
+                let sacked = &mut paths[from].recovery.rack.sacked;
+                *sacked = sacked.saturating_sub(weight);
+                paths[to].recovery.rack.sacked += weight;
+            }
+            if let Some(chunk) = self.chunk_mut(index) {
+                chunk.ambiguous |= from != to;
+                chunk.path = to;
+                if in_flight {
+                    // Not lost by congestion, and eligible for a fast retransmission as if it was
+                    // new.
+                    chunk.state = ChunkState::Marked(LossSignal::MissingReports);
+                    chunk.fast_retransmitted = false;
+                }
+            }
+        }
+    }
+
     /// The association's paths are replaced: chunks, none of them in flight, belong to the first.
     pub(crate) fn forget_paths(&mut self) {
         for chunk in &mut self.chunks {

@@ -11,6 +11,7 @@ use super::lines::Lines;
 pub(super) use super::lines::Piece;
 use super::message::{Pending, SendOptions};
 use super::scheduler::StreamScheduler;
+use crate::path::PathId;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -63,6 +64,13 @@ impl Queue {
     /// Bytes that have not been sent.
     pub(crate) fn bytes(&self) -> usize {
         self.lines.as_ref().map_or(0, |l| l.bytes())
+    }
+
+    /// Messages that were to go this way go any way.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        if let Some(lines) = &mut self.lines {
+            lines.forget_path(path);
+        }
     }
 
     /// Takes a message out that may be given up, or the rest of it, wherever it is.

@@ -72,6 +72,28 @@ impl Sender {
         self.forced = self.outstanding.has_marked();
     }
 
+    /// A path is removed, or what was sent on it is lost for certain without congestion: what
+    /// belongs to it goes to another one, or leaves again on the same.
+    pub(crate) fn move_path(&mut self, from: PathId, to: PathId, paths: &mut Paths) {
+        let before = self.outstanding.in_flight();
+        self.outstanding.move_path(from, to, paths);
+        self.window.marked(before - self.outstanding.in_flight());
+        let path = &mut paths[from];
+        path.t3 = None;
+        path.earliest = None;
+        path.timed = None;
+        path.recovery.leave();
+        path.recovery.probe.cancel();
+        path.recovery.rack.timer = None;
+        if from != to {
+            self.queue.forget_path(from);
+            let cumulative = self.outstanding.first_index() - 1;
+            if let Some(forward) = self.abandonment.forward_mut() {
+                forward.forget_path(from, cumulative);
+            }
+        }
+    }
+
     /// What is in flight on a path leaves again, because it was too large for it.
     pub(crate) fn resend_path(&mut self, id: PathId, now: Time, paths: &mut Paths) {
         let before = self.outstanding.in_flight();

@@ -46,6 +46,10 @@ impl Sender {
         let mut blocked = None;
         if let Some(index) = self.outstanding.first_marked() {
             let path = self.retransmission_path(index, cx)?;
+            if !cx.paths[path].confirmed {
+                // The only path is a new one, which has to be verified first.
+                return None;
+            }
             // A peer without room gets one packet at a time.
             let refused = self.window.is_probing() && self.outstanding.in_flight() > 0;
             if self.forced || (!refused && cx.paths[path].window_is_open()) {
@@ -68,7 +72,7 @@ impl Sender {
             }
             return None;
         };
-        if blocked == Some(path) {
+        if blocked == Some(path) || !cx.paths[path].confirmed {
             return None;
         }
         cx.paths[path].decay_idle_window(cx.now);
@@ -99,7 +103,8 @@ impl Sender {
             && self.next_payload(cx.paths, cx.config) <= self.window.rwnd();
         let fits = |index: u64| {
             self.outstanding.chunk(index).is_some_and(|c| {
-                self.outstanding.header_len() + c.payload.len() <= cx.paths[path].pmdcs()
+                let room = cx.paths[path].pmdcs().saturating_sub(cx.paths.reserved());
+                self.outstanding.header_len() + c.payload.len() <= room
             })
         };
         if !new
@@ -329,7 +334,7 @@ impl Sender {
                 ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
                 _ => cx.counters.fast_retransmissions += 1,
             }
-            if matches!(chunk.state, ChunkState::Marked(LossSignal::Timeout)) {
+            if !chunk.fast_retransmitted {
                 self.recovery
                     .on_resent(index, self.outstanding.next_index());
             }

@@ -30,7 +30,9 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
     );
     for first in [ChunkType::COOKIE_ECHO, ChunkType::COOKIE_ACK] {
         if kinds.contains(&first) {
-            assert_eq!(kinds[0], first, "section 5.1: first in its packet");
+            // Only AUTH may be in front (RFC 4895 section 6.3).
+            let others = kinds.iter().find(|k| **k != ChunkType::AUTH);
+            assert_eq!(others, Some(&first), "section 5.1: first in its packet");
         }
     }
     let first_data = kinds
@@ -110,7 +112,11 @@ fn to_unverified(seen: &Seen, sender: &Endpoint, kinds: &[ChunkType]) {
     let heartbeat = kinds.contains(&ChunkType::HEARTBEAT);
     for kind in kinds {
         let allowed = match *kind {
-            ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK => true,
+            // An ASCONF-ACK goes back to where the ASCONF came from (RFC 5061 section 5.2, E6).
+            ChunkType::HEARTBEAT
+            | ChunkType::HEARTBEAT_ACK
+            | ChunkType::AUTH
+            | ChunkType::ASCONF_ACK => true,
             ChunkType::COOKIE_ACK | ChunkType::COOKIE_ECHO => heartbeat,
             // Out of the blue: not of the association.
             ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE => seen.flags(*kind) & 1 != 0,

@@ -215,6 +215,11 @@ impl<'b> PacketBuilder<'b> {
         self.len()
     }
 
+    /// Takes the packet back: the buffer is as before.
+    pub fn discard(self) {
+        self.buf.truncate(self.start);
+    }
+
     fn causes(&mut self, kind: ChunkType, flags: u8, causes: impl FnOnce(&mut CauseWriter<'_>)) {
         let end = self.end;
         self.chunk(kind, flags, |buf, chunk| {

@@ -381,6 +381,8 @@ impl<'a> Session<'a> {
             | Event::MessageReceived
             | Event::SendBufferFree
             | Event::AllAcknowledged
+            | Event::Authentication(_)
+            | Event::Address(_)
             | Event::Closed(_) => {}
         }
     }

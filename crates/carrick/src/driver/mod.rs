@@ -6,10 +6,12 @@
 //! - `commands`: what the handles ask for
 //! - `entry`: what is kept of an association besides the protocol's own state
 //! - `events`: facts from the protocol to the handles
+//! - `watch`: addresses of the host that come and go
 
 mod commands;
 mod entry;
 mod events;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -27,6 +29,7 @@ use crate::config::Config;
 use crate::error::{BindError, ConnectError};
 use crate::socket::{ReceiveBuffers, Sent, SocketSet};
 use entry::Entry;
+pub(crate) use watch::Watch;
 
 /// Rounds before other tasks get their turn.
 const ROUNDS: usize = 8;
@@ -79,6 +82,8 @@ pub(crate) struct Driver {
     core: Core,
     sockets: SocketSet,
     buffers: ReceiveBuffers,
+    /// Where the endpoint follows the host's addresses.
+    watch: Option<Watch>,
     limits: Limits,
     /// For the handles of new associations; weak, so that the task sees when all handles are gone.
     commands: mpsc::WeakUnboundedSender<Command>,
@@ -103,7 +108,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(
         core: Core,
-        sockets: SocketSet,
+        (sockets, watch): (SocketSet, Option<Watch>),
         limits: Limits,
         commands: &Commands,
         orders: mpsc::UnboundedReceiver<Command>,
@@ -113,6 +118,7 @@ impl Driver {
             core,
             sockets,
             buffers: ReceiveBuffers::new(),
+            watch,
             limits,
             commands: commands.downgrade(),
             orders,
@@ -273,6 +279,7 @@ impl Future for Driver {
             let mut busy = this.take_commands(cx, now);
             busy |= this.receive(cx, now);
             busy |= this.expire(now);
+            busy |= this.follow_host(cx, now);
             this.tell(now);
             this.transmit(cx, now);
             busy |= this.tell(now);

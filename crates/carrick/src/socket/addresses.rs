@@ -38,6 +38,22 @@ pub(crate) fn resolve(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, BindError> {
     Ok(unique)
 }
 
+/// Those of the wanted addresses that the host has now; none of loopback, unless it is named.
+pub(crate) fn present(wanted: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
+    let named = |a: &IpAddr| wanted.contains(a);
+    let family = |a: &IpAddr| {
+        wanted.is_empty()
+            || wanted
+                .iter()
+                .any(|w| w.is_unspecified() && w.is_ipv4() == a.is_ipv4())
+    };
+    let mut present = of_host()?;
+    present.retain(|a| named(a) || (family(a) && !a.is_loopback()));
+    present.sort_unstable();
+    present.dedup();
+    Ok(present)
+}
+
 /// The host's addresses that other hosts could reach, and loopback.
 fn of_host() -> io::Result<Vec<IpAddr>> {
     let addresses = nix::ifaddrs::getifaddrs()?

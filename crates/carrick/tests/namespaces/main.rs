@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod capture;
+mod moving;
 mod network;
 mod path_mtu;
 mod replies;
@@ -13,6 +14,18 @@ mod transfer;
 use carrick::Transport;
 
 use transfer::{Plan, run};
+
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn namespaces_a_transfer_follows_the_address_to_another_interface_5061() {
+    moving::run(Transport::Udp { port: 9899 });
+}
+
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn namespaces_plain_ip_follows_the_address_to_another_interface_5061() {
+    moving::run(Transport::Raw);
+}
 
 #[test]
 #[ignore = "needs root for network namespaces"]

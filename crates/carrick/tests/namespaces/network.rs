@@ -121,6 +121,35 @@ impl Network {
         ]);
     }
 
+    /// Takes the address of a path away from one side.
+    pub(crate) fn leave(&self, side: Side, path: usize) {
+        let address = format!("{}/24", address(side, path));
+        let name = self.name(side);
+        ip(&[
+            "-n",
+            name,
+            "address",
+            "del",
+            &address,
+            "dev",
+            &interface(path),
+        ]);
+    }
+
+    /// Gives one side the address of a path, and makes this the way to everywhere.
+    pub(crate) fn arrive(&self, side: Side, path: usize) {
+        let own = format!("{}/24", address(side, path));
+        let name = self.name(side);
+        let interface = interface(path);
+        ip(&["-n", name, "address", "replace", &own, "dev", &interface]);
+        let other = match side {
+            Side::Near => Side::Far,
+            Side::Far => Side::Near,
+        };
+        let gateway = address(other, path).to_string();
+        ip(&["-n", name, "route", "replace", "default", "via", &gateway]);
+    }
+
     /// Runs `work` on a thread of one side.
     pub(crate) fn on<R: Send + 'static>(
         &self,

@@ -14,12 +14,12 @@ use super::capture;
 use super::network::{Network, Side, addresses};
 use super::replies::Replies;
 
-const MESSAGE: usize = 64 << 10;
+pub(crate) const MESSAGE: usize = 64 << 10;
 const STREAMS: u16 = 4;
-const PORT: u16 = 5000;
+pub(crate) const PORT: u16 = 5000;
 
 /// Nothing takes this long, unless it hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// What is sent over what.
 pub(crate) struct Plan {
@@ -93,7 +93,7 @@ fn judge(replies: &Replies) {
     }
 }
 
-fn on_runtime(work: impl Future<Output = ()>) {
+pub(crate) fn on_runtime(work: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -146,14 +146,14 @@ async fn send(mut association: Association, messages: usize, network: &Network) 
     association.shutdown().await.unwrap();
 }
 
-async fn send_one(association: &Association, number: usize, pattern: &[u8]) {
+pub(crate) async fn send_one(association: &Association, number: usize, pattern: &[u8]) {
     let data = content(number, pattern);
     let options = SendOptions::on_stream(number as u16 % STREAMS);
     association.send(data, options).await.unwrap();
 }
 
 /// Everything must arrive once, in the order of its stream, with its content.
-async fn receive(mut association: Association, messages: usize) {
+pub(crate) async fn receive(mut association: Association, messages: usize) {
     let pattern = pattern();
     let mut next: Vec<usize> = (0..usize::from(STREAMS)).collect();
     let mut received = 0;
@@ -184,7 +184,7 @@ async fn wait_for(events: &mut Events, event: &Event) {
 }
 
 /// Bytes that don't repeat within a message.
-fn pattern() -> Vec<u8> {
+pub(crate) fn pattern() -> Vec<u8> {
     let mut state = 1_u32;
     std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -133,6 +133,14 @@ impl Forward {
         }
     }
 
+    /// A path is removed: what was sent there is not awaited any more, and goes another way.
+    pub(in crate::send) fn forget_path(&mut self, path: PathId, cumulative: u64) {
+        self.lost_on = self.lost_on.filter(|lost| *lost != path);
+        if self.is_awaited_on(path) {
+            self.forget_paths(cumulative);
+        }
+    }
+
     /// The association's paths are replaced.
     pub(in crate::send) fn forget_paths(&mut self, cumulative: u64) {
         self.sent = None;

@@ -307,6 +307,11 @@ impl Sender {
         }
     }
 
+    /// A FORWARD-TSN is to leave.
+    pub(crate) fn forward_is_due(&self) -> bool {
+        self.abandonment.forward().is_some_and(Forward::is_due)
+    }
+
     /// The path for a FORWARD-TSN that is due, if no DATA takes it along.
     pub(crate) fn forward_path(&self, cx: &TransmitContext<'_>) -> Option<PathId> {
         let forward = self.abandonment.forward().filter(|f| f.is_due())?;

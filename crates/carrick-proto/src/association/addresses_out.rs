@@ -1,0 +1,336 @@
+//! Our addresses change: ASCONF and its answer (RFC 5061 sections 5.1 and 5.3).
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use carrick_wire::{AsconfAck, CauseCode, ChunkType, PacketBuilder, ParameterType};
+
+use super::output::single;
+use super::state::State;
+use super::{Association, Context};
+use crate::error::{AbortCause, OperationError};
+use crate::event::{AddressEvent, CloseReason, Event};
+use crate::path::PathId;
+use crate::reconfig::addresses::{DynamicAddresses, MAX_REQUESTS, Outcome, Sent};
+use crate::route::{Route, Transmit};
+use crate::time::Time;
+
+impl Association {
+    /// The association is established or begins anew; nothing of the peer has been taken yet.
+    pub(super) fn start_dynamic_addresses(&mut self, cx: &Context<'_>) {
+        self.dynamic = self.extensions.dynamic_addresses.then(|| {
+            let locals = cx.local_addresses.told(self.told).into_owned();
+            // Those that came while it was set up are told with the first ASCONF.
+            let seen = cx.local_addresses.changes().wrapping_sub(1);
+            let before_theirs = self.receiver.cumulative_tsn();
+            Box::new(DynamicAddresses::new(
+                self.local_initial_tsn,
+                before_theirs,
+                locals,
+                seen,
+            ))
+        });
+    }
+
+    /// The local addresses that packets of this association may leave from.
+    pub(crate) fn locals<'a>(&self, cx: &Context<'a>) -> Cow<'a, [IpAddr]> {
+        let Some(dynamic) = &self.dynamic else {
+            return cx.local_addresses.told(self.told);
+        };
+        // One that is being deleted is none any more, even if it has come back (F4).
+        let usable = |a: &&IpAddr| dynamic.locals.contains(a) && !self.is_being_deleted(Some(**a));
+        let here = cx.local_addresses.all().iter();
+        here.filter(usable).copied().collect()
+    }
+
+    /// ASCONFs are sent and answered (C4).
+    pub(super) fn changes_addresses(&self) -> bool {
+        self.state.sends_data() || matches!(self.state, State::ShutdownSent(_))
+    }
+
+    /// Nothing but ASCONF may leave, for want of an address that the peer knows.
+    pub(super) fn is_stranded(&self) -> bool {
+        self.dynamic.as_ref().is_some_and(|d| d.stranded)
+    }
+
+    /// A packet to this address belongs to the association, but an ABORT is for what had been there
+    /// (F4).
+    pub(crate) fn is_being_deleted(&self, local: Option<IpAddr>) -> bool {
+        let sent = self.dynamic.as_ref().and_then(|d| d.sent.as_ref());
+        sent.is_some_and(|sent| {
+            sent.addresses(ParameterType::DELETE_IP_ADDRESS)
+                .any(|address| Some(address) == local)
+        })
+    }
+
+    /// SET PEER PRIMARY: the peer is asked to send to this address of ours.
+    pub(crate) fn set_peer_primary(
+        &mut self,
+        address: IpAddr,
+        cx: &Context<'_>,
+    ) -> Result<(), OperationError> {
+        let changes = self.changes_addresses();
+        let Some(dynamic) = self.dynamic.as_mut().filter(|_| changes) else {
+            return Err(OperationError::WrongState);
+        };
+        if !cx.local_addresses.all().contains(&address) {
+            return Err(OperationError::UnknownAddress);
+        }
+        dynamic.preferred = Some(address);
+        Ok(())
+    }
+
+    /// Makes an ASCONF of what has changed, unless one waits for its answer (A3).
+    fn make_asconf(&mut self, cx: &Context<'_>) {
+        let latest = cx.local_addresses.changes();
+        let config = Arc::clone(&self.config);
+        let Some(dynamic) = &mut self.dynamic else {
+            return;
+        };
+        let idle = dynamic.seen == latest && dynamic.preferred.is_none();
+        if idle || dynamic.sent.is_some() {
+            return;
+        }
+        if dynamic.seen != latest {
+            dynamic.forget_refusals();
+        }
+        dynamic.seen = latest;
+        let here = self.paths.iter().any(|p| p.remote.is_loopback());
+        let family = |a: &IpAddr| self.paths.iter().any(|p| p.remote.is_ipv4() == a.is_ipv4());
+        let (add, delete) = (
+            ParameterType::ADD_IP_ADDRESS,
+            ParameterType::DELETE_IP_ADDRESS,
+        );
+        let all = cx.local_addresses.all();
+        let fit = |a: &IpAddr| family(a) && (here || !a.is_loopback()) && !a.is_unspecified();
+        let mut wanted: Vec<(ParameterType, IpAddr)> = Vec::new();
+        if !dynamic.no_changes {
+            let new = all.iter().filter(|a| fit(a) && !dynamic.locals.contains(a));
+            wanted.extend(new.map(|a| (add, *a)));
+        }
+        let kept = dynamic.locals.iter().any(|a| all.contains(a));
+        let wildcard = config.wildcard_addresses && !kept && wanted.len() == 1;
+        wanted.retain(|(kind, a)| !dynamic.was_refused(*kind, *a));
+        if let Some(preferred) = dynamic.preferred.take() {
+            let known = dynamic.locals.contains(&preferred);
+            let known = known || wanted.iter().any(|w| w.1 == preferred);
+            if known && !dynamic.no_preference {
+                wanted.push((ParameterType::SET_PRIMARY_ADDRESS, preferred));
+            }
+        }
+        // F5: the last address goes only together with the coming of another one.
+        if (kept || wanted.iter().any(|w| w.0 == add)) && !dynamic.no_changes {
+            let gone = dynamic.locals.iter().filter(|a| !all.contains(a));
+            let gone = gone.filter(|a| !dynamic.was_refused(delete, **a));
+            let gone = gone.take(if wildcard { 1 } else { usize::MAX });
+            wanted.extend(gone.map(|a| (delete, *a)));
+        }
+        if wanted.len() > MAX_REQUESTS {
+            wanted.truncate(MAX_REQUESTS);
+            // The rest follows when these are answered.
+            dynamic.seen = latest.wrapping_sub(1);
+        }
+        let lookup = dynamic.locals.iter().find(|a| all.contains(a));
+        let lookup = lookup.or(dynamic.locals.first()).or(all.first());
+        if let Some(lookup) = lookup.copied().filter(|_| !wanted.is_empty()) {
+            let lookup = if wildcard { wanted[0].1 } else { lookup };
+            dynamic.make(lookup, &wanted, wildcard);
+        }
+    }
+
+    /// ASCONF, for the first time or again, alone in its packet.
+    pub(super) fn output_asconf(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Option<Transmit> {
+        if self.dynamic.is_none() || !self.changes_addresses() {
+            return None;
+        }
+        self.make_asconf(cx);
+        let sent = self.dynamic.as_ref()?.sent.as_ref().filter(|s| s.due)?;
+        let (path, source) = self.asconf_route(sent, cx)?;
+        let value = sent.value.clone();
+        let route = Route {
+            local: Some(source),
+            ..self.paths[path].route()
+        };
+        let timer = Some(cx.now + self.paths[path].rto.value());
+        let sent = self.dynamic.as_mut()?.sent.as_mut()?;
+        sent.due = false;
+        sent.timer = timer;
+        sent.path = Some(path);
+        let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
+        let slot = self.open_auth(&mut packet, &[ChunkType::ASCONF]);
+        packet.raw(ChunkType::ASCONF, 0, &value);
+        Some(single(route, self.finish(packet, slot)))
+    }
+
+    /// Where an ASCONF goes and where it comes from: from an address that the peer knows and that
+    /// stays (F6), or else from one that it adds (F1).
+    fn asconf_route(&self, sent: &Sent, cx: &Context<'_>) -> Option<(PathId, IpAddr)> {
+        let dynamic = self.dynamic.as_ref()?;
+        let gone: Vec<IpAddr> = sent.addresses(ParameterType::DELETE_IP_ADDRESS).collect();
+        let added: Vec<IpAddr> = sent.addresses(ParameterType::ADD_IP_ADDRESS).collect();
+        let all = cx
+            .local_addresses
+            .all()
+            .iter()
+            .filter(|a| !gone.contains(a));
+        let (known, new): (Vec<IpAddr>, Vec<IpAddr>) = all
+            .filter(|a| dynamic.locals.contains(a) || added.contains(a))
+            .partition(|a| dynamic.locals.contains(a));
+        let current = self.paths.current();
+        // B4: another destination after a timeout, if there is one.
+        let begin = sent
+            .path
+            .map_or(current, |last| self.paths.next_in_turn(last));
+        let others = self.paths.iter().filter(|p| p.confirmed).map(|p| p.id);
+        for id in core::iter::once(begin).chain([current]).chain(others) {
+            let path = &self.paths[id];
+            if !path.confirmed {
+                continue;
+            }
+            if let Some(local) = path.local.filter(|l| known.contains(l)) {
+                return Some((id, local));
+            }
+            let select = |from: &[IpAddr]| cx.selection.select(from, path.remote, None);
+            let of_family = |list: &[IpAddr]| -> Vec<IpAddr> {
+                let same = |a: &&IpAddr| a.is_ipv4() == path.remote.is_ipv4();
+                list.iter().filter(same).copied().collect()
+            };
+            for list in [of_family(&known), of_family(&new)] {
+                let source = select(&list).or(list.first().copied());
+                if let Some(source) = source {
+                    return Some((id, source));
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn next_asconf_timeout(&self) -> Option<Time> {
+        self.dynamic.as_ref()?.sent.as_ref()?.timer
+    }
+
+    /// T4-rto expired (B1 to B5).
+    pub(super) fn handle_asconf_timer(&mut self, cx: &mut Context<'_>) {
+        let sent = self.dynamic.as_mut().and_then(|d| d.sent.as_mut());
+        let Some(sent) = sent.filter(|s| s.timer.is_some_and(|at| at <= cx.now)) else {
+            return;
+        };
+        sent.timer = None;
+        sent.due = true;
+        let Some(path) = sent.path.filter(|p| self.paths.contains(*p)) else {
+            return;
+        };
+        let config = Arc::clone(&self.config);
+        self.paths[path].rto.back_off(&config);
+        self.on_path_error(path, true, cx);
+    }
+
+    /// ASCONF-ACK.
+    pub(super) fn on_asconf_ack(&mut self, ack: &AsconfAck<'_>, cx: &mut Context<'_>) {
+        let Some(dynamic) = &mut self.dynamic else {
+            return;
+        };
+        if dynamic.is_illegal(ack) {
+            let cause = AbortCause::new(CauseCode::ILLEGAL_ASCONF_ACK.0, b"");
+            let reason = CloseReason::AbortedByProtocol(cause.clone());
+            return self.abort(reason, &cause, cx);
+        }
+        let Some((sent, outcomes)) = dynamic.answered(ack) else {
+            return;
+        };
+        self.error_count = 0;
+        if let Some(path) = sent.path.filter(|p| self.paths.contains(*p)) {
+            self.on_path_alive(path, cx);
+        }
+        for outcome in outcomes {
+            self.take_outcome(&outcome);
+        }
+        self.use_new_sources(cx);
+        self.choose_path();
+    }
+
+    fn take_outcome(&mut self, outcome: &Outcome) {
+        let Some(dynamic) = &mut self.dynamic else {
+            return;
+        };
+        let (kind, address) = (outcome.request.kind, outcome.request.address);
+        if let Some(code) = outcome.refused {
+            if code == CauseCode::UNRECOGNIZED_PARAMETERS {
+                let preference = kind == ParameterType::SET_PRIMARY_ADDRESS;
+                dynamic.no_preference |= preference;
+                dynamic.no_changes |= !preference;
+            }
+            dynamic.remember_refusal(kind, address);
+            let code = code.0;
+            self.tell_address(AddressEvent::Refused { address, code });
+            return;
+        }
+        match kind {
+            ParameterType::ADD_IP_ADDRESS => {
+                if !dynamic.locals.contains(&address) {
+                    dynamic.locals.push(address);
+                }
+                self.tell_address(AddressEvent::LocalAdded(address));
+            }
+            ParameterType::DELETE_IP_ADDRESS => {
+                dynamic.locals.retain(|a| *a != address);
+                self.tell_address(AddressEvent::LocalRemoved(address));
+            }
+            _ => self.tell_address(AddressEvent::PreferenceTold(address)),
+        }
+    }
+
+    /// Paths that had lost their local address get another one; what is in flight on them leaves
+    /// again at once, for its acknowledgement would come to the old address.
+    fn use_new_sources(&mut self, cx: &mut Context<'_>) {
+        let locals = self.locals(cx);
+        let stranded = self.is_stranded();
+        let initial = self.config.rto_initial;
+        for id in self.paths.ids() {
+            let path = &self.paths[id];
+            if !stranded && path.local.is_some_and(|local| locals.contains(&local)) {
+                continue;
+            }
+            let Some(local) = cx.selection.select(&locals, path.remote, None) else {
+                continue;
+            };
+            self.paths[id].change_local(Some(local), initial);
+            self.sender.move_path(id, id, &mut self.paths);
+            self.restart_mtu_discovery(id);
+            self.events.push_back(Event::PathLocalAddressChanged(id));
+        }
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.stranded = locals.is_empty();
+        }
+    }
+
+    /// An address that had gone may have come back before the peer had to know.
+    pub(super) fn recover_source(&mut self, cx: &mut Context<'_>) {
+        if self.is_stranded() && !self.locals(cx).is_empty() {
+            self.use_new_sources(cx);
+        }
+    }
+
+    /// The peer does not know ASCONF (A9).
+    pub(super) fn on_asconf_unknown(&mut self) {
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.sent = None;
+            dynamic.no_changes = true;
+            dynamic.no_preference = true;
+            self.tell_address(AddressEvent::NotSupported);
+        }
+    }
+
+    pub(super) fn tell_address(&mut self, event: AddressEvent) {
+        if self.events.len() < super::MAX_PEER_EVENTS {
+            self.events.push_back(Event::Address(event));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The host's addresses come and go, and every association learns of it (RFC 5061).
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::Endpoint;
+use crate::association::AssociationId;
+use crate::error::OperationError;
+use crate::time::Time;
+
+impl Endpoint {
+    /// A local address of the host is new: it is told to peers and used in associations that are
+    /// set up from now on, and in those that have dynamic addresses (RFC 5061), whose peers learn of
+    /// it. Peers of others don't know it.
+    pub fn local_address_added(&mut self, address: IpAddr) {
+        self.local_addresses.add(address);
+        let ids: Vec<AssociationId> = self.registry.ids().collect();
+        for id in ids {
+            self.registry.touch(id);
+        }
+    }
+
+    /// SET PEER PRIMARY: asks the peer to send to this address of ours (RFC 5061 section 5.4).
+    ///
+    /// # Errors
+    /// The association is not known, has no dynamic addresses or is not established, or the address
+    /// is not one of the endpoint's.
+    pub fn set_peer_primary(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        address: IpAddr,
+    ) -> Result<(), OperationError> {
+        self.operate(now, id, |association, cx| {
+            association.set_peer_primary(address, cx)
+        })
+    }
+
+    /// A local address of the host is gone: paths from it change to another one, and peers learn of
+    /// it where dynamic addresses are in force. The last address of an association goes when there
+    /// is another one; until then nothing is sent from it.
+    pub fn local_address_removed(&mut self, now: Time, address: IpAddr) {
+        self.local_addresses.remove(address);
+        self.replies.forget(address);
+        let ids: Vec<AssociationId> = self.registry.ids().collect();
+        for id in ids {
+            self.with(now, id, |association, cx| {
+                association.on_local_address_removed(address, cx)
+            });
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Changes of an association that is in progress: its addresses (RFC 5061).
+
+pub(crate) mod addresses;

@@ -1,0 +1,94 @@
+//! The near host's only address moves from one interface to the other and back by `ip`, while a
+//! transfer goes on; nobody tells the endpoints.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use carrick::{Association, AssociationConfig, Config, ConnectOptions, Endpoint, Transport};
+
+use super::network::{Network, Side, address, addresses};
+use super::transfer::{LIMIT, PORT, on_runtime, pattern, receive, send_one};
+
+const MESSAGES: usize = 4096;
+
+pub(crate) fn run(transport: Transport) {
+    let network = Arc::new(Network::new());
+    network.leave(Side::Near, 1);
+    network.arrive(Side::Near, 0);
+    let (ready, is_ready) = mpsc::channel();
+    let receiver = network.on(Side::Far, move || {
+        on_runtime(async move {
+            let endpoint = bind(transport, PORT, &addresses(Side::Far));
+            ready.send(()).unwrap();
+            let association = endpoint.accept().await.unwrap();
+            assert!(
+                association
+                    .stats()
+                    .await
+                    .unwrap()
+                    .extensions
+                    .dynamic_addresses
+            );
+            receive(association, MESSAGES).await;
+            endpoint.close().await;
+        });
+    });
+    is_ready.recv_timeout(LIMIT).unwrap();
+    let host = Arc::clone(&network);
+    let sender = network.on(Side::Near, move || {
+        on_runtime(async move {
+            // All addresses that the host has, whichever these are.
+            let endpoint = bind(transport, PORT + 1, &[]);
+            let options = ConnectOptions::to_port(PORT);
+            let peers = [address(Side::Far, 0)];
+            let association = endpoint.connect(&peers, options).await.unwrap();
+            send(association, &host).await;
+            let last = endpoint.local_addresses().await.unwrap();
+            assert_eq!(last, [address(Side::Near, 0)]);
+            endpoint.close().await;
+        });
+    });
+    let (sent, received) = (sender.join(), receiver.join());
+    sent.unwrap();
+    received.unwrap();
+}
+
+fn bind(transport: Transport, port: u16, addresses: &[std::net::IpAddr]) -> Endpoint {
+    let mut association = AssociationConfig {
+        rto_initial: Duration::from_millis(200),
+        rto_min: Duration::from_millis(50),
+        rto_max: Duration::from_millis(500),
+        association_max_retrans: 50,
+        hb_interval: Duration::from_millis(200),
+        ..AssociationConfig::modern()
+    };
+    association.extensions.authentication = true;
+    association.extensions.dynamic_addresses = true;
+    Endpoint::bind(Config {
+        transport,
+        port,
+        association,
+        auto_addresses: true,
+        ..Config::udp(addresses.iter().copied())
+    })
+    .unwrap()
+}
+
+/// Sends all messages; the address goes before the new one comes, twice.
+async fn send(association: Association, network: &Network) {
+    let pattern = pattern();
+    let quarter = MESSAGES / 4;
+    for number in 0..MESSAGES {
+        if number % quarter == 0 && number / quarter % 2 == 1 {
+            let to = 1 - number / quarter / 2;
+            network.leave(Side::Near, 1 - to);
+            network.arrive(Side::Near, to);
+            eprintln!("moved to path {to}");
+        }
+        send_one(&association, number, &pattern).await;
+    }
+    let stats = association.stats().await.unwrap();
+    assert_eq!(stats.authentication.forged_packets, 0);
+    association.shutdown().await.unwrap();
+}
