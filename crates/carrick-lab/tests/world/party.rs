@@ -254,7 +254,12 @@ impl Party {
             lifetime: planned.lifetime,
             path: planned
                 .path
-                .map(|path| PathId((usize::from(path) % paths.max(1)) as u8)),
+                .and_then(|path| {
+                    endpoint
+                        .paths(current.id)
+                        .nth(usize::from(path) % paths.max(1))
+                })
+                .map(|path| path.id),
             context: number as u64,
         };
         let data = content::bytes(seed, side, number, planned.size);
