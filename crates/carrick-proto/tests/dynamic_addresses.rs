@@ -145,7 +145,7 @@ fn with_rack_the_data_of_a_removed_address_moves_at_once_5_3_f13_8985() {
 
 fn data_moves_at_once(policies: &Policies) {
     let mut config = dynamic();
-    config.policies = policies.clone();
+    config.policies = *policies;
     let mut w = world_of(&config, 2);
     let (a, b) = w.connect();
     // The peer sends to the address that goes; nothing of it arrives there any more.
