@@ -4,8 +4,8 @@ mod common;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationConfig, AssociationId, AuthenticationEvent, Event, Extensions, HmacId, KeyError,
-    SharedKey, SharedKeyId,
+    AssociationConfig, AssociationId, AuthenticationEvent, Ecn, Event, Extensions, HmacId,
+    KeyError, PathMtuDiscovery, SharedKey, SharedKeyId,
 };
 use carrick_wire::{CauseCode, Chunk, ChunkType, PacketBuilder, ParameterType};
 use common::*;
@@ -473,4 +473,52 @@ fn authentication_needs_sha_1_and_sane_keys_3_3() {
         authentication: true,
         ..c.extensions
     }));
+}
+
+#[test]
+fn probes_for_the_path_mtu_are_authenticated_and_keep_their_size_6_2_8899() {
+    let mut required = ALL.to_vec();
+    required.push(ChunkType::PAD);
+    for wanted in [&required[..], &[ChunkType::PAD], &[ChunkType::HEARTBEAT]] {
+        let mut ours = requiring(&[]);
+        ours.path_mtu_discovery = Some(PathMtuDiscovery::default());
+        let mut w = world_of(ours, requiring(wanted));
+        w.narrow(0, 1492);
+        w.narrow(1, 1492);
+        let (a, b) = w.connect();
+        w.run(secs(120));
+        assert_eq!(w.path(0, a, 0).mtu, 1492);
+        assert!(unprotected(&w, 0, wanted).is_empty());
+        let probes = w.log.iter().filter(|p| p.probe && p.from == 0);
+        let sizes: Vec<usize> = probes.map(Seen::ip_len).collect();
+        for size in [1200, 1280, 1492, 1500] {
+            assert!(sizes.contains(&size), "{sizes:?}");
+        }
+        exchange(&mut w, a, b);
+    }
+}
+
+#[test]
+fn data_in_i_data_chunks_and_congestion_marks_leave_behind_auth_6_2() {
+    let required = [ChunkType::I_DATA, ChunkType::ECNE, ChunkType::CWR];
+    let mut config = requiring(&required);
+    config.extensions.interleaving = true;
+    config.extensions.ecn = true;
+    let mut w = world_of(config.clone(), config);
+    let mut capable = 0;
+    w.rule(move |seen| {
+        capable += u32::from(seen.from == 0 && seen.route.ecn != Ecn::NotCapable);
+        if seen.from == 0 && capable % 7 == 3 {
+            Fate::Mark
+        } else {
+            Fate::Pass
+        }
+    });
+    let (a, b) = w.connect();
+    exchange(&mut w, a, b);
+    assert!(!w.sent(1, ChunkType::ECNE).is_empty());
+    assert!(!w.sent(0, ChunkType::CWR).is_empty());
+    for end in 0..2 {
+        assert!(unprotected(&w, end, &required).is_empty());
+    }
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::net::IpAddr;
 
+use carrick_proto::policy::{LossDetection, Policies};
 use carrick_proto::{
     AddressEvent, AssociationConfig, AssociationId, CloseReason, Event, OperationError, PathId,
     Route,
@@ -128,7 +129,25 @@ fn asconfs(w: &World, end: usize) -> Vec<AsconfSerial> {
 
 #[test]
 fn a_removed_address_is_deleted_and_its_data_moves_at_once_5_3_f13() {
-    let (mut w, a, b) = double();
+    data_moves_at_once(&Policies::default());
+}
+
+#[test]
+fn with_rack_the_data_of_a_removed_address_moves_at_once_5_3_f13_8985() {
+    data_moves_at_once(&Policies {
+        loss_detection: LossDetection::Rack,
+        tail_loss_probe: true,
+        proportional_rate_reduction: true,
+        undo_spurious: true,
+        ..Policies::default()
+    });
+}
+
+fn data_moves_at_once(policies: &Policies) {
+    let mut config = dynamic();
+    config.policies = *policies;
+    let mut w = world_of(&config, 2);
+    let (a, b) = w.connect();
     // The peer sends to the address that goes; nothing of it arrives there any more.
     for n in 0..4 {
         w.send(1, b, 0, pattern(1000 + n));

@@ -257,7 +257,12 @@ impl Party {
             reliability: planned.reliability,
             path: planned
                 .path
-                .map(|path| PathId((usize::from(path) % paths.max(1)) as u8)),
+                .and_then(|path| {
+                    endpoint
+                        .paths(current.id)
+                        .nth(usize::from(path) % paths.max(1))
+                })
+                .map(|path| path.id),
             context: number as u64,
         };
         let data = content::bytes(seed, side, number, planned.size);
