@@ -188,7 +188,7 @@ fn t2_counts_against_the_address_that_the_chunk_went_to_8_2() {
 
 /// Cumulative offset and gap blocks for the numbers, from 1, that arrived.
 fn acknowledgement(arrived: &BTreeSet<u32>) -> (u32, Vec<(u16, u16)>) {
-    let cumulative = (1..)
+    let cumulative = (1..=u32::MAX)
         .take_while(|n| arrived.contains(n))
         .last()
         .unwrap_or(0);

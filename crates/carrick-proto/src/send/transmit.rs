@@ -329,7 +329,7 @@ impl Sender {
                 ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
                 _ => cx.counters.fast_retransmissions += 1,
             }
-            if matches!(chunk.state, ChunkState::Marked(LossSignal::Timeout)) {
+            if !self.by_time && chunk.state == ChunkState::Marked(LossSignal::Timeout) {
                 self.recovery
                     .on_resent(index, self.outstanding.next_index());
             }
