@@ -401,6 +401,25 @@ fn data_ends_an_association_that_interleaves_8260_2_2_3() {
 }
 
 #[test]
+fn a_forward_tsn_ends_an_association_that_interleaves_8260_2_3_1() {
+    let both = Extensions {
+        partial_reliability: true,
+        ..INTERLEAVING
+    };
+    for offered in [INTERLEAVING, both] {
+        let mut w = World::with(2, |_, config| config.association.extensions = offered);
+        let (peer, id) = Puppet::new().connect_with(&mut w, |p| {
+            p.forward_tsn_supported();
+            p.supported_extensions(&[ChunkType::FORWARD_TSN, ChunkType::I_DATA]);
+        });
+        assert!(!w.stats(0, id).extensions.partial_reliability);
+        let tsn = peer.tsn;
+        let answers = peer.say(&mut w, |p| p.forward_tsn(tsn, std::iter::empty()));
+        assert_violation(&mut w, &answers);
+    }
+}
+
+#[test]
 fn i_data_ends_an_association_that_does_not_interleave_8260_2_2_3() {
     for offered in [INTERLEAVING, Extensions::NONE] {
         let mut w = World::with(2, |_, config| config.association.extensions = offered);

@@ -3,7 +3,8 @@
 mod common;
 
 use carrick_proto::{
-    AssociationId, Event, IcmpInput, IcmpKind, PathId, PathMtuDiscovery, PathMtuState, Transmit,
+    AssociationId, Event, Extensions, IcmpInput, IcmpKind, PathId, PathMtuDiscovery, PathMtuState,
+    Reliability, SendOptions, Transmit,
 };
 use carrick_wire::{Chunk, ChunkType};
 use common::*;
@@ -426,6 +427,42 @@ fn packet_too_big_about_data_leads_down_to_the_base_and_up_again_4_6_2() {
         0,
         "sent again at once"
     );
+}
+
+#[test]
+fn a_lost_forward_tsn_is_repeated_though_the_path_mtu_shrank_rfc_3758_c5() {
+    let extensions = Extensions {
+        partial_reliability: true,
+        ..Extensions::NONE
+    };
+    let mut w = World::with(2, |_, config| {
+        config.local_addresses.truncate(1);
+        config.association.extensions = extensions;
+    });
+    w.config.extensions = extensions;
+    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    let (a, _) = w.connect();
+    assert!(w.run_until(secs(120), |w| complete(w, a)));
+    w.log.clear();
+    // The data is lost, and so is the first FORWARD-TSN.
+    let mut told = 0;
+    w.rule(move |seen| {
+        let forward = seen.has(ChunkType::FORWARD_TSN);
+        told += u32::from(forward);
+        let lost = seen.from == 0 && (seen.has(ChunkType::DATA) || forward && told == 1);
+        if lost { Fate::Drop } else { Fate::Pass }
+    });
+    let options = SendOptions {
+        reliability: Reliability::Retransmissions(0),
+        ..SendOptions::default()
+    };
+    w.send_with(0, a, options, pattern(1000));
+    assert!(w.run_until(secs(10), |w| w.stats(0, a).counters.forward_tsns_sent == 1));
+    let data = w.log.iter().find(|p| p.has(ChunkType::DATA)).cloned();
+    assert!(too_big(&mut w, &data.expect("data"), 1300));
+    w.run(secs(20));
+    assert_eq!(w.stats(0, a).counters.forward_tsns_sent, 2);
+    assert_eq!(w.stats(0, a).outstanding_chunks, 0);
 }
 
 #[test]

@@ -191,6 +191,32 @@ mod tests {
     }
 
     #[test]
+    fn what_the_peer_gave_up_is_told_only_to_a_user_who_has_its_beginning_3758_3_6() {
+        for (limit, told) in [(1 << 20, false), (100, true)] {
+            let mut ends = ends();
+            let now = Time::from_millis(1);
+            let config = ends[0].default_config();
+            let a = ends[0]
+                .connect(now, &[[10, 0, 0, 2].into()], 5002, None, config)
+                .unwrap();
+            let b = exchange(now, &mut ends).unwrap();
+            let options = SendOptions::on_stream(0);
+            ends[0].send(now, a, options, vec![0; 1000].into()).unwrap();
+            exchange(now, &mut ends);
+            let mut part = ends[1].receive(b).unwrap();
+            part.part = Part::First;
+            let mut aborted = part.clone();
+            aborted.part = Part::Aborted;
+            aborted.payload = carrick_proto::Payload::default();
+            let mut assembly = Assembly::new(limit);
+            assert_eq!(assembly.take(part).is_some(), told);
+            let last = assembly.take(aborted);
+            assert_eq!(last.map(|m| m.part), told.then_some(Part::Aborted));
+            assert!(assembly.open.is_empty() && assembly.held == 0);
+        }
+    }
+
+    #[test]
     fn the_limit_is_for_all_of_them_together_8260_6() {
         let all = assembled(50_000);
         assert!(all.iter().any(|m| m.1 != Part::Whole));

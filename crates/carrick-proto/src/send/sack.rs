@@ -208,7 +208,9 @@ impl Sender {
             let path = &mut cx.paths[path];
             path.t3.get_or_insert(cx.now + path.rto.value());
         }
-        self.recovery.on_revoked(index);
+        if !self.by_time {
+            self.recovery.on_revoked(index);
+        }
     }
 
     /// Returns whether this is news.

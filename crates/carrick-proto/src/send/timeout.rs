@@ -100,7 +100,10 @@ impl Sender {
         self.outstanding.mark_path(id, paths);
         self.window.marked(before - self.outstanding.in_flight());
         let path = &mut paths[id];
-        path.t3 = None;
+        // A FORWARD-TSN, which is small enough, still waits for its acknowledgement.
+        if !self.abandonment.awaits_forward_on(id) {
+            path.t3 = None;
+        }
         path.earliest = None;
         path.timed = None;
         self.settle(now, paths);

@@ -334,7 +334,7 @@ impl Sender {
                 ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
                 _ => cx.counters.fast_retransmissions += 1,
             }
-            if !chunk.fast_retransmitted {
+            if !self.by_time && !chunk.fast_retransmitted {
                 self.recovery
                     .on_resent(index, self.outstanding.next_index());
             }

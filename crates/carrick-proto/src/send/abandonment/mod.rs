@@ -289,6 +289,10 @@ impl Sender {
             }
             path.recovery.probe.timer = None;
             path.recovery.rack.timer = None;
+            let pmdcs = path.pmdcs();
+            if let Some(reduction) = &mut path.recovery.reduction {
+                reduction.on_idle(pmdcs);
+            }
             if !forward.is_awaited_on(path.id) {
                 path.t3 = None;
             }
