@@ -5,7 +5,7 @@
 #   ./test.sh             everything
 #   ./test.sh NAME...     only these checks (see the list at the end)
 #
-# CARRICK_WORLD_SEEDS (200) random worlds, CARRICK_FUZZ_SECONDS (60) for each fuzz target.
+# CARRICK_WORLD_SEEDS (2000) random worlds, CARRICK_FUZZ_SECONDS (60) for each fuzz target.
 set -u
 cd "$(dirname "$0")"
 # Property tests draw the same cases in each run; another seed looks elsewhere.
@@ -81,7 +81,7 @@ unit() {
 }
 
 world() {
-  cargo test -p carrick-lab --release --locked --test world
+  CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-2000} cargo test -p carrick-lab --release --locked --test world
 }
 
 reproduce() {

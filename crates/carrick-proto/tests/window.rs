@@ -633,3 +633,21 @@ fn a_silly_window_is_probed_although_sacks_keep_coming_6_1_a() {
     }
     assert!((1..=4).contains(&probes), "{probes} probes in 3 s");
 }
+
+#[test]
+fn a_window_that_packets_of_small_chunks_fill_is_not_silly_6_1_a() {
+    let mut w = World::with(1, |_, c| {
+        c.local_addresses.truncate(1);
+        c.association.max_payload = Some(7);
+    });
+    let mut peer = Puppet::new();
+    peer.a_rwnd = 10_000;
+    let (peer, a) = peer.connect(&mut w);
+    w.send(0, a, 0, pattern(7));
+    peer.hear(&mut w);
+    peer.sack(&mut w, peer.theirs(0), 1037, &[]);
+    // One message, but it leaves in chunks of 7 bytes, and each has a header.
+    w.send(0, a, 0, pattern(7000));
+    let chunks = peer.numbers(&peer.hear(&mut w)).len();
+    assert!(chunks > 100, "{chunks} chunks");
+}

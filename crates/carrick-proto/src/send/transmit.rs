@@ -216,7 +216,8 @@ impl Sender {
     pub(super) fn is_silly(&self, rwnd: usize, full: usize, config: &AssociationConfig) -> bool {
         let (queued, header) = (self.queue.bytes(), self.outstanding.header_len());
         // Small messages fill a packet with less payload than large ones do.
-        let typical = (queued / self.queue.len().max(1)).clamp(1, full);
+        let largest = config.max_payload.map_or(full, |p| p.min(full)).max(1);
+        let typical = (queued / self.queue.len().max(1)).clamp(1, largest);
         let carried = rwnd + rwnd / typical * header;
         config.sender_sws_avoidance
             && queued > rwnd
