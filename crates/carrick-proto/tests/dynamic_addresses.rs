@@ -208,6 +208,25 @@ fn the_only_address_moves_and_the_association_goes_on_5_3_2() {
 }
 
 #[test]
+fn loopback_is_nothing_to_fall_back_on_5_3() {
+    let mut w = world_of(&dynamic(), 1);
+    w.ends[0].local_address_added(ip("127.0.0.1"));
+    let (a, b) = w.connect();
+    let [old, new] = addresses(0);
+    w.send(0, a, 0, pattern(20_000));
+    w.run(ms(25));
+    w.kill(old);
+    w.ends[0].local_address_removed(w.now, old);
+    w.run(ms(300));
+    let from_loopback = w.log.iter().any(|p| p.source().is_loopback());
+    assert!(!from_loopback, "the peer does not know that address");
+    w.ends[0].local_address_added(new);
+    w.run(secs(5));
+    assert_eq!(remotes(&w, 1, b), [new]);
+    assert_eq!(w.receive_lengths(1, b), [20_000]);
+}
+
+#[test]
 fn an_address_that_comes_back_is_used_again_5_3() {
     let (mut w, a, b) = single();
     w.send(0, a, 0, pattern(20_000));

@@ -22,7 +22,10 @@ impl Association {
     /// The association is established or begins anew; nothing of the peer has been taken yet.
     pub(super) fn start_dynamic_addresses(&mut self, cx: &Context<'_>) {
         self.dynamic = self.extensions.dynamic_addresses.then(|| {
-            let locals = cx.local_addresses.told(self.told).into_owned();
+            // Loopback is told to peers on this host only, and is no way to others.
+            let here = self.paths.iter().any(|p| p.remote.is_loopback());
+            let mut locals = cx.local_addresses.told(self.told).into_owned();
+            locals.retain(|a| here || !a.is_loopback());
             // Those that came while it was set up are told with the first ASCONF.
             let seen = cx.local_addresses.changes().wrapping_sub(1);
             let before_theirs = self.receiver.cumulative_tsn();

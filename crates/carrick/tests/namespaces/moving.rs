@@ -44,7 +44,8 @@ pub(crate) fn run(transport: Transport) {
             let peers = [address(Side::Far, 0)];
             let association = endpoint.connect(&peers, options).await.unwrap();
             send(association, &host).await;
-            let last = endpoint.local_addresses().await.unwrap();
+            let mut last = endpoint.local_addresses().await.unwrap();
+            last.retain(|a| !a.is_loopback());
             assert_eq!(last, [address(Side::Near, 0)]);
             endpoint.close().await;
         });
