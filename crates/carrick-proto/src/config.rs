@@ -11,6 +11,7 @@ use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
+use crate::reconfig::Grants;
 use crate::route::{MatchingAddress, SourceSelection};
 use crate::send::scheduler::StreamScheduler;
 
@@ -115,6 +116,9 @@ pub struct AssociationConfig {
     pub scheduler: StreamScheduler,
     /// Inbound streams to accept at most, 1 to 65535.
     pub max_inbound_streams: u16,
+    /// Outbound streams at most where the peer asks for more of them (RFC 6525 section 5.2.6), 1 to
+    /// 65535.
+    pub max_outbound_streams: u16,
     /// Receive buffer in bytes, at least 1500: payload and what each message costs besides
     /// (see [`AssociationConfig::message_overhead`]). The peer is told what is left of it.
     pub receive_buffer: usize,
@@ -158,6 +162,8 @@ pub struct AssociationConfig {
     pub no_progress_after: Option<u32>,
     /// The extensions that are offered to peers; each is in force when both sides offer it.
     pub extensions: Extensions,
+    /// Which re-configurations are granted to the peer, where that extension is in force.
+    pub grants: Grants,
     /// What is authenticated, and with which keys.
     pub authentication: AuthenticationConfig,
     /// Dynamic addresses are offered to, and taken from, peers that can't authenticate. Whoever can
@@ -200,6 +206,7 @@ impl Default for AssociationConfig {
             outbound_streams: 10,
             scheduler: StreamScheduler::FirstCome,
             max_inbound_streams: u16::MAX,
+            max_outbound_streams: u16::MAX,
             receive_buffer: 1 << 20,
             max_receive_buffer: None,
             receive_buffer_chunks: 1 << 16,
@@ -218,6 +225,7 @@ impl Default for AssociationConfig {
             monitor_pairs: false,
             no_progress_after: Some(20),
             extensions: Extensions::default(),
+            grants: Grants::default(),
             authentication: AuthenticationConfig::default(),
             dynamic_addresses_without_authentication: false,
             wildcard_addresses: false,
@@ -239,6 +247,7 @@ impl AssociationConfig {
             extensions: Extensions {
                 partial_reliability: true,
                 ecn: true,
+                reconfiguration: true,
                 ..Extensions::NONE
             },
             policies: Policies::modern(),
@@ -313,6 +322,10 @@ impl AssociationConfig {
             (
                 self.max_paths >= 1 && self.max_paths <= 255,
                 "max_paths: must be 1 to 255",
+            ),
+            (
+                self.max_outbound_streams >= 1,
+                "max_outbound_streams: must be 1 to 65535",
             ),
             (self.hb_max_burst >= 1, "hb_max_burst: must be at least 1"),
             (

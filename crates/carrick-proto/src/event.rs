@@ -8,6 +8,7 @@ use carrick_wire::{Ppid, SharedKeyId, Ssn, StreamId, Tsn};
 
 use crate::error::AbortCause;
 use crate::path::PathId;
+use crate::reconfig::{ReconfigOutcome, StreamDirection};
 use crate::reliability::AbandonmentPolicy;
 
 /// A fact about one association.
@@ -26,7 +27,8 @@ pub enum Event {
     },
     /// RESTART: the peer lost its state and set the association up again. What had not been
     /// acknowledged comes back in [`Event::SendFailed`]. A message of which a part was read will
-    /// not be completed; whole messages that wait to be read stay.
+    /// not be completed; whole messages that wait to be read stay. Re-configurations that were under
+    /// way are forgotten.
     Restarted,
     /// DATA ARRIVE: [`crate::Endpoint::receive`] has something. Told once until it returned `None`.
     MessageReceived,
@@ -76,6 +78,36 @@ pub enum Event {
     Address(AddressEvent),
     /// The peer began to shut down; no new messages are taken.
     PeerShutdown,
+    /// STREAM RESET (RFC 6525 section 6.1.1): the peer's streams begin at 0 again because one of the
+    /// sides asked for it, or a request of this side was answered.
+    StreamsReset {
+        /// Outgoing or incoming.
+        direction: StreamDirection,
+        /// Which of them; none means all.
+        streams: Vec<StreamId>,
+        /// What came of it.
+        outcome: ReconfigOutcome,
+    },
+    /// ASSOCIATION RESET (RFC 6525 section 6.1.2): all numbers began anew because one of the sides
+    /// asked for it, or a request of this side was answered.
+    AssociationReset {
+        /// The next TSN of this side.
+        local_tsn: Tsn,
+        /// The next TSN of the peer.
+        peer_tsn: Tsn,
+        /// What came of it.
+        outcome: ReconfigOutcome,
+    },
+    /// STREAM CHANGE (RFC 6525 section 6.1.3): there are more streams because one of the sides asked
+    /// for them, or a request of this side was answered.
+    StreamsChanged {
+        /// Streams this side may send on now.
+        outbound_streams: u16,
+        /// Streams the peer may send on now.
+        inbound_streams: u16,
+        /// What came of it.
+        outcome: ReconfigOutcome,
+    },
     /// The association has ended. Nothing follows for it, and its identifier is void.
     Closed(CloseReason),
 }

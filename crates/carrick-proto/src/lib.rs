@@ -18,7 +18,7 @@
 //! is less than an eighth of its datagram is copied, so as not to keep the rest in memory.
 //!
 //! The rooms are the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5, 9),
-//! `path` (6.3, 6.4, 8), `congestion` (7), `send` and `recv` (6), and `policy`, where every published
+//! `path` (6.3, 6.4, 8), `congestion` (7), `send` and `recv` (6), `reconfig` (RFC 6525), and `policy`, where every published
 //! variation is a named choice.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -61,6 +61,7 @@ pub use event::{
 pub use extensions::Extensions;
 pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
+pub use reconfig::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
 pub use recv::message::{Message, Part, Payload};
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands, Outgoing};
-use crate::error::{OperationError, RecvError, SendError, TrySendError};
+use crate::error::{OperationError, ReconfigError, RecvError, SendError, TrySendError};
 use crate::lazy::{Inlet, Never};
 use crate::room::{NoRoom, Permit};
 use crate::shared::{Shared, cost};
@@ -487,6 +487,26 @@ impl SendHalf {
     ) -> Result<(), OperationError> {
         self.operate(move |core, now, id| core.set_failure_threshold(now, id, path, threshold))
             .await
+    }
+
+    /// Lets the protocol try to re-configure streams.
+    pub(crate) async fn reconfigure(
+        &self,
+        work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), carrick_proto::ReconfigError>
+        + Send
+        + 'static,
+    ) -> Result<(), ReconfigError> {
+        match self.link.work(work).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(carrick_proto::ReconfigError::UnknownAssociation)) => {
+                Err(match self.link.shared.ended.get() {
+                    Some(reason) => ReconfigError::Ended(reason.clone()),
+                    None => carrick_proto::ReconfigError::UnknownAssociation.into(),
+                })
+            }
+            Ok(Err(e)) => Err(e.into()),
+            Err(_) => Err(ReconfigError::EndpointClosed),
+        }
     }
 
     /// Sets when a path is potentially failed and inactive, and when a primary is given up: of one

@@ -136,6 +136,20 @@ pub enum OperationError {
     EndpointClosed,
 }
 
+/// Why streams are not reset or added.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ReconfigError {
+    /// It can't be asked for now.
+    #[error(transparent)]
+    Refused(#[from] carrick_proto::ReconfigError),
+    /// The association has ended.
+    #[error("the association has ended: {}", describe(.0))]
+    Ended(CloseReason),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
 /// A reason in words.
 pub(crate) fn describe(reason: &CloseReason) -> impl fmt::Display + '_ {
     Described(reason)

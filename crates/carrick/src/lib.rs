@@ -46,6 +46,7 @@ mod endpoint;
 mod error;
 mod lazy;
 mod port;
+mod reconfiguration;
 mod room;
 mod shared;
 mod socket;
@@ -61,13 +62,16 @@ pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationStats, AuthenticationConfig, AuthenticationEvent, ChunkType, CloseReason,
-    EndpointStats, Event, Extensions, HmacId, Message, OperationError as CoreError, Part, PathId,
-    PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds, Payload, PeerError,
-    Ppid, Reliability, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamId,
+    EndpointStats, Event, Extensions, Grants, HmacId, Message, OperationError as CoreError, Part,
+    PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds, Payload,
+    PeerError, Ppid, ReconfigError as ReconfigRefusal, ReconfigOutcome, Reliability, SendFailure,
+    SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamDirection, StreamId,
     StreamScheduler, StreamStats, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};
 pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
 pub use endpoint::{Endpoint, Stats};
-pub use error::{BindError, ConnectError, OperationError, RecvError, SendError, TrySendError};
+pub use error::{
+    BindError, ConnectError, OperationError, ReconfigError, RecvError, SendError, TrySendError,
+};

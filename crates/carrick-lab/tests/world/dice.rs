@@ -14,6 +14,10 @@ pub(crate) enum Part {
     Settings(usize),
     /// Messages and operations of one side.
     Script(usize),
+    /// Re-configurations that one side asks for.
+    Wishes(usize),
+    /// What one side offers and grants of re-configuration.
+    Grants(usize),
     /// What one side may give up.
     Partial(usize),
     /// What one side offers beyond RFC 9260.
@@ -36,6 +40,8 @@ impl Dice {
             Part::Partial(side) => 20 + side as u64,
             Part::Extensions(side) => 7 + side as u64,
             Part::Failover(side) => 40 + side as u64,
+            Part::Wishes(side) => 60 + side as u64,
+            Part::Grants(side) => 62 + side as u64,
         };
         Self(Random::new(seed, stream))
     }

@@ -45,6 +45,8 @@ struct StreamState {
     count: [u32; 2],
     /// The message whose parts are being delivered.
     open: Option<usize>,
+    /// Times that it began at 0 again.
+    resets: u64,
 }
 
 /// Names an association of one side, over restarts.
@@ -70,6 +72,8 @@ pub(crate) struct Ledger {
     pub(crate) up: [Option<Time>; 2],
     /// The outbound streams that each side ended up with.
     pub(crate) agreed_streams: [Option<u16>; 2],
+    /// How often streams of the peer began at 0 again.
+    pub(crate) resets: BTreeMap<Instance, u64>,
     /// The first violation.
     pub(crate) failure: Option<String>,
     /// When anything last went forward.
@@ -96,6 +100,11 @@ pub(crate) struct Seen {
     pub(crate) primary_changed: u64,
     pub(crate) local_changed: u64,
     pub(crate) restarted: u64,
+    /// Re-configurations asked for, and what came of them.
+    pub(crate) asked: u64,
+    pub(crate) reset: u64,
+    pub(crate) renumbered: u64,
+    pub(crate) added: u64,
     pub(crate) refused_full: u64,
     pub(crate) ghosts: u64,
     pub(crate) lost_peer: u64,
@@ -109,7 +118,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// The sums, with their names.
-    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 21] {
+    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 25] {
         [
             ("established", &mut self.established),
             ("messages", &mut self.messages),
@@ -125,6 +134,10 @@ impl Seen {
             ("primary changes", &mut self.primary_changed),
             ("local address changes", &mut self.local_changed),
             ("restarts", &mut self.restarted),
+            ("requests to re-configure", &mut self.asked),
+            ("resets of streams", &mut self.reset),
+            ("resets of all numbers", &mut self.renumbered),
+            ("additions of streams", &mut self.added),
             ("full send buffers", &mut self.refused_full),
             ("belated associations", &mut self.ghosts),
             ("peers lost", &mut self.lost_peer),
@@ -146,6 +159,7 @@ impl Ledger {
             ghosts: BTreeSet::new(),
             up: [None; 2],
             agreed_streams: [None; 2],
+            resets: BTreeMap::new(),
             failure: None,
             progress: Time::ZERO,
             seen: Seen::default(),
@@ -330,12 +344,21 @@ impl Ledger {
         }
         let stream = self.streams.entry((at, record.stream)).or_default();
         let before = *stream;
+        let resets = self.resets.get(&at).copied().unwrap_or(0);
+        let told = message.ssn.map(|ssn| ssn.value());
         let count = &mut stream.count[record.life];
-        // Numbers of messages that were given up are missing.
+        // Numbers of messages that were given up are missing, also the first ones after a reset.
+        let partial = self.messages[1 - at.side].iter().any(|m| m.partial);
+        let skipped = |expected: u16| told.map_or(0, |ssn| ssn.wrapping_sub(expected));
+        let fits = |skipped: u16| skipped == 0 || partial && skipped < 1 << 15;
         let expected = *count as u16;
-        let skipped = message
-            .ssn
-            .map_or(0, |ssn| ssn.value().wrapping_sub(expected));
+        if !fits(skipped(expected)) && fits(skipped(0)) && stream.resets < resets {
+            stream.resets += 1;
+            *count = 0;
+        }
+        let expected = *count as u16;
+        let skipped = skipped(expected);
+        let fits = fits(skipped);
         *count += u32::from(skipped) + 1;
         stream.last = Some(number);
         stream.open = Some(number);
@@ -345,8 +368,6 @@ impl Ledger {
                 record.stream, before.last
             )
         });
-        let partial = self.messages[1 - at.side].iter().any(|m| m.partial);
-        let fits = skipped == 0 || partial && skipped < 1 << 15;
         self.check(fits, || {
             format!("{name} has SSN {:?}, not {expected}", message.ssn)
         });

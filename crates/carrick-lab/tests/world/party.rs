@@ -8,13 +8,13 @@ use std::time::Duration;
 use carrick_lab::sctp_host::Application;
 use carrick_proto::{
     AssociationConfig, AssociationId, CloseReason, Endpoint, Event, OperationError, PathId, Ppid,
-    Reliability, SendError, SendOptions, StreamId, Time,
+    ReconfigError, Reliability, SendError, SendOptions, StreamDirection, StreamId, Time,
 };
 
 use super::content;
 use super::ledger::{Instance, Ledger, Record};
 use super::plan::Side;
-use super::script::{Operation, Planned, Reading, Script};
+use super::script::{Operation, Planned, Reading, Script, Wish};
 
 /// The reason that an aborting side gives.
 pub(crate) const REASON: &[u8] = b"the script says so";
@@ -72,6 +72,7 @@ pub(crate) struct Party {
     /// The send buffer was full.
     blocked: bool,
     operation: usize,
+    wish: usize,
     read_at: Option<Time>,
     /// How the association ended.
     pub(crate) outcome: Option<CloseReason>,
@@ -97,6 +98,7 @@ impl Party {
             waiting: None,
             blocked: false,
             operation: 0,
+            wish: 0,
             read_at: None,
             outcome: None,
             restart_due: false,
@@ -364,6 +366,44 @@ impl Party {
         }
     }
 
+    /// Asks for what the script wishes. It may come at a bad moment; then it is refused.
+    fn reconfigure(&mut self, now: Time, endpoint: &mut Endpoint) {
+        let Some(current) = self.current.filter(|c| c.established && !c.closed) else {
+            return;
+        };
+        while let Some((at, wish)) = self.script.wishes.get(self.wish).cloned() {
+            if current.start + at > now {
+                return;
+            }
+            self.wish += 1;
+            let id = current.id;
+            let Some(stats) = endpoint.association_stats(id) else {
+                return;
+            };
+            let result = match &wish {
+                Wish::Reset(direction, streams) => {
+                    let both = stats.outbound_streams.min(stats.inbound_streams).max(1);
+                    let streams: Vec<_> = streams.iter().map(|s| StreamId(s % both)).collect();
+                    endpoint.reset_streams(now, id, *direction, &streams)
+                }
+                Wish::ResetAssociation => endpoint.reset_association(now, id),
+                Wish::Add(outgoing, incoming) => {
+                    endpoint.add_streams(now, id, *outgoing, *incoming)
+                }
+            };
+            self.log(now, || format!("{wish:?}: {result:?}"));
+            match result {
+                Ok(()) => self.ledger.borrow_mut().seen.asked += 1,
+                Err(
+                    error @ (ReconfigError::UnknownAssociation
+                    | ReconfigError::InvalidStream { .. }
+                    | ReconfigError::ListTooLong { .. }),
+                ) => self.fail(format!("{wish:?}: {error}")),
+                Err(_) => {}
+            }
+        }
+    }
+
     /// When to try again what the set-up has to come before; `None` if it never came.
     fn retry(&mut self, now: Time) -> Option<Time> {
         self.retries += 1;
@@ -573,6 +613,9 @@ impl Party {
             Event::PrimaryChanged(_) => seen.primary_changed += 1,
             Event::PathLocalAddressChanged(_) => seen.local_changed += 1,
             Event::Restarted => seen.restarted += 1,
+            Event::StreamsReset { outcome, .. } if outcome.is_success() => seen.reset += 1,
+            Event::AssociationReset { outcome, .. } if outcome.is_success() => seen.renumbered += 1,
+            Event::StreamsChanged { outcome, .. } if outcome.is_success() => seen.added += 1,
             _ => {}
         }
     }
@@ -583,6 +626,17 @@ impl Application for Party {
         self.log(now, || format!("{id:?} {event:?}"));
         self.count_fact(now, &event);
         self.note(&event);
+        let begins_again = match &event {
+            Event::StreamsReset {
+                direction, outcome, ..
+            } => *direction == StreamDirection::Incoming && outcome.is_success(),
+            Event::AssociationReset { outcome, .. } => outcome.is_success(),
+            _ => false,
+        };
+        if begins_again {
+            let instance = self.instance(id);
+            *self.ledger.borrow_mut().resets.entry(instance).or_default() += 1;
+        }
         let mine = self.current.is_some_and(|c| c.id == id);
         let ended = mine && self.current.is_some_and(|c| c.closed);
         if ended {
@@ -638,6 +692,13 @@ impl Application for Party {
                 let (at, ..) = self.script.operations.get(self.operation)?;
                 Some(current.start + *at)
             });
+        let wish = self
+            .current
+            .filter(|c| c.established && !c.closed)
+            .and_then(|current| {
+                let (at, _) = self.script.wishes.get(self.wish)?;
+                Some(current.start + *at)
+            });
         let timers = [
             self.script.connect_at,
             self.script.abort_at,
@@ -646,6 +707,7 @@ impl Application for Party {
             self.read_at,
             message,
             operation,
+            wish,
         ];
         timers.into_iter().flatten().min()
     }
@@ -656,6 +718,7 @@ impl Application for Party {
         }
         self.send_due(now, endpoint);
         self.operate(now, endpoint);
+        self.reconfigure(now, endpoint);
         if self.read_at.is_some_and(|at| at <= now) {
             self.read(now, endpoint);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_netsim::Time;
-use carrick_proto::{Reliability, StreamScheduler};
+use carrick_proto::{Reliability, StreamDirection, StreamScheduler};
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
@@ -39,6 +39,15 @@ pub(crate) enum Operation {
     SetStreamValue(u16, u16),
 }
 
+/// A re-configuration that is asked for (RFC 6525).
+#[derive(Clone, Debug)]
+pub(crate) enum Wish {
+    /// Streams taken modulo their number; none means all.
+    Reset(StreamDirection, Vec<u16>),
+    ResetAssociation,
+    Add(u16, u16),
+}
+
 /// How the program reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {
@@ -59,6 +68,8 @@ pub(crate) struct Script {
     /// Messages of the first life, and of the second one in a world with a restart.
     pub(crate) messages: [Vec<Planned>; 2],
     pub(crate) operations: Vec<(Duration, u8, Operation)>,
+    /// Each as long after the one before, while messages are handed over.
+    pub(crate) wishes: Vec<(Duration, Wish)>,
     pub(crate) reading: Reading,
     /// When this side aborts.
     pub(crate) abort_at: Option<carrick_proto::Time>,
@@ -119,6 +130,7 @@ impl Script {
             early: dice.chance(0.3),
             messages,
             operations: operations(dice, topology.smallest_mtu(), path_mtu),
+            wishes: wishes(&mut Dice::new(seed, Part::Wishes(side))),
             reading: reading(dice, plan.scale),
             abort_at: None,
             restart_at: None,
@@ -258,6 +270,37 @@ fn operations(
         })
         .collect();
     all.sort_by_key(|(at, ..)| *at);
+    all
+}
+
+fn wishes(dice: &mut Dice) -> Vec<(Duration, Wish)> {
+    if dice.chance(0.3) {
+        return Vec::new();
+    }
+    let mut all: Vec<_> = (0..dice.range(1, 12))
+        .map(|_| {
+            let wish = match dice.range(0, 9) {
+                0..=6 => {
+                    let streams = (0..dice.range(0, 4)).map(|_| dice.range(0, 65_534) as u16);
+                    let streams = streams.collect();
+                    let direction = dice.pick(&[
+                        StreamDirection::Outgoing,
+                        StreamDirection::Outgoing,
+                        StreamDirection::Incoming,
+                        StreamDirection::Both,
+                    ]);
+                    Wish::Reset(direction, streams)
+                }
+                7 => Wish::ResetAssociation,
+                _ => {
+                    let count = |dice: &mut Dice| dice.pick(&[0, 1, 5, 60_000]);
+                    Wish::Add(count(dice), count(dice))
+                }
+            };
+            (dice.log_millis(1, 15_000), wish)
+        })
+        .collect();
+    all.sort_by_key(|(at, _)| *at);
     all
 }
 

@@ -12,7 +12,7 @@ use carrick_proto::policy::{
     RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
 use carrick_proto::{
-    AssociationConfig, ChunkType, Extensions, HmacId, PathMtuDiscovery, StreamScheduler,
+    AssociationConfig, ChunkType, Extensions, Grants, HmacId, PathMtuDiscovery, StreamScheduler,
 };
 
 use super::dice::{Dice, Part};
@@ -72,6 +72,7 @@ pub(crate) fn settings(
     config.extensions.partial_reliability = Dice::new(seed, Part::Partial(side)).chance(0.75);
     authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
+    reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
     config
 }
 
@@ -133,6 +134,17 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan) {
     }
 }
 
+/// Whether the peer may re-configure streams differs.
+fn reconfiguration(config: &mut AssociationConfig, dice: &mut Dice) {
+    config.extensions.reconfiguration = dice.chance(0.7);
+    config.grants = Grants {
+        reset_streams: dice.chance(0.9),
+        reset_association: dice.chance(0.9),
+        change_streams: dice.chance(0.9),
+    };
+    config.max_outbound_streams = dice.pick(&[u16::MAX, u16::MAX, 20]);
+}
+
 /// What is authenticated, and whether addresses are told as they come and go. Not what comes from a
 /// peer that has no keys yet, or not any more: COOKIE ECHO after a restart, ABORT out of the blue,
 /// ERROR for a stale cookie.
@@ -150,6 +162,7 @@ fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
         ChunkType::CWR,
         ChunkType::PAD,
         ChunkType::FORWARD_TSN,
+        ChunkType::RE_CONFIG,
     ];
     config.extensions.authentication = dice.chance(0.6);
     config.extensions.dynamic_addresses = dice.chance(0.6);

@@ -14,6 +14,9 @@ use crate::route::{Ecn, Route};
 /// Bytes of an ECNE.
 const ECNE_LEN: usize = 8;
 
+/// The farthest above the cumulative TSN that a peer can have sent.
+const REACH: u32 = 0xffff;
+
 /// What is known of congestion marks, in both directions.
 #[derive(Debug, Default)]
 pub(super) struct EcnState {
@@ -39,6 +42,11 @@ impl Association {
             return;
         }
         self.counters.congestion_marks_received += 1;
+        let cumulative = self.receiver.cumulative_tsn();
+        if lowest.is_after(cumulative) && lowest.since(cumulative) > REACH {
+            // From before the peer's numbers changed: a CWR for it would never come.
+            return;
+        }
         if self.ecn.echo.is_none_or(|echo| lowest.is_after(echo)) {
             self.ecn.echo = Some(lowest);
         }
@@ -86,6 +94,17 @@ impl Association {
             let route = self.answer_route(route);
             self.push_reply(route, Reply::Cwr(tsn));
         }
+    }
+
+    /// The peer's numbers changed: it knows no TSN from before any more (RFC 6525 section 5.2.4).
+    pub(super) fn forget_congestion_marks(&mut self) {
+        self.ecn.echo = None;
+    }
+
+    /// The numbers of this side changed. Marks from before belong to windows that are over.
+    pub(super) fn renumber_congestion_marks(&mut self) {
+        self.ecn.reduced = self.ecn.reduced.and(Some(self.sender.last_tsn()));
+        self.replies.retain(|r| !matches!(r.1, Reply::Cwr(_)));
     }
 
     /// The peer reduced its window for all marks up to this TSN.

@@ -15,7 +15,12 @@ impl Association {
     /// The peer gave messages up. For acknowledgements the chunk is like DATA.
     pub(super) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
         self.counters.forward_tsns_received += 1;
+        let before = self.receiver.cumulative_tsn();
         let aborted = self.receiver.on_forward_tsn(forward);
+        if self.receiver.cumulative_tsn() != before {
+            // The peer goes on without the reset it had asked for.
+            self.thaw();
+        }
         if let Some(message) = aborted.filter(|_| self.events.len() < MAX_PEER_EVENTS) {
             self.events.push_back(Event::MessageAborted {
                 stream: message.stream,

@@ -16,6 +16,7 @@ use crate::endpoint::{Cookie, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, Paths};
+use crate::reconfig::Streams;
 use crate::recv::Receiver;
 use crate::route::{Ecn, Route};
 
@@ -162,6 +163,7 @@ impl Association {
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
+        self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
     }
 
     fn refuse_init_ack(
@@ -325,6 +327,8 @@ impl Association {
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
+        // What waits for a reset has arrived.
+        let _ = self.receiver.release();
         // Nothing is queued any more that could be for a stream too many.
         let interleaving = self.extensions.interleaving;
         let _ = self
@@ -332,6 +336,7 @@ impl Association {
             .negotiated(cookie.peer_a_rwnd, outbound, self.extensions);
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
+        self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
         self.start_dynamic_addresses(cx);
         self.error_count = 0;
@@ -371,6 +376,8 @@ impl Association {
             self.sender.set_extensions(self.extensions);
             self.receiver =
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
+            self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
+            self.sender.release();
             self.start_dynamic_addresses(cx);
         }
     }

@@ -25,7 +25,7 @@ const MAX_REPLY_BYTES: usize = 1200;
 
 /// What has to be known until the end of a packet.
 #[derive(Default)]
-struct PacketNotes {
+pub(super) struct PacketNotes {
     data: bool,
     /// What follows is behind a genuine AUTH chunk.
     authenticated: bool,
@@ -95,6 +95,7 @@ impl Association {
             self.receiver.on_packet_end(cx.now, rtt);
             self.data_route = Some(self.way_back(route));
             self.answer_data_with_shutdown();
+            self.advance_deferred_reset(route, &mut notes, cx);
         }
     }
 
@@ -183,6 +184,7 @@ impl Association {
             Chunk::Ecne(ecne) => self.on_ecne(ecne, route, cx),
             Chunk::Cwr(cwr) => self.on_cwr(cwr),
             Chunk::Error(error) => self.on_error(&error, cx),
+            Chunk::ReConfig(chunk) => self.on_re_config(&chunk, route, notes, cx),
             Chunk::CookieAck => self.on_cookie_ack(cx),
             Chunk::InitAck(init) => self.on_init_ack(&init, route, datagram, cx),
             Chunk::ForwardTsn(forward) => {
@@ -272,6 +274,8 @@ impl Association {
     ) {
         match outcome {
             DataOutcome::Accepted => {
+                // The peer goes on without the reset it had asked for.
+                self.thaw();
                 self.counters.data_chunks_received += 1;
                 self.counters.data_bytes_received += payload.len() as u64;
                 self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
@@ -410,7 +414,13 @@ impl Association {
     }
 
     /// Queues an answer to the packet that is being processed, unless it would need a second one.
-    fn reply(&mut self, route: &Route, reply: Reply, len: usize, notes: &mut PacketNotes) {
+    pub(super) fn reply(
+        &mut self,
+        route: &Route,
+        reply: Reply,
+        len: usize,
+        notes: &mut PacketNotes,
+    ) {
         let total = notes.reply_bytes + carrick_wire::padded(len);
         // The first answer may be as large as what it echoes, the others share a packet with it.
         if self.replies.len() >= MAX_REPLIES || (notes.reply_bytes > 0 && total > MAX_REPLY_BYTES) {
@@ -420,9 +430,11 @@ impl Association {
         notes.reply_bytes = total;
         let route = match reply {
             Reply::HeartbeatAck(_) | Reply::AsconfAck(_) => self.way_back(route),
-            Reply::CookieAck | Reply::Error(_) | Reply::Sack(_) | Reply::Cwr(_) => {
-                self.answer_route(route)
-            }
+            Reply::CookieAck
+            | Reply::Error(_)
+            | Reply::ReConfig(_)
+            | Reply::Sack(_)
+            | Reply::Cwr(_) => self.answer_route(route),
         };
         self.push_reply(route, reply);
     }

@@ -26,6 +26,9 @@ mod mtu_discovery;
 mod output;
 mod output_control;
 mod peer_parameters;
+mod reconfig;
+mod reconfig_answers;
+mod reconfig_requests;
 mod shutdown;
 pub(crate) mod state;
 mod timeout;
@@ -45,6 +48,7 @@ use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::random::Random;
+use crate::reconfig::Streams;
 use crate::reconfig::addresses::DynamicAddresses;
 use crate::recv::Receiver;
 use crate::recv::message::Message;
@@ -96,6 +100,8 @@ pub(crate) enum Reply {
     AsconfAck(Bytes),
     /// An ERROR chunk's causes, encoded.
     Error(Bytes),
+    /// The parameters of a RE-CONFIG chunk with responses, encoded.
+    ReConfig(Bytes),
     /// The window was reduced for the marks up to this TSN.
     Cwr(Tsn),
     /// The value of a SACK that the next packet with DATA must not be merged into.
@@ -126,6 +132,8 @@ pub(crate) struct Association {
     pub(crate) paths: Paths,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
+    /// Re-configuration of streams.
+    streams: Streams,
     replies: VecDeque<(Route, Reply)>,
     pub(crate) error_count: u32,
     /// The way of the last packet with DATA: where the SACK belongs.
@@ -179,6 +187,7 @@ impl Association {
             paths: Paths::new(),
             sender,
             receiver,
+            streams: Streams::new(local_initial_tsn, Tsn::new(0)),
             replies: VecDeque::new(),
             error_count: 0,
             data_route: None,
@@ -270,6 +279,8 @@ impl Association {
             cx.stats.closed += 1;
         }
         self.state = State::Closed;
+        // What waits for a reset has arrived; that numbers don't fit matters no more.
+        let _ = self.receiver.release();
         if self.receiver.take_news() {
             self.events.push_back(Event::MessageReceived);
         }

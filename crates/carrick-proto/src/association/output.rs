@@ -53,6 +53,7 @@ impl Association {
             _ => self
                 .output_replies(buf, cx)
                 .or_else(|| self.output_asconf(buf, cx))
+                .or_else(|| self.output_reconfig(buf, cx))
                 .or_else(|| self.output_data(buf, cx))
                 .or_else(|| self.output_forward(buf, cx))
                 .or_else(|| self.output_sack(buf, cx))
@@ -198,7 +199,12 @@ impl Association {
     }
 
     /// Puts a SACK in front of DATA if one is pending and belongs there (section 6.1).
-    fn bundle_sack(&mut self, path: PathId, packet: &mut PacketBuilder<'_>, cx: &mut Context<'_>) {
+    pub(super) fn bundle_sack(
+        &mut self,
+        path: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut Context<'_>,
+    ) {
         if !self.receiver.sack_is_pending() {
             return;
         }

@@ -142,6 +142,7 @@ impl Association {
         let first_len = match &self.replies.front()?.1 {
             Reply::HeartbeatAck(value)
             | Reply::Error(value)
+            | Reply::ReConfig(value)
             | Reply::Sack(value)
             | Reply::AsconfAck(value) => 16 + carrick_wire::padded(value.len()),
             Reply::CookieAck | Reply::Cwr(_) => 20,
@@ -154,17 +155,19 @@ impl Association {
             ChunkType::ERROR,
             ChunkType::SACK,
             ChunkType::CWR,
+            ChunkType::RE_CONFIG,
             ChunkType::COOKIE_ACK,
         ];
         let mut together = self.replies.iter().take_while(|r| r.0 == route);
         if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
-            kinds[6] = ChunkType::ASCONF_ACK;
+            kinds[7] = ChunkType::ASCONF_ACK;
         }
         let first_len = first_len + self.auth_len(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
         let slot = self.open_auth(&mut packet, &kinds);
         let start = packet.len();
         let mut acknowledged_cookie = false;
+        let mut reconfigured = false;
         while let Some((_, reply)) = self.replies.front().filter(|r| r.0 == route) {
             match reply {
                 Reply::CookieAck => {
@@ -179,6 +182,10 @@ impl Association {
                 Reply::Error(causes) if packet.len() == start || packet.fits(4 + causes.len()) => {
                     packet.raw(ChunkType::ERROR, 0, causes)
                 }
+                Reply::ReConfig(value) if packet.len() == start || packet.fits(4 + value.len()) => {
+                    packet.raw(ChunkType::RE_CONFIG, 0, value);
+                    reconfigured = true;
+                }
                 Reply::AsconfAck(value)
                     if packet.len() == start || packet.fits(4 + value.len()) =>
                 {
@@ -192,6 +199,7 @@ impl Association {
                 Reply::Cwr(tsn) if packet.fits(8) => packet.cwr(*tsn),
                 Reply::HeartbeatAck(_)
                 | Reply::Error(_)
+                | Reply::ReConfig(_)
                 | Reply::Sack(_)
                 | Reply::AsconfAck(_)
                 | Reply::Cwr(_) => break,
@@ -200,6 +208,9 @@ impl Association {
         }
         if acknowledged_cookie {
             self.complete_cookie_ack(path, &route, &mut packet, cx);
+        } else if let Some(id) = path.filter(|_| reconfigured && packet.remaining() >= 16) {
+            // With it the peer knows what is missing before a reset (RFC 6525 section 5.2.1).
+            self.bundle_sack(id, &mut packet, cx);
         }
         let len = self.finish(packet, slot);
         Some(Transmit {

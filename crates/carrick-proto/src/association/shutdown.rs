@@ -37,7 +37,7 @@ impl Association {
 
     /// Goes on when all data has been acknowledged.
     pub(crate) fn advance_shutdown(&mut self, cx: &Context<'_>) {
-        if !self.sender.is_drained() {
+        if !self.sender.is_drained() || self.awaits_renumbering() {
             return;
         }
         let guard = Some(cx.now + self.config.shutdown_guard());

@@ -159,6 +159,12 @@ impl State {
         )
     }
 
+    /// Requests to re-configure streams are answered, also for a peer that still has data to send
+    /// after them.
+    pub(crate) fn answers_reconfig(&self) -> bool {
+        self.sends_data() || self.receives_data()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }

@@ -21,6 +21,7 @@ impl Association {
         next = earliest(next, self.next_asconf_timeout());
         if self.state.sends_data() {
             next = earliest(next, self.sender.next_timeout());
+            next = earliest(next, self.streams.next_timeout());
             for path in self.paths.iter() {
                 next = earliest(next, path.t3);
                 next = earliest(next, crate::send::Sender::next_path_timeout(path));
@@ -46,6 +47,10 @@ impl Association {
             return;
         }
         self.sender.handle_timeout(cx.now);
+        self.on_reconfig_timers(cx);
+        if self.state.is_closed() {
+            return;
+        }
         self.expire_messages(cx);
         for id in self.paths.ids() {
             self.on_path_timers(id, cx);

@@ -1,5 +1,6 @@
 //! Hands messages to the user: in order within a stream, at once when unordered (section 6.6).
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -9,19 +10,22 @@ use super::buffer::Cost;
 use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
 use super::reassembly::Complete;
+use super::reset::Deferral;
 
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     /// The number that each stream delivers next; grows to the highest stream seen.
-    next: Vec<Ssn>,
-    /// Complete messages that wait for one before them in their stream, by the index of their
-    /// first TSN.
-    held: BTreeMap<u64, Complete>,
+    pub(super) next: Vec<Ssn>,
+    /// Complete messages that wait for one before them in their stream, or for a reset, by the
+    /// index of their first TSN.
+    pub(super) held: BTreeMap<u64, Complete>,
     /// Where a stream's waiting message is in `held`.
-    position: BTreeMap<(StreamId, u16), u64>,
+    pub(super) position: BTreeMap<(StreamId, u16), u64>,
     ready: VecDeque<Message>,
     /// The user was told that there is something and has not found the end of it.
     told: bool,
+    /// What waits for a reset.
+    pub(super) deferral: Option<Box<Deferral>>,
 }
 
 const OLD_SSN: &str = "stream sequence number was used before";
@@ -42,6 +46,10 @@ impl Delivery {
     /// Takes a complete message; delivers it, and those that waited for it, or holds it.
     pub(super) fn complete(&mut self, complete: Complete) -> Result<(), &'static str> {
         let stream = complete.message.stream;
+        if self.is_deferred(complete.first, stream) {
+            self.keep(complete);
+            return Ok(());
+        }
         let Some(ssn) = complete.message.ssn else {
             self.push(complete.message);
             return Ok(());
@@ -66,7 +74,10 @@ impl Delivery {
     pub(super) fn partial(&mut self, part: Message) {
         let ends = matches!(part.part, Part::Last).then_some((part.stream, part.ssn));
         self.append(part);
-        if let Some((stream, Some(_))) = ends {
+        // After a reset in the middle of it, which no peer should ask for, the next one is another.
+        if let Some((stream, Some(ssn))) = ends
+            && ssn == self.next_ssn(stream)
+        {
             self.advance(stream);
         }
     }
@@ -114,7 +125,7 @@ impl Delivery {
         slot
     }
 
-    fn push(&mut self, message: Message) {
+    pub(super) fn push(&mut self, message: Message) {
         self.ready.push_back(message);
     }
 
@@ -148,7 +159,10 @@ impl Delivery {
             return None;
         }
         let complete = entry.remove();
-        if let Some(ssn) = complete.message.ssn {
+        let deferred = self.deferral.as_mut();
+        if deferred.is_none_or(|d| !d.forget(complete.first))
+            && let Some(ssn) = complete.message.ssn
+        {
             self.position
                 .remove(&(complete.message.stream, ssn.value()));
         }
@@ -227,6 +241,7 @@ impl Delivery {
         self.next.clear();
         self.held.clear();
         self.position.clear();
+        self.deferral = None;
         cost
     }
 }

@@ -18,6 +18,10 @@ impl Receiver {
     /// Takes a FORWARD-TSN. Returns the message in partial delivery if it ends by that.
     pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) -> Option<AbortedMessage> {
         self.ack.on_chunk(false);
+        if !self.delivery.has_room_for_skips(forward.skipped().count()) {
+            self.ack.now();
+            return None;
+        }
         let gap_before = self.tsns.has_gaps();
         let Some(index) = self.tsns.forward(forward.new_cumulative_tsn) else {
             // Our SACK may have been lost.
@@ -43,7 +47,7 @@ impl Receiver {
         for (stream, ssn) in forward.skipped() {
             // A message that goes on was not skipped, nor what comes behind it in its stream.
             if stream.0 < self.inbound_streams && going_on != Some(stream) {
-                self.delivery.skip(stream, ssn);
+                self.delivery.skip_at(index, stream, ssn);
             }
         }
         self.deliver_partially();

@@ -14,6 +14,7 @@ use carrick_wire::{Fragment, Fsn, IDataHeader, Mid, Ppid, Ssn, StreamId, Tsn};
 use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::message::{Message, Part, Payload};
+use crate::reconfig::StreamSet;
 
 /// Names a message. MIDs are compared for equality only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -93,9 +94,91 @@ pub(super) struct Interleaved {
     above: BTreeMap<u64, (Key, u64)>,
     /// Messages that could be delivered in parts, by the index of their first TSN.
     ready: BTreeMap<u64, Key>,
+    /// Fragments that wait for a reset, by the index of their TSN.
+    deferred: BTreeMap<u64, (IDataHeader, Bytes)>,
+}
+
+/// What a reset left without an end.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    pub(super) cost: Cost,
+    /// The TSNs of messages that were being delivered in parts.
+    pub(super) partial: Vec<Tsn>,
 }
 
 impl Interleaved {
+    /// Whether other fragments of its message are here.
+    pub(super) fn has_begun(&self, header: &IDataHeader) -> bool {
+        self.messages.contains_key(&key(header))
+    }
+
+    /// Keeps a fragment until [`Self::release_up_to`].
+    pub(super) fn keep(&mut self, index: u64, header: IDataHeader, payload: Bytes) {
+        self.deferred.insert(index, (header, payload));
+    }
+
+    /// Takes the fragments that were kept, up to an index.
+    pub(super) fn release_up_to(
+        &mut self,
+        last: u64,
+        cumulative: u64,
+        delivery: &mut Delivery,
+    ) -> Result<(), &'static str> {
+        while let Some(entry) = self.deferred.first_entry().filter(|e| *e.key() <= last) {
+            let (index, (header, payload)) = entry.remove_entry();
+            self.insert(index, cumulative, &header, payload, delivery)?;
+        }
+        Ok(())
+    }
+
+    /// The MIDs of these streams begin at 0. Messages with all fragments up to an index are from
+    /// before it: those that wait for one before them, which will not come, are delivered in the
+    /// order of their TSNs, and what is incomplete never will be complete.
+    pub(super) fn reset(
+        &mut self,
+        streams: &StreamSet,
+        last: u64,
+        delivery: &mut Delivery,
+    ) -> Lost {
+        let is_old = |a: &Assembly| a.next > 0 || a.fragments.values().any(|h| h.index <= last);
+        let old = self.messages.iter().filter(|(_, a)| is_old(a));
+        let old = old.filter(|(k, _)| streams.contains(k.stream));
+        let mut old: Vec<(u64, Key)> = old.map(|(k, a)| (a.first.map_or(0, |f| f.0), *k)).collect();
+        old.sort_unstable();
+        let mut lost = Lost::default();
+        for (_, key) in old {
+            if self.messages.get(&key).is_some_and(Assembly::is_complete) {
+                self.hand_over(key, delivery);
+            } else if let Some(assembly) = self.messages.remove(&key) {
+                self.forget(&assembly, &mut lost);
+            }
+        }
+        for (slot, next) in (0..).zip(&mut self.next) {
+            if streams.contains(StreamId(slot)) {
+                *next = Mid::new(0);
+            }
+        }
+        let first = |k: &&Key| !k.unordered && k.mid == 0 && streams.contains(k.stream);
+        let first: Vec<Key> = self.messages.keys().filter(first).copied().collect();
+        for key in first {
+            self.deliver(key, false, delivery);
+        }
+        lost
+    }
+
+    fn forget(&mut self, assembly: &Assembly, lost: &mut Lost) {
+        if let Some((index, tsn, _)) = assembly.first {
+            self.ready.remove(&index);
+            if assembly.next > 0 {
+                lost.partial.push(tsn);
+            }
+        }
+        for held in assembly.fragments.values() {
+            self.above.remove(&held.index);
+            lost.cost = lost.cost.plus(Cost::one(held.payload.len()));
+        }
+    }
+
     /// Takes a fragment whose TSN has this index; delivers what it makes deliverable. `cumulative` is
     /// the index up to which all has arrived, this fragment included.
     pub(super) fn insert(
@@ -113,11 +196,7 @@ impl Interleaved {
         {
             self.above.pop_first();
         }
-        let key = Key {
-            stream: header.stream,
-            unordered: header.unordered,
-            mid: header.mid.value(),
-        };
+        let key = key(header);
         if !key.unordered && !header.mid.is_at_or_after(self.next_mid(key.stream)) {
             return Err(OLD_MID);
         }
@@ -245,6 +324,12 @@ impl Interleaved {
     /// Drops the fragment with the highest TSN if that lies above `floor`; returns its index and what
     /// it cost.
     pub(super) fn drop_highest(&mut self, floor: u64) -> Option<(u64, Cost)> {
+        let highest = self.above.last_key_value().map(|(index, _)| *index);
+        let kept = self.deferred.last_entry().filter(|e| *e.key() > floor);
+        if let Some(kept) = kept.filter(|e| highest.is_none_or(|h| h < *e.key())) {
+            let (index, (_, payload)) = kept.remove_entry();
+            return Some((index, Cost::one(payload.len())));
+        }
         let entry = self.above.last_entry().filter(|e| *e.key() > floor)?;
         let (index, (key, number)) = entry.remove_entry();
         let assembly = self.messages.get_mut(&key)?;
@@ -269,9 +354,21 @@ impl Interleaved {
     /// What is held costs this.
     pub(super) fn cost(&self) -> Cost {
         let fragments = self.messages.values().flat_map(|a| a.fragments.values());
-        fragments.fold(Cost::default(), |cost, held| {
-            cost.plus(Cost::one(held.payload.len()))
-        })
+        let payloads = fragments.map(|held| &held.payload);
+        let deferred = self.deferred.values().map(|kept| &kept.1);
+        payloads
+            .chain(deferred)
+            .fold(Cost::default(), |cost, payload| {
+                cost.plus(Cost::one(payload.len()))
+            })
+    }
+}
+
+fn key(header: &IDataHeader) -> Key {
+    Key {
+        stream: header.stream,
+        unordered: header.unordered,
+        mid: header.mid.value(),
     }
 }
 

@@ -8,6 +8,7 @@ mod forward;
 mod interleaved;
 pub(crate) mod message;
 mod reassembly;
+mod reset;
 mod tsn_map;
 
 use alloc::boxed::Box;
@@ -141,7 +142,12 @@ impl Receiver {
         self.hold(payload.len());
         let cumulative = self.tsns.cumulative_index();
         let delivery = &mut self.delivery;
+        let deferred = delivery.is_deferred(index, header.stream);
         let taken = match &mut self.interleaved {
+            Some(all) if deferred && !all.has_begun(header) => {
+                all.keep(index, *header, payload);
+                Ok(())
+            }
             Some(all) => all.insert(index, cumulative, header, payload, delivery),
             None => Err("I-DATA without interleaving"),
         };

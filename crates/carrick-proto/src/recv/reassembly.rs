@@ -289,7 +289,8 @@ impl Reassembly {
         let (&first, run) = self.runs.first_key_value()?;
         let ready = first <= cumulative
             && run.beginning
-            && delivery.is_next(run.identity.stream, run.identity.ssn);
+            && delivery.is_next(run.identity.stream, run.identity.ssn)
+            && !delivery.is_deferred(first, run.identity.stream);
         if !ready {
             return None;
         }
@@ -355,6 +356,31 @@ impl Reassembly {
     /// The message that is being delivered in parts, by the TSN that all of them share.
     pub(super) fn partial_tsn(&self) -> Option<Tsn> {
         self.partial.as_ref().map(|p| p.tsn)
+    }
+
+    /// The message that is being delivered in parts, if it waits for a fragment up to this index,
+    /// or for any.
+    pub(super) fn partial_tsn_up_to(&self, last: Option<u64>) -> Option<Tsn> {
+        let partial = self.partial.as_ref()?;
+        last.is_none_or(|last| partial.next <= last)
+            .then_some(partial.tsn)
+    }
+
+    /// Forgets what begins up to this index, or everything; returns what that frees.
+    pub(super) fn forget_up_to(&mut self, last: Option<u64>) -> Cost {
+        let Some(last) = last else {
+            return self.clear();
+        };
+        if self.partial.as_ref().is_some_and(|p| p.next <= last) {
+            self.partial = None;
+        }
+        let later = self.runs.split_off(&(last + 1));
+        let cost = self
+            .runs
+            .values()
+            .fold(Cost::default(), |cost, run| cost.plus(run.cost()));
+        self.runs = later;
+        cost
     }
 
     /// Forgets everything; returns what that frees.

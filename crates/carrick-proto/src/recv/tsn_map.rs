@@ -13,6 +13,9 @@ const MAX_DUPLICATES: usize = 64;
 /// Gap Ack Blocks count from the cumulative TSN with 16 bits.
 const REACH: u32 = 0xffff;
 
+/// Once the numbers changed, a FORWARD-TSN that goes further is from before (RFC 6525 section 5.2.4).
+const MAX_FORWARD: u32 = 1 << 30;
+
 /// What a TSN is to the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
@@ -24,6 +27,8 @@ pub(super) enum Arrival {
 
 #[derive(Debug)]
 pub(super) struct TsnMap {
+    /// The numbers have changed.
+    renumbered: bool,
     cumulative: Tsn,
     /// Index of `cumulative`; the initial TSN has index 1.
     cumulative_index: u64,
@@ -35,6 +40,7 @@ pub(super) struct TsnMap {
 impl TsnMap {
     pub(super) fn new(initial: Tsn) -> Self {
         Self {
+            renumbered: false,
             cumulative: initial.previous(),
             cumulative_index: 0,
             ranges: VecDeque::new(),
@@ -103,22 +109,53 @@ impl TsnMap {
             to = last;
             self.ranges.pop_front();
         }
+        self.raise(to);
+    }
+
+    /// The index of a TSN that is within reach, also one below the cumulative TSN.
+    pub(super) fn index_of(&self, tsn: Tsn) -> Option<u64> {
+        if tsn.is_at_or_after(self.cumulative) {
+            let ahead = tsn.since(self.cumulative);
+            return (ahead <= REACH).then(|| self.cumulative_index + u64::from(ahead));
+        }
+        let behind = self.cumulative.since(tsn);
+        (behind <= REACH).then(|| self.cumulative_index.saturating_sub(u64::from(behind)))
+    }
+
+    /// All up to this index counts as arrived.
+    pub(super) fn skip_to(&mut self, index: u64) {
+        let mut to = index;
+        while let Some(range) = self.ranges.pop_front_if(|r| r.0 <= to + 1) {
+            to = to.max(range.1);
+        }
+        if to > self.cumulative_index {
+            self.raise(to);
+        }
+    }
+
+    fn raise(&mut self, to: u64) {
         self.cumulative = self.cumulative.plus((to - self.cumulative_index) as u32);
         self.cumulative_index = to;
     }
 
+    /// The next new chunk has this TSN, and everything before it counts as arrived.
+    pub(super) fn renumber(&mut self, next: Tsn) {
+        self.renumbered = true;
+        self.cumulative_index = self.highest();
+        self.cumulative = next.previous();
+        self.ranges.clear();
+        self.duplicates.clear();
+    }
+
     /// Everything up to this TSN counts as arrived (RFC 3758 section 3.6); returns its index, or
-    /// `None` if it is not above the cumulative TSN.
+    /// `None` if it is not above the cumulative TSN, or so far that it is from before a renumbering.
     pub(super) fn forward(&mut self, tsn: Tsn) -> Option<u64> {
-        if !tsn.is_after(self.cumulative) {
+        let ahead = tsn.since(self.cumulative);
+        if !tsn.is_after(self.cumulative) || self.renumbered && ahead >= MAX_FORWARD {
             return None;
         }
-        let index = self.cumulative_index + u64::from(tsn.since(self.cumulative));
-        while self.ranges.pop_front_if(|r| r.1 <= index).is_some() {}
-        let joined = self.ranges.pop_front_if(|r| r.0 <= index + 1);
-        let to = joined.map_or(index, |range| range.1);
-        self.cumulative = tsn.plus((to - index) as u32);
-        self.cumulative_index = to;
+        let index = self.cumulative_index + u64::from(ahead);
+        self.skip_to(index);
         Some(index)
     }
 

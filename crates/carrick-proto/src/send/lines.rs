@@ -10,6 +10,7 @@ use super::backlog::{Backlog, Line};
 use super::message::{Pending, SendOptions};
 use super::scheduler::{Schedule, StreamScheduler, Turn};
 use crate::path::PathId;
+use crate::reconfig::StreamSet;
 
 /// A piece of the first message, ready to get a TSN.
 #[derive(Debug)]
@@ -75,10 +76,10 @@ impl Lines {
         self.interleaving = interleaving;
     }
 
-    /// Takes a message (see [`Pending::number`]).
-    pub(super) fn push(&mut self, number: u64, options: SendOptions, data: Bytes) {
-        let slot = self.slot(options.stream);
-        let mut pending = Pending::new(number, options, data);
+    /// Takes a message.
+    pub(super) fn put(&mut self, mut pending: Pending) {
+        let slot = self.slot(pending.options.stream);
+        let number = pending.number;
         pending.arrival = self.arrivals;
         self.arrivals += 1;
         self.len += 1;
@@ -108,6 +109,37 @@ impl Lines {
             });
             (streams.len() - 1) as u32
         })
+    }
+
+    /// The slots of those of these streams that have been used.
+    fn slots_of(&self, streams: &StreamSet) -> impl Iterator<Item = usize> {
+        let (all, listed) = match streams {
+            StreamSet::All => (0..self.streams.len(), &[][..]),
+            StreamSet::Listed(listed) => (0..0, &listed[..]),
+        };
+        let listed = listed.iter().filter_map(|s| self.slots.get(s));
+        all.chain(listed.map(|slot| *slot as usize))
+    }
+
+    /// Whether a message of one of these streams waits.
+    pub(super) fn has_any(&self, streams: &StreamSet) -> bool {
+        let mut slots = self.slots_of(streams);
+        self.len > 0 && slots.any(|slot| !self.streams[slot].line.is_empty())
+    }
+
+    /// The next messages of each of these streams, none of which is begun, have number 0 (RFC 8260
+    /// section 2.3: ordered and unordered ones).
+    pub(super) fn reset(&mut self, streams: &StreamSet) {
+        let slots: Vec<usize> = self.slots_of(streams).collect();
+        for slot in slots {
+            self.streams[slot].next = [Mid::new(0); 2];
+        }
+    }
+
+    /// Whether they have that already.
+    pub(super) fn is_reset(&self, streams: &StreamSet) -> bool {
+        let mut slots = self.slots_of(streams);
+        slots.all(|slot| self.streams[slot].next == [Mid::new(0); 2])
     }
 
     /// The message that is sent next, or the rest of it.
@@ -309,6 +341,10 @@ mod tests {
         Lines::new(StreamScheduler::RoundRobin, interleaving)
     }
 
+    fn push(lines: &mut Lines, number: u64, options: SendOptions, data: Bytes) {
+        lines.put(Pending::new(number, options, data));
+    }
+
     fn message(stream: u16, unordered: bool) -> SendOptions {
         SendOptions {
             unordered,
@@ -321,7 +357,12 @@ mod tests {
         for (interleaving, expected) in [(true, [0, 0, 1, 1]), (false, [0, 0, 0, 1])] {
             let mut lines = lines(interleaving);
             for unordered in [false, true, true, false] {
-                lines.push(0, message(1, unordered), Bytes::from_static(b"m"));
+                push(
+                    &mut lines,
+                    0,
+                    message(1, unordered),
+                    Bytes::from_static(b"m"),
+                );
             }
             let mids: Vec<u32> = (0..4).map(|_| lines.cut(9).unwrap().mid.value()).collect();
             assert_eq!(mids, expected, "interleaving: {interleaving}");
@@ -334,16 +375,42 @@ mod tests {
         lines.set_value(StreamId(1), 0);
         lines.streams[0].next = [Mid::new(u32::MAX); 2];
         for _ in 0..2 {
-            lines.push(0, message(1, false), Bytes::from_static(b"m"));
+            push(&mut lines, 0, message(1, false), Bytes::from_static(b"m"));
         }
         let mids: Vec<u32> = (0..2).map(|_| lines.cut(9).unwrap().mid.value()).collect();
         assert_eq!(mids, [u32::MAX, 0]);
     }
 
     #[test]
+    fn a_reset_begins_the_identifiers_of_its_streams_anew_8260_2_3() {
+        let mut lines = lines(true);
+        let three = StreamSet::new([StreamId(3), StreamId(9)].into_iter());
+        for stream in [3, 3, 4] {
+            for unordered in [false, true] {
+                let options = message(stream, unordered);
+                push(&mut lines, 0, options, Bytes::from_static(b"m"));
+            }
+        }
+        assert!(lines.has_any(&three) && lines.is_reset(&three));
+        while lines.cut(9).is_some() {}
+        assert!(!lines.has_any(&three) && !lines.has_any(&StreamSet::All));
+        assert!(!lines.is_reset(&three));
+        lines.reset(&three);
+        assert!(lines.is_reset(&three) && !lines.is_reset(&StreamSet::All));
+        lines.reset(&StreamSet::All);
+        assert!(lines.is_reset(&StreamSet::All));
+        assert_eq!(lines.streams.len(), 2, "stream 9 has not been used");
+    }
+
+    #[test]
     fn memory_is_for_streams_in_use() {
         let mut lines = lines(true);
-        lines.push(0, message(65_534, false), Bytes::from_static(b"m"));
+        push(
+            &mut lines,
+            0,
+            message(65_534, false),
+            Bytes::from_static(b"m"),
+        );
         assert_eq!(lines.streams.len(), 1);
         assert!(core::mem::size_of::<Stream>() <= 128);
     }
@@ -386,7 +453,7 @@ mod tests {
                     Step::Push(stream, len, mortal) => {
                         let options = SendOptions { context: pushed, ..message(stream, false) };
                         let number = if mortal { pushed + 1 } else { 0 };
-                        lines.push(number, options, Bytes::from(alloc::vec![0; len]));
+                        push(&mut lines, number, options, Bytes::from(alloc::vec![0; len]));
                         model[usize::from(stream)].push_back((pushed, len, number, false));
                         pushed += 1;
                     }

@@ -2,6 +2,7 @@
 
 mod abandonment;
 mod backlog;
+mod held;
 mod lines;
 pub(crate) mod message;
 mod outstanding;
@@ -28,6 +29,7 @@ use crate::policy::LossDetection;
 use crate::time::Time;
 use crate::trace::Trace;
 use abandonment::Abandonment;
+use held::Held;
 use message::{Pending, SendOptions};
 use outstanding::Outstanding;
 use queue::Queue;
@@ -53,6 +55,8 @@ const MAX_MESSAGES: usize = 65_535;
 #[derive(Debug)]
 pub(crate) struct Sender {
     queue: Queue,
+    /// Messages for streams that are being reset.
+    held: Held,
     outstanding: Outstanding,
     window: PeerWindow,
     recovery: MissingReports,
@@ -83,6 +87,7 @@ impl Sender {
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         Self {
             queue: Queue::new(config.scheduler),
+            held: Held::default(),
             outstanding: Outstanding::new(
                 initial_tsn,
                 config.policies.count_data_header,
@@ -196,14 +201,19 @@ impl Sender {
             return Err(SendError::BufferFull);
         }
         let number = self.abandonment.add(&options, needed, now);
-        self.queue.push(number, options, data);
+        let pending = Pending::new(number, options, data);
+        if self.held.covers(options.stream) {
+            self.held.push(pending);
+        } else {
+            self.queue.put(pending);
+        }
         self.drained = false;
         Ok(())
     }
 
     fn has_room(&self, bytes: usize, paths: &Paths, config: &AssociationConfig) -> bool {
         let held = self.buffered_bytes();
-        let messages = self.queue.len() + self.outstanding.messages();
+        let messages = self.queued_messages() + self.outstanding.messages();
         messages < config.send_buffer_messages.min(MAX_MESSAGES)
             && (held == 0 || held + bytes <= send_buffer(paths, config))
     }
@@ -214,7 +224,7 @@ impl Sender {
             return false;
         }
         let roomy = self.buffered_bytes() <= send_buffer(paths, config) / 2
-            && self.queue.len() + self.outstanding.messages()
+            && self.queued_messages() + self.outstanding.messages()
                 <= config.send_buffer_messages.min(MAX_MESSAGES) / 2;
         roomy && core::mem::take(&mut self.refused)
     }
@@ -226,7 +236,7 @@ impl Sender {
 
     /// Nothing waits and nothing is unacknowledged.
     pub(crate) fn is_drained(&self) -> bool {
-        self.queue.is_empty() && self.outstanding.is_empty()
+        self.is_flushed() && self.held.len() == 0
     }
 
     /// Whether the peer has acknowledged anything.
@@ -235,11 +245,11 @@ impl Sender {
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.queue.bytes() + self.outstanding.held()
+        self.queue.bytes() + self.held.bytes() + self.outstanding.held()
     }
 
     pub(crate) fn queued_messages(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.held.len()
     }
 
     pub(crate) fn outstanding_chunks(&self) -> usize {
@@ -315,7 +325,8 @@ impl Sender {
                 failures.extend(open.remove(&message));
             }
         }
-        for pending in self.queue.restart() {
+        let held = self.held.take();
+        for pending in self.queue.restart().into_iter().chain(held) {
             let options = pending.options;
             let message = (options.stream, options.unordered, pending.mid.value());
             let begun = pending.begun.then(|| open.remove(&message)).flatten();

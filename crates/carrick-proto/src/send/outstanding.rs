@@ -181,6 +181,12 @@ impl Outstanding {
         self.origin.plus(index as u32)
     }
 
+    /// The next new chunk gets this TSN. There is none outstanding.
+    pub(crate) fn renumber(&mut self, next: Tsn) {
+        debug_assert!(self.is_empty());
+        self.origin = next.minus(self.next_index() as u32);
+    }
+
     pub(crate) fn cumulative_point(&self) -> Tsn {
         self.tsn(self.first - 1)
     }

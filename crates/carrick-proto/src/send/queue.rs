@@ -4,14 +4,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use carrick_wire::StreamId;
 
 use super::lines::Lines;
 pub(super) use super::lines::Piece;
-use super::message::{Pending, SendOptions};
+use super::message::Pending;
 use super::scheduler::StreamScheduler;
 use crate::path::PathId;
+use crate::reconfig::StreamSet;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -43,9 +43,26 @@ impl Queue {
         }
     }
 
-    /// Takes a message (see [`Pending::number`]).
-    pub(crate) fn push(&mut self, number: u64, options: SendOptions, data: Bytes) {
-        self.lines().push(number, options, data);
+    /// Takes a message.
+    pub(crate) fn put(&mut self, pending: Pending) {
+        self.lines().put(pending);
+    }
+
+    /// Whether a message of one of these streams is in the queue.
+    pub(crate) fn has_any(&self, streams: &StreamSet) -> bool {
+        self.lines.as_ref().is_some_and(|l| l.has_any(streams))
+    }
+
+    /// The next messages of each of these streams, none of which is begun, have number 0.
+    pub(crate) fn reset(&mut self, streams: &StreamSet) {
+        if let Some(lines) = &mut self.lines {
+            lines.reset(streams);
+        }
+    }
+
+    /// Whether they have that already.
+    pub(crate) fn is_reset(&self, streams: &StreamSet) -> bool {
+        self.lines.as_ref().is_none_or(|l| l.is_reset(streams))
     }
 
     /// The message that is sent next, or the rest of it.
@@ -138,14 +155,21 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
+    use super::super::message::SendOptions;
     use super::*;
+
+    fn push(queue: &mut Queue, number: u64, options: SendOptions, data: &'static [u8]) {
+        queue.put(Pending::new(number, options, Bytes::from_static(data)));
+    }
 
     #[test]
     fn fragments_share_the_number_and_carry_their_place() {
         let mut queue = Queue::new(StreamScheduler::FirstCome);
         let options = SendOptions::on_stream(3);
-        queue.push(0, options, Bytes::from_static(b"abcdefgh"));
-        queue.push(0, options, Bytes::from_static(b"x"));
+        push(&mut queue, 0, options, b"abcdefgh");
+        push(&mut queue, 0, options, b"x");
         let pieces: Vec<_> = (0..4).map(|_| queue.cut(3).unwrap()).collect();
         let places: Vec<_> = pieces
             .iter()
@@ -179,7 +203,7 @@ mod tests {
                 unordered,
                 ..SendOptions::default()
             };
-            queue.push(0, options, Bytes::from_static(b"m"));
+            push(&mut queue, 0, options, b"m");
         }
         let numbers: Vec<_> = (0..3)
             .map(|_| queue.cut(10).unwrap())
@@ -194,8 +218,8 @@ mod tests {
         let mut queue = Queue::new(StreamScheduler::FirstCome);
         let options = SendOptions::default();
         for number in 1..=200 {
-            queue.push(number, options, Bytes::from_static(b"abc"));
-            queue.push(0, options, Bytes::from_static(b"z"));
+            push(&mut queue, number, options, b"abc");
+            push(&mut queue, 0, options, b"z");
         }
         for number in (2..=200).filter(|n| n % 3 != 0) {
             assert!(queue.take(number).is_some(), "{number}");
@@ -217,10 +241,10 @@ mod tests {
     fn what_is_left_of_a_message_that_was_begun_is_taken_out() {
         for scheduler in StreamScheduler::ALL {
             let mut queue = Queue::new(scheduler);
-            queue.push(1, SendOptions::on_stream(1), Bytes::from_static(b"abcdef"));
+            push(&mut queue, 1, SendOptions::on_stream(1), b"abcdef");
             queue.cut(4).unwrap();
-            queue.push(0, SendOptions::on_stream(1), Bytes::from_static(b"x"));
-            queue.push(0, SendOptions::on_stream(2), Bytes::from_static(b"y"));
+            push(&mut queue, 0, SendOptions::on_stream(1), b"x");
+            push(&mut queue, 0, SendOptions::on_stream(2), b"y");
             let rest = queue.take(1).unwrap();
             assert_eq!((&rest.rest[..], rest.begun), (&b"ef"[..], true));
             assert_eq!((queue.len(), queue.bytes()), (2, 2));

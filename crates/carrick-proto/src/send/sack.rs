@@ -72,11 +72,16 @@ impl Sender {
         blocks: Option<impl Iterator<Item = (u16, u16)>>,
         cx: &mut SackContext<'_>,
     ) -> SackOutcome {
-        let Some(cumulative) = self.outstanding.index_of(cumulative) else {
-            return SackOutcome {
-                stale: true,
-                ..SackOutcome::default()
-            };
+        const STALE: SackOutcome = SackOutcome {
+            stale: true,
+            unsent_tsn: false,
+            acknowledged: false,
+            reneged: 0,
+            undone: 0,
+        };
+        let tsn = cumulative;
+        let Some(cumulative) = self.outstanding.index_of(tsn) else {
+            return STALE;
         };
         let next = self.outstanding.next_index();
         let reported = blocks.map(|b| ranges(cumulative, b));
@@ -84,6 +89,9 @@ impl Sender {
             .as_ref()
             .and_then(|r| r.back())
             .map_or(cumulative, |r| r.1);
+        if highest_reported >= next && self.held.may_be_renumbered(tsn) {
+            return STALE;
+        }
         if highest_reported >= next {
             return SackOutcome {
                 unsent_tsn: true,

@@ -381,6 +381,9 @@ impl<'a> Session<'a> {
             | Event::MessageReceived
             | Event::SendBufferFree
             | Event::AllAcknowledged
+            | Event::StreamsReset { .. }
+            | Event::AssociationReset { .. }
+            | Event::StreamsChanged { .. }
             | Event::Authentication(_)
             | Event::Address(_)
             | Event::Closed(_) => {}

@@ -50,7 +50,9 @@ impl Driver {
             | Event::PathLocalAddressChanged(_) => self.fit_paths(id, None, now),
             _ => {}
         }
-        let stats = matches!(event, Event::Restarted).then(|| self.core.association_stats(id));
+        let restarted = matches!(event, Event::Restarted);
+        let changes = restarted || matches!(event, Event::StreamsChanged { .. });
+        let stats = changes.then(|| self.core.association_stats(id));
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
@@ -58,7 +60,9 @@ impl Driver {
             entry
                 .shared
                 .set_streams(stats.outbound_streams, stats.inbound_streams);
-            entry.restarted();
+            if restarted {
+                entry.restarted();
+            }
         }
         if event == Event::PeerShutdown {
             entry.shared.refuse_messages();

@@ -5,6 +5,7 @@ mod back_pressure;
 mod cancellation;
 mod ending;
 mod plain_ip;
+mod reconfiguration;
 mod streams;
 mod support;
 mod transfer;

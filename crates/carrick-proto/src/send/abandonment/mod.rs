@@ -187,7 +187,7 @@ impl Sender {
         } else {
             (held + bytes).saturating_sub(buffer)
         };
-        let messages = self.queue.len() + self.outstanding.messages() + 1;
+        let messages = self.queued_messages() + self.outstanding.messages() + 1;
         let surplus = messages.saturating_sub(config.send_buffer_messages.min(MAX_MESSAGES));
         let enough = |registry: &Registry| registry.can_free(reliability, excess, surplus);
         if !self.abandonment.registry().is_some_and(enough) {
@@ -239,7 +239,10 @@ impl Sender {
         let landed = before - self.outstanding.in_flight();
         self.window.marked(landed);
         if !tracked.complete
-            && let Some(pending) = self.queue.take(number)
+            && let Some(pending) = self
+                .queue
+                .take(number)
+                .or_else(|| self.held.take_numbered(number))
         {
             let options = &pending.options;
             identity = Some((options.context, options.stream, options.ppid));
