@@ -449,11 +449,13 @@ impl Network {
             }
         }
         self.drain();
-        for _ in 0..SETTLE_ROUNDS {
+        // Small chunks through a small buffer take their time; what is stuck does not move at all.
+        let (mut idle, mut left) = (0, self.unsent());
+        while idle < SETTLE_ROUNDS && !self.is_settled() {
             self.run(Duration::from_secs(15));
-            if self.is_settled() {
-                break;
-            }
+            let now = self.unsent();
+            idle = if now == left { idle + 1 } else { 0 };
+            left = now;
         }
         if self.tampered || self.cut {
             return;
@@ -465,6 +467,13 @@ impl Network {
                 self.messages[end].assert_complete(id);
             }
         }
+    }
+
+    /// Bytes that the senders still hold.
+    fn unsent(&self) -> usize {
+        let ends = self.ends.iter();
+        let all = ends.flat_map(|end| end.associations().filter_map(|id| end.association_stats(id)));
+        all.map(|stats| stats.send_buffer_bytes).sum()
     }
 
     fn is_settled(&self) -> bool {
