@@ -451,8 +451,11 @@ impl Network {
         self.drain();
         // Small chunks through a small buffer take their time; what is stuck does not move at all.
         let (mut idle, mut left) = (0, self.unsent());
-        while idle < SETTLE_ROUNDS && !self.is_settled() {
+        while idle < SETTLE_ROUNDS {
             self.run(Duration::from_secs(15));
+            if self.is_settled() {
+                break;
+            }
             let now = self.unsent();
             idle = if now == left { idle + 1 } else { 0 };
             left = now;
