@@ -51,7 +51,7 @@ fn icmp_with(
     let input = IcmpInput {
         kind,
         remote,
-        encapsulated,
+        encapsulation: encapsulated.then_some(9899),
         quoted,
     };
     let before = w.ends[0].stats();

@@ -76,18 +76,6 @@ impl Endpoint {
         self.acknowledge(now, header, &peer, &answer);
     }
 
-    /// Section 5.1.2 D: an association is meant if any of the addresses identifies one.
-    fn find_by_init(
-        &self,
-        route: &Route,
-        port: u16,
-        peer: &PeerParameters<'_>,
-    ) -> Option<AssociationId> {
-        core::iter::once(&route.remote)
-            .chain(&peer.addresses)
-            .find_map(|a| self.registry.find(*a, port))
-    }
-
     /// An INIT from a peer with which there is an association already. `None` if it is answered
     /// otherwise or not at all.
     fn answer_to_known(
@@ -317,7 +305,6 @@ fn answer_route_while_waiting(
     Some(Route {
         // The peer knows the address that it sent the INIT to.
         local: route.local.filter(same_family).or(path.local),
-        remote: path.remote,
-        ..*route
+        ..path.route()
     })
 }
