@@ -37,6 +37,8 @@ struct Answer {
     vector: KeyVector,
     /// The local addresses that it tells: those of the association's INIT if there was one.
     told: Told,
+    /// The peer is not one of those that have the same address and port.
+    another: bool,
 }
 
 impl Endpoint {
@@ -71,6 +73,7 @@ impl Endpoint {
                 tie_tags: TieTags::default(),
                 vector: new_vector(&self.accepted, &mut self.random),
                 told: self.local_addresses.latest(),
+                another: self.registry.is_known(route.remote, header.source_port),
             },
         };
         self.acknowledge(now, header, &peer, &answer);
@@ -137,6 +140,7 @@ impl Endpoint {
             tie_tags,
             vector,
             told,
+            another: false,
         })
     }
 
@@ -181,6 +185,7 @@ impl Endpoint {
             peer_port: header.source_port,
             remote: route.remote,
             encapsulation: route.encapsulation,
+            another: answer.another,
             local: route.local,
             ours,
             theirs,

@@ -245,6 +245,11 @@ impl Registry {
         })
     }
 
+    /// There is an association with a peer at this address and port.
+    pub(crate) fn is_known(&self, remote: IpAddr, port: u16) -> bool {
+        self.peers.all((remote, port)).next().is_some()
+    }
+
     /// As many associations as can be told apart have a peer at this address and port.
     pub(crate) fn is_full(&self, remote: IpAddr, port: u16) -> bool {
         self.peers.is_full((remote, port))

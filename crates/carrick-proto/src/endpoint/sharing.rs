@@ -26,23 +26,22 @@ impl Endpoint {
         })
     }
 
-    /// The association with an address that an INIT only tells. In UDP it may be one of the private
-    /// addresses that many networks have: only one that was verified says who the peer is.
+    /// The association with an address that an INIT only tells.
     fn find_listed(&self, address: IpAddr, port: u16, way: Option<u16>) -> Option<AssociationId> {
         let mut sharing = self.registry.sharing(address, port);
-        let verified = |id: AssociationId| {
-            let paths = self
-                .registry
-                .get(id)
-                .into_iter()
-                .flat_map(|a| a.paths.iter());
-            paths
-                .into_iter()
-                .any(|p| p.remote == address && p.confirmed)
-        };
-        sharing
-            .find(|(id, known)| *known == way && (way.is_none() || verified(*id)))
-            .map(|(id, _)| id)
+        let found = sharing.find(|(id, known)| *known == way && self.is_theirs(*id, address, way));
+        found.map(|(id, _)| id)
+    }
+
+    /// Whether an address that is only told says who the peer is. In UDP it may be one of the
+    /// private addresses that many networks have, unless it was verified.
+    fn is_theirs(&self, id: AssociationId, address: IpAddr, way: Option<u16>) -> bool {
+        let mut paths = self
+            .registry
+            .get(id)
+            .into_iter()
+            .flat_map(|a| a.paths.iter());
+        way.is_none() || paths.any(|p| p.remote == address && p.confirmed)
     }
 
     /// The association that a valid cookie is for. One that its tags name goes before others; where
@@ -62,7 +61,7 @@ impl Endpoint {
                 let Some(association) = self.registry.get(id) else {
                     continue;
                 };
-                let same_way = way == cookie.encapsulation;
+                let same_way = way == cookie.encapsulation && self.is_theirs(id, *at, way);
                 match CookieMatch::of(cookie, association) {
                     CookieMatch::Restart | CookieMatch::Collision | CookieMatch::Duplicate => {
                         return Some(id);
@@ -77,21 +76,16 @@ impl Endpoint {
                 }
             }
         }
-        best.or_else(|| {
-            let source = self
-                .registry
-                .find_way(route.remote, port, cookie.encapsulation);
-            let from = || {
-                self.registry
-                    .find_way(cookie.remote, port, cookie.encapsulation)
-            };
-            source.or_else(from).or_else(|| {
-                let listed = cookie.addresses.iter().copied();
-                let way = cookie.encapsulation;
-                listed
-                    .into_iter()
-                    .find_map(|a| self.find_listed(a, port, way))
-            })
+        if best.is_some() || cookie.another {
+            return best;
+        }
+        let way = cookie.encapsulation;
+        let from = [route.remote, cookie.remote];
+        let mut from = from.into_iter();
+        let source = from.find_map(|a| self.registry.find_way(a, port, way));
+        source.or_else(|| {
+            let listed = cookie.addresses.iter();
+            listed.copied().find_map(|a| self.find_listed(a, port, way))
         })
     }
 }
