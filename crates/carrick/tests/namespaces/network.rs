@@ -113,19 +113,18 @@ impl Network {
         let device = interface(0);
         let near = network.name(Side::Near);
         ip(&["-n", near, "address", "add", &second, "dev", &device]);
-        let rules = format!(
-            "table ip nat {{ chain out {{ type nat hook postrouting priority 100; \
-             oifname {} ip protocol udp masquerade to :40000-60000 fully-random; }} }}",
-            interface(1)
-        );
         let router = network.router.as_deref().unwrap();
-        ip(&[
-            "netns",
-            "exec",
-            router,
-            "nft",
-            &rules.replacen("table", "add table ip nat; table", 1),
-        ]);
+        let outside = interface(1);
+        for rule in [
+            "add table ip nat".to_owned(),
+            "add chain ip nat out { type nat hook postrouting priority 100; }".to_owned(),
+            format!(
+                "add rule ip nat out oifname {outside} ip protocol udp \
+                 masquerade to :40000-60000 fully-random"
+            ),
+        ] {
+            ip(&["netns", "exec", router, "nft", &rule]);
+        }
         network
     }
 
