@@ -64,7 +64,11 @@ impl Association {
             let path = &mut self.paths[id];
             path.counters.packets_received += 1;
             path.counters.bytes_received += datagram.len() as u64;
-            path.set_encapsulation(route.encapsulation);
+            if path.encapsulation == route.encapsulation {
+                path.way_untried = false;
+            } else if !path.way_untried {
+                self.learn_encapsulation(route);
+            }
         }
         self.on_packet_while_shutting_down(packet, cx);
         let mut notes = PacketNotes {
