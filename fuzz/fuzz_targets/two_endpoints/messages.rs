@@ -39,9 +39,9 @@ impl Sent {
 /// Messages that one side sent in the life of one association, or up to a restart of its peer.
 type Book = Vec<Sent>;
 
-/// What can be open once at a time: a stream, or with interleaving the ordered messages of a stream
-/// and each unordered one.
-type Lane = (u16, Option<Option<u32>>);
+/// What can be open once at a time: the ordered messages of a stream and the unordered ones, with
+/// interleaving each unordered one.
+type Lane = (u16, bool, Option<u32>);
 
 /// A message of which parts arrived.
 #[derive(Debug)]
@@ -134,12 +134,13 @@ impl Direction {
     pub fn received(&mut self, id: AssociationId, message: Message) {
         let (tsn, ppid, part) = ((id, message.tsn.value()), message.ppid, message.part);
         let unordered = message.ssn.is_none();
-        let by_turns = message.mid.map(|mid| unordered.then_some(mid.value()));
-        let lane = (message.stream.0, by_turns);
+        let mid = message.mid.filter(|_| unordered);
+        let lane = (message.stream.0, unordered, mid.map(|mid| mid.value()));
         let bytes = message.payload.into_bytes();
         match part {
             Part::Whole => {
-                assert!(unordered || !self.is_open(id, lane), "within another");
+                let within = !unordered && self.is_open(id, lane);
+                assert!(!within, "a message within another");
                 self.complete((id, message.stream.0), ppid, unordered, &bytes);
             }
             Part::First => {
