@@ -126,7 +126,10 @@ impl FromStr for Planned {
 }
 
 fn reliability(text: &str) -> Result<Reliability, String> {
-    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("'{text}' is no number"));
+    let number = |text: &str| {
+        text.parse::<u32>()
+            .map_err(|_| format!("'{text}' is no number"))
+    };
     match text.split_once(':') {
         None if text == "full" => Ok(Reliability::Full),
         Some(("timed", ms)) => Ok(Reliability::Timed(Duration::from_millis(
