@@ -136,7 +136,7 @@ class Capture:
         for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines():
             v4, v6, interface, *values = line.split("\t")
             side = "near" if (v4 or v6).endswith("1") else "far"
-            found.append({"side": side, "path": int(interface), **{name: value.split(",") if value else [] for name, value in zip(fields, values)}})
+            found.append({"side": side, "from": v4 or v6, "path": int(interface), **{name: value.split(",") if value else [] for name, value in zip(fields, values)}})
         return found
 
     def verdict(self):
