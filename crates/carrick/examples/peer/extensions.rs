@@ -154,15 +154,14 @@ impl ExtensionOptions {
     pub(crate) fn apply(&self, mut config: AssociationConfig) -> AssociationConfig {
         if let Some(names) = &self.extensions {
             let has = |name| names.contains(&name);
-            config.extensions = Extensions {
-                partial_reliability: has(Name::Partial),
-                authentication: has(Name::Authentication),
-                dynamic_addresses: has(Name::Addresses),
-                reconfiguration: has(Name::Reconfiguration),
-                interleaving: has(Name::Interleaving),
-                ecn: has(Name::Ecn),
-                ..Extensions::NONE
-            };
+            let mut offered = Extensions::NONE;
+            offered.partial_reliability = has(Name::Partial);
+            offered.authentication = has(Name::Authentication);
+            offered.dynamic_addresses = has(Name::Addresses);
+            offered.reconfiguration = has(Name::Reconfiguration);
+            offered.interleaving = has(Name::Interleaving);
+            offered.ecn = has(Name::Ecn);
+            config.extensions = offered;
         }
         let authentication = &mut config.authentication;
         authentication.required = self.authenticate.iter().map(|t| ChunkType(*t)).collect();
@@ -230,7 +229,7 @@ enum Refusal {
     Never(String),
 }
 
-fn never(error: impl ToString) -> Refusal {
+fn never(error: &impl ToString) -> Refusal {
     Refusal::Never(error.to_string())
 }
 
@@ -241,17 +240,21 @@ async fn perform(
 ) -> Result<(), Refusal> {
     let reconfigured = |result| match result {
         Err(ReconfigError::Refused(ReconfigRefusal::InProgress)) => Err(Refusal::NotNow),
-        other => other.map_err(never),
+        other => other.map_err(|e| never(&e)),
     };
     match operation {
-        Operation::AddAddress(address) => {
-            endpoint.local_address_added(*address).await.map_err(never)
-        }
+        Operation::AddAddress(address) => endpoint
+            .local_address_added(*address)
+            .await
+            .map_err(|e| never(&e)),
         Operation::DeleteAddress(address) => {
             endpoint.local_address_removed(*address);
             Ok(())
         }
-        Operation::SetPrimary(address) => sender.set_peer_primary(*address).await.map_err(never),
+        Operation::SetPrimary(address) => sender
+            .set_peer_primary(*address)
+            .await
+            .map_err(|e| never(&e)),
         Operation::Reset(direction) => reconfigured(
             sender
                 .reset_streams(*direction, Vec::<StreamId>::new())
@@ -261,7 +264,7 @@ async fn perform(
         Operation::AddStreams(outgoing, incoming) => {
             reconfigured(sender.add_streams(*outgoing, *incoming).await)
         }
-        Operation::UseKey(id) => sender.activate_key(*id).await.map_err(never),
+        Operation::UseKey(id) => sender.activate_key(*id).await.map_err(|e| never(&e)),
     }
 }
 
