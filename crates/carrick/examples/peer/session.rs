@@ -457,13 +457,13 @@ impl<'a> Session<'a> {
                 emit("key", json!({ "id": id.0 }));
             }
             Event::Authentication(event) => eprintln!("carrick-peer: {event:?}"),
-            Event::Address(event) => self.address(event),
+            Event::Address(event) => self.address(&event),
             _ => {}
         }
     }
 
-    fn address(&mut self, event: AddressEvent) {
-        match event {
+    fn address(&mut self, event: &AddressEvent) {
+        match *event {
             AddressEvent::PeerAdded { path, address } => {
                 self.peers.insert(path, address);
                 self.path(path, "added");
