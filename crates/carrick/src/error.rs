@@ -153,6 +153,20 @@ pub enum ReconfigError {
     EndpointClosed,
 }
 
+/// Why a key was not added, used or deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum KeyError {
+    /// The operation does not fit.
+    #[error(transparent)]
+    Refused(#[from] carrick_proto::KeyError),
+    /// The association has ended.
+    #[error("the association has ended: {}", describe(.0))]
+    Ended(CloseReason),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
 /// A reason in words.
 pub(crate) fn describe(reason: &CloseReason) -> impl fmt::Display + '_ {
     Described(reason)

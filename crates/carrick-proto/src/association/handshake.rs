@@ -163,6 +163,8 @@ impl Association {
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
+        let partial = self.extensions.partial_reliability;
+        self.receiver.allow_unfinished(partial);
         self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
     }
 
@@ -335,6 +337,8 @@ impl Association {
             .negotiated(cookie.peer_a_rwnd, outbound, self.extensions);
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
+        let partial = self.extensions.partial_reliability;
+        self.receiver.allow_unfinished(partial);
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
         self.start_dynamic_addresses(cx);
@@ -375,6 +379,8 @@ impl Association {
             self.sender.set_extensions(self.extensions);
             self.receiver =
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
+            let partial = self.extensions.partial_reliability;
+            self.receiver.allow_unfinished(partial);
             self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
             self.sender.release();
             self.start_dynamic_addresses(cx);
