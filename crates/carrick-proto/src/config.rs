@@ -246,6 +246,7 @@ impl AssociationConfig {
             max_burst: 10,
             extensions: Extensions {
                 partial_reliability: true,
+                interleaved_partial_reliability: true,
                 ecn: true,
                 reconfiguration: true,
                 ..Extensions::NONE
@@ -348,12 +349,14 @@ impl AssociationConfig {
     }
 
     /// The extensions that are offered: dynamic addresses need authentication (RFC 5061 section 6),
-    /// unless the user does without.
+    /// unless the user does without, and I-FORWARD-TSN needs I-DATA.
     pub(crate) fn offered(&self) -> Extensions {
         let authenticated =
             self.extensions.authentication || self.dynamic_addresses_without_authentication;
         Extensions {
             dynamic_addresses: self.extensions.dynamic_addresses && authenticated,
+            interleaved_partial_reliability: self.extensions.interleaved_partial_reliability
+                && self.extensions.interleaving,
             ..self.extensions
         }
     }

@@ -133,9 +133,9 @@ pub struct AssociationCounters {
     pub messages_sent: u64,
     /// Messages delivered to the user, each part of a partial delivery counted.
     pub messages_delivered: u64,
-    /// FORWARD-TSN chunks sent, repetitions included (RFC 3758).
+    /// FORWARD-TSN or I-FORWARD-TSN chunks sent, repetitions included (RFC 3758, RFC 8260).
     pub forward_tsns_sent: u64,
-    /// FORWARD-TSN chunks received, repetitions included.
+    /// FORWARD-TSN or I-FORWARD-TSN chunks received, repetitions included.
     pub forward_tsns_received: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,

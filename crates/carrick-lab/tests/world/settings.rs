@@ -69,7 +69,9 @@ pub(crate) fn settings(
     limits(&mut config, dice, plan);
     config.scheduler = dice.pick(&StreamScheduler::ALL);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
-    config.extensions.partial_reliability = Dice::new(seed, Part::Partial(side)).chance(0.75);
+    let mut partial = Dice::new(seed, Part::Partial(side));
+    config.extensions.partial_reliability = partial.chance(0.75);
+    config.extensions.interleaved_partial_reliability = partial.chance(0.75);
     authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
@@ -162,6 +164,7 @@ fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
         ChunkType::CWR,
         ChunkType::PAD,
         ChunkType::FORWARD_TSN,
+        ChunkType::I_FORWARD_TSN,
         ChunkType::RE_CONFIG,
     ];
     config.extensions.authentication = dice.chance(0.6);

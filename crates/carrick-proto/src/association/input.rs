@@ -13,6 +13,7 @@ use carrick_wire::{
 use super::{Association, Context, MAX_PEER_EVENTS, MAX_REPLIES, Reply};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event, PeerError};
+use crate::extensions::Extensions;
 use crate::path::PathId;
 use crate::policy::ProtocolUnreachable;
 use crate::recv::DataOutcome;
@@ -148,13 +149,10 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) -> bool {
-        if !self.extensions.interleaving && raw.kind == ChunkType::I_DATA {
-            self.on_wrong_data("I-DATA was not negotiated", cx);
-            return true;
-        }
-        if self.extensions.interleaving && raw.kind == ChunkType::FORWARD_TSN {
-            // RFC 8260 section 2.3.1.
-            self.on_wrong_data("FORWARD-TSN although I-DATA was negotiated", cx);
+        if let Some(what) = self.wrong_data(raw.kind) {
+            if self.state.receives_data() {
+                self.violation(what, cx);
+            }
             return true;
         }
         // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
@@ -193,6 +191,12 @@ impl Association {
                     self.on_forward_tsn(&forward);
                 }
             }
+            Chunk::IForwardTsn(forward) => {
+                if self.state.receives_data() {
+                    notes.data = true;
+                    self.on_i_forward_tsn(&forward);
+                }
+            }
             // INIT is alone in its packet and COOKIE ECHO first; elsewhere they mean nothing.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
             _ => return self.on_unknown(raw, route, notes),
@@ -208,9 +212,7 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) {
-        if self.extensions.interleaving {
-            self.on_wrong_data("DATA although I-DATA was negotiated", cx);
-        } else if self.takes_data(data.tsn, data.payload, notes, cx) {
+        if self.takes_data(data.tsn, data.payload, notes, cx) {
             let outcome = self.receiver.on_data(data, datagram);
             self.after_data(outcome, data.tsn, data.payload, route, notes, cx);
         }
@@ -231,10 +233,27 @@ impl Association {
         }
     }
 
-    /// User data in the chunk that was not agreed on (RFC 8260 section 2.2.3).
-    fn on_wrong_data(&mut self, what: &str, cx: &mut Context<'_>) {
-        if self.state.receives_data() {
-            self.violation(what, cx);
+    /// User data, or news of what was given up, in the chunk that was not agreed on (RFC 8260 sections
+    /// 2.2.3 and 2.3.1).
+    fn wrong_data(&self, kind: ChunkType) -> Option<&'static str> {
+        let Extensions {
+            interleaving,
+            interleaved_partial_reliability,
+            ..
+        } = self.extensions;
+        let known = self.config.extensions;
+        let known = known.interleaving || known.interleaved_partial_reliability;
+        match kind {
+            ChunkType::DATA if interleaving => Some("DATA although I-DATA was negotiated"),
+            ChunkType::I_DATA if !interleaving => Some("I-DATA was not negotiated"),
+            ChunkType::FORWARD_TSN if interleaving => {
+                Some("FORWARD-TSN although I-DATA was negotiated")
+            }
+            // To a side that does not interleave at all it is an unknown chunk.
+            ChunkType::I_FORWARD_TSN if known && !interleaved_partial_reliability => {
+                Some("I-FORWARD-TSN was not negotiated")
+            }
+            _ => None,
         }
     }
 

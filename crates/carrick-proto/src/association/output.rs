@@ -20,12 +20,13 @@ const MAX_SEGMENTED_BYTES: usize = 65_000;
 
 /// What packets with data hold: data alone, and what may go in front of it.
 const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];
-const BUNDLED: [ChunkType; 5] = [
+const BUNDLED: [ChunkType; 6] = [
     ChunkType::DATA,
     ChunkType::I_DATA,
     ChunkType::SACK,
     ChunkType::ECNE,
     ChunkType::FORWARD_TSN,
+    ChunkType::I_FORWARD_TSN,
 ];
 
 /// What a packet for a SACK may hold.

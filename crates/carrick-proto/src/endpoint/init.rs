@@ -228,7 +228,7 @@ impl Endpoint {
             let mut packet = PacketBuilder::new(buf, reply, 8000);
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
                 parameters.state_cookie(sealed);
-                extensions.write(parameters);
+                extensions.told_to(peer.offered).write(parameters);
                 cookie.ours.write(parameters);
                 write_addresses(parameters, local, route, |a| peer.supports(a, source));
                 peer.unrecognized

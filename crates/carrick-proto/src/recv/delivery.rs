@@ -192,7 +192,7 @@ impl Delivery {
             self.push(Message {
                 stream: aborted.stream,
                 ssn: aborted.ssn,
-                mid: None,
+                mid: aborted.mid,
                 ppid: aborted.ppid,
                 tsn: aborted.tsn,
                 part: Part::Aborted,

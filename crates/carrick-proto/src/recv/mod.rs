@@ -24,6 +24,7 @@ use ack::AckState;
 use autotune::Autotune;
 use buffer::Buffer;
 use delivery::Delivery;
+pub(crate) use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
 use reassembly::{Fragment, Reassembly};
@@ -151,6 +152,7 @@ impl Receiver {
             Some(all) => all.insert(index, cumulative, header, payload, delivery),
             None => Err("I-DATA without interleaving"),
         };
+        self.settle_lost();
         self.deliver_partially();
         outcome(taken)
     }

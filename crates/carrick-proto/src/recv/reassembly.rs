@@ -325,6 +325,7 @@ impl Reassembly {
         let aborted = partial.map(|p| AbortedMessage {
             stream: p.identity.stream,
             ssn: p.identity.ssn,
+            mid: None,
             ppid: p.identity.ppid,
             tsn: p.tsn,
         });
