@@ -26,11 +26,14 @@ pub struct Extensions {
     /// Messages that may be interleaved may be abandoned, too (RFC 8260 section 2.3.1):
     /// I-FORWARD-TSN. Means nothing without [`Self::interleaving`].
     pub interleaved_partial_reliability: bool,
+    /// Acknowledgements say what will not be taken back (draft-natarajan-tsvwg-sctp-nrsack):
+    /// NR-SACK instead of SACK.
+    pub nr_sack: bool,
 }
 
 /// Each extension: its place in a cookie, and how it is read and set.
 type Field = fn(&mut Extensions) -> &mut bool;
-const FIELDS: [Field; 7] = [
+const FIELDS: [Field; 8] = [
     |e| &mut e.partial_reliability,
     |e| &mut e.authentication,
     |e| &mut e.dynamic_addresses,
@@ -38,6 +41,7 @@ const FIELDS: [Field; 7] = [
     |e| &mut e.interleaving,
     |e| &mut e.ecn,
     |e| &mut e.interleaved_partial_reliability,
+    |e| &mut e.nr_sack,
 ];
 
 impl Extensions {
@@ -50,6 +54,7 @@ impl Extensions {
         interleaving: false,
         ecn: false,
         interleaved_partial_reliability: false,
+        nr_sack: false,
     };
 
     /// Those that are in force where both are offered. With interleaving, messages may be abandoned
@@ -120,6 +125,7 @@ impl Extensions {
                 self.reconfiguration |= has(ChunkType::RE_CONFIG);
                 self.interleaving |= has(ChunkType::I_DATA);
                 self.interleaved_partial_reliability |= has(ChunkType::I_FORWARD_TSN);
+                self.nr_sack |= has(ChunkType::NR_SACK);
             }
             _ => {}
         }
@@ -151,6 +157,7 @@ impl Extensions {
                 self.interleaved_partial_reliability,
                 ChunkType::I_FORWARD_TSN,
             ),
+            (self.nr_sack, ChunkType::NR_SACK),
         ];
         let offered = listed.into_iter().filter(|(offered, _)| *offered);
         offered.map(|(_, kind)| kind)

@@ -72,6 +72,7 @@ pub(crate) fn settings(
     let mut partial = Dice::new(seed, Part::Partial(side));
     config.extensions.partial_reliability = partial.chance(0.75);
     config.extensions.interleaved_partial_reliability = partial.chance(0.75);
+    config.extensions.nr_sack = partial.chance(0.75);
     authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
@@ -165,6 +166,7 @@ fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
         ChunkType::PAD,
         ChunkType::FORWARD_TSN,
         ChunkType::I_FORWARD_TSN,
+        ChunkType::NR_SACK,
         ChunkType::RE_CONFIG,
     ];
     config.extensions.authentication = dice.chance(0.6);

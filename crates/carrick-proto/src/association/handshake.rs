@@ -163,6 +163,7 @@ impl Association {
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
+        self.receiver.set_nr_sack(self.extensions.nr_sack);
         self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
     }
 
@@ -336,6 +337,7 @@ impl Association {
             .negotiated(cookie.peer_a_rwnd, outbound, self.extensions);
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
+        self.receiver.set_nr_sack(self.extensions.nr_sack);
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
         self.start_dynamic_addresses(cx);
@@ -376,6 +378,7 @@ impl Association {
             self.sender.set_extensions(self.extensions);
             self.receiver =
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
+            self.receiver.set_nr_sack(self.extensions.nr_sack);
             self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
             self.sender.release();
             self.start_dynamic_addresses(cx);

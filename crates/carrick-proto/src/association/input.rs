@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{
     Abort, Cause, CauseCode, Chunk, ChunkType, Data, ErrorChunk, Heartbeat, IData, Packet,
-    RawChunk, Sack, Tsn, UnknownAction,
+    RawChunk, Tsn, UnknownAction,
 };
 
 use super::{Association, Context, MAX_PEER_EVENTS, MAX_REPLIES, Reply};
@@ -18,7 +18,7 @@ use crate::path::PathId;
 use crate::policy::ProtocolUnreachable;
 use crate::recv::DataOutcome;
 use crate::route::Route;
-use crate::send::{SackContext, SackOutcome};
+use crate::send::{SackContext, SackOutcome, Sender};
 use crate::trace::TraceEvent;
 
 /// Bytes of answers to one packet at most: they have to fit into one packet (section 12.4).
@@ -166,7 +166,11 @@ impl Association {
         match chunk {
             Chunk::Data(data) => self.on_data(&data, datagram, route, notes, cx),
             Chunk::IData(data) => self.on_i_data(&data, datagram, route, notes, cx),
-            Chunk::Sack(sack) => self.on_sack(&sack, route, cx),
+            Chunk::Sack(sack) => self.on_sack(route, cx, |all, cx| all.on_sack(&sack, cx)),
+            Chunk::NrSack(sack) => {
+                self.counters.nr_sacks_received += 1;
+                self.on_sack(route, cx, |all, cx| all.on_nr_sack(&sack, cx));
+            }
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
             Chunk::Abort(_) if self.is_being_deleted(route.local) => {}
@@ -313,7 +317,13 @@ impl Association {
         }
     }
 
-    fn on_sack(&mut self, sack: &Sack<'_>, route: &Route, cx: &mut Context<'_>) {
+    /// SACK or NR-SACK, which `take` gives to the sender.
+    fn on_sack(
+        &mut self,
+        route: &Route,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&mut Sender, &mut SackContext<'_>) -> SackOutcome,
+    ) {
         if !self.state.receives_sacks() {
             return;
         }
@@ -327,9 +337,12 @@ impl Association {
             config: &config,
             trace: &mut self.trace,
         };
-        let outcome = self.sender.on_sack(sack, &mut sack_cx);
+        let outcome = take(&mut self.sender, &mut sack_cx);
         if outcome.unsent_tsn {
             return self.violation("SACK acknowledges a TSN that was not sent", cx);
+        }
+        if outcome.broken_promise {
+            return self.violation("data acknowledged as non-renegable was taken back", cx);
         }
         self.report_abandoned();
         self.after_acknowledgement(&outcome, cx);
@@ -452,7 +465,7 @@ impl Association {
             Reply::CookieAck
             | Reply::Error(_)
             | Reply::ReConfig(_)
-            | Reply::Sack(_)
+            | Reply::Sack(..)
             | Reply::Cwr(_) => self.answer_route(route),
         };
         self.push_reply(route, reply);

@@ -212,6 +212,7 @@ impl Interleaved {
                 return Ok(());
             };
             let payload = Payload::from(payload);
+            delivery.settle(index, index);
             delivery.append(message(key, (header.tsn, ppid), Part::Whole, payload, 1));
             if !key.unordered {
                 let next = self.advance(key);
@@ -279,6 +280,7 @@ impl Interleaved {
             }
             let held = entry.remove();
             self.above.remove(&held.index);
+            delivery.settle(held.index, held.index);
             payload.push(held.payload);
             chunks += 1;
             assembly.next += 1;

@@ -7,8 +7,10 @@ mod delivery;
 mod forward;
 mod interleaved;
 pub(crate) mod message;
+mod ranges;
 mod reassembly;
 mod reset;
+mod settled;
 mod tsn_map;
 
 use alloc::boxed::Box;
@@ -109,6 +111,7 @@ impl Receiver {
         self.interleaved = interleaving.then(Box::default);
         self.buffer.remove(self.reassembly.clear());
         self.buffer.remove(self.delivery.restart());
+        self.delivery.note_settled(false);
         self.inbound_streams = inbound_streams;
     }
 

@@ -211,7 +211,7 @@ impl Delivery {
         waiting.sort_unstable();
         for index in waiting {
             if let Some(complete) = self.held.remove(&index) {
-                self.push(complete.message);
+                self.hand_over(complete);
             }
         }
         match streams {

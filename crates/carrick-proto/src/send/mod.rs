@@ -310,6 +310,13 @@ impl Sender {
                 continue;
             }
             let message = (chunk.stream, chunk.flags.unordered, chunk.mid.value());
+            if chunk.is_settled() {
+                // It was delivered; perhaps not all of its message.
+                if chunk.flags.ending {
+                    failures.extend(open.remove(&message));
+                }
+                continue;
+            }
             let failure = open.entry(message).or_insert_with(|| SendFailure {
                 context: chunk.context,
                 stream: chunk.stream,

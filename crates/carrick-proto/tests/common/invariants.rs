@@ -58,7 +58,11 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
     );
     assert!(data.iter().all(|d| d.len > 0), "section 6.2");
     assert!(
-        kinds.iter().filter(|k| **k == ChunkType::SACK).count() <= 1,
+        kinds
+            .iter()
+            .filter(|k| [ChunkType::SACK, ChunkType::NR_SACK].contains(k))
+            .count()
+            <= 1,
         "one SACK a packet"
     );
     // A probe is to find out whether the path takes more.

@@ -124,6 +124,13 @@ impl Abandonment {
         }
     }
 
+    /// The peer has so many bytes of a message for good.
+    pub(super) fn on_settled(&mut self, number: u64, bytes: usize) {
+        if let Some(state) = self.state() {
+            state.registry.on_settled(number, bytes);
+        }
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.registry()?.next_deadline()
     }
