@@ -1,11 +1,12 @@
 //! Extensions beyond RFC 9260: what this side offers, what the peer offers, and what both have.
 //!
 //! Chunk types are told in the Supported Extensions parameter (RFC 5061 section 4.2.7); partial
-//! reliability and ECN have parameters of their own (RFC 3758 section 3.1, RFC 4960 appendix A).
+//! reliability, ECN and packets without a checksum have parameters of their own (RFC 3758 section
+//! 3.1, RFC 4960 appendix A, RFC 9653 section 4).
 
 use alloc::vec::Vec;
 
-use carrick_wire::{ChunkType, Parameter, ParameterType, ParameterWriter};
+use carrick_wire::{ChunkType, ErrorDetectionMethod, Parameter, ParameterType, ParameterWriter};
 
 /// A set of extensions: offered, or in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,11 +30,14 @@ pub struct Extensions {
     /// Acknowledgements say what will not be taken back (draft-natarajan-tsvwg-sctp-nrsack):
     /// NR-SACK instead of SACK.
     pub nr_sack: bool,
+    /// Packets may come without a checksum (RFC 9653). Offered only where
+    /// [`crate::AssociationConfig::lower_layer`] protects them.
+    pub zero_checksum: bool,
 }
 
 /// Each extension: its place in a cookie, and how it is read and set.
 type Field = fn(&mut Extensions) -> &mut bool;
-const FIELDS: [Field; 8] = [
+const FIELDS: [Field; 9] = [
     |e| &mut e.partial_reliability,
     |e| &mut e.authentication,
     |e| &mut e.dynamic_addresses,
@@ -42,6 +46,7 @@ const FIELDS: [Field; 8] = [
     |e| &mut e.ecn,
     |e| &mut e.interleaved_partial_reliability,
     |e| &mut e.nr_sack,
+    |e| &mut e.zero_checksum,
 ];
 
 impl Extensions {
@@ -55,6 +60,7 @@ impl Extensions {
         ecn: false,
         interleaved_partial_reliability: false,
         nr_sack: false,
+        zero_checksum: false,
     };
 
     /// Those that are in force where both are offered. With interleaving, messages may be abandoned
@@ -71,10 +77,12 @@ impl Extensions {
         }
     }
 
-    /// What an INIT ACK says where these are in force: nothing that the peer has not offered.
-    pub(crate) fn told_to(self, peer: Self) -> Self {
+    /// What an INIT ACK says where these are in force: nothing that the peer has not offered, but that
+    /// packets may come without a checksum, which one side can do by itself.
+    pub(crate) fn told_to(self, peer: Self, offered: Self) -> Self {
         Self {
             partial_reliability: self.partial_reliability && peer.partial_reliability,
+            zero_checksum: offered.zero_checksum,
             ..self
         }
     }
@@ -108,6 +116,7 @@ impl Extensions {
             }
             // To know it costs nothing, and it says nothing that has to be answered.
             ParameterType::SUPPORTED_EXTENSIONS | ParameterType::ECN_CAPABLE => true,
+            ParameterType::ZERO_CHECKSUM_ACCEPTABLE => self.zero_checksum,
             _ => false,
         }
     }
@@ -117,6 +126,10 @@ impl Extensions {
         match parameter {
             Parameter::ForwardTsnSupported => self.partial_reliability = true,
             Parameter::EcnCapable => self.ecn = true,
+            // Another method than ours is none that we could keep to.
+            Parameter::ZeroChecksumAcceptable(method) => {
+                self.zero_checksum |= *method == ErrorDetectionMethod::DTLS;
+            }
             Parameter::SupportedExtensions(types) => {
                 let has = |kind| types.contains(kind);
                 self.partial_reliability |= has(ChunkType::FORWARD_TSN);
@@ -138,6 +151,9 @@ impl Extensions {
         }
         if self.ecn {
             parameters.ecn_capable();
+        }
+        if self.zero_checksum {
+            parameters.zero_checksum_acceptable(ErrorDetectionMethod::DTLS);
         }
         let types: Vec<ChunkType> = self.chunk_types().collect();
         if !types.is_empty() {

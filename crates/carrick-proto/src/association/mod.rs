@@ -32,6 +32,7 @@ mod reconfig_requests;
 mod shutdown;
 pub(crate) mod state;
 mod timeout;
+pub(crate) mod zero_checksum;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

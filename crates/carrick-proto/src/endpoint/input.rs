@@ -23,7 +23,7 @@ impl Endpoint {
             self.stats.malformed += 1;
             return;
         };
-        if !packet.checksum_is_valid() {
+        if !self.is_intact(&packet, route) {
             self.stats.bad_checksum += 1;
             return;
         }
@@ -48,6 +48,19 @@ impl Endpoint {
             },
             _ => self.take_other(now, route, &packet, first, &datagram),
         }
+    }
+
+    /// Whether nothing has changed on the way. Without a checksum that is so where an association takes
+    /// such packets, because the lower layer has made sure of it (RFC 9653 section 5.3).
+    fn is_intact(&self, packet: &Packet<'_>, route: &Route) -> bool {
+        let takes_zero = || {
+            let known = self
+                .registry
+                .find(route.remote, packet.header().source_port);
+            let association = known.and_then(|id| self.registry.get(id));
+            association.is_some_and(|a| a.takes_zero_checksum(packet))
+        };
+        packet.checksum_is_zero() && takes_zero() || packet.checksum_is_valid()
     }
 
     fn take_init(&mut self, now: Time, route: &Route, packet: &Packet<'_>, first: RawChunk<'_>) {
