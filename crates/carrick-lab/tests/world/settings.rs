@@ -12,7 +12,8 @@ use carrick_proto::policy::{
     RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
 use carrick_proto::{
-    AssociationConfig, ChunkType, Extensions, Grants, HmacId, PathMtuDiscovery, StreamScheduler,
+    AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
+    StreamScheduler,
 };
 
 use super::dice::{Dice, Part};
@@ -73,6 +74,11 @@ pub(crate) fn settings(
     config.extensions.partial_reliability = partial.chance(0.75);
     config.extensions.interleaved_partial_reliability = partial.chance(0.75);
     config.extensions.nr_sack = partial.chance(0.75);
+    config.extensions.zero_checksum = partial.chance(0.75);
+    // A lower layer that protects packets passes none that was changed.
+    if partial.chance(0.75) && !topology.corrupts {
+        config.lower_layer = LowerLayer::Dtls;
+    }
     authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));

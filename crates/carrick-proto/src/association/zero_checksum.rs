@@ -9,6 +9,7 @@ use carrick_wire::{ChunkType, ErrorDetectionMethod, Packet};
 
 use super::Association;
 use super::state::State;
+use crate::config::AssociationConfig;
 
 /// What carries SCTP packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,15 +32,17 @@ impl LowerLayer {
     }
 }
 
-impl Association {
-    /// Whether a packet of this association may come without a checksum: this side has said so. The
-    /// first one that proves the peer's address has one (section 5.2).
+impl AssociationConfig {
+    /// Whether a packet may come without a checksum: the peer is told so. The one that sets up an
+    /// association has to have it (section 5.2).
     pub(crate) fn takes_zero_checksum(&self, packet: &Packet<'_>) -> bool {
         let checked = [ChunkType::INIT, ChunkType::COOKIE_ECHO];
         let mut kinds = packet.chunks().map_while(Result::ok).map(|raw| raw.kind);
-        self.config.offered().zero_checksum && !kinds.any(|kind| checked.contains(&kind))
+        self.offered().zero_checksum && !kinds.any(|kind| checked.contains(&kind))
     }
+}
 
+impl Association {
     /// Whether packets go without a checksum now. The one with the COOKIE ECHO does not.
     pub(super) fn omits_checksum(&self) -> bool {
         self.extensions.zero_checksum && !matches!(self.state, State::CookieEchoed(_))

@@ -51,14 +51,17 @@ impl Endpoint {
     }
 
     /// Whether nothing has changed on the way. Without a checksum that is so where an association takes
-    /// such packets, because the lower layer has made sure of it (RFC 9653 section 5.3).
+    /// such packets, because the lower layer has made sure of it (RFC 9653 section 5.3). For one that
+    /// is no more, the answer to them tells the peer so.
     fn is_intact(&self, packet: &Packet<'_>, route: &Route) -> bool {
         let takes_zero = || {
-            let known = self
-                .registry
-                .find(route.remote, packet.header().source_port);
-            let association = known.and_then(|id| self.registry.get(id));
-            association.is_some_and(|a| a.takes_zero_checksum(packet))
+            let port = packet.header().source_port;
+            let known = self.registry.find(route.remote, port);
+            let config = match known.and_then(|id| self.registry.get(id)) {
+                Some(association) => &association.config,
+                None => &self.config.association,
+            };
+            config.takes_zero_checksum(packet)
         };
         packet.checksum_is_zero() && takes_zero() || packet.checksum_is_valid()
     }
