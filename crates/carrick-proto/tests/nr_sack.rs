@@ -242,9 +242,10 @@ fn a_peer_that_breaks_its_promise_is_not_trusted_any_more() {
         report(&mut w, &peer, 0, &[], &[(2, 2)]);
         // With the first it would have acknowledged the second.
         let point = peer.theirs(0);
-        let answers = match by_shutdown {
-            true => peer.say(&mut w, |p| p.shutdown(point)),
-            false => peer.sack(&mut w, point, 1 << 20, &[]),
+        let answers = if by_shutdown {
+            peer.say(&mut w, |p| p.shutdown(point))
+        } else {
+            peer.sack(&mut w, point, 1 << 20, &[])
         };
         assert_violation(&mut w, &answers);
     }

@@ -34,7 +34,7 @@ fn protected() -> AssociationConfig {
     config(LowerLayer::Dtls, true)
 }
 
-fn world(configs: [AssociationConfig; 2]) -> World {
+fn world(configs: &[AssociationConfig; 2]) -> World {
     let mut w = World::with(2, |end, config| {
         config.local_addresses.truncate(1);
         config.association = configs[end].clone();
@@ -48,7 +48,7 @@ fn puppet(
     config: AssociationConfig,
     method: Option<ErrorDetectionMethod>,
 ) -> (World, Puppet, AssociationId) {
-    let mut w = world([config.clone(), config]);
+    let mut w = world(&[config.clone(), config]);
     let (peer, id) = Puppet::new().connect_with(&mut w, |p| {
         if let Some(method) = method {
             p.zero_checksum_acceptable(method);
@@ -82,7 +82,7 @@ fn is_zero(seen: &Seen) -> bool {
 
 #[test]
 fn both_sides_leave_the_checksum_out_where_both_are_protected_9653_5_2() {
-    let mut w = world([protected(), protected()]);
+    let mut w = world(&[protected(), protected()]);
     let (a, b) = w.connect();
     for n in 0..20 {
         w.send(0, a, n % 3, pattern(4000));
@@ -117,7 +117,7 @@ fn where_one_side_cannot_all_packets_have_one_9653_5_1() {
     let unwilling = config(LowerLayer::Dtls, false);
     for other in [unprotected, unwilling] {
         for configs in [[protected(), other.clone()], [other.clone(), protected()]] {
-            let mut w = world(configs);
+            let mut w = world(&configs);
             let (a, b) = w.connect();
             w.send(0, a, 0, pattern(4000));
             w.send(1, b, 0, pattern(4000));
@@ -151,7 +151,7 @@ fn the_init_tells_the_method_only_where_it_protects_9653_4() {
             true,
         ),
     ] {
-        let mut w = world([config.clone(), config]);
+        let mut w = world(&[config.clone(), config]);
         w.begin_connect(&[addresses(1)[0]]);
         w.run(secs(1));
         for kind in [ChunkType::INIT, ChunkType::INIT_ACK] {
@@ -165,11 +165,11 @@ fn the_init_tells_the_method_only_where_it_protects_9653_4() {
 
 #[test]
 fn the_init_ack_tells_it_whatever_the_peer_says_9653_5_1() {
-    let mut w = world([protected(), protected()]);
+    let mut w = world(&[protected(), protected()]);
     let answers = Puppet::new().init(&mut w, |_| {});
     let kinds = answers[0].parameter_types();
     assert!(kinds.contains(&ParameterType::ZERO_CHECKSUM_ACCEPTABLE));
-    let mut w = world([config(LowerLayer::Plain, true), protected()]);
+    let mut w = world(&[config(LowerLayer::Plain, true), protected()]);
     let answers = Puppet::new().init(&mut w, |p| p.zero_checksum_acceptable(DTLS));
     let kinds = answers[0].parameter_types();
     assert!(!kinds.contains(&ParameterType::ZERO_CHECKSUM_ACCEPTABLE));
@@ -255,7 +255,7 @@ fn a_peer_whose_association_is_gone_learns_it_at_once_9653_5_3() {
         (protected(), true),
         (config(LowerLayer::Plain, true), false),
     ] {
-        let mut w = world([config.clone(), config]);
+        let mut w = world(&[config.clone(), config]);
         let mut stranger = Puppet::new();
         let header = next_data(&mut stranger, 0);
         let bytes = unchecked(&stranger, VerificationTag(9), |p| p.data(&header, b"hello"));
@@ -275,7 +275,7 @@ fn a_peer_whose_association_is_gone_learns_it_at_once_9653_5_3() {
 #[test]
 fn a_parameter_of_another_length_is_malformed_9653_4() {
     for len in [0_usize, 3, 5, 8] {
-        let mut w = world([protected(), protected()]);
+        let mut w = world(&[protected(), protected()]);
         let answers = Puppet::new().init(&mut w, |p| {
             p.raw(ParameterType::ZERO_CHECKSUM_ACCEPTABLE, &vec![0; len]);
         });
@@ -287,7 +287,7 @@ fn a_parameter_of_another_length_is_malformed_9653_4() {
 fn both_know_the_same_after_a_collision_5_2_4() {
     for other in [protected(), config(LowerLayer::Plain, true)] {
         let expected = other.lower_layer == LowerLayer::Dtls;
-        let mut w = world([protected(), other.clone()]);
+        let mut w = world(&[protected(), other.clone()]);
         for (end, config) in [(0, protected()), (1, other)] {
             w.config = config;
             w.begin_connect_from(end, &[addresses(1 - end)[0]], port(1 - end));
@@ -339,7 +339,7 @@ fn lost_packets_of_each_kind_come_again_6_3_3() {
         ChunkType::DATA,
         ChunkType::SACK,
     ] {
-        let mut w = world([protected(), protected()]);
+        let mut w = world(&[protected(), protected()]);
         w.lose(0, kind, 1);
         w.lose(1, kind, 1);
         let (a, b) = w.connect();

@@ -107,9 +107,10 @@ impl Association {
         without_checksum: bool,
     ) -> usize {
         let (Some(auth), Some(slot)) = (&self.auth, slot) else {
-            return match without_checksum {
-                true => packet.finish_with_zero_checksum(),
-                false => packet.finish(),
+            return if without_checksum {
+                packet.finish_with_zero_checksum()
+            } else {
+                packet.finish()
             };
         };
         if packet.len() <= COMMON_HEADER_LEN + auth.chunk_len() {

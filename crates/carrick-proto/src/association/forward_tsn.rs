@@ -46,9 +46,10 @@ impl Association {
 
     /// The chunk that tells the peer of what is given up, if it can be told.
     fn forward_chunk(&self) -> ChunkType {
-        match self.extensions.interleaving {
-            true => ChunkType::I_FORWARD_TSN,
-            false => ChunkType::FORWARD_TSN,
+        if self.extensions.interleaving {
+            ChunkType::I_FORWARD_TSN
+        } else {
+            ChunkType::FORWARD_TSN
         }
     }
 

@@ -118,9 +118,10 @@ impl Auth {
         let packet = packet.authenticate(slot, |covered| {
             keyed.compute(self.algorithm, core::iter::once(covered))
         });
-        match without_checksum {
-            true => packet.finish_with_zero_checksum(),
-            false => packet.finish(),
+        if without_checksum {
+            packet.finish_with_zero_checksum()
+        } else {
+            packet.finish()
         }
     }
 

@@ -71,9 +71,10 @@ impl TsnMap {
             return Arrival::OutOfReach;
         }
         let index = self.cumulative_index + u64::from(ahead);
-        match self.ranges.contains(index) {
-            true => Arrival::Duplicate,
-            false => Arrival::New(index),
+        if self.ranges.contains(index) {
+            Arrival::Duplicate
+        } else {
+            Arrival::New(index)
         }
     }
 

@@ -276,7 +276,9 @@ impl Sender {
         let mut taken = Vec::new();
         let range = Ranges::from([range]);
         subtract(&range, &self.outstanding.settled, |index| taken.push(index));
-        taken.iter().for_each(|index| self.take_back(*index, cx));
+        for &index in &taken {
+            self.take_back(index, cx);
+        }
         taken.len() as u64
     }
 

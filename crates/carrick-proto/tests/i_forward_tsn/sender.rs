@@ -196,9 +196,10 @@ fn it_is_repeated_until_it_is_acknowledged_3758_c5() {
 fn the_point_moves_over_what_was_given_up_and_no_further_3758_c2() {
     let (mut w, peer, id) = puppet(|_| {});
     for (stream, reliable) in [(0, false), (1, false), (2, true), (3, false)] {
-        let reliability = match reliable {
-            true => Reliability::Full,
-            false => Reliability::Retransmissions(0),
+        let reliability = if reliable {
+            Reliability::Full
+        } else {
+            Reliability::Retransmissions(0)
         };
         let options = SendOptions {
             reliability,

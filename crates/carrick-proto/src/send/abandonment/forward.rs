@@ -244,7 +244,7 @@ impl Forward {
                     mid: s.last,
                 }),
             ),
-        };
+        }
     }
 
     /// The chunk leaves.

@@ -57,9 +57,10 @@ struct Counts {
 impl Abandonment {
     pub(super) fn set_extensions(&mut self, extensions: Extensions) {
         self.forwards = extensions.partial_reliability;
-        self.kind = match extensions.interleaving {
-            true => ForwardKind::Mids,
-            false => ForwardKind::Ssns,
+        self.kind = if extensions.interleaving {
+            ForwardKind::Mids
+        } else {
+            ForwardKind::Ssns
         };
     }
 
