@@ -6,6 +6,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::association::zero_checksum::LowerLayer;
 use crate::auth::AuthenticationConfig;
 use crate::extensions::Extensions;
 use crate::path::PathThresholds;
@@ -160,6 +161,9 @@ pub struct AssociationConfig {
     pub monitor_pairs: bool,
     /// Whether [`crate::Event::NoProgress`] is told, and after how many RTOs without progress.
     pub no_progress_after: Option<u32>,
+    /// What carries the packets of the association. It says whether [`Extensions::zero_checksum`] can
+    /// be offered.
+    pub lower_layer: LowerLayer,
     /// The extensions that are offered to peers; each is in force when both sides offer it.
     pub extensions: Extensions,
     /// Which re-configurations are granted to the peer, where that extension is in force.
@@ -224,6 +228,7 @@ impl Default for AssociationConfig {
             max_paths: 16,
             monitor_pairs: false,
             no_progress_after: Some(20),
+            lower_layer: LowerLayer::Plain,
             extensions: Extensions::default(),
             grants: Grants::default(),
             authentication: AuthenticationConfig::default(),
@@ -246,6 +251,9 @@ impl AssociationConfig {
             max_burst: 10,
             extensions: Extensions {
                 partial_reliability: true,
+                interleaved_partial_reliability: true,
+                nr_sack: true,
+                zero_checksum: true,
                 ecn: true,
                 reconfiguration: true,
                 ..Extensions::NONE
@@ -348,12 +356,17 @@ impl AssociationConfig {
     }
 
     /// The extensions that are offered: dynamic addresses need authentication (RFC 5061 section 6),
-    /// unless the user does without.
+    /// unless the user does without, I-FORWARD-TSN needs I-DATA, and a checksum of zero a lower layer
+    /// that protects packets (RFC 9653 section 5.1).
     pub(crate) fn offered(&self) -> Extensions {
         let authenticated =
             self.extensions.authentication || self.dynamic_addresses_without_authentication;
         Extensions {
             dynamic_addresses: self.extensions.dynamic_addresses && authenticated,
+            interleaved_partial_reliability: self.extensions.interleaved_partial_reliability
+                && self.extensions.interleaving,
+            zero_checksum: self.extensions.zero_checksum
+                && self.lower_layer.error_detection().is_some(),
             ..self.extensions
         }
     }

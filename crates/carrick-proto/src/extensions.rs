@@ -1,17 +1,18 @@
 //! Extensions beyond RFC 9260: what this side offers, what the peer offers, and what both have.
 //!
 //! Chunk types are told in the Supported Extensions parameter (RFC 5061 section 4.2.7); partial
-//! reliability and ECN have parameters of their own (RFC 3758 section 3.1, RFC 4960 appendix A).
+//! reliability, ECN and packets without a checksum have parameters of their own (RFC 3758 section
+//! 3.1, RFC 4960 appendix A, RFC 9653 section 4).
 
 use alloc::vec::Vec;
 
-use carrick_wire::{ChunkType, Parameter, ParameterType, ParameterWriter};
+use carrick_wire::{ChunkType, ErrorDetectionMethod, Parameter, ParameterType, ParameterWriter};
 
 /// A set of extensions: offered, or in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extensions {
-    /// Messages may be abandoned (RFC 3758): FORWARD-TSN. Not in force together with
-    /// [`Self::interleaving`], see [`Self::and`].
+    /// Messages may be abandoned (RFC 3758). Offered: FORWARD-TSN, which goes with DATA alone; in
+    /// force: by whichever chunk, see [`Self::and`].
     pub partial_reliability: bool,
     /// Chunks can be authenticated (RFC 4895): AUTH.
     pub authentication: bool,
@@ -23,17 +24,29 @@ pub struct Extensions {
     pub interleaving: bool,
     /// Routers may mark packets instead of dropping them (RFC 4960 appendix A): ECNE and CWR.
     pub ecn: bool,
+    /// Messages that may be interleaved may be abandoned, too (RFC 8260 section 2.3.1):
+    /// I-FORWARD-TSN. Means nothing without [`Self::interleaving`].
+    pub interleaved_partial_reliability: bool,
+    /// Acknowledgements say what will not be taken back (draft-natarajan-tsvwg-sctp-nrsack):
+    /// NR-SACK instead of SACK.
+    pub nr_sack: bool,
+    /// Packets may come without a checksum (RFC 9653). Offered only where
+    /// [`crate::AssociationConfig::lower_layer`] protects them.
+    pub zero_checksum: bool,
 }
 
 /// Each extension: its place in a cookie, and how it is read and set.
 type Field = fn(&mut Extensions) -> &mut bool;
-const FIELDS: [Field; 6] = [
+const FIELDS: [Field; 9] = [
     |e| &mut e.partial_reliability,
     |e| &mut e.authentication,
     |e| &mut e.dynamic_addresses,
     |e| &mut e.reconfiguration,
     |e| &mut e.interleaving,
     |e| &mut e.ecn,
+    |e| &mut e.interleaved_partial_reliability,
+    |e| &mut e.nr_sack,
+    |e| &mut e.zero_checksum,
 ];
 
 impl Extensions {
@@ -45,17 +58,32 @@ impl Extensions {
         reconfiguration: false,
         interleaving: false,
         ecn: false,
+        interleaved_partial_reliability: false,
+        nr_sack: false,
+        zero_checksum: false,
     };
 
-    /// Those that are in force where both are offered. Interleaving excludes partial reliability: the
-    /// two go together only where both sides have I-FORWARD-TSN (RFC 8260 section 2.3.1), and this one
-    /// has not.
+    /// Those that are in force where both are offered. With interleaving, messages may be abandoned
+    /// where both sides have I-FORWARD-TSN, and FORWARD-TSN counts for nothing (RFC 8260 section
+    /// 2.3.1).
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let both = Self::from_bits(self.bits() & other.bits());
+        let interleaved = both.interleaving && both.interleaved_partial_reliability;
         Self {
-            partial_reliability: both.partial_reliability && !both.interleaving,
+            partial_reliability: interleaved || both.partial_reliability && !both.interleaving,
+            interleaved_partial_reliability: interleaved,
             ..both
+        }
+    }
+
+    /// What an INIT ACK says where these are in force: nothing that the peer has not offered, but that
+    /// packets may come without a checksum, which one side can do by itself.
+    pub(crate) fn told_to(self, peer: Self, offered: Self) -> Self {
+        Self {
+            partial_reliability: self.partial_reliability && peer.partial_reliability,
+            zero_checksum: offered.zero_checksum,
+            ..self
         }
     }
 
@@ -88,6 +116,7 @@ impl Extensions {
             }
             // To know it costs nothing, and it says nothing that has to be answered.
             ParameterType::SUPPORTED_EXTENSIONS | ParameterType::ECN_CAPABLE => true,
+            ParameterType::ZERO_CHECKSUM_ACCEPTABLE => self.zero_checksum,
             _ => false,
         }
     }
@@ -97,6 +126,10 @@ impl Extensions {
         match parameter {
             Parameter::ForwardTsnSupported => self.partial_reliability = true,
             Parameter::EcnCapable => self.ecn = true,
+            // Another method than ours is none that we could keep to.
+            Parameter::ZeroChecksumAcceptable(method) => {
+                self.zero_checksum |= *method == ErrorDetectionMethod::DTLS;
+            }
             Parameter::SupportedExtensions(types) => {
                 let has = |kind| types.contains(kind);
                 self.partial_reliability |= has(ChunkType::FORWARD_TSN);
@@ -104,6 +137,8 @@ impl Extensions {
                 self.dynamic_addresses |= has(ChunkType::ASCONF) && has(ChunkType::ASCONF_ACK);
                 self.reconfiguration |= has(ChunkType::RE_CONFIG);
                 self.interleaving |= has(ChunkType::I_DATA);
+                self.interleaved_partial_reliability |= has(ChunkType::I_FORWARD_TSN);
+                self.nr_sack |= has(ChunkType::NR_SACK);
             }
             _ => {}
         }
@@ -116,6 +151,9 @@ impl Extensions {
         }
         if self.ecn {
             parameters.ecn_capable();
+        }
+        if self.zero_checksum {
+            parameters.zero_checksum_acceptable(ErrorDetectionMethod::DTLS);
         }
         let types: Vec<ChunkType> = self.chunk_types().collect();
         if !types.is_empty() {
@@ -131,6 +169,11 @@ impl Extensions {
             (self.dynamic_addresses, ChunkType::ASCONF_ACK),
             (self.reconfiguration, ChunkType::RE_CONFIG),
             (self.interleaving, ChunkType::I_DATA),
+            (
+                self.interleaved_partial_reliability,
+                ChunkType::I_FORWARD_TSN,
+            ),
+            (self.nr_sack, ChunkType::NR_SACK),
         ];
         let offered = listed.into_iter().filter(|(offered, _)| *offered);
         offered.map(|(_, kind)| kind)
@@ -215,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_reliability_gives_way_to_interleaving_8260_2_3_1() {
+    fn abandoning_what_interleaves_takes_i_forward_tsn_on_both_sides_8260_2_3_1() {
         let partial = Extensions {
             partial_reliability: true,
             ..Extensions::NONE
@@ -224,10 +267,29 @@ mod tests {
             interleaving: true,
             ..partial
         };
+        let all = Extensions {
+            interleaved_partial_reliability: true,
+            ..both
+        };
         assert_eq!(both.and(partial), partial);
-        let in_force = both.and(both);
-        assert!(in_force.interleaving && !in_force.partial_reliability);
-        assert!(!in_force.have_chunk(ChunkType::FORWARD_TSN));
-        assert!(!both.have_chunk(ChunkType::I_FORWARD_TSN), "not offered");
+        assert_eq!(all.and(partial), partial);
+        let not_interleaving = Extensions {
+            interleaving: false,
+            ..all
+        };
+        assert_eq!(all.and(not_interleaving), partial);
+        for less in [both.and(both), both.and(all), all.and(both)] {
+            assert!(less.interleaving && !less.partial_reliability);
+            assert!(!less.interleaved_partial_reliability);
+            assert!(!less.have_chunk(ChunkType::FORWARD_TSN));
+            assert!(!less.have_chunk(ChunkType::I_FORWARD_TSN));
+        }
+        assert_eq!(all.and(all), all);
+        let without_forward_tsn = Extensions {
+            partial_reliability: false,
+            ..all
+        };
+        assert_eq!(all.and(without_forward_tsn), all, "it is not needed");
+        assert!(all.have_chunk(ChunkType::I_FORWARD_TSN));
     }
 }

@@ -51,6 +51,7 @@ pub use carrick_wire::{
 
 pub use association::AssociationId;
 pub use association::state::StateName;
+pub use association::zero_checksum::LowerLayer;
 pub use auth::{AuthenticationConfig, KeyError, SharedKey};
 pub use config::{AssociationConfig, ConfigError, EndpointConfig};
 pub use endpoint::{Endpoint, IcmpInput, IcmpKind, PeerAddress};

@@ -128,17 +128,21 @@ pub struct AssociationCounters {
     pub duplicates_received: u64,
     /// DATA chunks dropped for want of receive buffer.
     pub dropped_for_buffer: u64,
-    /// SACKs sent.
+    /// SACKs sent, NR-SACKs included.
     pub sacks_sent: u64,
-    /// SACKs received.
+    /// SACKs received, NR-SACKs included.
     pub sacks_received: u64,
+    /// NR-SACKs sent.
+    pub nr_sacks_sent: u64,
+    /// NR-SACKs received.
+    pub nr_sacks_received: u64,
     /// Messages given to the sender.
     pub messages_sent: u64,
     /// Messages delivered to the user, each part of a partial delivery counted.
     pub messages_delivered: u64,
-    /// FORWARD-TSN chunks sent, repetitions included (RFC 3758).
+    /// FORWARD-TSN or I-FORWARD-TSN chunks sent, repetitions included (RFC 3758, RFC 8260).
     pub forward_tsns_sent: u64,
-    /// FORWARD-TSN chunks received, repetitions included.
+    /// FORWARD-TSN or I-FORWARD-TSN chunks received, repetitions included.
     pub forward_tsns_received: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,

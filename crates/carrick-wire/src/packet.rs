@@ -95,7 +95,12 @@ impl<'a> Packet<'a> {
     /// is computed: for a receiver that has announced this to the sender, over a lower layer
     /// that protects the packet as was announced (RFC 9653, 5.3).
     pub fn checksum_is_valid_or_zero(&self) -> bool {
-        self.header_bytes[crc::FIELD] == [0; crc::FIELD_LEN] || self.checksum_is_valid()
+        self.checksum_is_zero() || self.checksum_is_valid()
+    }
+
+    /// Whether the checksum field is zero, which it can be by chance.
+    pub fn checksum_is_zero(&self) -> bool {
+        self.header_bytes[crc::FIELD] == [0; crc::FIELD_LEN]
     }
 
     /// Ports and verification tag.

@@ -12,7 +12,8 @@ use carrick_proto::policy::{
     RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
 };
 use carrick_proto::{
-    AssociationConfig, ChunkType, Extensions, Grants, HmacId, PathMtuDiscovery, StreamScheduler,
+    AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
+    StreamScheduler,
 };
 
 use super::dice::{Dice, Part};
@@ -69,7 +70,15 @@ pub(crate) fn settings(
     limits(&mut config, dice, plan);
     config.scheduler = dice.pick(&StreamScheduler::ALL);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
-    config.extensions.partial_reliability = Dice::new(seed, Part::Partial(side)).chance(0.75);
+    let mut partial = Dice::new(seed, Part::Partial(side));
+    config.extensions.partial_reliability = partial.chance(0.75);
+    config.extensions.interleaved_partial_reliability = partial.chance(0.75);
+    config.extensions.nr_sack = partial.chance(0.75);
+    config.extensions.zero_checksum = partial.chance(0.75);
+    // A lower layer that protects packets passes none that was changed.
+    if partial.chance(0.75) && !topology.corrupts {
+        config.lower_layer = LowerLayer::Dtls;
+    }
     authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
@@ -162,6 +171,8 @@ fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
         ChunkType::CWR,
         ChunkType::PAD,
         ChunkType::FORWARD_TSN,
+        ChunkType::I_FORWARD_TSN,
+        ChunkType::NR_SACK,
         ChunkType::RE_CONFIG,
     ];
     config.extensions.authentication = dice.chance(0.6);

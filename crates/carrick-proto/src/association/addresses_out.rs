@@ -169,7 +169,8 @@ impl Association {
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
         let slot = self.open_auth(&mut packet, &[ChunkType::ASCONF]);
         packet.raw(ChunkType::ASCONF, 0, &value);
-        Some(single(route, self.finish(packet, slot)))
+        // Who gets it may have to find the association by an address in it (RFC 9653 section 5.2).
+        Some(single(route, self.finish_checked(packet, slot)))
     }
 
     /// Where an ASCONF goes and where it comes from: from an address that the peer knows and that

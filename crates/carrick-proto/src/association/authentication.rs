@@ -88,14 +88,36 @@ impl Association {
 
     /// Completes a packet; one in which nothing follows its AUTH chunk is none, and its length 0.
     pub(super) fn finish(&self, packet: PacketBuilder<'_>, slot: Option<AuthSlot>) -> usize {
+        self.finish_with(packet, slot, self.omits_checksum())
+    }
+
+    /// The same with a checksum in any case.
+    pub(super) fn finish_checked(
+        &self,
+        packet: PacketBuilder<'_>,
+        slot: Option<AuthSlot>,
+    ) -> usize {
+        self.finish_with(packet, slot, false)
+    }
+
+    fn finish_with(
+        &self,
+        packet: PacketBuilder<'_>,
+        slot: Option<AuthSlot>,
+        without_checksum: bool,
+    ) -> usize {
         let (Some(auth), Some(slot)) = (&self.auth, slot) else {
-            return packet.finish();
+            return if without_checksum {
+                packet.finish_with_zero_checksum()
+            } else {
+                packet.finish()
+            };
         };
         if packet.len() <= COMMON_HEADER_LEN + auth.chunk_len() {
             packet.discard();
             return 0;
         }
-        auth.sign(packet, slot)
+        auth.sign(packet, slot, without_checksum)
     }
 
     /// An AUTH chunk came. Returns whether the chunks behind it are the peer's; if not, they are

@@ -1,23 +1,36 @@
-//! Messages that are given up, on either side (RFC 3758 sections 3.5 and 3.6).
+//! Messages that are given up, on either side (RFC 3758 sections 3.5 and 3.6, RFC 8260 section
+//! 2.3.1).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use carrick_wire::{ChunkType, ForwardTsn, PacketBuilder};
+use carrick_wire::{ChunkType, ForwardTsn, IForwardTsn, PacketBuilder};
 
 use super::output::single;
 use super::{Association, Context, MAX_PEER_EVENTS};
 use crate::event::Event;
 use crate::path::PathId;
-use crate::recv::forward::AbortedMessage;
+use crate::recv::{AbortedMessage, Receiver};
 use crate::route::Transmit;
 
 impl Association {
     /// The peer gave messages up. For acknowledgements the chunk is like DATA.
     pub(super) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
+        self.take_forward(|receiver| receiver.on_forward_tsn(forward).into_iter());
+    }
+
+    /// The same where messages interleave (RFC 8260 section 2.3.1).
+    pub(super) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>) {
+        self.take_forward(|receiver| receiver.on_i_forward_tsn(forward).into_iter());
+    }
+
+    fn take_forward<T>(&mut self, take: impl FnOnce(&mut Receiver) -> T)
+    where
+        T: Iterator<Item = AbortedMessage>,
+    {
         self.counters.forward_tsns_received += 1;
         let before = self.receiver.cumulative_tsn();
-        let aborted = self.receiver.on_forward_tsn(forward);
+        let aborted = take(&mut self.receiver);
         if self.receiver.cumulative_tsn() != before {
             // The peer goes on without the reset it had asked for.
             self.thaw();
@@ -25,14 +38,24 @@ impl Association {
         self.tell_aborted(aborted);
     }
 
-    /// Tells the user that a message that was begun will not be finished.
-    pub(super) fn tell_aborted(&mut self, aborted: Option<AbortedMessage>) {
-        if let Some(message) = aborted.filter(|_| self.events.len() < MAX_PEER_EVENTS) {
-            self.events.push_back(Event::MessageAborted {
+    /// Tells the user of messages that were begun and will not be finished.
+    pub(super) fn tell_aborted(&mut self, aborted: impl IntoIterator<Item = AbortedMessage>) {
+        let room = MAX_PEER_EVENTS.saturating_sub(self.events.len());
+        let told = aborted.into_iter().take(room);
+        self.events
+            .extend(told.map(|message| Event::MessageAborted {
                 stream: message.stream,
                 ssn: message.ssn,
                 tsn: message.tsn,
-            });
+            }));
+    }
+
+    /// The chunk that tells the peer of what is given up, if it can be told.
+    fn forward_chunk(&self) -> ChunkType {
+        if self.extensions.interleaving {
+            ChunkType::I_FORWARD_TSN
+        } else {
+            ChunkType::FORWARD_TSN
         }
     }
 
@@ -53,7 +76,7 @@ impl Association {
         any
     }
 
-    /// Puts a FORWARD-TSN in front of DATA if one is due (rule F2).
+    /// Puts a FORWARD-TSN or I-FORWARD-TSN in front of DATA if one is due (rule F2).
     pub(super) fn bundle_forward(
         &mut self,
         path: PathId,
@@ -79,7 +102,7 @@ impl Association {
         let path = sender.forward_path(&tx)?;
         let (header, limit) = (self.header(), self.paths[path].packet_size());
         let mut packet = PacketBuilder::new(buf, header, limit);
-        let slot = self.open_auth(&mut packet, &[ChunkType::FORWARD_TSN]);
+        let slot = self.open_auth(&mut packet, &[self.forward_chunk()]);
         self.bundle_forward(path, &mut packet, cx);
         let len = self.finish(packet, slot);
         (len > 0).then(|| single(self.paths[path].route(), len))

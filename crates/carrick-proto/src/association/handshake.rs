@@ -165,6 +165,7 @@ impl Association {
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
         let partial = self.extensions.partial_reliability;
         self.receiver.allow_unfinished(partial);
+        self.receiver.set_nr_sack(self.extensions.nr_sack);
         self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
     }
 
@@ -339,6 +340,7 @@ impl Association {
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
         let partial = self.extensions.partial_reliability;
         self.receiver.allow_unfinished(partial);
+        self.receiver.set_nr_sack(self.extensions.nr_sack);
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
         self.start_dynamic_addresses(cx);
@@ -381,6 +383,7 @@ impl Association {
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
             let partial = self.extensions.partial_reliability;
             self.receiver.allow_unfinished(partial);
+            self.receiver.set_nr_sack(self.extensions.nr_sack);
             self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
             self.sender.release();
             self.start_dynamic_addresses(cx);

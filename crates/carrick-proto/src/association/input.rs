@@ -7,17 +7,18 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{
     Abort, Cause, CauseCode, Chunk, ChunkType, Data, ErrorChunk, Heartbeat, IData, Packet,
-    RawChunk, Sack, Tsn, UnknownAction,
+    RawChunk, Tsn, UnknownAction,
 };
 
 use super::{Association, Context, MAX_PEER_EVENTS, MAX_REPLIES, Reply};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event, PeerError};
+use crate::extensions::Extensions;
 use crate::path::PathId;
 use crate::policy::ProtocolUnreachable;
 use crate::recv::DataOutcome;
 use crate::route::Route;
-use crate::send::{SackContext, SackOutcome};
+use crate::send::{SackContext, SackOutcome, Sender};
 use crate::trace::TraceEvent;
 
 /// Bytes of answers to one packet at most: they have to fit into one packet (section 12.4).
@@ -152,13 +153,10 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) -> bool {
-        if !self.extensions.interleaving && raw.kind == ChunkType::I_DATA {
-            self.on_wrong_data("I-DATA was not negotiated", cx);
-            return true;
-        }
-        if self.extensions.interleaving && raw.kind == ChunkType::FORWARD_TSN {
-            // RFC 8260 section 2.3.1.
-            self.on_wrong_data("FORWARD-TSN although I-DATA was negotiated", cx);
+        if let Some(what) = self.wrong_data(raw.kind) {
+            if self.state.receives_data() {
+                self.violation(what, cx);
+            }
             return true;
         }
         // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
@@ -172,7 +170,11 @@ impl Association {
         match chunk {
             Chunk::Data(data) => self.on_data(&data, datagram, route, notes, cx),
             Chunk::IData(data) => self.on_i_data(&data, datagram, route, notes, cx),
-            Chunk::Sack(sack) => self.on_sack(&sack, route, cx),
+            Chunk::Sack(sack) => self.on_sack(route, cx, |all, cx| all.on_sack(&sack, cx)),
+            Chunk::NrSack(sack) => {
+                self.counters.nr_sacks_received += 1;
+                self.on_sack(route, cx, |all, cx| all.on_nr_sack(&sack, cx));
+            }
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, datagram, route, notes),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(heartbeat.info, cx),
             Chunk::Abort(_) if self.is_being_deleted(route.local) => {}
@@ -197,6 +199,12 @@ impl Association {
                     self.on_forward_tsn(&forward);
                 }
             }
+            Chunk::IForwardTsn(forward) => {
+                if self.state.receives_data() {
+                    notes.data = true;
+                    self.on_i_forward_tsn(&forward);
+                }
+            }
             // INIT is alone in its packet and COOKIE ECHO first; elsewhere they mean nothing.
             Chunk::Init(_) | Chunk::CookieEcho(_) => return false,
             _ => return self.on_unknown(raw, route, notes),
@@ -212,9 +220,7 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) {
-        if self.extensions.interleaving {
-            self.on_wrong_data("DATA although I-DATA was negotiated", cx);
-        } else if self.takes_data(data.tsn, data.payload, notes, cx) {
+        if self.takes_data(data.tsn, data.payload, notes, cx) {
             let outcome = self.receiver.on_data(data, datagram);
             self.after_data(outcome, data.tsn, data.payload, route, notes, cx);
         }
@@ -235,10 +241,27 @@ impl Association {
         }
     }
 
-    /// User data in the chunk that was not agreed on (RFC 8260 section 2.2.3).
-    fn on_wrong_data(&mut self, what: &str, cx: &mut Context<'_>) {
-        if self.state.receives_data() {
-            self.violation(what, cx);
+    /// User data, or news of what was given up, in the chunk that was not agreed on (RFC 8260 sections
+    /// 2.2.3 and 2.3.1).
+    fn wrong_data(&self, kind: ChunkType) -> Option<&'static str> {
+        let Extensions {
+            interleaving,
+            interleaved_partial_reliability,
+            ..
+        } = self.extensions;
+        let known = self.config.extensions;
+        let known = known.interleaving || known.interleaved_partial_reliability;
+        match kind {
+            ChunkType::DATA if interleaving => Some("DATA although I-DATA was negotiated"),
+            ChunkType::I_DATA if !interleaving => Some("I-DATA was not negotiated"),
+            ChunkType::FORWARD_TSN if interleaving => {
+                Some("FORWARD-TSN although I-DATA was negotiated")
+            }
+            // To a side that does not interleave at all it is an unknown chunk.
+            ChunkType::I_FORWARD_TSN if known && !interleaved_partial_reliability => {
+                Some("I-FORWARD-TSN was not negotiated")
+            }
+            _ => None,
         }
     }
 
@@ -300,7 +323,13 @@ impl Association {
         }
     }
 
-    fn on_sack(&mut self, sack: &Sack<'_>, route: &Route, cx: &mut Context<'_>) {
+    /// SACK or NR-SACK, which `take` gives to the sender.
+    fn on_sack(
+        &mut self,
+        route: &Route,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&mut Sender, &mut SackContext<'_>) -> SackOutcome,
+    ) {
         if !self.state.receives_sacks() {
             return;
         }
@@ -314,9 +343,12 @@ impl Association {
             config: &config,
             trace: &mut self.trace,
         };
-        let outcome = self.sender.on_sack(sack, &mut sack_cx);
+        let outcome = take(&mut self.sender, &mut sack_cx);
         if outcome.unsent_tsn {
             return self.violation("SACK acknowledges a TSN that was not sent", cx);
+        }
+        if outcome.broken_promise {
+            return self.violation("data acknowledged as non-renegable was taken back", cx);
         }
         self.report_abandoned();
         self.after_acknowledgement(&outcome, cx);
@@ -439,7 +471,7 @@ impl Association {
             Reply::CookieAck
             | Reply::Error(_)
             | Reply::ReConfig(_)
-            | Reply::Sack(_)
+            | Reply::Sack(..)
             | Reply::Cwr(_) => self.answer_route(route),
         };
         self.push_reply(route, reply);

@@ -34,13 +34,14 @@ mod reconfig_requests;
 mod shutdown;
 pub(crate) mod state;
 mod timeout;
+pub(crate) mod zero_checksum;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
 use bytes::Bytes;
-use carrick_wire::{CommonHeader, StreamId, Tsn, VerificationTag};
+use carrick_wire::{ChunkType, CommonHeader, StreamId, Tsn, VerificationTag};
 
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
@@ -106,8 +107,8 @@ pub(crate) enum Reply {
     ReConfig(Bytes),
     /// The window was reduced for the marks up to this TSN.
     Cwr(Tsn),
-    /// The value of a SACK that the next packet with DATA must not be merged into.
-    Sack(Bytes),
+    /// The type and value of a SACK or NR-SACK that the next packet with DATA must not be merged into.
+    Sack(ChunkType, Bytes),
 }
 
 /// The transmission control block.

@@ -20,20 +20,23 @@ const MAX_SEGMENTED_BYTES: usize = 65_000;
 
 /// What packets with data hold: data alone, and what may go in front of it.
 const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];
-const BUNDLED: [ChunkType; 5] = [
+const BUNDLED: [ChunkType; 7] = [
     ChunkType::DATA,
     ChunkType::I_DATA,
     ChunkType::SACK,
     ChunkType::ECNE,
     ChunkType::FORWARD_TSN,
+    ChunkType::I_FORWARD_TSN,
+    ChunkType::NR_SACK,
 ];
 
 /// What a packet for a SACK may hold.
-const CLOSING: [ChunkType; 4] = [
+const CLOSING: [ChunkType; 5] = [
     ChunkType::SACK,
     ChunkType::ECNE,
     ChunkType::SHUTDOWN,
     ChunkType::SHUTDOWN_ACK,
+    ChunkType::NR_SACK,
 ];
 
 impl Association {
@@ -221,14 +224,18 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         cx: &mut Context<'_>,
     ) {
+        let nr_sack = self.receiver.fits_nr_sack(packet.nr_sack_entries());
         let receiver = &self.receiver;
+        let cumulative = receiver.cumulative_tsn();
         let a_rwnd = u32::try_from(receiver.a_rwnd()).unwrap_or(u32::MAX);
-        packet.sack(
-            receiver.cumulative_tsn(),
-            a_rwnd,
-            receiver.gap_ack_blocks(),
-            receiver.duplicates(),
-        );
+        if nr_sack {
+            let (gaps, kept) = (receiver.renegable_blocks(), receiver.non_renegable_blocks());
+            packet.nr_sack(cumulative, a_rwnd, false, gaps, kept, receiver.duplicates());
+            self.counters.nr_sacks_sent += 1;
+        } else {
+            let gaps = receiver.gap_ack_blocks();
+            packet.sack(cumulative, a_rwnd, gaps, receiver.duplicates());
+        }
         self.trace.record(
             cx.now,
             TraceEvent::SackSent {
@@ -244,7 +251,7 @@ impl Association {
     /// are gaps has its own SACK (section 6.7), or the peer would count a whole batch as one
     /// missing report.
     pub(super) fn keep_missing_report(&mut self, cx: &mut Context<'_>) {
-        let kept = |r: &&(Route, Reply)| matches!(r.1, Reply::Sack(_));
+        let kept = |r: &&(Route, Reply)| matches!(r.1, Reply::Sack(..));
         if !self.receiver.sack_is_missing_report()
             || self.replies.len() >= MAX_REPLIES
             || self.replies.iter().filter(kept).count() >= MAX_MISSING_REPORTS
@@ -256,12 +263,14 @@ impl Association {
             return;
         }
         let mut buf = Vec::new();
-        let limit = self.paths[path].packet_size() - self.auth_len(&[ChunkType::SACK]);
+        let reserved = self.auth_len(&[ChunkType::SACK, ChunkType::NR_SACK]);
+        let limit = self.paths[path].packet_size() - reserved;
         let mut packet = PacketBuilder::new(&mut buf, self.header(), limit);
         self.write_sack(path, &mut packet, cx);
         packet.finish();
+        let kind = ChunkType(buf[COMMON_HEADER_LEN]);
         let value = Bytes::from(buf).slice(COMMON_HEADER_LEN + CHUNK_HEADER_LEN..);
-        self.replies.push_back((route, Reply::Sack(value)));
+        self.replies.push_back((route, Reply::Sack(kind, value)));
     }
 
     fn output_sack(&mut self, buf: &mut Vec<u8>, cx: &mut Context<'_>) -> Option<Transmit> {

@@ -143,7 +143,7 @@ impl Association {
             Reply::HeartbeatAck(value)
             | Reply::Error(value)
             | Reply::ReConfig(value)
-            | Reply::Sack(value)
+            | Reply::Sack(_, value)
             | Reply::AsconfAck(value) => 16 + carrick_wire::padded(value.len()),
             Reply::CookieAck | Reply::Cwr(_) => 20,
         };
@@ -156,11 +156,12 @@ impl Association {
             ChunkType::SACK,
             ChunkType::CWR,
             ChunkType::RE_CONFIG,
+            ChunkType::NR_SACK,
             ChunkType::COOKIE_ACK,
         ];
         let mut together = self.replies.iter().take_while(|r| r.0 == route);
         if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
-            kinds[7] = ChunkType::ASCONF_ACK;
+            kinds[8] = ChunkType::ASCONF_ACK;
         }
         let first_len = first_len + self.auth_len(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
@@ -191,8 +192,8 @@ impl Association {
                 {
                     packet.raw(ChunkType::ASCONF_ACK, 0, value)
                 }
-                Reply::Sack(value) if packet.len() == start => {
-                    packet.raw(ChunkType::SACK, 0, value);
+                Reply::Sack(kind, value) if packet.len() == start => {
+                    packet.raw(*kind, 0, value);
                     self.replies.pop_front();
                     break;
                 }
@@ -200,7 +201,7 @@ impl Association {
                 Reply::HeartbeatAck(_)
                 | Reply::Error(_)
                 | Reply::ReConfig(_)
-                | Reply::Sack(_)
+                | Reply::Sack(..)
                 | Reply::AsconfAck(_)
                 | Reply::Cwr(_) => break,
             }

@@ -19,6 +19,9 @@ use crate::time::Time;
 /// What counts as a maximum segment lifetime (section 5.1.4).
 const SEGMENT_LIFETIME: Duration = Duration::from_secs(30);
 
+/// What a packet with a request may hold.
+const RECONFIG_KINDS: [ChunkType; 3] = [ChunkType::RE_CONFIG, ChunkType::SACK, ChunkType::NR_SACK];
+
 impl Association {
     /// Whether the user may ask for anything now.
     pub(crate) fn may_reconfigure(&self) -> Result<(), ReconfigError> {
@@ -106,7 +109,7 @@ impl Association {
 
     /// Bytes of a RE-CONFIG chunk that fit into a packet on every path.
     pub(super) fn room_for_reconfig(&self) -> usize {
-        let reserved = self.auth_len(&[ChunkType::RE_CONFIG, ChunkType::SACK]);
+        let reserved = self.auth_len(&RECONFIG_KINDS);
         self.paths.amdcs().saturating_sub(reserved)
     }
 
@@ -220,10 +223,9 @@ impl Association {
             self.receiver.defer_all();
         }
         let normal = self.paths[path].packet_size();
-        let kinds = [ChunkType::RE_CONFIG, ChunkType::SACK];
-        let needed = COMMON_HEADER_LEN + self.auth_len(&kinds) + operation.chunk_len();
+        let needed = COMMON_HEADER_LEN + self.auth_len(&RECONFIG_KINDS) + operation.chunk_len();
         let mut packet = PacketBuilder::new(buf, self.header(), normal.max(needed));
-        let slot = self.open_auth(&mut packet, &kinds);
+        let slot = self.open_auth(&mut packet, &RECONFIG_KINDS);
         packet.re_config(|parameters| operation.write(&flight, parameters));
         if packet.remaining() >= 16 {
             self.bundle_sack(path, &mut packet, cx);

@@ -88,6 +88,9 @@ impl Association {
         if outcome.unsent_tsn {
             return self.violation("SHUTDOWN acknowledges a TSN that was not sent", cx);
         }
+        if outcome.broken_promise {
+            return self.violation("data acknowledged as non-renegable was taken back", cx);
+        }
         self.report_abandoned();
         self.after_acknowledgement(&outcome, cx);
         match &mut self.state {

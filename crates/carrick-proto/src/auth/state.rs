@@ -105,16 +105,24 @@ impl Auth {
     }
 
     /// Writes the HMAC and finishes the packet.
-    pub(crate) fn sign(&self, packet: PacketBuilder<'_>, slot: AuthSlot) -> usize {
+    pub(crate) fn sign(
+        &self,
+        packet: PacketBuilder<'_>,
+        slot: AuthSlot,
+        without_checksum: bool,
+    ) -> usize {
         let Some(keyed) = self.keys.keyed(self.keys.active()) else {
             // Unreachable: the active key can't be deleted, and AUTH needs the vectors.
             return packet.finish();
         };
-        packet
-            .authenticate(slot, |covered| {
-                keyed.compute(self.algorithm, core::iter::once(covered))
-            })
-            .finish()
+        let packet = packet.authenticate(slot, |covered| {
+            keyed.compute(self.algorithm, core::iter::once(covered))
+        });
+        if without_checksum {
+            packet.finish_with_zero_checksum()
+        } else {
+            packet.finish()
+        }
     }
 
     /// Judges a received AUTH chunk.

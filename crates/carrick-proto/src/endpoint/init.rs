@@ -221,7 +221,8 @@ impl Endpoint {
             let mut packet = PacketBuilder::new(buf, reply, 8000);
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
                 parameters.state_cookie(sealed);
-                extensions.write(parameters);
+                let told = extensions.told_to(peer.offered, config.offered());
+                told.write(parameters);
                 cookie.ours.write(parameters);
                 write_addresses(parameters, local, route, |a| peer.supports(a, source));
                 peer.unrecognized

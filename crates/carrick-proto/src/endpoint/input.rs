@@ -25,7 +25,7 @@ impl Endpoint {
             self.stats.malformed += 1;
             return;
         };
-        if !packet.checksum_is_valid() {
+        if !self.is_intact(&packet, route) {
             self.stats.bad_checksum += 1;
             return;
         }
@@ -50,6 +50,25 @@ impl Endpoint {
             },
             _ => self.take_other(now, route, &packet, first, &datagram),
         }
+    }
+
+    /// Whether nothing has changed on the way. Without a checksum that is so where an association takes
+    /// such packets, because the lower layer has made sure of it (RFC 9653 section 5.3). For one that
+    /// is no more, the answer to them tells the peer so.
+    fn is_intact(&self, packet: &Packet<'_>, route: &Route) -> bool {
+        let takes_zero = || {
+            let header = packet.header();
+            let (port, way) = (header.source_port, route.encapsulation);
+            let known = self
+                .registry
+                .find_tagged(route.remote, port, header.tag, way);
+            let config = match known.and_then(|id| self.registry.get(id)) {
+                Some(association) => &association.config,
+                None => &self.config.association,
+            };
+            config.takes_zero_checksum(packet)
+        };
+        packet.checksum_is_zero() && takes_zero() || packet.checksum_is_valid()
     }
 
     fn take_init(&mut self, now: Time, route: &Route, packet: &Packet<'_>, first: RawChunk<'_>) {

@@ -9,6 +9,7 @@ use carrick_wire::{Ssn, StreamId, Tsn};
 use super::buffer::Cost;
 use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
+use super::ranges::RangeSet;
 use super::reassembly::Complete;
 use super::reset::Deferral;
 
@@ -26,6 +27,8 @@ pub(super) struct Delivery {
     told: bool,
     /// What waits for a reset.
     pub(super) deferral: Option<Box<Deferral>>,
+    /// What was handed over and may lie above the cumulative TSN, where the peer is told.
+    pub(super) settled: Option<RangeSet>,
 }
 
 const OLD_SSN: &str = "stream sequence number was used before";
@@ -51,12 +54,12 @@ impl Delivery {
             return Ok(());
         }
         let Some(ssn) = complete.message.ssn else {
-            self.push(complete.message);
+            self.hand_over(complete);
             return Ok(());
         };
         let next = self.next_ssn(stream);
         if ssn == next {
-            self.push(complete.message);
+            self.hand_over(complete);
             self.advance(stream);
             return Ok(());
         }
@@ -112,8 +115,14 @@ impl Delivery {
             let Some(complete) = self.held.remove(&index) else {
                 return;
             };
-            self.push(complete.message);
+            self.hand_over(complete);
         }
+    }
+
+    /// Gives the user a message.
+    pub(super) fn hand_over(&mut self, complete: Complete) {
+        self.settle(complete.first, complete.last);
+        self.push(complete.message);
     }
 
     /// The place of a stream in `next`.
@@ -192,7 +201,7 @@ impl Delivery {
             self.push(Message {
                 stream: aborted.stream,
                 ssn: aborted.ssn,
-                mid: None,
+                mid: aborted.mid,
                 ppid: aborted.ppid,
                 tsn: aborted.tsn,
                 part: Part::Aborted,
@@ -222,7 +231,7 @@ impl Delivery {
             {
                 self.position.remove(&place);
                 if let Some(complete) = self.held.remove(&index) {
-                    self.push(complete.message);
+                    self.hand_over(complete);
                 }
             }
         }

@@ -1,7 +1,10 @@
-//! FORWARD-TSN at the receiver (RFC 3758 section 3.6). Whatever the chunk says, what it costs is
-//! bounded by what the buffer holds and by the length of the chunk.
+//! FORWARD-TSN and I-FORWARD-TSN at the receiver (RFC 3758 section 3.6, RFC 8260 section 2.3.1).
+//! Whatever the chunk says, what it costs is bounded by what the buffer holds and by the length of
+//! the chunk.
 
-use carrick_wire::{ForwardTsn, Ppid, Ssn, StreamId, Tsn};
+use alloc::vec::Vec;
+
+use carrick_wire::{ForwardTsn, IForwardTsn, Mid, Ppid, Ssn, StreamId, Tsn};
 
 use super::Receiver;
 
@@ -10,6 +13,7 @@ use super::Receiver;
 pub(crate) struct AbortedMessage {
     pub(crate) stream: StreamId,
     pub(crate) ssn: Option<Ssn>,
+    pub(crate) mid: Option<Mid>,
     pub(crate) ppid: Ppid,
     pub(crate) tsn: Tsn,
 }
@@ -17,21 +21,8 @@ pub(crate) struct AbortedMessage {
 impl Receiver {
     /// Takes a FORWARD-TSN. Returns the message in partial delivery if it ends by that.
     pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) -> Option<AbortedMessage> {
-        self.ack.on_chunk(false);
-        if !self.delivery.has_room_for_skips(forward.skipped().count()) {
-            self.ack.now();
-            return None;
-        }
-        let gap_before = self.tsns.has_gaps();
-        let Some(index) = self.tsns.forward(forward.new_cumulative_tsn) else {
-            // Our SACK may have been lost.
-            self.ack.on_duplicate();
-            return None;
-        };
-        self.ack.on_new();
-        if gap_before || self.tsns.has_gaps() {
-            self.ack.now();
-        }
+        let room = self.delivery.has_room_for_skips(forward.skipped().len());
+        let index = self.forward_to(forward.new_cumulative_tsn, room)?;
         let (freed, partial) = self.reassembly.skip_to(index);
         self.buffer.remove(freed);
         let mut aborted = None;
@@ -50,10 +41,66 @@ impl Receiver {
                 self.delivery.skip_at(index, stream, ssn);
             }
         }
+        self.after_forward();
+        aborted
+    }
+
+    /// Takes an I-FORWARD-TSN. Returns the messages in partial delivery that end by that.
+    pub(crate) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>) -> Vec<AbortedMessage> {
+        let entries = forward.skipped().len();
+        let interleaved = self.interleaved.as_ref();
+        let room = interleaved.is_some_and(|all| all.has_room_for_skips(entries));
+        let Some(index) = self.forward_to(forward.new_cumulative_tsn, room) else {
+            return Vec::new();
+        };
+        if let Some(interleaved) = &mut self.interleaved {
+            for skipped in forward.skipped() {
+                if skipped.stream.0 < self.inbound_streams {
+                    interleaved.skip_at(index, skipped, &mut self.delivery);
+                }
+            }
+        }
+        let aborted = self.settle_lost();
+        self.after_forward();
+        aborted
+    }
+
+    /// Everything up to this TSN counts as arrived; returns its index if that is news. Without room
+    /// for what the chunk says, it has to come again.
+    fn forward_to(&mut self, tsn: Tsn, room: bool) -> Option<u64> {
+        self.ack.on_chunk(false);
+        if !room {
+            self.ack.now();
+            return None;
+        }
+        let gap_before = self.tsns.has_gaps();
+        let Some(index) = self.tsns.forward(tsn) else {
+            // Our SACK may have been lost.
+            self.ack.on_duplicate();
+            return None;
+        };
+        self.ack.on_new();
+        if gap_before || self.tsns.has_gaps() {
+            self.ack.now();
+        }
+        Some(index)
+    }
+
+    fn after_forward(&mut self) {
         self.deliver_partially();
         if self.buffer.wants_update() {
             self.ack.now();
         }
-        aborted
+    }
+
+    /// Takes what interleaving has forgotten off the account. Returns the messages in partial delivery
+    /// that ended by that.
+    pub(super) fn settle_lost(&mut self) -> Vec<AbortedMessage> {
+        let Some(interleaved) = &mut self.interleaved else {
+            return Vec::new();
+        };
+        let lost = interleaved.take_lost();
+        self.buffer.remove(lost.cost);
+        lost.partial
     }
 }

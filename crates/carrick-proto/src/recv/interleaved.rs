@@ -5,6 +5,8 @@
 //! message that is complete and waits for one before it: so any of them that is not acknowledged
 //! cumulatively can be given up when the buffer is full.
 
+mod skip;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -13,8 +15,10 @@ use carrick_wire::{Fragment, Fsn, IDataHeader, Mid, Ppid, Ssn, StreamId, Tsn};
 
 use super::buffer::Cost;
 use super::delivery::Delivery;
+use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
 use crate::reconfig::StreamSet;
+use skip::Skips;
 
 /// Names a message. MIDs are compared for equality only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -22,6 +26,13 @@ struct Key {
     stream: StreamId,
     unordered: bool,
     mid: u32,
+}
+
+impl Key {
+    /// Section 4.1: the lower half of the MID takes the place of the SSN.
+    fn ssn(self) -> Option<Ssn> {
+        (!self.unordered).then(|| Ssn::new(self.mid as u16))
+    }
 }
 
 #[derive(Debug)]
@@ -96,14 +107,15 @@ pub(super) struct Interleaved {
     ready: BTreeMap<u64, Key>,
     /// Fragments that wait for a reset, by the index of their TSN.
     deferred: BTreeMap<u64, (IDataHeader, Bytes)>,
+    skips: Skips,
 }
 
-/// What a reset left without an end.
+/// What a reset or I-FORWARD-TSN left without an end.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     pub(super) cost: Cost,
-    /// The TSNs of messages that were being delivered in parts.
-    pub(super) partial: Vec<Tsn>,
+    /// Messages that were being delivered in parts.
+    pub(super) partial: Vec<AbortedMessage>,
 }
 
 impl Interleaved {
@@ -128,6 +140,7 @@ impl Interleaved {
             let (index, (header, payload)) = entry.remove_entry();
             self.insert(index, cumulative, &header, payload, delivery)?;
         }
+        self.release_skips(last, delivery);
         Ok(())
     }
 
@@ -150,9 +163,10 @@ impl Interleaved {
             if self.messages.get(&key).is_some_and(Assembly::is_complete) {
                 self.hand_over(key, delivery);
             } else if let Some(assembly) = self.messages.remove(&key) {
-                self.forget(&assembly, &mut lost);
+                self.forget(key, &assembly, &mut lost);
             }
         }
+        self.skips.reset(streams);
         for (slot, next) in (0..).zip(&mut self.next) {
             if streams.contains(StreamId(slot)) {
                 *next = Mid::new(0);
@@ -164,19 +178,6 @@ impl Interleaved {
             self.deliver(key, false, delivery);
         }
         lost
-    }
-
-    fn forget(&mut self, assembly: &Assembly, lost: &mut Lost) {
-        if let Some((index, tsn, _)) = assembly.first {
-            self.ready.remove(&index);
-            if assembly.next > 0 {
-                lost.partial.push(tsn);
-            }
-        }
-        for held in assembly.fragments.values() {
-            self.above.remove(&held.index);
-            lost.cost = lost.cost.plus(Cost::one(held.payload.len()));
-        }
     }
 
     /// Takes a fragment whose TSN has this index; delivers what it makes deliverable. `cumulative` is
@@ -197,6 +198,11 @@ impl Interleaved {
             self.above.pop_first();
         }
         let key = key(header);
+        if self.skips.cover(key, self.next_mid(key.stream)) {
+            let lost = &mut self.skips.lost.cost;
+            *lost = lost.plus(Cost::one(payload.len()));
+            return Ok(());
+        }
         if !key.unordered && !header.mid.is_at_or_after(self.next_mid(key.stream)) {
             return Err(OLD_MID);
         }
@@ -206,6 +212,7 @@ impl Interleaved {
                 return Ok(());
             };
             let payload = Payload::from(payload);
+            delivery.settle(index, index);
             delivery.append(message(key, (header.tsn, ppid), Part::Whole, payload, 1));
             if !key.unordered {
                 let next = self.advance(key);
@@ -273,6 +280,7 @@ impl Interleaved {
             }
             let held = entry.remove();
             self.above.remove(&held.index);
+            delivery.settle(held.index, held.index);
             payload.push(held.payload);
             chunks += 1;
             assembly.next += 1;
@@ -293,11 +301,17 @@ impl Interleaved {
 
     /// An ordered message has been delivered: returns the next one of its stream.
     fn advance(&mut self, key: Key) -> Key {
+        let mid = self.next_mid(key.stream).value();
+        self.go_on_behind(Key { mid, ..key })
+    }
+
+    /// Returns the message behind this ordered one, which its stream delivers next.
+    fn go_on_behind(&mut self, key: Key) -> Key {
         let slot = usize::from(key.stream.0);
         if self.next.len() <= slot {
             self.next.resize(slot + 1, Mid::new(0));
         }
-        let next = self.next[slot].next();
+        let next = Mid::new(key.mid).next();
         self.next[slot] = next;
         let mid = next.value();
         Key { mid, ..key }
@@ -381,8 +395,7 @@ fn message(
 ) -> Message {
     Message {
         stream: key.stream,
-        // Section 4.1: the lower half takes the place of the SSN.
-        ssn: (!key.unordered).then(|| Ssn::new(key.mid as u16)),
+        ssn: key.ssn(),
         mid: Some(Mid::new(key.mid)),
         ppid,
         tsn,

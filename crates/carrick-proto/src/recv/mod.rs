@@ -4,11 +4,13 @@ mod ack;
 mod autotune;
 mod buffer;
 mod delivery;
-pub(crate) mod forward;
+mod forward;
 mod interleaved;
 pub(crate) mod message;
+mod ranges;
 mod reassembly;
 mod reset;
+mod settled;
 mod tsn_map;
 mod unfinished;
 
@@ -25,7 +27,7 @@ use ack::AckState;
 use autotune::Autotune;
 use buffer::Buffer;
 use delivery::Delivery;
-use forward::AbortedMessage;
+pub(crate) use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
 use reassembly::{Fragment, Reassembly};
@@ -113,6 +115,7 @@ impl Receiver {
         self.interleaved = interleaving.then(Box::default);
         self.buffer.remove(self.reassembly.clear());
         self.buffer.remove(self.delivery.restart());
+        self.delivery.note_settled(false);
         self.inbound_streams = inbound_streams;
     }
 
@@ -156,6 +159,7 @@ impl Receiver {
             Some(all) => all.insert(index, cumulative, header, payload, delivery),
             None => Err("I-DATA without interleaving"),
         };
+        self.settle_lost();
         self.deliver_partially();
         outcome(taken)
     }

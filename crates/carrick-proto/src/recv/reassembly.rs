@@ -345,6 +345,7 @@ impl Reassembly {
         Some(AbortedMessage {
             stream: partial.identity.stream,
             ssn: partial.identity.ssn,
+            mid: None,
             ppid: partial.identity.ppid,
             tsn: partial.tsn,
         })

@@ -47,12 +47,18 @@ impl Receiver {
     pub(crate) fn defer_all(&mut self) {
         let boundary = self.tsns.cumulative_index();
         self.delivery.defer(boundary, StreamSet::All, true);
+        if let Some(interleaved) = &mut self.interleaved {
+            interleaved.defer_skips();
+        }
     }
 
     /// What waits is delivered as if nothing had been asked for.
     pub(crate) fn release(&mut self) -> Result<(), &'static str> {
         self.release_up_to(u64::MAX)?;
         self.delivery.deferral = None;
+        if let Some(interleaved) = &mut self.interleaved {
+            interleaved.end_deferral();
+        }
         // No chunk may have room that would begin it.
         self.deliver_partially();
         Ok(())
@@ -80,8 +86,8 @@ impl Receiver {
         if let Some(interleaved) = &mut self.interleaved {
             let lost = interleaved.reset(streams, last, &mut self.delivery);
             self.buffer.remove(lost.cost);
-            for tsn in lost.partial {
-                self.buffer.remove(self.delivery.drop_parts(tsn));
+            for partial in lost.partial {
+                self.buffer.remove(self.delivery.drop_parts(partial.tsn));
             }
         }
     }
@@ -93,6 +99,8 @@ impl Receiver {
             let cumulative = self.tsns.cumulative_index();
             interleaved.release_up_to(last, cumulative, &mut self.delivery)?;
         }
+        // Who reads parts of a message finds its end there.
+        self.settle_lost();
         Ok(())
     }
 
@@ -203,7 +211,7 @@ impl Delivery {
         waiting.sort_unstable();
         for index in waiting {
             if let Some(complete) = self.held.remove(&index) {
-                self.push(complete.message);
+                self.hand_over(complete);
             }
         }
         match streams {

@@ -2,10 +2,11 @@
 //!
 //! Inside, a TSN is an index: its distance from the initial TSN, which never wraps.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use carrick_wire::{GapAckBlock, Tsn};
+
+use super::ranges::RangeSet;
 
 /// Duplicates reported in one SACK at most.
 const MAX_DUPLICATES: usize = 64;
@@ -32,8 +33,8 @@ pub(super) struct TsnMap {
     cumulative: Tsn,
     /// Index of `cumulative`; the initial TSN has index 1.
     cumulative_index: u64,
-    /// Inclusive ranges of indexes above the cumulative one, ascending, with gaps between.
-    ranges: VecDeque<(u64, u64)>,
+    /// Indexes above the one behind the cumulative one.
+    ranges: RangeSet,
     duplicates: Vec<Tsn>,
 }
 
@@ -43,7 +44,7 @@ impl TsnMap {
             renumbered: false,
             cumulative: initial.previous(),
             cumulative_index: 0,
-            ranges: VecDeque::new(),
+            ranges: RangeSet::default(),
             duplicates: Vec::new(),
         }
     }
@@ -58,7 +59,7 @@ impl TsnMap {
 
     /// The highest index that has arrived.
     pub(super) fn highest(&self) -> u64 {
-        self.ranges.back().map_or(self.cumulative_index, |r| r.1)
+        self.ranges.last().unwrap_or(self.cumulative_index)
     }
 
     pub(super) fn classify(&self, tsn: Tsn) -> Arrival {
@@ -70,46 +71,20 @@ impl TsnMap {
             return Arrival::OutOfReach;
         }
         let index = self.cumulative_index + u64::from(ahead);
-        let position = self.ranges.partition_point(|r| r.1 < index);
-        match self.ranges.get(position) {
-            Some(range) if range.0 <= index => Arrival::Duplicate,
-            _ => Arrival::New(index),
+        if self.ranges.contains(index) {
+            Arrival::Duplicate
+        } else {
+            Arrival::New(index)
         }
     }
 
     /// Notes the arrival of an index that [`Self::classify`] called new.
     pub(super) fn insert(&mut self, index: u64) {
         if index == self.cumulative_index + 1 {
-            self.advance(index);
-            return;
+            self.skip_to(index);
+        } else {
+            self.ranges.insert(index);
         }
-        // Mostly the next one after the highest.
-        let position = match self.ranges.back() {
-            Some(last) if last.1 < index => self.ranges.len(),
-            _ => self.ranges.partition_point(|r| r.1 < index),
-        };
-        let joins_before = position > 0 && self.ranges[position - 1].1 + 1 == index;
-        let joins_after = self.ranges.get(position).is_some_and(|r| r.0 == index + 1);
-        match (joins_before, joins_after) {
-            (true, true) => {
-                self.ranges[position - 1].1 = self.ranges[position].1;
-                self.ranges.remove(position);
-            }
-            (true, false) => self.ranges[position - 1].1 = index,
-            (false, true) => self.ranges[position].0 = index,
-            (false, false) => self.ranges.insert(position, (index, index)),
-        }
-    }
-
-    fn advance(&mut self, index: u64) {
-        let mut to = index;
-        if let Some(&(first, last)) = self.ranges.front()
-            && first == index + 1
-        {
-            to = last;
-            self.ranges.pop_front();
-        }
-        self.raise(to);
     }
 
     /// The index of a TSN that is within reach, also one below the cumulative TSN.
@@ -124,10 +99,7 @@ impl TsnMap {
 
     /// All up to this index counts as arrived.
     pub(super) fn skip_to(&mut self, index: u64) {
-        let mut to = index;
-        while let Some(range) = self.ranges.pop_front_if(|r| r.0 <= to + 1) {
-            to = to.max(range.1);
-        }
+        let to = self.ranges.take_up_to(index);
         if to > self.cumulative_index {
             self.raise(to);
         }
@@ -162,17 +134,7 @@ impl TsnMap {
     /// Takes back the arrival of indexes above the cumulative one (reneging, section 6.2).
     pub(super) fn forget(&mut self, first: u64, last: u64) {
         debug_assert!(first > self.cumulative_index);
-        let position = self.ranges.partition_point(|r| r.1 < first);
-        let Some(&(from, to)) = self.ranges.get(position) else {
-            return;
-        };
-        self.ranges.remove(position);
-        if last < to {
-            self.ranges.insert(position, (last + 1, to));
-        }
-        if from < first {
-            self.ranges.insert(position, (from, first - 1));
-        }
+        self.ranges.remove(first, last);
     }
 
     pub(super) fn note_duplicate(&mut self, tsn: Tsn) {
@@ -198,11 +160,20 @@ impl TsnMap {
     }
 
     pub(super) fn gap_ack_blocks(&self) -> impl Iterator<Item = GapAckBlock> + '_ {
-        let base = self.cumulative_index;
-        self.ranges.iter().map(move |&(first, last)| GapAckBlock {
-            start: (first - base) as u16,
-            end: (last - base) as u16,
-        })
+        self.ranges.iter().map(|range| self.block(range))
+    }
+
+    /// What has arrived above the cumulative TSN.
+    pub(super) fn ranges(&self) -> &RangeSet {
+        &self.ranges
+    }
+
+    /// A range of indexes above the cumulative one.
+    pub(super) fn block(&self, (first, last): (u64, u64)) -> GapAckBlock {
+        GapAckBlock {
+            start: (first - self.cumulative_index) as u16,
+            end: (last - self.cumulative_index) as u16,
+        }
     }
 }
 

@@ -136,8 +136,7 @@ impl Sender {
     /// and whether messages that were begun may be given up (RFC 3758 section 3.3).
     pub(crate) fn set_extensions(&mut self, extensions: Extensions) {
         let interleaving = extensions.interleaving;
-        self.abandonment
-            .set_forwards(extensions.partial_reliability);
+        self.abandonment.set_extensions(extensions);
         self.interleaving = interleaving;
         self.queue.set_interleaving(interleaving);
         self.outstanding.set_header_len(header_len(interleaving));
@@ -311,6 +310,13 @@ impl Sender {
                 continue;
             }
             let message = (chunk.stream, chunk.flags.unordered, chunk.mid.value());
+            if chunk.is_settled() {
+                // It was delivered; perhaps not all of its message.
+                if chunk.flags.ending {
+                    failures.extend(open.remove(&message));
+                }
+                continue;
+            }
             let failure = open.entry(message).or_insert_with(|| SendFailure {
                 context: chunk.context,
                 stream: chunk.stream,

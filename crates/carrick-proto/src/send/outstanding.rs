@@ -36,7 +36,10 @@ pub(crate) enum ChunkState {
 /// One DATA chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk {
+    /// Empty once the peer has it for good.
     pub(crate) payload: Bytes,
+    /// The length that it had then.
+    released: u32,
     /// The number of its message if that may be given up, otherwise 0.
     pub(crate) message: u64,
     pub(crate) context: u64,
@@ -72,6 +75,16 @@ impl Chunk {
         Ssn::new(self.mid.value() as u16)
     }
 
+    /// Bytes of user data.
+    pub(crate) fn len(&self) -> usize {
+        self.payload.len() + self.released as usize
+    }
+
+    /// The peer has promised to keep it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.released > 0
+    }
+
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.state, ChunkState::Abandoned { .. })
     }
@@ -89,6 +102,8 @@ pub(crate) struct Outstanding {
     origin: Tsn,
     /// What gap blocks reported.
     pub(super) acked: Ranges,
+    /// What of it the peer will not take back, whatever it says later.
+    pub(super) settled: Ranges,
     /// Indexes of chunks in state [`ChunkState::Marked`].
     pub(super) marked: BTreeSet<u64>,
     /// User bytes in flight.
@@ -124,6 +139,7 @@ impl Outstanding {
             first: 1,
             origin: initial_tsn.previous(),
             acked: Ranges::new(),
+            settled: Ranges::new(),
             marked: BTreeSet::new(),
             in_flight: 0,
             held: 0,
@@ -233,6 +249,7 @@ impl Outstanding {
         self.messages += usize::from(piece.flags.ending);
         self.chunks.push_back(Chunk {
             payload: piece.payload,
+            released: 0,
             message: piece.message,
             context: piece.options.context,
             ppid: piece.options.ppid,
@@ -347,7 +364,7 @@ impl Outstanding {
         let Some(chunk) = self.chunk(index) else {
             return;
         };
-        let (payload, path) = (chunk.payload.len(), chunk.path);
+        let (payload, path) = (chunk.len(), chunk.path);
         self.in_flight -= payload;
         let weight = self.weight(payload);
         self.unlink(index, path, paths);
@@ -408,7 +425,7 @@ impl Outstanding {
                 self.land(index, paths);
                 self.marked.insert(index);
             } else if chunk.state == ChunkState::Acked {
-                let weight = self.weight(chunk.payload.len());
+                let weight = self.weight(chunk.len());
                 let sacked = &mut paths[from].recovery.rack.sacked;
                 *sacked = sacked.saturating_sub(weight);
                 paths[to].recovery.rack.sacked += weight;
@@ -448,7 +465,7 @@ impl Outstanding {
                 self.marked.remove(&index);
             }
         }
-        let weight = self.weight(self.chunk(index)?.payload.len());
+        let weight = self.weight(self.chunk(index)?.len());
         let chunk = self.chunk_mut(index)?;
         chunk.state = ChunkState::Acked;
         Some((chunk, weight))
@@ -461,11 +478,11 @@ impl Outstanding {
         let serial = self.serial;
         let chunk = self
             .chunk_mut(index)
-            .filter(|c| c.state == ChunkState::Acked)?;
+            .filter(|c| c.state == ChunkState::Acked && !c.is_settled())?;
         chunk.state = ChunkState::InFlight;
         chunk.taken_back = true;
         (chunk.sent, chunk.serial) = (now, serial);
-        let (payload, path) = (chunk.payload.len(), chunk.path);
+        let (payload, path) = (chunk.len(), chunk.path);
         self.in_flight += payload;
         let weight = self.weight(payload);
         paths[path].flight_size += weight;
@@ -477,12 +494,26 @@ impl Outstanding {
         Some(path)
     }
 
+    /// The peer has this acknowledged chunk for good: its bytes are freed. Returns the number of its
+    /// message, and how many they were, if that is news.
+    pub(super) fn release(&mut self, index: u64) -> Option<(u64, usize)> {
+        let chunk = self.chunk_mut(index)?;
+        if chunk.state != ChunkState::Acked || chunk.is_settled() {
+            return None;
+        }
+        let freed = core::mem::take(&mut chunk.payload).len();
+        chunk.released = freed as u32;
+        let message = chunk.message;
+        self.held -= freed;
+        Some((message, freed))
+    }
+
     /// Forgets the first chunk: it was acknowledged, or the association is no more.
     pub(super) fn pop_front(&mut self) -> Option<Chunk> {
         let chunk = self.chunks.pop_front()?;
         self.first += 1;
         if chunk.state == ChunkState::InFlight {
-            self.in_flight -= chunk.payload.len();
+            self.in_flight -= chunk.len();
         }
         self.held -= chunk.payload.len();
         if chunk.is_abandoned() {
@@ -496,7 +527,7 @@ impl Outstanding {
     /// Gives up a chunk; returns its bytes if that was not done before.
     pub(super) fn abandon(&mut self, index: u64, paths: &mut Paths) -> Option<Bytes> {
         let chunk = self.chunk(index).filter(|c| !c.is_abandoned())?;
-        let (state, weight) = (chunk.state, self.weight(chunk.payload.len()));
+        let (state, weight) = (chunk.state, self.weight(chunk.len()));
         let awaited = state == ChunkState::InFlight;
         let path = &mut paths[chunk.path];
         path.timed = path.timed.filter(|t| t.0 != index);
@@ -534,6 +565,7 @@ impl Outstanding {
         self.partial().abandoned += 1;
         self.chunks.push_back(Chunk {
             payload: Bytes::new(),
+            released: 0,
             message: 0,
             context: options.context,
             ppid: options.ppid,

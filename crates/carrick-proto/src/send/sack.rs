@@ -1,6 +1,8 @@
-//! Processing of a received SACK (RFC 9260 sections 6.2.1, 6.3.1 C4 and C5, 6.3.2, 7.2).
+//! Processing of a received SACK or NR-SACK (RFC 9260 sections 6.2.1, 6.3.1 C4 and C5, 6.3.2, 7.2).
 
-use carrick_wire::{Sack, Tsn};
+use alloc::vec::Vec;
+
+use carrick_wire::{GapAckBlock, NrSack, Sack, Tsn};
 
 use super::outstanding::Ranges;
 use super::recovery::Delivery;
@@ -12,6 +14,12 @@ use crate::policy::LossSignal;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
 
+/// The cumulative TSN is all there is.
+const NO_BLOCKS: Option<(
+    core::iter::Empty<GapAckBlock>,
+    core::iter::Empty<GapAckBlock>,
+)> = None;
+
 /// What a SACK changed, for the association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SackOutcome {
@@ -19,6 +27,8 @@ pub(crate) struct SackOutcome {
     pub(crate) stale: bool,
     /// It acknowledges a TSN that was not sent: the association must be aborted (section 12.4).
     pub(crate) unsent_tsn: bool,
+    /// It takes back what the peer had promised to keep, whose bytes are gone.
+    pub(crate) broken_promise: bool,
     /// Data was acknowledged for the first time.
     pub(crate) acknowledged: bool,
     /// Chunks the peer took back.
@@ -40,11 +50,39 @@ pub(crate) struct SackContext<'a> {
 impl Sender {
     /// Takes a SACK.
     pub(crate) fn on_sack(&mut self, sack: &Sack<'_>, cx: &mut SackContext<'_>) -> SackOutcome {
-        let blocks = sack.gap_ack_blocks().map(|b| (b.start, b.end));
-        let mut outcome = self.on_acknowledgement(sack.cumulative_tsn_ack, Some(blocks), cx);
+        let blocks = (sack.gap_ack_blocks(), core::iter::empty());
+        let news = (sack.cumulative_tsn_ack, sack.a_rwnd);
+        self.on_report(news, blocks, sack.duplicate_tsns(), cx)
+    }
+
+    /// Takes an NR-SACK. Its A bit is not asked: what it stands for is listed as well, and the bit had
+    /// another meaning once.
+    pub(crate) fn on_nr_sack(
+        &mut self,
+        sack: &NrSack<'_>,
+        cx: &mut SackContext<'_>,
+    ) -> SackOutcome {
+        let blocks = (sack.gap_ack_blocks(), sack.non_renegable_blocks());
+        let news = (sack.cumulative_tsn_ack, sack.a_rwnd);
+        self.on_report(news, blocks, sack.duplicate_tsns(), cx)
+    }
+
+    /// The cumulative TSN and the window; what else has arrived, and what more of it for good; and
+    /// what came again.
+    fn on_report(
+        &mut self,
+        (cumulative, a_rwnd): (Tsn, u32),
+        blocks: (
+            impl Iterator<Item = GapAckBlock>,
+            impl Iterator<Item = GapAckBlock>,
+        ),
+        duplicates: impl Iterator<Item = Tsn> + Clone,
+        cx: &mut SackContext<'_>,
+    ) -> SackOutcome {
+        let mut outcome = self.on_acknowledgement(cumulative, Some(blocks), cx);
         if !outcome.stale && !outcome.unsent_tsn {
-            outcome.undone = self.on_duplicates(sack.duplicate_tsns(), cx);
-            self.update_window(sack.a_rwnd, cx);
+            outcome.undone = self.on_duplicates(duplicates, cx);
+            self.update_window(a_rwnd, cx);
             self.settle_after_sack(cx);
         }
         outcome
@@ -53,7 +91,7 @@ impl Sender {
     /// Takes the cumulative TSN of a SHUTDOWN, which says nothing about gaps (section 3.3.8).
     pub(crate) fn on_cumulative_tsn(&mut self, tsn: Tsn, cx: &mut SackContext<'_>) -> SackOutcome {
         let before = self.outstanding.in_flight();
-        let outcome = self.on_acknowledgement(tsn, None::<core::iter::Empty<(u16, u16)>>, cx);
+        let outcome = self.on_acknowledgement(tsn, NO_BLOCKS, cx);
         // There is no window in a SHUTDOWN: what it acknowledges is taken as room again, or a
         // peer that sends no SACK any more would never get the rest.
         if outcome.acknowledged {
@@ -69,12 +107,16 @@ impl Sender {
     fn on_acknowledgement(
         &mut self,
         cumulative: Tsn,
-        blocks: Option<impl Iterator<Item = (u16, u16)>>,
+        blocks: Option<(
+            impl Iterator<Item = GapAckBlock>,
+            impl Iterator<Item = GapAckBlock>,
+        )>,
         cx: &mut SackContext<'_>,
     ) -> SackOutcome {
         const STALE: SackOutcome = SackOutcome {
             stale: true,
             unsent_tsn: false,
+            broken_promise: false,
             acknowledged: false,
             reneged: 0,
             undone: 0,
@@ -84,10 +126,13 @@ impl Sender {
             return STALE;
         };
         let next = self.outstanding.next_index();
-        let reported = blocks.map(|b| ranges(cumulative, b));
+        let reported = blocks.map(|(renegable, settled)| {
+            let settled = ranges(cumulative, settled);
+            (union(ranges(cumulative, renegable), &settled), settled)
+        });
         let highest_reported = reported
             .as_ref()
-            .and_then(|r| r.back())
+            .and_then(|r| r.0.back())
             .map_or(cumulative, |r| r.1);
         if highest_reported >= next && self.held.may_be_renumbered(tsn) {
             return STALE;
@@ -98,7 +143,7 @@ impl Sender {
                 ..SackOutcome::default()
             };
         }
-        let many = reported.as_ref().is_some_and(|r| r.len() >= MANY_BLOCKS);
+        let many = reported.as_ref().is_some_and(|r| r.0.len() >= MANY_BLOCKS);
         self.reach = if many { highest_reported } else { u64::MAX };
         let advanced = cumulative >= self.outstanding.first_index();
         for path in cx.paths.iter_mut() {
@@ -111,7 +156,14 @@ impl Sender {
         let recovering = self.recovery.is_active();
         self.acknowledge_up_to(cumulative, &mut htna, cx);
         let reneged = match reported {
-            Some(reported) => self.acknowledge_ranges(reported, &mut htna, cx),
+            Some((reported, settled)) => {
+                let news = union(settled, &self.outstanding.settled);
+                let before = core::mem::replace(&mut self.outstanding.settled, news);
+                let reported = union(reported, &self.outstanding.settled);
+                let reneged = self.acknowledge_ranges(reported, &mut htna, cx);
+                self.release_settled(&before);
+                reneged
+            }
             None => self.take_back_adjacent(cumulative, cx),
         };
         self.acknowledge_forward(cumulative, cx);
@@ -138,10 +190,23 @@ impl Sender {
         self.recovery.on_sack_end();
         Self::reduce_in_proportion(cx.paths);
         self.restart_timers(advanced, cx);
+        let first = self.outstanding.settled.front();
         SackOutcome {
             acknowledged,
             reneged,
+            broken_promise: first.is_some_and(|r| r.0 == cumulative + 1),
             ..SackOutcome::default()
+        }
+    }
+
+    /// Frees the bytes of what the peer has for good since `before`.
+    fn release_settled(&mut self, before: &Ranges) {
+        let mut news = Vec::new();
+        subtract(&self.outstanding.settled, before, |index| news.push(index));
+        for index in news {
+            if let Some((message, bytes)) = self.outstanding.release(index) {
+                self.abandonment.on_settled(message, bytes);
+            }
         }
     }
 
@@ -159,18 +224,17 @@ impl Sender {
             };
             if !news && !chunk.is_abandoned() {
                 let sacked = &mut cx.paths[chunk.path].recovery.rack.sacked;
-                *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.payload.len()));
+                *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.len()));
             }
             if chunk.message != 0 {
                 self.abandonment.on_gone(&chunk);
             }
         }
-        let acked = &mut self.outstanding.acked;
-        while acked.front().is_some_and(|r| r.1 <= cumulative) {
-            acked.pop_front();
-        }
-        if let Some(first) = acked.front_mut() {
-            first.0 = first.0.max(cumulative + 1);
+        for above in [&mut self.outstanding.acked, &mut self.outstanding.settled] {
+            while above.pop_front_if(|r| r.1 <= cumulative).is_some() {}
+            if let Some(first) = above.front_mut() {
+                first.0 = first.0.max(cumulative + 1);
+            }
         }
     }
 
@@ -192,7 +256,7 @@ impl Sender {
             self.acknowledge(index, htna, cx);
             let chunk = self.outstanding.chunk(index);
             if let Some(chunk) = chunk.filter(|c| !c.is_abandoned()) {
-                let weight = self.outstanding.weight(chunk.payload.len());
+                let weight = self.outstanding.weight(chunk.len());
                 cx.paths[chunk.path].recovery.rack.sacked += weight;
             }
         });
@@ -204,11 +268,18 @@ impl Sender {
     /// cumulatively: it took it back, and a SHUTDOWN has no gap blocks to say so.
     fn take_back_adjacent(&mut self, cumulative: u64, cx: &mut SackContext<'_>) -> u64 {
         let acked = &mut self.outstanding.acked;
-        let Some((from, to)) = acked.pop_front_if(|range| range.0 == cumulative + 1) else {
+        let Some(range) = acked.pop_front_if(|range| range.0 == cumulative + 1) else {
             return 0;
         };
-        (from..=to).for_each(|index| self.take_back(index, cx));
-        to - from + 1
+        let acked = core::mem::take(acked);
+        self.outstanding.acked = union(acked, &self.outstanding.settled);
+        let mut taken = Vec::new();
+        let range = Ranges::from([range]);
+        subtract(&range, &self.outstanding.settled, |index| taken.push(index));
+        for &index in &taken {
+            self.take_back(index, cx);
+        }
+        taken.len() as u64
     }
 
     fn take_back(&mut self, index: u64, cx: &mut SackContext<'_>) {
@@ -379,9 +450,9 @@ pub(super) fn window_event(path: &crate::path::Path) -> TraceEvent {
 
 /// The gap blocks as ranges of indexes. Blocks that are out of order say nothing that could be
 /// relied on and are left out.
-fn ranges(cumulative: u64, blocks: impl Iterator<Item = (u16, u16)>) -> Ranges {
+fn ranges(cumulative: u64, blocks: impl Iterator<Item = GapAckBlock>) -> Ranges {
     let mut ranges = Ranges::new();
-    for (start, end) in blocks {
+    for GapAckBlock { start, end } in blocks {
         let (first, last) = (cumulative + u64::from(start), cumulative + u64::from(end));
         let above = ranges.back().map_or(cumulative, |r: &(u64, u64)| r.1);
         if start == 0 || last < first || first <= above {
@@ -397,6 +468,28 @@ fn ranges(cumulative: u64, blocks: impl Iterator<Item = (u16, u16)>) -> Ranges {
         ranges.push_back((first, last));
     }
     ranges
+}
+
+/// All indexes of both.
+fn union(a: Ranges, b: &Ranges) -> Ranges {
+    if b.is_empty() {
+        return a;
+    }
+    let mut all = Ranges::with_capacity(a.len() + b.len());
+    let (mut a, mut b) = (a.into_iter().peekable(), b.iter().copied().peekable());
+    loop {
+        let from_a = match (a.peek(), b.peek()) {
+            (Some(a), Some(b)) => a.0 <= b.0,
+            (next, _) => next.is_some(),
+        };
+        let Some((first, last)) = (if from_a { a.next() } else { b.next() }) else {
+            return all;
+        };
+        match all.back_mut() {
+            Some(before) if first <= before.1 + 1 => before.1 = before.1.max(last),
+            _ => all.push_back((first, last)),
+        }
+    }
 }
 
 /// Calls `each` for every index in `a` and not in `b`.
@@ -434,6 +527,7 @@ mod tests {
     #[test]
     fn blocks_that_lie_are_left_out() {
         let blocks = [(2, 3), (3, 5), (0, 9), (9, 8), (6, 6), (7, 7)];
+        let blocks = blocks.map(|(start, end)| GapAckBlock { start, end });
         assert_eq!(ranges(100, blocks.into_iter()), [(102, 103), (106, 107)]);
     }
 
@@ -457,6 +551,8 @@ mod tests {
             subtract(&as_ranges(&a), &as_ranges(&b), |i| found.push(i));
             let expected: Vec<u64> = a.difference(&b).copied().collect();
             prop_assert_eq!(found, expected);
+            let both: BTreeSet<u64> = a.union(&b).copied().collect();
+            prop_assert_eq!(union(as_ranges(&a), &as_ranges(&b)), as_ranges(&both));
         }
     }
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::PacketBuilder;
-use crate::chunk::{A_BIT, nr_sack_entries};
+use crate::chunk::{A_BIT, NR_SACK_HEADER_LEN, nr_sack_entries};
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::parameter_writer::{ParameterWriter, address_parameters};
 use crate::tlv::{TlvWriter, pad};
@@ -55,6 +55,13 @@ impl PacketBuilder<'_> {
                 buf.extend_from_slice(&message.encode());
             }
         });
+    }
+
+    /// How many blocks and duplicate TSNs an NR-SACK chunk can still hold; `None` if there is no room
+    /// for the chunk.
+    pub fn nr_sack_entries(&self) -> Option<usize> {
+        let room = self.remaining().min(usize::from(u16::MAX));
+        (room >= NR_SACK_HEADER_LEN).then(|| nr_sack_entries(room))
     }
 
     /// An NR-SACK chunk with as many gap ack blocks as fit into the limit, then as many

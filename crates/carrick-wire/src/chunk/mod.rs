@@ -39,7 +39,7 @@ pub use i_forward_tsn::{IForwardTsn, SkippedMessage};
 pub use init::{Init, InitFields};
 pub use kind::{ChunkType, UnknownAction};
 pub use nr_sack::NrSack;
-pub(crate) use nr_sack::{A_BIT, nr_sack_entries};
+pub(crate) use nr_sack::{A_BIT, NR_SACK_HEADER_LEN, nr_sack_entries};
 pub use pad::Pad;
 pub use re_config::ReConfig;
 pub(crate) use sack::sack_entries;

@@ -21,6 +21,11 @@
 //! |                         duplicate TSN                         |  X times
 //! +---------------+---------------+---------------+---------------+
 //! ```
+//!
+//! The draft has expired. FreeBSD's `sctp_header.h` and Wireshark's dissector have the same fields in
+//! the same order, and the gap ack blocks in front of the non-renegable ones; a chunk that is reported
+//! in one kind of block is not in the other. They know no A bit: in older senders the lowest flag was
+//! the nonce sum of ECN, so that nothing should rely on it.
 
 use crate::bytes::{u16_at, u32_at};
 use crate::packet::CHUNK_HEADER_LEN;
@@ -30,6 +35,9 @@ use crate::{GapAckBlock, Item, ParseError, RawChunk, Tsn};
 /// Bytes before the blocks, without the chunk header.
 const FIXED_LEN: usize = 16;
 
+/// Bytes of a chunk without blocks.
+pub(crate) const NR_SACK_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
+
 /// Bytes of a block, and of a duplicate TSN.
 const ENTRY_LEN: usize = 4;
 
@@ -38,7 +46,7 @@ pub(crate) const A_BIT: u8 = 0x01;
 
 /// How many blocks and duplicate TSNs an NR-SACK chunk of at most `room` bytes can have.
 pub(crate) const fn nr_sack_entries(room: usize) -> usize {
-    room.saturating_sub(CHUNK_HEADER_LEN + FIXED_LEN) / ENTRY_LEN
+    room.saturating_sub(NR_SACK_HEADER_LEN) / ENTRY_LEN
 }
 
 /// An NR-SACK chunk. As in [`Sack`](crate::Sack), nothing is promised about the blocks.

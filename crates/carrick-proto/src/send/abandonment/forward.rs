@@ -1,25 +1,69 @@
-//! The Advanced.Peer.Ack.Point and the FORWARD-TSN that tells the peer of it (RFC 3758 section 3.5).
+//! The Advanced.Peer.Ack.Point and the FORWARD-TSN or I-FORWARD-TSN that tells the peer of it (RFC
+//! 3758 section 3.5, RFC 8260 section 2.3.1).
 //!
 //! What is skipped is kept as the point moves, one entry a stream, so that writing the chunk looks
-//! at no data.
+//! at no data. With I-FORWARD-TSN a stream has two: the ordered and the unordered messages are
+//! numbered by themselves.
 
 use alloc::collections::BTreeMap;
 
-use carrick_wire::{Ssn, StreamId};
+use carrick_wire::{
+    ForwardTsn, IForwardTsn, Mid, PacketBuilder, SkippedMessage, Ssn, StreamId, Tsn,
+};
 
 use crate::path::PathId;
-use crate::send::outstanding::Outstanding;
+use crate::send::outstanding::{Chunk, Outstanding};
 use crate::time::Time;
 
 /// SSNs of one stream that one FORWARD-TSN skips at most: more would look like a step back.
 const MAX_SKIPPED: u16 = 0x7fff;
 
-/// The ordered messages of one stream that are skipped.
+/// Which chunk tells the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::send) enum ForwardKind {
+    /// FORWARD-TSN, with DATA.
+    #[default]
+    Ssns,
+    /// I-FORWARD-TSN, with I-DATA.
+    Mids,
+}
+
+impl ForwardKind {
+    /// Bytes of the chunk with so many entries.
+    pub(in crate::send) fn chunk_len(self, entries: usize) -> usize {
+        match self {
+            Self::Ssns => ForwardTsn::chunk_len(entries),
+            Self::Mids => IForwardTsn::chunk_len(entries),
+        }
+    }
+
+    /// Entries that fit into the chunk in a packet that holds so many bytes of chunks.
+    pub(in crate::send) fn max_entries(self, room: usize) -> usize {
+        let entry = self.chunk_len(1) - self.chunk_len(0);
+        room.saturating_sub(self.chunk_len(0)) / entry
+    }
+
+    /// Whether a message needs an entry: an unordered one has no SSN.
+    fn names(self, chunk: &Chunk) -> bool {
+        self == Self::Mids || !chunk.flags.unordered
+    }
+
+    /// Whether one entry can stand for these messages. The order of SSNs ends at half of them; MIDs
+    /// are too many for that.
+    fn spans(self, first: Mid, last: Mid) -> bool {
+        self == Self::Mids || last.since(first) < u32::from(MAX_SKIPPED)
+    }
+}
+
+/// Numbers of their own: the ordered or the unordered messages of a stream.
+type Sequence = (StreamId, bool);
+
+/// The messages of one sequence that are skipped.
 #[derive(Clone, Copy, Debug)]
 struct Skipped {
-    stream: StreamId,
-    first: Ssn,
-    last: Ssn,
+    sequence: Sequence,
+    first: Mid,
+    last: Mid,
 }
 
 /// How the chunk left last.
@@ -38,8 +82,8 @@ pub(in crate::send) struct Forward {
     point: u64,
     /// What was skipped above the Cumulative TSN Ack Point, by the index of its last chunk.
     skipped: BTreeMap<u64, Skipped>,
-    /// Where a stream's entry is in `skipped`.
-    position: BTreeMap<StreamId, u64>,
+    /// Where a sequence's entry is in `skipped`.
+    position: BTreeMap<Sequence, u64>,
     /// It leaves with the next packet.
     due: bool,
     /// It was sent and not acknowledged.
@@ -59,7 +103,7 @@ impl Forward {
                 break;
             }
             let skipped = entry.remove();
-            self.position.remove(&skipped.stream);
+            self.position.remove(&skipped.sequence);
         }
         if self.point <= cumulative {
             self.point = cumulative;
@@ -70,16 +114,20 @@ impl Forward {
         Some((!sent.ambiguous).then_some(sent.path))
     }
 
-    /// C2: moves the point over what was given up, as far as one chunk can tell.
-    pub(in crate::send) fn advance(&mut self, outstanding: &Outstanding, max_streams: usize) {
+    /// C2: moves the point over what was given up, as far as one chunk with so many entries can tell.
+    pub(in crate::send) fn advance(
+        &mut self,
+        outstanding: &Outstanding,
+        kind: ForwardKind,
+        max_entries: usize,
+    ) {
         self.point = self.point.max(outstanding.first_index() - 1);
         let before = self.point;
         while let Some(chunk) = outstanding.chunk(self.point + 1) {
             if !chunk.is_abandoned() {
                 break;
             }
-            let ordered = !chunk.flags.unordered;
-            if ordered && !self.skip(chunk.stream, chunk.ssn(), max_streams) {
+            if kind.names(chunk) && !self.skip(chunk, kind, max_entries) {
                 break;
             }
             self.point += 1;
@@ -88,26 +136,27 @@ impl Forward {
     }
 
     /// Notes that the chunk behind the point is skipped, unless that is more than fits.
-    fn skip(&mut self, stream: StreamId, ssn: Ssn, max_streams: usize) -> bool {
+    fn skip(&mut self, chunk: &Chunk, kind: ForwardKind, max_entries: usize) -> bool {
         let index = self.point + 1;
+        let sequence = (chunk.stream, chunk.flags.unordered);
         let mut entry = Skipped {
-            stream,
-            first: ssn,
-            last: ssn,
+            sequence,
+            first: chunk.mid,
+            last: chunk.mid,
         };
-        if let Some(at) = self.position.get(&stream) {
+        if let Some(at) = self.position.get(&sequence) {
             let Some(known) = self.skipped.get(at) else {
                 return false;
             };
-            if ssn.since(known.first) >= MAX_SKIPPED {
+            if !kind.spans(known.first, chunk.mid) {
                 return false;
             }
             entry.first = known.first;
             self.skipped.remove(at);
-        } else if self.skipped.len() >= max_streams {
+        } else if self.skipped.len() >= max_entries {
             return false;
         }
-        self.position.insert(stream, index);
+        self.position.insert(sequence, index);
         self.skipped.insert(index, entry);
         true
     }
@@ -169,9 +218,33 @@ impl Forward {
         self.point
     }
 
-    /// The streams that are skipped, each with its last SSN.
-    pub(in crate::send) fn skipped(&self) -> impl ExactSizeIterator<Item = (StreamId, Ssn)> + '_ {
-        self.skipped.values().map(|s| (s.stream, s.last))
+    /// Entries of the chunk.
+    pub(in crate::send) fn len(&self) -> usize {
+        self.skipped.len()
+    }
+
+    /// Writes the chunk: each sequence with the last number that is skipped.
+    pub(in crate::send) fn write(
+        &self,
+        kind: ForwardKind,
+        point: Tsn,
+        packet: &mut PacketBuilder<'_>,
+    ) {
+        let skipped = self.skipped.values();
+        match kind {
+            ForwardKind::Ssns => packet.forward_tsn(
+                point,
+                skipped.map(|s| (s.sequence.0, Ssn::new(s.last.value() as u16))),
+            ),
+            ForwardKind::Mids => packet.i_forward_tsn(
+                point,
+                skipped.map(|s| SkippedMessage {
+                    stream: s.sequence.0,
+                    unordered: s.sequence.1,
+                    mid: s.last,
+                }),
+            ),
+        }
     }
 
     /// The chunk leaves.

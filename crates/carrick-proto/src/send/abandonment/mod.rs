@@ -10,25 +10,29 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use carrick_wire::{ForwardTsn, PacketBuilder, StreamId};
+use carrick_wire::{PacketBuilder, StreamId};
 
 use super::message::SendOptions;
 use super::outstanding::Chunk;
 use super::{MAX_MESSAGES, SackContext, Sender, TransmitContext, send_buffer};
 use crate::config::AssociationConfig;
 use crate::event::{SendFailure, UnsentMessage};
+use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
 use crate::reliability::{Abandoned, AbandonmentPolicy, Reliability};
 use crate::time::Time;
 pub(super) use forward::Forward;
+use forward::ForwardKind;
 use tracked::Registry;
 
 /// What was given up and what may be. Takes no memory before the first message that may be.
 #[derive(Debug, Default)]
 pub(super) struct Abandonment {
-    /// The peer takes FORWARD-TSN: what was begun may be given up as well.
+    /// The peer takes FORWARD-TSN or I-FORWARD-TSN: what was begun may be given up as well.
     forwards: bool,
+    /// Which of them.
+    kind: ForwardKind,
     state: Option<Box<State>>,
 }
 
@@ -51,8 +55,13 @@ struct Counts {
 }
 
 impl Abandonment {
-    pub(super) fn set_forwards(&mut self, forwards: bool) {
-        self.forwards = forwards;
+    pub(super) fn set_extensions(&mut self, extensions: Extensions) {
+        self.forwards = extensions.partial_reliability;
+        self.kind = if extensions.interleaving {
+            ForwardKind::Mids
+        } else {
+            ForwardKind::Ssns
+        };
     }
 
     fn state(&mut self) -> Option<&mut State> {
@@ -113,6 +122,13 @@ impl Abandonment {
     pub(super) fn on_gone(&mut self, chunk: &Chunk) {
         if let Some(state) = self.state() {
             state.registry.on_gone(chunk);
+        }
+    }
+
+    /// The peer has so many bytes of a message for good.
+    pub(super) fn on_settled(&mut self, number: u64, bytes: usize) {
+        if let Some(state) = self.state() {
+            state.registry.on_settled(number, bytes);
         }
     }
 
@@ -278,11 +294,11 @@ impl Sender {
         if !self.outstanding.has_abandoned() {
             return;
         }
-        let max_streams = max_streams(paths.amdcs());
+        let kind = self.abandonment.kind;
         let Some(forward) = self.abandonment.forward_mut() else {
             return;
         };
-        forward.advance(&self.outstanding, max_streams);
+        forward.advance(&self.outstanding, kind, kind.max_entries(paths.amdcs()));
         self.forced &= self.outstanding.has_marked();
         for path in paths.iter_mut() {
             let known = path.earliest.unwrap_or(0);
@@ -343,21 +359,23 @@ impl Sender {
         if self.abandonment.forward().is_none_or(other_way) {
             return;
         }
+        let kind = self.abandonment.kind;
         let Some(forward) = self.abandonment.forward_mut().filter(|f| f.is_due()) else {
             return;
         };
         let fits = |forward: &Forward, packet: &PacketBuilder<'_>| {
-            packet.fits(ForwardTsn::chunk_len(forward.skipped().len()))
+            packet.fits(kind.chunk_len(forward.len()))
         };
         if !fits(forward, packet) && packet.is_empty() {
             // The path MTU has shrunk since.
             forward.restart(self.outstanding.first_index() - 1);
-            forward.advance(&self.outstanding, max_streams(cx.paths.amdcs()));
+            let max_entries = kind.max_entries(cx.paths.amdcs());
+            forward.advance(&self.outstanding, kind, max_entries);
         }
         if !fits(forward, packet) {
             return;
         }
-        packet.forward_tsn(self.outstanding.tsn(forward.point()), forward.skipped());
+        forward.write(kind, self.outstanding.tsn(forward.point()), packet);
         forward.sent(path, cx.now);
         cx.counters.forward_tsns_sent += 1;
         // C5: it is sent again like DATA.
@@ -385,10 +403,4 @@ impl Sender {
     pub(crate) fn awaits_forward_on(&self, path: PathId) -> bool {
         self.abandonment.awaits_forward_on(path)
     }
-}
-
-/// Streams that fit into the FORWARD-TSN of a packet that holds so many bytes of chunks.
-fn max_streams(room: usize) -> usize {
-    let entry = ForwardTsn::chunk_len(1) - ForwardTsn::chunk_len(0);
-    room.saturating_sub(ForwardTsn::chunk_len(0)) / entry
 }

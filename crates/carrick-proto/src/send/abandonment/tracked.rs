@@ -184,6 +184,23 @@ impl Registry {
         }
     }
 
+    /// The peer has so many bytes of a message for good; one of which it has all is not given up.
+    pub(super) fn on_settled(&mut self, number: u64, bytes: usize) {
+        let Some(tracked) = self.messages.get_mut(&number) else {
+            return;
+        };
+        tracked.held = tracked.held.saturating_sub(bytes);
+        let all = tracked.complete && tracked.held == 0;
+        if let Reliability::Priority(value) = tracked.reliability
+            && let Some(total) = self.totals.get_mut(&Reverse(value))
+        {
+            total.bytes = total.bytes.saturating_sub(bytes);
+        }
+        if all {
+            self.remove(number);
+        }
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|first| first.0)
     }
