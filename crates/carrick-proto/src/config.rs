@@ -145,6 +145,9 @@ pub struct AssociationConfig {
     /// Messages that don't fit into a packet are fragmented; otherwise they are refused. One that
     /// was taken before the path MTU shrank is fragmented in any case.
     pub fragment: bool,
+    /// Bytes of each packet, below SCTP, besides IP and UDP headers: what a lower layer that protects
+    /// packets adds (RFC 8261). At most 256.
+    pub lower_overhead: usize,
     /// Payload of a DATA chunk at most, in bytes, if smaller than what the path MTU allows.
     pub max_payload: Option<usize>,
     /// Small packets wait while data is outstanding (Nagle's algorithm).
@@ -217,6 +220,7 @@ impl Default for AssociationConfig {
             path_mtu: 1500,
             path_mtu_discovery: None,
             fragment: true,
+            lower_overhead: 0,
             max_payload: None,
             nagle: true,
             sender_sws_avoidance: true,
@@ -314,6 +318,10 @@ impl AssociationConfig {
             (
                 self.path_mtu >= 576 && self.path_mtu <= 65_535,
                 "path_mtu: must be 576 to 65535",
+            ),
+            (
+                self.lower_overhead <= 256,
+                "lower_overhead: must not exceed 256",
             ),
             (
                 self.max_payload.is_none_or(|p| p >= 1),

@@ -189,6 +189,9 @@ impl fmt::Display for Described<'_> {
             CloseReason::ProtocolUnreachable => f.write_str(
                 "the peer's program is gone: its host says that nothing speaks SCTP there any more",
             ),
+            CloseReason::LowerLayerLost => {
+                f.write_str("the connection that protects it has ended or could not be made")
+            }
         }
     }
 }

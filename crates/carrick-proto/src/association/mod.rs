@@ -8,6 +8,7 @@
 //! - `shutdown`: the graceful and the abortive end (section 9)
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
 //! - `failover`: potentially failed paths (RFC 7829)
+//! - `lower_layer`: news from what carries the packets (RFC 8261)
 //! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timeout`: all timers
 //! - `output`: what leaves next
@@ -22,6 +23,7 @@ mod forward_tsn;
 mod handshake;
 mod heartbeat;
 mod input;
+mod lower_layer;
 mod mtu_discovery;
 mod output;
 mod output_control;

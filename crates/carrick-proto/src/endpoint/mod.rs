@@ -8,6 +8,7 @@
 //! - `icmp`: what ICMP messages may do (section 10)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
+//! - `lower_layer`: connections below, where that is not IP (RFC 8261)
 //! - `reconfig`: streams are reset and added (RFC 6525)
 //! - `registry`: associations by identifier, address and timer
 //! - `streams`: how they share an association (RFC 8260)
@@ -20,6 +21,7 @@ mod init;
 mod input;
 mod keys;
 mod local_addresses;
+mod lower_layer;
 mod out_of_the_blue;
 mod reconfig;
 mod registry;
