@@ -1,16 +1,20 @@
 //! Protocol parameters (RFC 9260 section 16) and limits of an endpoint and its associations.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
+
+use carrick_wire::ParameterWriter;
 
 use crate::auth::AuthenticationConfig;
 use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
+use crate::protection::{ChunkProtectionOffer, MAX_OFFER};
 use crate::reconfig::Grants;
 use crate::route::{MatchingAddress, SourceSelection};
 use crate::send::scheduler::StreamScheduler;
@@ -178,6 +182,8 @@ pub struct AssociationConfig {
     /// with this also finds the association of such a peer by its verification tag. The source
     /// address is not authenticated: whoever is on the path can change it (section 6).
     pub wildcard_addresses: bool,
+    /// The protection of chunks that is offered to peers (see [`crate::protection`]).
+    pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
     pub trace: bool,
     /// The choices that papers and implementations differ in.
@@ -233,6 +239,7 @@ impl Default for AssociationConfig {
             authentication: AuthenticationConfig::default(),
             dynamic_addresses_without_authentication: false,
             wildcard_addresses: false,
+            protection: None,
             trace: false,
             policies: Policies::default(),
         }
@@ -363,6 +370,14 @@ impl AssociationConfig {
         Extensions {
             dynamic_addresses: self.extensions.dynamic_addresses && authenticated,
             ..self.extensions
+        }
+    }
+
+    /// Tells the peer of the protection that is offered.
+    pub(crate) fn write_protection(&self, parameters: &mut ParameterWriter<'_>) {
+        if let Some(offer) = &self.protection {
+            let value = offer.value();
+            parameters.raw(offer.parameter_type(), &value[..value.len().min(MAX_OFFER)]);
         }
     }
 

@@ -199,7 +199,9 @@ impl World {
     /// Sends messages and takes them until all have arrived.
     pub fn transfer(&mut self, from: usize, ids: (AssociationId, AssociationId), count: usize) {
         let (id, other) = if from == CLIENT { ids } else { (ids.1, ids.0) };
-        let messages: Vec<Bytes> = (0..count).map(|n| message(n, 700 + n * 37 % 3000)).collect();
+        let messages: Vec<Bytes> = (0..count)
+            .map(|n| message(n, 700 + n * 37 % 3000))
+            .collect();
         let mut waiting: VecDeque<Bytes> = messages.iter().cloned().collect();
         let mut arrived = Vec::new();
         let done = self.run_until(Duration::from_secs(600), |w| {

@@ -9,6 +9,7 @@
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
 //! - `lower_layer`: connections below, where that is not IP (RFC 8261)
+//! - `protection`: packets whose chunks are protected
 //! - `reconfig`: streams are reset and added (RFC 6525)
 //! - `registry`: associations by identifier, address and timer
 //! - `streams`: how they share an association (RFC 8260)
@@ -23,6 +24,7 @@ mod keys;
 mod local_addresses;
 mod lower_layer;
 mod out_of_the_blue;
+mod protection;
 mod reconfig;
 mod registry;
 mod replies;
@@ -72,6 +74,8 @@ pub struct Endpoint {
     /// Where cookies are put together.
     cookie_buffer: Vec<u8>,
     events: VecDeque<(AssociationId, Event)>,
+    /// Some association may have its chunks protected.
+    protects: bool,
     stats: EndpointStats,
 }
 
@@ -84,6 +88,7 @@ impl Endpoint {
         config.validate()?;
         let mut random = Random::new(config.seed);
         let registry = Registry::new(&mut random);
+        let protects = config.association.protection.is_some();
         Ok(Self {
             accepted: Arc::new(config.association.clone()),
             local_addresses: LocalAddresses::new(core::mem::take(&mut config.local_addresses)),
@@ -94,6 +99,7 @@ impl Endpoint {
             replies: Replies::default(),
             cookie_buffer: Vec::new(),
             events: VecDeque::new(),
+            protects,
             stats: EndpointStats::default(),
         })
     }
@@ -138,6 +144,7 @@ impl Endpoint {
         if self.registry.len() >= self.config.max_associations {
             return Err(ConnectError::TooManyAssociations);
         }
+        self.protects |= config.protection.is_some();
         let id = self.registry.next_id();
         let tag = VerificationTag(self.random.nonzero_u32());
         let tsn = Tsn::new(self.random.u32());

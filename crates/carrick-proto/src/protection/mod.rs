@@ -25,11 +25,13 @@
 //! [`crate::Endpoint::delete_key`]); and to know when everything is acknowledged for good before a key
 //! changes or the connection closes ([`crate::Event::AllAcknowledged`]).
 
+mod chunks;
 mod layer;
 mod progress;
 mod session;
 mod slot;
 
+pub use chunks::{ChunkProtection, ChunkProtectionOffer, MAX_OFFER, PacketContext, Seal};
 pub use layer::{
     SessionConnectError, SessionEvent, SessionLayer, SessionLayerConfig, SessionStats,
 };
