@@ -33,6 +33,8 @@ pub(crate) struct Connect {
     pub(crate) port: u16,
     pub(crate) encapsulation: Option<u16>,
     pub(crate) config: Option<Arc<AssociationConfig>>,
+    #[cfg(feature = "dtls")]
+    pub(crate) trust: Option<carrick_dtls::Trust>,
     pub(crate) answer: oneshot::Sender<Result<Association, ConnectError>>,
 }
 

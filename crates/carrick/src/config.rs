@@ -36,6 +36,11 @@ pub struct Config {
     pub auto_addresses: bool,
     /// What carries the packets.
     pub transport: Transport,
+    /// SCTP over DTLS (RFC 8261): packets are records of a session with each peer, on UDP. `None` for
+    /// packets in the clear. Associations then have one path, whose address in
+    /// [`crate::PathStats`] stands for the session.
+    #[cfg(feature = "dtls")]
+    pub dtls: Option<carrick_dtls::DtlsConfig>,
     /// Whether peers may set up associations.
     pub accept: bool,
     /// Associations that peers have set up and nobody has accepted yet, at most, at least 1; further
@@ -80,6 +85,8 @@ impl Config {
             transport: Transport::Udp {
                 port: DEFAULT_ENCAPSULATION_PORT,
             },
+            #[cfg(feature = "dtls")]
+            dtls: None,
             accept: true,
             backlog: 1024,
             max_associations: 1 << 20,
@@ -117,6 +124,16 @@ impl Config {
         }
     }
 
+    /// The same over DTLS (RFC 8261).
+    #[cfg(feature = "dtls")]
+    #[must_use]
+    pub fn dtls(self, dtls: carrick_dtls::DtlsConfig) -> Self {
+        Self {
+            dtls: Some(dtls),
+            ..self
+        }
+    }
+
     /// The same with these parameters for associations.
     #[must_use]
     pub fn association(self, association: AssociationConfig) -> Self {
@@ -136,6 +153,9 @@ pub struct ConnectOptions {
     pub encapsulation_port: Option<u16>,
     /// Parameters of this association; `None` for the endpoint's.
     pub association: Option<AssociationConfig>,
+    /// Which peer is expected where the endpoint uses DTLS; `None` for the endpoint's trust.
+    #[cfg(feature = "dtls")]
+    pub trust: Option<carrick_dtls::Trust>,
 }
 
 impl ConnectOptions {
@@ -145,6 +165,8 @@ impl ConnectOptions {
             port,
             encapsulation_port: None,
             association: None,
+            #[cfg(feature = "dtls")]
+            trust: None,
         }
     }
 
@@ -153,6 +175,16 @@ impl ConnectOptions {
     pub fn encapsulation_port(self, port: u16) -> Self {
         Self {
             encapsulation_port: Some(port),
+            ..self
+        }
+    }
+
+    /// The same, to a peer that this trust lets in.
+    #[cfg(feature = "dtls")]
+    #[must_use]
+    pub fn trust(self, trust: carrick_dtls::Trust) -> Self {
+        Self {
+            trust: Some(trust),
             ..self
         }
     }

@@ -58,6 +58,9 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// DTLS can't be used so.
+    #[error("DTLS: {0}")]
+    Dtls(String),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}")]
     Random(getrandom::Error),
@@ -78,6 +81,9 @@ pub enum ConnectError {
     /// An encapsulation port was given on an endpoint on plain IP.
     #[error("the endpoint is on plain IP: leave out the encapsulation port, or bind it to UDP")]
     NotEncapsulated,
+    /// There is no session of DTLS with the peer, and so no association.
+    #[error("no protected session: {0}")]
+    Unprotected(String),
     /// The set-up ended without an association.
     #[error("no association: {}", describe_set_up(.0))]
     Failed(CloseReason),

@@ -82,10 +82,10 @@ pub enum SessionEvent<E> {
     Replaced(SessionId),
     /// It was closed; its associations have ended.
     Closed(SessionId),
-    /// It failed; its associations have ended.
-    Failed(SessionId, E),
-    /// Its handshake took too long; its associations have ended.
-    TimedOut(SessionId),
+    /// It failed; these associations of its end.
+    Failed(SessionId, E, Vec<AssociationId>),
+    /// Its handshake took too long; these associations of its end.
+    TimedOut(SessionId, Vec<AssociationId>),
 }
 
 /// Why [`SessionLayer::connect`] refused.

@@ -40,7 +40,8 @@ impl<F: SessionFactory> SessionLayer<F> {
             SessionState::Closed => self.end(now, endpoint, id, SessionEvent::Closed(id)),
             SessionState::Failed(error) => {
                 self.stats.failed += 1;
-                self.end(now, endpoint, id, SessionEvent::Failed(id, error));
+                let of = slot.associations.iter().copied().collect();
+                self.end(now, endpoint, id, SessionEvent::Failed(id, error, of));
             }
         }
         self.schedule(id);
@@ -123,6 +124,7 @@ impl<F: SessionFactory> SessionLayer<F> {
             slot.idle_deadline = None;
             slot.session.close(now);
         }
+        let of = slot.associations.iter().copied().collect();
         let overdue = due(slot.deadline);
         if overdue {
             slot.deadline = None;
@@ -130,7 +132,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.ready.insert(id);
         if overdue {
             self.stats.timed_out += 1;
-            self.end(now, endpoint, id, SessionEvent::TimedOut(id));
+            self.end(now, endpoint, id, SessionEvent::TimedOut(id, of));
         }
     }
 
