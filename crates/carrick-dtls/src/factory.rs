@@ -17,7 +17,7 @@ use crate::session::DtlsSession;
 pub const OVERHEAD: usize = 37;
 
 /// A header of DTLS 1.2's records and handshake messages (RFC 6347 sections 4.1 and 4.2.2).
-const RECORD_HEADER: usize = 13;
+pub(crate) const RECORD_HEADER: usize = 13;
 const CLIENT_HELLO: u8 = 1;
 const HANDSHAKE: u8 = 22;
 
@@ -112,19 +112,8 @@ impl SessionFactory for Dtls {
         self.session(now, peer, true)
     }
 
-    /// The first fragment of a `ClientHello`, in plain text.
     fn opens(&self, datagram: &[u8]) -> bool {
-        let Some((header, rest)) = datagram.split_first_chunk::<RECORD_HEADER>() else {
-            return false;
-        };
-        let [kind, major, minor, epoch @ ..] = header;
-        let len = usize::from(u16::from_be_bytes([header[11], header[12]]));
-        *kind == HANDSHAKE
-            && *major == 254
-            && matches!(minor, 253 | 255)
-            && epoch[..2] == [0, 0]
-            && len <= rest.len()
-            && rest.first() == Some(&CLIENT_HELLO)
+        opens(datagram)
     }
 
     fn accept(&mut self, now: Time) -> DtlsSession {
@@ -134,4 +123,21 @@ impl SessionFactory for Dtls {
     fn leads_to(&self, session: &DtlsSession, peer: &Trust) -> bool {
         session.leads_to(peer)
     }
+}
+
+/// Whether this is the first fragment of a `ClientHello`, in plain text.
+pub(crate) fn opens(datagram: &[u8]) -> bool {
+    let Some((header, rest)) = datagram.split_first_chunk::<RECORD_HEADER>() else {
+        return false;
+    };
+    let [kind, major, minor, epoch @ ..] = header;
+    let len = usize::from(u16::from_be_bytes([header[11], header[12]]));
+    let first_fragment = rest.get(6..9) == Some(&[0; 3]);
+    *kind == HANDSHAKE
+        && *major == 254
+        && matches!(minor, 253 | 255)
+        && epoch[..2] == [0, 0]
+        && len <= rest.len()
+        && rest.first() == Some(&CLIENT_HELLO)
+        && first_fragment
 }

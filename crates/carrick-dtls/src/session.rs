@@ -12,6 +12,7 @@ use dimpl::{Output, UnexpectedMessageError};
 use crate::certificate::Fingerprint;
 use crate::config::Trust;
 use crate::error::DtlsError;
+use crate::factory::{RECORD_HEADER, opens};
 
 /// Datagrams that wait to be sent, at most: more than the longest flight has.
 const MAX_WAITING: usize = 32;
@@ -30,6 +31,8 @@ pub struct DtlsSession {
     connects: bool,
     state: SessionState<DtlsError>,
     identity: Option<Fingerprint>,
+    /// The random number of the client whose handshake this side answers.
+    client: Option<[u8; 32]>,
     /// Whether the present certificate of the peer is the one that a later trust likes.
     certificate: Vec<u8>,
     /// The peer is refused, and will be told when it can be told in secret.
@@ -77,6 +80,7 @@ impl DtlsSession {
             connects,
             state: SessionState::Handshake,
             identity: None,
+            client: None,
             certificate: Vec::new(),
             refused: None,
             waiting: VecDeque::new(),
@@ -219,6 +223,14 @@ impl DtlsSession {
     }
 }
 
+/// The random number in a `ClientHello`: the same when it is repeated, also with a cookie (RFC 6347
+/// section 4.2.1, RFC 8446 section 4.1.2).
+fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
+    // Behind the headers of the record and of the message, and the version.
+    const AT: usize = RECORD_HEADER + 12 + 2;
+    datagram.get(AT..AT + 32)?.try_into().ok()
+}
+
 impl PacketSession for DtlsSession {
     type Error = DtlsError;
 
@@ -255,10 +267,21 @@ impl PacketSession for DtlsSession {
         }
     }
 
+    fn is_begun_by(&self, datagram: &[u8]) -> bool {
+        match (self.client, client_random(datagram)) {
+            (Some(known), Some(random)) => known == random,
+            (None, _) => !self.connects || self.state == SessionState::Handshake,
+            (Some(_), None) => true,
+        }
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {
         self.advance(now, packets);
         if self.is_over() {
             return;
+        }
+        if !self.connects && self.client.is_none() && opens(datagram) {
+            self.client = client_random(datagram);
         }
         match self.dtls.handle_packet(datagram) {
             // Before the server has chosen a version anything could come from anywhere.

@@ -225,6 +225,7 @@ fn changed_records_are_dropped_and_the_session_goes_on() {
         let mut world = World::with(versions);
         let ids = world.establish();
         world.transfer(CLIENT, ids, 2);
+        world.run(Duration::from_secs(1));
         world.log.clear();
         world.rule = Box::new(|s| {
             if s.from == CLIENT {
@@ -339,6 +340,32 @@ fn a_hello_that_nobody_follows_up_does_not_disturb_the_session_6347_4_2_8() {
     world.transfer(SERVER, ids, 3);
     let replaced = |e: &_| matches!(e, SessionEvent::Replaced(_));
     assert!(!world.nodes[SERVER].sessions.iter().any(replaced));
+}
+
+#[test]
+fn a_handshake_that_is_given_up_does_not_stand_in_the_way_of_the_next_from_the_same_port() {
+    for versions in VERSIONS {
+        let mut world = World::with(versions);
+        world.try_connect(expecting(2), association()).unwrap();
+        let refused = |w: &mut World| failure(w, CLIENT).is_some();
+        assert!(world.run_until(Duration::from_secs(5), refused));
+        assert_eq!(
+            world.nodes[SERVER].layer.sessions().count(),
+            1,
+            "half of one"
+        );
+        let id = world.connect();
+        let done = |w: &mut World| w.nodes[CLIENT].established() == Some(id);
+        assert!(
+            world.run_until(Duration::from_secs(5), done),
+            "{versions:?}"
+        );
+        let peer = world.nodes[SERVER].established().unwrap();
+        world.transfer(CLIENT, (id, peer), 5);
+        world.run(Duration::from_secs(60));
+        world.transfer(CLIENT, (id, peer), 5);
+        assert_eq!(world.nodes[SERVER].layer.sessions().count(), 1);
+    }
 }
 
 #[test]

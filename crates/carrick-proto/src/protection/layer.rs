@@ -311,11 +311,11 @@ impl<F: SessionFactory> SessionLayer<F> {
         };
         slot.datagrams += 1;
         let mut opened = core::mem::take(&mut self.opened);
-        if opens && slot.is_open() {
-            let deadline = now + self.config.handshake_timeout;
-            if slot.successor.is_none() {
+        if opens && !slot.ended && !slot.session.is_begun_by(datagram) {
+            let next = slot.successor.as_ref();
+            if !next.is_some_and(|next| next.is_begun_by(datagram)) {
                 slot.successor = Some(self.factory.accept(now));
-                slot.successor_deadline = Some(deadline);
+                slot.successor_deadline = Some(now + self.config.handshake_timeout);
             }
         } else if !slot.ended {
             slot.session.handle_datagram(now, datagram, &mut opened);

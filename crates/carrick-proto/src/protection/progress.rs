@@ -37,6 +37,7 @@ impl<F: SessionFactory> SessionLayer<F> {
                     let _ = endpoint.lower_layer_changed(now, association);
                 }
             }
+            SessionState::Closed | SessionState::Failed(_) if slot.begin_anew() => {}
             SessionState::Closed => self.end(now, endpoint, id, SessionEvent::Closed(id)),
             SessionState::Failed(error) => {
                 self.stats.failed += 1;
@@ -58,7 +59,9 @@ impl<F: SessionFactory> SessionLayer<F> {
             .is_some()
             .then(|| slot.session.identity().map(<[u8]>::to_vec))
             .flatten();
-        if !slot.succeed() {
+        let was_established = slot.established;
+        if !slot.succeed() || !was_established {
+            // The first that is established is like any other.
             return;
         }
         let same = before.is_some() && before.as_deref() == slot.session.identity();
@@ -125,9 +128,10 @@ impl<F: SessionFactory> SessionLayer<F> {
             slot.session.close(now);
         }
         let of = slot.associations.iter().copied().collect();
-        let overdue = due(slot.deadline);
+        let mut overdue = due(slot.deadline);
         if overdue {
             slot.deadline = None;
+            overdue = !slot.begin_anew();
         }
         self.ready.insert(id);
         if overdue {

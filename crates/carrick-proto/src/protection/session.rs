@@ -37,6 +37,11 @@ pub trait PacketSession: Debug + Send {
     /// if it can't be sent now.
     fn protect(&mut self, now: Time, packet: &[u8], out: &mut Vec<u8>) -> bool;
 
+    /// Whether a datagram that begins a handshake ([`SessionFactory::opens`]) belongs to this session's,
+    /// and not to another one that the peer begins from the same port. A session that connects may say
+    /// so of all, as long as its handshake is not finished.
+    fn is_begun_by(&self, datagram: &[u8]) -> bool;
+
     /// Takes a datagram and pushes the packets that it carries. What is no genuine record changes
     /// nothing.
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>);

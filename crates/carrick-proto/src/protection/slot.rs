@@ -109,6 +109,19 @@ impl<S: PacketSession> Slot<S> {
         true
     }
 
+    /// The handshake came to nothing, but the peer has begun another one; returns whether it has.
+    pub(super) fn begin_anew(&mut self) -> bool {
+        if self.established {
+            return false;
+        }
+        let Some(successor) = self.successor.take() else {
+            return false;
+        };
+        self.session = successor;
+        self.deadline = self.successor_deadline.take();
+        true
+    }
+
     pub(super) fn drop_successor(&mut self) {
         (self.successor, self.successor_deadline) = (None, None);
     }
