@@ -243,6 +243,11 @@ fn changed_records_are_dropped_and_the_session_goes_on() {
             .bytes
             .clone();
         for bit in 0..record.len() * 8 {
+            if versions == Versions::Dtls12 && bit == 17 {
+                // This bit makes the version in the header 1.0, which counts for 1.2: what is in the
+                // record is genuine all the same.
+                continue;
+            }
             let mut changed = record.to_vec();
             changed[bit / 8] ^= 1 << (bit % 8);
             world.inject(CLIENT, SERVER, &changed);

@@ -368,16 +368,13 @@ impl<F: SessionFactory> SessionLayer<F> {
         if self.half_open.len() >= self.config.max_handshakes {
             let heard_once =
                 |id: &&SessionId| self.slots.get(id).is_some_and(|slot| slot.datagrams <= 1);
-            match self.half_open.iter().take(MAX_LOOKED_AT).find(heard_once) {
-                Some(&oldest) => {
-                    self.stats.evicted += 1;
-                    self.remove(oldest);
-                }
-                None => {
-                    self.stats.refused += 1;
-                    return None;
-                }
-            }
+            let oldest = self.half_open.iter().take(MAX_LOOKED_AT).find(heard_once);
+            let Some(&oldest) = oldest else {
+                self.stats.refused += 1;
+                return None;
+            };
+            self.stats.evicted += 1;
+            self.remove(oldest);
         }
         let session = self.factory.accept(now);
         let Some(id) = self.insert(now, session, *route) else {

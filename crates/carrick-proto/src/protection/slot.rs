@@ -18,7 +18,7 @@ pub(super) const MAX_NUMBER: u32 = 0x0fff_fffe;
 impl SessionId {
     /// The address that stands for the session in the endpoint: of the family of the real one, so that
     /// its header is counted right; in blocks that no packet on a network can come from: 240.0.0.0/4
-    /// and 100::/64 (RFC 6666).
+    /// and `100::/64` (RFC 6666).
     pub(super) fn address(self, like: IpAddr) -> IpAddr {
         match like {
             IpAddr::V4(_) => Ipv4Addr::from_bits(0xf000_0000 | self.0).into(),
