@@ -296,7 +296,7 @@ impl World {
                 assert_eq!(transmit.len, buf.len(), "the length is what was written");
                 let all = Bytes::from(std::mem::take(&mut buf));
                 for datagram in all.chunks(transmit.segment_size.unwrap_or(all.len())) {
-                    self.depart(from, transmit, all.slice_ref(datagram));
+                    self.depart(from, transmit, &all.slice_ref(datagram));
                 }
             }
             let node = &mut self.nodes[from];
@@ -309,7 +309,7 @@ impl World {
         }
     }
 
-    fn depart(&mut self, from: usize, transmit: Transmit, bytes: Bytes) {
+    fn depart(&mut self, from: usize, transmit: Transmit, bytes: &Bytes) {
         let port = transmit.route.encapsulation.expect("UDP");
         let to = (0..self.nodes.len())
             .find(|n| address(*n) == SocketAddr::new(transmit.route.remote, port));
