@@ -17,26 +17,26 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// Types that nothing else has; who does not know the parameter skips it.
-pub const SEALED: ChunkType = ChunkType(0x41);
-pub const PARAMETER: ParameterType = ParameterType(0x8f06);
+pub(crate) const SEALED: ChunkType = ChunkType(0x41);
+pub(crate) const PARAMETER: ParameterType = ParameterType(0x8f06);
 
 const HEADER: usize = 9;
 const TAG: usize = 16;
 
 /// The key for restarts.
-pub const RESTART: u8 = 255;
+pub(crate) const RESTART: u8 = 255;
 
 #[derive(Debug, Clone, Default)]
-pub struct Offer {
-    pub required: bool,
+pub(crate) struct Offer {
+    pub(crate) required: bool,
     /// This side has lost its associations: it seals from the beginning, with the key for restarts.
-    pub restarts: bool,
-    pub restart_key: [u8; 32],
-    pub value: Vec<u8>,
+    pub(crate) restarts: bool,
+    pub(crate) restart_key: [u8; 32],
+    pub(crate) value: Vec<u8>,
 }
 
 impl Offer {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             restart_key: [77; 32],
             value: vec![0, 1],
@@ -44,7 +44,7 @@ impl Offer {
         }
     }
 
-    pub fn shared(self) -> Option<Arc<dyn ChunkProtectionOffer>> {
+    pub(crate) fn shared(self) -> Option<Arc<dyn ChunkProtectionOffer>> {
         Some(Arc::new(self))
     }
 }
@@ -93,18 +93,18 @@ struct Key {
 }
 
 #[derive(Debug)]
-pub struct Toy {
+pub(crate) struct Toy {
     keys: BTreeMap<u8, Key>,
     sends_with: Option<u8>,
     /// Nothing in the clear is taken any more, but the INIT of a restart.
     locked: bool,
     number: u64,
-    pub restarts: u32,
-    pub connects: bool,
+    pub(crate) restarts: u32,
+    pub(crate) connects: bool,
 }
 
 impl Toy {
-    pub fn install(&mut self, id: u8, secret: [u8; 32]) {
+    pub(crate) fn install(&mut self, id: u8, secret: [u8; 32]) {
         let key = Key {
             secret,
             highest: 0,
@@ -113,21 +113,21 @@ impl Toy {
         self.keys.insert(id, key);
     }
 
-    pub fn send_with(&mut self, id: u8) {
+    pub(crate) fn send_with(&mut self, id: u8) {
         self.sends_with = Some(id);
     }
 
-    pub fn lock(&mut self) {
+    pub(crate) fn lock(&mut self) {
         self.locked = true;
     }
 
-    pub fn remove(&mut self, id: u8) {
+    pub(crate) fn remove(&mut self, id: u8) {
         self.keys.remove(&id);
     }
 }
 
 /// The toy of an association.
-pub fn toy(endpoint: &mut Endpoint, id: AssociationId) -> &mut Toy {
+pub(crate) fn toy(endpoint: &mut Endpoint, id: AssociationId) -> &mut Toy {
     let hook = endpoint.chunk_protection(id).expect("protection in force");
     let any: &mut dyn Any = hook;
     any.downcast_mut().expect("the toy")
