@@ -1,10 +1,13 @@
 //! Protocol parameters (RFC 9260 section 16) and limits of an endpoint and its associations.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
+
+use carrick_wire::ParameterWriter;
 
 use crate::association::zero_checksum::LowerLayer;
 use crate::auth::AuthenticationConfig;
@@ -12,6 +15,7 @@ use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
+use crate::protection::{ChunkProtectionOffer, MAX_OFFER};
 use crate::reconfig::Grants;
 use crate::route::{MatchingAddress, SourceSelection};
 use crate::send::scheduler::StreamScheduler;
@@ -146,6 +150,9 @@ pub struct AssociationConfig {
     /// Messages that don't fit into a packet are fragmented; otherwise they are refused. One that
     /// was taken before the path MTU shrank is fragmented in any case.
     pub fragment: bool,
+    /// Bytes of each packet, below SCTP, besides IP and UDP headers: what a lower layer that protects
+    /// packets adds (RFC 8261). At most 256.
+    pub lower_overhead: usize,
     /// Payload of a DATA chunk at most, in bytes, if smaller than what the path MTU allows.
     pub max_payload: Option<usize>,
     /// Small packets wait while data is outstanding (Nagle's algorithm).
@@ -179,6 +186,8 @@ pub struct AssociationConfig {
     /// with this also finds the association of such a peer by its verification tag. The source
     /// address is not authenticated: whoever is on the path can change it (section 6).
     pub wildcard_addresses: bool,
+    /// The protection of chunks that is offered to peers (see [`crate::protection`]).
+    pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
     pub trace: bool,
     /// The choices that papers and implementations differ in.
@@ -221,6 +230,7 @@ impl Default for AssociationConfig {
             path_mtu: 1500,
             path_mtu_discovery: None,
             fragment: true,
+            lower_overhead: 0,
             max_payload: None,
             nagle: true,
             sender_sws_avoidance: true,
@@ -234,6 +244,7 @@ impl Default for AssociationConfig {
             authentication: AuthenticationConfig::default(),
             dynamic_addresses_without_authentication: false,
             wildcard_addresses: false,
+            protection: None,
             trace: false,
             policies: Policies::default(),
         }
@@ -324,6 +335,10 @@ impl AssociationConfig {
                 "path_mtu: must be 576 to 65535",
             ),
             (
+                self.lower_overhead <= 256,
+                "lower_overhead: must not exceed 256",
+            ),
+            (
                 self.max_payload.is_none_or(|p| p >= 1),
                 "max_payload: must be at least 1",
             ),
@@ -368,6 +383,14 @@ impl AssociationConfig {
             zero_checksum: self.extensions.zero_checksum
                 && self.lower_layer.error_detection().is_some(),
             ..self.extensions
+        }
+    }
+
+    /// Tells the peer of the protection that is offered.
+    pub(crate) fn write_protection(&self, parameters: &mut ParameterWriter<'_>) {
+        if let Some(offer) = &self.protection {
+            let value = offer.value();
+            parameters.raw(offer.parameter_type(), &value[..value.len().min(MAX_OFFER)]);
         }
     }
 

@@ -184,6 +184,8 @@ pub enum CloseReason {
     ShutdownTimedOut,
     /// An ICMP message says that the host does not speak SCTP (section 10, ICMP8).
     ProtocolUnreachable,
+    /// What carried it below SCTP is no more: see [`crate::Endpoint::lower_layer_lost`].
+    LowerLayerLost,
 }
 
 /// A message that was not delivered for certain.

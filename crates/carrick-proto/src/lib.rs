@@ -35,6 +35,7 @@ mod event;
 mod extensions;
 mod path;
 pub mod policy;
+pub mod protection;
 mod random;
 mod reconfig;
 mod recv;

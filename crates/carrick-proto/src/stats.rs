@@ -24,6 +24,10 @@ pub struct EndpointStats {
     pub out_of_the_blue: u64,
     /// Packets of a known association with a wrong verification tag.
     pub wrong_tag: u64,
+    /// Packets in the clear of associations whose chunks have to be protected.
+    pub unprotected: u64,
+    /// Packets whose protection is not the peer's, or that came before.
+    pub forged_protection: u64,
     /// INITs received.
     pub inits: u64,
     /// INITs refused with ABORT.

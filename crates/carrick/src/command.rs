@@ -32,6 +32,8 @@ pub(crate) struct Connect {
     pub(crate) peers: Vec<PeerAddress>,
     pub(crate) port: u16,
     pub(crate) config: Option<Arc<AssociationConfig>>,
+    #[cfg(feature = "dtls")]
+    pub(crate) trust: Option<carrick_dtls::Trust>,
     pub(crate) answer: oneshot::Sender<Result<Association, ConnectError>>,
 }
 

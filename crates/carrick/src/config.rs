@@ -59,6 +59,11 @@ pub struct Config {
     pub auto_addresses: bool,
     /// What carries the packets.
     pub transport: Transport,
+    /// SCTP over DTLS (RFC 8261): packets are records of a session with each peer, on UDP. `None` for
+    /// packets in the clear. Associations then have one path, whose address in
+    /// [`crate::PathStats`] stands for the session.
+    #[cfg(feature = "dtls")]
+    pub dtls: Option<carrick_dtls::DtlsConfig>,
     /// Whether peers may set up associations.
     pub accept: bool,
     /// Associations that peers have set up and nobody has accepted yet, at most, at least 1; further
@@ -103,6 +108,8 @@ impl Config {
             transport: Transport::Udp {
                 port: DEFAULT_ENCAPSULATION_PORT,
             },
+            #[cfg(feature = "dtls")]
+            dtls: None,
             accept: true,
             backlog: 1024,
             max_associations: 1 << 20,
@@ -154,6 +161,16 @@ impl Config {
         }
     }
 
+    /// The same over DTLS (RFC 8261).
+    #[cfg(feature = "dtls")]
+    #[must_use]
+    pub fn dtls(self, dtls: carrick_dtls::DtlsConfig) -> Self {
+        Self {
+            dtls: Some(dtls),
+            ..self
+        }
+    }
+
     /// The same with these parameters for associations.
     #[must_use]
     pub fn association(self, association: AssociationConfig) -> Self {
@@ -177,6 +194,9 @@ pub struct ConnectOptions {
     pub ways: Vec<(IpAddr, Option<u16>)>,
     /// Parameters of this association; `None` for the endpoint's.
     pub association: Option<AssociationConfig>,
+    /// Which peer is expected where the endpoint uses DTLS; `None` for the endpoint's trust.
+    #[cfg(feature = "dtls")]
+    pub trust: Option<carrick_dtls::Trust>,
 }
 
 impl ConnectOptions {
@@ -187,6 +207,8 @@ impl ConnectOptions {
             encapsulation_port: None,
             ways: Vec::new(),
             association: None,
+            #[cfg(feature = "dtls")]
+            trust: None,
         }
     }
 
@@ -233,6 +255,16 @@ impl ConnectOptions {
                 address,
                 encapsulation,
             }),
+        }
+    }
+
+    /// The same, to a peer that this trust lets in.
+    #[cfg(feature = "dtls")]
+    #[must_use]
+    pub fn trust(self, trust: carrick_dtls::Trust) -> Self {
+        Self {
+            trust: Some(trust),
+            ..self
         }
     }
 

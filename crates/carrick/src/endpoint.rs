@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use crate::association::Association;
 use crate::command::{Command, Commands, Connect};
 use crate::config::{Config, ConnectOptions, Transport};
-use crate::driver::{Driver, Limits, Watch};
+use crate::driver::{Below, Driver, Limits, Watch};
 use crate::error::{BindError, ConnectError, OperationError};
 use crate::port::Port;
 use crate::socket::{SocketSet, addresses};
@@ -44,7 +44,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Says what is wrong with the configuration, or why a socket could not be opened.
-    pub fn bind(config: Config) -> Result<Self, BindError> {
+    pub fn bind(mut config: Config) -> Result<Self, BindError> {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
         let limits = Limits::new(&config)?;
         let mut seed = [0; 32];
@@ -55,13 +55,15 @@ impl Endpoint {
         let port = Port::new(&config, transport.encapsulation_port())?;
         let number = port.number;
         sockets.hold(port.into_claim());
-        let core = carrick_proto::Endpoint::new(EndpointConfig {
+        let mut parameters = EndpointConfig {
             accept: config.accept,
             max_associations: config.max_associations,
-            association: config.association,
+            association: config.association.clone(),
             source_selection: Box::new(HostRoutes::default()),
             ..EndpointConfig::new(number, bound, seed)
-        })?;
+        };
+        let below = Below::new(&mut config, &mut parameters)?;
+        let core = (carrick_proto::Endpoint::new(parameters)?, below);
         let (commands, orders) = mpsc::unbounded_channel();
         let (accepted, to_accept) = mpsc::channel(config.backlog);
         let mut watch = None;
@@ -103,6 +105,8 @@ impl Endpoint {
             peers,
             port: options.port,
             config: options.association.map(Arc::new),
+            #[cfg(feature = "dtls")]
+            trust: options.trust,
             answer,
         };
         let waiting = Waiting {
@@ -211,6 +215,9 @@ pub struct Stats {
     /// Sends that the system refused: no route, larger than the route's MTU, filtered, or no room
     /// while a neighbour did not answer. The protocol sends again what was lost with them.
     pub unsendable: u64,
+    /// What happened below the protocol, where the endpoint uses DTLS.
+    #[cfg(feature = "dtls")]
+    pub sessions: carrick_proto::protection::SessionStats,
 }
 
 /// Tells the task when nobody waits for a set-up any more.

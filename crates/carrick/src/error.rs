@@ -58,6 +58,9 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// DTLS can't be used so.
+    #[error("DTLS: {0}")]
+    Dtls(String),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}")]
     Random(getrandom::Error),
@@ -81,6 +84,9 @@ pub enum ConnectError {
     /// An address is to be reached on plain IP, from an endpoint that is only on UDP.
     #[error("the endpoint is on UDP only: bind it to plain IP as well, or give a UDP port")]
     NotPlainIp,
+    /// There is no session of DTLS with the peer, and so no association.
+    #[error("no protected session: {0}")]
+    Unprotected(String),
     /// The set-up ended without an association.
     #[error("no association: {}", describe_set_up(.0))]
     Failed(CloseReason),
@@ -206,6 +212,9 @@ impl fmt::Display for Described<'_> {
             CloseReason::ProtocolUnreachable => f.write_str(
                 "the peer's program is gone: its host says that nothing speaks SCTP there any more",
             ),
+            CloseReason::LowerLayerLost => {
+                f.write_str("the connection that protects it has ended or could not be made")
+            }
         }
     }
 }

@@ -70,6 +70,10 @@ pub use carrick_proto::{
     StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn, policy,
 };
 
+/// Certificates, whom to trust, and what else sessions of DTLS are made of.
+#[cfg(feature = "dtls")]
+pub use carrick_dtls as dtls;
+
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};
 pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
 pub use endpoint::{Endpoint, Stats};

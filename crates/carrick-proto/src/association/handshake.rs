@@ -140,6 +140,7 @@ impl Association {
         self.extensions = config.offered().and(peer.offered);
         let theirs = peer.auth.vector().unwrap_or_default();
         self.agree_on_keys(None, theirs);
+        self.agree_on_protection(peer.protection, true);
         self.negotiate(
             peer.a_rwnd,
             peer.inbound_streams,
@@ -206,6 +207,9 @@ impl Association {
             }),
             InitFault::Malformed => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"malformed parameter in INIT ACK")
+            }),
+            InitFault::Unprotected => self.refuse(init.tag, route, cx, |causes| {
+                causes.protocol_violation(b"the protection that is required is missing")
             }),
             InitFault::Unauthenticated => self.refuse(init.tag, route, cx, |causes| {
                 causes.protocol_violation(b"dynamic addresses without authentication")
@@ -277,6 +281,7 @@ impl Association {
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
+        self.agree_on_protection(cookie.protection.as_deref(), false);
         self.negotiate(
             cookie.peer_a_rwnd,
             cookie.peer_inbound_streams,
@@ -327,6 +332,8 @@ impl Association {
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
+        self.agree_on_protection(cookie.protection.as_deref(), false);
+        self.tell_protection_of_restart();
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // What waits for a reset has arrived.
@@ -364,6 +371,7 @@ impl Association {
             self.build_paths(cookie, route, cx);
             self.paths.trust(&given);
             self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
+            self.agree_on_protection(cookie.protection.as_deref(), true);
             self.negotiate(
                 cookie.peer_a_rwnd,
                 cookie.peer_inbound_streams,
@@ -373,6 +381,7 @@ impl Association {
             self.establish(false, cx);
         } else {
             self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
+            self.agree_on_protection(cookie.protection.as_deref(), true);
             let inbound = self
                 .config
                 .max_inbound_streams

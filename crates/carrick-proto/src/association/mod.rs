@@ -5,9 +5,11 @@
 //! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
 //! - `input`: chunks of a packet in their order
 //! - `forward_tsn`: messages that are given up (RFC 3758)
+//! - `protection`: chunks that are protected on the wire
 //! - `shutdown`: the graceful and the abortive end (section 9)
 //! - `heartbeat`: reachability of the paths (sections 5.4 and 8)
 //! - `failover`: potentially failed paths (RFC 7829)
+//! - `lower_layer`: news from what carries the packets (RFC 8261)
 //! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timeout`: all timers
 //! - `output`: what leaves next
@@ -24,10 +26,12 @@ mod forward_tsn;
 mod handshake;
 mod heartbeat;
 mod input;
+mod lower_layer;
 mod mtu_discovery;
 mod output;
 mod output_control;
 mod peer_parameters;
+mod protection;
 mod reconfig;
 mod reconfig_answers;
 mod reconfig_requests;
@@ -131,6 +135,8 @@ pub(crate) struct Association {
     dynamic: Option<Box<DynamicAddresses>>,
     /// Where this side offers authentication, and until the peer is known to lack it.
     pub(crate) auth: Option<Box<Auth>>,
+    /// Where chunks are protected on the wire.
+    pub(crate) protection: Option<Box<protection::Protected>>,
     pub(crate) state: State,
     pub(crate) paths: Paths,
     pub(crate) sender: Sender,
@@ -188,6 +194,7 @@ impl Association {
             extensions: Extensions::NONE,
             dynamic: None,
             auth: None,
+            protection: None,
             state,
             paths: Paths::new(),
             sender,
@@ -315,15 +322,15 @@ impl Association {
                 None => self.paths[self.paths.current()].route(),
             };
             let header = self.header();
-            cx.replies.push(route.for_reply(), |buf| {
+            self.send_last(route.for_reply(), cx, |association, buf| {
                 let mut packet = carrick_wire::PacketBuilder::new(buf, header, 1200);
-                let slot = self.open_auth(&mut packet, &[carrick_wire::ChunkType::ABORT]);
+                let slot = association.open_auth(&mut packet, &[carrick_wire::ChunkType::ABORT]);
                 packet.abort(false, |causes| {
                     if cause.code != 0 {
                         causes.raw(carrick_wire::CauseCode(cause.code), &cause.information);
                     }
                 });
-                self.finish(packet, slot);
+                association.finish(packet, slot);
             });
         }
         self.close(reason, cx);

@@ -56,12 +56,12 @@ impl Association {
         let path = &mut self.paths[id];
         let nonce = cx.random.u64();
         let rto = path.rto.value();
-        let route = path.route();
+        let (route, below) = (path.route(), path.below_len());
         if let Some(discovery) = &mut path.discovery {
             discovery.sent(cx.now, nonce, rto);
         }
         path.counters.mtu_probes_sent += u64::from(size > 0);
-        let len = size.saturating_sub(route.header_len()).max(bare);
+        let len = size.saturating_sub(below).max(bare);
         let mut packet = PacketBuilder::new(buf, header, len);
         let slot = self.open_auth(&mut packet, &kinds);
         packet.heartbeat(&heartbeat::info(nonce, id.0));
@@ -107,7 +107,7 @@ impl Association {
     /// This host refused to send a probe of so many bytes of SCTP, because it is too large.
     pub(crate) fn on_probe_refused(&mut self, id: PathId, len: usize, now: Time) {
         let path = &mut self.paths[id];
-        let size = len + path.route().header_len();
+        let size = len + path.below_len();
         if let Some(discovery) = &mut path.discovery {
             discovery.refused(now, size);
             self.use_discovered_mtu(id, None);

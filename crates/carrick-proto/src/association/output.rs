@@ -47,7 +47,17 @@ impl Association {
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
         self.recover_source(cx);
-        let transmit = match self.state {
+        loop {
+            let transmit = self.next_transmit(buf, cx)?;
+            if let Some(transmit) = self.protect(buf, transmit, cx.now) {
+                self.count(&transmit, cx);
+                return Some(transmit);
+            }
+        }
+    }
+
+    fn next_transmit(&mut self, buf: &mut Vec<u8>, cx: &mut Context<'_>) -> Option<Transmit> {
+        match self.state {
             State::Closed => None,
             State::CookieWait(_) => self.output_init(buf, cx),
             // Nothing else may be sent before COOKIE ACK came (section 5.1 C).
@@ -63,9 +73,7 @@ impl Association {
                 .or_else(|| self.output_shutdown(buf, cx))
                 .or_else(|| self.output_heartbeat(buf, cx))
                 .or_else(|| self.output_probe(buf, cx)),
-        }?;
-        self.count(&transmit, cx);
-        Some(transmit)
+        }
     }
 
     fn count(&mut self, transmit: &Transmit, cx: &mut Context<'_>) {
@@ -95,6 +103,8 @@ impl Association {
         let mut may_fragment = false;
         let mut path = None;
         let reserved = self.auth_len(&DATA_KINDS);
+        // A protection may make packets of different sizes of equal ones.
+        let max_segments = self.protection.as_ref().map_or(MAX_SEGMENTS, |_| 1);
         let mut fresh = None;
         loop {
             let mut tx = self.transmit_context(&config, cx, hurry);
@@ -138,7 +148,7 @@ impl Association {
             segments += 1;
             self.paths[permit.path].data_packet_sent(len);
             let full = *segment_size.get_or_insert(len);
-            let room = segments < MAX_SEGMENTS && buf.len() - start + full <= MAX_SEGMENTED_BYTES;
+            let room = segments < max_segments && buf.len() - start + full <= MAX_SEGMENTED_BYTES;
             if !filled || len < full || !room || may_fragment {
                 break;
             }

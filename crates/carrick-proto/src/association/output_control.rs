@@ -62,6 +62,7 @@ impl Association {
             if let Some(auth) = &self.auth {
                 auth.ours().write(parameters);
             }
+            self.config.write_protection(parameters);
             if let Some(types) = supported_types(&locals) {
                 parameters.supported_address_types(&[types.0]);
             }

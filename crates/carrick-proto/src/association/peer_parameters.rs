@@ -8,6 +8,7 @@ use carrick_wire::{Init, Parameter, ParameterType, RawParameter, Tsn, Verificati
 use crate::auth::PeerAuth;
 use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
+use crate::protection::MAX_OFFER;
 
 /// Parameters to be reported are kept up to this many bytes: the answer must not grow without
 /// bound (section 12.4).
@@ -33,6 +34,8 @@ pub(crate) struct PeerParameters<'a> {
     pub(crate) offered: Extensions,
     /// What it says about authentication.
     pub(crate) auth: PeerAuth<'a>,
+    /// What it says about the protection of chunks, where that fits.
+    pub(crate) protection: Option<&'a [u8]>,
     /// Whole parameters that are to be reported.
     pub(crate) unrecognized: Vec<&'a [u8]>,
 }
@@ -59,6 +62,8 @@ pub(crate) enum InitFault<'a> {
     Malformed,
     /// Dynamic addresses without authentication (RFC 5061 section 6).
     Unauthenticated,
+    /// The protection of chunks that this side requires is missing, or does not fit.
+    Unprotected,
 }
 
 impl<'a> PeerParameters<'a> {
@@ -86,11 +91,19 @@ impl<'a> PeerParameters<'a> {
             families: None,
             offered: Extensions::NONE,
             auth: PeerAuth::default(),
+            protection: None,
             unrecognized: Vec::new(),
         };
         let mut reported = 0;
         for raw in init.parameters() {
             let raw = raw.map_err(|_| InitFault::Malformed)?;
+            if let Some(offer) = config.protection.as_deref()
+                && raw.kind == offer.parameter_type()
+            {
+                let fits = raw.value.len() <= MAX_OFFER && offer.accepts(raw.value);
+                read.protection = read.protection.or(fits.then_some(raw.value));
+                continue;
+            }
             // Those of an extension that is not offered are unknown, well formed or not.
             if !raw.kind.is_base() && !ours.know_parameter(raw.kind) {
                 if !read.unknown(raw, &mut reported) {
@@ -121,6 +134,10 @@ impl<'a> PeerParameters<'a> {
                 // What we sent and the peer didn't know; and parameters without a meaning here.
                 _ => {}
             }
+        }
+        let required = config.protection.as_ref().is_some_and(|p| p.is_required());
+        if required && read.protection.is_none() {
+            return Err(InitFault::Unprotected);
         }
         // Who authenticates says how; to list the chunk type is not enough (RFC 4895 section 6.1).
         read.offered.authentication = read.auth.vector().is_some();

@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use carrick_wire::{ChunkType, CommonHeader, Packet, Shutdown};
+use carrick_wire::{ChunkType, CommonHeader, Packet, PacketBuilder, Shutdown};
 
 use super::state::{Ending, Repeat, State};
 use super::{Association, Context};
@@ -126,7 +126,11 @@ impl Association {
         ) {
             let header: CommonHeader = self.header();
             let route = self.answer_route(route);
-            cx.replies.shutdown_complete(route, header, false);
+            self.send_last(route, cx, |_, buf| {
+                let mut packet = PacketBuilder::new(buf, header, 1200);
+                packet.shutdown_complete(false);
+                packet.finish();
+            });
             self.close(CloseReason::Shutdown, cx);
         }
     }

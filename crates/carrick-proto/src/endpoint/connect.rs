@@ -114,6 +114,7 @@ impl Endpoint {
         if self.registry.len() >= self.config.max_associations || peers.iter().any(crowded) {
             return Err(ConnectError::TooManyAssociations);
         }
+        self.protects |= config.protection.is_some();
         let id = self.registry.next_id();
         let tag = VerificationTag(self.random.nonzero_u32());
         let tsn = Tsn::new(self.random.u32());

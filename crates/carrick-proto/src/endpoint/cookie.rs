@@ -20,6 +20,9 @@ use crate::time::Time;
 
 const MAC_LEN: usize = 32;
 
+/// In place of an address family.
+const PROTECTION: u8 = 9;
+
 /// What a cookie holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
@@ -53,6 +56,8 @@ pub(crate) struct Cookie {
     /// What both sides said about authentication; never a shared key (RFC 4895 section 6.3).
     pub(crate) ours: KeyVector,
     pub(crate) theirs: KeyVector,
+    /// What the peer said about the protection of chunks, where that fits.
+    pub(crate) protection: Option<Vec<u8>>,
     /// The addresses in the INIT.
     pub(crate) addresses: Vec<IpAddr>,
 }
@@ -178,6 +183,11 @@ impl Cookie {
         self.addresses
             .iter()
             .for_each(|a| encode_address(Some(*a), out));
+        if let Some(protection) = &self.protection {
+            // Last, behind a family that no address has.
+            out.push(PROTECTION);
+            out.extend_from_slice(protection);
+        }
     }
 
     fn decode(body: &[u8]) -> Option<Self> {
@@ -207,7 +217,12 @@ impl Cookie {
             (ours, theirs) = (reader.vector()?, reader.vector()?);
         }
         let mut addresses = Vec::new();
+        let mut protection = None;
         while !reader.0.is_empty() {
+            if let [PROTECTION, value @ ..] = reader.0 {
+                protection = Some(value.to_vec());
+                break;
+            }
             addresses.push(reader.address()??);
         }
         Some(Self {
@@ -231,6 +246,7 @@ impl Cookie {
             local,
             ours,
             theirs,
+            protection,
             addresses,
         })
     }
@@ -328,6 +344,7 @@ mod tests {
             local: Some("2001:db8::1".parse().unwrap()),
             ours: KeyVector::default(),
             theirs: KeyVector::from_bytes(&[1, 2, 3]),
+            protection: Some(alloc::vec![6, 4]),
             addresses: alloc::vec!["192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap()],
         }
     }

@@ -189,6 +189,7 @@ impl Endpoint {
             local: route.local,
             ours,
             theirs,
+            protection: peer.protection.map(<[u8]>::to_vec),
             // All of them: the peer may send from those that get no path, too.
             addresses: peer.addresses.clone(),
         };
@@ -224,6 +225,9 @@ impl Endpoint {
                 let told = extensions.told_to(peer.offered, config.offered());
                 told.write(parameters);
                 cookie.ours.write(parameters);
+                if cookie.protection.is_some() {
+                    config.write_protection(parameters);
+                }
                 write_addresses(parameters, local, route, |a| peer.supports(a, source));
                 peer.unrecognized
                     .iter()
@@ -254,6 +258,9 @@ impl Endpoint {
                 let parameter = shortened(parameter);
                 self.abort_init(route, header, tag, |c| c.unresolvable_address(parameter));
             }
+            InitFault::Unprotected => self.abort_init(route, header, tag, |c| {
+                c.protocol_violation(b"the protection that is required is missing")
+            }),
             InitFault::Unauthenticated => self.abort_init(route, header, tag, |c| {
                 c.protocol_violation(b"dynamic addresses without authentication")
             }),

@@ -29,26 +29,40 @@ impl Endpoint {
             self.stats.bad_checksum += 1;
             return;
         }
-        if packet.header().destination_port != self.config.port {
-            return self.out_of_the_blue(route, &packet);
+        if self.protects {
+            return self.take_guarded(now, route, &packet, &datagram);
         }
-        let Some(Ok(first)) = leading(&packet) else {
+        self.dispatch(now, route, &packet, &datagram);
+    }
+
+    /// Takes a packet that is what it seems.
+    pub(super) fn dispatch(
+        &mut self,
+        now: Time,
+        route: &Route,
+        packet: &Packet<'_>,
+        datagram: &Bytes,
+    ) {
+        if packet.header().destination_port != self.config.port {
+            return self.out_of_the_blue(route, packet);
+        }
+        let Some(Ok(first)) = leading(packet) else {
             self.stats.malformed += 1;
             return;
         };
         match first.kind {
             // Section 8.4, rule 1: neither would be answered.
             ChunkType::INIT | ChunkType::COOKIE_ECHO if !is_unicast(route) => {
-                self.out_of_the_blue(route, &packet)
+                self.out_of_the_blue(route, packet)
             }
-            ChunkType::INIT => self.take_init(now, route, &packet, first),
+            ChunkType::INIT => self.take_init(now, route, packet, first),
             ChunkType::COOKIE_ECHO => match Chunk::parse(first) {
                 Ok(Chunk::CookieEcho(echo)) => {
-                    self.handle_cookie_echo(now, route, &packet, &echo, &datagram)
+                    self.handle_cookie_echo(now, route, packet, &echo, datagram)
                 }
                 _ => self.stats.malformed += 1,
             },
-            _ => self.take_other(now, route, &packet, first, &datagram),
+            _ => self.take_other(now, route, packet, first, datagram),
         }
     }
 

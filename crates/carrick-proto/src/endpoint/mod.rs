@@ -9,7 +9,9 @@
 //! - `icmp`: what ICMP messages may do (section 10)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
+//! - `lower_layer`: connections below, where that is not IP (RFC 8261)
 //! - `peers`, `sharing`: several associations at one peer address and port (RFC 6951)
+//! - `protection`: packets whose chunks are protected
 //! - `reconfig`: streams are reset and added (RFC 6525)
 //! - `registry`: associations by identifier, address and timer
 //! - `streams`: how they share an association (RFC 8260)
@@ -23,8 +25,10 @@ mod init;
 mod input;
 mod keys;
 mod local_addresses;
+mod lower_layer;
 mod out_of_the_blue;
 mod peers;
+mod protection;
 mod reconfig;
 mod registry;
 mod replies;
@@ -75,6 +79,8 @@ pub struct Endpoint {
     /// Where cookies are put together.
     cookie_buffer: Vec<u8>,
     events: VecDeque<(AssociationId, Event)>,
+    /// Some association may have its chunks protected.
+    protects: bool,
     stats: EndpointStats,
 }
 
@@ -87,6 +93,7 @@ impl Endpoint {
         config.validate()?;
         let mut random = Random::new(config.seed);
         let registry = Registry::new(&mut random);
+        let protects = config.association.protection.is_some();
         Ok(Self {
             accepted: Arc::new(config.association.clone()),
             local_addresses: LocalAddresses::new(core::mem::take(&mut config.local_addresses)),
@@ -97,6 +104,7 @@ impl Endpoint {
             replies: Replies::default(),
             cookie_buffer: Vec::new(),
             events: VecDeque::new(),
+            protects,
             stats: EndpointStats::default(),
         })
     }

@@ -33,6 +33,11 @@ impl Replies {
         }
         let mut buf = self.spare.pop().unwrap_or_default();
         write(&mut buf);
+        if buf.is_empty() {
+            // A protection kept it back.
+            self.spare.push(buf);
+            return;
+        }
         self.queue.push_back((route, buf));
     }
 

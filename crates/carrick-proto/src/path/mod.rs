@@ -61,6 +61,8 @@ pub(crate) struct Path {
     pub(crate) error_count: u32,
     /// IP MTU in bytes.
     mtu: usize,
+    /// Bytes of each packet that neither IP, UDP nor SCTP has: for what protects it.
+    overhead: u16,
     /// The search for it, if there is one.
     pub(crate) discovery: Option<Box<MtuDiscovery>>,
     pub(crate) rto: Rto,
@@ -136,7 +138,7 @@ impl Path {
             .map(|d| Box::new(MtuDiscovery::new(d, route.remote.is_ipv6())));
         let mtu = discovery.as_ref().map_or(config.path_mtu, |d| d.mtu());
         let parameters = Parameters {
-            pmdcs: pmdcs(mtu, &route),
+            pmdcs: pmdcs(mtu, route.header_len() + config.lower_overhead),
             ipv6: route.remote.is_ipv6(),
             slow_start_limit: config.slow_start_limit,
         };
@@ -152,6 +154,7 @@ impl Path {
             thresholds: PathThresholds::of(config),
             error_count: 0,
             mtu,
+            overhead: config.lower_overhead as u16,
             discovery,
             rto: Rto::new(config.rto_initial),
             congestion: config.policies.congestion.start(parameters),
@@ -189,12 +192,23 @@ impl Path {
 
     /// Bytes an SCTP packet may have on this path, common header included.
     pub(crate) fn packet_size(&self) -> usize {
-        (self.mtu - self.route().header_len()) & !3
+        (self.mtu - self.below_len()) & !3
+    }
+
+    /// Bytes of an IP packet on this path that are not SCTP's own: headers, and what protects it.
+    pub(crate) fn below_len(&self) -> usize {
+        self.route().header_len() + usize::from(self.overhead)
+    }
+
+    /// So many bytes of each packet are for what protects it.
+    pub(crate) fn set_overhead(&mut self, overhead: u16) {
+        self.overhead = overhead;
+        self.congestion.set_pmdcs(self.pmdcs());
     }
 
     /// Path Maximum DATA Chunk Size: what a packet holds besides the common header.
     pub(crate) fn pmdcs(&self) -> usize {
-        pmdcs(self.mtu, &self.route())
+        pmdcs(self.mtu, self.below_len())
     }
 
     /// The path MTU in bytes, IP header included.
@@ -204,7 +218,7 @@ impl Path {
 
     /// A packet with data of so many bytes of SCTP leaves.
     pub(crate) fn data_packet_sent(&mut self, len: usize) {
-        let size = len + self.route().header_len();
+        let size = len + self.below_len();
         if let Some(discovery) = &mut self.discovery {
             discovery.data_sent(size);
         }
@@ -334,8 +348,8 @@ impl Path {
 }
 
 /// Chunks end on a multiple of four bytes, so the last odd bytes of a packet can't be used.
-fn pmdcs(mtu: usize, route: &Route) -> usize {
-    (mtu - route.header_len() - COMMON_HEADER_LEN) & !3
+fn pmdcs(mtu: usize, below: usize) -> usize {
+    (mtu - below - COMMON_HEADER_LEN) & !3
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(crate) struct Paths {
     next: u8,
     /// Bytes of an AUTH chunk that each packet with DATA has in front.
     reserved: u16,
+    /// What is below the chunks; `None` for what the configuration says.
+    overhead: Option<u16>,
 }
 
 impl Paths {
@@ -35,6 +37,7 @@ impl Paths {
             beyond: Vec::new(),
             next: 0,
             reserved: 0,
+            overhead: None,
         }
     }
 
@@ -60,6 +63,9 @@ impl Paths {
         // Paths are few, and an idle association should not pay for those that it could have.
         self.list.reserve_exact(1);
         self.list.push(Path::new(id, route, confirmed, config));
+        if let (Some(overhead), Some(path)) = (self.overhead, self.list.last_mut()) {
+            path.set_overhead(overhead);
+        }
         Some(id)
     }
 
@@ -341,6 +347,14 @@ impl Paths {
     /// Bytes that something in front of DATA takes from each packet.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.reserved = bytes as u16;
+    }
+
+    /// Bytes that something below the chunks takes from each packet, of these paths and of those to
+    /// come.
+    pub(crate) fn set_overhead(&mut self, bytes: usize) {
+        let bytes = bytes as u16;
+        self.overhead = Some(bytes);
+        self.list.iter_mut().for_each(|p| p.set_overhead(bytes));
     }
 
     pub(crate) fn reserved(&self) -> usize {

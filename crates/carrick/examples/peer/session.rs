@@ -61,7 +61,9 @@ impl Outcome {
             CloseReason::SetupTimedOut
             | CloseReason::StaleCookie
             | CloseReason::ProtocolUnreachable => Self::by_self("refused"),
-            CloseReason::PeerUnreachable | CloseReason::ShutdownTimedOut => Self::by_self("lost"),
+            CloseReason::PeerUnreachable
+            | CloseReason::ShutdownTimedOut
+            | CloseReason::LowerLayerLost => Self::by_self("lost"),
         }
     }
 

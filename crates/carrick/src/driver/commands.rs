@@ -30,6 +30,8 @@ impl Driver {
                 let _ = answer.send(crate::endpoint::Stats {
                     protocol: self.core.stats(),
                     unsendable: self.sockets.unsendable(),
+                    #[cfg(feature = "dtls")]
+                    sessions: self.below.stats(),
                 });
             }
             Command::AddAddress(address, answer) => {
@@ -38,7 +40,9 @@ impl Driver {
                 let _ = answer.send(added);
             }
             Command::RemoveAddress(address) => {
-                self.core.local_address_removed(now, address);
+                if !self.below.is_there() {
+                    self.core.local_address_removed(now, address);
+                }
                 self.sockets.remove(address);
             }
             Command::StopAccepting => self.end(),
@@ -48,7 +52,9 @@ impl Driver {
 
     fn add_address(&mut self, address: std::net::IpAddr) -> Result<(), BindError> {
         self.sockets.add(address)?;
-        self.core.local_address_added(address);
+        if !self.below.is_there() {
+            self.core.local_address_added(address);
+        }
         Ok(())
     }
 
@@ -64,13 +70,9 @@ impl Driver {
             let _ = connect.answer.send(Err(ConnectError::EndpointClosed));
             return;
         }
-        let config = connect.config.unwrap_or_else(|| self.core.default_config());
-        let begun = self
-            .core
-            .associate(now, &connect.peers, connect.port, config);
-        match begun {
+        match self.below.connect(now, &mut self.core, &connect) {
             Ok(id) => drop(self.connecting.insert(id, connect.answer)),
-            Err(e) => drop(connect.answer.send(Err(e.into()))),
+            Err(e) => drop(connect.answer.send(Err(e))),
         }
     }
 

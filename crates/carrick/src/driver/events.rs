@@ -16,7 +16,7 @@ impl Driver {
     /// Tells the handles what happened. Returns whether anything did.
     pub(super) fn tell(&mut self, now: Time) -> bool {
         let mut any = false;
-        while let Some((id, event)) = self.core.poll_event() {
+        while let Some((id, event)) = self.below.poll_event(now, &mut self.core) {
             any = true;
             self.on_event(id, event, now);
         }
@@ -82,6 +82,7 @@ impl Driver {
         let Some(commands) = self.commands.upgrade() else {
             return self.refuse(id, b"the endpoint is closing", now);
         };
+        let peers = self.below.real(peers);
         let port = self.core.peer_port(id).unwrap_or(0);
         let fragments = self
             .core
@@ -126,9 +127,12 @@ impl Driver {
     }
 
     fn on_closed(&mut self, id: AssociationId, reason: &CloseReason) {
+        let failure = self.below.take_failure(id);
         if let Some(answer) = self.connecting.remove(&id) {
             // A cancelled connect() does not want to know.
-            let _ = answer.send(Err(ConnectError::Failed(reason.clone())));
+            let failure = failure.map(ConnectError::Unprotected);
+            let error = failure.unwrap_or_else(|| ConnectError::Failed(reason.clone()));
+            let _ = answer.send(Err(error));
         }
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.close(reason);
@@ -162,6 +166,10 @@ impl Driver {
 
     /// Lowers the MTU of paths, or of that to one address, to that of the host's route.
     fn fit_paths(&mut self, id: AssociationId, only: Option<IpAddr>, now: Time) {
+        if self.below.is_there() {
+            // A session's way is the search's to judge.
+            return;
+        }
         let paths: Vec<_> = self
             .core
             .paths(id)

@@ -3,11 +3,13 @@
 //! Each round takes what the handles want, what arrived and what timed out, and only then asks the
 //! protocol for packets: a SACK for a batch, not for a packet.
 //!
+//! - `below`: DTLS between the protocol and the sockets, if any
 //! - `commands`: what the handles ask for
 //! - `entry`: what is kept of an association besides the protocol's own state
 //! - `events`: facts from the protocol to the handles
 //! - `watch`: addresses of the host that come and go
 
+mod below;
 mod commands;
 mod entry;
 mod events;
@@ -28,6 +30,7 @@ use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
 use crate::socket::{ReceiveBuffers, Sent, SocketSet};
+pub(crate) use below::Below;
 use entry::Entry;
 pub(crate) use watch::Watch;
 
@@ -80,6 +83,7 @@ type ConnectAnswer = oneshot::Sender<Result<Association, ConnectError>>;
 /// The task.
 pub(crate) struct Driver {
     core: Core,
+    below: Below,
     sockets: SocketSet,
     buffers: ReceiveBuffers,
     /// Where the endpoint follows the host's addresses.
@@ -107,7 +111,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(
-        core: Core,
+        (core, below): (Core, Below),
         (sockets, watch): (SocketSet, Option<Watch>),
         limits: Limits,
         commands: &Commands,
@@ -116,6 +120,7 @@ impl Driver {
     ) -> Self {
         Self {
             core,
+            below,
             sockets,
             buffers: ReceiveBuffers::new(),
             watch,
@@ -167,6 +172,7 @@ impl Driver {
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let mut any = false;
         let port = self.core.port();
+        let protected = self.below.is_there();
         for index in 0..self.sockets.len() {
             let socket = self.sockets.get(index);
             let encapsulated = socket.is_encapsulated();
@@ -177,13 +183,17 @@ impl Driver {
                         // A raw socket sees the packets of all SCTP ports; other endpoints of
                         // the host answer for theirs.
                         if encapsulated || destination_port(&datagram) == Some(port) {
-                            self.core.handle_datagram(now, route, datagram);
+                            self.below
+                                .handle_datagram(now, &mut self.core, route, datagram);
                         }
                     }),
                     // The error of a packet that was sent; the error queue says more.
                     Poll::Ready(Err(_)) => {
                         for note in socket.take_errors() {
-                            self.core.handle_icmp(now, &note.input());
+                            // What ICMP quotes of a session is sealed (RFC 8261 section 6.1).
+                            if !protected {
+                                self.core.handle_icmp(now, &note.input());
+                            }
                         }
                     }
                 }
@@ -194,7 +204,7 @@ impl Driver {
                     break;
                 };
                 any = true;
-                for note in notes {
+                for note in notes.iter().filter(|_| !protected) {
                     self.core.handle_icmp(now, &note.input());
                 }
             }
@@ -213,8 +223,12 @@ impl Driver {
             self.give_up(id, now);
             any = true;
         }
-        if self.core.poll_timeout().is_some_and(|at| at <= now) {
-            self.core.handle_timeout(now);
+        if self
+            .below
+            .poll_timeout(&self.core)
+            .is_some_and(|at| at <= now)
+        {
+            self.below.handle_timeout(now, &mut self.core);
             any = true;
         }
         any
@@ -225,12 +239,14 @@ impl Driver {
         self.sockets.flush(cx);
         loop {
             self.out.clear();
-            let Some(transmit) = self.core.poll_transmit(now, &mut self.out) else {
+            let Some(transmit) = self.below.poll_transmit(now, &mut self.core, &mut self.out)
+            else {
                 return;
             };
             let bytes = &self.out[..transmit.len.min(self.out.len())];
             let sent = self.sockets.send(cx, &transmit, bytes);
-            if sent != Sent::TooBig {
+            // Over DTLS a probe that is refused is lost, and the search goes on when it is missed.
+            if sent != Sent::TooBig || self.below.is_there() {
                 continue;
             }
             if transmit.probe {
@@ -244,7 +260,7 @@ impl Driver {
     /// Waits for the next timer. Ready if it is already due.
     fn arm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let lingering = self.lingering.first().map(|(at, _)| *at);
-        let next = match (self.core.poll_timeout(), lingering) {
+        let next = match (self.below.poll_timeout(&self.core), lingering) {
             (Some(a), Some(b)) => a.min(b),
             (a, b) => match a.or(b) {
                 Some(at) => at,
@@ -284,6 +300,8 @@ impl Future for Driver {
             this.transmit(cx, now);
             busy |= this.tell(now);
             if this.is_done() {
+                this.below.close(now, &mut this.core);
+                this.transmit(cx, now);
                 return Poll::Ready(());
             }
             if !busy && this.arm(cx).is_pending() {

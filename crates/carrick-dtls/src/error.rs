@@ -1,0 +1,64 @@
+//! What can go wrong, and whose fault it is.
+
+use crate::certificate::Fingerprint;
+
+/// Why a session failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DtlsError {
+    /// The peer is not who it should be.
+    #[error("the peer's certificate {fingerprint} is refused: {reason}")]
+    PeerRefused {
+        /// What its certificate is known by.
+        fingerprint: Fingerprint,
+        /// Why it is refused.
+        reason: String,
+    },
+    /// The peer showed no certificate, or one that can't be used.
+    #[error("the peer shows no usable certificate: {0}")]
+    NoPeerCertificate(String),
+    /// The peer gave up.
+    #[error("the peer gave the session up with alert {0}: it may refuse this side's certificate")]
+    PeerAlert(u8),
+    /// The peer broke the protocol, or has nothing in common with this side.
+    #[error("the peer's messages can't be accepted: {0}")]
+    Peer(String),
+    /// The peer does not answer.
+    #[error("the peer does not answer the handshake: check its address and that it expects DTLS")]
+    TimedOut,
+    /// This side failed.
+    #[error("this side failed: {0}")]
+    Local(String),
+}
+
+impl From<dimpl::Error> for DtlsError {
+    fn from(error: dimpl::Error) -> Self {
+        use dimpl::{Error, SecurityError};
+        match error {
+            Error::SecurityError(SecurityError::FatalAlert { description }) => {
+                Self::PeerAlert(description)
+            }
+            Error::Timeout(_) => Self::TimedOut,
+            Error::CertificateError(error) => Self::NoPeerCertificate(error.to_string()),
+            Error::ConfigError(_) | Error::InvalidState(_) | Error::TransmitQueueFull => {
+                Self::Local(error.to_string())
+            }
+            error => Self::Peer(error.to_string()),
+        }
+    }
+}
+
+/// What is wrong with a certificate, or with what should be a fingerprint.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// It could not be made.
+    #[error("no certificate could be made: {0}")]
+    Generation(String),
+    /// 32 pairs of hexadecimal digits with colons between them are wanted.
+    #[error("no SHA-256 fingerprint: 32 pairs of hexadecimal digits with colons are wanted")]
+    NoFingerprint,
+}
+
+/// A parameter is out of its range.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("DTLS configuration: {0}")]
+pub struct DtlsConfigError(pub(crate) String);

@@ -1,0 +1,147 @@
+//! Makes sessions, and tells what begins one.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use carrick_proto::protection::{SessionFactory, SessionLayer};
+use carrick_proto::{LowerLayer, Time};
+use dimpl::DtlsCertificate;
+use dimpl::crypto::{Dtls12CipherSuite, Dtls13CipherSuite};
+
+use crate::config::{DtlsConfig, Trust, Versions};
+use crate::error::DtlsConfigError;
+use crate::session::DtlsSession;
+
+/// Bytes that DTLS adds to a packet at most: 13 of header, 8 of explicit nonce and 16 of tag with
+/// AES-GCM in DTLS 1.2. DTLS 1.3 adds 22.
+pub const OVERHEAD: usize = 37;
+
+/// A header of DTLS 1.2's records and handshake messages (RFC 6347 sections 4.1 and 4.2.2).
+pub(crate) const RECORD_HEADER: usize = 13;
+const CLIENT_HELLO: u8 = 1;
+const HANDSHAKE: u8 = 22;
+
+/// Sessions of DTLS beside an endpoint.
+pub type DtlsLayer = SessionLayer<Dtls>;
+
+/// Makes sessions of DTLS.
+#[derive(Debug)]
+pub struct Dtls {
+    pub(crate) config: DtlsConfig,
+    library: Library,
+    /// What time zero is on the library's clock: any moment will do, because it only sees differences.
+    epoch: Instant,
+}
+
+struct Library {
+    config: Arc<dimpl::Config>,
+}
+
+impl std::fmt::Debug for Library {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Library").finish_non_exhaustive()
+    }
+}
+
+impl Dtls {
+    /// Checks the configuration and gets ready.
+    ///
+    /// # Errors
+    /// Names the parameter that is out of its range.
+    pub fn new(config: DtlsConfig) -> Result<Self, DtlsConfigError> {
+        if !(256..=16_384).contains(&config.handshake_datagram) {
+            let what = "handshake_datagram: must be 256 to 16384";
+            return Err(DtlsConfigError(what.into()));
+        }
+        let mut builder = dimpl::Config::builder()
+            .mtu(config.handshake_datagram)
+            .require_client_certificate(!config.trust.is_anyone())
+            .use_server_cookie(true)
+            .aead_encryption_limit(config.key_limit);
+        match config.versions {
+            Versions::Both => {}
+            Versions::Dtls12 => {
+                builder = builder.dtls13_cipher_suites(&[] as &[Dtls13CipherSuite]);
+            }
+            Versions::Dtls13 => {
+                builder = builder.dtls12_cipher_suites(&[] as &[Dtls12CipherSuite]);
+            }
+        }
+        let library = builder
+            .build()
+            .map_err(|e| DtlsConfigError(e.to_string()))?;
+        Ok(Self {
+            config,
+            library: Library {
+                config: Arc::new(library),
+            },
+            epoch: Instant::now(),
+        })
+    }
+
+    /// What sessions are made of.
+    pub fn config(&self) -> &DtlsConfig {
+        &self.config
+    }
+
+    fn session(&self, now: Time, trust: Trust, connects: bool) -> DtlsSession {
+        let certificate = DtlsCertificate {
+            certificate: self.config.certificate.der.clone(),
+            private_key: self.config.certificate.key.clone(),
+        };
+        let library = Arc::clone(&self.library.config);
+        let at = self.epoch + now.since(Time::ZERO);
+        let dtls = match self.config.versions {
+            Versions::Both => dimpl::Dtls::new_auto(library, certificate, at),
+            Versions::Dtls12 => dimpl::Dtls::new_12(library, certificate, at),
+            Versions::Dtls13 => dimpl::Dtls::new_13(library, certificate, at),
+        };
+        DtlsSession::new(now, dtls, self.epoch, trust, connects)
+    }
+}
+
+impl SessionFactory for Dtls {
+    type Session = DtlsSession;
+    type Peer = Trust;
+
+    fn overhead(&self) -> usize {
+        OVERHEAD
+    }
+
+    fn lower_layer(&self) -> LowerLayer {
+        LowerLayer::Dtls
+    }
+
+    fn connect(&mut self, now: Time, peer: Trust) -> DtlsSession {
+        self.session(now, peer, true)
+    }
+
+    fn opens(&self, datagram: &[u8]) -> bool {
+        opens(datagram)
+    }
+
+    fn accept(&mut self, now: Time) -> DtlsSession {
+        self.session(now, self.config.trust.clone(), false)
+    }
+
+    fn leads_to(&self, session: &DtlsSession, peer: &Trust) -> bool {
+        session.leads_to(peer)
+    }
+}
+
+/// Whether this is the first fragment of a `ClientHello`, in plain text.
+pub(crate) fn opens(datagram: &[u8]) -> bool {
+    let Some((header, rest)) = datagram.split_first_chunk::<RECORD_HEADER>() else {
+        return false;
+    };
+    let [kind, major, minor, epoch @ ..] = header;
+    let len = usize::from(u16::from_be_bytes([header[11], header[12]]));
+    let first_fragment = rest.get(6..9) == Some(&[0; 3]);
+    *kind == HANDSHAKE
+        && *major == 254
+        && matches!(minor, 253 | 255)
+        && epoch[..2] == [0, 0]
+        && len <= rest.len()
+        && rest.first() == Some(&CLIENT_HELLO)
+        && first_fragment
+}

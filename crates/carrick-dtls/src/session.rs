@@ -1,0 +1,325 @@
+//! One DTLS connection.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use carrick_proto::Time;
+use carrick_proto::protection::{PacketSession, SessionState};
+use dimpl::{Output, UnexpectedMessageError};
+
+use crate::certificate::Fingerprint;
+use crate::config::Trust;
+use crate::error::DtlsError;
+use crate::factory::{RECORD_HEADER, opens};
+
+/// Datagrams that wait to be sent, at most: more than the longest flight has.
+const MAX_WAITING: usize = 32;
+
+/// Bytes of a record at most, its header included.
+const MAX_RECORD: usize = 1 << 15;
+
+/// A timer of the library that is due fires again after this, if it is still due.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// One DTLS connection.
+pub struct DtlsSession {
+    dtls: dimpl::Dtls,
+    epoch: Instant,
+    trust: Trust,
+    connects: bool,
+    state: SessionState<DtlsError>,
+    identity: Option<Fingerprint>,
+    /// The random number of the client whose handshake this side answers.
+    client: Option<[u8; 32]>,
+    /// Whether the present certificate of the peer is the one that a later trust likes.
+    certificate: Vec<u8>,
+    /// The peer is refused, and will be told when it can be told in secret.
+    refused: Option<DtlsError>,
+    waiting: VecDeque<Vec<u8>>,
+    wake: Option<Time>,
+    buffer: Vec<u8>,
+}
+
+impl fmt::Debug for DtlsSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DtlsSession")
+            .field("state", &self.state)
+            .field("connects", &self.connects)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the library had to say that is not for the session itself.
+enum Said {
+    Nothing,
+    Peer(Vec<u8>),
+    Connected,
+    Closed,
+    Larger(usize),
+    Done,
+}
+
+impl DtlsSession {
+    pub(crate) fn new(
+        now: Time,
+        mut dtls: dimpl::Dtls,
+        epoch: Instant,
+        trust: Trust,
+        connects: bool,
+    ) -> Self {
+        if connects {
+            dtls.set_active(true);
+        }
+        let mut session = Self {
+            dtls,
+            epoch,
+            trust,
+            connects,
+            state: SessionState::Handshake,
+            identity: None,
+            client: None,
+            certificate: Vec::new(),
+            refused: None,
+            waiting: VecDeque::new(),
+            wake: None,
+            buffer: vec![0; 2048],
+        };
+        session.advance(now, &mut Vec::new());
+        session
+    }
+
+    /// Whether the peer is, or will have to be, one that this trust lets in.
+    pub(crate) fn leads_to(&self, trust: &Trust) -> bool {
+        match self.state {
+            SessionState::Handshake => self.connects && self.trust.is_same(trust),
+            SessionState::Established if self.certificate.is_empty() => trust.is_anyone(),
+            SessionState::Established => trust.check(&self.certificate).is_ok(),
+            SessionState::Closed | SessionState::Failed(_) => false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, SessionState::Closed | SessionState::Failed(_))
+    }
+
+    /// Nothing of it is of use any more, and nothing else leaves.
+    fn fail(&mut self, error: DtlsError) {
+        self.waiting.clear();
+        self.wake = None;
+        self.state = SessionState::Failed(error);
+    }
+
+    fn instant(&self, now: Time) -> Instant {
+        self.epoch + now.since(Time::ZERO)
+    }
+
+    /// Tells the library what time it is, and takes what it has to say.
+    fn advance(&mut self, now: Time, packets: &mut Vec<Bytes>) {
+        if self.is_over() {
+            return;
+        }
+        match self.dtls.handle_timeout(self.instant(now)) {
+            Ok(()) => self.drain(now, packets),
+            Err(error) => self.fail(error.into()),
+        }
+    }
+
+    fn drain(&mut self, now: Time, packets: &mut Vec<Bytes>) {
+        loop {
+            match self.poll(now, packets) {
+                Said::Nothing => {}
+                Said::Done => break,
+                Said::Larger(needed) if needed <= MAX_RECORD => self.buffer.resize(needed, 0),
+                Said::Larger(_) => {
+                    return self.fail(DtlsError::Peer("a record is too large".into()));
+                }
+                Said::Peer(certificate) => {
+                    self.judge(certificate);
+                    if self.is_over() {
+                        return;
+                    }
+                }
+                Said::Connected => self.connected(),
+                Said::Closed => {
+                    // Answered in kind; whether that arrives does not matter.
+                    let _ = self.dtls.close();
+                    if !self.is_over() {
+                        self.state = SessionState::Closed;
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll(&mut self, now: Time, packets: &mut Vec<Bytes>) -> Said {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let said = match self.dtls.poll_output(&mut buffer) {
+            Output::Packet(datagram) => {
+                if self.waiting.len() < MAX_WAITING {
+                    self.waiting.push_back(datagram.to_vec());
+                }
+                Said::Nothing
+            }
+            Output::ApplicationData(packet) => {
+                if self.state == SessionState::Established {
+                    packets.push(Bytes::copy_from_slice(packet));
+                }
+                Said::Nothing
+            }
+            Output::BufferTooSmall { needed } => Said::Larger(needed),
+            Output::Timeout(at) => {
+                let wanted = at.checked_duration_since(self.epoch);
+                let wanted = Time::ZERO + wanted.unwrap_or_default();
+                self.wake = Some(wanted.max(now + PATIENCE)).filter(|_| !self.is_over());
+                Said::Done
+            }
+            Output::PeerCert(certificate) => Said::Peer(certificate.to_vec()),
+            Output::Connected => Said::Connected,
+            Output::CloseNotify => Said::Closed,
+            // Keys for SRTP.
+            _ => Said::Nothing,
+        };
+        self.buffer = buffer;
+        said
+    }
+
+    fn judge(&mut self, certificate: Vec<u8>) {
+        let fingerprint = Fingerprint::of(&certificate);
+        match self.trust.check(&certificate) {
+            Ok(()) => {
+                self.identity = Some(fingerprint);
+                self.certificate = certificate;
+            }
+            Err(reason) => {
+                let error = DtlsError::PeerRefused {
+                    fingerprint,
+                    reason,
+                };
+                if self.connects {
+                    // Who is not the one that was looked for learns nothing, not even our certificate.
+                    self.fail(error);
+                } else {
+                    self.refused = Some(error);
+                }
+            }
+        }
+    }
+
+    fn connected(&mut self) {
+        if self.identity.is_none() && self.refused.is_none() && !self.trust.is_anyone() {
+            self.refused = Some(DtlsError::NoPeerCertificate("none was shown".into()));
+        }
+        match self.refused.take() {
+            None => self.state = SessionState::Established,
+            Some(error) => {
+                // The peer thinks that all is well; now it can be told that it is not.
+                let _ = self.dtls.close();
+                self.state = SessionState::Failed(error);
+            }
+        }
+    }
+}
+
+/// The random number in a `ClientHello`: the same when it is repeated, also with a cookie (RFC 6347
+/// section 4.2.1, RFC 8446 section 4.1.2).
+fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
+    // Behind the headers of the record and of the message, and the version.
+    const AT: usize = RECORD_HEADER + 12 + 2;
+    datagram.get(AT..AT + 32)?.try_into().ok()
+}
+
+impl PacketSession for DtlsSession {
+    type Error = DtlsError;
+
+    fn state(&self) -> SessionState<DtlsError> {
+        self.state.clone()
+    }
+
+    fn identity(&self) -> Option<&[u8]> {
+        self.identity.as_ref().map(|fingerprint| &fingerprint.0[..])
+    }
+
+    fn protect(&mut self, now: Time, packet: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.state != SessionState::Established {
+            return false;
+        }
+        // Whatever waits in the library leaves first, so that what comes next is this packet.
+        let mut packets = Vec::new();
+        self.advance(now, &mut packets);
+        let before = self.waiting.len();
+        if self.is_over() || before >= MAX_WAITING {
+            return false;
+        }
+        if let Err(error) = self.dtls.send_application_data(packet) {
+            self.fail(error.into());
+            return false;
+        }
+        self.drain(now, &mut packets);
+        match self.waiting.remove(before) {
+            Some(datagram) => {
+                out.extend_from_slice(&datagram);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn is_begun_by(&self, datagram: &[u8]) -> bool {
+        match (self.client, client_random(datagram)) {
+            (Some(known), Some(random)) => known == random,
+            (None, _) => !self.connects || self.state == SessionState::Handshake,
+            (Some(_), None) => true,
+        }
+    }
+
+    fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {
+        self.advance(now, packets);
+        if self.is_over() {
+            return;
+        }
+        if !self.connects && self.client.is_none() && opens(datagram) {
+            self.client = client_random(datagram);
+        }
+        match self.dtls.handle_packet(datagram) {
+            // Before the server has chosen a version anything could come from anywhere.
+            Ok(())
+            | Err(dimpl::Error::UnexpectedMessage(
+                UnexpectedMessageError::UnrecognizedAutoServerResponse,
+            )) => self.drain(now, packets),
+            Err(error) => self.fail(error.into()),
+        }
+    }
+
+    fn poll_datagram(&mut self, _: Time, out: &mut Vec<u8>) -> bool {
+        let next = self.waiting.pop_front();
+        if let Some(datagram) = &next {
+            out.extend_from_slice(datagram);
+        }
+        next.is_some()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.wake.filter(|_| !self.is_over())
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.advance(now, &mut Vec::new());
+    }
+
+    fn close(&mut self, now: Time) {
+        self.advance(now, &mut Vec::new());
+        if self.is_over() {
+            return;
+        }
+        // In the middle of a handshake there is nothing to be told.
+        let _ = self.dtls.close();
+        self.drain(now, &mut Vec::new());
+        self.wake = None;
+        if !self.is_over() {
+            self.state = SessionState::Closed;
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Two endpoints over DTLS in virtual time.
+
+// Every test binary uses its own part of this.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_dtls::{
+    Certificate, Dtls, DtlsConfig, DtlsError, DtlsLayer, Fingerprint, Trust, Versions,
+};
+use carrick_proto::protection::{SessionConnectError, SessionEvent, SessionLayerConfig};
+use carrick_proto::{
+    AssociationConfig, AssociationId, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Part,
+    PathMtuDiscovery, Route, SendOptions, StreamId, Time, Transmit,
+};
+
+pub const PORT: u16 = 5000;
+pub const CLIENT: usize = 0;
+pub const SERVER: usize = 1;
+
+pub fn address(node: usize) -> SocketAddr {
+    SocketAddr::new(
+        IpAddr::from([192, 0, 2, 1 + node as u8]),
+        4000 + node as u16,
+    )
+}
+
+/// Certificates take a while to make, and any will do.
+pub fn certificate(node: usize) -> Certificate {
+    static MADE: OnceLock<Vec<Certificate>> = OnceLock::new();
+    MADE.get_or_init(|| (0..3).map(|_| Certificate::generate().unwrap()).collect())[node].clone()
+}
+
+pub fn fingerprint(node: usize) -> Fingerprint {
+    certificate(node).fingerprint()
+}
+
+pub fn expecting(node: usize) -> Trust {
+    Trust::fingerprint(fingerprint(node))
+}
+
+/// Fixed sizes, so that what is on the wire is easy to judge.
+pub fn association() -> AssociationConfig {
+    AssociationConfig {
+        path_mtu_discovery: Some(PathMtuDiscovery {
+            max_probed_mtu: 1500,
+            ..PathMtuDiscovery::default()
+        }),
+        ..AssociationConfig::default()
+    }
+}
+
+pub struct Node {
+    pub core: Endpoint,
+    pub layer: DtlsLayer,
+    pub events: Vec<(AssociationId, Event)>,
+    pub sessions: Vec<SessionEvent<DtlsError>>,
+}
+
+impl Node {
+    pub fn new(node: usize, dtls: DtlsConfig, limits: SessionLayerConfig) -> Self {
+        Self::with_association(node, dtls, limits, association())
+    }
+
+    pub fn with_association(
+        node: usize,
+        dtls: DtlsConfig,
+        limits: SessionLayerConfig,
+        association: AssociationConfig,
+    ) -> Self {
+        let mut config = EndpointConfig::new(PORT, vec![address(node).ip()], [node as u8 + 1; 32]);
+        config.association = association;
+        let layer = DtlsLayer::new(Dtls::new(dtls).unwrap(), limits, &mut config);
+        Self {
+            core: Endpoint::new(config).unwrap(),
+            layer,
+            events: Vec::new(),
+            sessions: Vec::new(),
+        }
+    }
+
+    pub fn closed(&self, id: AssociationId) -> Option<&CloseReason> {
+        self.events.iter().find_map(|(of, event)| match event {
+            Event::Closed(reason) if *of == id => Some(reason),
+            _ => None,
+        })
+    }
+
+    pub fn established(&self) -> Option<AssociationId> {
+        let is = |e: &&(AssociationId, Event)| matches!(e.1, Event::Established { .. });
+        self.events.iter().rev().find(is).map(|(id, _)| *id)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    Pass,
+    Drop,
+    Late(Duration),
+    Twice,
+}
+
+#[derive(Clone)]
+pub struct Seen {
+    pub from: usize,
+    pub bytes: Bytes,
+    pub transmit: Transmit,
+}
+
+type Rule = Box<dyn FnMut(&Seen) -> Fate>;
+
+pub struct World {
+    pub now: Time,
+    pub nodes: Vec<Node>,
+    pub log: Vec<Seen>,
+    /// Datagrams larger than this, with IP and UDP, are lost.
+    pub mtu: usize,
+    pub rule: Rule,
+    flights: BTreeMap<(Time, u64), (usize, usize, Bytes)>,
+    sequence: u64,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(Versions::Both)
+    }
+
+    pub fn with(versions: Versions) -> Self {
+        Self::of(|node| DtlsConfig {
+            versions,
+            ..DtlsConfig::new(certificate(node), expecting(1 - node))
+        })
+    }
+
+    pub fn of(dtls: impl Fn(usize) -> DtlsConfig) -> Self {
+        let nodes = [CLIENT, SERVER];
+        Self {
+            now: Time::from_millis(1000),
+            nodes: nodes
+                .map(|n| Node::new(n, dtls(n), SessionLayerConfig::default()))
+                .into(),
+            log: Vec::new(),
+            mtu: 1500,
+            rule: Box::new(|_| Fate::Pass),
+            flights: BTreeMap::new(),
+            sequence: 0,
+        }
+    }
+
+    /// The parameters that each side offers.
+    pub fn with_associations(associations: [AssociationConfig; 2]) -> Self {
+        let mut world = Self::with(Versions::Both);
+        for (node, association) in associations.into_iter().enumerate() {
+            let dtls = DtlsConfig::new(certificate(node), expecting(1 - node));
+            let limits = SessionLayerConfig::default();
+            world.nodes[node] = Node::with_association(node, dtls, limits, association);
+        }
+        world
+    }
+
+    pub fn connect(&mut self) -> AssociationId {
+        let config = self.nodes[CLIENT].core.default_config();
+        self.try_connect(expecting(SERVER), (*config).clone())
+            .unwrap()
+    }
+
+    pub fn try_connect(
+        &mut self,
+        trust: Trust,
+        config: AssociationConfig,
+    ) -> Result<AssociationId, SessionConnectError> {
+        let node = &mut self.nodes[CLIENT];
+        let to = (address(SERVER), PORT);
+        let id = node
+            .layer
+            .connect(self.now, &mut node.core, to, trust, config);
+        self.pump();
+        id
+    }
+
+    /// Connects, and waits until both sides are established.
+    pub fn establish(&mut self) -> (AssociationId, AssociationId) {
+        let client = self.connect();
+        let done = |w: &mut Self| {
+            w.nodes[SERVER].established().is_some() && w.nodes[CLIENT].established() == Some(client)
+        };
+        assert!(
+            self.run_until(Duration::from_secs(30), done),
+            "no association"
+        );
+        (client, self.nodes[SERVER].established().unwrap())
+    }
+
+    pub fn send(&mut self, node: usize, id: AssociationId, message: Bytes) {
+        let options = SendOptions {
+            stream: StreamId(0),
+            ..SendOptions::default()
+        };
+        self.nodes[node]
+            .core
+            .send(self.now, id, options, message)
+            .unwrap();
+        self.pump();
+    }
+
+    /// The messages that have arrived.
+    pub fn received(&mut self, node: usize, id: AssociationId) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        while let Some(message) = self.nodes[node].core.receive(id) {
+            assert_eq!(message.part, Part::Whole);
+            all.push(message.payload.into_bytes().to_vec());
+        }
+        self.pump();
+        all
+    }
+
+    /// Sends messages and takes them until all have arrived.
+    pub fn transfer(&mut self, from: usize, ids: (AssociationId, AssociationId), count: usize) {
+        let (id, other) = if from == CLIENT { ids } else { (ids.1, ids.0) };
+        let messages: Vec<Bytes> = (0..count)
+            .map(|n| message(n, 700 + n * 37 % 3000))
+            .collect();
+        let mut waiting: VecDeque<Bytes> = messages.iter().cloned().collect();
+        let mut arrived = Vec::new();
+        let done = self.run_until(Duration::from_secs(600), |w| {
+            while let Some(next) = waiting.front() {
+                let core = &mut w.nodes[from].core;
+                if core
+                    .send(w.now, id, SendOptions::default(), next.clone())
+                    .is_err()
+                {
+                    break;
+                }
+                waiting.pop_front();
+            }
+            w.pump();
+            arrived.extend(w.received(1 - from, other));
+            arrived.len() >= count
+        });
+        assert!(done, "{} of {count} arrived", arrived.len());
+        assert!(
+            arrived.iter().zip(&messages).all(|(a, b)| a == b),
+            "in order"
+        );
+    }
+
+    pub fn run(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        self.run_until(duration, |w| w.now >= until);
+    }
+
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        let until = self.now + limit;
+        self.pump();
+        loop {
+            if done(self) {
+                return true;
+            }
+            let timer = self
+                .nodes
+                .iter()
+                .filter_map(|n| n.layer.poll_timeout(&n.core))
+                .min();
+            let arrival = self.flights.keys().next().map(|(at, _)| *at);
+            let next = timer.into_iter().chain(arrival).min();
+            let Some(next) = next.filter(|at| *at <= until) else {
+                self.now = until;
+                return done(self);
+            };
+            self.now = self.now.max(next);
+            while let Some(entry) = self.flights.first_entry() {
+                if entry.key().0 > self.now {
+                    break;
+                }
+                let (from, to, bytes) = entry.remove();
+                self.inject(from, to, &bytes);
+            }
+            for n in 0..self.nodes.len() {
+                let node = &mut self.nodes[n];
+                node.layer.handle_timeout(self.now, &mut node.core);
+                let next = node.layer.poll_timeout(&node.core);
+                assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
+            }
+            self.pump();
+        }
+    }
+
+    /// Gives a node a datagram that seems to come from another one.
+    pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let route = Route {
+            local: Some(address(to).ip()),
+            remote: address(from).ip(),
+            encapsulation: Some(address(from).port()),
+            ecn: Ecn::NotCapable,
+        };
+        let node = &mut self.nodes[to];
+        node.layer
+            .handle_datagram(self.now, &mut node.core, &route, bytes);
+        self.pump();
+    }
+
+    pub fn pump(&mut self) {
+        for from in 0..self.nodes.len() {
+            let mut buf = Vec::new();
+            let mut calls = 0;
+            loop {
+                let node = &mut self.nodes[from];
+                let Some(transmit) = node.layer.poll_transmit(self.now, &mut node.core, &mut buf)
+                else {
+                    break;
+                };
+                calls += 1;
+                assert!(calls < 10_000, "a layer never stops sending");
+                assert_eq!(transmit.len, buf.len(), "the length is what was written");
+                let all = Bytes::from(std::mem::take(&mut buf));
+                for datagram in all.chunks(transmit.segment_size.unwrap_or(all.len())) {
+                    self.depart(from, transmit, &all.slice_ref(datagram));
+                }
+            }
+            let node = &mut self.nodes[from];
+            while let Some(event) = node.layer.poll_event(self.now, &mut node.core) {
+                node.events.push(event);
+            }
+            while let Some(event) = node.layer.poll_session_event() {
+                node.sessions.push(event);
+            }
+        }
+    }
+
+    fn depart(&mut self, from: usize, transmit: Transmit, bytes: &Bytes) {
+        let port = transmit.route.encapsulation.expect("UDP");
+        let to = (0..self.nodes.len())
+            .find(|n| address(*n) == SocketAddr::new(transmit.route.remote, port));
+        let seen = Seen {
+            from,
+            bytes: bytes.clone(),
+            transmit,
+        };
+        let fate = (self.rule)(&seen);
+        self.log.push(seen);
+        let Some(to) = to.filter(|_| fate != Fate::Drop && bytes.len() + 28 <= self.mtu) else {
+            return;
+        };
+        let mut delay = Duration::from_millis(10);
+        if let Fate::Late(by) = fate {
+            delay += by;
+        }
+        for _ in 0..=usize::from(fate == Fate::Twice) {
+            self.flights
+                .insert((self.now + delay, self.sequence), (from, to, bytes.clone()));
+            self.sequence += 1;
+        }
+    }
+}
+
+/// A message that can be told from others, and from random bytes.
+pub fn message(number: usize, len: usize) -> Bytes {
+    let text = format!("message {number} of the association. ");
+    text.bytes().cycle().take(len).collect()
+}

@@ -1,0 +1,116 @@
+//! Chunks that are protected on the wire: sealed last, opened first (see [`crate::protection`]).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder, padded};
+
+use super::{Association, Context};
+use crate::protection::{ChunkProtection, PacketContext, Seal};
+use crate::route::{Route, Transmit};
+use crate::time::Time;
+
+/// Bytes of overhead that a protection gets at most.
+const MAX_OVERHEAD: usize = 200;
+
+/// The protection in force, and where it works.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    pub(crate) hook: Box<dyn ChunkProtection>,
+    pub(crate) chunk_type: ChunkType,
+    scratch: Vec<u8>,
+}
+
+impl Protected {
+    /// Bytes that it takes from each packet, with its chunk's header and padding.
+    fn overhead(&self) -> usize {
+        padded(self.hook.overhead().min(MAX_OVERHEAD)) + CHUNK_HEADER_LEN
+    }
+
+    /// Seals the packet that begins at `start` of the buffer. What must not leave is cut off.
+    fn seal(&mut self, buf: &mut Vec<u8>, start: usize, context: &PacketContext) {
+        let chunks = buf.get(start + COMMON_HEADER_LEN..).unwrap_or_default();
+        self.scratch.clear();
+        self.scratch.extend_from_slice(chunks);
+        match self.hook.protect(context, &mut self.scratch) {
+            Seal::Clear => {}
+            Seal::Drop => buf.truncate(start),
+            Seal::Sealed { flags } => {
+                buf.truncate(start);
+                let len = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + padded(self.scratch.len());
+                let mut packet = PacketBuilder::new(buf, context.header, len);
+                packet.raw(self.chunk_type, flags, &self.scratch);
+                packet.finish();
+            }
+        }
+    }
+}
+
+impl Association {
+    /// What the peer said about protection is known, `None` if nothing that fits. What is in force
+    /// stays so: a restart is no way to get rid of it.
+    pub(super) fn agree_on_protection(&mut self, theirs: Option<&[u8]>, connects: bool) {
+        if self.protection.is_none()
+            && let (Some(theirs), Some(offer)) = (theirs, &self.config.protection)
+        {
+            self.protection = Some(Box::new(Protected {
+                hook: offer.begin(theirs, connects),
+                chunk_type: offer.chunk_type(),
+                scratch: Vec::new(),
+            }));
+        }
+        if let Some(protected) = &self.protection {
+            let overhead = self.config.lower_overhead + protected.overhead();
+            self.paths.set_overhead(overhead);
+        }
+    }
+
+    pub(super) fn tell_protection_of_restart(&mut self) {
+        if let Some(protected) = &mut self.protection {
+            protected.hook.restarted();
+        }
+    }
+
+    /// Seals what is about to leave, one packet. `None` if it must not.
+    pub(super) fn protect(
+        &mut self,
+        buf: &mut Vec<u8>,
+        transmit: Transmit,
+        now: Time,
+    ) -> Option<Transmit> {
+        let start = buf.len() - transmit.len;
+        if self.protection.is_some() {
+            self.seal(buf, start, &transmit.route, now);
+        }
+        let len = buf.len() - start;
+        (len > 0).then_some(Transmit { len, ..transmit })
+    }
+
+    fn seal(&mut self, buf: &mut Vec<u8>, start: usize, route: &Route, now: Time) {
+        let header = carrick_wire::Packet::parse(&buf[start..]).map(|packet| packet.header());
+        if let (Some(protected), Ok(header)) = (&mut self.protection, header) {
+            let context = PacketContext {
+                now,
+                header,
+                route: *route,
+            };
+            protected.seal(buf, start, &context);
+        }
+    }
+
+    /// The last packet of the association, which waits among the endpoint's own.
+    pub(super) fn send_last(
+        &mut self,
+        route: Route,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&Self, &mut Vec<u8>),
+    ) {
+        let now = cx.now;
+        cx.replies.push(route, |buf| {
+            write(self, buf);
+            if self.protection.is_some() {
+                self.seal(buf, 0, &route, now);
+            }
+        });
+    }
+}

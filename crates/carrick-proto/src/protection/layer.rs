@@ -1,0 +1,610 @@
+//! Sessions between an endpoint and the network (RFC 8261): which datagram belongs to which, what the
+//! endpoint sends in which, and how many of them there may be.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use super::session::{PacketSession, SessionFactory, SessionState};
+use super::slot::{MAX_NUMBER, SessionId, Slot};
+use crate::association::AssociationId;
+use crate::config::{AssociationConfig, EndpointConfig};
+use crate::endpoint::Endpoint;
+use crate::error::ConnectError;
+use crate::event::Event;
+use crate::path::mtu_discovery::PathMtuDiscovery;
+use crate::route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
+use crate::time::{Time, earliest};
+
+/// A UDP header, which comes with every session.
+const UDP_HEADER: usize = 8;
+
+/// Unfinished handshakes that are looked at for one that may go.
+const MAX_LOOKED_AT: usize = 256;
+
+/// How many sessions there may be, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionLayerConfig {
+    /// Sessions at most, at least 1. Further peers are not answered.
+    pub max_sessions: usize,
+    /// Sessions of peers whose handshake is not finished, at most, at least 1. A further one takes the
+    /// place of the oldest that was heard of only once, if there is such a one.
+    pub max_handshakes: usize,
+    /// A handshake may take so long.
+    pub handshake_timeout: Duration,
+    /// A session without associations is closed after this.
+    pub idle_timeout: Duration,
+}
+
+impl Default for SessionLayerConfig {
+    fn default() -> Self {
+        Self {
+            max_sessions: 1 << 16,
+            max_handshakes: 256,
+            handshake_timeout: Duration::from_secs(40),
+            idle_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What a layer counted since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SessionStats {
+    /// Handshakes that were finished, on either side.
+    pub established: u64,
+    /// Sessions that failed.
+    pub failed: u64,
+    /// Handshakes that took too long.
+    pub timed_out: u64,
+    /// Unfinished handshakes that made room for others.
+    pub evicted: u64,
+    /// Handshakes that found no room.
+    pub refused: u64,
+    /// Datagrams of nobody that begin no handshake: SCTP without protection, for instance.
+    pub strangers: u64,
+    /// Datagrams of a session in which there was nothing: replayed, forged or damaged.
+    pub discarded: u64,
+    /// Packets of SCTP that were not sent because their session was not established.
+    pub held_back: u64,
+}
+
+/// What happened to a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SessionEvent<E> {
+    /// The handshake is finished and the peer is who it should be.
+    Established(SessionId),
+    /// The peer began anew and proved to be the same: its new session took over.
+    Replaced(SessionId),
+    /// It was closed; its associations have ended.
+    Closed(SessionId),
+    /// It failed; these associations of its end.
+    Failed(SessionId, E, Vec<AssociationId>),
+    /// Its handshake took too long; these associations of its end.
+    TimedOut(SessionId, Vec<AssociationId>),
+}
+
+/// Why [`SessionLayer::connect`] refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionConnectError {
+    /// The endpoint refused the association.
+    Association(ConnectError),
+    /// There is a session with this address already, and it leads to somebody else.
+    OtherPeer,
+    /// The limit of sessions is reached.
+    TooManySessions,
+}
+
+impl fmt::Display for SessionConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Association(error) => return fmt::Display::fmt(error, f),
+            Self::OtherPeer => {
+                "there is a session with this address that leads to another peer: end it first"
+            }
+            Self::TooManySessions => "the limit of sessions is reached: raise max_sessions",
+        })
+    }
+}
+
+impl core::error::Error for SessionConnectError {}
+
+/// Where datagrams of a session come from. Without a local address until the first one came.
+type Way = (IpAddr, u16, Option<IpAddr>);
+
+/// Sessions beside one [`Endpoint`], which is lent to each call: its datagrams go through here in both
+/// directions, everything else is done on the endpoint itself. The contract is the endpoint's: after an
+/// input, drain [`Self::poll_transmit`] and [`Self::poll_event`], and read [`Self::poll_timeout`].
+#[derive(Debug)]
+pub struct SessionLayer<F: SessionFactory> {
+    pub(super) factory: F,
+    pub(super) config: SessionLayerConfig,
+    locals: Vec<IpAddr>,
+    selection: Box<dyn SourceSelection>,
+    pub(super) slots: BTreeMap<SessionId, Slot<F::Session>>,
+    ways: BTreeMap<Way, SessionId>,
+    of: BTreeMap<AssociationId, SessionId>,
+    /// Of peers, and not established; the oldest first.
+    pub(super) half_open: BTreeSet<SessionId>,
+    pub(super) timers: BTreeSet<(Time, SessionId)>,
+    /// They may have datagrams to send.
+    pub(super) ready: BTreeSet<SessionId>,
+    last: u32,
+    pub(super) events: VecDeque<SessionEvent<<F::Session as PacketSession>::Error>>,
+    pub(super) stats: SessionStats,
+    /// Packets on their way out, before they are protected.
+    plain: Vec<u8>,
+    /// Packets that a datagram carried.
+    opened: Vec<Bytes>,
+    /// Datagrams that did not fit to those before them.
+    odd: VecDeque<(Transmit, Vec<u8>)>,
+}
+
+impl<F: SessionFactory> SessionLayer<F> {
+    /// A layer for the endpoint that will be made of `endpoint`, whose addresses it takes over, and
+    /// whose associations it prepares (see [`Self::prepare`]).
+    pub fn new(factory: F, config: SessionLayerConfig, endpoint: &mut EndpointConfig) -> Self {
+        let layer = Self {
+            locals: core::mem::take(&mut endpoint.local_addresses),
+            selection: core::mem::replace(
+                &mut endpoint.source_selection,
+                Box::new(MatchingAddress),
+            ),
+            factory,
+            config,
+            slots: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            of: BTreeMap::new(),
+            half_open: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            last: 0,
+            events: VecDeque::new(),
+            stats: SessionStats::default(),
+            plain: Vec::new(),
+            opened: Vec::new(),
+            odd: VecDeque::new(),
+        };
+        layer.prepare(&mut endpoint.association);
+        layer
+    }
+
+    /// Makes the parameters those of an association over a session (RFC 8261 section 6.1): one path
+    /// without addresses, which fails with the association, and whose MTU is found without ICMP.
+    /// Whether the checksum may be left out is what the sessions say.
+    pub fn prepare(&self, association: &mut AssociationConfig) {
+        association.lower_overhead = UDP_HEADER + self.factory.overhead();
+        association.lower_layer = self.factory.lower_layer();
+        association.max_paths = 1;
+        association.monitor_pairs = false;
+        association.extensions.dynamic_addresses = false;
+        association.path_max_retrans = association.association_max_retrans;
+        association
+            .path_mtu_discovery
+            .get_or_insert_with(PathMtuDiscovery::default);
+    }
+
+    /// Sets up an association with the endpoint at a UDP address, over the session with it, which is
+    /// begun if there is none. No packet of SCTP leaves before that is established.
+    ///
+    /// # Errors
+    /// Says what is wrong with the arguments, or which limit is reached.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        (remote, port): (SocketAddr, u16),
+        peer: F::Peer,
+        mut association: AssociationConfig,
+    ) -> Result<AssociationId, SessionConnectError> {
+        self.prepare(&mut association);
+        let known = self.ways.range((remote.ip(), remote.port(), None)..);
+        let known = known
+            .map(|(way, id)| (*way, *id))
+            .find(|(way, id)| {
+                (way.0, way.1) == (remote.ip(), remote.port())
+                    && self.slots.get(id).is_some_and(|slot| !slot.ended)
+            })
+            .filter(|(way, _)| (way.0, way.1) == (remote.ip(), remote.port()));
+        if let Some((_, id)) = known {
+            let slot = self.slots.get(&id);
+            if !slot.is_some_and(|slot| self.factory.leads_to(&slot.session, &peer)) {
+                return Err(SessionConnectError::OtherPeer);
+            }
+            return self.associate(now, endpoint, id, (remote, port), association);
+        }
+        let session = self.factory.connect(now, peer);
+        let local = self.selection.select(&self.locals, remote.ip(), None);
+        let route = Route {
+            local,
+            remote: remote.ip(),
+            encapsulation: Some(remote.port()),
+            ecn: Ecn::NotCapable,
+        };
+        let id = self
+            .insert(now, session, route)
+            .ok_or(SessionConnectError::TooManySessions)?;
+        let begun = self.associate(now, endpoint, id, (remote, port), association);
+        if begun.is_err() {
+            self.remove(id);
+        } else {
+            self.settle(now, endpoint, id);
+        }
+        begun
+    }
+
+    fn associate(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        session: SessionId,
+        (remote, port): (SocketAddr, u16),
+        config: AssociationConfig,
+    ) -> Result<AssociationId, SessionConnectError> {
+        let address = session.address(remote.ip());
+        let id = endpoint
+            .connect(now, &[address], port, None, config)
+            .map_err(SessionConnectError::Association)?;
+        self.link(id, session);
+        Ok(id)
+    }
+
+    fn link(&mut self, association: AssociationId, session: SessionId) {
+        if let Some(slot) = self.slots.get_mut(&session) {
+            slot.associations.insert(association);
+            slot.idle_deadline = None;
+            self.of.insert(association, session);
+        }
+    }
+
+    fn insert(&mut self, now: Time, session: F::Session, route: Route) -> Option<SessionId> {
+        if self.slots.len() >= self.config.max_sessions {
+            return None;
+        }
+        // There are fewer of them than numbers.
+        let id = loop {
+            self.last = self.last % MAX_NUMBER + 1;
+            if !self.slots.contains_key(&SessionId(self.last)) {
+                break SessionId(self.last);
+            }
+        };
+        let deadline = now + self.config.handshake_timeout;
+        self.ways.insert(way(&route), id);
+        self.slots.insert(id, Slot::new(session, route, deadline));
+        self.ready.insert(id);
+        Some(id)
+    }
+
+    pub(super) fn remove(&mut self, id: SessionId) {
+        let Some(slot) = self.slots.remove(&id) else {
+            return;
+        };
+        self.ways.remove(&way(&slot.route));
+        self.half_open.remove(&id);
+        self.ready.remove(&id);
+        if let Some(at) = slot.scheduled {
+            self.timers.remove(&(at, id));
+        }
+        for association in slot.associations {
+            self.of.remove(&association);
+        }
+    }
+
+    /// Takes a datagram that arrived. `route` tells the peer's UDP port in
+    /// [`Route::encapsulation`].
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        route: &Route,
+        datagram: &[u8],
+    ) {
+        let known = self.find(route);
+        let Some(id) = known.or_else(|| self.accept(now, route, datagram)) else {
+            return;
+        };
+        let opens = self.factory.opens(datagram);
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        slot.datagrams += 1;
+        let mut opened = core::mem::take(&mut self.opened);
+        if opens && !slot.ended && !slot.session.is_begun_by(datagram) {
+            let next = slot.successor.as_ref();
+            if !next.is_some_and(|next| next.is_begun_by(datagram)) {
+                slot.successor = Some(self.factory.accept(now));
+                slot.successor_deadline = Some(now + self.config.handshake_timeout);
+            }
+        } else if !slot.ended {
+            slot.session.handle_datagram(now, datagram, &mut opened);
+        }
+        if let Some(successor) = &mut slot.successor {
+            // What it carries before it took over may be somebody else's.
+            let mut early = Vec::new();
+            successor.handle_datagram(now, datagram, &mut early);
+        } else if opened.is_empty() && slot.is_open() {
+            self.stats.discarded += 1;
+        }
+        self.ready.insert(id);
+        // A record may be the one that finishes the handshake and the first that carries something.
+        self.settle(now, endpoint, id);
+        let inner = Route {
+            local: None,
+            remote: id.address(route.remote),
+            encapsulation: None,
+            ecn: route.ecn,
+        };
+        for packet in opened.drain(..) {
+            endpoint.handle_datagram(now, &inner, packet);
+        }
+        self.opened = opened;
+    }
+
+    /// The session that datagrams on this route belong to.
+    fn find(&mut self, route: &Route) -> Option<SessionId> {
+        let exact = way(route);
+        if let Some(id) = self.ways.get(&exact) {
+            return Some(*id);
+        }
+        // The system chose the local address of a session that was begun here.
+        let open = (exact.0, exact.1, None);
+        let id = *self.ways.get(&open)?;
+        self.ways.remove(&open);
+        self.ways.insert(exact, id);
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.route.local = route.local;
+        }
+        Some(id)
+    }
+
+    /// A peer that is not known begins a handshake.
+    fn accept(&mut self, now: Time, route: &Route, datagram: &[u8]) -> Option<SessionId> {
+        if route.encapsulation.is_none() || !self.factory.opens(datagram) {
+            self.stats.strangers += 1;
+            return None;
+        }
+        if self.half_open.len() >= self.config.max_handshakes {
+            let heard_once =
+                |id: &&SessionId| self.slots.get(id).is_some_and(|slot| slot.datagrams <= 1);
+            let oldest = self.half_open.iter().take(MAX_LOOKED_AT).find(heard_once);
+            let Some(&oldest) = oldest else {
+                self.stats.refused += 1;
+                return None;
+            };
+            self.stats.evicted += 1;
+            self.remove(oldest);
+        }
+        let session = self.factory.accept(now);
+        let Some(id) = self.insert(now, session, *route) else {
+            self.stats.refused += 1;
+            return None;
+        };
+        self.half_open.insert(id);
+        Some(id)
+    }
+
+    /// Appends the next datagrams to `buf` and says where they go; `None` when there is nothing more to
+    /// send now.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if let Some((transmit, datagram)) = self.odd.pop_front() {
+            buf.extend_from_slice(&datagram);
+            return Some(transmit);
+        }
+        loop {
+            while let Some(&id) = self.ready.first() {
+                let own = self.poll_own(now, id, buf);
+                if own.is_some() {
+                    return own;
+                }
+                self.ready.remove(&id);
+                self.settle(now, endpoint, id);
+                if self.slots.get(&id).is_some_and(|slot| slot.ended) {
+                    self.remove(id);
+                }
+            }
+            self.plain.clear();
+            let transmit = endpoint.poll_transmit(now, &mut self.plain)?;
+            let sealed = self.seal(now, &transmit, buf);
+            if sealed.is_some() {
+                return sealed;
+            }
+        }
+    }
+
+    /// A datagram of the session's own.
+    fn poll_own(&mut self, now: Time, id: SessionId, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let slot = self.slots.get_mut(&id)?;
+        let start = buf.len();
+        let mut any = slot.session.poll_datagram(now, buf);
+        if let Some(successor) = slot.successor.as_mut().filter(|_| !any) {
+            any = successor.poll_datagram(now, buf);
+        }
+        any.then(|| single(slot.route, buf.len() - start))
+    }
+
+    /// Protects what the endpoint sends.
+    fn seal(&mut self, now: Time, transmit: &Transmit, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let id = SessionId::of(transmit.route.remote);
+        let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.is_open()) else {
+            self.stats.held_back += transmit.packets() as u64;
+            return None;
+        };
+        let route = Route {
+            ecn: transmit.route.ecn,
+            ..slot.route
+        };
+        let start = buf.len();
+        let size = transmit.segment_size.unwrap_or(transmit.len).max(1);
+        let mut full = None;
+        let mut last = 0;
+        for packet in self.plain.chunks(size) {
+            let before = buf.len();
+            if !slot.session.protect(now, packet, buf) {
+                self.stats.held_back += 1;
+                continue;
+            }
+            let len = buf.len() - before;
+            let first = *full.get_or_insert(len);
+            if len > first || (before > start && last < first) {
+                // One size for all but the last: what breaks that leaves by itself.
+                self.odd
+                    .push_back((single(route, len), buf.split_off(before)));
+            } else {
+                last = len;
+            }
+        }
+        let len = buf.len() - start;
+        (len > 0).then(|| Transmit {
+            route,
+            len,
+            segment_size: full.filter(|size| *size < len),
+            ..*transmit
+        })
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called next, the endpoint's timers included.
+    pub fn poll_timeout(&self, endpoint: &Endpoint) -> Option<Time> {
+        let own = self.timers.first().map(|(at, _)| *at);
+        earliest(own, endpoint.poll_timeout())
+    }
+
+    /// Handles all timers that have expired at `now`, also those of the endpoint.
+    pub fn handle_timeout(&mut self, now: Time, endpoint: &mut Endpoint) {
+        while let Some(&(at, id)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.pop_first();
+            self.expire(now, endpoint, id);
+            self.settle(now, endpoint, id);
+        }
+        endpoint.handle_timeout(now);
+    }
+
+    /// The next fact about an association. Take the endpoint's events here, so that the layer knows
+    /// which session an association of a peer belongs to.
+    pub fn poll_event(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+    ) -> Option<(AssociationId, Event)> {
+        let (id, event) = endpoint.poll_event()?;
+        match &event {
+            Event::Established { peer_addresses, .. } => {
+                if let Some(address) = peer_addresses.first() {
+                    self.link(id, SessionId::of(*address));
+                }
+            }
+            Event::Closed(_) => self.unlink(now, id),
+            _ => {}
+        }
+        Some((id, event))
+    }
+
+    fn unlink(&mut self, now: Time, association: AssociationId) {
+        let Some(id) = self.of.remove(&association) else {
+            return;
+        };
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        slot.associations.remove(&association);
+        if slot.associations.is_empty() && slot.is_open() {
+            slot.idle_deadline = Some(now + self.config.idle_timeout);
+        }
+        self.schedule(id);
+    }
+
+    /// The next fact about a session.
+    pub fn poll_session_event(
+        &mut self,
+    ) -> Option<SessionEvent<<F::Session as PacketSession>::Error>> {
+        self.events.pop_front()
+    }
+
+    /// Closes all sessions: each peer is told, and associations that are left end.
+    pub fn close(&mut self, now: Time, endpoint: &mut Endpoint) {
+        let ids: Vec<SessionId> = self.slots.keys().copied().collect();
+        for id in ids {
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.session.close(now);
+                self.ready.insert(id);
+            }
+            self.settle(now, endpoint, id);
+        }
+    }
+
+    /// What it counted.
+    pub fn stats(&self) -> SessionStats {
+        self.stats
+    }
+
+    /// The sessions that exist now.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.slots.keys().copied()
+    }
+
+    /// The session of an association.
+    pub fn session_of(&self, association: AssociationId) -> Option<SessionId> {
+        self.of.get(&association).copied()
+    }
+
+    /// The UDP address of a session's peer.
+    pub fn remote(&self, id: SessionId) -> Option<SocketAddr> {
+        let route = self.slots.get(&id)?.route;
+        Some(SocketAddr::new(route.remote, route.encapsulation?))
+    }
+
+    /// The UDP address behind an address that the endpoint tells, as in [`crate::PathStats::remote`].
+    pub fn remote_behind(&self, address: IpAddr) -> Option<SocketAddr> {
+        self.remote(SessionId::of(address))
+    }
+
+    /// The associations whose datagrams go to this host.
+    pub fn associations_to(&self, remote: IpAddr) -> impl Iterator<Item = AssociationId> + '_ {
+        let slots = self.slots.values();
+        let there = slots.filter(move |slot| slot.route.remote == remote);
+        there.flat_map(|slot| slot.associations.iter().copied())
+    }
+
+    /// The state of a session.
+    pub fn state(
+        &self,
+        id: SessionId,
+    ) -> Option<SessionState<<F::Session as PacketSession>::Error>> {
+        self.slots.get(&id).map(|slot| slot.session.state())
+    }
+
+    /// Who the peer of a session has proved to be.
+    pub fn identity(&self, id: SessionId) -> Option<&[u8]> {
+        self.slots.get(&id)?.session.identity()
+    }
+
+    /// What makes the sessions.
+    pub fn factory(&self) -> &F {
+        &self.factory
+    }
+}
+
+fn way(route: &Route) -> Way {
+    (route.remote, route.encapsulation.unwrap_or(0), route.local)
+}
+
+fn single(route: Route, len: usize) -> Transmit {
+    Transmit {
+        route,
+        len,
+        segment_size: None,
+        may_fragment: false,
+        probe: false,
+    }
+}

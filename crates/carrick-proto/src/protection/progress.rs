@@ -1,0 +1,159 @@
+//! What becomes of a session, and what its associations are told of it.
+
+use alloc::vec::Vec;
+
+use super::layer::{SessionEvent, SessionLayer};
+use super::session::{PacketSession, SessionFactory, SessionState};
+use super::slot::SessionId;
+use crate::association::AssociationId;
+use crate::endpoint::Endpoint;
+use crate::time::Time;
+
+/// Events that wait at most; peers can cause them at will.
+const MAX_EVENTS: usize = 256;
+
+impl<F: SessionFactory> SessionLayer<F> {
+    /// After anything was done to a session: tells what changed, and sets its timer.
+    pub(super) fn settle(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
+        self.succeed(now, endpoint, id);
+        let Some(slot) = self.slots.get_mut(&id).filter(|slot| !slot.ended) else {
+            return;
+        };
+        match slot.session.state() {
+            SessionState::Handshake => {}
+            SessionState::Established if slot.established => {}
+            SessionState::Established => {
+                slot.established = true;
+                slot.deadline = None;
+                if slot.associations.is_empty() {
+                    slot.idle_deadline = Some(now + self.config.idle_timeout);
+                }
+                let waiting: Vec<AssociationId> = slot.associations.iter().copied().collect();
+                self.half_open.remove(&id);
+                self.stats.established += 1;
+                self.tell(SessionEvent::Established(id));
+                for association in waiting {
+                    // It is known: it is linked until it ends.
+                    let _ = endpoint.lower_layer_changed(now, association);
+                }
+            }
+            SessionState::Closed | SessionState::Failed(_) if slot.begin_anew() => {}
+            SessionState::Closed => self.end(now, endpoint, id, SessionEvent::Closed(id)),
+            SessionState::Failed(error) => {
+                self.stats.failed += 1;
+                let of = slot.associations.iter().copied().collect();
+                self.end(now, endpoint, id, SessionEvent::Failed(id, error, of));
+            }
+        }
+        self.schedule(id);
+    }
+
+    /// A peer that began anew has finished its handshake. If it is who it was before, its associations
+    /// are for SCTP to restart; if not, they were somebody else's.
+    fn succeed(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
+        let Some(slot) = self.slots.get_mut(&id).filter(|slot| !slot.ended) else {
+            return;
+        };
+        let before: Option<Vec<u8>> = slot
+            .successor
+            .is_some()
+            .then(|| slot.session.identity().map(<[u8]>::to_vec))
+            .flatten();
+        let was_established = slot.established;
+        if !slot.succeed() || !was_established {
+            // The first that is established is like any other.
+            return;
+        }
+        let same = before.is_some() && before.as_deref() == slot.session.identity();
+        let associations: Vec<AssociationId> = slot.associations.iter().copied().collect();
+        self.stats.established += 1;
+        self.tell(SessionEvent::Replaced(id));
+        for association in associations {
+            // It is known: it is linked until it ends.
+            let _ = if same {
+                endpoint.lower_layer_changed(now, association)
+            } else {
+                endpoint.lower_layer_lost(now, association)
+            };
+        }
+    }
+
+    /// A session has ended: so have its associations. It goes when its last datagrams have left.
+    fn end(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        id: SessionId,
+        event: SessionEvent<<F::Session as PacketSession>::Error>,
+    ) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        slot.ended = true;
+        slot.drop_successor();
+        let associations: Vec<AssociationId> = slot.associations.iter().copied().collect();
+        self.half_open.remove(&id);
+        self.ready.insert(id);
+        self.tell(event);
+        for association in associations {
+            // It is known: it is linked until it ends.
+            let _ = endpoint.lower_layer_lost(now, association);
+        }
+    }
+
+    fn tell(&mut self, event: SessionEvent<<F::Session as PacketSession>::Error>) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(event);
+        }
+    }
+
+    /// A timer of the session is due.
+    pub(super) fn expire(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        slot.scheduled = None;
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if due(slot.successor_deadline) {
+            slot.drop_successor();
+        }
+        if due(slot.session.poll_timeout()) {
+            slot.session.handle_timeout(now);
+        }
+        if let Some(successor) = slot.successor.as_mut().filter(|s| due(s.poll_timeout())) {
+            successor.handle_timeout(now);
+        }
+        if due(slot.idle_deadline) {
+            slot.idle_deadline = None;
+            slot.session.close(now);
+        }
+        let of = slot.associations.iter().copied().collect();
+        let mut overdue = due(slot.deadline);
+        if overdue {
+            slot.deadline = None;
+            overdue = !slot.begin_anew();
+        }
+        self.ready.insert(id);
+        if overdue {
+            self.stats.timed_out += 1;
+            self.end(now, endpoint, id, SessionEvent::TimedOut(id, of));
+        }
+    }
+
+    pub(super) fn schedule(&mut self, id: SessionId) {
+        let Some(slot) = self.slots.get_mut(&id) else {
+            return;
+        };
+        let next = slot.next_timeout().filter(|_| !slot.ended);
+        if next == slot.scheduled {
+            return;
+        }
+        if let Some(at) = slot.scheduled {
+            self.timers.remove(&(at, id));
+        }
+        slot.scheduled = next;
+        if let Some(at) = next {
+            self.timers.insert((at, id));
+        }
+    }
+}

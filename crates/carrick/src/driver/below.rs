@@ -1,0 +1,273 @@
+//! What is between the protocol and the sockets: nothing, or sessions of DTLS (RFC 8261).
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use carrick_proto::{AssociationId, Endpoint as Core, Event, Route, Time, Transmit};
+
+use crate::command::Connect;
+use crate::config::Config;
+use crate::error::{BindError, ConnectError};
+
+#[cfg(feature = "dtls")]
+use dtls::Sessions;
+
+/// Nothing can be there without the feature.
+#[cfg(not(feature = "dtls"))]
+type Sessions = std::convert::Infallible;
+
+/// Passes everything on as it is, unless there are sessions.
+pub(crate) struct Below(Option<Sessions>);
+
+#[cfg_attr(
+    not(feature = "dtls"),
+    expect(
+        clippy::unused_self,
+        clippy::needless_pass_by_ref_mut,
+        reason = "nothing is there"
+    )
+)]
+impl Below {
+    /// What the configuration wants. Takes the addresses of the protocol over if that is something.
+    pub(crate) fn new(
+        config: &mut Config,
+        endpoint: &mut carrick_proto::EndpointConfig,
+    ) -> Result<Self, BindError> {
+        #[cfg(feature = "dtls")]
+        if let Some(dtls) = config.dtls.take() {
+            return Ok(Self(Some(Sessions::new(dtls, config, endpoint)?)));
+        }
+        let _ = (config, endpoint);
+        Ok(Self(None))
+    }
+
+    /// Whether packets are protected.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn handle_datagram(
+        &mut self,
+        now: Time,
+        core: &mut Core,
+        route: &Route,
+        datagram: Bytes,
+    ) {
+        match &mut self.0 {
+            None => core.handle_datagram(now, route, datagram),
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.layer.handle_datagram(now, core, route, &datagram),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Time,
+        core: &mut Core,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        match &mut self.0 {
+            None => core.poll_transmit(now, out),
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.layer.poll_transmit(now, core, out),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self, core: &Core) -> Option<Time> {
+        match &self.0 {
+            None => core.poll_timeout(),
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.layer.poll_timeout(core),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time, core: &mut Core) {
+        match &mut self.0 {
+            None => core.handle_timeout(now),
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.layer.handle_timeout(now, core),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    pub(crate) fn poll_event(
+        &mut self,
+        now: Time,
+        core: &mut Core,
+    ) -> Option<(AssociationId, Event)> {
+        match &mut self.0 {
+            None => core.poll_event(),
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.poll_event(now, core),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    pub(crate) fn connect(
+        &mut self,
+        now: Time,
+        core: &mut Core,
+        connect: &Connect,
+    ) -> Result<AssociationId, ConnectError> {
+        let config = connect.config.clone();
+        let config = config.unwrap_or_else(|| core.default_config());
+        match &mut self.0 {
+            None => Ok(core.associate(now, &connect.peers, connect.port, config)?),
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.connect(now, core, connect, (*config).clone()),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    /// Why the session of an association failed, in words. Told once.
+    pub(crate) fn take_failure(&mut self, id: AssociationId) -> Option<String> {
+        match &mut self.0 {
+            None => {
+                let _ = id;
+                None
+            }
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.failures.remove(&id),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    /// The addresses that packets go to.
+    pub(crate) fn real(&self, addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+        match &self.0 {
+            None => addresses,
+            #[cfg(feature = "dtls")]
+            Some(sessions) => {
+                let real = |a: &IpAddr| Some(sessions.layer.remote_behind(*a)?.ip());
+                addresses.iter().filter_map(real).collect()
+            }
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    /// The last association has ended: peers are told that nothing follows.
+    pub(crate) fn close(&mut self, now: Time, core: &mut Core) {
+        match &mut self.0 {
+            None => {
+                let _ = (now, core);
+            }
+            #[cfg(feature = "dtls")]
+            Some(sessions) => sessions.layer.close(now, core),
+            #[cfg(not(feature = "dtls"))]
+            Some(never) => match *never {},
+        }
+    }
+
+    #[cfg(feature = "dtls")]
+    pub(crate) fn stats(&self) -> carrick_proto::protection::SessionStats {
+        let sessions = self.0.as_ref();
+        sessions.map_or_else(Default::default, |sessions| sessions.layer.stats())
+    }
+}
+
+#[cfg(feature = "dtls")]
+mod dtls {
+    use std::collections::BTreeMap;
+    use std::net::SocketAddr;
+
+    use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust};
+    use carrick_proto::protection::{SessionEvent, SessionLayerConfig};
+    use carrick_proto::{AssociationConfig, EndpointConfig, PeerAddress};
+
+    use super::{AssociationId, BindError, Config, Connect, ConnectError, Core, Event, Time};
+
+    /// Sessions of DTLS, one a peer.
+    pub(super) struct Sessions {
+        pub(super) layer: DtlsLayer,
+        /// Peers that are connected to without a trust of their own.
+        trust: Trust,
+        /// Why associations that have not been told of it yet will end.
+        pub(super) failures: BTreeMap<AssociationId, String>,
+    }
+
+    impl Sessions {
+        pub(super) fn new(
+            dtls: DtlsConfig,
+            config: &Config,
+            endpoint: &mut EndpointConfig,
+        ) -> Result<Self, BindError> {
+            if config.transport.has_plain_ip() {
+                return Err(BindError::Dtls(
+                    "it needs UDP alone: bind with Config::udp".into(),
+                ));
+            }
+            if config.auto_addresses {
+                let why = "sessions don't move: leave auto_addresses off";
+                return Err(BindError::Dtls(why.into()));
+            }
+            let trust = dtls.trust.clone();
+            let dtls = Dtls::new(dtls).map_err(|e| BindError::Dtls(e.to_string()))?;
+            Ok(Self {
+                layer: DtlsLayer::new(dtls, SessionLayerConfig::default(), endpoint),
+                trust,
+                failures: BTreeMap::new(),
+            })
+        }
+
+        pub(super) fn connect(
+            &mut self,
+            now: Time,
+            core: &mut Core,
+            connect: &Connect,
+            config: AssociationConfig,
+        ) -> Result<AssociationId, ConnectError> {
+            let &[
+                PeerAddress {
+                    address,
+                    encapsulation: Some(udp),
+                },
+            ] = &connect.peers[..]
+            else {
+                let why = "a session has one address: name one";
+                return Err(ConnectError::Unprotected(why.into()));
+            };
+            let trust = connect.trust.clone().unwrap_or_else(|| self.trust.clone());
+            let remote = (SocketAddr::new(address, udp), connect.port);
+            let refused = |e: carrick_proto::protection::SessionConnectError| match e {
+                carrick_proto::protection::SessionConnectError::Association(e) => e.into(),
+                e => ConnectError::Unprotected(e.to_string()),
+            };
+            self.layer
+                .connect(now, core, remote, trust, config)
+                .map_err(refused)
+        }
+
+        pub(super) fn poll_event(
+            &mut self,
+            now: Time,
+            core: &mut Core,
+        ) -> Option<(AssociationId, Event)> {
+            while let Some(event) = self.layer.poll_session_event() {
+                let (associations, why) = match event {
+                    SessionEvent::Failed(_, error, of) => (of, error.to_string()),
+                    SessionEvent::TimedOut(_, of) => {
+                        (of, carrick_dtls::DtlsError::TimedOut.to_string())
+                    }
+                    SessionEvent::Established(_)
+                    | SessionEvent::Replaced(_)
+                    | SessionEvent::Closed(_) => continue,
+                };
+                // Each of them has an end to be told of.
+                self.failures
+                    .extend(associations.into_iter().map(|id| (id, why.clone())));
+            }
+            self.layer.poll_event(now, core)
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! SCTP over DTLS (RFC 8261) on real sockets, over loopback.
+
+use std::net::IpAddr;
+
+use carrick::dtls::{Certificate, DtlsConfig, Trust, Versions};
+use carrick::{
+    Association, BindError, Bytes, CloseReason, Config, ConnectError, ConnectOptions, Endpoint,
+    RecvError, SendOptions,
+};
+
+const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+fn bind(dtls: DtlsConfig) -> Endpoint {
+    let config = Config::udp([LOOPBACK]).encapsulation_port(0).dtls(dtls);
+    Endpoint::bind(config).expect("loopback")
+}
+
+fn to(server: &Endpoint) -> ConnectOptions {
+    let udp = server.encapsulation_port().expect("UDP");
+    ConnectOptions::to_port(server.port()).encapsulation_port(udp)
+}
+
+async fn pair(versions: Versions) -> (Endpoint, Endpoint, Association, Association) {
+    let (ours, theirs) = (
+        Certificate::generate().unwrap(),
+        Certificate::generate().unwrap(),
+    );
+    let trusted = |c: &Certificate| Trust::fingerprint(c.fingerprint());
+    let of = |own: &Certificate, other| DtlsConfig {
+        versions,
+        ..DtlsConfig::new(own.clone(), trusted(other))
+    };
+    let server = bind(of(&theirs, &ours));
+    let client = bind(of(&ours, &theirs));
+    let (connected, accepted) =
+        tokio::join!(client.connect(&[LOOPBACK], to(&server)), server.accept());
+    (
+        client,
+        server,
+        connected.expect("connected"),
+        accepted.expect("accepted"),
+    )
+}
+
+async fn receive(association: &mut Association, wanted: usize) -> usize {
+    let mut arrived = 0;
+    while arrived < wanted {
+        let message = association
+            .recv()
+            .await
+            .expect("no end")
+            .expect("a message");
+        arrived += message.payload.len();
+        let bytes = message.payload.into_bytes();
+        assert!(
+            bytes.iter().all(|b| *b == bytes[0]),
+            "a message is what it was"
+        );
+    }
+    arrived
+}
+
+#[tokio::test]
+async fn messages_are_echoed_and_ten_megabytes_go_each_way_8261() {
+    for versions in [Versions::Dtls12, Versions::Dtls13] {
+        let (client, server, mut ours, mut theirs) = pair(versions).await;
+        ours.send("hello", SendOptions::default()).await.unwrap();
+        let asked = theirs.recv().await.unwrap().unwrap();
+        theirs
+            .send(asked.payload.into_bytes(), SendOptions::default())
+            .await
+            .unwrap();
+        let echoed = ours.recv().await.unwrap().unwrap();
+        assert_eq!(echoed.payload.into_bytes(), "hello");
+        const SIZE: usize = 50_000;
+        const COUNT: usize = 200;
+        for forth in [true, false] {
+            let (from, at) = if forth {
+                (&mut ours, &mut theirs)
+            } else {
+                (&mut theirs, &mut ours)
+            };
+            let send = async {
+                for n in 0..COUNT {
+                    let message = Bytes::from(vec![n as u8; SIZE]);
+                    from.send(message, SendOptions::default()).await.unwrap();
+                }
+            };
+            let ((), arrived) = tokio::join!(send, receive(at, SIZE * COUNT));
+            assert_eq!(arrived, SIZE * COUNT);
+        }
+        assert_eq!(server.stats().await.unwrap().sessions.established, 1);
+        drop((ours, theirs));
+        tokio::join!(client.close(), server.close());
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_another_certificate_is_named_as_the_one_at_fault() {
+    let server = bind(DtlsConfig::new(
+        Certificate::generate().unwrap(),
+        Trust::Anyone,
+    ));
+    let client = bind(DtlsConfig::new(
+        Certificate::generate().unwrap(),
+        Trust::Anyone,
+    ));
+    let other = Certificate::generate().unwrap().fingerprint();
+    let options = to(&server).trust(Trust::fingerprint(other));
+    let error = client
+        .connect(&[LOOPBACK], options)
+        .await
+        .err()
+        .expect("refused");
+    let ConnectError::Unprotected(why) = &error else {
+        panic!("{error}");
+    };
+    assert!(
+        why.contains("the peer's certificate") && why.contains("refused"),
+        "{why}"
+    );
+    // The same endpoint is still good for others.
+    let association = client.connect(&[LOOPBACK], to(&server)).await.unwrap();
+    assert!(server.accept().await.is_some());
+    drop(association);
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_trusted_learns_that_the_session_is_over() {
+    let nobody = Trust::Fingerprints(Vec::new());
+    let server = bind(DtlsConfig::new(Certificate::generate().unwrap(), nobody));
+    let client = bind(DtlsConfig::new(
+        Certificate::generate().unwrap(),
+        Trust::Anyone,
+    ));
+    let error = client
+        .connect(&[LOOPBACK], to(&server))
+        .await
+        .err()
+        .expect("refused");
+    assert_eq!(error, ConnectError::Failed(CloseReason::LowerLayerLost));
+    assert_eq!(server.associations().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_abort_reaches_the_peer_through_the_session() {
+    let (_client, _server, ours, mut theirs) = pair(Versions::Both).await;
+    ours.abort(b"enough");
+    let end = theirs.recv().await;
+    let Err(RecvError::Ended(CloseReason::AbortedByPeer(cause))) = end else {
+        panic!("{end:?}");
+    };
+    assert_eq!(cause.information, b"enough");
+}
+
+#[tokio::test]
+async fn dtls_needs_udp_and_one_address() {
+    let dtls = DtlsConfig::new(Certificate::generate().unwrap(), Trust::Anyone);
+    let mut config = Config::udp([LOOPBACK])
+        .encapsulation_port(0)
+        .dtls(dtls.clone());
+    config.auto_addresses = true;
+    let error = Endpoint::bind(config).err().expect("refused");
+    assert!(matches!(error, BindError::Dtls(_)), "{error}");
+    let client = bind(dtls);
+    let none = client.connect(&[], ConnectOptions::to_port(1)).await;
+    assert!(matches!(none, Err(ConnectError::Unprotected(_))));
+}
