@@ -1,0 +1,5 @@
+//! Concurrent multipath transfer in virtual time: what several paths carry together, and what they
+//! leave to others. `--nocapture` prints the tables.
+
+mod gain;
+mod support;
