@@ -8,27 +8,27 @@ use carrick_lab::sctp_host::{Application, SctpHost};
 use carrick_netsim::{LinkConfig, LinkId, Loss, Network, NetworkBuilder, NodeId, Queue, Time};
 use carrick_proto::policy::{Multipath, Policies};
 use carrick_proto::{
-    AssociationConfig, AssociationCounters, AssociationId, Endpoint, EndpointConfig, Event,
+    AssociationConfig, AssociationId, AssociationStats, Endpoint, EndpointConfig, Event,
     PathStats, SendError, SendOptions,
 };
 
 const PORT: u16 = 5001;
 /// Fills a packet.
-pub const MESSAGE: usize = 1452;
+pub(crate) const MESSAGE: usize = 1452;
 
 /// One path: the same link in both directions, with loss on the way of the data only.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
-    pub mbits: u64,
+pub(crate) struct Path {
+    pub(crate) mbits: u64,
     /// One way.
-    pub delay_ms: u64,
-    pub loss: f64,
+    pub(crate) delay_ms: u64,
+    pub(crate) loss: f64,
     /// Packets in the queue.
-    pub queue: usize,
+    pub(crate) queue: usize,
 }
 
 impl Path {
-    pub const fn new(mbits: u64, delay_ms: u64) -> Self {
+    pub(crate) const fn new(mbits: u64, delay_ms: u64) -> Self {
         Self {
             mbits,
             delay_ms,
@@ -37,7 +37,7 @@ impl Path {
         }
     }
 
-    pub const fn lossy(self, loss: f64) -> Self {
+    pub(crate) const fn lossy(self, loss: f64) -> Self {
         Self { loss, ..self }
     }
 
@@ -56,15 +56,15 @@ impl Path {
 }
 
 /// Sends as much as the buffer takes, numbered.
-pub struct Source {
-    pub peers: Vec<IpAddr>,
-    pub config: AssociationConfig,
-    pub start: Option<carrick_proto::Time>,
-    pub options: SendOptions,
-    pub sent: u64,
+pub(crate) struct Source {
+    pub(crate) peers: Vec<IpAddr>,
+    pub(crate) config: AssociationConfig,
+    pub(crate) start: Option<carrick_proto::Time>,
+    pub(crate) options: SendOptions,
+    pub(crate) sent: u64,
     /// Messages to be sent, then shutdown.
-    pub limit: u64,
-    pub closed: bool,
+    pub(crate) limit: u64,
+    pub(crate) closed: bool,
 }
 
 impl Source {
@@ -112,13 +112,13 @@ impl Application for Source {
 
 /// Counts what arrives, and looks whether each message came once.
 #[derive(Default)]
-pub struct Sink {
-    pub bytes: usize,
-    pub messages: u64,
+pub(crate) struct Sink {
+    pub(crate) bytes: usize,
+    pub(crate) messages: u64,
     /// All numbers below this came; those above that came.
     next: u64,
     above: std::collections::BTreeSet<u64>,
-    pub disordered: u64,
+    pub(crate) disordered: u64,
 }
 
 impl Application for Sink {
@@ -139,25 +139,25 @@ impl Application for Sink {
 
 impl Sink {
     /// Every message below this number has arrived.
-    pub fn complete(&self) -> u64 {
+    pub(crate) fn complete(&self) -> u64 {
         self.next
     }
 }
 
 /// What a transfer is like.
 #[derive(Clone)]
-pub struct Transfer {
-    pub config: AssociationConfig,
+pub(crate) struct Transfer {
+    pub(crate) config: AssociationConfig,
     /// What the receiver is, if that differs.
-    pub receiver: Option<AssociationConfig>,
-    pub paths: Vec<Path>,
-    pub unordered: bool,
-    pub seed: u64,
-    pub limit: u64,
+    pub(crate) receiver: Option<AssociationConfig>,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) unordered: bool,
+    pub(crate) seed: u64,
+    pub(crate) limit: u64,
 }
 
 impl Transfer {
-    pub fn new(policies: Policies, paths: &[Path]) -> Self {
+    pub(crate) fn new(policies: Policies, paths: &[Path]) -> Self {
         Self {
             config: config(policies),
             receiver: None,
@@ -168,7 +168,7 @@ impl Transfer {
         }
     }
 
-    pub fn build(&self) -> World {
+    pub(crate) fn build(&self) -> World {
         let mut net = NetworkBuilder::new(self.seed);
         let hosts = ["source", "sink"].map(|name| net.add_host(name));
         let mut addresses = [Vec::new(), Vec::new()];
@@ -197,7 +197,7 @@ impl Transfer {
     }
 
     /// Mbit/s of user data in these seconds of virtual time, and what it took.
-    pub fn measure(&self, from: u64, to: u64) -> Outcome {
+    pub(crate) fn measure(&self, from: u64, to: u64) -> Outcome {
         let mut world = self.build();
         world.net.run_until(Time::from_secs(from));
         let before = world.sink().bytes;
@@ -206,26 +206,26 @@ impl Transfer {
     }
 }
 
-pub struct World {
-    pub net: Network,
-    pub source: NodeId,
-    pub sink: NodeId,
-    pub links: Vec<LinkId>,
+pub(crate) struct World {
+    pub(crate) net: Network,
+    pub(crate) source: NodeId,
+    pub(crate) sink: NodeId,
+    pub(crate) links: Vec<LinkId>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    pub mbits: f64,
-    pub counters: AssociationCounters,
-    pub paths: Vec<PathStats>,
+pub(crate) struct Outcome {
+    pub(crate) mbits: f64,
+    pub(crate) stats: AssociationStats,
+    pub(crate) paths: Vec<PathStats>,
 }
 
 impl World {
-    pub fn sink(&self) -> &Sink {
+    pub(crate) fn sink(&self) -> &Sink {
         self.net.node::<SctpHost<Sink>>(self.sink).application()
     }
 
-    pub fn application(&self) -> &Source {
+    pub(crate) fn application(&self) -> &Source {
         self.net.node::<SctpHost<Source>>(self.source).application()
     }
 
@@ -234,14 +234,14 @@ impl World {
         let id = endpoint.associations().next().expect("it survives");
         Outcome {
             mbits: (self.sink().bytes - before) as f64 * 8.0 / seconds as f64 / 1e6,
-            counters: endpoint.association_stats(id).expect("it exists").counters,
+            stats: endpoint.association_stats(id).expect("it exists"),
             paths: endpoint.paths(id).collect(),
         }
     }
 }
 
 /// A sender and a receiver on two hosts.
-pub fn add_pair(
+pub(crate) fn add_pair(
     net: &mut NetworkBuilder,
     hosts: [NodeId; 2],
     addresses: [Vec<IpAddr>; 2],
@@ -272,7 +272,7 @@ pub fn add_pair(
 }
 
 /// Buffers that are no limit.
-pub fn config(policies: Policies) -> AssociationConfig {
+pub(crate) fn config(policies: Policies) -> AssociationConfig {
     AssociationConfig {
         receive_buffer: 16 << 20,
         send_buffer: 16 << 20,
@@ -282,7 +282,7 @@ pub fn config(policies: Policies) -> AssociationConfig {
 }
 
 /// The same with all paths at once.
-pub fn concurrent(policies: Policies) -> Policies {
+pub(crate) fn concurrent(policies: Policies) -> Policies {
     Policies {
         multipath: Multipath::concurrent(),
         ..policies
