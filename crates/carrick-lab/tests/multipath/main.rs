@@ -1,5 +1,6 @@
 //! Concurrent multipath transfer in virtual time: what several paths carry together, and what they
 //! leave to others. `--nocapture` prints the tables.
 
+mod fairness;
 mod gain;
 mod support;
