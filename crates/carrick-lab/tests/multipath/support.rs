@@ -9,7 +9,7 @@ use carrick_netsim::{LinkConfig, LinkId, Loss, Network, NetworkBuilder, NodeId, 
 use carrick_proto::policy::{Multipath, Policies};
 use carrick_proto::{
     AssociationConfig, AssociationId, AssociationStats, Endpoint, EndpointConfig, Event,
-    PathStats, SendError, SendOptions,
+    PathId, PathStats, SendError, SendOptions,
 };
 
 const PORT: u16 = 5001;
@@ -227,6 +227,12 @@ impl World {
 
     pub(crate) fn application(&self) -> &Source {
         self.net.node::<SctpHost<Source>>(self.source).application()
+    }
+
+    pub(crate) fn path(&self, id: PathId) -> PathStats {
+        let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
+        let association = endpoint.associations().next().expect("it survives");
+        endpoint.path_stats(association, id).expect("a path")
     }
 
     fn outcome(&self, before: usize, seconds: u64) -> Outcome {
