@@ -69,12 +69,13 @@ fn a_slow_path_does_not_take_the_window_of_the_fast_one_when_it_is_split() {
 /// what splitting bounds.
 #[test]
 fn a_slow_path_does_not_take_the_send_buffer_of_the_fast_one_when_it_is_split() {
-    const BUFFER: usize = 100_000;
+    const BUFFER: usize = 300_000;
+    let fast = Path { queue: 20, ..FAST };
     let most_on_slow_path = |splitting, basis| {
         let mut policies = concurrent(Policies::default());
         policies.multipath.buffer_splitting = splitting;
         policies.multipath.split_basis = basis;
-        let mut transfer = Transfer::new(policies, &[FAST, SLOW]);
+        let mut transfer = Transfer::new(policies, &[fast, SLOW]);
         transfer.unordered = true;
         transfer.config.send_buffer = BUFFER;
         let mut world = transfer.build();

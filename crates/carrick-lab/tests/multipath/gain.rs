@@ -1,6 +1,7 @@
 //! What several paths carry together.
 
 use carrick_lab::parallel;
+use carrick_proto::AssociationConfig;
 use carrick_proto::policy::Policies;
 
 use super::support::{Outcome, Path, Transfer, concurrent};
@@ -20,6 +21,25 @@ fn two_equal_paths_carry_nearly_twice_as_much_as_one() {
         let ratio = two.mbits / one.mbits;
         println!("{name}: {:.2} and {:.2} Mbit/s, {ratio:.2}", one.mbits, two.mbits);
         assert!(ratio >= 1.9, "{name}: {two:?}");
+    }
+}
+
+#[test]
+fn buffers_that_grow_follow_what_all_paths_carry() {
+    for (paths, least) in [
+        ([Path::new(100, 10), Path::new(100, 10)], 190.0),
+        ([Path::new(100, 10), Path::new(10, 10)], 90.0),
+        ([Path::new(50, 10), Path::new(50, 80)], 85.0),
+    ] {
+        let mut transfer = Transfer::new(concurrent(Policies::modern()), &paths);
+        transfer.config = AssociationConfig {
+            policies: transfer.config.policies,
+            ..AssociationConfig::modern()
+        };
+        let sum: u64 = paths.iter().map(|p| p.mbits).sum();
+        let outcome = transfer.measure(5, 15);
+        println!("{:.1} of {sum} Mbit/s", outcome.mbits);
+        assert!(outcome.mbits > least, "{outcome:?}");
     }
 }
 

@@ -109,7 +109,9 @@ fn delayed_sacks_are_fewer_and_losses_are_found_by_the_packets_they_count() {
     assert!(per_packet(&at_once) > 0.9);
     assert!(per_packet(&delayed) < 0.75);
     assert!(delayed.mbits > 0.8 * at_once.mbits);
-    assert_eq!(delayed.stats.counters.t3_expirations, 0);
+    let counters = delayed.stats.counters;
+    assert!(counters.fast_retransmissions > 50);
+    assert!(counters.t3_expirations <= 2, "{counters:?}");
 }
 
 #[test]

@@ -229,6 +229,12 @@ impl World {
         self.net.node::<SctpHost<Source>>(self.source).application()
     }
 
+    pub(crate) fn stats(&self) -> AssociationStats {
+        let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
+        let association = endpoint.associations().next().expect("it survives");
+        endpoint.association_stats(association).expect("it exists")
+    }
+
     pub(crate) fn path(&self, id: PathId) -> PathStats {
         let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
         let association = endpoint.associations().next().expect("it survives");

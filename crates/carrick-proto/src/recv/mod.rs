@@ -86,7 +86,7 @@ impl Receiver {
             autotune: config
                 .max_receive_buffer
                 .filter(|max| *max > config.receive_buffer)
-                .map(|max| Box::new(Autotune::new(max))),
+                .map(|max| Box::new(Autotune::new(max, across_paths(config)))),
             sources: sources(config),
         }
     }
@@ -297,6 +297,13 @@ impl Receiver {
         {
             self.buffer.grow(capacity);
         }
+        if let Some(autotune) = &self.autotune
+            && self.tsns.has_gaps()
+            && self.delivery.is_empty()
+            && let Some(capacity) = autotune.on_waiting(self.buffer.memory())
+        {
+            self.buffer.grow(capacity);
+        }
     }
 
     /// Every further packet with DATA is acknowledged at once (section 9.2, SHUTDOWN-SENT).
@@ -395,6 +402,11 @@ impl Receiver {
 fn sources(config: &AssociationConfig) -> Option<Box<Sources>> {
     let delayed = config.policies.multipath.gap_sacks == GapSacks::DelayedAcrossPaths;
     delayed.then(Box::default)
+}
+
+/// Data of the peer may come over several paths at once.
+fn across_paths(config: &AssociationConfig) -> bool {
+    config.policies.multipath.data_route.concurrent()
 }
 
 fn outcome(taken: Result<(), &'static str>) -> DataOutcome {

@@ -4,7 +4,7 @@
 use super::outstanding::Ranges;
 use super::sack::{SackContext, covers};
 use super::transmit::{DataPermit, TransmitContext};
-use super::{Sender, send_buffer};
+use super::Sender;
 use crate::path::{Path, PathId, Paths};
 use crate::policy::{BufferSplitting, Shares, Usage};
 
@@ -107,7 +107,7 @@ impl Sender {
         let (splitting, basis) = (multipath.buffer_splitting, multipath.split_basis);
         let usable = cx.paths.iter().filter(|p| p.usable()).count();
         let shares = (splitting != BufferSplitting::None).then(|| Shares {
-            send_buffer: send_buffer(cx.paths, cx.config),
+            send_buffer: self.send_buffer(cx.paths, cx.config),
             peer_window: self.window.rwnd() + self.outstanding.in_flight(),
             paths: usable,
         });

@@ -248,7 +248,21 @@ impl Sender {
         let held = self.buffered_bytes();
         let messages = self.queued_messages() + self.outstanding.messages();
         messages < config.send_buffer_messages.min(MAX_MESSAGES)
-            && (held == 0 || held + bytes <= send_buffer(paths, config))
+            && (held == 0 || held + bytes <= self.send_buffer(paths, config))
+    }
+
+    /// The send buffer in bytes. Where it may grow and several paths carry data, what the fast ones
+    /// have delivered stays in it until the slow ones have, and takes no room from what is to come.
+    fn send_buffer(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+        let size = send_buffer(paths, config);
+        match config.max_send_buffer {
+            Some(max) if self.concurrent => {
+                let (held, flight) = (self.outstanding.held(), self.outstanding.in_flight());
+                let delivered = held.saturating_sub(flight);
+                size.saturating_add(2 * delivered).min(max).max(size)
+            }
+            _ => size,
+        }
     }
 
     /// Whether the user, who was refused, can send again: half of the buffer is free.
@@ -256,7 +270,7 @@ impl Sender {
         if !self.refused {
             return false;
         }
-        let roomy = self.buffered_bytes() <= send_buffer(paths, config) / 2
+        let roomy = self.buffered_bytes() <= self.send_buffer(paths, config) / 2
             && self.queued_messages() + self.outstanding.messages()
                 <= config.send_buffer_messages.min(MAX_MESSAGES) / 2;
         roomy && core::mem::take(&mut self.refused)
