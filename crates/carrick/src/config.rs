@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use carrick_proto::AssociationConfig;
+use carrick_proto::congestion::Olia;
+use carrick_proto::policy::Multipath;
 
 /// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
 pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
@@ -115,6 +117,18 @@ impl Config {
             transport: Transport::Udp { port },
             ..self
         }
+    }
+
+    /// The same with new data over all paths of an association at once, and windows that together
+    /// take no more of a shared bottleneck than one flow would ([`Multipath::concurrent`], [`Olia`]).
+    /// Each side chooses for what it sends; a peer needs nothing for it.
+    ///
+    /// To be called after [`Self::association`], which sets the same parameters.
+    #[must_use]
+    pub fn multipath(mut self) -> Self {
+        self.association.policies.multipath = Multipath::concurrent();
+        self.association.policies.congestion = &Olia;
+        self
     }
 
     /// The same with these parameters for associations.

@@ -66,7 +66,7 @@ pub use carrick_proto::{
     PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds, Payload,
     PeerError, Ppid, ReconfigError as ReconfigRefusal, ReconfigOutcome, Reliability, SendFailure,
     SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamDirection, StreamId,
-    StreamScheduler, StreamStats, Tsn, policy,
+    StreamScheduler, StreamStats, Tsn, congestion, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};

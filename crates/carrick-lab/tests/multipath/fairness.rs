@@ -15,7 +15,7 @@ use super::support::{Sink, add_pair, concurrent, config};
 
 const SEEDS: u64 = 6;
 const WARM_UP: u64 = 20;
-const SECONDS: u64 = 200;
+const SECONDS: u64 = 150;
 const BOTTLENECK: u64 = 10_000_000;
 
 /// Mbit/s of the association over two paths and of the single flow.
@@ -23,8 +23,8 @@ fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
     let mut net = NetworkBuilder::new(seed);
     let [near, far] = ["near", "far"].map(|name| net.add_router(name));
     let ends = [near, far].map(|router| net.add_interface(router, []));
-    let bottleneck = LinkConfig::new(BOTTLENECK, Duration::from_millis(20))
-        .with_queue(Queue::packets(60));
+    let bottleneck =
+        LinkConfig::new(BOTTLENECK, Duration::from_millis(20)).with_queue(Queue::packets(60));
     net.connect_both(ends[0], ends[1], bottleneck);
     let configs: [AssociationConfig; 2] = [config(policies), config(single)];
     let mut sinks = Vec::new();

@@ -2,12 +2,15 @@
 
 use carrick_lab::parallel;
 use carrick_proto::AssociationConfig;
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
 use carrick_proto::policy::Policies;
 
 use super::support::{Outcome, Path, Transfer, concurrent};
 
-const RECOVERIES: [(&str, fn() -> Policies); 2] =
-    [("RFC 9260", Policies::default), ("modern", Policies::modern)];
+const RECOVERIES: [(&str, fn() -> Policies); 2] = [
+    ("RFC 9260", Policies::default),
+    ("modern", Policies::modern),
+];
 
 fn measure(policies: Policies, paths: &[Path]) -> Outcome {
     Transfer::new(policies, paths).measure(5, 35)
@@ -19,8 +22,42 @@ fn two_equal_paths_carry_nearly_twice_as_much_as_one() {
         let one = measure(policies(), &[Path::new(10, 20)]);
         let two = measure(concurrent(policies()), &[Path::new(10, 20); 2]);
         let ratio = two.mbits / one.mbits;
-        println!("{name}: {:.2} and {:.2} Mbit/s, {ratio:.2}", one.mbits, two.mbits);
+        println!(
+            "{name}: {:.2} and {:.2} Mbit/s, {ratio:.2}",
+            one.mbits, two.mbits
+        );
         assert!(ratio >= 1.9, "{name}: {two:?}");
+    }
+}
+
+#[test]
+fn coupled_windows_use_disjoint_paths_as_well() {
+    let coupled: [&'static dyn Algorithm; 5] = [&Rfc9260, &CmtRpV1, &CmtRpV2, &Lia, &Olia];
+    println!("| congestion control | two paths of 10 Mbit/s | 20 and 80 ms | 1 % lost on one |");
+    println!("|---|---|---|---|");
+    for congestion in coupled {
+        let carried = |paths: [Path; 2]| {
+            let policies = Policies {
+                congestion,
+                ..concurrent(Policies::modern())
+            };
+            measure(policies, &paths).mbits
+        };
+        let good = Path::new(10, 20);
+        let mbits = [Path::new(10, 20), Path::new(10, 80), good.lossy(0.01)]
+            .map(|other| carried([good, other]));
+        println!(
+            "| {} | {:.2} | {:.2} | {:.2} |",
+            congestion.name(),
+            mbits[0],
+            mbits[1],
+            mbits[2]
+        );
+        assert!(
+            mbits.iter().all(|m| *m > 9.5),
+            "no less than one path: {mbits:?}"
+        );
+        assert!(mbits[0] > 17.0, "{}: {mbits:?}", congestion.name());
     }
 }
 
@@ -47,8 +84,16 @@ fn buffers_that_grow_follow_what_all_paths_carry() {
 fn what_unequal_and_lossy_paths_carry_together() {
     let pairs = [
         ("10 Mbit/s, 20 ms", Path::new(10, 20), Path::new(10, 20)),
-        ("10 Mbit/s, 20 and 100 ms", Path::new(10, 20), Path::new(10, 100)),
-        ("10 and 2 Mbit/s, 20 ms", Path::new(10, 20), Path::new(2, 20)),
+        (
+            "10 Mbit/s, 20 and 100 ms",
+            Path::new(10, 20),
+            Path::new(10, 100),
+        ),
+        (
+            "10 and 2 Mbit/s, 20 ms",
+            Path::new(10, 20),
+            Path::new(2, 20),
+        ),
         (
             "10 Mbit/s, 20 ms, 0.1 % lost",
             Path::new(10, 20).lossy(0.001),

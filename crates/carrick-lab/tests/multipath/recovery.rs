@@ -61,9 +61,15 @@ fn rack_and_cubic_do_not_take_it_for_loss_either() {
 
 #[test]
 fn real_losses_are_found_on_each_path_without_a_timeout() {
-    let paths = [Path::new(10, 10).lossy(0.005), Path::new(10, 60).lossy(0.005)];
+    let paths = [
+        Path::new(10, 10).lossy(0.005),
+        Path::new(10, 60).lossy(0.005),
+    ];
     for (name, policies) in [
-        ("one report a SACK", with(|m| m.reports_per_sack = ReportsPerSack::One)),
+        (
+            "one report a SACK",
+            with(|m| m.reports_per_sack = ReportsPerSack::One),
+        ),
         ("packets", with(|_| {})),
         ("RACK", concurrent(Policies::modern())),
     ] {
@@ -79,13 +85,19 @@ fn real_losses_are_found_on_each_path_without_a_timeout() {
             assert!((0.002..0.012).contains(&rate), "{name}: {rate} of 0.005");
         }
         // A second loss of the same chunk is left to the timer by section 7.2.4 step 5.
-        assert!(counters.t3_expirations <= counters.fast_retransmissions / 10, "{name}");
+        assert!(
+            counters.t3_expirations <= counters.fast_retransmissions / 10,
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn delayed_sacks_are_fewer_and_losses_are_found_by_the_packets_they_count() {
-    let paths = [Path::new(10, 10).lossy(0.002), Path::new(10, 60).lossy(0.002)];
+    let paths = [
+        Path::new(10, 10).lossy(0.002),
+        Path::new(10, 60).lossy(0.002),
+    ];
     let measure = |gap_sacks, per_sack| {
         let policies = with(|m| m.reports_per_sack = per_sack);
         let mut transfer = Transfer::new(policies, &paths);
@@ -116,9 +128,13 @@ fn delayed_sacks_are_fewer_and_losses_are_found_by_the_packets_they_count() {
 
 #[test]
 fn the_window_of_a_path_grows_although_the_other_holds_the_cumulative_tsn() {
-    for growth in [WindowGrowth::AnyAcknowledgement, WindowGrowth::PseudoCumulative] {
+    for growth in [
+        WindowGrowth::AnyAcknowledgement,
+        WindowGrowth::PseudoCumulative,
+    ] {
         let policies = with(|m| m.window_growth = growth);
-        let outcome = Transfer::new(policies, &[Path::new(10, 5), Path::new(10, 150)]).measure(5, 25);
+        let outcome =
+            Transfer::new(policies, &[Path::new(10, 5), Path::new(10, 150)]).measure(5, 25);
         println!("{growth:?}: {:.2} Mbit/s", outcome.mbits);
         assert!(outcome.mbits > 17.0, "{growth:?}: {outcome:?}");
     }
@@ -146,13 +162,19 @@ fn each_retransmission_route_delivers_everything_over_lossy_paths() {
             Transfer::new(policies, &paths).measure(5, 35).mbits
         });
         println!("| {} | {:.2} | {:.2} |", route.name(), mbits[0], mbits[1]);
-        assert!(mbits.iter().all(|m| *m > 9.7), "more than the good path: {mbits:?}");
+        assert!(
+            mbits.iter().all(|m| *m > 9.7),
+            "more than the good path: {mbits:?}"
+        );
     }
 }
 
 /// All messages, once each and in order, although each path is pulled for a while.
 fn pulls(policies: Policies, potentially_failed: Option<u32>, unordered: bool) -> f64 {
-    let mut transfer = Transfer::new(policies, &[Path::new(10, 10), Path::new(10, 25), Path::new(5, 40)]);
+    let mut transfer = Transfer::new(
+        policies,
+        &[Path::new(10, 10), Path::new(10, 25), Path::new(5, 40)],
+    );
     transfer.limit = 20_000;
     transfer.unordered = unordered;
     transfer.config = AssociationConfig {
@@ -227,7 +249,11 @@ fn data_of_a_dead_path_moves_and_new_data_avoids_it() {
     let (before, bytes) = (sent(&world), world.sink().bytes);
     world.net.run_until(Time::from_secs(16));
     let mbits = (world.sink().bytes - bytes) as f64 * 8.0 / 10.0 / 1e6;
-    assert_eq!(sent(&world), before, "nothing goes to the potentially failed path");
+    assert_eq!(
+        sent(&world),
+        before,
+        "nothing goes to the potentially failed path"
+    );
     assert!(mbits > 9.4, "the other one is not held up: {mbits}");
     assert_eq!(world.sink().disordered, 0);
 }

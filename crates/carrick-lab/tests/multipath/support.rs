@@ -8,8 +8,8 @@ use carrick_lab::sctp_host::{Application, SctpHost};
 use carrick_netsim::{LinkConfig, LinkId, Loss, Network, NetworkBuilder, NodeId, Queue, Time};
 use carrick_proto::policy::{Multipath, Policies};
 use carrick_proto::{
-    AssociationConfig, AssociationId, AssociationStats, Endpoint, EndpointConfig, Event,
-    PathId, PathStats, SendError, SendOptions,
+    AssociationConfig, AssociationId, AssociationStats, Endpoint, EndpointConfig, Event, PathId,
+    PathStats, SendError, SendOptions,
 };
 
 const PORT: u16 = 5001;
@@ -42,10 +42,7 @@ impl Path {
     }
 
     fn links(self) -> [LinkConfig; 2] {
-        let link = LinkConfig::new(
-            self.mbits * 1_000_000,
-            Duration::from_millis(self.delay_ms),
-        );
+        let link = LinkConfig::new(self.mbits * 1_000_000, Duration::from_millis(self.delay_ms));
         let link = link.with_queue(Queue::packets(self.queue));
         let lossy = match self.loss > 0.0 {
             true => link.clone().with_loss(Loss::Random(self.loss)),

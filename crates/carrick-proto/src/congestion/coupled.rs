@@ -227,7 +227,11 @@ pub(super) mod tests {
     #[test]
     fn fractions_of_a_byte_are_kept_and_the_rest_is_the_standards() {
         let mut w = window::<Half>(&[member(9 * PMDCS, 100)], 0);
-        assert_eq!(round(&mut w), 2, "9 thirds, all but the last one of which is whole");
+        assert_eq!(
+            round(&mut w),
+            2,
+            "9 thirds, all but the last one of which is whole"
+        );
         let unused = Acknowledged {
             bytes: 100 * PMDCS,
             flight_before: 10,

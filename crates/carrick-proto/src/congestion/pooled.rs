@@ -88,7 +88,9 @@ impl Share {
 
     fn avoidance(self, bytes: usize, cwnd: usize, pmdcs: usize) -> i128 {
         let alone = bytes as i128 * pmdcs as i128 * FRACTION / cwnd.max(1) as i128;
-        let share = (alone as u128).saturating_mul(self.part).div_ceil(self.whole);
+        let share = (alone as u128)
+            .saturating_mul(self.part)
+            .div_ceil(self.whole);
         i128::try_from(share).unwrap_or(alone)
     }
 
@@ -191,7 +193,10 @@ mod tests {
         assert_eq!((small.cwnd, small.ssthresh), (PMDCS, PMDCS));
         members[1].ssthresh = usize::MAX;
         let growth = round(&mut window::<ByThreshold>(&members, 1));
-        assert!((240..=250).contains(&growth), "no threshold: its window, {growth}");
+        assert!(
+            (240..=250).contains(&growth),
+            "no threshold: its window, {growth}"
+        );
     }
 
     #[test]

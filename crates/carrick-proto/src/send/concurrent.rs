@@ -1,23 +1,28 @@
 //! Several paths that carry data at once (concurrent multipath transfer): which of them the next
 //! packet goes to, and what of loss recovery is then the affair of each path.
 
+use super::Sender;
 use super::outstanding::Ranges;
 use super::sack::{SackContext, covers};
 use super::transmit::{DataPermit, TransmitContext};
-use super::Sender;
 use crate::path::{Path, PathId, Paths};
 use crate::policy::{BufferSplitting, Shares, Usage};
 
 impl Sender {
     /// The next packet of DATA that may leave. What was lost on one path waits only for the path
     /// that it is to take.
-    pub(super) fn permit_concurrently(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
+    pub(super) fn permit_concurrently(
+        &mut self,
+        cx: &mut TransmitContext<'_>,
+    ) -> Option<DataPermit> {
         // A peer without room gets one packet at a time.
         let refused = self.window.is_probing() && self.outstanding.in_flight() > 0;
         let mut first = None;
         if self.outstanding.has_marked() {
             for at in 0..cx.paths.len() {
-                let Some(origin) = cx.paths.nth(at) else { break };
+                let Some(origin) = cx.paths.nth(at) else {
+                    break;
+                };
                 let Some(index) = self.outstanding.next_marked_of(Some(origin), 0) else {
                     cx.paths[origin].recovery.forced = false;
                     continue;

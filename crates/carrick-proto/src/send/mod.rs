@@ -24,11 +24,11 @@ use bytes::Bytes;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
+use crate::congestion::Member;
 use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
-use crate::congestion::Member;
 use crate::policy::{LossDetection, ReportScope};
 use crate::time::Time;
 use crate::trace::Trace;

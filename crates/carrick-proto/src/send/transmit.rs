@@ -139,7 +139,11 @@ impl Sender {
 
     /// Where a marked chunk goes by the association's policy. A path that is not confirmed never
     /// carries data.
-    pub(super) fn retransmission_path(&self, index: u64, cx: &TransmitContext<'_>) -> Option<PathId> {
+    pub(super) fn retransmission_path(
+        &self,
+        index: u64,
+        cx: &TransmitContext<'_>,
+    ) -> Option<PathId> {
         let chunk = self.outstanding.chunk(index)?;
         let ChunkState::Marked(signal) = chunk.state else {
             return None;

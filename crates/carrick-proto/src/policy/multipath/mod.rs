@@ -38,11 +38,7 @@ pub trait DataRoute: Sync {
     fn concurrent(&self) -> bool;
     /// The path for the next packet, when the last one went to `last`. Each of `candidates`, in the
     /// order of their numbers, is usable and has room; `None` makes the data wait.
-    fn next(
-        &self,
-        last: PathId,
-        candidates: &mut dyn Iterator<Item = PathView>,
-    ) -> Option<PathId>;
+    fn next(&self, last: PathId, candidates: &mut dyn Iterator<Item = PathView>) -> Option<PathId>;
 }
 
 /// The choices of one association about several paths at once.
