@@ -42,7 +42,9 @@ mod tests {
         assert_eq!(route(&paths), PathId(1));
         paths[2].cwnd += 1;
         assert_eq!(route(&paths), PathId(2));
-        paths.iter_mut().for_each(|p| p.ssthresh = 10_000);
+        for path in &mut paths {
+            path.ssthresh = 10_000;
+        }
         paths[0].ssthresh = 20_000;
         assert_eq!(route(&paths), PathId(0));
     }

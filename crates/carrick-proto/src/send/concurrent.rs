@@ -63,7 +63,7 @@ impl Sender {
             return None;
         }
         let path = match self.only_path(cx.paths) {
-            Some(path) => self.look_at(path, cx).then_some(path),
+            Some(path) => Self::look_at(path, cx).then_some(path),
             None => self.next_path(cx),
         }?;
         if !self.may_send_new(path, cx) {
@@ -87,7 +87,7 @@ impl Sender {
     }
 
     /// Data waits for a path: whether its window lets some leave.
-    fn look_at(&self, id: PathId, cx: &mut TransmitContext<'_>) -> bool {
+    fn look_at(id: PathId, cx: &mut TransmitContext<'_>) -> bool {
         let path = &mut cx.paths[id];
         path.decay_idle_window(cx.now);
         path.limit_idle_burst(cx.now, cx.config.max_burst);
@@ -103,7 +103,7 @@ impl Sender {
         for at in 0..cx.paths.len() {
             match cx.paths.nth(at) {
                 Some(id) if cx.paths[id].usable() => {
-                    self.look_at(id, cx);
+                    Self::look_at(id, cx);
                 }
                 _ => {}
             }
@@ -125,8 +125,7 @@ impl Sender {
             path.usable() && path.window_is_open() && shares.as_ref().is_none_or(within)
         };
         let current = cx.paths.current();
-        let candidates = cx.paths.iter().filter(fits).map(|p| p.view(current));
-        let mut candidates = candidates;
+        let mut candidates = cx.paths.iter().filter(fits).map(|p| p.view(current));
         let chosen = multipath.data_route.next(self.last_path, &mut candidates);
         chosen.filter(|id| cx.paths.contains(*id) && cx.paths[*id].usable())
     }

@@ -33,7 +33,7 @@ pub use window_growth::WindowGrowth;
 pub trait DataRoute: Sync {
     /// The name for reports and configuration.
     fn name(&self) -> &'static str;
-    /// Whether several paths carry new data at the same time. The others methods are of use only
+    /// Whether several paths carry new data at the same time. [`Self::next`] is asked only
     /// then.
     fn concurrent(&self) -> bool;
     /// The path for the next packet, when the last one went to `last`. Each of `candidates`, in the

@@ -1,5 +1,5 @@
 //! Growth of the congestion window of each path when several carry data (Iyengar et al. 2006, CUC and
-//! CUCv2).
+//! `CUCv2`).
 //!
 //! RFC 4960 lets a window grow only when the Cumulative TSN Ack Point advances, which the slowest path
 //! decides; CUC has a pseudo-cumulative point for each path instead. RFC 9260 (section 7.2.1) has
@@ -13,7 +13,7 @@ pub enum WindowGrowth {
     /// All that acknowledge data of the path (RFC 9260 section 7.2.1).
     AnyAcknowledgement,
     /// Those that acknowledge the oldest transmission in flight on the path, be it the first one of
-    /// its chunk or not (CUCv2).
+    /// its chunk or not (`CUCv2`).
     PseudoCumulative,
 }
 
