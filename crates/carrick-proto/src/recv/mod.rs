@@ -4,13 +4,14 @@ mod ack;
 mod autotune;
 mod buffer;
 mod delivery;
-mod forward;
+pub(crate) mod forward;
 mod interleaved;
 pub(crate) mod message;
 mod reassembly;
 mod reset;
 mod sources;
 mod tsn_map;
+mod unfinished;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,6 +28,7 @@ use ack::AckState;
 use autotune::Autotune;
 use buffer::Buffer;
 use delivery::Delivery;
+use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
 use reassembly::{Fragment, Reassembly};
@@ -66,6 +68,8 @@ pub(crate) struct Receiver {
     autotune: Option<Box<Autotune>>,
     /// Where SACKs may be delayed in spite of gaps.
     sources: Option<Box<Sources>>,
+    /// Of which the user is to be told.
+    aborted: Option<AbortedMessage>,
 }
 
 impl Receiver {
@@ -88,6 +92,7 @@ impl Receiver {
                 .filter(|max| *max > config.receive_buffer)
                 .map(|max| Box::new(Autotune::new(max, across_paths(config)))),
             sources: sources(config),
+            aborted: None,
         }
     }
 
@@ -233,6 +238,7 @@ impl Receiver {
         } else if let Some(message) = self.reassembly.insert(index, fragment)? {
             self.delivery.complete(message)?;
         }
+        self.give_up_unfinished();
         self.deliver_partially();
         Ok(())
     }
