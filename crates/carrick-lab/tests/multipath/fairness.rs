@@ -46,7 +46,7 @@ fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
         let start = if flow == 0 { 0 } else { 500 + 97 * seed };
         let both = [&configs[flow], &configs[flow]];
         let other = (seed + 100 * flow as u64, false, u64::MAX, start);
-        add_pair(&mut net, hosts, addresses, both, other);
+        add_pair(&mut net, hosts, &addresses, both, other);
         net.set_source_routing(hosts[0], true);
         net.set_source_routing(hosts[1], true);
         sinks.push(hosts[1]);

@@ -7,7 +7,9 @@ use carrick_proto::policy::Policies;
 
 use super::support::{Outcome, Path, Transfer, concurrent};
 
-const RECOVERIES: [(&str, fn() -> Policies); 2] = [
+type Recovery = (&'static str, fn() -> Policies);
+
+const RECOVERIES: [Recovery; 2] = [
     ("RFC 9260", Policies::default),
     ("modern", Policies::modern),
 ];

@@ -44,9 +44,10 @@ impl Path {
     fn links(self) -> [LinkConfig; 2] {
         let link = LinkConfig::new(self.mbits * 1_000_000, Duration::from_millis(self.delay_ms));
         let link = link.with_queue(Queue::packets(self.queue));
-        let lossy = match self.loss > 0.0 {
-            true => link.clone().with_loss(Loss::Random(self.loss)),
-            false => link.clone(),
+        let lossy = if self.loss > 0.0 {
+            link.clone().with_loss(Loss::Random(self.loss))
+        } else {
+            link.clone()
         };
         [lossy, link]
     }
@@ -181,7 +182,7 @@ impl Transfer {
         add_pair(
             &mut net,
             hosts,
-            addresses,
+            &addresses,
             [&self.config, receiver],
             (self.seed, self.unordered, self.limit, 0),
         );
@@ -226,12 +227,6 @@ impl World {
         self.net.node::<SctpHost<Source>>(self.source).application()
     }
 
-    pub(crate) fn stats(&self) -> AssociationStats {
-        let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
-        let association = endpoint.associations().next().expect("it survives");
-        endpoint.association_stats(association).expect("it exists")
-    }
-
     pub(crate) fn path(&self, id: PathId) -> PathStats {
         let endpoint = self.net.node::<SctpHost<Source>>(self.source).endpoint();
         let association = endpoint.associations().next().expect("it survives");
@@ -253,7 +248,7 @@ impl World {
 pub(crate) fn add_pair(
     net: &mut NetworkBuilder,
     hosts: [NodeId; 2],
-    addresses: [Vec<IpAddr>; 2],
+    addresses: &[Vec<IpAddr>; 2],
     configs: [&AssociationConfig; 2],
     (seed, unordered, limit, start_ms): (u64, bool, u64, u64),
 ) {
