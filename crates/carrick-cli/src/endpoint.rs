@@ -4,6 +4,8 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use carrick::congestion::{CmtRpV1, CmtRpV2, Lia, Olia};
+use carrick::policy::{Multipath, Policies};
 use carrick::{
     Association, AssociationConfig, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Endpoint,
     SendHalf,
@@ -81,6 +83,44 @@ pub(crate) struct AssociationArguments {
     /// Send small messages at once (no Nagle).
     #[arg(long)]
     no_delay: bool,
+    /// Send new data over all paths at once, with this congestion control of all of them together
+    /// [default: olia].
+    #[arg(
+        long,
+        value_name = "CONTROL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "olia"
+    )]
+    multipath: Option<MultipathControl>,
+}
+
+/// How the windows of paths that carry data at once depend on each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MultipathControl {
+    /// Opportunistic linked increases: the best paths grow.
+    Olia,
+    /// Linked increases (RFC 6356).
+    Lia,
+    /// Resource pooling by slow-start thresholds (CMT/RPv1).
+    Rpv1,
+    /// Resource pooling by rates (CMT/RPv2).
+    Rpv2,
+    /// Each path for itself: takes as many shares of a common bottleneck as there are paths.
+    Uncoupled,
+}
+
+impl MultipathControl {
+    fn apply(self, policies: &mut Policies) {
+        policies.multipath = Multipath::concurrent();
+        policies.congestion = match self {
+            Self::Olia => &Olia,
+            Self::Lia => &Lia,
+            Self::Rpv1 => &CmtRpV1,
+            Self::Rpv2 => &CmtRpV2,
+            Self::Uncoupled => policies.congestion,
+        };
+    }
 }
 
 impl AssociationArguments {
@@ -112,6 +152,9 @@ impl AssociationArguments {
         }
         set(&mut config.path_mtu, self.mtu);
         config.nagle &= !self.no_delay;
+        if let Some(control) = self.multipath {
+            control.apply(&mut config.policies);
+        }
         // RTO.Initial follows a limit that was moved past it, unless it was given itself.
         if self.rto_initial.is_none() {
             config.rto_initial = config.rto_initial.min(config.rto_max);

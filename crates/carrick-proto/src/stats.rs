@@ -198,6 +198,10 @@ pub struct PathStats {
     pub mtu_discovery: Option<crate::path::mtu_discovery::PathMtuState>,
     /// Consecutive errors.
     pub error_count: u32,
+    /// DATA chunks sent on it, retransmissions included.
+    pub data_chunks_sent: u64,
+    /// DATA chunks that were found lost on it, by a timeout or before.
+    pub data_chunks_lost: u64,
     /// Packets sent on it.
     pub packets_sent: u64,
     /// Bytes of SCTP packets sent on it.

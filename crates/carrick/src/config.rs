@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use carrick_proto::congestion::Olia;
+use carrick_proto::policy::Multipath;
 use carrick_proto::{AssociationConfig, PeerAddress};
 
 use crate::error::ConnectError;
@@ -169,6 +171,18 @@ impl Config {
             dtls: Some(dtls),
             ..self
         }
+    }
+
+    /// The same with new data over all paths of an association at once, and windows that together
+    /// take no more of a shared bottleneck than one flow would ([`Multipath::concurrent`], [`Olia`]).
+    /// Each side chooses for what it sends; a peer needs nothing for it.
+    ///
+    /// To be called after [`Self::association`], which sets the same parameters.
+    #[must_use]
+    pub fn multipath(mut self) -> Self {
+        self.association.policies.multipath = Multipath::concurrent();
+        self.association.policies.congestion = &Olia;
+        self
     }
 
     /// The same with these parameters for associations.

@@ -67,7 +67,7 @@ pub use carrick_proto::{
     OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
     PathStatus, PathThresholds, Payload, PeerError, Ppid, ReconfigError as ReconfigRefusal,
     ReconfigOutcome, Reliability, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName,
-    StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn, policy,
+    StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn, congestion, policy,
 };
 
 /// Certificates, whom to trust, and what else sessions of DTLS are made of.

@@ -140,6 +140,20 @@ fn several_addresses_are_several_paths() {
 }
 
 #[test]
+fn all_paths_at_once_carry_the_same_bytes() {
+    for control in ["--multipath", "--multipath=uncoupled"] {
+        let server = server(&["127.0.0.1", "127.0.0.2"], &["--once"]);
+        let local = ["--bind", "127.0.0.3", "--bind", "127.0.0.4"];
+        let load = ["--bytes", "4M", control];
+        let peers = "127.0.0.1,127.0.0.2";
+        let client = client(peers, &server, &[&local[..], &load].concat());
+        assert_eq!(bytes(&summary(&client), "to_server"), Some(4 << 20));
+    }
+    let unknown = ["perf", "client", "127.0.0.1", "--multipath=half"];
+    run(&unknown).assert_failed(2, "see --help");
+}
+
+#[test]
 fn messages_larger_than_all_buffers_arrive() {
     let arguments = ["--bytes", "9MB", "--size", "8M", "--receive-buffer", "100k"];
     let summary = measure(&["127.0.0.1"], &arguments);

@@ -24,6 +24,8 @@ pub(crate) enum Part {
     Extensions(usize),
     /// Failover and path MTU discovery of one side.
     Failover(usize),
+    /// Several paths at once on one side.
+    Multipath(usize),
 }
 
 /// A seeded source of choices.
@@ -40,6 +42,7 @@ impl Dice {
             Part::Partial(side) => 20 + side as u64,
             Part::Extensions(side) => 7 + side as u64,
             Part::Failover(side) => 40 + side as u64,
+            Part::Multipath(side) => 80 + side as u64,
             Part::Wishes(side) => 60 + side as u64,
             Part::Grants(side) => 62 + side as u64,
         };

@@ -5,11 +5,14 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, Cubic, Rfc9260};
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
 use carrick_proto::policy::{
-    LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates, Policies, ProtocolUnreachable,
-    RetransmissionRoute, RetransmitOnAlternate, RetransmitOnSamePath,
-    RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
+    BufferSplitting, DataRoute, FastestFirst, GapSacks, LossDetection, LowestRttForGapSacks,
+    Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly, ProtocolUnreachable, ReportScope,
+    ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitOnAlternate,
+    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
+    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
+    SplitBasis, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -81,6 +84,10 @@ pub(crate) fn settings(
     }
     authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
+    multipath(
+        &mut config.policies,
+        &mut Dice::new(seed, Part::Multipath(side)),
+    );
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
     config
 }
@@ -242,5 +249,48 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             ProtocolUnreachable::Abort,
             ProtocolUnreachable::AbortAfterSilence,
         ]),
+        multipath: Multipath::default(),
+    }
+}
+
+/// Several paths at once, with every choice that there is about them; half of the worlds without.
+fn multipath(policies: &mut Policies, dice: &mut Dice) {
+    if dice.chance(0.5) {
+        return;
+    }
+    let data: [&'static dyn DataRoute; 4] = [&RoundRobin, &RoundRobin, &FastestFirst, &PrimaryOnly];
+    policies.multipath = Multipath {
+        data_route: dice.pick(&data),
+        report_scope: dice.pick(&[
+            ReportScope::Path,
+            ReportScope::Path,
+            ReportScope::Association,
+        ]),
+        reports_per_sack: dice.pick(&[ReportsPerSack::Packets, ReportsPerSack::One]),
+        window_growth: dice.pick(&[
+            WindowGrowth::AnyAcknowledgement,
+            WindowGrowth::PseudoCumulative,
+        ]),
+        buffer_splitting: dice.pick(&[
+            BufferSplitting::None,
+            BufferSplitting::Sender,
+            BufferSplitting::Receiver,
+            BufferSplitting::Both,
+        ]),
+        split_basis: dice.pick(&[SplitBasis::Outstanding, SplitBasis::Buffered]),
+        gap_sacks: dice.pick(&[GapSacks::AtOnce, GapSacks::DelayedAcrossPaths]),
+    };
+    let routes: [&'static dyn RetransmissionRoute; 6] = [
+        &RetransmitTimeoutsOnAlternate,
+        &RetransmitOnSamePath,
+        &RetransmitAsap,
+        &RetransmitOnLargestCwnd,
+        &RetransmitOnLargestSsthresh,
+        &RetransmitOnLowestLoss,
+    ];
+    policies.retransmission_route = dice.pick(&routes);
+    let coupled: [&'static dyn Algorithm; 4] = [&CmtRpV1, &CmtRpV2, &Lia, &Olia];
+    if dice.chance(0.6) {
+        policies.congestion = dice.pick(&coupled);
     }
 }

@@ -96,7 +96,7 @@ impl Association {
             if let Some(lowest) = notes.lowest {
                 self.note_congestion_mark(route, lowest);
             }
-            let rtt = self.paths[self.paths.current()].rto.srtt();
+            let rtt = self.data_round_trip();
             self.receiver.on_packet_end(cx.now, rtt);
             self.data_route = Some(self.way_back(route));
             self.answer_data_with_shutdown();
@@ -221,6 +221,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         if self.takes_data(data.tsn, data.payload, notes, cx) {
+            self.note_source(route);
             let outcome = self.receiver.on_data(data, datagram);
             self.after_data(outcome, data.tsn, data.payload, route, notes, cx);
         }
@@ -236,8 +237,27 @@ impl Association {
     ) {
         let tsn = data.header.tsn;
         if self.takes_data(tsn, data.payload, notes, cx) {
+            self.note_source(route);
             let outcome = self.receiver.on_i_data(data, datagram);
             self.after_data(outcome, tsn, data.payload, route, notes, cx);
+        }
+    }
+
+    /// The round trip of the path for data; the longest where several carry some, presumably of the
+    /// peer as well.
+    fn data_round_trip(&self) -> Option<core::time::Duration> {
+        if self.config.policies.multipath.data_route.concurrent() {
+            let usable = self.paths.iter().filter(|p| p.usable());
+            return usable.filter_map(|p| p.rto.srtt()).max();
+        }
+        self.paths[self.paths.current()].rto.srtt()
+    }
+
+    /// The receiver may want to know on which path data comes.
+    fn note_source(&mut self, route: &Route) {
+        if self.receiver.wants_sources() {
+            let path = self.path_of(route);
+            self.receiver.arrives_on(path);
         }
     }
 

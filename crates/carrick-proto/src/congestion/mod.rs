@@ -1,7 +1,11 @@
 //! The congestion window of one path (RFC 9260 section 7): a trait and its algorithms.
 
+mod coupled;
 mod cubic;
 mod hystart;
+mod lia;
+mod olia;
+mod pooled;
 mod rfc9260;
 
 use alloc::boxed::Box;
@@ -11,12 +15,20 @@ use core::time::Duration;
 use crate::time::Time;
 
 pub use cubic::Cubic;
+pub use lia::Lia;
+pub use olia::Olia;
+pub use pooled::{CmtRpV1, CmtRpV2};
 pub use rfc9260::Rfc9260;
 
 /// Makes the congestion control of a path.
 pub trait Algorithm: Sync {
     /// The name for reports and configuration.
     fn name(&self) -> &'static str;
+    /// Whether the windows of an association's paths depend on each other. They are then told of
+    /// each other by [`CongestionControl::on_members`].
+    fn couples(&self) -> bool {
+        false
+    }
     /// A fresh congestion control.
     fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl>;
 }
@@ -64,6 +76,19 @@ pub struct Acknowledged {
     pub next: u64,
 }
 
+/// A path of an association, as the congestion controls of the others see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Congestion window in bytes.
+    pub cwnd: usize,
+    /// Slow-start threshold in bytes; [`usize::MAX`] before the first loss.
+    pub ssthresh: usize,
+    /// The smoothed round-trip time, or the RTO before one was measured.
+    pub rtt: Duration,
+    /// See [`CongestionControl::between_losses`].
+    pub between_losses: u64,
+}
+
 /// The window of one path. All sizes are in bytes.
 pub trait CongestionControl: Debug + Send {
     /// Congestion window.
@@ -72,6 +97,17 @@ pub trait CongestionControl: Debug + Send {
     fn ssthresh(&self) -> usize;
     /// Bytes acknowledged towards the next increase.
     fn partial_bytes_acked(&self) -> usize {
+        0
+    }
+    /// All paths of the association that carry data, this one at `own`. Where
+    /// [`Algorithm::couples`], comes before each [`Self::on_ack`], [`Self::on_loss`] and
+    /// [`Self::on_timeout`].
+    fn on_members(&mut self, members: &[Member], own: usize) {
+        let _ = (members, own);
+    }
+    /// Bytes acknowledged between the last two losses, or since the last one if that is more; 0 where
+    /// nobody asks.
+    fn between_losses(&self) -> u64 {
         0
     }
     /// A SACK acknowledged data of this path.

@@ -3,6 +3,7 @@
 mod ect;
 pub(crate) mod heartbeat;
 mod last_resort;
+mod loss_estimate;
 pub(crate) mod mtu_discovery;
 mod paths;
 pub(crate) mod rto;
@@ -23,6 +24,7 @@ use crate::stats::PathStats;
 use crate::time::Time;
 pub(crate) use ect::Ect;
 pub(crate) use heartbeat::Heartbeat;
+use loss_estimate::LossEstimate;
 use mtu_discovery::MtuDiscovery;
 pub(crate) use paths::Paths;
 pub(crate) use rto::Rto;
@@ -69,6 +71,9 @@ pub(crate) struct Path {
     pub(crate) congestion: Box<dyn CongestionControl>,
     /// Outstanding bytes as the congestion control counts them.
     pub(crate) flight_size: usize,
+    /// User bytes in the send buffer that were last sent here.
+    pub(crate) buffered: usize,
+    pub(crate) losses: LossEstimate,
     /// When T3-rtx expires, if it runs.
     pub(crate) t3: Option<Time>,
     /// The lowest outstanding chunk last sent here, by its index; a hint that is searched forward
@@ -104,6 +109,8 @@ pub(crate) struct AckNews {
     pub(crate) flight_before: usize,
     /// The lowest outstanding chunk was among them.
     pub(crate) earliest: bool,
+    /// The oldest transmission in flight before the SACK, where the order is kept.
+    pub(crate) oldest: u64,
     /// A chunk was found lost.
     pub(crate) loss: bool,
     /// The highest chunk among them.
@@ -159,6 +166,8 @@ impl Path {
             rto: Rto::new(config.rto_initial),
             congestion: config.policies.congestion.start(parameters),
             flight_size: 0,
+            buffered: 0,
+            losses: LossEstimate::default(),
             t3: None,
             earliest: None,
             single_packet: false,
@@ -311,6 +320,9 @@ impl Path {
             error_count: self.error_count,
             cwnd: self.congestion.cwnd(),
             flight_size: self.flight_size,
+            ssthresh: self.congestion.ssthresh(),
+            loss_ppm: self.losses.ppm(),
+            has_room: self.window_is_open(),
         }
     }
 
@@ -335,6 +347,8 @@ impl Path {
             mtu: self.mtu,
             mtu_discovery: self.discovery.as_ref().map(|d| d.state()),
             error_count: self.error_count,
+            data_chunks_sent: self.losses.sent_total,
+            data_chunks_lost: self.losses.lost_total,
             packets_sent: self.counters.packets_sent,
             bytes_sent: self.counters.bytes_sent,
             packets_received: self.counters.packets_received,

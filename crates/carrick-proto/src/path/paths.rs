@@ -184,6 +184,11 @@ impl Paths {
         self.list.iter_mut()
     }
 
+    /// The number of the path at this place of the list.
+    pub(crate) fn nth(&self, at: usize) -> Option<PathId> {
+        self.list.get(at).map(|p| p.id)
+    }
+
     pub(crate) fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
         let mut set = [0_u64; 4];
         for path in &self.list {

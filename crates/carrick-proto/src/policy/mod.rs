@@ -4,9 +4,14 @@
 //! calls it through the trait and has no branch for it.
 
 mod lowest_rtt_for_gap_sacks;
+mod multipath;
 mod other_path_on_duplicates;
 mod protocol_unreachable;
+mod retransmit_asap;
 mod retransmit_on_alternate;
+mod retransmit_on_largest_cwnd;
+mod retransmit_on_largest_ssthresh;
+mod retransmit_on_lowest_loss;
 mod retransmit_on_same_path;
 mod retransmit_timeouts_on_alternate;
 mod sack_to_source;
@@ -19,9 +24,18 @@ use crate::congestion::{Algorithm, Cubic, Rfc9260};
 use crate::path::PathId;
 
 pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
+pub use multipath::{
+    BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryOnly, ReportScope,
+    ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
+};
+pub(crate) use multipath::{Shares, Usage};
 pub use other_path_on_duplicates::OtherPathOnDuplicates;
 pub use protocol_unreachable::ProtocolUnreachable;
+pub use retransmit_asap::RetransmitAsap;
 pub use retransmit_on_alternate::RetransmitOnAlternate;
+pub use retransmit_on_largest_cwnd::RetransmitOnLargestCwnd;
+pub use retransmit_on_largest_ssthresh::RetransmitOnLargestSsthresh;
+pub use retransmit_on_lowest_loss::RetransmitOnLowestLoss;
 pub use retransmit_on_same_path::RetransmitOnSamePath;
 pub use retransmit_timeouts_on_alternate::RetransmitTimeoutsOnAlternate;
 pub use sack_to_source::SackToSource;
@@ -57,6 +71,8 @@ pub struct Policies {
     /// When the peer reports all that was sent again as duplicates, the window is as it was before
     /// (after RFC 4015).
     pub undo_spurious: bool,
+    /// Whether several paths carry new data at once, and how.
+    pub multipath: Multipath,
 }
 
 impl Default for Policies {
@@ -73,6 +89,7 @@ impl Default for Policies {
             tail_loss_probe: false,
             proportional_rate_reduction: false,
             undo_spurious: false,
+            multipath: Multipath::default(),
         }
     }
 }
@@ -111,6 +128,7 @@ impl fmt::Debug for Policies {
                 &self.proportional_rate_reduction,
             )
             .field("undo_spurious", &self.undo_spurious)
+            .field("multipath", &self.multipath)
             .finish()
     }
 }
@@ -148,6 +166,12 @@ pub struct PathView {
     pub cwnd: usize,
     /// Outstanding bytes.
     pub flight_size: usize,
+    /// Slow-start threshold in bytes.
+    pub ssthresh: usize,
+    /// Of a million chunks sent here, as many were lost, by what was sent lately.
+    pub loss_ppm: u32,
+    /// The window lets another packet leave.
+    pub has_room: bool,
 }
 
 impl PathView {
@@ -225,6 +249,19 @@ pub(crate) fn alternate(last: PathId, paths: &mut dyn Iterator<Item = PathView>)
         .map_or(last, |p| p.id)
 }
 
+/// The usable path with the lowest key, the lowest number among equals; `last` if none
+/// is usable.
+pub(crate) fn alternate_by<K: Ord>(
+    last: PathId,
+    paths: &mut dyn Iterator<Item = PathView>,
+    key: impl Fn(&PathView) -> K,
+) -> PathId {
+    paths
+        .filter(PathView::usable)
+        .min_by_key(key)
+        .map_or(last, |p| p.id)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -240,6 +277,9 @@ pub(crate) mod tests {
             error_count: 0,
             cwnd: 4404,
             flight_size: 0,
+            ssthresh: usize::MAX,
+            loss_ppm: 0,
+            has_room: true,
         }
     }
 

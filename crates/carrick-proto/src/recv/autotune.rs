@@ -3,6 +3,9 @@
 //!
 //! The round trip is the path's own, or, for a side that sends nothing, the least time in which a
 //! whole announced window arrived: no sender can fill one sooner than a round trip after it was told.
+//!
+//! Where data comes over several paths at once, what the fast ones bring waits for the slow ones, and
+//! the user takes nothing meanwhile: the buffer is also twice what waits.
 
 use core::time::Duration;
 
@@ -21,16 +24,19 @@ pub(super) struct Autotune {
     /// A window was announced then, of which so much has not arrived.
     announced: Option<(Time, usize)>,
     estimate: Option<Duration>,
+    /// Data waits for slower paths, and the buffer has to hold it.
+    across_paths: bool,
 }
 
 impl Autotune {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, across_paths: bool) -> Self {
         Self {
             limit,
             since: None,
             taken: 0,
             announced: None,
             estimate: None,
+            across_paths,
         }
     }
 
@@ -44,6 +50,13 @@ impl Autotune {
         if let Some((_, left)) = &mut self.announced {
             *left = left.saturating_sub(bytes);
         }
+    }
+
+    /// The user has taken all that can be delivered, and this much waits for what is missing. Returns
+    /// the capacity that the buffer should have at least.
+    pub(super) fn on_waiting(&self, memory: usize) -> Option<usize> {
+        self.across_paths
+            .then(|| memory.saturating_mul(2).min(self.limit))
     }
 
     /// A packet with data has been taken; `window` is what is announced now. Returns the capacity
@@ -92,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_buffer_follows_what_is_taken_in_a_round_trip() {
-        let mut tune = Autotune::new(10_000);
+        let mut tune = Autotune::new(10_000, false);
         let rtt = Some(ms(100));
         assert_eq!(tune.on_packet_end(at(0), rtt, 1000), None);
         tune.on_taken(500);
@@ -111,7 +124,7 @@ mod tests {
 
     #[test]
     fn without_a_measured_round_trip_a_window_takes_one_to_arrive() {
-        let mut tune = Autotune::new(10_000);
+        let mut tune = Autotune::new(10_000, false);
         tune.on_packet_end(at(0), None, 1000);
         tune.on_taken(400);
         tune.on_arrived(999);
@@ -123,5 +136,13 @@ mod tests {
         // The second window came sooner: that much has passed since 80 ms.
         assert_eq!(tune.on_packet_end(at(150), None, 2000), Some(800));
         assert_eq!(tune.estimate, Some(ms(70)));
+    }
+
+    #[test]
+    fn what_waits_for_slower_paths_makes_the_buffer_grow_only_with_several() {
+        assert_eq!(Autotune::new(10_000, false).on_waiting(3000), None);
+        let tuned = Autotune::new(10_000, true);
+        assert_eq!(tuned.on_waiting(3000), Some(6000));
+        assert_eq!(tuned.on_waiting(9000), Some(10_000), "up to the limit");
     }
 }

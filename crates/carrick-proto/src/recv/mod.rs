@@ -11,6 +11,7 @@ mod ranges;
 mod reassembly;
 mod reset;
 mod settled;
+mod sources;
 mod tsn_map;
 mod unfinished;
 
@@ -22,6 +23,8 @@ use bytes::Bytes;
 use carrick_wire::{Data, GapAckBlock, IData, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
+use crate::path::PathId;
+use crate::policy::GapSacks;
 use crate::time::Time;
 use ack::AckState;
 use autotune::Autotune;
@@ -31,6 +34,7 @@ pub(crate) use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
 use reassembly::{Fragment, Reassembly};
+use sources::Sources;
 use tsn_map::{Arrival, TsnMap};
 
 /// A datagram is kept for a payload that is at least one of this many parts of it.
@@ -64,6 +68,8 @@ pub(crate) struct Receiver {
     inbound_streams: u16,
     /// Where the buffer may grow.
     autotune: Option<Box<Autotune>>,
+    /// Where SACKs may be delayed in spite of gaps.
+    sources: Option<Box<Sources>>,
     /// Of which the user is to be told.
     aborted: Option<AbortedMessage>,
 }
@@ -86,7 +92,8 @@ impl Receiver {
             autotune: config
                 .max_receive_buffer
                 .filter(|max| *max > config.receive_buffer)
-                .map(|max| Box::new(Autotune::new(max))),
+                .map(|max| Box::new(Autotune::new(max, across_paths(config)))),
+            sources: sources(config),
             aborted: None,
         }
     }
@@ -102,6 +109,7 @@ impl Receiver {
     ) {
         self.tsns = TsnMap::new(peer_initial_tsn);
         self.ack = AckState::new(config.sack_delay, config.sack_frequency);
+        self.sources = sources(config);
         if let Some(tsn) = self.reassembly.partial_tsn() {
             self.buffer.remove(self.delivery.drop_parts(tsn));
         }
@@ -191,12 +199,29 @@ impl Receiver {
         let gap_before = self.tsns.has_gaps();
         self.tsns.insert(index);
         self.ack.on_new();
-        if self.tsns.has_gaps() {
+        let missing = self.tsns.cumulative_index() + 1;
+        let delayed = match &mut self.sources {
+            Some(sources) => !sources.on_new(index, missing),
+            None => false,
+        };
+        if self.tsns.has_gaps() && !delayed {
             self.ack.on_new_above_gap();
-        } else if gap_before {
+        } else if gap_before && !delayed {
             self.ack.now();
         }
         Ok(index)
+    }
+
+    /// Whether it matters on which path data arrives.
+    pub(crate) fn wants_sources(&self) -> bool {
+        self.sources.is_some()
+    }
+
+    /// The data that is given next came on this path, if that is known.
+    pub(crate) fn arrives_on(&mut self, path: Option<PathId>) {
+        if let Some(sources) = &mut self.sources {
+            sources.arrive_on(path);
+        }
     }
 
     /// The payload of a chunk stays.
@@ -279,6 +304,13 @@ impl Receiver {
         self.ack.on_packet_end(now);
         if let Some(autotune) = &mut self.autotune
             && let Some(capacity) = autotune.on_packet_end(now, rtt, self.buffer.window())
+        {
+            self.buffer.grow(capacity);
+        }
+        if let Some(autotune) = &self.autotune
+            && self.tsns.has_gaps()
+            && self.delivery.is_empty()
+            && let Some(capacity) = autotune.on_waiting(self.buffer.memory())
         {
             self.buffer.grow(capacity);
         }
@@ -375,6 +407,16 @@ impl Receiver {
         self.tsns.clear_duplicates();
         self.buffer.announced();
     }
+}
+
+fn sources(config: &AssociationConfig) -> Option<Box<Sources>> {
+    let delayed = config.policies.multipath.gap_sacks == GapSacks::DelayedAcrossPaths;
+    delayed.then(Box::default)
+}
+
+/// Data of the peer may come over several paths at once.
+fn across_paths(config: &AssociationConfig) -> bool {
+    config.policies.multipath.data_route.concurrent()
 }
 
 fn outcome(taken: Result<(), &'static str>) -> DataOutcome {

@@ -2,8 +2,11 @@
 
 mod abandonment;
 mod backlog;
+mod concurrent;
+mod coupling;
 mod held;
 mod lines;
+mod marked;
 pub(crate) mod message;
 mod outstanding;
 mod queue;
@@ -21,17 +24,18 @@ use bytes::Bytes;
 use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 
 use crate::config::AssociationConfig;
+use crate::congestion::Member;
 use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
-use crate::policy::LossDetection;
+use crate::policy::{LossDetection, ReportScope};
 use crate::time::Time;
 use crate::trace::Trace;
 use abandonment::Abandonment;
 use held::Held;
 use message::{Pending, SendOptions};
-use outstanding::Outstanding;
+use outstanding::{Outstanding, Tracking};
 use queue::Queue;
 use recovery::MissingReports;
 use scheduler::StreamScheduler;
@@ -62,6 +66,19 @@ pub(crate) struct Sender {
     recovery: MissingReports,
     /// Losses are found by RACK, and `recovery` is idle.
     by_time: bool,
+    /// Missing reports are counted for each path, and `recovery` is idle.
+    split: bool,
+    /// Several paths carry new data at once.
+    concurrent: bool,
+    /// The path that new data went to last.
+    last_path: PathId,
+    /// Where the last SACK came from.
+    sack_from: Option<PathId>,
+    /// Where the windows of the paths depend on each other: all of them, as they are now.
+    coupled: bool,
+    members: Vec<Member>,
+    /// The next chunk is the first of its packet.
+    leading: bool,
     /// Up to here the last SACK told of everything that had arrived.
     reach: u64,
     /// The probe of some path is to leave.
@@ -85,17 +102,32 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
+        let policies = &config.policies;
+        let by_time = policies.loss_detection == LossDetection::Rack;
+        let split = !by_time && policies.multipath.report_scope == ReportScope::Path;
+        let concurrent = policies.multipath.data_route.concurrent();
         Self {
             queue: Queue::new(config.scheduler),
             held: Held::default(),
             outstanding: Outstanding::new(
                 initial_tsn,
-                config.policies.count_data_header,
-                config.policies.loss_detection == LossDetection::Rack,
+                policies.count_data_header,
+                Tracking {
+                    ordered: by_time || split || concurrent,
+                    repeated: !split,
+                    marked_by_path: split || concurrent,
+                },
             ),
             window: PeerWindow::new(0),
             recovery: MissingReports::new(config.policies.missing_reports),
-            by_time: config.policies.loss_detection == LossDetection::Rack,
+            by_time,
+            split,
+            concurrent,
+            last_path: PathId(0),
+            sack_from: None,
+            coupled: policies.congestion.couples(),
+            members: Vec::new(),
+            leading: false,
             reach: u64::MAX,
             probe_due: false,
             probing: false,
@@ -153,6 +185,7 @@ impl Sender {
         for path in paths.iter_mut() {
             path.flight_size = 0;
             path.earliest = None;
+            path.buffered = 0;
             path.recovery = PathRecovery::default();
         }
         let new = Self::new(initial_tsn, config);
@@ -214,7 +247,21 @@ impl Sender {
         let held = self.buffered_bytes();
         let messages = self.queued_messages() + self.outstanding.messages();
         messages < config.send_buffer_messages.min(MAX_MESSAGES)
-            && (held == 0 || held + bytes <= send_buffer(paths, config))
+            && (held == 0 || held + bytes <= self.send_buffer(paths, config))
+    }
+
+    /// The send buffer in bytes. Where it may grow and several paths carry data, what the fast ones
+    /// have delivered stays in it until the slow ones have, and takes no room from what is to come.
+    fn send_buffer(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+        let size = send_buffer(paths, config);
+        match config.max_send_buffer {
+            Some(max) if self.concurrent => {
+                let (held, flight) = (self.outstanding.held(), self.outstanding.in_flight());
+                let delivered = held.saturating_sub(flight);
+                size.saturating_add(2 * delivered).min(max).max(size)
+            }
+            _ => size,
+        }
     }
 
     /// Whether the user, who was refused, can send again: half of the buffer is free.
@@ -222,7 +269,7 @@ impl Sender {
         if !self.refused {
             return false;
         }
-        let roomy = self.buffered_bytes() <= send_buffer(paths, config) / 2
+        let roomy = self.buffered_bytes() <= self.send_buffer(paths, config) / 2
             && self.queued_messages() + self.outstanding.messages()
                 <= config.send_buffer_messages.min(MAX_MESSAGES) / 2;
         roomy && core::mem::take(&mut self.refused)
@@ -278,11 +325,14 @@ impl Sender {
     ) -> bool {
         let index = self.outstanding.index_of(tsn);
         let chunk = index.and_then(|index| self.outstanding.chunk(index));
-        let path = &mut paths[chunk.map_or(otherwise, |c| c.path)];
+        let id = chunk.map_or(otherwise, |c| c.path);
+        let path = &mut paths[id];
         let reduced = self.recovery.is_active() || path.recovery.is_fast();
         if reduced || path.congestion.cwnd() <= 4 * path.pmdcs() {
             return false;
         }
+        self.couple(id, paths);
+        let path = &mut paths[id];
         path.congestion.on_loss();
         trace.record(now, sack::window_event(path));
         true

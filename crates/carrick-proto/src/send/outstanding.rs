@@ -5,12 +5,13 @@
 //! are touched.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 use carrick_wire::{DATA_HEADER_LEN, DataFlags, Fsn, Mid, Ppid, Ssn, StreamId, Tsn, padded};
 
+use super::marked::Marked;
 use super::message::SendOptions;
 use super::queue::Piece;
 use crate::path::{PathId, Paths};
@@ -57,6 +58,8 @@ pub(crate) struct Chunk {
     pub(crate) state: ChunkState,
     /// Not eligible for a second fast retransmission (section 7.2.4, step 5).
     pub(crate) fast_retransmitted: bool,
+    /// The first chunk of its packet.
+    pub(crate) leads: bool,
     /// Since it was last sent, the peer took back that it had arrived, or could not say whether it
     /// has: `sent` and `serial` are of that moment.
     pub(crate) taken_back: bool,
@@ -105,7 +108,7 @@ pub(crate) struct Outstanding {
     /// What of it the peer will not take back, whatever it says later.
     pub(super) settled: Ranges,
     /// Indexes of chunks in state [`ChunkState::Marked`].
-    pub(super) marked: BTreeSet<u64>,
+    pub(super) marked: Marked,
     /// User bytes in flight.
     in_flight: usize,
     /// User bytes held for retransmission, acknowledged in gap blocks or not.
@@ -115,12 +118,23 @@ pub(crate) struct Outstanding {
     count_header: bool,
     /// Transmissions made.
     serial: u64,
-    /// The order of transmission is kept.
-    ordered: bool,
+    tracking: Tracking,
     /// The header of a chunk: that of DATA, or of I-DATA.
     header_len: usize,
     /// Only where messages may be given up.
     partial: Option<Box<Partial>>,
+}
+
+/// What is kept besides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tracking {
+    /// The order of transmission, for each path.
+    pub(super) ordered: bool,
+    /// Chunks stay in that order after a fast retransmission; otherwise they are not found lost again
+    /// (section 7.2.4, step 5).
+    pub(super) repeated: bool,
+    /// On which path marked chunks were lost.
+    pub(super) marked_by_path: bool,
 }
 
 #[derive(Debug, Default)]
@@ -133,21 +147,21 @@ struct Partial {
 }
 
 impl Outstanding {
-    pub(crate) fn new(initial_tsn: Tsn, count_header: bool, ordered: bool) -> Self {
+    pub(super) fn new(initial_tsn: Tsn, count_header: bool, tracking: Tracking) -> Self {
         Self {
             chunks: VecDeque::new(),
             first: 1,
             origin: initial_tsn.previous(),
             acked: Ranges::new(),
             settled: Ranges::new(),
-            marked: BTreeSet::new(),
+            marked: Marked::new(tracking.marked_by_path),
             in_flight: 0,
             held: 0,
             messages: 0,
             count_header,
             partial: None,
             serial: 0,
-            ordered,
+            tracking,
             header_len: DATA_HEADER_LEN,
         }
     }
@@ -263,6 +277,7 @@ impl Outstanding {
             // Becomes InFlight with `launch`; never seen in this state by a SACK.
             state: ChunkState::Marked(LossSignal::Timeout),
             fast_retransmitted: false,
+            leads: false,
             taken_back: false,
             sent: Time::ZERO,
             serial: 0,
@@ -279,12 +294,12 @@ impl Outstanding {
 
     /// A chunk leaves to a path, for the first time or again.
     pub(crate) fn launch(&mut self, index: u64, to: PathId, now: Time, paths: &mut Paths) {
-        self.marked.remove(&index);
         self.serial += 1;
         let serial = self.serial;
         let Some(chunk) = self.chunk_mut(index) else {
             return;
         };
+        let before = (chunk.transmissions > 0).then_some(chunk.path);
         chunk.state = ChunkState::InFlight;
         chunk.taken_back = false;
         (chunk.sent, chunk.serial) = (now, serial);
@@ -293,7 +308,14 @@ impl Outstanding {
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         let payload = chunk.payload.len();
         self.in_flight += payload;
+        if let Some(before) = before {
+            self.marked.remove(index, before);
+            let buffered = &mut paths[before].buffered;
+            *buffered = buffered.saturating_sub(payload);
+        }
         let path = &mut paths[to];
+        path.buffered += payload;
+        path.losses.on_sent();
         path.flight_size += self.weight(payload);
         path.earliest = Some(path.earliest.map_or(index, |e| e.min(index)));
         self.link(index, to, paths);
@@ -301,7 +323,14 @@ impl Outstanding {
 
     /// Puts a chunk at the end of the order of transmission.
     fn link(&mut self, index: u64, to: PathId, paths: &mut Paths) {
-        if !self.ordered {
+        if !self.tracking.ordered {
+            return;
+        }
+        let once_only = !self.tracking.repeated;
+        if once_only && self.chunk(index).is_some_and(|c| c.fast_retransmitted) {
+            if let Some(chunk) = self.chunk_mut(index) {
+                (chunk.older, chunk.newer) = (0, 0);
+            }
             return;
         }
         let order = &mut paths[to].recovery.order;
@@ -319,11 +348,14 @@ impl Outstanding {
 
     /// Takes a chunk out of the order of transmission.
     fn unlink(&mut self, index: u64, path: PathId, paths: &mut Paths) {
-        let Some(chunk) = self.chunk(index).filter(|_| self.ordered) else {
+        let Some(chunk) = self.chunk(index).filter(|_| self.tracking.ordered) else {
             return;
         };
         let (older, newer) = (chunk.older, chunk.newer);
         let order = &mut paths[path].recovery.order;
+        if older == 0 && order.oldest != index {
+            return;
+        }
         match self.chunk_mut(older) {
             Some(chunk) => chunk.newer = newer,
             None => order.oldest = newer,
@@ -384,12 +416,13 @@ impl Outstanding {
         if let Some(chunk) = self.chunk_mut(index) {
             chunk.state = ChunkState::Marked(signal);
             chunk.fast_retransmitted |= signal == LossSignal::MissingReports;
-            if chunk.message != 0 {
-                let question = (chunk.message, chunk.transmissions);
-                self.partial().questioned.push(question);
+            let (message, transmissions, path) = (chunk.message, chunk.transmissions, chunk.path);
+            paths[path].losses.on_lost();
+            self.marked.insert(index, path);
+            if message != 0 {
+                self.partial().questioned.push((message, transmissions));
             }
         }
-        self.marked.insert(index);
         true
     }
 
@@ -401,7 +434,8 @@ impl Outstanding {
             .filter(|(_, c)| c.path == path && c.state == ChunkState::InFlight)
             .map(|(index, _)| index)
             .collect();
-        for index in self.marked.clone() {
+        let waiting: Vec<u64> = self.marked.iter().collect();
+        for index in waiting {
             if let Some(chunk) = self.chunk_mut(index).filter(|c| c.path == path) {
                 chunk.state = ChunkState::Marked(LossSignal::Timeout);
             }
@@ -421,9 +455,17 @@ impl Outstanding {
                 continue;
             };
             let in_flight = chunk.state == ChunkState::InFlight;
+            let payload = chunk.payload.len();
+            self.marked.moved(index, from, to);
+            paths[to].buffered += payload;
+            let buffered = &mut paths[from].buffered;
+            *buffered = buffered.saturating_sub(payload);
+            let Some(chunk) = self.chunk(index) else {
+                continue;
+            };
             if in_flight {
                 self.land(index, paths);
-                self.marked.insert(index);
+                self.marked.insert(index, to);
             } else if chunk.state == ChunkState::Acked {
                 let weight = self.weight(chunk.len());
                 let sacked = &mut paths[from].recovery.rack.sacked;
@@ -448,6 +490,7 @@ impl Outstanding {
         for chunk in &mut self.chunks {
             chunk.path = PathId(0);
         }
+        self.marked.all_moved(PathId(0));
     }
 
     /// A gap block or the cumulative TSN acknowledges a chunk; returns it with the bytes it counts
@@ -462,7 +505,8 @@ impl Outstanding {
             }
             ChunkState::InFlight => self.land(index, paths),
             ChunkState::Marked(_) => {
-                self.marked.remove(&index);
+                let path = chunk.path;
+                self.marked.remove(index, path);
             }
         }
         let weight = self.weight(self.chunk(index)?.len());
@@ -496,14 +540,15 @@ impl Outstanding {
 
     /// The peer has this acknowledged chunk for good: its bytes are freed. Returns the number of its
     /// message, and how many they were, if that is news.
-    pub(super) fn release(&mut self, index: u64) -> Option<(u64, usize)> {
+    pub(super) fn release(&mut self, index: u64, paths: &mut Paths) -> Option<(u64, usize)> {
         let chunk = self.chunk_mut(index)?;
         if chunk.state != ChunkState::Acked || chunk.is_settled() {
             return None;
         }
         let freed = core::mem::take(&mut chunk.payload).len();
         chunk.released = freed as u32;
-        let message = chunk.message;
+        let (message, path) = (chunk.message, &mut paths[chunk.path]);
+        path.buffered = path.buffered.saturating_sub(freed);
         self.held -= freed;
         Some((message, freed))
     }
@@ -529,7 +574,9 @@ impl Outstanding {
         let chunk = self.chunk(index).filter(|c| !c.is_abandoned())?;
         let (state, weight) = (chunk.state, self.weight(chunk.len()));
         let awaited = state == ChunkState::InFlight;
+        let (on, payload) = (chunk.path, chunk.payload.len());
         let path = &mut paths[chunk.path];
+        path.buffered = path.buffered.saturating_sub(payload);
         path.timed = path.timed.filter(|t| t.0 != index);
         if state == ChunkState::Acked {
             let sacked = &mut path.recovery.rack.sacked;
@@ -543,7 +590,7 @@ impl Outstanding {
         if awaited {
             self.land(index, paths);
         }
-        self.marked.remove(&index);
+        self.marked.remove(index, on);
         let chunk = self.chunk_mut(index)?;
         chunk.state = ChunkState::Abandoned { awaited };
         let payload = core::mem::take(&mut chunk.payload);
@@ -583,6 +630,7 @@ impl Outstanding {
             ambiguous: false,
             state: ChunkState::Abandoned { awaited: false },
             fast_retransmitted: false,
+            leads: false,
             taken_back: false,
             sent: Time::ZERO,
             serial: 0,
@@ -625,7 +673,7 @@ impl Outstanding {
 
     /// The lowest chunk to be sent again.
     pub(crate) fn first_marked(&self) -> Option<u64> {
-        self.marked.first().copied()
+        self.marked.next(None, 0)
     }
 
     pub(crate) fn has_marked(&self) -> bool {
@@ -634,6 +682,11 @@ impl Outstanding {
 
     /// Chunks to be sent again, lowest first, from an index on.
     pub(crate) fn next_marked(&self, from: u64) -> Option<u64> {
-        self.marked.range(from..).next().copied()
+        self.marked.next(None, from)
+    }
+
+    /// The same for those that were lost on one path, where that is known.
+    pub(crate) fn next_marked_of(&self, of: Option<PathId>, from: u64) -> Option<u64> {
+        self.marked.next(of, from)
     }
 }

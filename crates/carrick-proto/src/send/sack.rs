@@ -143,12 +143,18 @@ impl Sender {
                 ..SackOutcome::default()
             };
         }
+        if let Some((reported, _)) = &reported
+            && self.is_overtaken(cumulative, reported, cx.arrived_on)
+        {
+            return STALE;
+        }
         let many = reported.as_ref().is_some_and(|r| r.0.len() >= MANY_BLOCKS);
         self.reach = if many { highest_reported } else { u64::MAX };
         let advanced = cumulative >= self.outstanding.first_index();
         for path in cx.paths.iter_mut() {
             path.news = AckNews {
                 flight_before: path.flight_size,
+                oldest: path.recovery.order.oldest,
                 ..AckNews::default()
             };
         }
@@ -161,7 +167,7 @@ impl Sender {
                 let before = core::mem::replace(&mut self.outstanding.settled, news);
                 let reported = union(reported, &self.outstanding.settled);
                 let reneged = self.acknowledge_ranges(reported, &mut htna, cx);
-                self.release_settled(&before);
+                self.release_settled(&before, cx.paths);
                 reneged
             }
             None => self.take_back_adjacent(cumulative, cx),
@@ -175,8 +181,8 @@ impl Sender {
         self.recovery.on_cumulative(cumulative);
         for path in cx.paths.iter_mut() {
             path.recovery.rack.on_sack_end(cx.now);
-            path.recovery.on_cumulative(cumulative);
         }
+        self.leave_recoveries(cumulative, cx);
         self.grow_windows(cx);
         if let Some(htna) = htna {
             let below = if recovering && advanced {
@@ -200,11 +206,11 @@ impl Sender {
     }
 
     /// Frees the bytes of what the peer has for good since `before`.
-    fn release_settled(&mut self, before: &Ranges) {
+    fn release_settled(&mut self, before: &Ranges, paths: &mut Paths) {
         let mut news = Vec::new();
         subtract(&self.outstanding.settled, before, |index| news.push(index));
         for index in news {
-            if let Some((message, bytes)) = self.outstanding.release(index) {
+            if let Some((message, bytes)) = self.outstanding.release(index, paths) {
                 self.abandonment.on_settled(message, bytes);
             }
         }
@@ -222,6 +228,8 @@ impl Sender {
             let Some(chunk) = self.outstanding.pop_front() else {
                 break;
             };
+            let buffered = &mut cx.paths[chunk.path].buffered;
+            *buffered = buffered.saturating_sub(chunk.payload.len());
             if !news && !chunk.is_abandoned() {
                 let sacked = &mut cx.paths[chunk.path].recovery.rack.sacked;
                 *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.len()));
@@ -287,7 +295,7 @@ impl Sender {
             let path = &mut cx.paths[path];
             path.t3.get_or_insert(cx.now + path.rto.value());
         }
-        if !self.by_time {
+        if !self.by_time && !self.split {
             self.recovery.on_revoked(index);
         }
     }
@@ -311,6 +319,7 @@ impl Sender {
             once: transmissions == 1,
             clear: !ambiguous && !chunk.taken_back,
         };
+        let leads = chunk.leads;
         *htna = Some(htna.map_or(index, |h| h.max(index)));
         cx.trace.record(cx.now, TraceEvent::ChunkAcked { tsn });
         let path = &mut cx.paths[id];
@@ -325,6 +334,13 @@ impl Sender {
         if let Some(rtt) = path.recovery.rack.on_delivered(&delivery, cx.now) {
             path.news.rtt = Some(rtt);
             path.recovery.probe.measured = true;
+        }
+        if self.split {
+            let policies = &cx.config.policies;
+            let threshold = usize::from(policies.missing_reports);
+            let per_sack = policies.multipath.reports_per_sack;
+            let reports = &mut path.recovery.split;
+            reports.on_delivered(&delivery, leads, per_sack, threshold);
         }
         Self::probe_acknowledged(path, index, cx.now);
         if let Some((timed, sent)) = path.timed.filter(|t| t.0 <= index) {
@@ -360,11 +376,20 @@ impl Sender {
     fn grow_windows(&mut self, cx: &mut SackContext<'_>) {
         let all_acknowledged = self.outstanding.is_empty();
         let next = self.outstanding.next_index();
-        for path in cx.paths.iter_mut() {
-            let bytes = path.news.bytes;
+        let growth = cx.config.policies.multipath.window_growth;
+        for at in 0..cx.paths.len() {
+            let Some(id) = cx.paths.nth(at) else { break };
+            let bytes = cx.paths[id].news.bytes;
+            if bytes > 0 {
+                self.couple(id, cx.paths);
+            }
+            let path = &mut cx.paths[id];
             if bytes > 0 {
                 path.last_ack = Some(cx.now);
-                let fast_recovery = if self.by_time {
+            }
+            let oldest = path.news.oldest != path.recovery.order.oldest;
+            if bytes > 0 && growth.permits(oldest || all_acknowledged) {
+                let fast_recovery = if self.by_time || self.split {
                     path.recovery.is_fast()
                 } else {
                     self.recovery.is_active()
@@ -492,6 +517,17 @@ fn union(a: Ranges, b: &Ranges) -> Ranges {
     }
 }
 
+/// Whether all of `b` is in `a`.
+pub(super) fn covers(a: &Ranges, b: &Ranges) -> bool {
+    let mut wider = a.iter().peekable();
+    b.iter().all(|range| {
+        while wider.next_if(|w| w.1 < range.0).is_some() {}
+        wider
+            .peek()
+            .is_some_and(|w| w.0 <= range.0 && range.1 <= w.1)
+    })
+}
+
 /// Calls `each` for every index in `a` and not in `b`.
 fn subtract(a: &Ranges, b: &Ranges, mut each: impl FnMut(u64)) {
     let mut others = b.iter().peekable();
@@ -553,6 +589,7 @@ mod tests {
             prop_assert_eq!(found, expected);
             let both: BTreeSet<u64> = a.union(&b).copied().collect();
             prop_assert_eq!(union(as_ranges(&a), &as_ranges(&b)), as_ranges(&both));
+            prop_assert_eq!(covers(&as_ranges(&a), &as_ranges(&b)), b.is_subset(&a));
         }
     }
 }

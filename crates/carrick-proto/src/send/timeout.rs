@@ -26,7 +26,10 @@ impl Sender {
             forward.on_t3(id);
         }
         self.settle(now, paths);
-        self.forced = self.outstanding.has_marked();
+        self.force_after_timeout(id, paths);
+        if !probing {
+            self.couple(id, paths);
+        }
         let path = &mut paths[id];
         path.t3 = None;
         path.earliest = None;
@@ -65,6 +68,10 @@ impl Sender {
         // What has a deadline is judged by that, when the association is set up.
         self.settle(Time::ZERO, paths);
         self.outstanding.forget_paths();
+        for path in paths.iter_mut() {
+            path.buffered = 0;
+        }
+        paths[PathId(0)].buffered = self.outstanding.held();
         let cumulative = self.outstanding.first_index() - 1;
         if let Some(forward) = self.abandonment.forward_mut() {
             forward.forget_paths(cumulative);

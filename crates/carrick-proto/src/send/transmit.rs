@@ -19,11 +19,13 @@ use crate::trace::{Trace, TraceEvent};
 pub(crate) struct DataPermit {
     pub(crate) path: PathId,
     /// Retransmissions that go whatever the congestion window says.
-    forced: bool,
+    pub(super) forced: bool,
     /// New data may be in it.
-    new: bool,
+    pub(super) new: bool,
     /// It is a tail loss probe.
-    probe: bool,
+    pub(super) probe: bool,
+    /// Where several paths carry data: retransmissions in it were lost on this one.
+    pub(super) origin: Option<PathId>,
 }
 
 /// Everything besides the sender that sending touches.
@@ -43,6 +45,9 @@ impl Sender {
         if let Some(permit) = self.permit_probe(cx) {
             return Some(permit);
         }
+        if self.concurrent {
+            return self.permit_concurrently(cx);
+        }
         let mut blocked = None;
         if let Some(index) = self.outstanding.first_marked() {
             let path = self.retransmission_path(index, cx)?;
@@ -58,6 +63,7 @@ impl Sender {
                     forced: self.forced,
                     new: false,
                     probe: false,
+                    origin: None,
                 });
             }
             cx.paths[path].note_window_limit();
@@ -90,6 +96,7 @@ impl Sender {
             forced: false,
             new: true,
             probe: false,
+            origin: None,
         })
     }
 
@@ -97,7 +104,7 @@ impl Sender {
     /// window says, or else the last chunk in flight (RFC 8985 section 7.3).
     fn permit_probe(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
         let path = self.take_probe(cx.paths)?;
-        let new = self.new_data_path(cx.paths) == Some(path)
+        let new = self.may_carry_new(path, cx.paths)
             && self.outstanding.len() < MAX_OUTSTANDING
             && self.outstanding.first_marked().is_none()
             && self.next_payload(cx.paths, cx.config) <= self.window.rwnd();
@@ -120,6 +127,7 @@ impl Sender {
             forced: false,
             new,
             probe: true,
+            origin: None,
         })
     }
 
@@ -131,7 +139,11 @@ impl Sender {
 
     /// Where a marked chunk goes by the association's policy. A path that is not confirmed never
     /// carries data.
-    fn retransmission_path(&self, index: u64, cx: &TransmitContext<'_>) -> Option<PathId> {
+    pub(super) fn retransmission_path(
+        &self,
+        index: u64,
+        cx: &TransmitContext<'_>,
+    ) -> Option<PathId> {
         let chunk = self.outstanding.chunk(index)?;
         let ChunkState::Marked(signal) = chunk.state else {
             return None;
@@ -157,7 +169,7 @@ impl Sender {
         if usable { chosen } else { cx.paths.current() }
     }
 
-    fn new_data_path(&self, paths: &Paths) -> Option<PathId> {
+    pub(super) fn new_data_path(&self, paths: &Paths) -> Option<PathId> {
         let wanted = self.queue.front()?.options.path;
         // A potentially failed path is as good as another one if there is no better (RFC 7829
         // section 3.2, rule 3).
@@ -179,7 +191,7 @@ impl Sender {
 
     /// Rule A of section 6.1 with silly window avoidance and Nagle's algorithm (section 4.2.3.4 of
     /// RFC 1122).
-    fn may_send_new(&mut self, path: PathId, cx: &TransmitContext<'_>) -> bool {
+    pub(super) fn may_send_new(&mut self, path: PathId, cx: &TransmitContext<'_>) -> bool {
         let Some(front) = self.queue.front() else {
             return false;
         };
@@ -233,7 +245,10 @@ impl Sender {
         normal: usize,
         cx: &TransmitContext<'_>,
     ) -> Option<usize> {
-        let index = self.outstanding.first_marked().filter(|_| !permit.new)?;
+        let index = self
+            .outstanding
+            .next_marked_of(permit.origin, 0)
+            .filter(|_| !permit.new)?;
         if self.retransmission_path(index, cx) != Some(permit.path) {
             return None;
         }
@@ -250,6 +265,7 @@ impl Sender {
         cx: &mut TransmitContext<'_>,
     ) -> bool {
         let before = packet.len();
+        self.leading = true;
         // A forced packet ignores the window for what is sent again, not for new data.
         let open = cx.paths[permit.path].window_is_open();
         let retransmitted = if permit.probe {
@@ -261,6 +277,9 @@ impl Sender {
         // A SACK in front may leave no room; then the next packet is the forced one.
         if permit.forced && retransmitted.is_some() {
             self.forced = false;
+            if let Some(origin) = permit.origin {
+                cx.paths[origin].recovery.forced = false;
+            }
         }
         let all_again = retransmitted.filter(|_| open && !self.outstanding.has_marked());
         let fresh = permit.new && !permit.probe;
@@ -271,6 +290,9 @@ impl Sender {
             return false;
         }
         let rto = cx.paths[permit.path].rto.value();
+        if permit.new {
+            self.last_path = permit.path;
+        }
         let path = &mut cx.paths[permit.path];
         // R1: started if it does not run.
         path.t3.get_or_insert(cx.now + rto);
@@ -318,7 +340,7 @@ impl Sender {
     ) -> Option<StreamId> {
         let mut from = 0;
         let mut last = None;
-        while let Some(index) = self.outstanding.next_marked(from) {
+        while let Some(index) = self.outstanding.next_marked_of(permit.origin, from) {
             if self.retransmission_path(index, cx) != Some(permit.path) {
                 break;
             }
@@ -335,7 +357,7 @@ impl Sender {
                 ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
                 _ => cx.counters.fast_retransmissions += 1,
             }
-            if !self.by_time && !chunk.fast_retransmitted {
+            if !self.by_time && !self.split && !chunk.fast_retransmitted {
                 self.recovery
                     .on_resent(index, self.outstanding.next_index());
             }
@@ -363,7 +385,7 @@ impl Sender {
             if !first || !permit.new {
                 // The first chunk of new data was judged by `permit`; the others only have to fit.
                 let next = front.rest.len().min(max);
-                if next > self.window.rwnd() || self.new_data_path(cx.paths) != Some(permit.path) {
+                if next > self.window.rwnd() || !self.may_carry_new(permit.path, cx.paths) {
                     break;
                 }
             }
@@ -426,6 +448,10 @@ impl Sender {
             cx.paths[chunk.path].recovery.undo.on_resent(index);
         }
         self.outstanding.launch(index, to, cx.now, cx.paths);
+        let leads = core::mem::take(&mut self.leading);
+        if let Some(chunk) = self.outstanding.chunk_mut(index) {
+            chunk.leads = leads;
+        }
         let tsn = self.outstanding.tsn(index);
         let last = self.queue.is_empty() || !cx.paths[to].window_is_open();
         let Some(chunk) = self.outstanding.chunk(index) else {

@@ -21,12 +21,12 @@ fn world_of(offers: [Option<Offer>; 2]) -> World {
 }
 
 fn world_with(offers: [Option<Offer>; 2], homes: usize) -> World {
-    let of = offers.clone();
+    let client = offers[CLIENT].clone().map(Offer::shared);
     let mut world = World::with(2, move |end, config| {
         config.local_addresses.truncate(homes);
-        config.association.protection = of[end].clone().and_then(Offer::shared);
+        config.association.protection = offers[end].clone().map(Offer::shared);
     });
-    world.config.protection = offers[CLIENT].clone().and_then(Offer::shared);
+    world.config.protection = client;
     world
 }
 
@@ -273,7 +273,7 @@ fn packets_in_the_clear_are_dropped_once_it_is_locked() {
 fn restarted(offer: Offer) -> Endpoint {
     let address = addresses(CLIENT)[..1].to_vec();
     let mut config = EndpointConfig::new(port(CLIENT), address, [55; 32]);
-    config.association.protection = offer.shared();
+    config.association.protection = Some(offer.shared());
     Endpoint::new(config).unwrap()
 }
 
@@ -287,7 +287,7 @@ fn a_peer_that_has_the_restart_key_restarts_under_protection() {
         ..Offer::new()
     };
     world.ends[CLIENT] = restarted(offer.clone());
-    world.config.protection = offer.shared();
+    world.config.protection = Some(offer.shared());
     world.log.clear();
     world.begin_connect(&addresses(SERVER)[..1]);
     world.run(secs(5));
@@ -310,7 +310,7 @@ fn a_restart_in_the_clear_or_with_a_wrong_key_is_no_restart() {
             offer.restart_key = key;
         }
         world.ends[CLIENT] = restarted(offer.clone());
-        world.config.protection = offer.shared();
+        world.config.protection = Some(offer.shared());
         world.begin_connect(&addresses(SERVER)[..1]);
         world.run(secs(3));
         assert!(!world.events(SERVER).contains(&Event::Restarted));

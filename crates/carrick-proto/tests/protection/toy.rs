@@ -44,8 +44,8 @@ impl Offer {
         }
     }
 
-    pub(crate) fn shared(self) -> Option<Arc<dyn ChunkProtectionOffer>> {
-        Some(Arc::new(self))
+    pub(crate) fn shared(self) -> Arc<dyn ChunkProtectionOffer> {
+        Arc::new(self)
     }
 }
 
@@ -135,7 +135,9 @@ pub(crate) fn toy(endpoint: &mut Endpoint, id: AssociationId) -> &mut Toy {
 
 fn mac(secret: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any length");
-    parts.iter().for_each(|part| mac.update(part));
+    for part in parts {
+        mac.update(part);
+    }
     mac.finalize().into_bytes().into()
 }
 

@@ -20,6 +20,8 @@ impl Sender {
     pub(in crate::send) fn detect_losses(&mut self, cx: &mut SackContext<'_>) {
         let lost = if self.by_time {
             self.detect_by_time(cx)
+        } else if self.split {
+            self.detect_by_path(cx)
         } else {
             self.recovery.detect(&mut self.outstanding, cx.paths)
         };
@@ -63,6 +65,26 @@ impl Sender {
         lost
     }
 
+    /// Missing reports of each path.
+    fn detect_by_path(&mut self, cx: &mut SackContext<'_>) -> Vec<u64> {
+        let mut lost = Vec::new();
+        let threshold = usize::from(cx.config.policies.missing_reports);
+        for id in cx.paths.ids() {
+            let bound = cx.paths[id].recovery.split.bound(threshold);
+            loop {
+                let oldest = cx.paths[id].recovery.order.oldest;
+                let chunk = self.outstanding.chunk(oldest);
+                if chunk.is_none_or(|c| c.serial >= bound) {
+                    break;
+                }
+                self.outstanding
+                    .mark(oldest, LossSignal::MissingReports, cx.paths);
+                lost.push(oldest);
+            }
+        }
+        lost
+    }
+
     /// Chunks, already marked, were lost: their paths slow down, once an event.
     fn on_lost(&mut self, lost: &[u64], cx: &mut SackContext<'_>) {
         let mut bytes = 0;
@@ -72,8 +94,11 @@ impl Sender {
             };
             let path = &mut cx.paths[chunk.path];
             // With RACK, what was sent before the window was reduced is part of the same event.
-            path.news.loss |=
-                !self.by_time || (!chunk.taken_back && chunk.serial > path.recovery.reduced_at);
+            path.news.loss |= if self.by_time {
+                !chunk.taken_back && chunk.serial > path.recovery.reduced_at
+            } else {
+                !self.split || !path.recovery.is_fast()
+            };
             bytes += chunk.payload.len();
             cx.trace.record(
                 cx.now,
@@ -84,12 +109,12 @@ impl Sender {
         }
         self.window.marked(bytes);
         let exit = self.outstanding.next_index() - 1;
-        if !self.by_time && !self.recovery.enter(exit) {
+        if !self.by_time && !self.split && !self.recovery.enter(exit) {
             return;
         }
         for id in cx.paths.ids() {
             if cx.paths[id].news.loss {
-                self.forced = true;
+                self.force(id, cx.paths);
                 self.slow_down(id, exit, cx);
             }
         }
@@ -97,6 +122,7 @@ impl Sender {
 
     /// Fast Recovery of a path begins.
     fn slow_down(&mut self, id: PathId, exit: u64, cx: &mut SackContext<'_>) {
+        self.couple(id, cx.paths);
         let path = &mut cx.paths[id];
         path.congestion.on_loss();
         path.recovery.phase = Phase::Fast(exit);
@@ -154,7 +180,7 @@ impl Sender {
         if !probes(config) {
             return;
         }
-        let repairing = path.recovery.phase != Phase::Open || path.recovery.rack.sacked > 0;
+        let repairing = path.recovery.phase != Phase::Open || path.recovery.rack.above_gap() > 0;
         if path.flight_size == 0 || repairing {
             path.recovery.probe.timer = None;
             return;

@@ -8,12 +8,14 @@ mod detect;
 mod missing_reports;
 mod prr;
 mod rack;
+mod split_reports;
 mod tail_loss_probe;
 mod undo;
 
 pub(super) use missing_reports::MissingReports;
 use prr::Reduction;
 pub(crate) use rack::{Delivery, Rack};
+pub(crate) use split_reports::SplitReports;
 use tail_loss_probe::TailLossProbe;
 use undo::Undo;
 
@@ -42,6 +44,7 @@ pub(crate) struct SendOrder {
 pub(crate) struct PathRecovery {
     pub(crate) order: SendOrder,
     pub(crate) rack: Rack,
+    pub(crate) split: SplitReports,
     pub(crate) probe: TailLossProbe,
     pub(crate) undo: Undo,
     pub(crate) reduction: Option<Reduction>,
@@ -49,9 +52,16 @@ pub(crate) struct PathRecovery {
     /// The window was reduced when this many transmissions had been made: with RACK, only the loss
     /// of a later one is another congestion event.
     pub(crate) reduced_at: u64,
+    /// One packet of what was lost here may leave whatever the window says, where several paths carry
+    /// data.
+    pub(crate) forced: bool,
 }
 
 impl PathRecovery {
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
     pub(crate) fn is_fast(&self) -> bool {
         matches!(self.phase, Phase::Fast(_))
     }

@@ -74,6 +74,9 @@ pub(crate) struct Rack {
     round: Option<u64>,
     /// Bytes acknowledged by gap blocks.
     pub(crate) sacked: usize,
+    /// Where several paths carry data, gaps are mostly those of other paths. Then: the oldest
+    /// transmission in flight here, and the bytes acknowledged since it is.
+    pub(crate) above: Option<(u64, usize)>,
     /// When the chunks that could still be reordered are lost.
     pub(crate) timer: Option<Time>,
 }
@@ -92,6 +95,7 @@ impl Default for Rack {
             persist: 0,
             round: None,
             sacked: 0,
+            above: None,
             timer: None,
         }
     }
@@ -154,6 +158,20 @@ impl Rack {
         }
     }
 
+    /// Bytes of the path that were acknowledged above a gap.
+    pub(crate) fn above_gap(&self) -> usize {
+        self.above.map_or(self.sacked, |above| above.1)
+    }
+
+    /// Where several paths carry data: a SACK acknowledged these bytes; `oldest` was the oldest
+    /// transmission in flight before it, and is so after it.
+    pub(crate) fn count_above(&mut self, oldest: (u64, u64), bytes: usize) {
+        let (before, after) = oldest;
+        let known = self.above.filter(|a| a.0 == after).map_or(0, |a| a.1);
+        let more = if before == after { bytes } else { 0 };
+        self.above = Some((after, if after == 0 { 0 } else { known + more }));
+    }
+
     /// Step 4. Three packets that are acknowledged above a gap stand for three missing reports while
     /// no reordering has been seen; they are counted in bytes, for several chunks share a packet.
     pub(crate) fn reordering_window(
@@ -162,7 +180,7 @@ impl Rack {
         pmdcs: usize,
         srtt: Option<Duration>,
     ) -> Duration {
-        if !self.reordering_seen && (recovering || self.sacked > 2 * pmdcs) {
+        if !self.reordering_seen && (recovering || self.above_gap() > 2 * pmdcs) {
             return Duration::ZERO;
         }
         let min = self.min_rtt.value().unwrap_or_default();

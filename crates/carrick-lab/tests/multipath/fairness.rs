@@ -1,0 +1,113 @@
+//! What an association over two paths leaves to a flow on one path when all of them share a
+//! bottleneck.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_lab::parallel;
+use carrick_lab::sctp_host::SctpHost;
+use carrick_netsim::{LinkConfig, NetworkBuilder, Queue, Time};
+use carrick_proto::AssociationConfig;
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Lia, Olia, Rfc9260};
+use carrick_proto::policy::Policies;
+
+use super::support::{Sink, add_pair, concurrent, config};
+
+const SEEDS: u64 = 6;
+const WARM_UP: u64 = 20;
+const SECONDS: u64 = 150;
+const BOTTLENECK: u64 = 10_000_000;
+
+/// Mbit/s of the association over two paths and of the single flow.
+fn share(policies: Policies, single: Policies, seed: u64) -> [f64; 2] {
+    let mut net = NetworkBuilder::new(seed);
+    let [near, far] = ["near", "far"].map(|name| net.add_router(name));
+    let ends = [near, far].map(|router| net.add_interface(router, []));
+    let bottleneck =
+        LinkConfig::new(BOTTLENECK, Duration::from_millis(20)).with_queue(Queue::packets(60));
+    net.connect_both(ends[0], ends[1], bottleneck);
+    let configs: [AssociationConfig; 2] = [config(policies), config(single)];
+    let mut sinks = Vec::new();
+    for (flow, paths) in [2_u8, 1].into_iter().enumerate() {
+        let hosts = ["source", "sink"].map(|name| net.add_host(format!("{name}-{flow}")));
+        let mut addresses = [Vec::new(), Vec::new()];
+        for path in 0..paths {
+            for (n, router) in [near, far].into_iter().enumerate() {
+                let ip = IpAddr::from([10, flow as u8, path, n as u8 + 1]);
+                let at_host = net.add_interface(hosts[n], [ip]);
+                let at_router = net.add_interface(router, []);
+                // No two runs have the same delays.
+                let delay = Duration::from_micros(500 + 137 * seed * (1 + u64::from(path)));
+                let access = LinkConfig::new(100_000_000, delay);
+                net.connect_both(at_host, at_router, access);
+                addresses[n].push(ip);
+            }
+        }
+        let start = if flow == 0 { 0 } else { 500 + 97 * seed };
+        let both = [&configs[flow], &configs[flow]];
+        let other = (seed + 100 * flow as u64, false, u64::MAX, start);
+        add_pair(&mut net, hosts, &addresses, both, other);
+        net.set_source_routing(hosts[0], true);
+        net.set_source_routing(hosts[1], true);
+        sinks.push(hosts[1]);
+    }
+    let mut net = net.build().expect("a sound network");
+    net.run_until(Time::from_secs(WARM_UP));
+    let bytes = |net: &carrick_netsim::Network| {
+        [0, 1].map(|n| net.node::<SctpHost<Sink>>(sinks[n]).application().bytes)
+    };
+    let before = bytes(&net);
+    net.run_until(Time::from_secs(WARM_UP + SECONDS));
+    let after = bytes(&net);
+    [0, 1].map(|n| (after[n] - before[n]) as f64 * 8.0 / SECONDS as f64 / 1e6)
+}
+
+/// Jain's index of two rates: 1 if they are equal, 1/2 if one has all.
+fn jain([a, b]: [f64; 2]) -> f64 {
+    (a + b).powi(2) / (2.0 * (a * a + b * b))
+}
+
+/// The rates, averaged over the seeds.
+fn average(congestion: &'static dyn Algorithm, base: fn() -> Policies) -> [f64; 2] {
+    let all = parallel::run(SEEDS as usize, |seed| {
+        let policies = Policies {
+            congestion,
+            ..concurrent(base())
+        };
+        let single = Policies {
+            congestion: &Rfc9260,
+            ..base()
+        };
+        share(policies, single, seed as u64 + 1)
+    });
+    [0, 1].map(|n| all.iter().map(|rates| rates[n]).sum::<f64>() / all.len() as f64)
+}
+
+#[test]
+fn coupled_paths_leave_half_of_a_shared_bottleneck_to_a_single_flow() {
+    let coupled: [&'static dyn Algorithm; 4] = [&CmtRpV1, &CmtRpV2, &Lia, &Olia];
+    println!("| recovery | congestion control | two paths | one path | Jain's index |");
+    println!("|---|---|---|---|---|");
+    let show = |recovery: &str, name: &str, rates: [f64; 2]| {
+        println!(
+            "| {recovery} | {name} | {:.2} | {:.2} | {:.3} |",
+            rates[0],
+            rates[1],
+            jain(rates)
+        );
+        jain(rates)
+    };
+    for (recovery, base) in [
+        ("RFC 9260", Policies::default as fn() -> Policies),
+        ("RACK", Policies::modern),
+    ] {
+        let rates = average(&Rfc9260, base);
+        let index = show(recovery, "uncoupled", rates);
+        assert!(index < 0.93, "two flows take two parts: {index}");
+        assert!(rates[0] > 1.6 * rates[1], "{rates:?}");
+        for algorithm in coupled {
+            let index = show(recovery, algorithm.name(), average(algorithm, base));
+            assert!(index >= 0.95, "{}: {index}", algorithm.name());
+        }
+    }
+}

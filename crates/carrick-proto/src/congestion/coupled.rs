@@ -1,0 +1,250 @@
+//! What coupled congestion controls have in common: RFC 9260's window (section 7.2), of which a
+//! [`Rule`] replaces the growth and the reduction by what all paths together are to do.
+//!
+//! Growth in congestion avoidance is per acknowledged byte, with fractions of a byte kept, where the
+//! standard waits for a whole window and then adds a PMDCS: in sum the same, and right for growth
+//! of any size. As in the standard, a window grows only while it is fully used, and not during
+//! Fast Recovery.
+
+use alloc::boxed::Box;
+use core::fmt::Debug;
+use core::time::Duration;
+
+use super::{Acknowledged, CongestionControl, Member, Parameters, initial_window};
+
+/// A byte has so many parts in the account of growth.
+pub(super) const FRACTION: i128 = 1 << 16;
+
+/// How the windows of an association's paths depend on each other.
+pub(super) trait Rule: Debug + Default + Send + 'static {
+    /// All paths that carry data, this one at `own`.
+    fn observe(&mut self, members: &[Member], own: usize);
+    /// Growth in slow start for so many bytes, in bytes.
+    fn slow_start(&self, bytes: usize) -> usize {
+        bytes
+    }
+    /// Growth in congestion avoidance, in [`FRACTION`]s of a byte, which may be negative.
+    fn avoidance(&self, bytes: usize, cwnd: usize, pmdcs: usize) -> i128;
+    /// The window after a loss.
+    fn reduced(&self, cwnd: usize, pmdcs: usize) -> usize {
+        (cwnd / 2).max(4 * pmdcs)
+    }
+    /// Data of this path was acknowledged.
+    fn on_acknowledged(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+    /// Data of this path was lost.
+    fn on_lost(&mut self) {}
+    /// See [`CongestionControl::between_losses`].
+    fn between_losses(&self) -> u64 {
+        0
+    }
+}
+
+/// Bytes per second of a path.
+pub(super) fn rate(member: &Member) -> u128 {
+    member.cwnd as u128 * 1_000_000 / micros(member.rtt)
+}
+
+/// A round-trip time in microseconds, never 0.
+pub(super) fn micros(rtt: Duration) -> u128 {
+    rtt.as_micros().max(1)
+}
+
+#[derive(Debug)]
+pub(super) struct Window<R> {
+    parameters: Parameters,
+    pub(super) cwnd: usize,
+    pub(super) ssthresh: usize,
+    /// Part of a byte that is still to be added.
+    credit: i128,
+    idle: bool,
+    /// cwnd and ssthresh before the last reduction.
+    before: Option<(usize, usize)>,
+    pub(super) rule: R,
+}
+
+impl<R: Rule> Window<R> {
+    pub(super) fn boxed(parameters: Parameters) -> Box<dyn CongestionControl> {
+        Box::new(Self::new(parameters))
+    }
+
+    pub(super) fn new(parameters: Parameters) -> Self {
+        Self {
+            parameters,
+            cwnd: initial_window(&parameters),
+            ssthresh: usize::MAX,
+            credit: 0,
+            idle: false,
+            before: None,
+            rule: R::default(),
+        }
+    }
+
+    fn reduce(&mut self) {
+        self.before = Some((self.cwnd, self.ssthresh));
+        self.ssthresh = self.rule.reduced(self.cwnd, self.parameters.pmdcs);
+        self.credit = 0;
+        self.rule.on_lost();
+    }
+
+    fn avoid_congestion(&mut self, bytes: usize) {
+        let pmdcs = self.parameters.pmdcs;
+        self.credit += self.rule.avoidance(bytes, self.cwnd, pmdcs);
+        let whole = self.credit.div_euclid(FRACTION);
+        self.credit = self.credit.rem_euclid(FRACTION);
+        let change = isize::try_from(whole).unwrap_or(isize::MAX);
+        self.cwnd = self.cwnd.saturating_add_signed(change).max(pmdcs);
+        // A window that a rule makes smaller does not come back by slow start.
+        self.ssthresh = self.ssthresh.min(self.cwnd - 1);
+    }
+}
+
+impl<R: Rule> CongestionControl for Window<R> {
+    fn cwnd(&self) -> usize {
+        self.cwnd
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.ssthresh
+    }
+
+    fn on_members(&mut self, members: &[Member], own: usize) {
+        self.rule.observe(members, own);
+    }
+
+    fn between_losses(&self) -> u64 {
+        self.rule.between_losses()
+    }
+
+    fn on_ack(&mut self, acknowledged: &Acknowledged) {
+        self.idle = false;
+        self.rule.on_acknowledged(acknowledged.bytes);
+        if acknowledged.flight_before < self.cwnd || acknowledged.fast_recovery {
+            return;
+        }
+        if self.cwnd <= self.ssthresh {
+            let limit = self.parameters.slow_start_limit as usize * self.parameters.pmdcs;
+            self.cwnd += self.rule.slow_start(acknowledged.bytes.min(limit));
+        } else {
+            self.avoid_congestion(acknowledged.bytes);
+        }
+    }
+
+    fn on_loss(&mut self) {
+        self.reduce();
+        self.cwnd = self.ssthresh;
+    }
+
+    fn on_timeout(&mut self) {
+        self.reduce();
+        self.cwnd = self.parameters.pmdcs;
+    }
+
+    fn on_undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
+    }
+
+    fn on_idle(&mut self, rtos: u32) {
+        let floor = 4 * self.parameters.pmdcs;
+        for _ in 0..rtos {
+            if self.cwnd <= floor {
+                break;
+            }
+            if !self.idle {
+                self.ssthresh = self.cwnd;
+                self.idle = true;
+            }
+            self.cwnd = (self.cwnd / 2).max(floor);
+        }
+    }
+
+    fn set_pmdcs(&mut self, pmdcs: usize) {
+        self.parameters.pmdcs = pmdcs;
+        self.cwnd = self.cwnd.max(pmdcs);
+    }
+
+    fn reset(&mut self) {
+        *self = Self::new(self.parameters);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) const PMDCS: usize = 1000;
+
+    pub(crate) fn member(cwnd: usize, rtt_ms: u64) -> Member {
+        Member {
+            cwnd,
+            ssthresh: cwnd,
+            rtt: Duration::from_millis(rtt_ms),
+            between_losses: 0,
+        }
+    }
+
+    /// A window in congestion avoidance that sees these paths, itself at `own`.
+    pub(crate) fn window<R: Rule>(members: &[Member], own: usize) -> Window<R> {
+        let mut window = Window::new(Parameters {
+            pmdcs: PMDCS,
+            ipv6: false,
+            slow_start_limit: 1,
+        });
+        window.cwnd = members[own].cwnd;
+        window.ssthresh = members[own].cwnd - 1;
+        window.on_members(members, own);
+        window
+    }
+
+    /// The growth when a whole window is acknowledged, packet by packet.
+    pub(crate) fn round<R: Rule>(window: &mut Window<R>) -> isize {
+        let before = window.cwnd;
+        for _ in 0..before / PMDCS {
+            window.on_ack(&Acknowledged {
+                bytes: PMDCS,
+                flight_before: window.cwnd,
+                ..Acknowledged::default()
+            });
+        }
+        window.cwnd as isize - before as isize
+    }
+
+    #[derive(Debug, Default)]
+    struct Half;
+
+    impl Rule for Half {
+        fn observe(&mut self, _: &[Member], _: usize) {}
+
+        fn avoidance(&self, bytes: usize, _: usize, _: usize) -> i128 {
+            bytes as i128 * FRACTION / 3000
+        }
+    }
+
+    #[test]
+    fn fractions_of_a_byte_are_kept_and_the_rest_is_the_standards() {
+        let mut w = window::<Half>(&[member(9 * PMDCS, 100)], 0);
+        assert_eq!(
+            round(&mut w),
+            2,
+            "9 thirds, all but the last one of which is whole"
+        );
+        let unused = Acknowledged {
+            bytes: 100 * PMDCS,
+            flight_before: 10,
+            ..Acknowledged::default()
+        };
+        let before = w.cwnd;
+        w.on_ack(&unused);
+        assert_eq!(w.cwnd, before, "not fully used");
+        w.on_timeout();
+        assert_eq!((w.cwnd, w.ssthresh), (PMDCS, before / 2));
+        w.on_undo();
+        assert_eq!(w.cwnd, before);
+        w.on_idle(9);
+        assert_eq!((w.cwnd, w.ssthresh), (4 * PMDCS, before));
+    }
+}

@@ -1,0 +1,109 @@
+//! LIA, the coupled congestion control of Multipath TCP (RFC 6356), on the bytes of SCTP's paths.
+//!
+//! In congestion avoidance, a path of window `c` grows for each `b` bytes acknowledged by the lesser of
+//!
+//! ```text
+//! alpha b PMDCS / sum(c_i)    and    b PMDCS / c
+//! alpha = sum(c_i) max(c_i / rtt_i^2) / (sum(c_i / rtt_i))^2
+//! ```
+//!
+//! (section 3), so that all paths together get what one flow would get on the best of them, and no path
+//! takes more than a flow of its own would. Slow start and the reaction to losses are the standard's.
+
+use alloc::boxed::Box;
+
+use super::coupled::{FRACTION, Rule, Window, micros, rate};
+use super::{Algorithm, CongestionControl, Member, Parameters};
+
+/// Linked increases (RFC 6356).
+#[derive(Clone, Copy, Debug)]
+pub struct Lia;
+
+impl Algorithm for Lia {
+    fn name(&self) -> &'static str {
+        "lia"
+    }
+
+    fn couples(&self) -> bool {
+        true
+    }
+
+    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+        Window::<Linked>::boxed(parameters)
+    }
+}
+
+/// `alpha / sum(c_i)` as a fraction.
+#[derive(Debug, Default)]
+struct Linked {
+    best: u128,
+    total_squared: u128,
+}
+
+impl Rule for Linked {
+    fn observe(&mut self, members: &[Member], _: usize) {
+        let total: u128 = members.iter().map(rate).sum();
+        let by_square = |m: &Member| rate(m) * 1_000_000 / micros(m.rtt);
+        self.best = members.iter().map(by_square).max().unwrap_or(0);
+        self.total_squared = total * total;
+    }
+
+    fn avoidance(&self, bytes: usize, cwnd: usize, pmdcs: usize) -> i128 {
+        let product = bytes as i128 * pmdcs as i128 * FRACTION;
+        let alone = product / cwnd.max(1) as i128;
+        if self.total_squared == 0 {
+            return alone;
+        }
+        let linked = (product as u128).saturating_mul(self.best) / self.total_squared;
+        alone.min(i128::try_from(linked).unwrap_or(i128::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::coupled::tests::{PMDCS, member, round, window};
+    use super::*;
+
+    #[test]
+    fn a_single_path_grows_by_one_packet_a_round_trip_6356_3() {
+        let mut w = window::<Linked>(&[member(20 * PMDCS, 100)], 0);
+        let growth = round(&mut w);
+        assert!((950..=1000).contains(&growth), "{growth}");
+    }
+
+    #[test]
+    fn two_equal_paths_grow_like_one_flow_of_half_the_window_6356_3() {
+        // alpha = 2c (c/r^2) / (2c/r)^2 = 1/2: a quarter of a packet each, in sum half of one.
+        let members = [member(20 * PMDCS, 100); 2];
+        let mut w = window::<Linked>(&members, 1);
+        let growth = round(&mut w);
+        assert!((240..=250).contains(&growth), "{growth}");
+    }
+
+    #[test]
+    fn unequal_paths_6356_3() {
+        // c = 10 and 40 packets, rtt = 50 and 200 ms: c/r = 200 and 200, c/r^2 = 4000 and 1000 a second;
+        // alpha / sum(c) = 4000 / 400^2 = 1/40 a packet, so each packet acknowledged adds 1/40 of one.
+        let members = [member(10 * PMDCS, 50), member(40 * PMDCS, 200)];
+        let fast = round(&mut window::<Linked>(&members, 0));
+        assert!((240..=250).contains(&fast), "{fast}");
+        // 40 / 40 = 1 packet, no more than b PMDCS / c allows.
+        let slow = round(&mut window::<Linked>(&members, 1));
+        assert!((960..=1000).contains(&slow), "{slow}");
+    }
+
+    #[test]
+    fn a_path_takes_no_more_than_a_flow_of_its_own_6356_3() {
+        // c/r^2 = 1000 / 0.0001 s^2 of the fast, tiny path rules: alpha / sum(c) > 1 / c of the large.
+        let members = [member(4 * PMDCS, 1), member(100 * PMDCS, 1000)];
+        let growth = round(&mut window::<Linked>(&members, 1));
+        assert!((950..=1000).contains(&growth), "{growth}");
+    }
+
+    #[test]
+    fn losses_halve_the_window_6356_3() {
+        let mut w = window::<Linked>(&[member(20 * PMDCS, 100); 2], 0);
+        w.on_loss();
+        assert_eq!(w.cwnd(), 10 * PMDCS);
+    }
+}

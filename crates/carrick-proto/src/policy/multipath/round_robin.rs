@@ -1,0 +1,50 @@
+//! All usable paths carry data at once: each packet goes to the next path that has room. While the
+//! windows are what limits, each path gets what its window allows; where the user or the peer's
+//! window does, all paths carry the same.
+
+use super::{DataRoute, PathView};
+use crate::path::PathId;
+
+/// The next path with room, in turn.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundRobin;
+
+impl DataRoute for RoundRobin {
+    fn name(&self) -> &'static str {
+        "round-robin"
+    }
+
+    fn concurrent(&self) -> bool {
+        true
+    }
+
+    fn next(&self, last: PathId, candidates: &mut dyn Iterator<Item = PathView>) -> Option<PathId> {
+        candidates
+            .map(|p| p.id)
+            .min_by_key(|id| id.0.wrapping_sub(last.0).wrapping_sub(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::tests::path;
+    use super::*;
+
+    #[test]
+    fn each_path_has_its_turn_and_none_is_passed_over_twice() {
+        let paths = [0, 1, 4].map(|id| path(id, true, 10));
+        let mut last = PathId(1);
+        let mut order = [0; 6];
+        for place in &mut order {
+            last = RoundRobin.next(last, &mut paths.into_iter()).unwrap();
+            *place = last.0;
+        }
+        assert_eq!(order, [4, 0, 1, 4, 0, 1]);
+        assert_eq!(
+            RoundRobin.next(PathId(4), &mut paths[2..].iter().copied()),
+            Some(PathId(4)),
+            "the same again if no other has room"
+        );
+        assert_eq!(RoundRobin.next(last, &mut core::iter::empty()), None);
+    }
+}

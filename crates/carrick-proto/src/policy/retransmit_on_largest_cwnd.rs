@@ -1,0 +1,45 @@
+//! RTX-CWND (Iyengar et al. 2006): a retransmission goes to the path with the largest congestion
+//! window.
+
+use core::cmp::Reverse;
+
+use super::{LossSignal, PathView, RetransmissionRoute, alternate_by};
+use crate::path::PathId;
+
+/// Retransmissions to the path with the largest cwnd.
+#[derive(Clone, Copy, Debug)]
+pub struct RetransmitOnLargestCwnd;
+
+impl RetransmissionRoute for RetransmitOnLargestCwnd {
+    fn name(&self) -> &'static str {
+        "rtx-cwnd"
+    }
+
+    fn route(
+        &self,
+        _: LossSignal,
+        last: PathId,
+        paths: &mut dyn Iterator<Item = PathView>,
+    ) -> PathId {
+        alternate_by(last, paths, |p| (Reverse(p.cwnd), p.id != last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::path;
+    use super::*;
+
+    #[test]
+    fn the_largest_window_gets_it_and_its_own_path_among_equals() {
+        let mut paths = [path(0, true, 100), path(1, true, 50), path(2, false, 80)];
+        let route = |paths: &[PathView]| {
+            let paths = &mut paths.iter().copied();
+            RetransmitOnLargestCwnd.route(LossSignal::MissingReports, PathId(1), paths)
+        };
+        assert_eq!(route(&paths), PathId(1));
+        paths[0].cwnd += 1;
+        paths[2].cwnd += 1000;
+        assert_eq!(route(&paths), PathId(0), "the other one is dead");
+    }
+}

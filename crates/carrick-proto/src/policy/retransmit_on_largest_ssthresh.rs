@@ -1,0 +1,51 @@
+//! RTX-SSTHRESH (Iyengar et al. 2006): a retransmission goes to the path with the largest slow-start
+//! threshold, which tells of its losses over a longer time than the window does.
+
+use core::cmp::Reverse;
+
+use super::{LossSignal, PathView, RetransmissionRoute, alternate_by};
+use crate::path::PathId;
+
+/// Retransmissions to the path with the largest ssthresh; among equals, the largest cwnd.
+#[derive(Clone, Copy, Debug)]
+pub struct RetransmitOnLargestSsthresh;
+
+impl RetransmissionRoute for RetransmitOnLargestSsthresh {
+    fn name(&self) -> &'static str {
+        "rtx-ssthresh"
+    }
+
+    fn route(
+        &self,
+        _: LossSignal,
+        last: PathId,
+        paths: &mut dyn Iterator<Item = PathView>,
+    ) -> PathId {
+        alternate_by(last, paths, |p| {
+            (Reverse(p.ssthresh), Reverse(p.cwnd), p.id != last)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::path;
+    use super::*;
+
+    #[test]
+    fn the_largest_threshold_gets_it_then_the_largest_window() {
+        let mut paths = [path(0, true, 100), path(1, true, 50), path(2, true, 80)];
+        let route = |paths: &[PathView]| {
+            let paths = &mut paths.iter().copied();
+            RetransmitOnLargestSsthresh.route(LossSignal::Timeout, PathId(1), paths)
+        };
+        assert_eq!(route(&paths), PathId(1));
+        paths[2].cwnd += 1;
+        assert_eq!(route(&paths), PathId(2));
+        for path in &mut paths {
+            path.ssthresh = 10_000;
+        }
+        paths[0].ssthresh = 20_000;
+        assert_eq!(route(&paths), PathId(0));
+    }
+}
