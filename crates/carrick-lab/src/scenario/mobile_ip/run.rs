@@ -60,8 +60,6 @@ pub(super) struct Measures {
     pub(super) parts: [f64; 3],
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// Share of the chunks that were sent again.
-    pub(super) retransmitted: f64,
     /// Deliveries in a figure: seconds after the event, number of the message.
     pub(super) progress: Vec<(f64, f64)>,
 }
@@ -92,7 +90,7 @@ impl Plan {
             config.send_buffer_messages = usize::MAX;
         }
         let peer = std::net::IpAddr::V4(self.ends[1][0]);
-        let source = Source::new(self.load, peer, self.ends[1].len(), config, false);
+        let source = Source::new(self.load, peer, self.ends[1].len(), config);
         let source = Box::new(SctpHost::new(endpoint(0)?, source));
         let sink = SctpHost::new(endpoint(1)?, Sink::default());
         build(self.layout, derive(self.seed, &[0]), source, sink).map_err(|e| e.to_string())
@@ -142,7 +140,6 @@ fn measure(built: &Built, plan: &Plan) -> Measures {
         throughput: bits as f64 / 1e6 / seconds,
         delivered: sink.deliveries.len() as f64 / plan.load.messages() as f64,
         timeouts: source.timeouts,
-        retransmitted: source.retransmitted as f64 / source.chunks.max(1) as f64,
         ..Measures::default()
     }
 }

@@ -57,13 +57,6 @@ pub(super) struct Source {
     pub(super) begin: Option<Time>,
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
-    /// Chunks sent, and those of them sent again.
-    pub(super) chunks: u64,
-    pub(super) retransmitted: u64,
-    /// Each chunk that left: when, which message, and the path.
-    pub(super) sequence: Vec<(Time, u64, PathId)>,
-    /// Whether to note them.
-    note: bool,
     /// The association ended before its time.
     pub(super) closed: Option<(Time, CloseReason)>,
     /// What went wrong.
@@ -71,13 +64,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(
-        load: Load,
-        peer: IpAddr,
-        paths: usize,
-        config: AssociationConfig,
-        note: bool,
-    ) -> Self {
+    pub(super) fn new(load: Load, peer: IpAddr, paths: usize, config: AssociationConfig) -> Self {
         Self {
             load,
             peer,
@@ -89,10 +76,6 @@ impl Source {
             sent: 0,
             begin: None,
             timeouts: 0,
-            chunks: 0,
-            retransmitted: 0,
-            sequence: Vec::new(),
-            note,
             closed: None,
             failure: None,
         }
@@ -191,21 +174,8 @@ impl Application for Source {
     }
 
     fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
-        match record.event {
-            TraceEvent::ChunkSent {
-                path,
-                context,
-                transmission,
-                ..
-            } => {
-                self.chunks += 1;
-                self.retransmitted += u64::from(transmission > 1);
-                if self.note {
-                    self.sequence.push((record.time, context, path));
-                }
-            }
-            TraceEvent::Timeout { .. } => self.timeouts += 1,
-            _ => {}
+        if let TraceEvent::Timeout { .. } = record.event {
+            self.timeouts += 1;
         }
     }
 }
