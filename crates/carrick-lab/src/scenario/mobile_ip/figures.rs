@@ -8,6 +8,8 @@ use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
 use crate::format::measured;
 use crate::stats::Summary;
 
+/// How long the failure is looked at, in s: longer than the transfer takes without it.
+pub(super) const FAILURE_END: f64 = 180.0;
 /// Points of a curve at most.
 const POINTS: usize = 600;
 
@@ -85,9 +87,17 @@ fn throughput(observed: &Observed) -> Figure {
 }
 
 /// A curve of deliveries in the first repetition, scaled and thinned.
-fn progress(observed: &Observed, job: Job, label: &str, style: usize, unit: f64) -> Series {
+fn progress(
+    observed: &Observed,
+    job: Job,
+    label: &str,
+    style: usize,
+    (range, unit): ([f64; 2], f64),
+) -> Series {
     let first = observed.of(job).first();
     let points = first.map_or(&[][..], |m| &m.progress);
+    let shown = |p: &&(f64, f64)| (range[0]..=range[1]).contains(&p.0);
+    let points: Vec<(f64, f64)> = points.iter().filter(shown).copied().collect();
     let step = points.len().div_ceil(POINTS).max(1);
     // The ends of a silence stay, whatever else is left out.
     let kept = |n: &usize| {
@@ -96,15 +106,19 @@ fn progress(observed: &Observed, job: Job, label: &str, style: usize, unit: f64)
             (Some(before), Some(now), Some(after)) => now - before > 0.1 || after - now > 0.1,
             _ => true,
         };
-        n % step == 0 || lone
+        n.is_multiple_of(step) || lone
     };
+    // It stays as it is until the next delivery, which may never come.
+    let held = points.last().map(|p| (range[1], p.1));
     Series {
         label: label.into(),
-        kind: Kind::Line,
+        kind: Kind::Step,
         style,
         points: (0..points.len())
             .filter(kept)
-            .map(|n| Point::new(points[n].0, points[n].1 / unit))
+            .map(|n| points[n])
+            .chain(held)
+            .map(|(x, y)| Point::new(x, y / unit))
             .collect(),
     }
 }
@@ -114,7 +128,8 @@ fn failure(observed: &Observed) -> Figure {
         .into_iter()
         .enumerate()
         .map(|(style, stack)| {
-            progress(observed, Job::Failure(stack), stack.label(), style, 1000.0)
+            let scale = ([-5.0, FAILURE_END], 1000.0);
+            progress(observed, Job::Failure(stack), stack.label(), style, scale)
         });
     Figure {
         id: "failure".into(),
@@ -122,8 +137,8 @@ fn failure(observed: &Observed) -> Figure {
         caption: "Messages delivered since the failure, in the first repetition. With SACKs that go to the other \
                   path on duplicates nothing more is delivered until the association is lost."
             .into(),
-        x: Axis::linear("time since the failure", "s").range(-5.0, 100.0),
-        y: Axis::linear("messages delivered", "thousands"),
+        x: Axis::linear("time since the failure", "s").range(-5.0, FAILURE_END),
+        y: Axis::linear("messages delivered", "thousands").from(-1.0),
         series: series.collect(),
         references: Vec::new(),
     }
@@ -132,9 +147,7 @@ fn failure(observed: &Observed) -> Figure {
 fn handovers(observed: &Observed, stack: Stack, id: &str, title: &str, end: f64) -> Figure {
     let series = MOVES.into_iter().enumerate().map(|(style, kind)| {
         let job = Job::Handover(kind, stack);
-        let mut series = progress(observed, job, move_label(kind), style, 1.0);
-        series.points.retain(|p| p.x >= -0.25 && p.x <= end);
-        series
+        progress(observed, job, move_label(kind), style, ([-0.25, end], 1.0))
     });
     Figure {
         id: id.into(),
@@ -143,7 +156,7 @@ fn handovers(observed: &Observed, stack: Stack, id: &str, title: &str, end: f64)
                   network is left or fails; before make before break, the second one is there in addition."
             .into(),
         x: Axis::linear("time since the event", "s").range(-0.25, end),
-        y: Axis::linear("messages delivered", ""),
+        y: Axis::linear("messages delivered", "").from(-50.0),
         series: series.collect(),
         references: Vec::new(),
     }

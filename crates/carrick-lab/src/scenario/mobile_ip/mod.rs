@@ -73,8 +73,8 @@ const MOVES: [Move; 4] = [
 ];
 const HANDOVER_STACKS: [Stack; 2] = [Stack::Standard, Stack::Best];
 const FAILURE_STACKS: [Stack; 3] = [Stack::OldRule, Stack::Paper, Stack::Best];
-/// Losses at which the control runs.
-const CONTROL: [f64; 2] = [LOSSES[1], LOSSES[3]];
+/// Which of the losses the control runs with.
+const CONTROL: [usize; 2] = [1, 3];
 
 impl Job {
     /// All that a repetition does.
@@ -88,7 +88,8 @@ impl Job {
             LOSSES.map(move |loss| Self::Transfer(configuration, stack, loss))
         };
         let mut jobs: Vec<Self> = transfers.into_iter().flat_map(at).collect();
-        let control = |loss| Self::Transfer(Configuration::Two, Stack::WindowKept, loss);
+        let control =
+            |number: usize| Self::Transfer(Configuration::Two, Stack::WindowKept, LOSSES[number]);
         jobs.extend(CONTROL.map(control));
         jobs.extend(FAILURE_STACKS.map(Self::Failure));
         for kind in MOVES {

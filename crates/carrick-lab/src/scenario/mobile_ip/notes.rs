@@ -69,9 +69,9 @@ fn gains(observed: &Observed) -> String {
 fn window_law(observed: &Observed) -> String {
     let round_trip = millis(round_trip());
     let bits = (MESSAGE * 8) as f64;
-    let texts = CONTROL.map(|loss| {
-        let number = LOSSES.iter().position(|known| *known == loss);
-        let published = number.and_then(|n| PUBLISHED_TWO[n]).unwrap_or_default();
+    let texts = CONTROL.map(|number| {
+        let loss = LOSSES[number];
+        let published = PUBLISHED_TWO[number].unwrap_or_default();
         let packets = (1.5 / loss).sqrt();
         let kept = average(
             observed,
@@ -105,8 +105,9 @@ fn collapse(observed: &Observed) -> String {
         "Configuration 3: when the primary path fails, what the mobile node has and what the correspondent knows of \
          it differ by the SACKs that were lost. The first retransmission on the other path is a duplicate, so the \
          rule sends its SACK to the dead path; no other chunk may leave after a timeout, and every retransmission is \
-         a duplicate again. {lost} of {} associations ended so, by Association.Max.Retrans. With SACKs to where the \
-         data came from {alive} of {} transfers were completed.",
+         a duplicate again. {lost} of {} associations ended so, by Association.Max.Retrans; the paper says that it \
+         usually happens. It does not where a SACK leaves that no duplicate came before. With SACKs to where the data \
+         came from {alive} of {} transfers were completed.",
         all.len(),
         survived.len()
     )

@@ -32,7 +32,7 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     for number in 0..LOSSES.len() {
         rows.push(best(observed, number));
     }
-    rows.extend(CONTROL.map(|loss| control(observed, loss)));
+    rows.extend(CONTROL.map(|number| control(observed, LOSSES[number])));
     for stack in FAILURE_STACKS {
         rows.extend(failure(observed, stack));
     }
@@ -105,7 +105,7 @@ fn gain(observed: &Observed, number: usize) -> Row {
     row.published = PUBLISHED_TWO[number].map(|two| (two / PUBLISHED_ONE[number] - 1.0) * 100.0);
     match (row.measured, row.published) {
         (Some(measured), Some(published)) if measured < published => {
-            row.note("Less than published: see below.")
+            row.note("Less than published; the notes say why.")
         }
         _ => row,
     }

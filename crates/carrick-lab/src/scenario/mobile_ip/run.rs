@@ -254,7 +254,7 @@ pub(super) fn failure(stack: Stack, seed: u64, show: bool) -> Result<Measures, S
         .as_ref()
         .map(|(time, _)| (*time - event).as_secs_f64());
     if show {
-        let (before, after) = (Duration::from_secs(5), Duration::from_secs(100));
+        let (before, after) = (Duration::from_secs(5), Duration::from_secs(180));
         measures.progress = progress(deliveries, event, before, after);
     }
     Ok(measures)
