@@ -85,6 +85,24 @@ fn more_loss_carries_less_and_the_second_link_does_not_hurt() {
 }
 
 #[test]
+fn configuration_1_is_within_a_tenth_of_the_paper_as_far_as_three_repetitions_tell() {
+    for loss in [0, 1, 2, 5] {
+        let id = format!("config1.{loss}.throughput");
+        let row = result()
+            .rows
+            .iter()
+            .find(|row| row.id == id)
+            .expect("it is there");
+        let (measured, published) = (
+            row.measured.expect("measured"),
+            row.published.expect("published"),
+        );
+        let away = (measured - published).abs() - row.ci95.expect("an interval");
+        assert!(away < 0.1 * published, "{id}: {measured} and {published}");
+    }
+}
+
+#[test]
 fn the_old_rule_loses_the_association_and_the_standards_does_not() {
     assert!(measured("config3.old-rule.delivered") < 50.0);
     assert!(measured("config3.old-rule.lost-after") > 1.0);
