@@ -112,23 +112,12 @@ pub(super) fn build<P: Node>(
 
     b.set_node_program(correspondent, correspondent_program);
     if layout.mobile_ip {
-        let key = derive_bytes(seed, &[7]);
-        let association = SecurityAssociation::new(SPI, &key)?;
-        let config = HomeAgentConfig::new(HOME_AGENT, home_ends[1]);
-        let clients = [(HOME, association.clone())];
-        let agent = HomeAgent::new(config, clients, b.node_random(home_agent))?;
-        b.set_node_program(home_agent, Box::new(agent));
-        for number in 0..2 {
-            let interface = radio[number].1[1];
-            let config = ForeignAgentConfig::new(VISITED[number], [interface]);
-            let agent = ForeignAgent::new(config, b.node_random(visited[number]));
-            b.set_node_program(visited[number], Box::new(agent));
-        }
-        let interfaces = [home_ends[0], radio[0].1[0], radio[1].1[0]];
-        let config = MobileNodeConfig::new(HOME, HOME_AGENT, association, interfaces);
-        let random = b.node_random(mobile);
-        let node = MobileNode::new(config, [], mobile_program, random);
-        b.set_node_program(mobile, Box::new(node));
+        let places = [
+            (home_agent, home_ends),
+            (visited[0], radio[0].1),
+            (visited[1], radio[1].1),
+        ];
+        add_mobile_ip(&mut b, places, mobile, mobile_program, seed)?;
     } else {
         b.set_node_program(mobile, Box::new(mobile_program));
     }
@@ -145,4 +134,31 @@ pub(super) fn build<P: Node>(
         radio: [radio[0].0, radio[1].0],
         interfaces: [radio[0].1[0], radio[1].1[0]],
     })
+}
+
+/// Gives home agent, foreign agents and mobile node their programs. Each place is a router with the
+/// ends of the link between the mobile node and it.
+fn add_mobile_ip<P: Node>(
+    b: &mut NetworkBuilder,
+    places: [(NodeId, [InterfaceId; 2]); 3],
+    mobile: NodeId,
+    program: P,
+    seed: u64,
+) -> Result<(), ConfigError> {
+    let association = SecurityAssociation::new(SPI, &derive_bytes(seed, &[7]))?;
+    let [(home_agent, home_ends), visited @ ..] = places;
+    let config = HomeAgentConfig::new(HOME_AGENT, home_ends[1]);
+    let clients = [(HOME, association.clone())];
+    let agent = HomeAgent::new(config, clients, b.node_random(home_agent))?;
+    b.set_node_program(home_agent, Box::new(agent));
+    for ((router, ends), address) in visited.into_iter().zip(VISITED) {
+        let config = ForeignAgentConfig::new(address, [ends[1]]);
+        let agent = ForeignAgent::new(config, b.node_random(router));
+        b.set_node_program(router, Box::new(agent));
+    }
+    let interfaces = places.map(|(_, ends)| ends[0]);
+    let config = MobileNodeConfig::new(HOME, HOME_AGENT, association, interfaces);
+    let node = MobileNode::new(config, [], program, b.node_random(mobile));
+    b.set_node_program(mobile, Box::new(node));
+    Ok(())
 }

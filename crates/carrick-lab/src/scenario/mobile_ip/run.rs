@@ -6,6 +6,7 @@ use carrick_netsim::mobile::{MobileNode, MobilityEvent};
 use carrick_netsim::{Change, Direction, Loss, Network, Random};
 use carrick_proto::{Endpoint, EndpointConfig, Time};
 
+use super::figures::FAILURE_END;
 use super::network::{Built, Layout, build};
 use super::setup::{
     BREAK, CORRESPONDENT, GAP, HOME, LOCAL, LONG, MESSAGE, OVERLAP, PORT, SHORT, STEADY, Stack,
@@ -17,7 +18,7 @@ use crate::seed::{derive, derive_bytes};
 
 type Mobile = SctpHost<Sink>;
 
-/// A transfer is given up after this time; at 5 % loss it takes four to five minutes.
+/// A transfer is given up after this time; at 5 % loss it takes about three minutes.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Where the mobile node can be reached.
@@ -254,7 +255,7 @@ pub(super) fn failure(stack: Stack, seed: u64, show: bool) -> Result<Measures, S
         .as_ref()
         .map(|(time, _)| (*time - event).as_secs_f64());
     if show {
-        let (before, after) = (Duration::from_secs(5), Duration::from_secs(180));
+        let (before, after) = (Duration::from_secs(5), Duration::from_secs_f64(FAILURE_END));
         measures.progress = progress(deliveries, event, before, after);
     }
     Ok(measures)
