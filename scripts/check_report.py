@@ -12,6 +12,13 @@ import sys
 FIELDS = ["id", "label", "unit", "bound", "published", "measured", "ci95", "n", "note"]
 REQUIRED = {
     "satellite": [f"{variant}.{what}" for variant in ("standard", "modified", "best") for what in ("delay", "recovery", "throughput")],
+    "mobile-ip": [f"{what}.{loss}.throughput" for what in ("config1", "config2", "best") for loss in (0, 1, 2, 5)]
+    + [
+        f"{stack}.{kind}.interruption"
+        for stack in ("standard", "best")
+        for kind in ("re-registration", "failover", "asconf", "make-before-break")
+    ]
+    + ["config3.old-rule.delivered", "config3.paper.delivered"],
 }
 
 
@@ -59,6 +66,19 @@ def main():
                 faults.append(f"satellite: best {best} is not under standard {standard} and modified {modified}")
             if not modified < standard:
                 faults.append(f"satellite: modified {modified} is not under standard {standard}")
+        if path.stem == "mobile-ip" and not faults:
+            for loss in (0, 1, 2, 5):
+                row = rows[f"config1.{loss}.throughput"]
+                # As far as so many repetitions can tell.
+                if abs(row["measured"] - row["published"]) - (row["ci95"] or 0) > 0.1 * row["published"]:
+                    faults.append(f"mobile-ip: configuration 1 at {loss} % is {row['measured']}, published {row['published']}")
+            old, paper = (rows[f"config3.{v}.delivered"]["measured"] for v in ("old-rule", "paper"))
+            if not old < 50 < paper == 100:
+                faults.append(f"mobile-ip: configuration 3 delivers {old} % with the old rule and {paper} % without")
+            for stack in ("standard", "best"):
+                soft = rows[f"{stack}.make-before-break.interruption"]["measured"]
+                if not soft < 107.5:
+                    faults.append(f"mobile-ip: make before break interrupts for {soft} ms with {stack} settings")
     for fault in faults:
         print(fault)
     print(f"{len(scenarios)} scenarios, {len(faults)} faults")

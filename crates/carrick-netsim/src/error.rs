@@ -61,6 +61,17 @@ pub enum ConfigError {
         /// The length given.
         length: u8,
     },
+    /// A key of Mobile IP that is too short, or a reserved index for it.
+    #[error(
+        "security association {spi} with a key of {key_len} bytes: give an index above 255 and a \
+         key of at least 16 bytes"
+    )]
+    SecurityAssociation {
+        /// The Security Parameter Index.
+        spi: u32,
+        /// Length of the key.
+        key_len: usize,
+    },
     /// A change set for a moment that has passed.
     #[error("a change for {at} s was scheduled at {now} s: schedule changes ahead of time")]
     InThePast {

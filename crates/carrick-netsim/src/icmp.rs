@@ -1,7 +1,8 @@
-//! ICMP errors about packets: "too big" (RFC 1191, RFC 4443) and "unreachable".
+//! ICMP errors about packets: "too big" (RFC 1191, RFC 4443), "unreachable" and "time exceeded".
 //!
-//! Routers and hosts of a network write "too big" by themselves where a link has an MTU.
-//! Programs can write either, to play a middlebox or a host without SCTP.
+//! Routers and hosts of a network write "too big" by themselves where a link has an MTU, and routers
+//! "time exceeded" where the time to live runs out. Programs can write any of them, to play a
+//! middlebox or a host without SCTP.
 
 use core::net::IpAddr;
 
@@ -12,8 +13,10 @@ use crate::packet::{IPV4_HEADER, IPV6_HEADER, Packet, Protocol};
 
 const V4_UNREACHABLE: u8 = 3;
 const V4_FRAGMENTATION_NEEDED: u8 = 4;
+const V4_TIME_EXCEEDED: u8 = 11;
 const V6_UNREACHABLE: u8 = 1;
 const V6_TOO_BIG: u8 = 2;
+const V6_TIME_EXCEEDED: u8 = 3;
 const V6_NEXT_HEADER: u8 = 58;
 /// Type, code, checksum and four bytes that depend on the type.
 const HEADER: usize = 8;
@@ -35,6 +38,8 @@ pub enum IcmpError {
         /// The code of IPv4's type 3 or IPv6's type 1; of type 3 any but 4.
         code: u8,
     },
+    /// The time to live ran out on the way.
+    TimeExceeded,
 }
 
 /// An ICMP error as received.
@@ -62,6 +67,8 @@ pub fn report(about: &Packet, error: IcmpError, from: IpAddr) -> Option<Packet> 
         IcmpError::TooBig { mtu } => (V6_TOO_BIG, 0, mtu),
         IcmpError::Unreachable { code } if v4 => (V4_UNREACHABLE, code, 0),
         IcmpError::Unreachable { code } => (V6_UNREACHABLE, code, 0),
+        IcmpError::TimeExceeded if v4 => (V4_TIME_EXCEEDED, 0, 0),
+        IcmpError::TimeExceeded => (V6_TIME_EXCEEDED, 0, 0),
     };
     let room = if v4 {
         V4_MAX - IPV4_HEADER - HEADER
@@ -114,6 +121,7 @@ pub fn parse(packet: &Packet) -> Option<IcmpReport> {
         (true, V4_UNREACHABLE, code) | (false, V6_UNREACHABLE, code) => {
             IcmpError::Unreachable { code }
         }
+        (true, V4_TIME_EXCEEDED, 0) | (false, V6_TIME_EXCEEDED, 0) => IcmpError::TimeExceeded,
         _ => return None,
     };
     let about = Packet::from_quoted_bytes(&message.slice(HEADER..)).ok()?;
@@ -140,6 +148,7 @@ mod tests {
         let errors = [
             IcmpError::TooBig { mtu: 1400 },
             IcmpError::Unreachable { code: 1 },
+            IcmpError::TimeExceeded,
         ];
         for (source, destination, from, max) in cases {
             for error in errors {

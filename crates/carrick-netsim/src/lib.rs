@@ -40,6 +40,7 @@ pub mod icmp;
 mod ids;
 mod ip;
 mod link;
+pub mod mobile;
 mod network;
 mod node;
 mod packet;

@@ -123,6 +123,8 @@ pub(super) fn icmp(packet: &Packet) -> Option<Icmp> {
             (true, V4_PORT_UNREACHABLE) | (false, V6_PORT_UNREACHABLE) => IcmpKind::PortUnreachable,
             _ => IcmpKind::DestinationUnreachable,
         },
+        // RFC 9260 section 10 has it ignored.
+        IcmpError::TimeExceeded => return None,
     };
     sctp.then_some(Icmp {
         kind,

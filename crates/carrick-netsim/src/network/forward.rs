@@ -82,8 +82,12 @@ impl Network {
             return;
         };
         let interface = link.from;
-        let node = self.node_of(interface);
         let error = IcmpError::TooBig { mtu: mtu as u32 };
+        self.report(self.node_of(interface), interface, packet, error);
+    }
+
+    /// Tells the sender of a packet what went wrong with it at `interface` of `node`.
+    fn report(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet, error: IcmpError) {
         let from = self.icmp_source(node, interface, packet.source);
         if let Some(message) = from.and_then(|from| icmp::report(packet, error, from)) {
             self.nodes[node.index()].stats.icmp_sent += 1;
@@ -173,7 +177,8 @@ impl Network {
         self.captures.record(self.now, interface, inbound, &packet);
         let node = self.node_of(interface);
         let owner = self.routes.owner(packet.destination);
-        if owner.is_some_and(|owner| self.node_of(owner) == node) {
+        let is_own = owner.is_some_and(|owner| self.node_of(owner) == node);
+        if is_own || is_for_the_link(packet.destination) {
             self.deliver(node, interface, packet);
         } else if self.nodes[node.index()].kind == Kind::Router {
             self.forward(node, interface, packet);
@@ -209,6 +214,7 @@ impl Network {
         }
         if packet.ttl <= 1 {
             self.drop_at(node, &packet, DropReason::TtlExceeded);
+            self.report(node, interface, &packet, IcmpError::TimeExceeded);
             return;
         }
         packet.ttl -= 1;
@@ -235,5 +241,13 @@ impl Network {
                 packet,
             });
         }
+    }
+}
+
+/// Whether packets to this address are for whoever is on the link, and go no further.
+fn is_for_the_link(destination: IpAddr) -> bool {
+    match destination {
+        IpAddr::V4(address) => address.is_broadcast() || matches!(address.octets(), [224, 0, 0, _]),
+        IpAddr::V6(address) => matches!(address.octets(), [0xFF, scope, ..] if scope & 0xF <= 2),
     }
 }

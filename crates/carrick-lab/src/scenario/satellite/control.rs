@@ -9,7 +9,7 @@ use carrick_proto::congestion::{Acknowledged, Algorithm, CongestionControl, Para
 
 /// RFC 9260's congestion control without its answer to missing reports.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KeepsWindow;
+pub(in crate::scenario) struct KeepsWindow;
 
 impl Algorithm for KeepsWindow {
     fn name(&self) -> &'static str {

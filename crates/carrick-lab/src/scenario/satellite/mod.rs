@@ -25,6 +25,7 @@ use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
+pub(super) use control::KeepsWindow;
 use measure::Measures;
 use setup::{STANDARD, VARIANTS};
 

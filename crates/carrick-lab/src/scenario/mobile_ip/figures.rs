@@ -1,0 +1,163 @@
+//! The figures: throughput over loss, and how the deliveries go on when the network changes.
+
+use super::rows::{PUBLISHED_ONE, PUBLISHED_TCP, PUBLISHED_TWO, move_label};
+use super::run::Configuration;
+use super::setup::{LOSSES, Stack, capacity};
+use super::{FAILURE_STACKS, Job, MOVES, Observed};
+use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
+use crate::format::measured;
+use crate::stats::Summary;
+
+/// How long the failure is looked at, in s: longer than the transfer takes without it.
+pub(super) const FAILURE_END: f64 = 180.0;
+/// Points of a curve at most.
+const POINTS: usize = 600;
+
+/// All figures, in order.
+pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
+    vec![
+        throughput(observed),
+        failure(observed),
+        handovers(
+            observed,
+            Stack::Standard,
+            "handovers-standard",
+            "Handovers with RFC 9260’s settings",
+            4.0,
+        ),
+        handovers(
+            observed,
+            Stack::Best,
+            "handovers-best",
+            "Handovers with the best settings",
+            1.0,
+        ),
+    ]
+}
+
+fn throughput(observed: &Observed) -> Figure {
+    let curve = |label: &str, style, configuration, stack| Series {
+        label: label.into(),
+        kind: Kind::ErrorBars,
+        style,
+        points: LOSSES
+            .iter()
+            .filter_map(|loss| {
+                let values = observed.throughput(configuration, stack, *loss);
+                let summary = Summary::of(&values)?;
+                Some(Point {
+                    x: loss * 100.0,
+                    y: summary.mean,
+                    error: summary.ci95.unwrap_or(0.0),
+                })
+            })
+            .collect(),
+    };
+    let published = |label: &str, style, values: [Option<f64>; 4]| Series {
+        label: label.into(),
+        kind: Kind::Points,
+        style,
+        points: LOSSES
+            .iter()
+            .zip(values)
+            .filter_map(|(loss, value)| Some(Point::new(loss * 100.0, value?)))
+            .collect(),
+    };
+    Figure {
+        id: "throughput".into(),
+        title: "Throughput over loss (the paper’s Tables 1 and 2)".into(),
+        caption: "12 MB to the mobile node. Curves: measured here, with 95 % confidence intervals. Marks alone: as \
+                  published."
+            .into(),
+        x: Axis::linear("loss", "%").range(0.0, 5.5),
+        y: Axis::linear("throughput", "Mbit/s").range(0.0, 1.75),
+        series: vec![
+            curve("configuration 1", 0, Configuration::One, Stack::Paper),
+            curve("configuration 2", 1, Configuration::Two, Stack::Paper),
+            curve("best settings", 2, Configuration::Two, Stack::Best),
+            published("published, configuration 1", 3, PUBLISHED_ONE.map(Some)),
+            published("published, configuration 2", 4, PUBLISHED_TWO),
+            published("published, TCP", 5, PUBLISHED_TCP.map(Some)),
+        ],
+        references: vec![Reference {
+            y: capacity(),
+            label: format!("one link carries {}", measured(capacity())),
+        }],
+    }
+}
+
+/// A curve of deliveries in the first repetition, scaled and thinned.
+fn progress(
+    observed: &Observed,
+    job: Job,
+    label: &str,
+    style: usize,
+    (range, unit): ([f64; 2], f64),
+) -> Series {
+    let first = observed.of(job).first();
+    let points = first.map_or(&[][..], |m| &m.progress);
+    let shown = |p: &&(f64, f64)| (range[0]..=range[1]).contains(&p.0);
+    let points: Vec<(f64, f64)> = points.iter().filter(shown).copied().collect();
+    let step = points.len().div_ceil(POINTS).max(1);
+    // The ends of a silence stay, whatever else is left out.
+    let kept = |n: &usize| {
+        let near = |m: usize| points.get(m).map(|p| p.0);
+        let lone = match (near(n.wrapping_sub(1)), near(*n), near(n + 1)) {
+            (Some(before), Some(now), Some(after)) => now - before > 0.1 || after - now > 0.1,
+            _ => true,
+        };
+        n.is_multiple_of(step) || lone
+    };
+    // It stays as it is until the next delivery, which may never come.
+    let held = points.last().map(|p| (range[1], p.1));
+    Series {
+        label: label.into(),
+        kind: Kind::Step,
+        style,
+        points: (0..points.len())
+            .filter(kept)
+            .map(|n| points[n])
+            .chain(held)
+            .map(|(x, y)| Point::new(x, y / unit))
+            .collect(),
+    }
+}
+
+fn failure(observed: &Observed) -> Figure {
+    let series = FAILURE_STACKS
+        .into_iter()
+        .enumerate()
+        .map(|(style, stack)| {
+            let scale = ([-5.0, FAILURE_END], 1000.0);
+            progress(observed, Job::Failure(stack), stack.label(), style, scale)
+        });
+    Figure {
+        id: "failure".into(),
+        title: "Configuration 3: the primary path fails".into(),
+        caption: "Messages delivered since the failure, in the first repetition. With SACKs that go to the other \
+                  path on duplicates nothing more is delivered until the association is lost."
+            .into(),
+        x: Axis::linear("time since the failure", "s").range(-5.0, FAILURE_END),
+        y: Axis::linear("messages delivered", "thousands").from(-1.0),
+        series: series.collect(),
+        references: Vec::new(),
+    }
+}
+
+fn handovers(observed: &Observed, stack: Stack, id: &str, title: &str, end: f64) -> Figure {
+    let series = MOVES.into_iter().enumerate().map(|(style, kind)| {
+        let job = Job::Handover(kind, stack);
+        progress(observed, job, move_label(kind), style, ([-0.25, end], 1.0))
+    });
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: "Messages of the steady flow delivered since the event, in the first repetition. Time 0: the first \
+                  network is left or fails; before make before break, the second one is there in addition."
+            .into(),
+        x: Axis::linear("time since the event", "s").range(-0.25, end),
+        y: Axis::linear("messages delivered", "").from(-50.0),
+        series: series.collect(),
+        references: Vec::new(),
+    }
+}

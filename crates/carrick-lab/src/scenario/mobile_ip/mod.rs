@@ -1,0 +1,165 @@
+//! `mobile-ip`: SCTP over Mobile IP, beside it, and instead of it.
+//!
+//! After J. Noonan, P. Perry, J. Murphy: "A Study of SCTP Services in a Mobile-IP Network" (2002). A
+//! mobile node abroad is sent 12 MB: at its Mobile IP address alone, with its local address as a
+//! second path, and at two addresses in two networks of which one fails. Then the handover that the
+//! paper could not show: by the transport alone (RFC 5061), beside that by Mobile IP (RFC 5944).
+
+mod figures;
+mod network;
+mod notes;
+mod rows;
+mod run;
+mod setup;
+mod show;
+mod traffic;
+
+use super::{Progress, RunOptions, Scenario};
+use crate::error::LabError;
+use crate::parallel;
+use crate::result::ScenarioResult;
+use crate::seed::derive;
+
+use run::{Configuration, Measures, Move};
+use setup::{LOSSES, Stack};
+
+/// Repetitions in some ten seconds on two cores.
+const SHORT: u64 = 10;
+/// The paper does not say how often it measured.
+const FULL: u64 = 100;
+
+/// The scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MobileIp;
+
+impl Scenario for MobileIp {
+    fn name(&self) -> &'static str {
+        "mobile-ip"
+    }
+
+    fn question(&self) -> &'static str {
+        "What does SCTP carry to a node in a Mobile IP network, what does a second address add, and how long is \
+         the user interrupted when the node moves: with Mobile IP, with two addresses, with new ones?"
+    }
+
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+    ) -> Result<ScenarioResult, LabError> {
+        let repetitions = options.repetitions(SHORT, FULL);
+        let observed = self.simulate(options.seed, repetitions, progress)?;
+        let full = (repetitions < FULL).then_some(FULL);
+        Ok(show::result(*self, &observed, options.seed, full))
+    }
+}
+
+/// One kind of simulation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Job {
+    /// 12 MB in a configuration, with these settings and this loss.
+    Transfer(Configuration, Stack, f64),
+    /// 12 MB in configuration 3 whose primary path fails.
+    Failure(Stack),
+    /// A steady flow during a handover.
+    Handover(Move, Stack),
+}
+
+const MOVES: [Move; 4] = [
+    Move::Reregistration,
+    Move::Failover,
+    Move::BreakBeforeMake,
+    Move::MakeBeforeBreak,
+];
+const HANDOVER_STACKS: [Stack; 2] = [Stack::Standard, Stack::Best];
+const FAILURE_STACKS: [Stack; 3] = [Stack::OldRule, Stack::Paper, Stack::Best];
+/// Which of the losses the control runs with.
+const CONTROL: [usize; 2] = [1, 3];
+
+impl Job {
+    /// All that a repetition does.
+    fn all() -> Vec<Self> {
+        let transfers = [
+            (Configuration::One, Stack::Paper),
+            (Configuration::Two, Stack::Paper),
+            (Configuration::Two, Stack::Best),
+        ];
+        let at = |(configuration, stack)| {
+            LOSSES.map(move |loss| Self::Transfer(configuration, stack, loss))
+        };
+        let mut jobs: Vec<Self> = transfers.into_iter().flat_map(at).collect();
+        let control =
+            |number: usize| Self::Transfer(Configuration::Two, Stack::WindowKept, LOSSES[number]);
+        jobs.extend(CONTROL.map(control));
+        jobs.extend(FAILURE_STACKS.map(Self::Failure));
+        for kind in MOVES {
+            jobs.extend(HANDOVER_STACKS.map(|stack| Self::Handover(kind, stack)));
+        }
+        jobs
+    }
+
+    fn run(self, seed: u64, show: bool) -> Result<Measures, String> {
+        match self {
+            Self::Transfer(configuration, stack, loss) => {
+                run::transfer(configuration, stack, loss, seed)
+            }
+            Self::Failure(stack) => run::failure(stack, seed, show),
+            Self::Handover(kind, stack) => run::handover(kind, stack, seed, show),
+        }
+    }
+}
+
+/// All that was measured: for each job, the measures of each repetition.
+struct Observed {
+    jobs: Vec<(Job, Vec<Measures>)>,
+}
+
+impl Observed {
+    /// The repetitions of a job; none for one that does not run.
+    fn of(&self, job: Job) -> &[Measures] {
+        let found = self.jobs.iter().find(|(known, _)| *known == job);
+        found.map_or(&[], |(_, measures)| measures)
+    }
+
+    /// One value a repetition.
+    fn values(&self, job: Job, value: impl Fn(&Measures) -> f64) -> Vec<f64> {
+        self.of(job).iter().map(value).collect()
+    }
+
+    fn throughput(&self, configuration: Configuration, stack: Stack, loss: f64) -> Vec<f64> {
+        self.values(Job::Transfer(configuration, stack, loss), |m| m.throughput)
+    }
+}
+
+impl MobileIp {
+    fn simulate(
+        self,
+        seed: u64,
+        repetitions: u64,
+        progress: &dyn Progress,
+    ) -> Result<Observed, LabError> {
+        let jobs = Job::all();
+        let count = repetitions as usize * jobs.len();
+        progress.begin(self.name(), count as u64);
+        let results = parallel::run(count, |number| {
+            let (repetition, job) = (number / jobs.len(), jobs[number % jobs.len()]);
+            // Variants of a repetition share their seed, and with it the losses.
+            let outcome = job.run(derive(seed, &[repetition as u64]), repetition == 0);
+            progress.step();
+            outcome.map_err(|error| format!("repetition {repetition}, {job:?}: {error}"))
+        });
+        progress.end();
+        let empty = |job: &Job| (*job, Vec::new());
+        let mut observed = Observed {
+            jobs: jobs.iter().map(empty).collect(),
+        };
+        for (number, result) in results.into_iter().enumerate() {
+            let measures = result.map_err(|what| LabError::Simulation {
+                scenario: self.name().into(),
+                what,
+            })?;
+            observed.jobs[number % jobs.len()].1.push(measures);
+        }
+        Ok(observed)
+    }
+}

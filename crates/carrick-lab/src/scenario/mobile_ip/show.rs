@@ -1,0 +1,225 @@
+//! The result put together: split, drawing, settings.
+
+use super::figures::figures;
+use super::notes::notes;
+use super::rows::{move_label, rows};
+use super::setup::{
+    BREAK, DELAY, GAP, LONG, MESSAGE, MESSAGES, OVERLAP, PATH_MTU, QUEUE, RATE, SHORT, STEADY,
+    STEADY_INTERVAL, STEADY_MESSAGE, Stack, TRANSFER, millis, round_trip, transmission,
+};
+use super::{HANDOVER_STACKS, Job, MOVES, MobileIp, Observed};
+use crate::format::given;
+use crate::result::{ScenarioResult, Setting, Split, SplitLine};
+use crate::scenario::Scenario;
+use crate::stats::mean;
+use crate::{Drawing, DrawnLink, DrawnNode};
+
+pub(super) fn result(
+    scenario: MobileIp,
+    observed: &Observed,
+    seed: u64,
+    full_repetitions: Option<u64>,
+) -> ScenarioResult {
+    ScenarioResult {
+        scenario: scenario.name().into(),
+        question: scenario.question().into(),
+        seed,
+        repetitions: observed.jobs[0].1.len() as u64,
+        full_repetitions,
+        rows: rows(observed),
+        figures: figures(observed),
+        drawing: drawing(),
+        splits: vec![split(observed)],
+        notes: notes(observed),
+        settings: settings(),
+    }
+}
+
+/// Names of the parts of an interruption, in order.
+const PARTS: [&str; 3] = [
+    "without coverage",
+    "until the new place is known",
+    "until data flow again",
+];
+
+fn split(observed: &Observed) -> Split {
+    let mut lines = Vec::new();
+    for stack in HANDOVER_STACKS {
+        for kind in MOVES {
+            let job = Job::Handover(kind, stack);
+            let part = |n: usize| mean(&observed.values(job, |m| m.parts[n])).unwrap_or_default();
+            lines.push(SplitLine {
+                label: format!("{}, {}", move_label(kind), stack.label()),
+                parts: (0..PARTS.len()).map(part).collect(),
+            });
+        }
+    }
+    Split {
+        title: "Where the interruption of a handover goes".into(),
+        unit: "ms".into(),
+        parts: PARTS.map(String::from).to_vec(),
+        lines,
+    }
+}
+
+fn drawing() -> Drawing {
+    let node = |x, y, lines: &[&str]| DrawnNode {
+        at: (x, y),
+        label: lines.iter().map(ToString::to_string).collect(),
+    };
+    let link = |ends, bend, label: &[&str], dashed| DrawnLink {
+        ends,
+        bend,
+        label: label.iter().map(ToString::to_string).collect(),
+        dashed,
+    };
+    Drawing {
+        description: "A correspondent reaches a mobile node over the home agent and a tunnel to the foreign agent of \
+                      the first visited network, which loses packets, or directly in the first or the second \
+                      visited network."
+            .into(),
+        height: 400.0,
+        nodes: vec![
+            node(58.0, 210.0, &["corre-", "spondent"]),
+            node(130.0, 70.0, &["home agent"]),
+            node(352.0, 130.0, &["visited 1,", "foreign agent"]),
+            node(330.0, 340.0, &["visited 2,", "foreign agent"]),
+            node(462.0, 240.0, &["mobile", "node"]),
+        ],
+        links: vec![
+            link((0, 1), 0.0, &[], false),
+            link((1, 2), -40.0, &["tunnel", "with loss"], false),
+            link((0, 2), 22.0, &["direct"], true),
+            link((0, 3), 50.0, &[], true),
+            link((2, 4), 0.0, &[], false),
+            link((3, 4), 0.0, &[], true),
+        ],
+    }
+}
+
+fn settings() -> Vec<Setting> {
+    let paper = Stack::Paper.config();
+    let best = Stack::Best.config();
+    let mut settings = network_settings();
+    settings.extend([
+        Setting::new(
+            "SCTP as in the paper",
+            format!(
+                "{} missing reports (RFC 2960), retransmissions: {}, SACKs: every {} packets or {} ms to {}, Nagle \
+                 off, receive window {} bytes (what 16 bits say; the paper’s throughput without loss needs more \
+                 than {} bytes), otherwise RFC 9260’s recommendations",
+                paper.policies.missing_reports,
+                paper.policies.retransmission_route.name(),
+                paper.sack_frequency,
+                paper.sack_delay.as_millis(),
+                paper.policies.sack_route.name(),
+                paper.receive_buffer,
+                (RATE as f64 / 8.0 * round_trip().as_secs_f64()) as u64,
+            ),
+        ),
+        Setting::new(
+            "old rule",
+            format!(
+                "the same, SACKs: {}",
+                Stack::OldRule.config().policies.sack_route.name()
+            ),
+        ),
+        Setting::new(
+            "RFC 9260 settings",
+            "RFC 9260’s recommendations throughout (RTO.Min 1 s, Path.Max.Retrans 5), dynamic addresses and \
+             authentication offered",
+        ),
+        Setting::new(
+            "best settings",
+            format!(
+                "{} with RACK-TLP and proportional rate reduction, buffers that grow, a SACK for every packet, \
+                 RTO.Min {} ms, potentially failed after the first timeout (RFC 7829), retransmissions: {}",
+                best.policies.congestion.name(),
+                best.rto_min.as_millis(),
+                best.policies.retransmission_route.name(),
+            ),
+        ),
+    ]);
+    settings
+}
+
+fn network_settings() -> Vec<Setting> {
+    vec![
+        Setting::new(
+            "transfer",
+            format!(
+                "{} MB in {MESSAGES} messages of {MESSAGE} bytes, so that a packet fills the {} bytes inside the \
+                 tunnel (“the size of these chunks was chosen to optimise performance”)",
+                TRANSFER / 1_000_000,
+                PATH_MTU
+            ),
+        ),
+        Setting::new(
+            "round trip",
+            format!(
+                "{} ms of propagation plus queueing, chosen once: the paper gives none, its figures fit about that; \
+                 with the {} ms of a full packet at the bottleneck {} ms without queues",
+                given(millis(DELAY * 2)),
+                given(millis(transmission())),
+                given(millis(round_trip()))
+            ),
+        ),
+        Setting::new(
+            "bottlenecks",
+            format!(
+                "{RATE} bit/s on each way between networks, both directions, outer headers included; queues of \
+                 {QUEUE} packets, drop tail"
+            ),
+        ),
+        Setting::new(
+            "loss",
+            "random, of all packets in the tunnel to the first visited network, in both directions; none elsewhere",
+        ),
+        Setting::new(
+            "way back",
+            "reverse tunnel over the home agent (the paper’s section 3; RFC 3024)",
+        ),
+        Setting::new(
+            "second link of configuration 2",
+            format!(
+                "to the local address, {} ms between the routers: both are in one location and the home network in \
+                 the other (section 4), so that this way is short (section 5.2)",
+                given(millis(SHORT))
+            ),
+        ),
+        Setting::new(
+            "other networks",
+            format!(
+                "configuration 3 and the handovers: {} ms between the routers, so that every way has the same round \
+                 trip and only the mechanism differs",
+                given(millis(LONG))
+            ),
+        ),
+        Setting::new(
+            "failure and handover",
+            format!(
+                "{} to {} s after the start, at random; {} ms without coverage where the networks don’t overlap, \
+                 {} s of overlap where they do. Failures are silent (100 % loss in both directions), coverage that \
+                 ends is noticed by the mobile node",
+                BREAK.as_secs(),
+                BREAK.as_secs() + 1,
+                GAP.as_millis(),
+                OVERLAP.as_secs()
+            ),
+        ),
+        Setting::new(
+            "flow of the handovers",
+            format!(
+                "a message of {STEADY_MESSAGE} bytes each {} ms for {} s; the interruption is the longest time without \
+                 a delivery",
+                STEADY_INTERVAL.as_millis(),
+                STEADY.as_secs()
+            ),
+        ),
+        Setting::new(
+            "Mobile IP",
+            "RFC 5944 through foreign agents that advertise each second; a new link is noticed at once and an agent \
+             solicited; registrations last five minutes",
+        ),
+    ]
+}

@@ -1,0 +1,269 @@
+//! The programs: a sender that fills the window or keeps a pace, and a receiver that notes when
+//! messages come.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use carrick_proto::{
+    AddressEvent, AssociationConfig, AssociationId, CloseReason, Endpoint, Event, PathId,
+    SendError, SendOptions, Time, TraceEvent, TraceRecord,
+};
+
+use super::setup::{
+    MESSAGE, MESSAGES, PORT, SETTLING, START, STEADY, STEADY_INTERVAL, STEADY_MESSAGE,
+};
+use crate::sctp_host::Application;
+
+/// What the source sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// A transfer as fast as the association takes it.
+    Transfer,
+    /// A message every so often, for some time.
+    Steady,
+}
+
+impl Load {
+    fn message(self) -> usize {
+        match self {
+            Self::Transfer => MESSAGE,
+            Self::Steady => STEADY_MESSAGE,
+        }
+    }
+
+    /// How many messages.
+    pub(super) fn messages(self) -> u64 {
+        match self {
+            Self::Transfer => MESSAGES,
+            Self::Steady => (STEADY.as_nanos() / STEADY_INTERVAL.as_nanos()) as u64,
+        }
+    }
+}
+
+/// Sets the association up with the first of the peer's addresses and sends.
+pub(super) struct Source {
+    load: Load,
+    peer: IpAddr,
+    /// Addresses of the peer that must be verified first.
+    paths: usize,
+    config: Arc<AssociationConfig>,
+    timer: Option<Time>,
+    id: Option<AssociationId>,
+    ready: bool,
+    sent: u64,
+    /// When the first message was sent.
+    pub(super) begin: Option<Time>,
+    /// Expirations of T3-rtx.
+    pub(super) timeouts: u64,
+    /// The association ended before its time.
+    pub(super) closed: Option<(Time, CloseReason)>,
+    /// What went wrong.
+    pub(super) failure: Option<String>,
+}
+
+impl Source {
+    pub(super) fn new(load: Load, peer: IpAddr, paths: usize, config: AssociationConfig) -> Self {
+        Self {
+            load,
+            peer,
+            paths,
+            config: Arc::new(config),
+            timer: Some(Time::ZERO + START),
+            id: None,
+            ready: false,
+            sent: 0,
+            begin: None,
+            timeouts: 0,
+            closed: None,
+            failure: None,
+        }
+    }
+
+    fn fail(&mut self, what: String) {
+        self.timer = None;
+        self.failure.get_or_insert(what);
+    }
+
+    /// Starts the flow once every path is verified.
+    fn prepare(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
+        let paths: Vec<(PathId, IpAddr, bool)> = endpoint
+            .paths(id)
+            .map(|p| (p.id, p.remote, p.status.confirmed))
+            .collect();
+        if self.ready || paths.len() < self.paths || paths.iter().any(|(.., ok)| !ok) {
+            return;
+        }
+        let Some((path, ..)) = paths.iter().find(|(_, remote, _)| *remote == self.peer) else {
+            self.fail("the peer did not tell its first address".into());
+            return;
+        };
+        if let Err(error) = endpoint.set_primary(now, id, *path) {
+            self.fail(format!("set primary: {error}"));
+            return;
+        }
+        self.ready = true;
+        self.timer = Some(now + SETTLING);
+    }
+
+    /// Sends the next message; false if the association took none, or there is none.
+    fn send(&mut self, now: Time, endpoint: &mut Endpoint) -> bool {
+        let Some(id) = self.id.filter(|_| self.closed.is_none()) else {
+            return false;
+        };
+        if self.sent == self.load.messages() {
+            return false;
+        }
+        let options = SendOptions {
+            context: self.sent,
+            ..SendOptions::default()
+        };
+        match endpoint.send(now, id, options, message(self.sent, self.load.message())) {
+            Ok(()) => {
+                self.begin.get_or_insert(now);
+                self.sent += 1;
+                true
+            }
+            Err(SendError::BufferFull) if self.load == Load::Transfer => false,
+            Err(error) => {
+                self.fail(format!("send: {error}"));
+                false
+            }
+        }
+    }
+}
+
+impl Application for Source {
+    fn next_timer(&self) -> Option<Time> {
+        self.timer
+    }
+
+    fn on_timer(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.timer = None;
+        if self.id.is_none() {
+            match endpoint.connect(now, &[self.peer], PORT, None, self.config.clone()) {
+                Ok(id) => self.id = Some(id),
+                Err(error) => self.fail(format!("connect: {error}")),
+            }
+            return;
+        }
+        if self.load == Load::Transfer {
+            while self.send(now, endpoint) {}
+        } else if self.send(now, endpoint) {
+            self.timer = Some(now + STEADY_INTERVAL);
+        }
+    }
+
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
+        match event {
+            Event::Established { .. } | Event::PathConfirmed(_) => self.prepare(now, endpoint, id),
+            Event::SendBufferFree if self.ready && self.load == Load::Transfer => {
+                while self.send(now, endpoint) {}
+            }
+            Event::Closed(reason) => {
+                self.timer = None;
+                self.closed.get_or_insert((now, reason));
+            }
+            _ => {}
+        }
+    }
+
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
+        if let TraceEvent::Timeout { .. } = record.event {
+            self.timeouts += 1;
+        }
+    }
+}
+
+/// A message that begins with its number.
+fn message(number: u64, len: usize) -> Bytes {
+    let mut bytes = BytesMut::zeroed(len);
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes.freeze()
+}
+
+/// Notes deliveries, and asks for the newest of its addresses.
+#[derive(Default)]
+pub(super) struct Sink {
+    /// When each message was delivered, by number: messages are ordered.
+    pub(super) deliveries: Vec<Time>,
+    /// A message came out of order.
+    pub(super) failure: Option<String>,
+    /// When each address of this side was known to the peer.
+    pub(super) known: Vec<Time>,
+    /// The association ended before its time.
+    pub(super) closed: Option<(Time, CloseReason)>,
+}
+
+impl Application for Sink {
+    fn on_readable(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
+        while let Some(message) = endpoint.receive(id) {
+            let bytes = message.payload.into_bytes();
+            let number = bytes
+                .first_chunk()
+                .map(|number| u64::from_be_bytes(*number));
+            if number != Some(self.deliveries.len() as u64) {
+                let expected = self.deliveries.len();
+                self.failure = Some(format!("{number:?} came in place of message {expected}"));
+            }
+            self.deliveries.push(now);
+        }
+    }
+
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
+        match event {
+            Event::Address(AddressEvent::LocalAdded(address)) => {
+                self.known.push(now);
+                // Advice; without it the old address would stay in use for as long as it works.
+                if let Err(error) = endpoint.set_peer_primary(now, id, address) {
+                    self.failure
+                        .get_or_insert(format!("set peer primary: {error}"));
+                }
+            }
+            Event::Closed(reason) => {
+                self.closed.get_or_insert((now, reason));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The longest time without a delivery from `from` on, and when it began; to `end` if none follows.
+pub(super) fn silence(deliveries: &[Time], from: Time, end: Time) -> (Duration, Time) {
+    let last_before = deliveries.iter().rev().find(|time| **time <= from);
+    let later = deliveries.iter().filter(|time| **time > from);
+    let mut longest = (Duration::ZERO, from);
+    let mut last = last_before.copied().unwrap_or(from);
+    for &time in later.chain([&end]) {
+        if time >= last && time - last > longest.0 {
+            longest = (time - last, last);
+        }
+        last = time;
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_counted_from_the_last_delivery_before() {
+        let ms = Time::from_millis;
+        let deliveries = [10, 20, 300, 310, 500, 510].map(ms);
+        let of = |from, end| silence(&deliveries, ms(from), ms(end));
+        assert_eq!(of(25, 510), (Duration::from_millis(280), ms(20)));
+        assert_eq!(of(305, 510), (Duration::from_millis(190), ms(310)));
+        assert_eq!(
+            of(305, 2000),
+            (Duration::from_millis(1490), ms(510)),
+            "none follows"
+        );
+        assert_eq!(silence(&[], ms(5), ms(9)).0, Duration::from_millis(4));
+    }
+}

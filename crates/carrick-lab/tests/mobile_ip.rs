@@ -1,0 +1,174 @@
+//! The `mobile-ip` scenario as a program sees it: every promised row is there, the same seed gives the
+//! same result, and what the paper saw happen happens.
+
+use std::sync::OnceLock;
+
+use carrick_lab::report::{RunInfo, to_html};
+use carrick_lab::scenario::{Silent, select};
+use carrick_lab::{RunOptions, ScenarioResult, to_csv};
+
+fn run(seed: u64, reps: u64) -> ScenarioResult {
+    let scenarios = select(&["mobile-ip".to_string()]).expect("the scenario exists");
+    let options = RunOptions {
+        seed,
+        reps: Some(reps),
+        full: false,
+    };
+    scenarios[0]
+        .run(&options, &Silent)
+        .expect("the scenario runs")
+}
+
+fn result() -> &'static ScenarioResult {
+    static RESULT: OnceLock<ScenarioResult> = OnceLock::new();
+    RESULT.get_or_init(|| run(7, 3))
+}
+
+fn measured(id: &str) -> f64 {
+    let row = result().rows.iter().find(|row| row.id == id);
+    let value = row.and_then(|row| row.measured);
+    value.unwrap_or_else(|| panic!("{id} was not measured"))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_result_and_another_another() {
+    let json = |result: &ScenarioResult| result.to_json().to_string();
+    assert_eq!(json(&run(7, 1)), json(&run(7, 1)));
+    assert_ne!(run(7, 1).rows, run(8, 1).rows);
+}
+
+#[test]
+fn no_cell_is_empty_and_every_promised_row_is_there() {
+    for row in &result().rows {
+        assert!(row.measured.is_some() && row.ci95.is_some(), "{}", row.id);
+        assert_eq!(row.n, 3, "{}", row.id);
+    }
+    for loss in [0, 1, 2, 5] {
+        for what in ["config1", "config2", "best"] {
+            measured(&format!("{what}.{loss}.throughput"));
+        }
+    }
+    for stack in ["standard", "best"] {
+        for kind in ["re-registration", "failover", "asconf", "make-before-break"] {
+            measured(&format!("{stack}.{kind}.interruption"));
+        }
+    }
+    let published = |id: &str| {
+        let row = result().rows.iter().find(|row| row.id == id);
+        row.and_then(|row| row.published)
+    };
+    let one = [1.525, 1.225, 0.855, 0.481];
+    for (loss, value) in [0, 1, 2, 5].into_iter().zip(one) {
+        assert_eq!(
+            published(&format!("config1.{loss}.throughput")),
+            Some(value)
+        );
+    }
+    assert_eq!(published("config2.1.throughput"), Some(1.375));
+    assert_eq!(published("config2.2.throughput"), None);
+    assert_eq!(published("config2.5.throughput"), Some(0.68));
+}
+
+#[test]
+fn more_loss_carries_less_and_the_second_link_does_not_hurt() {
+    let of = |what: &str| [0, 1, 2, 5].map(|loss| measured(&format!("{what}.{loss}.throughput")));
+    for what in ["config1", "config2", "best"] {
+        assert!(
+            of(what).is_sorted_by(|a, b| a > b),
+            "{what}: {:?}",
+            of(what)
+        );
+    }
+    assert!(measured("config2.5.throughput") > measured("config1.5.throughput"));
+    // Without loss the rate of the link is all that counts.
+    assert!((1.50..1.528).contains(&measured("config1.0.throughput")));
+}
+
+#[test]
+fn configuration_1_is_within_a_tenth_of_the_paper_as_far_as_three_repetitions_tell() {
+    for loss in [0, 1, 2, 5] {
+        let id = format!("config1.{loss}.throughput");
+        let row = result()
+            .rows
+            .iter()
+            .find(|row| row.id == id)
+            .expect("it is there");
+        let (measured, published) = (
+            row.measured.expect("measured"),
+            row.published.expect("published"),
+        );
+        let away = (measured - published).abs() - row.ci95.expect("an interval");
+        assert!(away < 0.1 * published, "{id}: {measured} and {published}");
+    }
+}
+
+#[test]
+fn the_old_rule_loses_the_association_and_the_standards_does_not() {
+    assert!(measured("config3.old-rule.delivered") < 50.0);
+    assert!(measured("config3.old-rule.lost-after") > 1.0);
+    for stack in ["paper", "best"] {
+        let delivered = measured(&format!("config3.{stack}.delivered"));
+        assert!((delivered - 100.0).abs() < 1e-9, "{stack}");
+    }
+    let lost = |stack: &str| {
+        let id = format!("config3.{stack}.lost-after");
+        result().rows.iter().any(|row| row.id == id)
+    };
+    assert!(lost("old-rule") && !lost("paper") && !lost("best"));
+}
+
+#[test]
+fn interruptions_are_bounded_by_what_physics_allows() {
+    for row in result()
+        .rows
+        .iter()
+        .filter(|row| row.id.ends_with(".interruption"))
+    {
+        let (measured, bound) = (row.measured.expect("measured"), row.bound.expect("a bound"));
+        assert!(measured >= bound, "{}: {measured} and {bound}", row.id);
+    }
+    for stack in ["standard", "best"] {
+        let of = |kind: &str| measured(&format!("{stack}.{kind}.interruption"));
+        assert!(of("make-before-break") < 107.5, "less than a round trip");
+        assert!(of("make-before-break") < of("asconf"));
+        assert!(of("asconf") < of("failover"));
+    }
+    let of = |kind: &str| measured(&format!("standard.{kind}.interruption"));
+    assert!(of("re-registration") > of("asconf"), "a timeout");
+}
+
+#[test]
+fn the_split_adds_up_to_the_interruption() {
+    let split = &result().splits[0];
+    let of = |stack: &str| {
+        let kinds = ["re-registration", "failover", "asconf", "make-before-break"];
+        kinds.map(|kind| format!("{stack}.{kind}.interruption"))
+    };
+    let ids: Vec<String> = ["standard", "best"].iter().flat_map(|s| of(s)).collect();
+    assert_eq!(split.lines.len(), ids.len());
+    for (line, id) in split.lines.iter().zip(ids) {
+        assert!((line.total() - measured(&id)).abs() < 1e-6, "{id}");
+        assert!(line.parts.iter().all(|part| *part >= 0.0), "{id}");
+    }
+}
+
+#[test]
+fn report_and_csv_contain_every_row_and_every_figure_has_points() {
+    let html = to_html(&RunInfo::new(7), std::slice::from_ref(result()));
+    let csv = to_csv(&result().rows);
+    for row in &result().rows {
+        assert!(
+            html.contains(&format!("data-row=\"{}\"", row.id)),
+            "{}",
+            row.id
+        );
+        assert!(csv.contains(&format!("\r\n{},", row.id)), "{}", row.id);
+    }
+    for figure in &result().figures {
+        assert!(html.contains(&figure.title), "{}", figure.id);
+        for series in &figure.series {
+            assert!(!series.points.is_empty(), "{}: {}", figure.id, series.label);
+        }
+    }
+    assert!(!html.contains("NaN"));
+}

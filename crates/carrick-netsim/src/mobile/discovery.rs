@@ -1,0 +1,342 @@
+//! Agent discovery (RFC 5944 section 2): ICMP router discovery (RFC 1256) with the Mobility Agent
+//! Advertisement extension.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |   Type = 9    | Code = 0, 16  |           Checksum            |
+//! |   Num Addrs   |Addr Entry Size|           Lifetime            |
+//! |               Router Address[i], Preference[i]                |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |   Type = 16   |    Length     |        Sequence Number        |
+//! |    Registration Lifetime      |R|B|H|F|M|G|r|T|U|X|I|reserved |
+//! |                  zero or more Care-of Addresses               |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! ```
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use super::{ALL_ROUTERS, MessageError};
+use crate::ip::checksum;
+use crate::packet::{Packet, Protocol};
+
+const ADVERTISEMENT: u8 = 9;
+const SOLICITATION: u8 = 10;
+const HEADER: usize = 8;
+/// Bytes of an entry of the router list as written here.
+const ENTRY: usize = 8;
+const PADDING: u8 = 0;
+const MOBILITY: u8 = 16;
+const PREFIX_LENGTHS: u8 = 19;
+/// Sequence number, lifetime and flags.
+const MOBILITY_FIXED: usize = 6;
+
+/// A router that an advertisement names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouterAddress {
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// How much it is to be preferred as a default router; higher is better.
+    pub preference: i32,
+}
+
+/// How a flag is found.
+type Flag = fn(&mut AgentFlags) -> &mut bool;
+
+/// The flags of a mobility agent. U, X and I are sent as zero and ignored, as is what is reserved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentFlags {
+    /// R: registration through a foreign agent is required.
+    pub registration_required: bool,
+    /// B: no new mobile nodes for now.
+    pub busy: bool,
+    /// H: a home agent on this link.
+    pub home_agent: bool,
+    /// F: a foreign agent on this link.
+    pub foreign_agent: bool,
+    /// M: takes minimal encapsulation.
+    pub minimal: bool,
+    /// G: takes GRE.
+    pub gre: bool,
+    /// T: knows reverse tunnels.
+    pub reverse_tunnel: bool,
+}
+
+impl AgentFlags {
+    const BITS: [(u8, Flag); 7] = [
+        (0x80, |f| &mut f.registration_required),
+        (0x40, |f| &mut f.busy),
+        (0x20, |f| &mut f.home_agent),
+        (0x10, |f| &mut f.foreign_agent),
+        (0x08, |f| &mut f.minimal),
+        (0x04, |f| &mut f.gre),
+        (0x01, |f| &mut f.reverse_tunnel),
+    ];
+
+    fn from_bits(bits: u8) -> Self {
+        let mut flags = Self::default();
+        for (mask, field) in Self::BITS {
+            *field(&mut flags) = bits & mask != 0;
+        }
+        flags
+    }
+
+    fn bits(mut self) -> u8 {
+        let mut bits = 0;
+        for (mask, field) in Self::BITS {
+            if *field(&mut self) {
+                bits |= mask;
+            }
+        }
+        bits
+    }
+}
+
+/// An Agent Advertisement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentAdvertisement {
+    /// Whether the agent routes packets that have nothing to do with mobility (code 0, else 16).
+    pub routes_common_traffic: bool,
+    /// Seconds for which the advertisement is valid.
+    pub lifetime: u16,
+    /// Routers on the link, at most 255.
+    pub routers: Vec<RouterAddress>,
+    /// Counts the agent's advertisements; 0xFFFF is followed by 256, so that a smaller number tells
+    /// of a restart.
+    pub sequence: u16,
+    /// Longest lifetime of a registration in seconds.
+    pub registration_lifetime: u16,
+    /// What the agent is.
+    pub flags: AgentFlags,
+    /// Care-of addresses that it offers, at most 62.
+    pub care_of: Vec<Ipv4Addr>,
+    /// The prefix length of each router address; empty without the Prefix-Lengths extension.
+    pub prefix_lengths: Vec<u8>,
+}
+
+/// A message of agent discovery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Discovery {
+    /// Who is there?
+    Solicitation,
+    /// An agent is here.
+    Advertisement(AgentAdvertisement),
+}
+
+/// The packet that asks for advertisements.
+pub fn solicitation(from: Ipv4Addr) -> Packet {
+    icmp(from, ALL_ROUTERS, vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0])
+}
+
+fn icmp(from: Ipv4Addr, to: Ipv4Addr, mut message: Vec<u8>) -> Packet {
+    let sum = checksum(&[&message]);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut packet = Packet::new(IpAddr::V4(from), IpAddr::V4(to), Protocol::Icmp, message);
+    packet.ttl = 1;
+    packet
+}
+
+impl AgentAdvertisement {
+    /// The packet from `from` to `to`: a group, or the node that has asked.
+    pub fn to_packet(&self, from: Ipv4Addr, to: Ipv4Addr) -> Packet {
+        let code = if self.routes_common_traffic { 0 } else { 16 };
+        let routers = &self.routers[..self.routers.len().min(255)];
+        let care_of = &self.care_of[..self.care_of.len().min(62)];
+        let mut out = vec![ADVERTISEMENT, code, 0, 0];
+        out.extend_from_slice(&[routers.len() as u8, (ENTRY / 4) as u8]);
+        out.extend_from_slice(&self.lifetime.to_be_bytes());
+        for router in routers {
+            out.extend_from_slice(&router.address.octets());
+            out.extend_from_slice(&router.preference.to_be_bytes());
+        }
+        out.extend_from_slice(&[MOBILITY, (MOBILITY_FIXED + 4 * care_of.len()) as u8]);
+        out.extend_from_slice(&self.sequence.to_be_bytes());
+        out.extend_from_slice(&self.registration_lifetime.to_be_bytes());
+        out.extend_from_slice(&[self.flags.bits(), 0]);
+        for address in care_of {
+            out.extend_from_slice(&address.octets());
+        }
+        if !self.prefix_lengths.is_empty() {
+            let lengths = &self.prefix_lengths[..self.prefix_lengths.len().min(255)];
+            out.extend_from_slice(&[PREFIX_LENGTHS, lengths.len() as u8]);
+            out.extend_from_slice(lengths);
+        }
+        if !out.len().is_multiple_of(2) {
+            out.push(PADDING);
+        }
+        icmp(from, to, out)
+    }
+
+    /// What section 2.1.1 forbids.
+    fn is_contradictory(&self) -> bool {
+        let f = &self.flags;
+        let foreign_only = f.busy || f.registration_required;
+        if f.foreign_agent {
+            self.care_of.is_empty()
+        } else {
+            foreign_only || !f.home_agent
+        }
+    }
+
+    fn parse(message: &[u8]) -> Result<Self, MessageError> {
+        let header: &[u8; HEADER] = message.first_chunk().ok_or(MessageError::Truncated)?;
+        let entry = usize::from(header[5]) * 4;
+        let end = HEADER + usize::from(header[4]) * entry;
+        if !matches!(header[1], 0 | 16) || (header[4] > 0 && entry < ENTRY) {
+            return Err(MessageError::Header);
+        }
+        let list = message.get(HEADER..end).ok_or(MessageError::Truncated)?;
+        let routers = list.chunks_exact(entry.max(1)).map(|entry| RouterAddress {
+            address: Ipv4Addr::new(entry[0], entry[1], entry[2], entry[3]),
+            preference: i32::from_be_bytes([entry[4], entry[5], entry[6], entry[7]]),
+        });
+        let mut read = Self {
+            routes_common_traffic: header[1] == 0,
+            lifetime: u16::from_be_bytes([header[6], header[7]]),
+            routers: routers.collect(),
+            sequence: 0,
+            registration_lifetime: 0,
+            flags: AgentFlags::default(),
+            care_of: Vec::new(),
+            prefix_lengths: Vec::new(),
+        };
+        let is_agent = read.take_extensions(&message[end..])?;
+        match is_agent {
+            false => Err(MessageError::NoAgent),
+            true if read.is_contradictory() => Err(MessageError::Contradiction),
+            true => Ok(read),
+        }
+    }
+
+    /// Reads the extensions; false if there is none of a mobility agent.
+    fn take_extensions(&mut self, mut rest: &[u8]) -> Result<bool, MessageError> {
+        let mut is_agent = false;
+        while let Some((&kind, after)) = rest.split_first() {
+            if kind == PADDING {
+                rest = after;
+                continue;
+            }
+            let (&len, after) = after.split_first().ok_or(MessageError::Truncated)?;
+            let data = after
+                .get(..usize::from(len))
+                .ok_or(MessageError::Truncated)?;
+            rest = &after[data.len()..];
+            match kind {
+                MOBILITY if is_agent => return Err(MessageError::Contradiction),
+                MOBILITY => {
+                    is_agent = true;
+                    self.take_mobility(data)?;
+                }
+                PREFIX_LENGTHS if data.len() != self.routers.len() => {
+                    return Err(MessageError::Length);
+                }
+                PREFIX_LENGTHS => self.prefix_lengths = data.to_vec(),
+                128.. => {}
+                _ => return Err(MessageError::Extension(kind)),
+            }
+        }
+        Ok(is_agent)
+    }
+
+    fn take_mobility(&mut self, data: &[u8]) -> Result<(), MessageError> {
+        let (fixed, care_of) = data
+            .split_first_chunk::<MOBILITY_FIXED>()
+            .ok_or(MessageError::Length)?;
+        let (care_of, []) = care_of.as_chunks::<4>() else {
+            return Err(MessageError::Length);
+        };
+        self.sequence = u16::from_be_bytes([fixed[0], fixed[1]]);
+        self.registration_lifetime = u16::from_be_bytes([fixed[2], fixed[3]]);
+        self.flags = AgentFlags::from_bits(fixed[4]);
+        self.care_of = care_of
+            .iter()
+            .map(|octets| Ipv4Addr::from(*octets))
+            .collect();
+        Ok(())
+    }
+}
+
+impl Discovery {
+    /// Reads an ICMP message of router discovery.
+    ///
+    /// # Errors
+    /// If the packet is none, is damaged, has come further than one hop, or is of a router that is
+    /// no mobility agent.
+    pub fn parse(packet: &Packet) -> Result<Self, MessageError> {
+        let message: &[u8] = &packet.payload;
+        let (Protocol::Icmp, true) = (packet.protocol, packet.source.is_ipv4()) else {
+            return Err(MessageError::Type(0));
+        };
+        let kind = *message.first().ok_or(MessageError::Truncated)?;
+        if !matches!(kind, ADVERTISEMENT | SOLICITATION) {
+            return Err(MessageError::Type(kind));
+        }
+        if message.len() < HEADER {
+            return Err(MessageError::Truncated);
+        }
+        if packet.ttl != 1 || checksum(&[message]) != 0 {
+            return Err(MessageError::Header);
+        }
+        match kind {
+            SOLICITATION if message[1] == 0 => Ok(Self::Solicitation),
+            SOLICITATION => Err(MessageError::Header),
+            _ => AgentAdvertisement::parse(message).map(Self::Advertisement),
+        }
+    }
+}
+
+/// The sequence number that follows (section 2.3.2).
+pub(super) fn next_sequence(sequence: u16) -> u16 {
+    sequence.checked_add(1).unwrap_or(256)
+}
+
+/// Whether the agent has restarted between these two numbers (section 2.4.4).
+pub(super) fn has_restarted(before: u16, now: u16) -> bool {
+    now < before && now < 256
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_roll_over_is_no_restart_2_3_2() {
+        assert_eq!(next_sequence(0xFFFF), 256);
+        assert_eq!(next_sequence(0), 1);
+        assert!(!has_restarted(0xFFFF, 256));
+        assert!(has_restarted(300, 0));
+        assert!(!has_restarted(5, 6));
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_appendix_g_1() {
+        let advertisement = AgentAdvertisement {
+            routes_common_traffic: true,
+            lifetime: 9,
+            routers: vec![RouterAddress {
+                address: Ipv4Addr::new(10, 0, 0, 1),
+                preference: -1,
+            }],
+            sequence: 7,
+            registration_lifetime: 300,
+            flags: AgentFlags {
+                foreign_agent: true,
+                reverse_tunnel: true,
+                ..AgentFlags::default()
+            },
+            care_of: vec![Ipv4Addr::new(10, 9, 0, 1)],
+            prefix_lengths: vec![24],
+        };
+        let packet = advertisement.to_packet(Ipv4Addr::new(10, 0, 0, 1), super::super::ALL_SYSTEMS);
+        let expected = [
+            1, 2, 0, 9, 10, 0, 0, 1, 255, 255, 255, 255, 16, 10, 0, 7, 1, 44, 0x11, 0, 10, 9, 0, 1,
+            19, 1, 24, 0,
+        ];
+        assert_eq!(packet.payload[4..], expected);
+        assert_eq!(
+            Discovery::parse(&packet),
+            Ok(Discovery::Advertisement(advertisement))
+        );
+    }
+}

@@ -1,0 +1,429 @@
+//! The home agent (RFC 5944 sections 3.8 and 4.2.3): a program of the router of the home network.
+
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::advertiser::{Advertiser, Advertising};
+use super::authentication::{AuthenticationKind, SecurityAssociation};
+use super::discovery::{AgentAdvertisement, AgentFlags};
+use super::identification::{Identification, ReplayProtection};
+use super::message::{RegistrationReply, RegistrationRequest, ReplyCode, Signed};
+use super::tunnel::{self, Entry, Tunnels};
+use super::{INFINITE, PORT};
+use crate::error::ConfigError;
+use crate::ids::InterfaceId;
+use crate::node::{Node, Outbox};
+use crate::packet::{Packet, Protocol};
+use crate::rng::Random;
+use crate::time::Time;
+
+/// What a home agent is given.
+#[derive(Debug)]
+pub struct HomeAgentConfig {
+    /// Its address: one of the router's.
+    pub address: Ipv4Addr,
+    /// The interface to the home network, where its mobile nodes are when they are at home.
+    pub home_interface: InterfaceId,
+    /// Longest lifetime that it grants, in seconds.
+    pub max_lifetime: u16,
+    /// Simultaneous bindings of one mobile node, at least 1.
+    pub max_bindings: usize,
+    /// Whether mobile nodes may send through the tunnel (RFC 3024).
+    pub reverse_tunnels: bool,
+    /// Tolerance between its clock and that of a mobile node.
+    pub tolerance: Duration,
+    /// How it advertises itself; usually on the home interface.
+    pub advertising: Advertising,
+}
+
+impl HomeAgentConfig {
+    /// An agent that grants ten minutes at most, takes reverse tunnels, and advertises itself on the
+    /// home interface.
+    pub fn new(address: Ipv4Addr, home_interface: InterfaceId) -> Self {
+        Self {
+            address,
+            home_interface,
+            max_lifetime: 600,
+            max_bindings: 1,
+            reverse_tunnels: true,
+            tolerance: ReplayProtection::DEFAULT_TOLERANCE,
+            advertising: Advertising::on([home_interface]),
+        }
+    }
+}
+
+/// Where a mobile node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The end of the tunnel.
+    pub care_of: Ipv4Addr,
+    /// When it ends; [`Time::MAX`] for never.
+    pub until: Time,
+    /// Its packets come through the tunnel, too.
+    pub reverse_tunnel: bool,
+}
+
+/// Counters of a home agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HomeAgentStats {
+    /// Requests granted, those that end a registration included.
+    pub accepted: u64,
+    /// Requests denied, by code.
+    pub denied: BTreeMap<ReplyCode, u64>,
+    /// Requests dropped without an answer: of strangers, without authentication, or malformed.
+    pub discarded: u64,
+    /// Bindings that ran out.
+    pub expired: u64,
+    /// Advertisements sent.
+    pub advertisements: u64,
+    /// Solicitations answered.
+    pub solicitations: u64,
+    /// Packets that went into a tunnel.
+    pub tunneled: u64,
+    /// Packets that must not go into a tunnel.
+    pub refused: u64,
+    /// Packets that came out of a reverse tunnel.
+    pub detunneled: u64,
+    /// Packets of tunnels that are none of a registered mobile node.
+    pub strangers: u64,
+    /// ICMP errors from within a tunnel that were passed on.
+    pub icmp_relayed: u64,
+}
+
+#[derive(Debug)]
+struct Client {
+    association: SecurityAssociation,
+    replay: ReplayProtection,
+    bindings: Vec<Binding>,
+}
+
+/// The program of a home agent.
+#[derive(Debug)]
+pub struct HomeAgent {
+    config: HomeAgentConfig,
+    clients: BTreeMap<Ipv4Addr, Client>,
+    advertiser: Advertiser,
+    tunnels: Tunnels,
+    random: Random,
+    running: bool,
+    stats: HomeAgentStats,
+}
+
+impl HomeAgent {
+    /// An agent for the mobile nodes with these home addresses.
+    ///
+    /// # Errors
+    /// If two have one home address.
+    pub fn new(
+        config: HomeAgentConfig,
+        mobile_nodes: impl IntoIterator<Item = (Ipv4Addr, SecurityAssociation)>,
+        random: Random,
+    ) -> Result<Self, ConfigError> {
+        let mut clients = BTreeMap::new();
+        for (home_address, association) in mobile_nodes {
+            let client = Client {
+                association,
+                replay: ReplayProtection::new(config.tolerance),
+                bindings: Vec::new(),
+            };
+            if clients.insert(home_address, client).is_some() {
+                return Err(ConfigError::DuplicateAddress(home_address.into()));
+            }
+        }
+        Ok(Self {
+            advertiser: Advertiser::new(config.advertising.clone(), random.clone()),
+            config,
+            clients,
+            tunnels: Tunnels::default(),
+            random,
+            running: true,
+            stats: HomeAgentStats::default(),
+        })
+    }
+
+    /// The bindings of a mobile node.
+    pub fn bindings(&self, home_address: Ipv4Addr) -> &[Binding] {
+        self.clients
+            .get(&home_address)
+            .map_or(&[], |client| &client.bindings)
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> HomeAgentStats {
+        HomeAgentStats {
+            advertisements: self.advertiser.sent,
+            solicitations: self.advertiser.answered,
+            tunneled: self.tunnels.entered,
+            refused: self.tunnels.refused,
+            icmp_relayed: self.tunnels.relayed,
+            ..self.stats.clone()
+        }
+    }
+
+    /// Stops the agent and forgets all bindings, as a crash does; the router goes on.
+    pub fn stop(&mut self) {
+        self.running = false;
+        self.advertiser.stop();
+        self.tunnels.forget();
+        for client in self.clients.values_mut() {
+            client.bindings.clear();
+        }
+    }
+
+    /// Starts the agent again. What it remembered against replays is lost with the rest.
+    pub fn start(&mut self, now: Time) {
+        self.running = true;
+        self.advertiser.start(now);
+        for client in self.clients.values_mut() {
+            client.replay = ReplayProtection::new(self.config.tolerance);
+        }
+    }
+
+    fn advertisement(&self) -> AgentAdvertisement {
+        AgentAdvertisement {
+            routes_common_traffic: true,
+            lifetime: 0,
+            routers: Vec::new(),
+            sequence: 0,
+            registration_lifetime: self.config.max_lifetime,
+            flags: AgentFlags {
+                home_agent: true,
+                reverse_tunnel: self.config.reverse_tunnels,
+                ..AgentFlags::default()
+            },
+            care_of: Vec::new(),
+            prefix_lengths: Vec::new(),
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        for client in self.clients.values_mut() {
+            let before = client.bindings.len();
+            client.bindings.retain(|binding| now < binding.until);
+            self.stats.expired += (before - client.bindings.len()) as u64;
+        }
+    }
+
+    fn handle_request(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        packet: &Packet,
+        source_port: u16,
+        out: &mut Outbox,
+    ) {
+        let Ok(signed) = Signed::<RegistrationRequest>::parse(&packet.payload) else {
+            self.stats.discarded += 1;
+            return;
+        };
+        let request = signed.message;
+        let clock = Identification::at(now, 0, &mut self.random);
+        let known = self.clients.get_mut(&request.home_address);
+        // Section 3.8.2.1: strangers and what nobody vouches for get no answer, and neither does a
+        // foreign agent that signs with a key that is not shared.
+        let silent = !signed.has(AuthenticationKind::MobileHome)
+            || signed.has(AuthenticationKind::ForeignHome);
+        let Some(client) = known.filter(|_| !silent) else {
+            self.stats.discarded += 1;
+            return;
+        };
+        let judged = judge(&self.config, client, &signed, clock);
+        let (code, identification) = match judged {
+            Ok(code) => (code, request.identification),
+            Err((code, identification)) => (code, identification),
+        };
+        let lifetime = request.lifetime.min(self.config.max_lifetime);
+        if code.is_accepted() {
+            self.stats.accepted += 1;
+            bind(client, &request, lifetime, now, self.config.max_bindings);
+        } else {
+            *self.stats.denied.entry(code).or_default() += 1;
+        }
+        let reply = RegistrationReply {
+            code,
+            lifetime,
+            home_address: request.home_address,
+            home_agent: self.config.address,
+            identification,
+        };
+        let ports = Protocol::Udp {
+            source_port: PORT,
+            destination_port: source_port,
+        };
+        let payload = reply.to_bytes(Some(&client.association));
+        let source = IpAddr::V4(self.config.address);
+        let answer = Packet::new(source, packet.source, ports, payload).with_flow(packet.flow);
+        if packet.source == IpAddr::V4(request.home_address) {
+            // It is at home and asks from there, whatever its bindings say (section 3.8.3.1).
+            out.send_on(interface, answer);
+        } else {
+            out.send(answer);
+        }
+    }
+
+    /// A packet out of a reverse tunnel: only of a mobile node that has one, from where it is.
+    fn handle_tunnel(&mut self, packet: &Packet, out: &mut Outbox) {
+        let inner = tunnel::leave(packet).filter(|inner| {
+            let IpAddr::V4(home_address) = inner.source else {
+                return false;
+            };
+            let from_there =
+                |b: &Binding| b.reverse_tunnel && IpAddr::V4(b.care_of) == packet.source;
+            self.bindings(home_address).iter().any(from_there)
+        });
+        match inner {
+            Some(mut inner) if inner.ttl > 1 => {
+                inner.ttl -= 1;
+                self.stats.detunneled += 1;
+                out.send(inner);
+            }
+            _ => self.stats.strangers += 1,
+        }
+    }
+
+    /// Sends a packet for a mobile node abroad through its tunnels; gives it back if it is at home.
+    fn intercept(&mut self, now: Time, packet: Packet, out: &mut Outbox) -> Option<Packet> {
+        let IpAddr::V4(home_address) = packet.destination else {
+            return Some(packet);
+        };
+        let bindings = match self.clients.get(&home_address) {
+            Some(client) if !client.bindings.is_empty() => &client.bindings,
+            _ => return Some(packet),
+        };
+        for binding in bindings {
+            let entry = (self.config.address, binding.care_of);
+            match self.tunnels.enter(now, packet.clone(), entry.0, entry.1) {
+                Entry::Tunneled(packet) | Entry::Report(packet) => out.send(packet),
+                Entry::Dropped => {}
+            }
+        }
+        None
+    }
+}
+
+/// Checks a request in the order of section 3.8.2.1.
+fn judge(
+    config: &HomeAgentConfig,
+    client: &mut Client,
+    signed: &Signed<RegistrationRequest>,
+    clock: Identification,
+) -> Result<ReplyCode, (ReplyCode, Identification)> {
+    let request = &signed.message;
+    let deny = |code| Err((code, request.identification));
+    if !signed.is_authentic(AuthenticationKind::MobileHome, &client.association) {
+        return deny(ReplyCode::HA_AUTHENTICATION);
+    }
+    if let Err(right) = client.replay.accept(request.identification, clock) {
+        return Err((ReplyCode::HA_IDENTIFICATION, right));
+    }
+    let ends = request.lifetime == 0;
+    let care_of = request.care_of;
+    let at_home = care_of == request.home_address;
+    let impossible = care_of.is_unspecified()
+        || care_of.is_multicast()
+        || care_of.is_broadcast()
+        || care_of == config.address
+        || (at_home && !ends);
+    let flags = request.flags;
+    let others = client.bindings.iter().filter(|b| b.care_of != care_of);
+    match () {
+        () if request.home_agent != config.address => deny(ReplyCode::HA_UNKNOWN_ADDRESS),
+        () if flags.reserved || impossible => deny(ReplyCode::HA_POOR_REQUEST),
+        () if ends => Ok(ReplyCode::ACCEPTED),
+        () if flags.minimal || flags.gre => deny(ReplyCode::HA_ENCAPSULATION),
+        () if flags.reverse_tunnel && !config.reverse_tunnels => deny(ReplyCode::HA_REVERSE_TUNNEL),
+        () if config.max_bindings <= 1 && flags.simultaneous => Ok(ReplyCode::ACCEPTED_ONE_BINDING),
+        () if flags.simultaneous && others.count() >= config.max_bindings => {
+            deny(ReplyCode::HA_BINDINGS)
+        }
+        () => Ok(ReplyCode::ACCEPTED),
+    }
+}
+
+/// Updates the bindings as an accepted request wants (section 3.8.2.2).
+fn bind(
+    client: &mut Client,
+    request: &RegistrationRequest,
+    lifetime: u16,
+    now: Time,
+    max_bindings: usize,
+) {
+    let all = request.care_of == request.home_address
+        || (request.lifetime > 0 && !(request.flags.simultaneous && max_bindings > 1));
+    client
+        .bindings
+        .retain(|binding| !all && binding.care_of != request.care_of);
+    if request.lifetime > 0 {
+        client.bindings.push(Binding {
+            care_of: request.care_of,
+            until: match lifetime {
+                INFINITE => Time::MAX,
+                seconds => now + Duration::from_secs(seconds.into()),
+            },
+            reverse_tunnel: request.flags.reverse_tunnel,
+        });
+    }
+}
+
+impl Node for HomeAgent {
+    fn handle_packet(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        packet: Packet,
+        out: &mut Outbox,
+    ) {
+        if !self.running {
+            return;
+        }
+        self.expire(now);
+        match packet.protocol {
+            Protocol::Udp {
+                source_port,
+                destination_port: PORT,
+            } => self.handle_request(now, interface, &packet, source_port, out),
+            Protocol::IpInIp => self.handle_tunnel(&packet, out),
+            Protocol::Icmp => {
+                let advertisement = self.advertisement();
+                let from = self.config.address;
+                let advertiser = &mut self.advertiser;
+                if !advertiser.answer(interface, &packet, from, &advertisement, out)
+                    && let Some(error) = self.tunnels.relay(now, &packet, from)
+                {
+                    out.send(error);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_transit(
+        &mut self,
+        now: Time,
+        _: InterfaceId,
+        packet: Packet,
+        out: &mut Outbox,
+    ) -> Option<Packet> {
+        if !self.running {
+            return Some(packet);
+        }
+        self.expire(now);
+        self.intercept(now, packet, out)
+    }
+
+    fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
+        self.expire(now);
+        let advertisement = self.advertisement();
+        self.advertiser
+            .handle_timeout(now, self.config.address, &advertisement, out);
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let bindings = self.clients.values().flat_map(|client| &client.bindings);
+        bindings
+            .map(|binding| binding.until)
+            .chain(self.advertiser.next_timeout())
+            .min()
+    }
+}

@@ -1,0 +1,362 @@
+//! Registration messages (RFC 5944 sections 3.3 to 3.5), carried in UDP.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! | Type = 1 or 3 |flags or code  |           Lifetime            |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |                          Home Address                         |
+//! |                           Home Agent                          |
+//! |                 Care-of Address (requests only)               |
+//! |                         Identification                        |
+//! |                                                               |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! | Extensions: type, length, data
+//! ```
+
+use core::net::Ipv4Addr;
+
+use bytes::Bytes;
+
+use super::MessageError;
+use super::authentication::{AuthenticationKind, SecurityAssociation};
+use super::identification::Identification;
+
+const REQUEST: u8 = 1;
+const REPLY: u8 = 3;
+const REQUEST_LEN: usize = 24;
+const REPLY_LEN: usize = 20;
+/// More are in no message that makes sense.
+const MAX_EXTENSIONS: usize = 16;
+
+/// The result of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyCode(pub u8);
+
+impl ReplyCode {
+    /// Accepted.
+    pub const ACCEPTED: Self = Self(0);
+    /// Accepted, but there are no simultaneous bindings.
+    pub const ACCEPTED_ONE_BINDING: Self = Self(1);
+    /// Foreign agent: no room.
+    pub const FA_RESOURCES: Self = Self(66);
+    /// Foreign agent: the lifetime is too long; the reply has the longest.
+    pub const FA_LIFETIME: Self = Self(69);
+    /// Foreign agent: a poorly formed request.
+    pub const FA_POOR_REQUEST: Self = Self(70);
+    /// Foreign agent: the encapsulation is not available.
+    pub const FA_ENCAPSULATION: Self = Self(72);
+    /// Foreign agent: no reverse tunnels (RFC 3024).
+    pub const FA_REVERSE_TUNNEL: Self = Self(74);
+    /// Foreign agent: a care-of address that is not its own.
+    pub const FA_CARE_OF: Self = Self(77);
+    /// Foreign agent: the home agent did not answer.
+    pub const FA_TIMEOUT: Self = Self(78);
+    /// Foreign agent: the home network is unreachable, an ICMP error said.
+    pub const FA_NETWORK_UNREACHABLE: Self = Self(80);
+    /// Foreign agent: the home agent's host is unreachable, an ICMP error said.
+    pub const FA_HOST_UNREACHABLE: Self = Self(81);
+    /// Foreign agent: the home agent's port is unreachable, an ICMP error said.
+    pub const FA_PORT_UNREACHABLE: Self = Self(82);
+    /// Foreign agent: the home agent is unreachable, another ICMP error said.
+    pub const FA_UNREACHABLE: Self = Self(88);
+    /// Foreign agent: the home agent's address is its own.
+    pub const FA_HOME_AGENT: Self = Self(194);
+    /// Home agent: administratively prohibited.
+    pub const HA_PROHIBITED: Self = Self(129);
+    /// Home agent: the mobile node failed authentication.
+    pub const HA_AUTHENTICATION: Self = Self(131);
+    /// Home agent: the identification does not match; the reply has the right time.
+    pub const HA_IDENTIFICATION: Self = Self(133);
+    /// Home agent: a poorly formed request.
+    pub const HA_POOR_REQUEST: Self = Self(134);
+    /// Home agent: too many simultaneous bindings.
+    pub const HA_BINDINGS: Self = Self(135);
+    /// Home agent: it has another address than the request says.
+    pub const HA_UNKNOWN_ADDRESS: Self = Self(136);
+    /// Home agent: no reverse tunnels (RFC 3024).
+    pub const HA_REVERSE_TUNNEL: Self = Self(137);
+    /// Home agent: the encapsulation is not available (RFC 3024).
+    pub const HA_ENCAPSULATION: Self = Self(139);
+
+    /// The registration holds.
+    pub fn is_accepted(self) -> bool {
+        self.0 <= 8
+    }
+
+    /// The home agent said so, not the foreign agent in its place.
+    pub fn is_from_home_agent(self) -> bool {
+        self.is_accepted() || (128..=192).contains(&self.0)
+    }
+}
+
+/// How a flag is found.
+type Flag = fn(&mut RequestFlags) -> &mut bool;
+
+/// The flags of a request, and the reserved bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestFlags {
+    /// S: earlier bindings stay.
+    pub simultaneous: bool,
+    /// B: broadcasts of the home network are wanted.
+    pub broadcasts: bool,
+    /// D: the mobile node itself is the end of the tunnel (co-located care-of address).
+    pub decapsulation: bool,
+    /// M: minimal encapsulation is wanted.
+    pub minimal: bool,
+    /// G: GRE is wanted.
+    pub gre: bool,
+    /// T: packets of the mobile node go through the tunnel, too (RFC 3024).
+    pub reverse_tunnel: bool,
+    /// x: to be zero. RFC 5944 has it ignored in section 3.3 and refused in 3.7.2.1 and 3.8.2.3;
+    /// agents here refuse it. The bit r is ignored.
+    pub reserved: bool,
+}
+
+impl RequestFlags {
+    const BITS: [(u8, Flag); 7] = [
+        (0x80, |f| &mut f.simultaneous),
+        (0x40, |f| &mut f.broadcasts),
+        (0x20, |f| &mut f.decapsulation),
+        (0x10, |f| &mut f.minimal),
+        (0x08, |f| &mut f.gre),
+        (0x02, |f| &mut f.reverse_tunnel),
+        (0x01, |f| &mut f.reserved),
+    ];
+
+    fn from_bits(bits: u8) -> Self {
+        let mut flags = Self::default();
+        for (mask, field) in Self::BITS {
+            *field(&mut flags) = bits & mask != 0;
+        }
+        flags
+    }
+
+    fn bits(mut self) -> u8 {
+        let mut bits = 0;
+        for (mask, field) in Self::BITS {
+            if *field(&mut self) {
+                bits |= mask;
+            }
+        }
+        bits
+    }
+}
+
+/// A Registration Request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegistrationRequest {
+    /// What is wanted.
+    pub flags: RequestFlags,
+    /// Seconds; 0 ends a registration, [`INFINITE`](super::INFINITE) never ends.
+    pub lifetime: u16,
+    /// The mobile node's address at home.
+    pub home_address: Ipv4Addr,
+    /// The home agent.
+    pub home_agent: Ipv4Addr,
+    /// The end of the tunnel; the home address to end all registrations.
+    pub care_of: Ipv4Addr,
+    /// Matches replies, and protects from replays.
+    pub identification: Identification,
+}
+
+/// A Registration Reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegistrationReply {
+    /// The result.
+    pub code: ReplyCode,
+    /// Seconds granted; means nothing in most denials.
+    pub lifetime: u16,
+    /// The mobile node's address at home.
+    pub home_address: Ipv4Addr,
+    /// The home agent.
+    pub home_agent: Ipv4Addr,
+    /// The request's, but for denials by 133.
+    pub identification: Identification,
+}
+
+impl RegistrationRequest {
+    /// The message with an extension that authenticates it for the home agent.
+    pub fn to_bytes(&self, association: &SecurityAssociation) -> Bytes {
+        let mut out = Vec::with_capacity(REQUEST_LEN + 22);
+        out.extend_from_slice(&[REQUEST, self.flags.bits()]);
+        out.extend_from_slice(&self.lifetime.to_be_bytes());
+        for address in [self.home_address, self.home_agent, self.care_of] {
+            out.extend_from_slice(&address.octets());
+        }
+        out.extend_from_slice(&self.identification.0.to_be_bytes());
+        association.sign(AuthenticationKind::MobileHome, &mut out);
+        out.into()
+    }
+}
+
+impl RegistrationReply {
+    /// The message, with an extension that authenticates it for the mobile node if the home agent
+    /// sends it. Denials of foreign agents have none.
+    pub fn to_bytes(&self, association: Option<&SecurityAssociation>) -> Bytes {
+        let mut out = Vec::with_capacity(REPLY_LEN + 22);
+        out.extend_from_slice(&[REPLY, self.code.0]);
+        out.extend_from_slice(&self.lifetime.to_be_bytes());
+        for address in [self.home_address, self.home_agent] {
+            out.extend_from_slice(&address.octets());
+        }
+        out.extend_from_slice(&self.identification.0.to_be_bytes());
+        if let Some(association) = association {
+            association.sign(AuthenticationKind::MobileHome, &mut out);
+        }
+        out.into()
+    }
+}
+
+/// Where an extension is in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// Its type.
+    pub kind: u8,
+    /// Where its data begin in the message.
+    pub start: usize,
+    /// Where they end.
+    pub end: usize,
+}
+
+/// A message as received: what it says, its bytes and where its extensions are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed<T> {
+    /// What it says.
+    pub message: T,
+    bytes: Bytes,
+    extensions: Vec<Extension>,
+}
+
+impl<T> Signed<T> {
+    /// The extensions, in order.
+    pub fn extensions(&self) -> &[Extension] {
+        &self.extensions
+    }
+
+    fn of_kind(&self, kind: AuthenticationKind) -> impl Iterator<Item = &Extension> {
+        let of_kind = move |e: &&Extension| e.kind == kind as u8;
+        self.extensions.iter().filter(of_kind)
+    }
+
+    /// Whether there is an extension of this kind.
+    pub fn has(&self, kind: AuthenticationKind) -> bool {
+        self.of_kind(kind).next().is_some()
+    }
+
+    /// Whether it has exactly one extension of this kind, and that is right.
+    pub fn is_authentic(
+        &self,
+        kind: AuthenticationKind,
+        association: &SecurityAssociation,
+    ) -> bool {
+        let mut found = self.of_kind(kind);
+        let (Some(only), None) = (found.next(), found.next()) else {
+            return false;
+        };
+        association.verify(&self.bytes, only.start, &self.bytes[only.start..only.end])
+    }
+
+    /// The message up to the extension between mobile node and home agent: what a foreign agent
+    /// passes on untouched. `None` if there is no such extension.
+    pub fn for_relay(&self) -> Option<Bytes> {
+        let last = self.of_kind(AuthenticationKind::MobileHome).last()?;
+        Some(self.bytes.slice(..last.end))
+    }
+}
+
+impl Signed<RegistrationRequest> {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// If the bytes are none.
+    pub fn parse(bytes: &Bytes) -> Result<Self, MessageError> {
+        let fixed: &[u8; REQUEST_LEN] = fixed(bytes, REQUEST)?;
+        let message = RegistrationRequest {
+            flags: RequestFlags::from_bits(fixed[1]),
+            lifetime: u16::from_be_bytes([fixed[2], fixed[3]]),
+            home_address: address(fixed, 4),
+            home_agent: address(fixed, 8),
+            care_of: address(fixed, 12),
+            identification: identification(fixed, 16),
+        };
+        Ok(Self {
+            message,
+            extensions: extensions(bytes, REQUEST_LEN)?,
+            bytes: bytes.clone(),
+        })
+    }
+}
+
+impl Signed<RegistrationReply> {
+    /// Reads a reply.
+    ///
+    /// # Errors
+    /// If the bytes are none.
+    pub fn parse(bytes: &Bytes) -> Result<Self, MessageError> {
+        let fixed: &[u8; REPLY_LEN] = fixed(bytes, REPLY)?;
+        let message = RegistrationReply {
+            code: ReplyCode(fixed[1]),
+            lifetime: u16::from_be_bytes([fixed[2], fixed[3]]),
+            home_address: address(fixed, 4),
+            home_agent: address(fixed, 8),
+            identification: identification(fixed, 12),
+        };
+        Ok(Self {
+            message,
+            extensions: extensions(bytes, REPLY_LEN)?,
+            bytes: bytes.clone(),
+        })
+    }
+}
+
+/// Whether the bytes begin as a reply does, to choose the reader.
+pub(super) fn is_reply(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&REPLY)
+}
+
+fn fixed<const N: usize>(bytes: &[u8], kind: u8) -> Result<&[u8; N], MessageError> {
+    match bytes.first() {
+        None => Err(MessageError::Truncated),
+        Some(other) if *other != kind => Err(MessageError::Type(*other)),
+        Some(_) => bytes.first_chunk().ok_or(MessageError::Truncated),
+    }
+}
+
+fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
+}
+
+fn identification(bytes: &[u8], at: usize) -> Identification {
+    let octets = bytes[at..at + 8].iter();
+    Identification(octets.fold(0, |id, octet| id << 8 | u64::from(*octet)))
+}
+
+/// The extensions from `start` on. Only those of authentication are known; others can be skipped
+/// from type 128 on.
+fn extensions(bytes: &[u8], start: usize) -> Result<Vec<Extension>, MessageError> {
+    let mut found = Vec::new();
+    let mut at = start;
+    while at < bytes.len() {
+        let &[kind, len, ..] = &bytes[at..] else {
+            return Err(MessageError::Truncated);
+        };
+        let start = at + 2;
+        let end = start + usize::from(len);
+        if end > bytes.len() {
+            return Err(MessageError::Truncated);
+        }
+        match kind {
+            // SPI and at least a byte of authenticator.
+            32..=34 if len <= 4 => return Err(MessageError::Length),
+            32..=34 | 128.. => found.push(Extension { kind, start, end }),
+            _ => return Err(MessageError::Extension(kind)),
+        }
+        if found.len() > MAX_EXTENSIONS {
+            return Err(MessageError::TooManyExtensions);
+        }
+        at = end;
+    }
+    Ok(found)
+}

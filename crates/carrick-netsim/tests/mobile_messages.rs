@@ -1,0 +1,279 @@
+//! The messages of Mobile IP under arbitrary contents, bytes and damage.
+
+use std::net::Ipv4Addr;
+
+use bytes::Bytes;
+use carrick_netsim::mobile::{
+    AgentAdvertisement, AgentFlags, AuthenticationKind, Discovery, Identification, MessageError,
+    RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags, RouterAddress,
+    SecurityAssociation, Signed, solicitation,
+};
+use carrick_netsim::{Packet, Protocol};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn association() -> SecurityAssociation {
+    SecurityAssociation::new(1000, b"sixteen bytes or more").expect("a good key")
+}
+
+fn address() -> impl Strategy<Value = Ipv4Addr> {
+    any::<u32>().prop_map(Ipv4Addr::from_bits)
+}
+
+fn request() -> impl Strategy<Value = RegistrationRequest> {
+    let flags = any::<[bool; 7]>().prop_map(|[s, b, d, m, g, t, x]| RequestFlags {
+        simultaneous: s,
+        broadcasts: b,
+        decapsulation: d,
+        minimal: m,
+        gre: g,
+        reverse_tunnel: t,
+        reserved: x,
+    });
+    let fields = (
+        flags,
+        any::<u16>(),
+        address(),
+        address(),
+        address(),
+        any::<u64>(),
+    );
+    fields.prop_map(|(flags, lifetime, home_address, home_agent, care_of, id)| {
+        RegistrationRequest {
+            flags,
+            lifetime,
+            home_address,
+            home_agent,
+            care_of,
+            identification: Identification(id),
+        }
+    })
+}
+
+fn reply() -> impl Strategy<Value = RegistrationReply> {
+    let fields = (
+        any::<u8>(),
+        any::<u16>(),
+        address(),
+        address(),
+        any::<u64>(),
+    );
+    fields.prop_map(
+        |(code, lifetime, home_address, home_agent, id)| RegistrationReply {
+            code: ReplyCode(code),
+            lifetime,
+            home_address,
+            home_agent,
+            identification: Identification(id),
+        },
+    )
+}
+
+fn advertisement() -> impl Strategy<Value = AgentAdvertisement> {
+    let router = (address(), any::<i32>());
+    let routers = vec(router, 0..5).prop_map(|all| {
+        let entry = |(address, preference)| RouterAddress {
+            address,
+            preference,
+        };
+        all.into_iter().map(entry).collect::<Vec<_>>()
+    });
+    let fields = (
+        any::<[bool; 7]>(),
+        any::<[u16; 3]>(),
+        routers,
+        vec(address(), 1..4),
+        any::<Option<u8>>(),
+    );
+    fields.prop_map(
+        |([common, r, b, h, m, g, t], numbers, routers, care_of, prefix)| AgentAdvertisement {
+            routes_common_traffic: common,
+            lifetime: numbers[0],
+            prefix_lengths: prefix.map_or(Vec::new(), |p| vec![p; routers.len()]),
+            routers,
+            sequence: numbers[1],
+            registration_lifetime: numbers[2],
+            flags: AgentFlags {
+                registration_required: r,
+                busy: b,
+                home_agent: h,
+                foreign_agent: true,
+                minimal: m,
+                gre: g,
+                reverse_tunnel: t,
+            },
+            care_of,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn a_request_reads_as_written_and_no_prefix_of_it_is_authentic_3_3(request in request()) {
+        let bytes = request.to_bytes(&association());
+        let read = Signed::<RegistrationRequest>::parse(&bytes).expect("a request");
+        prop_assert_eq!(read.message, request);
+        prop_assert!(read.is_authentic(AuthenticationKind::MobileHome, &association()));
+        prop_assert_eq!(read.for_relay(), Some(bytes.clone()));
+        for len in 0..bytes.len() {
+            if let Ok(cut) = Signed::<RegistrationRequest>::parse(&bytes.slice(..len)) {
+                prop_assert_eq!(len, 24, "only the fixed part is a message");
+                prop_assert!(!cut.has(AuthenticationKind::MobileHome));
+                prop_assert_eq!(cut.for_relay(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_reply_reads_as_written_3_4(reply in reply()) {
+        for key in [None, Some(&association())] {
+            let read = Signed::<RegistrationReply>::parse(&reply.to_bytes(key)).expect("a reply");
+            prop_assert_eq!(read.message, reply);
+            let authentic = read.is_authentic(AuthenticationKind::MobileHome, &association());
+            prop_assert_eq!(authentic, key.is_some());
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_breaks_the_authentication_3_5_1(request in request(), bit in 0..46_usize * 8) {
+        let mut bytes = request.to_bytes(&association()).to_vec();
+        bytes[bit / 8] ^= 0x80 >> (bit % 8);
+        if let Ok(read) = Signed::<RegistrationRequest>::parse(&bytes.into()) {
+            // The bit r is ignored, but covered.
+            prop_assert!(!read.is_authentic(AuthenticationKind::MobileHome, &association()));
+        }
+    }
+
+    #[test]
+    fn what_follows_the_extension_is_not_relayed_3_7_2_2(request in request(), more in vec(any::<u8>(), 0..50)) {
+        let signed = request.to_bytes(&association());
+        let mut bytes = signed.to_vec();
+        bytes.extend_from_slice(&[200, more.len() as u8]);
+        bytes.extend_from_slice(&more);
+        let read = Signed::<RegistrationRequest>::parse(&bytes.into()).expect("a request");
+        prop_assert!(read.is_authentic(AuthenticationKind::MobileHome, &association()));
+        prop_assert_eq!(read.for_relay(), Some(signed));
+    }
+
+    #[test]
+    fn an_advertisement_reads_as_written_and_no_prefix_of_it_does_2_1(wanted in advertisement()) {
+        let packet = wanted.to_packet([10, 0, 0, 1].into(), [224, 0, 0, 1].into());
+        prop_assert_eq!(packet.ttl, 1);
+        prop_assert_eq!(Discovery::parse(&packet), Ok(Discovery::Advertisement(wanted)));
+        for len in 0..packet.payload.len() {
+            let mut cut = packet.clone();
+            cut.payload = packet.payload.slice(..len);
+            let read = Discovery::parse(&cut);
+            // The checksum fails, but for zeroes that are cut off.
+            let rest = &packet.payload[len..];
+            prop_assert!(read.is_err() || rest.iter().all(|byte| *byte == 0), "{:?}", read);
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..200), kind in 0..16_u8) {
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = kind;
+        }
+        let message = Bytes::from(bytes.clone());
+        let read = Signed::<RegistrationRequest>::parse(&message);
+        prop_assert!(read.is_err() || (kind == 1 && message.len() >= 24));
+        let read = Signed::<RegistrationReply>::parse(&message);
+        prop_assert!(read.is_err() || (kind == 3 && message.len() >= 20));
+        // With a right checksum, so that the rest is read, too.
+        if bytes.len() >= 4 {
+            bytes[2..4].fill(0);
+            let sum = checksum(&bytes);
+            bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        let ends = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let mut packet = Packet::new(ends.0, ends.1, Protocol::Icmp, bytes);
+        packet.ttl = 1;
+        if let Ok(Discovery::Advertisement(read)) = Discovery::parse(&packet) {
+            prop_assert!(read.flags.home_agent || read.flags.foreign_agent);
+            prop_assert!(!read.flags.foreign_agent || !read.care_of.is_empty());
+        }
+    }
+}
+
+/// The Internet checksum, byte by byte.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|pair| {
+        let low = pair.get(1).copied().unwrap_or(0);
+        u32::from(pair[0]) << 8 | u32::from(low)
+    });
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    !((sum & 0xFFFF) + (sum >> 16)) as u16
+}
+
+#[test]
+fn a_solicitation_must_come_from_the_link_2_2() {
+    let mut packet = solicitation([10, 0, 0, 7].into());
+    assert_eq!(Discovery::parse(&packet), Ok(Discovery::Solicitation));
+    packet.ttl = 2;
+    assert_eq!(Discovery::parse(&packet), Err(MessageError::Header));
+}
+
+#[test]
+fn a_plain_router_is_no_agent_2_4() {
+    let mut message = vec![9, 0, 0, 0, 1, 2, 0, 30, 10, 0, 0, 1, 0, 0, 0, 0];
+    let sum = checksum(&message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let ends = ([10, 0, 0, 1].into(), [224, 0, 0, 1].into());
+    let mut packet = Packet::new(ends.0, ends.1, Protocol::Icmp, message);
+    packet.ttl = 1;
+    assert_eq!(Discovery::parse(&packet), Err(MessageError::NoAgent));
+}
+
+#[test]
+fn unknown_extensions_are_skipped_from_128_on_1_8() {
+    let request = RegistrationRequest {
+        flags: RequestFlags::default(),
+        lifetime: 1,
+        home_address: [10, 0, 0, 7].into(),
+        home_agent: [10, 0, 0, 1].into(),
+        care_of: [10, 1, 0, 1].into(),
+        identification: Identification(1),
+    };
+    let with = |more: &[u8]| {
+        let mut bytes = request.to_bytes(&association()).to_vec();
+        bytes.extend_from_slice(more);
+        Signed::<RegistrationRequest>::parse(&bytes.into()).map(|read| read.extensions().len())
+    };
+    assert_eq!(with(&[128, 0]), Ok(2));
+    assert_eq!(with(&[127, 0]), Err(MessageError::Extension(127)));
+    assert_eq!(with(&[128, 1]), Err(MessageError::Truncated));
+    assert_eq!(with(&[128]), Err(MessageError::Truncated));
+    assert_eq!(with(&[33, 4, 0, 0, 0, 0]), Err(MessageError::Length));
+    assert_eq!(
+        with(&[128, 0].repeat(16)),
+        Err(MessageError::TooManyExtensions)
+    );
+}
+
+#[test]
+fn two_authentications_are_none_3_6_2_1() {
+    let request = RegistrationRequest {
+        flags: RequestFlags::default(),
+        lifetime: 1,
+        home_address: [10, 0, 0, 7].into(),
+        home_agent: [10, 0, 0, 1].into(),
+        care_of: [10, 1, 0, 1].into(),
+        identification: Identification(1),
+    };
+    let mut twice = request.to_bytes(&association()).to_vec();
+    association().sign(AuthenticationKind::MobileHome, &mut twice);
+    let read = Signed::<RegistrationRequest>::parse(&twice.into()).expect("a request");
+    assert!(!read.is_authentic(AuthenticationKind::MobileHome, &association()));
+    let other = SecurityAssociation::new(1001, b"sixteen bytes or more").expect("a good key");
+    let bytes = request.to_bytes(&other);
+    let read = Signed::<RegistrationRequest>::parse(&bytes).expect("a request");
+    assert!(
+        !read.is_authentic(AuthenticationKind::MobileHome, &association()),
+        "another SPI"
+    );
+}
