@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use carrick_proto::congestion::{Algorithm, Cubic, Rfc9260};
 use carrick_proto::policy::{
-    LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates, Policies, ProtocolUnreachable,
-    RetransmissionRoute, RetransmitOnAlternate, RetransmitOnSamePath,
-    RetransmitTimeoutsOnAlternate, SackRoute, SackToSource, WindowAnnouncement,
+    AfterTimeout, BundledDuplicates, LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates,
+    Policies, ProtocolUnreachable, RetransmissionRoute, RetransmitOnAlternate,
+    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute, SackToSource,
+    WindowAnnouncement,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, PathMtuDiscovery, StreamScheduler,
@@ -230,6 +231,11 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
         protocol_unreachable: dice.pick(&[
             ProtocolUnreachable::Abort,
             ProtocolUnreachable::AbortAfterSilence,
+        ]),
+        after_timeout: dice.pick(&[AfterTimeout::OnePacket, AfterTimeout::OneWindow]),
+        bundled_duplicates: dice.pick(&[
+            BundledDuplicates::ReportAtOnce,
+            BundledDuplicates::ReportLater,
         ]),
     }
 }

@@ -363,7 +363,10 @@ impl Sender {
             if !first || !permit.new {
                 // The first chunk of new data was judged by `permit`; the others only have to fit.
                 let next = front.rest.len().min(max);
-                if next > self.window.rwnd() || self.new_data_path(cx.paths) != Some(permit.path) {
+                if next > self.window.rwnd()
+                    || self.new_data_path(cx.paths) != Some(permit.path)
+                    || !cx.paths[permit.path].window_takes_more()
+                {
                     break;
                 }
             }
