@@ -43,12 +43,6 @@ impl Published {
     pub(super) fn mean_failover(&self) -> f64 {
         weighted(&self.failover, &self.count)
     }
-
-    /// The same of the longest transfer.
-    pub(super) fn mean_transfer(&self) -> f64 {
-        let [a, bc] = self.transfer;
-        weighted(&[a, bc, bc], &self.count)
-    }
 }
 
 fn weighted(values: &[f64; 3], counts: &[u32; 3]) -> f64 {
@@ -263,7 +257,6 @@ mod tests {
     fn published_means_are_weighted_by_their_counts() {
         let first = &PUBLISHED[0];
         assert!((first.mean_failover() - 447.55).abs() < 0.01);
-        assert!((first.mean_transfer() - 299.3).abs() < 0.01);
         for published in &PUBLISHED {
             assert_eq!(published.count.iter().sum::<u32>(), 40);
         }
