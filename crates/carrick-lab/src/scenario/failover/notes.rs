@@ -52,11 +52,9 @@ fn cases(observed: &Observed) -> String {
          and C the last of the three packets that the first timeout sends again is not acknowledged at once, here as \
          in the paper. There the two messages in it hold up what the following timeouts send, by about one \
          round trip. Here they don’t: 536 bytes of the other path’s window of 4404 are taken, and all that timed \
-         out fits into the rest. Where the destination’s side sets the association up, as in the paper, the \
-         source has measured the other path by its verification, so that its T3-rtx (122 ms) does not expire before \
-         the primary’s second timeout; with an unmeasured path (80 ms) it does, the two messages go \
-         back to the broken primary (both paths have one error then), and B and C take 260 ms longer than A. The published 42 to 62 ms \
-         lie between the two; what the paper’s implementation did is not in its text.",
+         out fits into the rest. It matters which side connects: where the destination does, as in the paper, the \
+         source has measured the other path by verifying it, and its T3-rtx there (122 ms) does not expire before \
+         the primary’s second timeout. What held the messages up in the paper’s implementation its text does not say.",
         differences(0),
         differences(1),
         differences(2)

@@ -144,6 +144,14 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             ),
         ),
         Setting::new(
+            "TCP",
+            format!(
+                "on W′ alone; Reno, one message a segment (as the paper’s equation has it), the same receive window of {} bytes, \
+                 ACK for every second segment or after 200 ms, Nagle off",
+                config.receive_buffer
+            ),
+        ),
+        Setting::new(
             "SACK route",
             format!(
                 "standard: {}; modified and best: {}",
