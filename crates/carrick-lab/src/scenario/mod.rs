@@ -1,6 +1,7 @@
 //! Scenarios: what one is, how it is run, and which there are.
 
 pub mod failover;
+pub mod overhead;
 pub mod satellite;
 
 use crate::error::LabError;
@@ -76,7 +77,11 @@ pub trait Scenario: Sync {
 
 /// All scenarios, in the order in which they are run.
 pub fn all() -> Vec<&'static dyn Scenario> {
-    vec![&satellite::Satellite, &failover::FailoverScenario]
+    vec![
+        &satellite::Satellite,
+        &failover::FailoverScenario,
+        &overhead::Overhead,
+    ]
 }
 
 /// The scenarios with these names, in the order of [`all`]; no names stand for all of them.

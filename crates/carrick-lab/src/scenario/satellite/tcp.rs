@@ -129,12 +129,16 @@ pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
 /// Joins what the two hosts noted. Data in the receiver that waits for a hole is not seen here:
 /// arrival counts as delivery.
 fn lives(source: &Source, sink: &Sink) -> Result<Run, String> {
-    let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); source.sends.len()];
+    let count = source.sends.len();
+    let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); count];
+    // A segment may hold parts of two messages; only one that repeats makes a message sent again.
+    let mut again = vec![0; count];
     for segment in &source.segments {
         let first = segment.offset as usize / MESSAGE;
         let last = (segment.offset as usize + segment.len - 1) / MESSAGE;
-        for times in &mut transmissions[first..=last] {
-            times.push(segment.time);
+        for message in first..=last {
+            transmissions[message].push(segment.time);
+            again[message] += u32::from(segment.again);
         }
     }
     let life = |number: usize| {
@@ -150,10 +154,10 @@ fn lives(source: &Source, sink: &Sink) -> Result<Run, String> {
             bringing: core_time(*bringing?),
             arrival: core_time(delivery),
             delivery: core_time(delivery),
-            transmissions: sent.len() as u32,
+            transmissions: 1 + again[number],
         })
     };
-    let lives: Option<Vec<Life>> = (0..source.sends.len()).map(life).collect();
+    let lives: Option<Vec<Life>> = (0..count).map(life).collect();
     Ok(Run {
         lives: lives.ok_or("TCP: a message has no full record")?,
         timeouts: 0,
