@@ -79,14 +79,9 @@ fn point(x: usize, values: &[f64]) -> Option<Point> {
     })
 }
 
-fn over_sizes(observed: &Observed, counted: bool, value: impl Fn(&Shares) -> f64) -> Vec<Point> {
+fn over_sizes(observed: &Observed, sharing: usize, value: impl Fn(&Shares) -> f64) -> Vec<Point> {
     let values = |pair: &Pair| {
-        let shares = if counted {
-            &pair.counted
-        } else {
-            &pair.uncounted
-        };
-        let values: Vec<f64> = shares.iter().map(&value).collect();
+        let values: Vec<f64> = pair.shares[sharing].iter().map(&value).collect();
         point(pair.size, &values)
     };
     observed.pairs.iter().filter_map(values).collect()
@@ -113,8 +108,14 @@ fn transport(observed: &Observed) -> Figure {
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("throughput", "kbit/s").range(0.0, rate),
         series: vec![
-            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, true, |s| kbits(s.network[0]))),
-            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, false, |s| kbits(s.network[0]))),
+            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, |s| kbits(s.network[0]))),
+            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, |s| kbits(s.network[0]))),
+            series(
+                "not counted, no random delay",
+                Kind::ErrorBars,
+                3,
+                over_sizes(observed, 2, |s| kbits(s.network[0])),
+            ),
             series(
                 "equation (6)",
                 Kind::Line,
@@ -146,8 +147,8 @@ fn goodput(observed: &Observed, counted: bool, id: &str, title: &str) -> Figure 
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("goodput", "kbit/s").range(0.0, 700.0),
         series: vec![
-            series("small messages", Kind::ErrorBars, 0, over_sizes(observed, counted, |s| kbits(s.application[0]))),
-            series("TCP-like flow", Kind::ErrorBars, 1, over_sizes(observed, counted, |s| kbits(s.application[1]))),
+            series("small messages", Kind::ErrorBars, 0, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[0]))),
+            series("TCP-like flow", Kind::ErrorBars, 1, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[1]))),
             series("even share, small", Kind::Line, 2, modelled(yield_of)),
             series("even share, TCP-like", Kind::Line, 3, modelled(|_| yield_of(FULL))),
         ],
@@ -163,8 +164,8 @@ fn fairness(observed: &Observed) -> Figure {
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("Jain’s index", "").range(0.5, 1.0),
         series: vec![
-            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, true, Shares::jain)),
-            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, false, Shares::jain)),
+            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, Shares::jain)),
+            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, Shares::jain)),
         ],
         references: Vec::new(),
     }

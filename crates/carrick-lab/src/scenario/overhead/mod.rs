@@ -23,7 +23,7 @@ use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Load, Shares};
-use setup::{FLOW_SIZES, Flow, MEASURED, MEASURED_SHORT, flows, sizes};
+use setup::{FLOW_SIZES, Flow, MEASURED, MEASURED_SHORT, SHARINGS, flows, sizes};
 
 /// Repetitions in a short run.
 const SHORT: u64 = 2;
@@ -70,10 +70,8 @@ impl Scenario for Overhead {
 #[derive(Clone, Debug)]
 struct Pair {
     size: usize,
-    /// With the headers counted, each repetition.
-    counted: Vec<Shares>,
-    /// Without.
-    uncounted: Vec<Shares>,
+    /// By [`SHARINGS`], each repetition.
+    shares: [Vec<Shares>; SHARINGS.len()],
 }
 
 /// One way of flow control in the second part.
@@ -100,7 +98,7 @@ struct Observed {
 enum Job {
     Shared {
         pair: usize,
-        counted: bool,
+        sharing: usize,
         number: u64,
     },
     Slow {
@@ -125,9 +123,9 @@ fn jobs(pairs: usize, flows: usize, repetitions: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for number in 0..repetitions {
         for pair in 0..pairs {
-            jobs.extend([true, false].map(|counted| Job::Shared {
+            jobs.extend((0..SHARINGS.len()).map(|sharing| Job::Shared {
                 pair,
-                counted,
+                sharing,
                 number,
             }));
         }
@@ -152,8 +150,7 @@ impl Overhead {
     ) -> Result<Observed, LabError> {
         let pair = |size| Pair {
             size,
-            counted: Vec::new(),
-            uncounted: Vec::new(),
+            shares: Default::default(),
         };
         let mut observed = Observed {
             pairs: sizes().map(pair).collect(),
@@ -193,13 +190,18 @@ impl Observed {
         match job {
             Job::Shared {
                 pair,
-                counted,
+                sharing,
                 number,
             } => {
                 let size = self.pairs[pair].size;
-                run::shared(size, counted, self.duration, derive(seed, &[1, number]))
-                    .map(Outcome::Shared)
-                    .map_err(|error| format!("{size} bytes, repetition {number}: {error}"))
+                run::shared(
+                    size,
+                    &SHARINGS[sharing],
+                    self.duration,
+                    derive(seed, &[1, number]),
+                )
+                .map(Outcome::Shared)
+                .map_err(|error| format!("{size} bytes, repetition {number}: {error}"))
             }
             Job::Slow { flow, size, number } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
@@ -218,13 +220,8 @@ impl Observed {
 
     fn keep(&mut self, job: Job, outcome: Outcome) {
         match (job, outcome) {
-            (Job::Shared { pair, counted, .. }, Outcome::Shared(shares)) => {
-                let pair = &mut self.pairs[pair];
-                if counted {
-                    pair.counted.push(shares);
-                } else {
-                    pair.uncounted.push(shares);
-                }
+            (Job::Shared { pair, sharing, .. }, Outcome::Shared(shares)) => {
+                self.pairs[pair].shares[sharing].push(shares);
             }
             (Job::Slow { flow, size, .. }, Outcome::Slow(load)) => {
                 self.flows[flow].loads[size].push(load);

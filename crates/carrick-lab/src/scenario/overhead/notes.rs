@@ -1,6 +1,6 @@
 //! What differs from the publication and why, in words that the data fill in.
 
-use super::rows::{model_share, share};
+use super::rows::{independent_share, model_share, share};
 use super::run::Shares;
 use super::setup::FLOW_SIZES;
 use super::{FlowCell, Observed, Pair};
@@ -25,14 +25,16 @@ fn fairness(observed: &Observed) -> String {
     let worst = observed
         .pairs
         .iter()
-        .map(|pair| means(&pair.counted, Shares::jain))
+        .map(|pair| means(&pair.shares[0], Shares::jain))
         .fold(1.0, f64::min);
     let of = |pair: &Pair| {
         format!(
-            "{} bytes {} % (equation (6): {} %)",
+            "{} bytes {} % (in step {} %; equation (6): {} %, by the square root of it {} %)",
             pair.size,
-            measured(means(&pair.uncounted, share)),
-            measured(model_share(pair.size, false))
+            measured(means(&pair.shares[1], share)),
+            measured(means(&pair.shares[2], share)),
+            measured(model_share(pair.size, false)),
+            measured(independent_share(pair.size)),
         )
     };
     let shown: Vec<String> = observed
@@ -43,16 +45,17 @@ fn fairness(observed: &Observed) -> String {
         .collect();
     format!(
         "Headers counted: the least mean Jain’s index of all sizes is {}. Not counted, the small messages take: {}. The equation \
-         compares two equal windows; what two windows become on one drop-tail queue is another matter, because the flow \
-         with more packets also meets more of the losses, and because the window after a loss is never below four \
-         packets’ worth (section 7.2.3 of RFC 9260).",
+         compares two equal windows, and a window of small messages also grows that much faster. Where losses fall on the \
+         two flows independently, as with the random delays here, the faster one meets more of them, and rates go with the \
+         square root of the growth. The control has no random delay, so that both lose in step or one always \
+         loses, by the order of packets at the full queue.",
         measured(worst),
         shown.join(", ")
     )
 }
 
 fn repetitions(observed: &Observed) -> String {
-    let all = observed.pairs.iter().flat_map(|pair| &pair.counted);
+    let all = observed.pairs.iter().flat_map(|pair| &pair.shares[0]);
     let least = all.map(Shares::jain).fold(1.0, f64::min);
     format!(
         "Single repetitions: each measures {} s, in which the two flows lose some dozen times; the least index of one \

@@ -2,7 +2,7 @@
 
 use super::model;
 use super::run::Shares;
-use super::setup::{DELAY, FLOW_SIZES, FULL, QUEUE, RATE, WINDOW};
+use super::setup::{DELAY, FLOW_SIZES, FULL, QUEUE, RATE, SHARINGS, Sharing, WINDOW};
 use super::{FlowCell, Observed, Pair};
 use crate::result::Row;
 
@@ -12,9 +12,9 @@ const ROW_SIZES: [usize; 2] = [100, 1000];
 /// All rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let mut rows = Vec::new();
-    for counted in [true, false] {
+    for (index, sharing) in SHARINGS.iter().enumerate() {
         for pair in &observed.pairs {
-            rows.extend(pair_rows(pair, counted));
+            rows.extend(pair_rows(pair, sharing, &pair.shares[index]));
         }
     }
     for cell in &observed.flows {
@@ -41,17 +41,21 @@ pub(super) fn model_share(size: usize, counted: bool) -> f64 {
     100.0 * small / (small + full)
 }
 
+/// The same if each flow's rate goes with the square root of its window's growth, as where losses
+/// fall on the flows independently (the rate is then √(growth / loss) a round trip).
+pub(super) fn independent_share(size: usize) -> f64 {
+    let share = model_share(size, false) / 100.0;
+    let growth = (share / (1.0 - share)).sqrt();
+    100.0 * growth / (1.0 + growth)
+}
+
 /// What they took.
 pub(super) fn share(shares: &Shares) -> f64 {
     100.0 * shares.network[0] / (shares.network[0] + shares.network[1])
 }
 
-fn pair_rows(pair: &Pair, counted: bool) -> [Row; 2] {
-    let (id, label, shares) = if counted {
-        ("counted", "headers counted", &pair.counted)
-    } else {
-        ("uncounted", "headers not counted", &pair.uncounted)
-    };
+fn pair_rows(pair: &Pair, sharing: &Sharing, shares: &[Shares]) -> [Row; 2] {
+    let (id, label, counted) = (sharing.id, sharing.label, sharing.count_header);
     let size = pair.size;
     let taken: Vec<f64> = shares.iter().map(share).collect();
     let fairness: Vec<f64> = shares.iter().map(Shares::jain).collect();
@@ -154,5 +158,7 @@ mod tests {
         }
         assert!(model_share(10, false) > 70.0);
         assert!(model_share(10, false) > model_share(100, false));
+        let independent = independent_share(10);
+        assert!(independent > 55.0 && independent < model_share(10, false));
     }
 }

@@ -6,7 +6,8 @@ use carrick_netsim::{Direction, Network, NodeId, Random, Time};
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 use super::setup::{
-    FULL, Flow, PORT, READING, SETTLED, WATCHED, WINDOW, end_address, fairness_config, network,
+    FULL, Flow, JITTER, PORT, READING, SETTLED, Sharing, WATCHED, WINDOW, end_address,
+    fairness_config, network,
 };
 use super::traffic::{Pace, Reader, Source};
 use crate::sctp_host::SctpHost;
@@ -57,11 +58,11 @@ fn check(net: &Network, nodes: &[[NodeId; 2]]) -> Result<(), String> {
 /// Messages of `size` bytes beside full packets on one link, over `duration` once they have settled.
 pub(super) fn shared(
     size: usize,
-    count_header: bool,
+    sharing: &Sharing,
     duration: Duration,
     seed: u64,
 ) -> Result<Shares, String> {
-    let config = fairness_config(count_header);
+    let config = fairness_config(sharing.count_header);
     let mut random = Random::new(derive(seed, &[2]), 0);
     let mut flows: Vec<[Box<dyn carrick_netsim::Node>; 2]> = Vec::new();
     for (flow, size) in [size, FULL].into_iter().enumerate() {
@@ -76,7 +77,7 @@ pub(super) fn shared(
         ]);
     }
     let (mut net, nodes, link) =
-        network(derive(seed, &[0]), flows).map_err(|error| error.to_string())?;
+        network(derive(seed, &[0]), sharing.jitter, flows).map_err(|error| error.to_string())?;
     let counts = |net: &Network| {
         let stats = net.link_stats(link, Direction::Forward);
         let network = [1, 2].map(|flow| stats.flows.find(flow).map_or(0, |f| f.bytes_delivered));
@@ -173,13 +174,13 @@ fn single(
     let receiver = SctpHost::new(endpoint(0, 1, config, seed)?, Reader::new(pace));
     let programs: [Box<dyn carrick_netsim::Node>; 2] = [Box::new(sender), Box::new(receiver)];
     let (net, nodes, _) =
-        network(derive(seed, &[0]), vec![programs]).map_err(|error| error.to_string())?;
+        network(derive(seed, &[0]), JITTER, vec![programs]).map_err(|error| error.to_string())?;
     Ok((net, nodes))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::flows;
+    use super::super::setup::{SHARINGS, flows};
     use super::*;
 
     fn flow(id: &str) -> Flow {
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_two_flows_fill_the_link() {
-        let shares = shared(100, true, Duration::from_secs(30), 1).expect("the run ends");
+        let shares = shared(100, &SHARINGS[0], Duration::from_secs(30), 1).expect("the run ends");
         let sum: f64 = shares.network.iter().sum();
         assert!((0.98..=1.01).contains(&(sum / 1e6)), "{shares:?}");
         assert!(shares.application[0] < shares.network[0]);

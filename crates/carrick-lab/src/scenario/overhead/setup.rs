@@ -53,9 +53,45 @@ pub(super) fn end_address(flow: usize, end: usize) -> IpAddr {
     address(end as u8 + 1, flow as u8 + 1)
 }
 
+/// A way to share the link in the first part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing {
+    /// First part of the rows' names.
+    pub(super) id: &'static str,
+    /// The name for people.
+    pub(super) label: &'static str,
+    /// Headers and padding count in the outstanding bytes.
+    pub(super) count_header: bool,
+    /// Random delay of each packet before the shared link.
+    pub(super) jitter: Duration,
+}
+
+/// Counted, not counted, and the latter once more with flows that lose in step.
+pub(super) const SHARINGS: [Sharing; 3] = [
+    Sharing {
+        id: "counted",
+        label: "headers counted",
+        count_header: true,
+        jitter: JITTER,
+    },
+    Sharing {
+        id: "uncounted",
+        label: "headers not counted",
+        count_header: false,
+        jitter: JITTER,
+    },
+    Sharing {
+        id: "in-step",
+        label: "control: not counted, no random delay",
+        count_header: false,
+        jitter: Duration::ZERO,
+    },
+];
+
 /// The hosts of each flow (sender, receiver) on both sides of the shared link.
 pub(super) fn network(
     seed: u64,
+    jitter: Duration,
     flows: Vec<[Box<dyn Node>; 2]>,
 ) -> Result<(Network, Vec<[NodeId; 2]>, LinkId), ConfigError> {
     let mut builder = NetworkBuilder::new(seed);
@@ -64,7 +100,7 @@ pub(super) fn network(
     let shared = LinkConfig::new(RATE, DELAY).with_queue(Queue::packets(QUEUE));
     let link = builder.connect_both(near, far, shared);
     let access = LinkConfig {
-        jitter: Jitter::Uniform(JITTER),
+        jitter: Jitter::Uniform(jitter),
         ..LinkConfig::default()
     };
     let mut nodes = Vec::new();

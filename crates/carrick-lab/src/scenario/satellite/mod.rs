@@ -32,8 +32,8 @@ use setup::{STANDARD, VARIANTS};
 
 /// Messages of one simulation: about 100 of them are lost.
 const MESSAGES: u64 = 10_000;
-/// Repetitions in about a minute on two cores.
-const SHORT: u64 = 200;
+/// Repetitions in about ten seconds on two cores.
+const SHORT: u64 = 60;
 /// The paper does not say how many losses it averaged over; these make the means certain to about
 /// a third of what the short run does.
 const FULL: u64 = 2_000;
