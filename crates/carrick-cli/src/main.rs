@@ -3,6 +3,8 @@
 mod cat;
 mod endpoint;
 mod failure;
+#[cfg(target_os = "linux")]
+mod lab;
 mod perf;
 mod progress;
 mod reproduce;
@@ -25,6 +27,8 @@ enum Command {
     Reproduce(reproduce::Arguments),
     Perf(perf::Arguments),
     Cat(cat::Arguments),
+    #[cfg(target_os = "linux")]
+    Lab(lab::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Lab(arguments) => lab::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -64,7 +64,7 @@ pub(super) fn linux(arwnd: usize, message: usize) -> usize {
     }
 }
 
-/// Equation (11), OpenSolaris: until the next message does not fit.
+/// Equation (11), Solaris: until the next message does not fit.
 pub(super) fn solaris(arwnd: usize, message: usize) -> usize {
     arwnd / message
 }

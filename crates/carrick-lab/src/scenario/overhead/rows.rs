@@ -29,7 +29,7 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
 /// A window of each flow when the link and its queue are shared evenly, in bytes.
 pub(super) fn fair_window() -> usize {
     let wire = RATE as f64 / 8.0 * (2.0 * DELAY.as_secs_f64());
-    (wire as usize + QUEUE * model::MTU) / 2
+    usize::midpoint(wire as usize, QUEUE * model::MTU)
 }
 
 /// What the small messages would take of the network, in percent, if both flows had the same window:

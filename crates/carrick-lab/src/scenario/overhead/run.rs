@@ -112,7 +112,13 @@ pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> 
     let config = flow.config();
     let mean = Duration::from_secs_f64(size as f64 / READING);
     let random = Random::new(derive(seed, &[3]), 0);
-    let (mut net, nodes) = single(&config, size, u64::MAX, Pace::Slow(mean, random), seed)?;
+    let (mut net, nodes) = single(
+        &config,
+        size,
+        u64::MAX,
+        Pace::Slow(mean, Box::new(random)),
+        seed,
+    )?;
     let counts = |net: &Network| {
         let sent = net.node::<SctpHost<Source>>(nodes[0][0]).endpoint();
         let sent = sent

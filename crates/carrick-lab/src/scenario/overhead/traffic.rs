@@ -91,7 +91,7 @@ pub(super) enum Pace {
     /// All at once.
     Fast,
     /// One after each exponential interval of this mean.
-    Slow(Duration, Random),
+    Slow(Duration, Box<Random>),
     /// None.
     Never,
 }
