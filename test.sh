@@ -87,7 +87,7 @@ world() {
 reproduce() {
   local out
   out=$(mktemp -d) || return 1
-  cargo run --release --locked -- reproduce satellite mobile-ip --reps 40 --out "$out" &&
+  cargo run --release --locked -- reproduce --out "$out" &&
     python3 scripts/check_report.py "$out"
   local status=$?
   rm -rf "$out"

@@ -11,7 +11,7 @@ import sys
 
 FIELDS = ["id", "label", "unit", "bound", "published", "measured", "ci95", "n", "note"]
 REQUIRED = {
-    "satellite": [f"{variant}.{what}" for variant in ("standard", "modified", "best") for what in ("delay", "recovery", "throughput")],
+    "satellite": [f"{variant}.{what}" for variant in ("tcp", "standard", "modified", "best") for what in ("delay", "recovery", "throughput")],
     "mobile-ip": [f"{what}.{loss}.throughput" for what in ("config1", "config2", "best") for loss in (0, 1, 2, 5)]
     + [
         f"{stack}.{kind}.interruption"
@@ -19,6 +19,16 @@ REQUIRED = {
         for kind in ("re-registration", "failover", "asconf", "make-before-break")
     ]
     + ["config3.old-rule.delivered", "config3.paper.delivered"],
+    "failover": [
+        f"pmr{retrans}.{what}"
+        for retrans in (2, 3, 4, 5)
+        for what in ("failover-a", "failover-b", "failover-c", "failover", "transfer-a", "transfer-bc")
+    ]
+    + ["best.failover", "congested.best.failover", "congested.best.false-failovers"],
+    "overhead": [
+        f"{kind}.{size}.{what}" for kind in ("counted", "uncounted") for size in range(10, 201, 10) for what in ("share", "jain")
+    ]
+    + [f"{flow}.{size}" for flow in ("extra250", "true.sws-both", "best") for size in (20, 50, 100, 200, 400, 700, 1000, 1400)],
 }
 
 
@@ -79,6 +89,15 @@ def main():
                 soft = rows[f"{stack}.make-before-break.interruption"]["measured"]
                 if not soft < 107.5:
                     faults.append(f"mobile-ip: make before break interrupts for {soft} ms with {stack} settings")
+        if path.stem == "failover" and not faults:
+            if not rows["best.failover"]["measured"] < 200:
+                faults.append("failover: the best settings take 200 ms or more")
+            if rows["congested.best.false-failovers"]["measured"] != 0:
+                faults.append("failover: the best settings take congestion for a break")
+        if path.stem == "overhead" and not faults:
+            for size in (20, 50, 100, 200, 400, 700, 1000, 1400):
+                if not 0.97 < rows[f"best.{size}"]["measured"] < 1.03:
+                    faults.append(f"overhead: the default settings send {size} bytes {rows[f'best.{size}']['measured']} times")
     for fault in faults:
         print(fault)
     print(f"{len(scenarios)} scenarios, {len(faults)} faults")

@@ -18,6 +18,7 @@ pub mod scenario;
 pub mod sctp_host;
 pub mod seed;
 pub mod stats;
+pub mod tcp_host;
 
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;

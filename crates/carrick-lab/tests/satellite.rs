@@ -47,6 +47,14 @@ fn the_promised_rows_are_there() {
             assert_eq!(row.n, 3, "{id}");
         }
     }
+    for what in ["throughput", "delay", "recovery", "lossy.throughput"] {
+        let id = format!("tcp.{what}");
+        let row = result().rows.iter().find(|row| row.id == id);
+        assert!(
+            row.is_some_and(|row| row.measured.is_some() && row.n == 3),
+            "{id}"
+        );
+    }
     let published = |id: &str| {
         result()
             .rows
@@ -54,6 +62,8 @@ fn the_promised_rows_are_there() {
             .find(|row| row.id == id)
             .and_then(|row| row.published)
     };
+    assert_eq!(published("tcp.throughput"), Some(18.0));
+    assert_eq!(published("tcp.delay"), Some(870.0));
     assert_eq!(published("standard.delay"), Some(765.0));
     assert_eq!(published("modified.delay"), Some(527.0));
     assert_eq!(published("gain.delay"), Some(238.0));
@@ -86,6 +96,16 @@ fn the_split_adds_up_to_the_mean_delay() {
         let without_waiting: f64 = line.parts[1..].iter().sum();
         assert!((without_waiting - recovery).abs() < 1e-6, "{id}");
     }
+}
+
+#[test]
+fn tcp_on_the_satellite_alone_is_slower_than_sctp_on_both() {
+    for what in ["throughput", "recovery"] {
+        let [tcp, sctp] = ["tcp", "standard"].map(|id| measured(result(), &format!("{id}.{what}")));
+        assert_eq!(what == "throughput", tcp < sctp, "{what}: {tcp} {sctp}");
+    }
+    // There, back and there again.
+    assert!(measured(result(), "tcp.recovery") >= 750.0);
 }
 
 #[test]

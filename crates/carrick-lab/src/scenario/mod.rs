@@ -1,6 +1,8 @@
 //! Scenarios: what one is, how it is run, and which there are.
 
+pub mod failover;
 pub mod mobile_ip;
+pub mod overhead;
 pub mod satellite;
 
 use carrick_netsim::{ConfigError, Network, NodeId};
@@ -86,7 +88,12 @@ pub trait Scenario: Sync {
 
 /// All scenarios, in the order in which they are run.
 pub fn all() -> Vec<&'static dyn Scenario> {
-    vec![&satellite::Satellite, &mobile_ip::MobileIp]
+    vec![
+        &satellite::Satellite,
+        &mobile_ip::MobileIp,
+        &failover::FailoverScenario,
+        &overhead::Overhead,
+    ]
 }
 
 /// The scenarios with these names, in the order of [`all`]; no names stand for all of them.

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
 use carrick_proto::policy::{
-    BufferSplitting, DataRoute, FastestFirst, GapSacks, LossDetection, LowestRttForGapSacks,
-    Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly, ProtocolUnreachable, ReportScope,
-    ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitOnAlternate,
-    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
-    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
-    SplitBasis, WindowAnnouncement, WindowGrowth,
+    AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
+    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly,
+    ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
+    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
+    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
+    SackRoute, SackToSource, SplitBasis, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -250,6 +250,11 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             ProtocolUnreachable::AbortAfterSilence,
         ]),
         multipath: Multipath::default(),
+        after_timeout: dice.pick(&[AfterTimeout::OnePacket, AfterTimeout::OneWindow]),
+        bundled_duplicates: dice.pick(&[
+            BundledDuplicates::ReportAtOnce,
+            BundledDuplicates::ReportLater,
+        ]),
     }
 }
 

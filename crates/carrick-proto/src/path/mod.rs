@@ -17,6 +17,7 @@ use carrick_wire::COMMON_HEADER_LEN;
 
 use crate::config::AssociationConfig;
 use crate::congestion::{CongestionControl, Parameters};
+use crate::policy::AfterTimeout;
 use crate::policy::PathView;
 use crate::route::{Ecn, Route};
 use crate::send::PathRecovery;
@@ -79,8 +80,8 @@ pub(crate) struct Path {
     /// The lowest outstanding chunk last sent here, by its index; a hint that is searched forward
     /// from (see `send::outstanding`).
     pub(crate) earliest: Option<u64>,
-    /// After a timeout: one packet in flight until data sent here is acknowledged (section 7.2.3).
-    pub(crate) single_packet: bool,
+    /// What may be in flight since a timeout until data sent here is acknowledged (section 7.2.3).
+    pub(crate) after_timeout: Option<AfterTimeout>,
     /// Bytes of flight up to which the current burst may go (Max.Burst, section 6.1 D).
     pub(crate) burst_limit: usize,
     /// When data of this path was last acknowledged.
@@ -170,7 +171,7 @@ impl Path {
             losses: LossEstimate::default(),
             t3: None,
             earliest: None,
-            single_packet: false,
+            after_timeout: None,
             burst_limit: usize::MAX,
             last_ack: None,
             last_data: None,
@@ -290,10 +291,16 @@ impl Path {
     /// Whether the window lets a packet of data leave: some room is left, which the packet may
     /// exceed by less than one PMDCS (section 6.1 B).
     pub(crate) fn window_is_open(&self) -> bool {
-        if self.single_packet && self.flight_size > 0 {
+        if self.after_timeout == Some(AfterTimeout::OnePacket) && self.flight_size > 0 {
             return false;
         }
         self.flight_size < self.window().min(self.burst_limit)
+    }
+
+    /// Whether a packet that has a chunk may take one more: any packet may exceed the window, but
+    /// for [`AfterTimeout::OneWindow`].
+    pub(crate) fn window_takes_more(&self) -> bool {
+        self.after_timeout != Some(AfterTimeout::OneWindow) || self.flight_size < self.window()
     }
 
     /// What may be in flight: cwnd, or what the reduction to it allows.
@@ -407,7 +414,7 @@ mod tests {
     #[test]
     fn after_a_timeout_one_packet_is_in_flight() {
         let mut path = path();
-        path.single_packet = true;
+        path.after_timeout = Some(AfterTimeout::OnePacket);
         assert!(path.window_is_open());
         path.flight_size = 20;
         assert!(!path.window_is_open(), "even if the packet was small");

@@ -3,6 +3,8 @@
 //! The standard's choice is the default. A new idea is a new file here with one `impl`; the core
 //! calls it through the trait and has no branch for it.
 
+mod after_timeout;
+mod bundled_duplicates;
 mod lowest_rtt_for_gap_sacks;
 mod multipath;
 mod other_path_on_duplicates;
@@ -23,6 +25,8 @@ use core::time::Duration;
 use crate::congestion::{Algorithm, Cubic, Rfc9260};
 use crate::path::PathId;
 
+pub use after_timeout::AfterTimeout;
+pub use bundled_duplicates::BundledDuplicates;
 pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
 pub use multipath::{
     BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryOnly, ReportScope,
@@ -58,6 +62,10 @@ pub struct Policies {
     pub window_announcement: WindowAnnouncement,
     /// What an ICMP message does that denies SCTP at the peer.
     pub protocol_unreachable: ProtocolUnreachable,
+    /// What may be in flight after a timeout.
+    pub after_timeout: AfterTimeout,
+    /// Whether duplicates beside new DATA ask for a SACK at once.
+    pub bundled_duplicates: BundledDuplicates,
     /// The congestion control of each path.
     pub congestion: &'static dyn Algorithm,
     /// How losses are found before T3-rtx expires.
@@ -84,6 +92,8 @@ impl Default for Policies {
             count_data_header: true,
             window_announcement: WindowAnnouncement::Fitting,
             protocol_unreachable: ProtocolUnreachable::Abort,
+            after_timeout: AfterTimeout::OnePacket,
+            bundled_duplicates: BundledDuplicates::ReportAtOnce,
             congestion: &Rfc9260,
             loss_detection: LossDetection::MissingReports,
             tail_loss_probe: false,
@@ -120,6 +130,8 @@ impl fmt::Debug for Policies {
             .field("count_data_header", &self.count_data_header)
             .field("window_announcement", &self.window_announcement)
             .field("protocol_unreachable", &self.protocol_unreachable)
+            .field("after_timeout", &self.after_timeout)
+            .field("bundled_duplicates", &self.bundled_duplicates)
             .field("congestion", &self.congestion.name())
             .field("loss_detection", &self.loss_detection)
             .field("tail_loss_probe", &self.tail_loss_probe)

@@ -3,12 +3,15 @@
 
 use core::time::Duration;
 
+use crate::config::AssociationConfig;
+use crate::policy::BundledDuplicates;
 use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct AckState {
     delay: Duration,
     frequency: u32,
+    bundled_duplicates: BundledDuplicates,
     /// Packets with DATA since the last SACK.
     packets: u32,
     deadline: Option<Time>,
@@ -24,10 +27,11 @@ pub(super) struct AckState {
 }
 
 impl AckState {
-    pub(super) fn new(delay: Duration, frequency: u32) -> Self {
+    pub(super) fn new(config: &AssociationConfig) -> Self {
         Self {
-            delay,
-            frequency,
+            delay: config.sack_delay,
+            frequency: config.sack_frequency,
+            bundled_duplicates: config.policies.bundled_duplicates,
             packets: 0,
             deadline: None,
             due: false,
@@ -81,7 +85,9 @@ impl AckState {
         self.packets += 1;
         let first = self.new && !self.received_before;
         self.received_before |= self.new;
-        if first || self.immediate || self.duplicate || self.packets >= self.frequency {
+        let duplicate = self.duplicate
+            && (!self.new || self.bundled_duplicates == BundledDuplicates::ReportAtOnce);
+        if first || self.immediate || duplicate || self.packets >= self.frequency {
             self.due = true;
         } else if self.deadline.is_none() {
             self.deadline = Some(now + self.delay);
@@ -112,5 +118,40 @@ impl AckState {
         self.deadline = None;
         self.due = false;
         self.news_above_gap = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after_a_mixed_packet(choice: BundledDuplicates, new: bool) -> bool {
+        let mut config = AssociationConfig::default();
+        config.policies.bundled_duplicates = choice;
+        let mut ack = AckState::new(&config);
+        ack.on_chunk(false);
+        ack.on_new();
+        ack.on_packet_end(Time::ZERO);
+        assert!(ack.is_due(), "the first DATA");
+        ack.sent();
+        ack.on_chunk(false);
+        ack.on_duplicate();
+        if new {
+            ack.on_chunk(false);
+            ack.on_new();
+        }
+        ack.on_packet_end(Time::ZERO);
+        ack.is_due()
+    }
+
+    #[test]
+    fn duplicates_beside_new_data_are_reported_at_once_or_later_6_2() {
+        assert!(after_a_mixed_packet(BundledDuplicates::ReportAtOnce, true));
+        assert!(!after_a_mixed_packet(BundledDuplicates::ReportLater, true));
+    }
+
+    #[test]
+    fn duplicates_alone_are_always_reported_at_once_6_2() {
+        assert!(after_a_mixed_packet(BundledDuplicates::ReportLater, false));
     }
 }

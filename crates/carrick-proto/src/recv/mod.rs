@@ -83,7 +83,7 @@ impl Receiver {
     ) -> Self {
         Self {
             tsns: TsnMap::new(peer_initial_tsn),
-            ack: AckState::new(config.sack_delay, config.sack_frequency),
+            ack: AckState::new(config),
             buffer: Buffer::new(config),
             reassembly: Reassembly::default(),
             delivery: Delivery::default(),
@@ -108,7 +108,7 @@ impl Receiver {
         config: &AssociationConfig,
     ) {
         self.tsns = TsnMap::new(peer_initial_tsn);
-        self.ack = AckState::new(config.sack_delay, config.sack_frequency);
+        self.ack = AckState::new(config);
         self.sources = sources(config);
         if let Some(tsn) = self.reassembly.partial_tsn() {
             self.buffer.remove(self.delivery.drop_parts(tsn));

@@ -330,7 +330,7 @@ impl Sender {
         }
         path.news.earliest |= path.earliest == Some(index);
         path.news.highest = path.news.highest.max(index);
-        path.single_packet = false;
+        path.after_timeout = None;
         if let Some(rtt) = path.recovery.rack.on_delivered(&delivery, cx.now) {
             path.news.rtt = Some(rtt);
             path.recovery.probe.measured = true;
@@ -369,7 +369,7 @@ impl Sender {
         let forward = self.abandonment.forward_mut();
         if let Some(Some(path)) = forward.and_then(|f| f.on_cumulative(cumulative)) {
             cx.paths[path].news.alive = true;
-            cx.paths[path].single_packet = false;
+            cx.paths[path].after_timeout = None;
         }
     }
 

@@ -47,7 +47,7 @@ impl Sender {
         self.on_timeout_of(path, config);
         path.congestion.on_timeout();
         path.ect.on_timeout();
-        path.single_packet = true;
+        path.after_timeout = Some(config.policies.after_timeout);
         path.burst_limit = config.max_burst as usize * path.pmdcs();
         trace.record(now, window_event(path));
         true

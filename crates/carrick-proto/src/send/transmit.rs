@@ -385,7 +385,10 @@ impl Sender {
             if !first || !permit.new {
                 // The first chunk of new data was judged by `permit`; the others only have to fit.
                 let next = front.rest.len().min(max);
-                if next > self.window.rwnd() || !self.may_carry_new(permit.path, cx.paths) {
+                if next > self.window.rwnd()
+                    || !self.may_carry_new(permit.path, cx.paths)
+                    || !cx.paths[permit.path].window_takes_more()
+                {
                     break;
                 }
             }

@@ -3,6 +3,7 @@
 use super::Observed;
 use super::measure::{Measures, Parts, Shown, mean_parts};
 use super::setup::{Bound, MODIFIED, STANDARD, UNREDUCED, UNREDUCED_MODIFIED, VARIANTS, Variant};
+use super::tcp;
 use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
 use crate::format::{given, measured};
 use crate::stats::{Sorted, mean};
@@ -13,27 +14,33 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     let [_, _, _, unreduced, unreduced_modified] = &observed.variants;
     vec![
         messages(
+            "delay-tcp",
+            "TCP on W′: delay of each message (the paper’s Fig. 7)",
+            (tcp::bound(), &observed.tcp),
+            870.0,
+        ),
+        messages(
             "delay-standard",
             "SCTP: delay of each message (the paper’s Fig. 9)",
-            (&STANDARD, standard),
+            (published_bound(&STANDARD), standard),
             765.0,
         ),
         messages(
             "delay-modified",
             "SCTP with gap reports on W″: delay of each message (the paper’s Fig. 10)",
-            (&MODIFIED, modified),
+            (published_bound(&MODIFIED), modified),
             527.0,
         ),
         messages(
             "delay-unreduced",
             "Control: window kept on loss (the paper’s Fig. 9)",
-            (&UNREDUCED, unreduced),
+            (published_bound(&UNREDUCED), unreduced),
             765.0,
         ),
         messages(
             "delay-unreduced-modified",
             "Control: window kept, gap reports on W″ (the paper’s Fig. 10)",
-            (&UNREDUCED_MODIFIED, unreduced_modified),
+            (published_bound(&UNREDUCED_MODIFIED), unreduced_modified),
             527.0,
         ),
         distribution(
@@ -51,11 +58,15 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     ]
 }
 
+fn published_bound(variant: &Variant) -> f64 {
+    Bound::published(variant).total()
+}
+
 /// The delay over the message number in a part of the first repetition.
 fn messages(
     id: &str,
     title: &str,
-    (variant, measures): (&Variant, &[Measures]),
+    (bound, measures): (f64, &[Measures]),
     published: f64,
 ) -> Figure {
     let shown = measures.first().map_or(&[][..], |m| &m.shown);
@@ -75,7 +86,7 @@ fn messages(
              {} ms, the published bound {} ms.",
             super::SHOWN_FROM,
             measured(mean_parts(measures).delay()),
-            given(Bound::published(variant).total())
+            given(bound)
         ),
         x: Axis::linear("message number", "").range(
             shown.first().map_or(0.0, |s| s.number as f64),

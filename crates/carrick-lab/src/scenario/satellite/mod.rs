@@ -15,6 +15,8 @@ mod run;
 mod setup;
 mod show;
 
+mod tcp;
+
 mod traffic;
 
 use std::time::Duration;
@@ -31,8 +33,8 @@ use setup::{STANDARD, VARIANTS};
 
 /// Messages of one simulation: about 100 of them are lost.
 const MESSAGES: u64 = 10_000;
-/// Repetitions in about a minute on two cores.
-const SHORT: u64 = 200;
+/// Repetitions in about ten seconds on two cores.
+const SHORT: u64 = 60;
 /// The paper does not say how many losses it averaged over; these make the means certain to about
 /// a third of what the short run does.
 const FULL: u64 = 2_000;
@@ -84,6 +86,10 @@ struct Observed {
     lossy: Vec<f64>,
     /// For each variant, the measures of each repetition.
     variants: [Vec<Measures>; VARIANTS.len()],
+    /// The same three for TCP on W' alone.
+    tcp_error_free: f64,
+    tcp_lossy: Vec<f64>,
+    tcp: Vec<Measures>,
     /// Messages in each simulation.
     messages: u64,
 }
@@ -92,6 +98,7 @@ struct Observed {
 enum Outcome {
     Saturated(f64),
     Measured(usize, Measures),
+    Tcp(f64, Measures),
 }
 
 impl Satellite {
@@ -102,11 +109,13 @@ impl Satellite {
         messages: u64,
         progress: &dyn Progress,
     ) -> Result<Observed, LabError> {
-        // Each repetition runs every variant, and the standard one under saturation.
-        let kinds = VARIANTS.len() + 1;
+        // Each repetition runs every variant, the standard one under saturation, and TCP.
+        let kinds = VARIANTS.len() + 2;
         let jobs = repetitions as usize * kinds;
-        progress.begin(self.name(), jobs as u64 + 1);
+        progress.begin(self.name(), jobs as u64 + 2);
         let error_free = run::saturated(&STANDARD, false, SATURATED, derive(seed, &[0]));
+        progress.step();
+        let tcp_error_free = tcp::saturated(false, SATURATED, derive(seed, &[0]));
         progress.step();
         let results = parallel::run(jobs, |job| {
             let outcome = repetition(seed, job / kinds, job % kinds, messages);
@@ -122,12 +131,19 @@ impl Satellite {
             error_free: error_free.map_err(failed)?,
             lossy: Vec::new(),
             variants: Default::default(),
+            tcp_error_free: tcp_error_free.map_err(failed)?,
+            tcp_lossy: Vec::new(),
+            tcp: Vec::new(),
             messages,
         };
         for result in results {
             match result.map_err(failed)? {
                 Outcome::Saturated(rate) => observed.lossy.push(rate),
                 Outcome::Measured(variant, measures) => observed.variants[variant].push(measures),
+                Outcome::Tcp(rate, measures) => {
+                    observed.tcp_lossy.push(rate);
+                    observed.tcp.push(measures);
+                }
             }
         }
         Ok(observed)
@@ -137,11 +153,17 @@ impl Satellite {
 /// One simulation of a repetition: the variant of this number, or saturation after the last.
 fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Outcome, String> {
     let seed = derive(seed, &[1, number as u64]);
+    let shown = if number == 0 { SHOWN } else { 0 };
     let Some(variant) = VARIANTS.get(kind) else {
-        return run::saturated(&STANDARD, true, SATURATED, seed).map(Outcome::Saturated);
+        if kind == VARIANTS.len() {
+            return run::saturated(&STANDARD, true, SATURATED, seed).map(Outcome::Saturated);
+        }
+        let rate = tcp::saturated(true, SATURATED, seed)?;
+        let run = tcp::lossy(messages, seed)?;
+        let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
+        return Ok(Outcome::Tcp(rate, measures));
     };
     let run = run::lossy(variant, messages, seed).map_err(|e| format!("{}: {e}", variant.id))?;
-    let shown = if number == 0 { SHOWN } else { 0 };
     let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
     Ok(Outcome::Measured(kind, measures))
 }

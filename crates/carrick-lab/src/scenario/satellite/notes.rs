@@ -7,6 +7,7 @@ use super::setup::{
 };
 use crate::format::{given, measured};
 use crate::stats::mean;
+use crate::tcp_host::LIMITS;
 
 /// Mean waiting in the sender that deserves an explanation, in ms.
 const NOTICEABLE: f64 = 10.0;
@@ -63,6 +64,7 @@ pub(super) fn notes(observed: &Observed) -> Vec<String> {
         measured(throughput(unreduced)),
         UNREDUCED.label,
     ));
+    notes.push(tcp(observed));
     notes.push(counts(observed));
     let shortest = observed.variants.iter().flatten();
     let shortest = shortest
@@ -83,6 +85,24 @@ pub(super) fn notes(observed: &Observed) -> Vec<String> {
             .into(),
     );
     notes
+}
+
+/// What TCP is here, and what its delays are made of.
+fn tcp(observed: &Observed) -> String {
+    let parts = mean_parts(&observed.tcp);
+    let [wait, detection, transfer, _] = parts.0;
+    format!(
+        "TCP: with loss it carries {} KByte/s of the {} offered, so that a retransmitted message waits {} ms in the sender on \
+         average; from its first transmission it takes {} ms, of which {} ms pass before the last \
+         retransmission leaves and {} ms after it. {}",
+        measured(mean(&observed.tcp_lossy).unwrap_or_default() / 1e3),
+        LOAD / 1000,
+        measured(wait),
+        measured(parts.recovery()),
+        measured(detection),
+        measured(transfer),
+        LIMITS,
+    )
 }
 
 /// Why messages wait in the sender.

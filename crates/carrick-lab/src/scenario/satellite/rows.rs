@@ -6,6 +6,7 @@ use super::notes::difference;
 use super::setup::{
     BEST, Bound, FAR_DELAY, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times, millis,
 };
+use super::tcp;
 use crate::format;
 use crate::result::Row;
 
@@ -46,6 +47,7 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let [standard, modified, best, unreduced, unreduced_modified] = &VARIANTS;
     let [s, m, b, u, um] = &observed.variants;
     let mut rows = vec![error_free(observed), lossy(observed)];
+    rows.extend(tcp_rows(observed));
     rows.extend(variant_rows(standard, s));
     rows.extend(variant_rows(modified, m));
     rows.extend(gain_rows("gain", "gain of gap reports on W″", s, m));
@@ -77,6 +79,58 @@ fn lossy(observed: &Observed) -> Row {
             "Standard settings, as much as the window carries; the load is {}.",
             LOAD / 1000
         ))
+}
+
+/// TCP on W' alone.
+fn tcp_rows(observed: &Observed) -> Vec<Row> {
+    let measures = &observed.tcp;
+    let lossy: Vec<f64> = observed.tcp_lossy.iter().map(|rate| rate / 1e3).collect();
+    let throughput: Vec<f64> = measures.iter().map(|m| m.throughput).collect();
+    let bound = tcp::bound();
+    let sent_again: usize = measures.iter().map(|m| m.retransmitted.len()).sum();
+    let window = super::setup::STANDARD.window;
+    vec![
+        Row::new(
+            "tcp.error-free.throughput",
+            "TCP on W′: error-free maximum throughput",
+            "KByte/s",
+        )
+        .bound(window as f64 / (2.0 * millis(FAR_DELAY) + millis(tcp::emission_time())))
+        .published(52.0)
+        .measured(&[observed.tcp_error_free / 1e3])
+        .note("The same receive window as SCTP’s. No randomness, hence one run."),
+        Row::new(
+            "tcp.lossy.throughput",
+            "TCP on W′: the same with loss",
+            "KByte/s",
+        )
+        .measured(&lossy),
+        Row::new("tcp.throughput", "TCP on W′: mean throughput", "KByte/s")
+            .bound(LOAD as f64 / 1e3)
+            .published(18.0)
+            .measured(&throughput)
+            .note("As for SCTP: until the last delivery, with what waits in the sender at the end of the flow."),
+        Row::new(
+            "tcp.delay",
+            "TCP on W′: delay of a retransmitted message",
+            "ms",
+        )
+        .bound(bound)
+        .published(870.0)
+        .measured(&per_repetition(measures, Parts::delay))
+        .note(&format!(
+            "{sent_again} retransmitted messages. Published: at least 870 ms. TCP carries less than the load: most of the delay is \
+             waiting in the sender, and grows with the length of the flow."
+        )),
+        Row::new(
+            "tcp.recovery",
+            "TCP on W′: the same from the first transmission",
+            "ms",
+        )
+        .bound(bound)
+        .measured(&per_repetition(measures, Parts::recovery))
+        .note("This is what the bound speaks of: loss, three duplicate ACKs, retransmission."),
+    ]
 }
 
 fn variant_rows(variant: &Variant, measures: &[Measures]) -> Vec<Row> {

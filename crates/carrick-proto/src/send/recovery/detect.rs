@@ -326,5 +326,5 @@ fn probes(config: &AssociationConfig) -> bool {
 fn undo(path: &mut Path) {
     path.congestion.on_undo();
     path.recovery.leave();
-    path.single_packet = false;
+    path.after_timeout = None;
 }

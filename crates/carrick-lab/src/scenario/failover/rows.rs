@@ -1,0 +1,273 @@
+//! The table of the scenario.
+
+use super::run::{Case, Failover};
+use super::setup::{BEST, LOADS, Load, PATH_MAX_RETRANS, VARIANTS, Variant, millis};
+use super::{Cell, Observed};
+use crate::format;
+use crate::result::Row;
+
+/// The published times of one Path.Max.Retrans in ms: failover in the cases A, B and C, the longest
+/// transfer in A and in B and C; and how often each case occurred.
+pub(super) struct Published {
+    pub(super) failover: [f64; 3],
+    pub(super) transfer: [f64; 2],
+    pub(super) count: [u32; 3],
+}
+
+/// In the order of [`PATH_MAX_RETRANS`].
+pub(super) const PUBLISHED: [Published; 4] = [
+    Published {
+        failover: [422.0, 464.0, 484.0],
+        transfer: [272.0, 324.0],
+        count: [19, 14, 7],
+    },
+    Published {
+        failover: [573.0, 622.0, 642.0],
+        transfer: [363.0, 422.0],
+        count: [20, 17, 3],
+    },
+    Published {
+        failover: [723.0, 772.0, 792.0],
+        transfer: [452.0, 512.0],
+        count: [23, 13, 4],
+    },
+    Published {
+        failover: [874.0, 923.0, 943.0],
+        transfer: [543.0, 603.0],
+        count: [17, 17, 6],
+    },
+];
+
+impl Published {
+    /// The mean of the published runs.
+    pub(super) fn mean_failover(&self) -> f64 {
+        weighted(&self.failover, &self.count)
+    }
+}
+
+fn weighted(values: &[f64; 3], counts: &[u32; 3]) -> f64 {
+    let sum: f64 = values
+        .iter()
+        .zip(counts)
+        .map(|(v, c)| v * f64::from(*c))
+        .sum();
+    sum / f64::from(counts.iter().sum::<u32>())
+}
+
+/// The least that the longest transfer can take, in ms: RTO.Max and the propagation.
+pub(super) const TRANSFER_BOUND: f64 = 170.0;
+/// How far from the published mean a cell may be without a note.
+const TOLERANCE: f64 = 0.05;
+
+/// All rows, in the order of the table.
+pub(super) fn rows(observed: &Observed) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for ((variant, cell), published) in VARIANTS.iter().zip(&observed.quiet).zip(&PUBLISHED) {
+        rows.extend(paper_rows(variant, cell, published));
+    }
+    for (variant, cell) in VARIANTS
+        .iter()
+        .zip(&observed.quiet)
+        .skip(PATH_MAX_RETRANS.len())
+    {
+        rows.extend(own_rows(variant, cell));
+    }
+    for (load, cells) in LOADS.iter().zip(&observed.loaded) {
+        for (variant, cell) in VARIANTS.iter().zip(cells) {
+            rows.extend(loaded_rows(*load, variant, cell));
+        }
+    }
+    rows
+}
+
+fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (case, value) in [Case::A, Case::B, Case::C]
+        .into_iter()
+        .zip(published.failover)
+    {
+        let values = values(cell, |f| (f.case == case).then_some(f.time));
+        let id = format!("{}.failover-{}", variant.id, letter(case).to_lowercase());
+        let label = format!("{}: failover time, case {}", variant.label, letter(case));
+        let row = Row::new(&id, &label, "ms").bound(variant.bound());
+        rows.push(compared(row.published(value), &values));
+    }
+    let mean = values(cell, |f| Some(f.time));
+    let row = Row::new(
+        &format!("{}.failover", variant.id),
+        &format!("{}: failover time, mean", variant.label),
+        "ms",
+    );
+    rows.push(compared(
+        row.bound(variant.bound())
+            .published(published.mean_failover()),
+        &mean,
+    ));
+    let groups = [(true, "a", "case A"), (false, "bc", "cases B and C")];
+    for ((is_a, id, name), value) in groups.into_iter().zip(published.transfer) {
+        let values = values(cell, |f| {
+            ((f.case == Case::A) == is_a).then_some(f.max_transfer)
+        });
+        let id = format!("{}.transfer-{id}", variant.id);
+        let label = format!("{}: longest transfer, {name}", variant.label);
+        let row = Row::new(&id, &label, "ms").bound(TRANSFER_BOUND);
+        rows.push(compared(row.published(value), &values));
+    }
+    rows
+}
+
+/// The row with what was measured, and a note where that is not what was published.
+fn compared(row: Row, values: &[f64]) -> Row {
+    let row = row.measured(values);
+    let (Some(mean), Some(published)) = (row.measured, row.published) else {
+        return row.note("This case did not occur in so few repetitions.");
+    };
+    let difference = mean / published - 1.0;
+    if difference.abs() <= TOLERANCE {
+        return row;
+    }
+    row.note(&format!(
+        "{:+.1} % from the published mean: see the note on cases B and C.",
+        100.0 * difference
+    ))
+}
+
+fn own_rows(variant: &Variant, cell: &Cell) -> Vec<Row> {
+    let times = values(cell, |f| Some(f.time));
+    let transfers = values(cell, |f| Some(f.max_transfer));
+    let false_ones = false_failovers(cell);
+    let [_, min, max] = variant.rto;
+    let mut failover = Row::new(
+        &format!("{}.failover", variant.id),
+        &format!("{}: failover time", variant.label),
+        "ms",
+    )
+    .bound(variant.bound())
+    .measured(&times);
+    if variant.id == BEST.id {
+        failover = failover.note(&format!(
+            "RFC 7829 with PFMR 0, RTO.Min and RTO.Max {min} and {max} ms, a SACK for each packet, RACK. Bound: \
+             the timeout; it runs from the last SACK that came, {} ms or so after the first lost message.",
+            format::measured(times.first().map_or(0.0, |t| t - variant.bound())),
+        ));
+    }
+    vec![
+        failover,
+        Row::new(
+            &format!("{}.transfer", variant.id),
+            &format!("{}: longest transfer", variant.label),
+            "ms",
+        )
+        .bound(max as f64 + 20.0)
+        .measured(&transfers),
+        false_row(variant, Load::Quiet, &false_ones, cell),
+    ]
+}
+
+fn loaded_rows(load: Load, variant: &Variant, cell: &Cell) -> Vec<Row> {
+    let times = values(cell, |f| Some(f.time));
+    let missing = cell.breaks.len() - times.len();
+    let mut failover = Row::new(
+        &format!("{}.{}.failover", load.id(), variant.id),
+        &format!("{}, {}: failover time", load.label(), variant.label),
+        "ms",
+    )
+    .bound(variant.bound())
+    .measured(&times);
+    if missing > 0 {
+        failover = failover.note(&format!(
+            "In {missing} of {} repetitions data had left the primary before the break.",
+            cell.breaks.len()
+        ));
+    }
+    if times.iter().any(|time| *time < variant.bound()) {
+        failover = failover.note(
+            "Below the bound where the longest transfer was that of a message sent again before the last timeout.",
+        );
+    }
+    vec![
+        failover,
+        false_row(variant, load, &false_failovers(cell), cell),
+    ]
+}
+
+fn false_row(variant: &Variant, load: Load, values: &[f64], cell: &Cell) -> Row {
+    let prefix = match load {
+        Load::Quiet => String::new(),
+        _ => format!("{}.", load.id()),
+    };
+    let label = match load {
+        Load::Quiet => variant.label.to_string(),
+        _ => format!("{}, {}", load.label(), variant.label),
+    };
+    let timeouts: u64 = cell.watched.iter().map(|w| w.timeouts).sum();
+    let longest = cell
+        .watched
+        .iter()
+        .map(|w| w.max_transfer)
+        .fold(0.0, f64::max);
+    Row::new(
+        &format!("{prefix}{}.false-failovers", variant.id),
+        &format!("{label}: false failovers"),
+        "per min",
+    )
+    .bound(0.0)
+    .measured(values)
+    .note(&format!(
+        "{timeouts} timeouts in {} min without a break; the longest transfer took {} ms.",
+        values.len(),
+        format::measured(longest)
+    ))
+}
+
+/// How often data left the primary in each minute without a break.
+pub(super) fn false_failovers(cell: &Cell) -> Vec<f64> {
+    let counts = cell.watched.iter().map(|w| w.false_failovers as f64);
+    counts.collect()
+}
+
+/// One value a break, for those that have one.
+pub(super) fn values(cell: &Cell, value: impl Fn(&Failover) -> Option<f64>) -> Vec<f64> {
+    cell.failovers().filter_map(value).collect()
+}
+
+fn letter(case: Case) -> &'static str {
+    match case {
+        Case::A => "A",
+        Case::B => "B",
+        Case::C => "C",
+    }
+}
+
+/// How often each case occurred.
+pub(super) fn counts(cell: &Cell) -> [usize; 3] {
+    [Case::A, Case::B, Case::C].map(|case| cell.failovers().filter(|f| f.case == case).count())
+}
+
+/// One-way propagation in ms, for texts.
+pub(super) fn propagation() -> f64 {
+    millis(super::setup::DELAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_means_are_weighted_by_their_counts() {
+        let first = &PUBLISHED[0];
+        assert!((first.mean_failover() - 447.55).abs() < 0.01);
+        for published in &PUBLISHED {
+            assert_eq!(published.count.iter().sum::<u32>(), 40);
+        }
+    }
+
+    #[test]
+    fn a_mean_far_from_the_published_one_has_a_note() {
+        let row = |value| compared(Row::new("a", "b", "ms").published(100.0), &[value]);
+        assert!(row(104.9).note.is_empty());
+        assert!(row(94.0).note.starts_with("-6.0 %"));
+        let none = compared(Row::new("a", "b", "ms").published(100.0), &[]);
+        assert!(none.note.contains("did not occur"));
+    }
+}

@@ -1,0 +1,255 @@
+//! One simulation: the break and what follows, or a minute without one.
+
+use std::time::Duration;
+
+use carrick_proto::{Endpoint, EndpointConfig, Time};
+
+use super::setup::{
+    AFTERMATH, LENGTH, Load, PORT, START, Variant, WATCH, World, address, millis, network,
+};
+use super::traffic::{PRIMARY, Sink, Source};
+use crate::sctp_host::SctpHost;
+use crate::seed::{derive, derive_bytes};
+
+/// What had happened when the primary broke (section 3.2 of the paper).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Case {
+    /// One message arrived after the last SACK that came through.
+    A,
+    /// The last SACK was lost, so that more than one arrived.
+    B,
+    /// The last SACK arrived, and nothing after it.
+    C,
+}
+
+/// What one break showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Failover {
+    /// The case.
+    pub(super) case: Case,
+    /// The failover time of the paper, in ms.
+    pub(super) time: f64,
+    /// The longest that a message took from SEND to delivery, in ms.
+    pub(super) max_transfer: f64,
+}
+
+/// What a minute without a break showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Watched {
+    /// How often data left the primary.
+    pub(super) false_failovers: u64,
+    /// Expirations of T3-rtx.
+    pub(super) timeouts: u64,
+    /// The longest that a message took, in ms.
+    pub(super) max_transfer: f64,
+}
+
+type Hosts = (SctpHost<Source>, SctpHost<Sink>);
+
+fn hosts(variant: &Variant, load: Load, length: Duration, seed: u64) -> Result<Hosts, String> {
+    let endpoint = |host: u8| {
+        let seed = derive_bytes(seed, &[1, u64::from(host)]);
+        let mut config = EndpointConfig::new(PORT, vec![address(host, 0), address(host, 1)], seed);
+        config.association = variant.config();
+        Endpoint::new(config).map_err(|error| error.to_string())
+    };
+    let source = Source::new(load.burst(), length);
+    Ok((
+        SctpHost::new(endpoint(0)?, source),
+        SctpHost::new(endpoint(1)?, Sink::new(variant.config())),
+    ))
+}
+
+fn world(variant: &Variant, load: Load, length: Duration, seed: u64) -> Result<World, String> {
+    let (source, sink) = hosts(variant, load, length, seed)?;
+    network(derive(seed, &[0]), load, Box::new(source), Box::new(sink))
+        .map_err(|error| error.to_string())
+}
+
+/// Runs to the end of the traffic and until all is delivered.
+fn finish(world: &mut World, length: Duration) -> Result<(), String> {
+    let end = carrick_netsim::Time::ZERO + START + length;
+    world.net.run_until(end);
+    for _ in 0..30 {
+        let source = world
+            .net
+            .node::<SctpHost<Source>>(world.hosts[0])
+            .application();
+        let sink = world
+            .net
+            .node::<SctpHost<Sink>>(world.hosts[1])
+            .application();
+        if let Some(failure) = source.failure.as_ref().or(sink.failure.as_ref()) {
+            return Err(failure.clone());
+        }
+        if sink.deliveries.len() == source.sends.len() {
+            return Ok(());
+        }
+        world
+            .net
+            .run_until(world.net.now() + Duration::from_secs(1));
+    }
+    Err("messages were not delivered within 30 s after the last".into())
+}
+
+/// Breaks the primary at `moment` of the simulation. `None` when data had left the primary before,
+/// so that the break was none for it.
+pub(super) fn broken(
+    variant: &Variant,
+    load: Load,
+    moment: Duration,
+    seed: u64,
+) -> Result<Option<Failover>, String> {
+    let mut world = world(variant, load, LENGTH, seed)?;
+    let at = carrick_netsim::Time::ZERO + moment;
+    world.break_primary(at).map_err(|error| error.to_string())?;
+    finish(&mut world, LENGTH)?;
+    let source = world
+        .net
+        .node::<SctpHost<Source>>(world.hosts[0])
+        .application();
+    let sink = world
+        .net
+        .node::<SctpHost<Sink>>(world.hosts[1])
+        .application();
+    let at = Time::ZERO + moment;
+    let before = |moments: &[Time]| moments.iter().filter(|time| **time < at).count();
+    if before(&source.left) > before(&source.returned) {
+        return Ok(None);
+    }
+    measure(source, sink, at).map(Some)
+}
+
+/// Watches a minute without a break.
+pub(super) fn unbroken(variant: &Variant, load: Load, seed: u64) -> Result<Watched, String> {
+    let mut world = world(variant, load, WATCH, seed)?;
+    finish(&mut world, WATCH)?;
+    let source = world
+        .net
+        .node::<SctpHost<Source>>(world.hosts[0])
+        .application();
+    let sink = world
+        .net
+        .node::<SctpHost<Sink>>(world.hosts[1])
+        .application();
+    let transfers = sink.deliveries.iter().map(|(number, time)| {
+        let sent = source.sends.get(*number as usize).copied();
+        sent.map_or(0.0, |sent| millis(*time - sent))
+    });
+    Ok(Watched {
+        false_failovers: source.left.len() as u64,
+        timeouts: source.timeouts,
+        max_transfer: transfers.fold(0.0, f64::max),
+    })
+}
+
+/// The times of the paper, from the logs of both hosts.
+fn measure(source: &Source, sink: &Sink, at: Time) -> Result<Failover, String> {
+    // The first message that is sent again after the break, by its first sending.
+    let mut first_sent: Vec<Option<Time>> = vec![None; source.sends.len()];
+    let mut first = None;
+    let mut delivered = vec![None; source.sends.len()];
+    for (number, time) in &sink.deliveries {
+        if let Some(delivery) = delivered.get_mut(*number as usize) {
+            *delivery = Some(*time);
+        }
+    }
+    // The last transmission of each message before its delivery.
+    let mut bringing = vec![None; source.sends.len()];
+    for t in &source.transmissions {
+        if delivered[t.message as usize].is_some_and(|delivery| t.time <= delivery) {
+            bringing[t.message as usize] = Some((t.time, t.path));
+        }
+        let slot = &mut first_sent[t.message as usize];
+        match *slot {
+            None => *slot = Some(t.time),
+            Some(sent) if t.time > at => {
+                first = Some(
+                    first.map_or((sent, t.message, t.time), |f: (Time, u64, Time)| {
+                        if sent < f.0 {
+                            (sent, t.message, f.2)
+                        } else {
+                            f
+                        }
+                    }),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    let (start, first, retransmission) = first.ok_or("nothing was sent again")?;
+    // Later losses, by other traffic, are not the failover's.
+    let last = at + AFTERMATH;
+    let taken = sink.deliveries.iter().filter_map(|(number, delivery)| {
+        let sent = *source.sends.get(*number as usize)?;
+        let bringing = bringing[*number as usize].filter(|(_, path)| *path != PRIMARY)?;
+        (*delivery > at && sent < last).then(|| (*delivery - sent, *number, bringing.0))
+    });
+    let longest = taken.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    let (transfer, _, resent) = longest.ok_or("nothing was delivered over the other path")?;
+    Ok(Failover {
+        case: case(source, sink, first, retransmission),
+        time: millis(resent - start),
+        max_transfer: millis(transfer),
+    })
+}
+
+/// Which case: by the messages from `first` on that had arrived before the first retransmission.
+fn case(source: &Source, sink: &Sink, first: u64, retransmission: Time) -> Case {
+    let first_tsn = source.transmissions.first().map(|t| t.tsn);
+    let unreported = sink.arrivals.iter().filter(|(tsn, time)| {
+        let number = first_tsn.map_or(0, |f| u64::from(tsn.since(f)));
+        number >= first && *time < retransmission
+    });
+    match unreported.count() {
+        0 => Case::C,
+        1 => Case::A,
+        _ => Case::B,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::{BEST, PERIOD, VARIANTS, break_at};
+    use super::*;
+
+    fn quiet(variant: &Variant, moment: Duration) -> Failover {
+        broken(variant, Load::Quiet, moment, 1)
+            .expect("the run ends")
+            .expect("data was on the primary")
+    }
+
+    #[test]
+    fn all_three_cases_occur_within_a_period() {
+        let cases: Vec<Case> = (0..20)
+            .map(|k| quiet(&VARIANTS[0], break_at(k, 20)).case)
+            .collect();
+        let count = |case| cases.iter().filter(|c| **c == case).count();
+        assert_eq!(count(Case::A), 10, "every second message: {cases:?}");
+        assert!(count(Case::B) > count(Case::C), "{cases:?}");
+        assert!(count(Case::C) > 0, "{cases:?}");
+    }
+
+    #[test]
+    fn the_moment_within_the_pattern_decides_and_not_the_seed() {
+        let moment = break_at(3, 40);
+        let first = quiet(&VARIANTS[1], moment);
+        let other = broken(&VARIANTS[1], Load::Quiet, moment, 99).expect("the run ends");
+        assert_eq!(other, Some(first));
+        assert_eq!(quiet(&VARIANTS[1], moment + PERIOD), first);
+    }
+
+    #[test]
+    fn no_failover_is_faster_than_its_timeouts() {
+        for variant in &VARIANTS {
+            let failover = quiet(variant, break_at(0, 1));
+            assert!(failover.time >= variant.bound(), "{}", variant.id);
+        }
+    }
+
+    #[test]
+    fn a_quiet_network_sees_no_false_failover_with_a_sack_for_each_packet() {
+        let watched = unbroken(&BEST, Load::Quiet, 1).expect("the run ends");
+        assert_eq!((watched.false_failovers, watched.timeouts), (0, 0));
+    }
+}

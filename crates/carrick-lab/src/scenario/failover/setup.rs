@@ -1,0 +1,340 @@
+//! The paper's network, its settings, and those that are compared with them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use carrick_netsim::traffic::{Pattern, Source as Background, Spread, Stream};
+use carrick_netsim::{
+    Change, ConfigError, Direction, LinkConfig, LinkId, Loss, Network, NetworkBuilder, Node,
+    NodeId, Queue, Time,
+};
+use carrick_proto::AssociationConfig;
+use carrick_proto::policy::{AfterTimeout, BundledDuplicates, Policies};
+
+/// Bytes of user data in a message.
+pub(super) const MESSAGE: usize = 250;
+/// Time between two messages.
+pub(super) const INTERVAL: Duration = Duration::from_millis(10);
+/// Rate of each path in bit/s.
+pub(super) const RATE: u64 = 1_000_000;
+/// One-way delay of each path.
+pub(super) const DELAY: Duration = Duration::from_millis(20);
+/// Places in each router's queue.
+pub(super) const QUEUE: usize = 6;
+/// SCTP port of both hosts.
+pub(super) const PORT: u16 = 5001;
+/// When messages begin; the association is set up by then.
+pub(super) const START: Duration = Duration::from_secs(1);
+/// Traffic before the break, and from the start to the end.
+pub(super) const BREAK: Duration = Duration::from_secs(8);
+pub(super) const LENGTH: Duration = Duration::from_secs(20);
+/// Messages sent this long after the break belong to the failover.
+pub(super) const AFTERMATH: Duration = Duration::from_secs(2);
+/// Traffic in a run without a break, for false failovers.
+pub(super) const WATCH: Duration = Duration::from_secs(60);
+/// The moments of the break are spread over one period of the pattern: two messages and a SACK.
+pub(super) const PERIOD: Duration = Duration::from_millis(20);
+/// The two directions of a Dummynet link are two pipes, told one after the other. 20 of the 81
+/// published runs whose last two messages arrived are of case C, where the SACK came through: in a
+/// period of 20 ms with a SACK 12.4 ms after its beginning, that share fits this time between them.
+pub(super) const SECOND_PIPE: Duration = Duration::from_millis(15);
+/// The published values of Path.Max.Retrans.
+pub(super) const PATH_MAX_RETRANS: [u32; 4] = [2, 3, 4, 5];
+/// RTO.Initial, RTO.Min and RTO.Max of the paper, in ms.
+pub(super) const RTO: [u64; 3] = [80, 80, 150];
+
+/// The address of a host (0 the source, 1 the destination) on a path (0 the primary).
+pub(super) fn address(host: u8, path: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, path + 1, host, 1))
+}
+
+fn background_address(side: u8, path: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, path + 1, side, 2))
+}
+
+/// The other traffic in the network, and how the messages come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// The paper's: one message each 10 ms, nothing else in the network.
+    Quiet,
+    /// Ten messages at once each 100 ms, nothing else in the network.
+    Bursts,
+    /// The paper's messages beside Poisson traffic.
+    Concurrent,
+    /// The paper's messages beside traffic that fills the link for a while, then pauses.
+    Congested,
+}
+
+/// The loads of the future work that the paper announces.
+pub(super) const LOADS: [Load; 3] = [Load::Bursts, Load::Concurrent, Load::Congested];
+
+impl Load {
+    /// First part of the names of its rows.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::Quiet => "quiet",
+            Self::Bursts => "bursts",
+            Self::Concurrent => "concurrent",
+            Self::Congested => "congested",
+        }
+    }
+
+    /// The name for people.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Quiet => "no other traffic",
+            Self::Bursts => "messages in bursts",
+            Self::Concurrent => "concurrent traffic",
+            Self::Congested => "congestion",
+        }
+    }
+
+    /// Messages at a time; their number a second is the same everywhere.
+    pub(super) fn burst(self) -> u32 {
+        if self == Self::Bursts { 10 } else { 1 }
+    }
+
+    /// Length of the packets and pattern of what others send in each direction of each path.
+    fn background(self) -> Option<(usize, Pattern)> {
+        match self {
+            Self::Quiet | Self::Bursts => None,
+            Self::Concurrent => Some((500, Pattern::Poisson { rate: 500_000 })),
+            Self::Congested => Some((
+                1000,
+                Pattern::OnOff {
+                    rate: RATE,
+                    on: Spread::Exponential(Duration::from_millis(100)),
+                    off: Spread::Exponential(Duration::from_millis(300)),
+                },
+            )),
+        }
+    }
+}
+
+/// A way to set the stack up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variant {
+    /// First part of the rows' names.
+    pub(super) id: &'static str,
+    /// The name for people.
+    pub(super) label: &'static str,
+    /// Path.Max.Retrans.
+    pub(super) path_max_retrans: u32,
+    /// PotentiallyFailed.Max.Retrans (RFC 7829), if in use.
+    pub(super) potentially_failed: Option<u32>,
+    /// RTO.Initial, RTO.Min, RTO.Max in ms.
+    pub(super) rto: [u64; 3],
+    /// A SACK at least for every this many packets.
+    pub(super) sack_frequency: u32,
+    /// RFC 2960's loss recovery, or RACK and what belongs to it.
+    pub(super) modern: bool,
+}
+
+const fn paper(id: &'static str, label: &'static str, path_max_retrans: u32) -> Variant {
+    Variant {
+        id,
+        label,
+        path_max_retrans,
+        potentially_failed: None,
+        rto: RTO,
+        sack_frequency: 2,
+        modern: false,
+    }
+}
+
+/// Potentially failed paths alone: data leaves the primary at the first timeout.
+const QUICK: Variant = Variant {
+    potentially_failed: Some(0),
+    ..paper("quick", "Potentially Failed at the first timeout", 5)
+};
+
+/// The same with a SACK for each packet.
+const QUICK_SACKS: Variant = Variant {
+    sack_frequency: 1,
+    ..Variant {
+        id: "quick-sacks",
+        label: "the same, a SACK for each packet",
+        ..QUICK
+    }
+};
+
+/// The first timeout moves the data, but it is as long as a full queue and a repaired loss need; a
+/// SACK for each packet and RACK see to it that nothing else waits for it.
+pub(super) const BEST: Variant = Variant {
+    id: "best",
+    label: "best settings",
+    path_max_retrans: 5,
+    potentially_failed: Some(0),
+    rto: [150, 150, 150],
+    sack_frequency: 1,
+    modern: true,
+};
+
+/// All variants: those of the paper in the order of [`PATH_MAX_RETRANS`], then the others.
+pub(super) const VARIANTS: [Variant; 7] = [
+    paper("pmr2", "Path.Max.Retrans 2", 2),
+    paper("pmr3", "Path.Max.Retrans 3", 3),
+    paper("pmr4", "Path.Max.Retrans 4", 4),
+    paper("pmr5", "Path.Max.Retrans 5", 5),
+    QUICK,
+    QUICK_SACKS,
+    BEST,
+];
+
+impl Variant {
+    /// The parameters of the association, the same at both ends.
+    pub(super) fn config(&self) -> AssociationConfig {
+        let [initial, min, max] = self.rto.map(Duration::from_millis);
+        let policies = if self.modern {
+            Policies {
+                congestion: Policies::default().congestion,
+                // A probe would put T3-rtx off.
+                tail_loss_probe: false,
+                ..Policies::modern()
+            }
+        } else {
+            Policies {
+                missing_reports: 4,
+                after_timeout: AfterTimeout::OneWindow,
+                bundled_duplicates: BundledDuplicates::ReportLater,
+                ..Policies::default()
+            }
+        };
+        AssociationConfig {
+            rto_initial: initial,
+            rto_min: min,
+            rto_max: max,
+            path_max_retrans: self.path_max_retrans,
+            potentially_failed_max_retrans: self.potentially_failed,
+            sack_frequency: self.sack_frequency,
+            nagle: false,
+            trace: true,
+            policies,
+            ..AssociationConfig::default()
+        }
+    }
+
+    /// The least time to a failover by the timeouts alone, in ms: one RTO.Min, then RTO.Max.
+    pub(super) fn bound(&self) -> f64 {
+        let timeouts = self.potentially_failed.unwrap_or(self.path_max_retrans);
+        let [_, min, max] = self.rto;
+        let mut rto = min;
+        let mut sum = rto;
+        for _ in 0..timeouts {
+            rto = (2 * rto).min(max);
+            sum += rto;
+        }
+        sum as f64
+    }
+}
+
+/// The network with its two hosts, and what breaks.
+pub(super) struct World {
+    pub(super) net: Network,
+    pub(super) hosts: [NodeId; 2],
+    /// The primary's link between its routers.
+    primary: LinkId,
+}
+
+/// Two disjoint paths of two routers each, with the other traffic's hosts at the routers.
+pub(super) fn network(
+    seed: u64,
+    load: Load,
+    source: Box<dyn Node>,
+    destination: Box<dyn Node>,
+) -> Result<World, ConfigError> {
+    let mut builder = NetworkBuilder::new(seed);
+    let hosts = ["source", "destination"].map(|name| builder.add_host(name));
+    let link = LinkConfig::new(RATE, DELAY).with_queue(Queue::packets(QUEUE));
+    let mut links = Vec::new();
+    for path in 0..2 {
+        let routers = [0, 1].map(|side| builder.add_router(format!("router {path}.{side}")));
+        let [near, far] = routers.map(|router| builder.add_interface(router, []));
+        links.push(builder.connect_both(near, far, link.clone()));
+        for side in 0..2 {
+            let router = routers[usize::from(side)];
+            let others = builder.add_host(format!("others {path}.{side}"));
+            let ends = [
+                (hosts[usize::from(side)], address(side, path)),
+                (others, background_address(side, path)),
+            ];
+            for (host, address) in ends {
+                let interface = builder.add_interface(host, [address]);
+                let port = builder.add_interface(router, []);
+                // The host is one with its router: no rate, no delay.
+                builder.connect_both(interface, port, LinkConfig::default());
+            }
+            let streams = load.background().map(|(len, pattern)| {
+                let [from, to] = [side, 1 - side].map(|side| background_address(side, path));
+                Stream::new(from, to, len, pattern)
+            });
+            let source = Background::new(streams, builder.node_random(others))?;
+            builder.set_node_program(others, Box::new(source));
+        }
+    }
+    builder.set_node_program(hosts[0], source);
+    builder.set_node_program(hosts[1], destination);
+    Ok(World {
+        net: builder.build()?,
+        hosts,
+        primary: links[0],
+    })
+}
+
+impl World {
+    /// Has the primary lose everything from then on.
+    pub(super) fn break_primary(&mut self, at: Time) -> Result<(), ConfigError> {
+        let ways = [
+            (Direction::Forward, Duration::ZERO),
+            (Direction::Backward, SECOND_PIPE),
+        ];
+        for (direction, later) in ways {
+            let loss = Change::SetLoss {
+                link: self.primary,
+                direction,
+                loss: Loss::Random(1.0),
+            };
+            self.net.at(at + later, loss)?;
+        }
+        Ok(())
+    }
+}
+
+/// When the primary breaks in a repetition: evenly spread over the period.
+pub(super) fn break_at(repetition: u64, repetitions: u64) -> Duration {
+    let part = (repetition as f64 + 0.5) / repetitions.max(1) as f64;
+    START + BREAK + PERIOD.mul_f64(part)
+}
+
+/// A duration in ms.
+pub(super) fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_are_the_published_ones() {
+        let bounds: Vec<f64> = VARIANTS.iter().take(4).map(Variant::bound).collect();
+        assert_eq!(bounds, [380.0, 530.0, 680.0, 830.0]);
+        assert!((QUICK.bound() - 80.0).abs() < 1e-9);
+        assert!((BEST.bound() - 150.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn settings_are_valid() {
+        for variant in VARIANTS {
+            assert_eq!(variant.config().validate(), Ok(()), "{}", variant.id);
+        }
+    }
+
+    #[test]
+    fn breaks_are_spread_over_one_period() {
+        let moments: Vec<Duration> = (0..40).map(|k| break_at(k, 40)).collect();
+        assert!(moments.is_sorted());
+        assert!(moments[39] < moments[0] + PERIOD);
+        assert!(moments[0] > START + BREAK);
+    }
+}

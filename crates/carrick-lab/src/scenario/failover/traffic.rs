@@ -1,0 +1,217 @@
+//! The paper's programs: a source of numbered messages at a constant rate, and a destination that
+//! notes when they come.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use carrick_proto::{
+    AssociationConfig, AssociationId, Endpoint, Event, PathId, SendOptions, Time, TraceEvent,
+    TraceRecord, Tsn,
+};
+
+use super::setup::{INTERVAL, MESSAGE, PORT, START, address};
+use crate::sctp_host::Application;
+
+/// The path that breaks.
+pub(super) const PRIMARY: PathId = PathId(0);
+
+/// One transmission of a message's only chunk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Transmission {
+    /// Number of the message.
+    pub(super) message: u64,
+    /// Its TSN.
+    pub(super) tsn: Tsn,
+    /// When it left the stack.
+    pub(super) time: Time,
+    /// The path it took.
+    pub(super) path: PathId,
+}
+
+/// Sends when the association is set up; the destination does that, as in the paper.
+pub(super) struct Source {
+    /// Messages at a time.
+    burst: u32,
+    end: Time,
+    timer: Option<Time>,
+    id: Option<AssociationId>,
+    ready: bool,
+    /// SEND of each message.
+    pub(super) sends: Vec<Time>,
+    /// What left the stack, in order.
+    pub(super) transmissions: Vec<Transmission>,
+    /// When data left the primary.
+    pub(super) left: Vec<Time>,
+    /// When it came back.
+    pub(super) returned: Vec<Time>,
+    /// Expirations of T3-rtx.
+    pub(super) timeouts: u64,
+    /// What went wrong.
+    pub(super) failure: Option<String>,
+}
+
+impl Source {
+    /// A source of `burst` messages at a time, for this long.
+    pub(super) fn new(burst: u32, length: Duration) -> Self {
+        Self {
+            burst,
+            end: Time::ZERO + START + length,
+            timer: Some(Time::ZERO + START),
+            id: None,
+            ready: false,
+            sends: Vec::new(),
+            transmissions: Vec::new(),
+            left: Vec::new(),
+            returned: Vec::new(),
+            timeouts: 0,
+            failure: None,
+        }
+    }
+
+    fn fail(&mut self, what: String) {
+        self.timer = None;
+        self.failure.get_or_insert(what);
+    }
+
+    fn send(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
+        for _ in 0..self.burst {
+            let number = self.sends.len() as u64;
+            let options = SendOptions {
+                context: number,
+                ..SendOptions::default()
+            };
+            match endpoint.send(now, id, options, message(number)) {
+                Ok(()) => self.sends.push(now),
+                Err(error) => return self.fail(format!("send: {error}")),
+            }
+        }
+        let next = now + INTERVAL * self.burst;
+        self.timer = (next < self.end).then_some(next);
+    }
+}
+
+impl Application for Source {
+    fn next_timer(&self) -> Option<Time> {
+        self.timer
+    }
+
+    fn on_timer(&mut self, now: Time, endpoint: &mut Endpoint) {
+        match self.id {
+            Some(id) if self.ready => self.send(now, endpoint, id),
+            _ => self.fail("the association was not set up in time".into()),
+        }
+    }
+
+    fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
+        match event {
+            Event::Established { .. } | Event::PathConfirmed(_) if !self.ready => {
+                self.id = Some(id);
+                self.ready = endpoint.paths(id).filter(|p| p.status.confirmed).count() == 2;
+                // A lost INIT may have set the association up over the other path.
+                if self.ready
+                    && let Err(error) = endpoint.set_primary(now, id, PRIMARY)
+                {
+                    self.fail(format!("set primary: {error}"));
+                }
+            }
+            Event::PrimaryChanged(path) if self.sends.is_empty() => {
+                debug_assert!(path.0 < 2, "two paths");
+            }
+            Event::PrimaryChanged(PRIMARY) => self.returned.push(now),
+            Event::PrimaryChanged(_) => self.left.push(now),
+            Event::Closed(reason) => self.fail(format!("the association ended: {reason:?}")),
+            _ => {}
+        }
+    }
+
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
+        match record.event {
+            TraceEvent::ChunkSent {
+                tsn, path, context, ..
+            } => self.transmissions.push(Transmission {
+                message: context,
+                tsn,
+                time: record.time,
+                path,
+            }),
+            TraceEvent::Timeout { .. } => self.timeouts += 1,
+            _ => {}
+        }
+    }
+}
+
+/// A message that begins with its number.
+fn message(number: u64) -> Bytes {
+    let mut bytes = BytesMut::zeroed(MESSAGE);
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes.freeze()
+}
+
+/// Sets the association up, and notes arrivals and deliveries.
+pub(super) struct Sink {
+    config: Arc<AssociationConfig>,
+    timer: Option<Time>,
+    /// First arrival of each chunk.
+    pub(super) arrivals: Vec<(Tsn, Time)>,
+    /// Delivery of each message, by number.
+    pub(super) deliveries: Vec<(u64, Time)>,
+    /// A message came that is none of ours.
+    pub(super) failure: Option<String>,
+}
+
+impl Sink {
+    pub(super) fn new(config: AssociationConfig) -> Self {
+        Self {
+            config: Arc::new(config),
+            timer: Some(Time::ZERO),
+            arrivals: Vec::new(),
+            deliveries: Vec::new(),
+            failure: None,
+        }
+    }
+}
+
+impl Application for Sink {
+    fn next_timer(&self) -> Option<Time> {
+        self.timer
+    }
+
+    fn on_timer(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.timer = None;
+        let peers: [IpAddr; 2] = [address(0, 0), address(0, 1)];
+        if let Err(error) = endpoint.connect(now, &peers, PORT, None, self.config.clone()) {
+            self.failure = Some(format!("connect: {error}"));
+        }
+    }
+
+    fn on_readable(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
+        while let Some(message) = endpoint.receive(id) {
+            let bytes = message.payload.into_bytes();
+            match bytes.first_chunk() {
+                Some(number) if bytes.len() == MESSAGE => {
+                    self.deliveries.push((u64::from_be_bytes(*number), now));
+                }
+                _ => {
+                    self.failure =
+                        Some(format!("a message of {} bytes was delivered", bytes.len()));
+                }
+            }
+        }
+    }
+
+    fn wants_trace(&self) -> bool {
+        true
+    }
+
+    fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
+        if let TraceEvent::ChunkReceived { tsn } = record.event {
+            self.arrivals.push((tsn, record.time));
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The figures of the paper, by their numbers.
+
+use super::model;
+use super::rows::{fair_window, model_share};
+use super::run::Shares;
+use super::setup::{FLOW_SIZES, FULL, RATE, WINDOW, sizes};
+use super::{FlowCell, Observed, Pair};
+use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
+use crate::stats::Summary;
+
+/// All figures, in order.
+pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
+    let ids = |list: &[&str]| -> Vec<String> { list.iter().map(ToString::to_string).collect() };
+    let extras = super::setup::EXTRA.map(|extra| format!("extra{extra}"));
+    vec![
+        transport(observed),
+        goodput(
+            observed,
+            false,
+            "goodput-uncounted",
+            "Goodput, headers not counted (the paper’s Fig. 3)",
+        ),
+        goodput(
+            observed,
+            true,
+            "goodput-counted",
+            "Goodput, headers counted (the paper’s Fig. 4)",
+        ),
+        fairness(observed),
+        ratio(
+            observed,
+            "hidden-memory",
+            "Memory that the window does not show (the paper’s Fig. 5)",
+            &extras,
+        ),
+        ratio(
+            observed,
+            "silly-windows",
+            "Silly window avoidance at 50 bytes not shown (the paper’s Fig. 6)",
+            &ids(&[
+                "extra50",
+                "extra50.sws-sender",
+                "extra50.sws-receiver",
+                "extra50.sws-none",
+                "extra50.sws-none-no-nagle",
+            ]),
+        ),
+        ratio(
+            observed,
+            "true-window",
+            "The true window announced (the paper’s Fig. 7), and the default",
+            &ids(&[
+                "true.sws-both",
+                "true.sws-none",
+                "true.sws-both-no-nagle",
+                "true.sws-none-no-nagle",
+                "best",
+            ]),
+        ),
+        accepted(observed),
+    ]
+}
+
+fn series(label: &str, kind: Kind, style: usize, points: Vec<Point>) -> Series {
+    Series {
+        label: label.into(),
+        kind,
+        style,
+        points,
+    }
+}
+
+fn point(x: usize, values: &[f64]) -> Option<Point> {
+    let summary = Summary::of(values)?;
+    Some(Point {
+        x: x as f64,
+        y: summary.mean,
+        error: summary.ci95.unwrap_or(0.0),
+    })
+}
+
+fn over_sizes(observed: &Observed, sharing: usize, value: impl Fn(&Shares) -> f64) -> Vec<Point> {
+    let values = |pair: &Pair| {
+        let values: Vec<f64> = pair.shares[sharing].iter().map(&value).collect();
+        point(pair.size, &values)
+    };
+    observed.pairs.iter().filter_map(values).collect()
+}
+
+fn modelled(value: impl Fn(usize) -> f64) -> Vec<Point> {
+    sizes()
+        .map(|size| Point::new(size as f64, value(size)))
+        .collect()
+}
+
+fn kbits(bits: f64) -> f64 {
+    bits / 1e3
+}
+
+fn transport(observed: &Observed) -> Figure {
+    let rate = RATE as f64 / 1e3;
+    Figure {
+        id: "transport".into(),
+        title: "What small messages take of the link (the paper’s Fig. 2)".into(),
+        caption: "All bytes on the link, headers and retransmissions included, with 95 % confidence intervals; dashed without \
+                  marks: what equation (6) gives for two equal windows; the line is half the link."
+            .into(),
+        x: Axis::linear("message size", "byte").range(0.0, 210.0),
+        y: Axis::linear("throughput", "kbit/s").range(0.0, rate),
+        series: vec![
+            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, |s| kbits(s.network[0]))),
+            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, |s| kbits(s.network[0]))),
+            series(
+                "not counted, no random delay",
+                Kind::ErrorBars,
+                3,
+                over_sizes(observed, 2, |s| kbits(s.network[0])),
+            ),
+            series(
+                "equation (6)",
+                Kind::Line,
+                2,
+                modelled(|size| rate * model_share(size, false) / 100.0),
+            ),
+        ],
+        references: vec![Reference {
+            y: rate / 2.0,
+            label: "half".into(),
+        }],
+    }
+}
+
+fn goodput(observed: &Observed, counted: bool, id: &str, title: &str) -> Figure {
+    let half = RATE as f64 / 2e3;
+    // Equations (4) and (5): user bytes in each byte of the network.
+    let yield_of = |size| {
+        let window = fair_window();
+        let user = model::application_bytes(window, size, true) as f64;
+        half * user / model::network_bytes(window, size, true) as f64
+    };
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: "User data delivered, with 95 % confidence intervals, and what an even share of the link would carry by \
+                  equations (4) and (5). The steps come from padding and from how many chunks fit into a packet."
+            .into(),
+        x: Axis::linear("message size", "byte").range(0.0, 210.0),
+        y: Axis::linear("goodput", "kbit/s").range(0.0, 700.0),
+        series: vec![
+            series("small messages", Kind::ErrorBars, 0, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[0]))),
+            series("TCP-like flow", Kind::ErrorBars, 1, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[1]))),
+            series("even share, small", Kind::Line, 2, modelled(yield_of)),
+            series("even share, TCP-like", Kind::Line, 3, modelled(|_| yield_of(FULL))),
+        ],
+        references: Vec::new(),
+    }
+}
+
+fn fairness(observed: &Observed) -> Figure {
+    Figure {
+        id: "fairness".into(),
+        title: "Jain’s index over the message size".into(),
+        caption: "Of what the two flows take of the link; mean of the repetitions with 95 % confidence intervals.".into(),
+        x: Axis::linear("message size", "byte").range(0.0, 210.0),
+        y: Axis::linear("Jain’s index", "").range(0.5, 1.0),
+        series: vec![
+            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, Shares::jain)),
+            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, Shares::jain)),
+        ],
+        references: Vec::new(),
+    }
+}
+
+fn ratios(cell: &FlowCell) -> Vec<Point> {
+    let sizes = FLOW_SIZES.iter().zip(&cell.loads);
+    let points = sizes.filter_map(|(size, loads)| {
+        let values: Vec<f64> = loads.iter().map(|load| load.ratio).collect();
+        point(*size, &values)
+    });
+    points.collect()
+}
+
+fn ratio(observed: &Observed, id: &str, title: &str, flows: &[String]) -> Figure {
+    let cells = flows.iter().filter_map(|id| observed.flow(id));
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: "Bytes of messages sent, retransmissions included, to bytes that the slow reader took, with 95 % \
+                  confidence intervals."
+            .into(),
+        x: Axis::log("message size", "byte").range(10.0, 2000.0),
+        y: Axis::linear("transmitted / delivered", "").range(0.9, 2.3),
+        series: cells
+            .enumerate()
+            .map(|(style, cell)| series(&cell.flow.label, Kind::ErrorBars, style, ratios(cell)))
+            .collect(),
+        references: Vec::new(),
+    }
+}
+
+fn accepted(observed: &Observed) -> Figure {
+    let kernel = |rule: fn(usize, usize) -> usize| -> Vec<Point> {
+        let sizes = FLOW_SIZES.iter();
+        sizes
+            .map(|size| Point::new(*size as f64, rule(WINDOW, *size) as f64))
+            .collect()
+    };
+    let here = |id: &str| -> Vec<Point> {
+        let cell = observed.flow(id);
+        let accepted = cell.map_or(&[][..], |cell| &cell.accepted);
+        let sizes = FLOW_SIZES.iter().zip(accepted);
+        sizes
+            .map(|(size, n)| Point::new(*size as f64, *n as f64))
+            .collect()
+    };
+    Figure {
+        id: "accepted".into(),
+        title: "Messages taken while nobody reads (the paper’s section 4.2)".into(),
+        caption: "Of a window of 65,535 bytes: by equations (9) to (11) for the kernels of the time, and measured here.".into(),
+        x: Axis::log("message size", "byte").range(10.0, 2000.0),
+        y: Axis::log("messages", "").range(10.0, 10_000.0),
+        series: vec![
+            series("FreeBSD 7.0 (9)", Kind::Line, 1, kernel(model::freebsd)),
+            series("Linux 2.6.25 (10)", Kind::Line, 2, kernel(model::linux)),
+            series("OpenSolaris (11)", Kind::Line, 3, kernel(model::solaris)),
+            series("here, default", Kind::Points, 0, here("best")),
+        ],
+        references: Vec::new(),
+    }
+}

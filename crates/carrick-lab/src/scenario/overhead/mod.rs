@@ -1,0 +1,239 @@
+//! `overhead`: what headers and memory of messages mean for congestion and flow control.
+//!
+//! After I. Rüngeler, M. Tüxen, E. P. Rathgeb: "Congestion and Flow Control in the Context of the
+//! Message-oriented Protocol SCTP" (2009). First part: a flow of small messages shares a link with a
+//! TCP-like one, with and without the chunk headers in the outstanding bytes. Second part: a slow
+//! reader whose messages take more memory than the advertised window shows.
+
+mod figures;
+mod model;
+mod notes;
+mod rows;
+mod run;
+mod setup;
+mod show;
+mod traffic;
+
+use std::time::Duration;
+
+use super::{Progress, RunOptions, Scenario};
+use crate::error::LabError;
+use crate::parallel;
+use crate::result::ScenarioResult;
+use crate::seed::derive;
+
+use run::{Load, Shares};
+use setup::{FLOW_SIZES, Flow, MEASURED, MEASURED_SHORT, SHARINGS, flows, sizes};
+
+/// Repetitions in a short run.
+const SHORT: u64 = 2;
+/// The paper's repetitions of the first part, and of the second.
+const FULL: u64 = 100;
+const FULL_FLOW: u64 = 10;
+
+/// The scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overhead;
+
+impl Scenario for Overhead {
+    fn name(&self) -> &'static str {
+        "overhead"
+    }
+
+    fn question(&self) -> &'static str {
+        "Do small messages take more than their share of a link when their headers don’t count, and what is sent \
+         in vain when the receive window doesn’t show what messages really cost?"
+    }
+
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+    ) -> Result<ScenarioResult, LabError> {
+        let repetitions = options.repetitions(SHORT, FULL);
+        let duration = if options.full {
+            MEASURED
+        } else {
+            MEASURED_SHORT
+        };
+        let observed = self.simulate(options.seed, repetitions, duration, progress)?;
+        Ok(show::result(
+            *self,
+            &observed,
+            options.seed,
+            (repetitions < FULL).then_some(FULL),
+        ))
+    }
+}
+
+/// One size of the first part.
+#[derive(Clone, Debug)]
+struct Pair {
+    size: usize,
+    /// By [`SHARINGS`], each repetition.
+    shares: [Vec<Shares>; SHARINGS.len()],
+}
+
+/// One way of flow control in the second part.
+#[derive(Clone, Debug)]
+struct FlowCell {
+    flow: Flow,
+    /// By [`FLOW_SIZES`], each repetition.
+    loads: Vec<Vec<Load>>,
+    /// By [`FLOW_SIZES`]: messages taken while nobody reads.
+    accepted: Vec<u64>,
+}
+
+/// All that was measured.
+struct Observed {
+    pairs: Vec<Pair>,
+    flows: Vec<FlowCell>,
+    repetitions: u64,
+    /// How long the first part was measured.
+    duration: Duration,
+}
+
+/// One simulation.
+#[derive(Clone, Copy)]
+enum Job {
+    Shared {
+        pair: usize,
+        sharing: usize,
+        number: u64,
+    },
+    Slow {
+        flow: usize,
+        size: usize,
+        number: u64,
+    },
+    Accepted {
+        flow: usize,
+        size: usize,
+    },
+}
+
+/// What it brings.
+enum Outcome {
+    Shared(Shares),
+    Slow(Load),
+    Accepted(u64),
+}
+
+fn jobs(pairs: usize, flows: usize, repetitions: u64) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for number in 0..repetitions {
+        for pair in 0..pairs {
+            jobs.extend((0..SHARINGS.len()).map(|sharing| Job::Shared {
+                pair,
+                sharing,
+                number,
+            }));
+        }
+    }
+    for flow in 0..flows {
+        for size in 0..FLOW_SIZES.len() {
+            let repetitions = 0..repetitions.min(FULL_FLOW);
+            jobs.extend(repetitions.map(|number| Job::Slow { flow, size, number }));
+            jobs.push(Job::Accepted { flow, size });
+        }
+    }
+    jobs
+}
+
+impl Overhead {
+    fn simulate(
+        self,
+        seed: u64,
+        repetitions: u64,
+        duration: Duration,
+        progress: &dyn Progress,
+    ) -> Result<Observed, LabError> {
+        let pair = |size| Pair {
+            size,
+            shares: Default::default(),
+        };
+        let mut observed = Observed {
+            pairs: sizes().map(pair).collect(),
+            flows: flows()
+                .into_iter()
+                .map(|flow| FlowCell {
+                    flow,
+                    loads: vec![Vec::new(); FLOW_SIZES.len()],
+                    accepted: Vec::new(),
+                })
+                .collect(),
+            repetitions,
+            duration,
+        };
+        let jobs = jobs(observed.pairs.len(), observed.flows.len(), repetitions);
+        progress.begin(self.name(), jobs.len() as u64);
+        let results = parallel::run(jobs.len(), |index| {
+            let outcome = observed.run(jobs[index], seed);
+            progress.step();
+            outcome
+        });
+        progress.end();
+        for (job, result) in jobs.into_iter().zip(results) {
+            let outcome = result.map_err(|what| LabError::Simulation {
+                scenario: self.name().into(),
+                what,
+            })?;
+            observed.keep(job, outcome);
+        }
+        Ok(observed)
+    }
+}
+
+impl Observed {
+    /// The seed of a repetition is that of all its variants.
+    fn run(&self, job: Job, seed: u64) -> Result<Outcome, String> {
+        match job {
+            Job::Shared {
+                pair,
+                sharing,
+                number,
+            } => {
+                let size = self.pairs[pair].size;
+                run::shared(
+                    size,
+                    &SHARINGS[sharing],
+                    self.duration,
+                    derive(seed, &[1, number]),
+                )
+                .map(Outcome::Shared)
+                .map_err(|error| format!("{size} bytes, repetition {number}: {error}"))
+            }
+            Job::Slow { flow, size, number } => {
+                let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
+                run::slow(flow, size, derive(seed, &[2, number]))
+                    .map(Outcome::Slow)
+                    .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
+            }
+            Job::Accepted { flow, size } => {
+                let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
+                run::accepted(flow, size, derive(seed, &[3]))
+                    .map(Outcome::Accepted)
+                    .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
+            }
+        }
+    }
+
+    fn keep(&mut self, job: Job, outcome: Outcome) {
+        match (job, outcome) {
+            (Job::Shared { pair, sharing, .. }, Outcome::Shared(shares)) => {
+                self.pairs[pair].shares[sharing].push(shares);
+            }
+            (Job::Slow { flow, size, .. }, Outcome::Slow(load)) => {
+                self.flows[flow].loads[size].push(load);
+            }
+            (Job::Accepted { flow, .. }, Outcome::Accepted(messages)) => {
+                self.flows[flow].accepted.push(messages);
+            }
+            _ => {}
+        }
+    }
+
+    fn flow(&self, id: &str) -> Option<&FlowCell> {
+        self.flows.iter().find(|cell| cell.flow.id == id)
+    }
+}

@@ -1,0 +1,234 @@
+//! The simulations: two flows on one link, a slow reader, and one that reads nothing.
+
+use std::time::Duration;
+
+use carrick_netsim::{Direction, Network, NodeId, Random, Time};
+use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
+
+use super::setup::{
+    FULL, Flow, JITTER, PORT, READING, SETTLED, Sharing, WATCHED, WINDOW, end_address,
+    fairness_config, network,
+};
+use super::traffic::{Pace, Reader, Source};
+use crate::sctp_host::SctpHost;
+use crate::seed::{derive, derive_bytes};
+use crate::stats::jain;
+
+/// What two flows got, the one of small messages first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shares {
+    /// Bit/s on the shared link, headers and what is sent again included.
+    pub(super) network: [f64; 2],
+    /// Bit/s for the applications.
+    pub(super) application: [f64; 2],
+}
+
+impl Shares {
+    /// Jain's index of what they took of the link.
+    pub(super) fn jain(&self) -> f64 {
+        jain(&self.network).unwrap_or(0.0)
+    }
+}
+
+fn endpoint(
+    flow: usize,
+    end: usize,
+    config: &AssociationConfig,
+    seed: u64,
+) -> Result<Endpoint, String> {
+    let seed = derive_bytes(seed, &[1, flow as u64, end as u64]);
+    let mut own = EndpointConfig::new(PORT, vec![end_address(flow, end)], seed);
+    own.association = config.clone();
+    Endpoint::new(own).map_err(|error| error.to_string())
+}
+
+fn reader(net: &Network, node: NodeId) -> &Reader {
+    net.node::<SctpHost<Reader>>(node).application()
+}
+
+fn check(net: &Network, nodes: &[[NodeId; 2]]) -> Result<(), String> {
+    for [sender, _] in nodes {
+        if let Some(failure) = &net.node::<SctpHost<Source>>(*sender).application().failure {
+            return Err(failure.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Messages of `size` bytes beside full packets on one link, over `duration` once they have settled.
+pub(super) fn shared(
+    size: usize,
+    sharing: &Sharing,
+    duration: Duration,
+    seed: u64,
+) -> Result<Shares, String> {
+    let config = fairness_config(sharing.count_header);
+    let mut random = Random::new(derive(seed, &[2]), 0);
+    let mut flows: Vec<[Box<dyn carrick_netsim::Node>; 2]> = Vec::new();
+    for (flow, size) in [size, FULL].into_iter().enumerate() {
+        let start = random.duration_up_to(Duration::from_secs(1));
+        let source = Source::new(end_address(flow, 1), config.clone(), size, start);
+        let sender = SctpHost::new(endpoint(flow, 0, &config, seed)?, source);
+        let sink = Reader::new(Pace::Fast);
+        let receiver = SctpHost::new(endpoint(flow, 1, &config, seed)?, sink);
+        flows.push([
+            Box::new(sender.with_flow(flow as u32 + 1)),
+            Box::new(receiver.with_flow(flow as u32 + 1)),
+        ]);
+    }
+    let (mut net, nodes, link) =
+        network(derive(seed, &[0]), sharing.jitter, flows).map_err(|error| error.to_string())?;
+    let counts = |net: &Network| {
+        let stats = net.link_stats(link, Direction::Forward);
+        let network = [1, 2].map(|flow| stats.flows.find(flow).map_or(0, |f| f.bytes_delivered));
+        (
+            network,
+            [0, 1].map(|flow: usize| reader(net, nodes[flow][1]).bytes),
+        )
+    };
+    net.run_until(Time::ZERO + SETTLED);
+    let before = counts(&net);
+    net.run_until(net.now() + duration);
+    let after = counts(&net);
+    check(&net, &nodes)?;
+    let rate = |before: u64, after: u64| (after - before) as f64 * 8.0 / duration.as_secs_f64();
+    Ok(Shares {
+        network: [0, 1].map(|flow: usize| rate(before.0[flow], after.0[flow])),
+        application: [0, 1].map(|flow: usize| rate(before.1[flow], after.1[flow])),
+    })
+}
+
+/// What a slow reader's sender did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Load {
+    /// Bytes of messages sent, retransmissions included, to bytes read.
+    pub(super) ratio: f64,
+    /// Chunks that the receiver dropped for want of memory.
+    pub(super) dropped: u64,
+}
+
+/// Messages of `size` bytes to a slow reader.
+pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> {
+    let config = flow.config();
+    let mean = Duration::from_secs_f64(size as f64 / READING);
+    let random = Random::new(derive(seed, &[3]), 0);
+    let (mut net, nodes) = single(
+        &config,
+        size,
+        u64::MAX,
+        Pace::Slow(mean, Box::new(random)),
+        seed,
+    )?;
+    let counts = |net: &Network| {
+        let sent = net.node::<SctpHost<Source>>(nodes[0][0]).endpoint();
+        let sent = sent
+            .associations()
+            .next()
+            .and_then(|id| sent.association_stats(id));
+        let transmitted = sent.map_or(0, |s| {
+            let c = s.counters;
+            c.data_chunks_sent + c.timeout_retransmissions + c.fast_retransmissions
+        });
+        (transmitted, reader(net, nodes[0][1]).messages)
+    };
+    // Until the buffer is full for long.
+    net.run_until(Time::ZERO + SETTLED);
+    let before = counts(&net);
+    net.run_until(net.now() + WATCHED);
+    let after = counts(&net);
+    check(&net, &nodes)?;
+    let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
+    let stats = receiver
+        .associations()
+        .next()
+        .and_then(|id| receiver.association_stats(id))
+        .ok_or("the receiver's association is gone")?;
+    if after.1 == before.1 {
+        return Err("nothing was read".into());
+    }
+    Ok(Load {
+        ratio: (after.0 - before.0) as f64 / (after.1 - before.1) as f64,
+        dropped: stats.counters.dropped_for_buffer,
+    })
+}
+
+/// Messages of `size` bytes that are taken while nobody reads.
+pub(super) fn accepted(flow: &Flow, size: usize, seed: u64) -> Result<u64, String> {
+    let config = flow.config();
+    let messages = 2 * WINDOW as u64;
+    let (mut net, nodes) = single(&config, size, messages, Pace::Never, seed)?;
+    net.run_until(Time::ZERO + SETTLED);
+    check(&net, &nodes)?;
+    let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
+    let stats = receiver
+        .associations()
+        .next()
+        .and_then(|id| receiver.association_stats(id))
+        .ok_or("the receiver's association is gone")?;
+    Ok(stats.receivable_messages as u64)
+}
+
+fn single(
+    config: &AssociationConfig,
+    size: usize,
+    messages: u64,
+    pace: Pace,
+    seed: u64,
+) -> Result<(Network, Vec<[NodeId; 2]>), String> {
+    let source = Source::new(end_address(0, 1), config.clone(), size, Duration::ZERO);
+    let sender = SctpHost::new(endpoint(0, 0, config, seed)?, source.limited(messages));
+    let receiver = SctpHost::new(endpoint(0, 1, config, seed)?, Reader::new(pace));
+    let programs: [Box<dyn carrick_netsim::Node>; 2] = [Box::new(sender), Box::new(receiver)];
+    let (net, nodes, _) =
+        network(derive(seed, &[0]), JITTER, vec![programs]).map_err(|error| error.to_string())?;
+    Ok((net, nodes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::{SHARINGS, flows};
+    use super::*;
+
+    fn flow(id: &str) -> Flow {
+        flows()
+            .into_iter()
+            .find(|flow| flow.id == id)
+            .expect("a known flow")
+    }
+
+    #[test]
+    fn the_two_flows_fill_the_link() {
+        let shares = shared(100, &SHARINGS[0], Duration::from_secs(30), 1).expect("the run ends");
+        let sum: f64 = shares.network.iter().sum();
+        assert!((0.98..=1.01).contains(&(sum / 1e6)), "{shares:?}");
+        assert!(shares.application[0] < shares.network[0]);
+    }
+
+    #[test]
+    fn memory_that_is_not_shown_is_sent_for_in_vain() {
+        let load = slow(&flow("extra250"), 200, 1).expect("the run ends");
+        assert!(load.ratio > 1.5 && load.dropped > 0, "{load:?}");
+    }
+
+    #[test]
+    fn the_defaults_send_everything_once() {
+        for size in [50, 1000] {
+            let load = slow(&flow("best"), size, 1).expect("the run ends");
+            assert_eq!(load.dropped, 0, "{size}");
+            assert!((load.ratio - 1.0).abs() < 0.005, "{size}: {load:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_reading_leaves_what_the_memory_holds() {
+        for size in [100, 1000] {
+            let best = flow("best");
+            let taken = accepted(&best, size, 1).expect("the run ends");
+            let fits = (WINDOW / (size + best.extra)) as u64;
+            assert!(
+                (fits..=fits + 1).contains(&taken),
+                "{size}: {taken} of {fits}"
+            );
+        }
+    }
+}

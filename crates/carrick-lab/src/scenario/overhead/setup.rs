@@ -1,0 +1,273 @@
+//! The networks, and the settings of both parts.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use carrick_netsim::{
+    ConfigError, Jitter, LinkConfig, LinkId, Network, NetworkBuilder, Node, NodeId, Queue,
+};
+use carrick_proto::AssociationConfig;
+use carrick_proto::policy::{Policies, WindowAnnouncement};
+
+/// Rate of the link that is shared, in bit/s.
+pub(super) const RATE: u64 = 1_000_000;
+/// Its one-way delay.
+pub(super) const DELAY: Duration = Duration::from_millis(10);
+/// Its queue in packets, as in `satellite`; the paper gives none.
+pub(super) const QUEUE: usize = 50;
+/// Random delay of each packet before the shared link: up to the time of one full packet, so that two
+/// flows of one round-trip time don't lose in step.
+pub(super) const JITTER: Duration = Duration::from_millis(12);
+/// SCTP port of all hosts.
+pub(super) const PORT: u16 = 5001;
+/// Payload of the TCP-like flow's messages: full packets.
+pub(super) const FULL: usize = 1452;
+/// Sizes of the other flow's messages.
+pub(super) fn sizes() -> impl Iterator<Item = usize> {
+    (1..=20).map(|n| n * 10)
+}
+
+/// When measuring begins, and how long it takes with the published precision.
+pub(super) const SETTLED: Duration = Duration::from_secs(50);
+pub(super) const MEASURED: Duration = Duration::from_secs(400);
+/// How long it takes in a short run.
+pub(super) const MEASURED_SHORT: Duration = Duration::from_secs(100);
+
+/// The receive window of the second part: the 65,535 bytes that the INET framework announces.
+pub(super) const WINDOW: usize = 65_535;
+/// Bytes per second that the slow reader takes on average.
+pub(super) const READING: f64 = 5000.0;
+/// Message sizes of the second part.
+pub(super) const FLOW_SIZES: [usize; 8] = [20, 50, 100, 200, 400, 700, 1000, 1400];
+/// Memory of a message that the window does not show, in bytes.
+pub(super) const EXTRA: [usize; 5] = [50, 100, 150, 200, 250];
+/// How long the slow reader is watched, after it has settled.
+pub(super) const WATCHED: Duration = Duration::from_secs(200);
+
+fn address(net: u8, host: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, net, 0, host))
+}
+
+/// Address of flow `flow`'s sender (end 0) or receiver (end 1).
+pub(super) fn end_address(flow: usize, end: usize) -> IpAddr {
+    address(end as u8 + 1, flow as u8 + 1)
+}
+
+/// A way to share the link in the first part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing {
+    /// First part of the rows' names.
+    pub(super) id: &'static str,
+    /// The name for people.
+    pub(super) label: &'static str,
+    /// Headers and padding count in the outstanding bytes.
+    pub(super) count_header: bool,
+    /// Random delay of each packet before the shared link.
+    pub(super) jitter: Duration,
+}
+
+/// Counted, not counted, and the latter once more with flows that lose in step.
+pub(super) const SHARINGS: [Sharing; 3] = [
+    Sharing {
+        id: "counted",
+        label: "headers counted",
+        count_header: true,
+        jitter: JITTER,
+    },
+    Sharing {
+        id: "uncounted",
+        label: "headers not counted",
+        count_header: false,
+        jitter: JITTER,
+    },
+    Sharing {
+        id: "in-step",
+        label: "control: not counted, no random delay",
+        count_header: false,
+        jitter: Duration::ZERO,
+    },
+];
+
+/// The hosts of each flow (sender, receiver) on both sides of the shared link.
+pub(super) fn network(
+    seed: u64,
+    jitter: Duration,
+    flows: Vec<[Box<dyn Node>; 2]>,
+) -> Result<(Network, Vec<[NodeId; 2]>, LinkId), ConfigError> {
+    let mut builder = NetworkBuilder::new(seed);
+    let routers = ["near router", "far router"].map(|name| builder.add_router(name));
+    let [near, far] = routers.map(|router| builder.add_interface(router, []));
+    let shared = LinkConfig::new(RATE, DELAY).with_queue(Queue::packets(QUEUE));
+    let link = builder.connect_both(near, far, shared);
+    let access = LinkConfig {
+        jitter: Jitter::Uniform(jitter),
+        ..LinkConfig::default()
+    };
+    let mut nodes = Vec::new();
+    for (flow, programs) in flows.into_iter().enumerate() {
+        let mut hosts = Vec::new();
+        for (end, program) in programs.into_iter().enumerate() {
+            let host = builder.add_host(format!("{} {flow}", ["sender", "receiver"][end]));
+            let interface = builder.add_interface(host, [end_address(flow, end)]);
+            let port = builder.add_interface(routers[end], []);
+            builder.connect(interface, port, access.clone(), LinkConfig::default());
+            builder.set_node_program(host, program);
+            hosts.push(host);
+        }
+        nodes.push([hosts[0], hosts[1]]);
+    }
+    Ok((builder.build()?, nodes, link))
+}
+
+/// The stack's settings in the first part.
+pub(super) fn fairness_config(count_header: bool) -> AssociationConfig {
+    AssociationConfig {
+        policies: Policies {
+            count_data_header: count_header,
+            ..Policies::default()
+        },
+        ..AssociationConfig::default()
+    }
+}
+
+/// A way to do flow control in the second part.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    /// Part of the rows' names.
+    pub(super) id: String,
+    /// The name for people.
+    pub(super) label: String,
+    /// Memory of each message besides its payload, in bytes.
+    pub(super) extra: usize,
+    /// What the window shows of it.
+    pub(super) announcement: WindowAnnouncement,
+    /// Silly window avoidance at the sender and at the receiver.
+    pub(super) avoidance: [bool; 2],
+    /// Nagle's algorithm.
+    pub(super) nagle: bool,
+}
+
+impl Flow {
+    fn hidden(extra: usize) -> Self {
+        Self {
+            id: format!("extra{extra}"),
+            label: format!("{extra} bytes not shown"),
+            extra,
+            announcement: WindowAnnouncement::PayloadOnly,
+            avoidance: [true; 2],
+            nagle: true,
+        }
+    }
+
+    fn switched(&self, avoidance: [bool; 2], nagle: bool) -> Self {
+        let name = match avoidance {
+            [true, true] => "sws-both",
+            [true, false] => "sws-sender",
+            [false, true] => "sws-receiver",
+            [false, false] => "sws-none",
+        };
+        let words = match avoidance {
+            [true, true] => "avoidance at both ends",
+            [true, false] => "avoidance at the sender only",
+            [false, true] => "avoidance at the receiver only",
+            [false, false] => "no avoidance",
+        };
+        let nagle_name = if nagle { "" } else { "-no-nagle" };
+        Self {
+            id: format!("{}.{name}{nagle_name}", self.id),
+            label: format!(
+                "{}, {words}{}",
+                self.label,
+                if nagle { "" } else { ", Nagle off" }
+            ),
+            avoidance,
+            nagle,
+            ..self.clone()
+        }
+    }
+
+    /// The stack's settings, the same at both ends.
+    pub(super) fn config(&self) -> AssociationConfig {
+        let [sender, receiver] = self.avoidance;
+        AssociationConfig {
+            receive_buffer: WINDOW,
+            receive_buffer_chunks: usize::MAX,
+            message_overhead: self.extra,
+            sender_sws_avoidance: sender,
+            receiver_sws_avoidance: receiver,
+            nagle: self.nagle,
+            send_buffer: 1 << 16,
+            policies: Policies {
+                window_announcement: self.announcement,
+                ..Policies::default()
+            },
+            ..AssociationConfig::default()
+        }
+    }
+}
+
+/// All of them: memory that is not shown (Fig. 5), silly window avoidance and Nagle (Fig. 6), the true
+/// window (Fig. 7), and the defaults.
+pub(super) fn flows() -> Vec<Flow> {
+    const SWITCHES: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
+    let mut all: Vec<Flow> = EXTRA.map(Flow::hidden).into();
+    let least = Flow::hidden(EXTRA[0]);
+    let switched = |flow: &Flow| {
+        [true, false].map(|nagle| SWITCHES.map(|avoidance| flow.switched(avoidance, nagle)))
+    };
+    // The first is `least` itself.
+    all.extend(switched(&least).into_iter().flatten().skip(1));
+    let truth = Flow {
+        id: "true".into(),
+        label: "true window, 250 bytes".into(),
+        extra: 250,
+        announcement: WindowAnnouncement::True,
+        ..least.clone()
+    };
+    for nagle in [true, false] {
+        for avoidance in [[true, true], [false, false]] {
+            all.push(truth.switched(avoidance, nagle));
+        }
+    }
+    let defaults = AssociationConfig::default();
+    all.push(Flow {
+        id: "best".into(),
+        label: "default settings".into(),
+        extra: defaults.message_overhead,
+        announcement: defaults.policies.window_announcement,
+        avoidance: [
+            defaults.sender_sws_avoidance,
+            defaults.receiver_sws_avoidance,
+        ],
+        nagle: defaults.nagle,
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_valid_and_their_names_differ() {
+        let flows = flows();
+        for flow in &flows {
+            assert_eq!(flow.config().validate(), Ok(()), "{}", flow.id);
+        }
+        let names: BTreeSet<&str> = flows.iter().map(|f| f.id.as_str()).collect();
+        assert_eq!(names.len(), flows.len());
+        assert_eq!(flows.len(), 5 + 7 + 4 + 1);
+    }
+
+    #[test]
+    fn best_has_no_knob_turned() {
+        let (best, default) = (fairness_config(true), AssociationConfig::default());
+        assert_eq!(
+            best.policies.count_data_header,
+            default.policies.count_data_header
+        );
+        assert_eq!(best.nagle, default.nagle);
+    }
+}

@@ -1,0 +1,118 @@
+//! The result put together: drawing, settings.
+
+use super::figures::figures;
+use super::notes::notes;
+use super::rows::rows;
+use super::setup::{DELAY, EXTRA, FULL, JITTER, QUEUE, RATE, READING, SETTLED, WATCHED, WINDOW};
+use super::{FULL_FLOW, Observed, Overhead};
+use crate::result::{ScenarioResult, Setting};
+use crate::scenario::Scenario;
+use crate::{Drawing, DrawnLink, DrawnNode};
+
+pub(super) fn result(
+    scenario: Overhead,
+    observed: &Observed,
+    seed: u64,
+    full_repetitions: Option<u64>,
+) -> ScenarioResult {
+    ScenarioResult {
+        scenario: scenario.name().into(),
+        question: scenario.question().into(),
+        seed,
+        repetitions: observed.repetitions,
+        full_repetitions,
+        rows: rows(observed),
+        figures: figures(observed),
+        drawing: drawing(),
+        splits: Vec::new(),
+        notes: notes(observed),
+        settings: settings(observed),
+    }
+}
+
+fn drawing() -> Drawing {
+    let node = |at, lines: &[&str]| DrawnNode {
+        at,
+        label: lines.iter().map(ToString::to_string).collect(),
+    };
+    let link = |ends, label: Vec<String>| DrawnLink {
+        ends,
+        bend: 0.0,
+        label,
+        dashed: false,
+    };
+    Drawing {
+        description: "Two senders, one of small messages and one of full packets, share a link between two routers; in the \
+                      second part the first sender is alone and its receiver reads slowly."
+            .into(),
+        height: 240.0,
+        nodes: vec![
+            node((62.0, 60.0), &["small", "messages"]),
+            node((62.0, 180.0), &["TCP-like"]),
+            node((190.0, 120.0), &["router"]),
+            node((330.0, 120.0), &["router"]),
+            node((458.0, 60.0), &["receiver"]),
+            node((458.0, 180.0), &["receiver"]),
+        ],
+        links: vec![
+            link((0, 2), Vec::new()),
+            link((1, 2), Vec::new()),
+            DrawnLink {
+                bend: -70.0,
+                ..link(
+                    (2, 3),
+                    vec![
+                        format!("{} Mbit/s", RATE / 1_000_000),
+                        format!("{} ms", DELAY.as_millis()),
+                    ],
+                )
+            },
+            link((3, 4), Vec::new()),
+            link((3, 5), Vec::new()),
+        ],
+    }
+}
+
+fn settings(observed: &Observed) -> Vec<Setting> {
+    vec![
+        Setting::new(
+            "network",
+            format!(
+                "{RATE} bit/s and {} ms one way between the routers, a drop-tail queue of {QUEUE} packets; each packet of a \
+                 sender is delayed by up to {} ms before, at random and in order, so that the flows don’t lose in step",
+                DELAY.as_millis(),
+                JITTER.as_millis()
+            ),
+        ),
+        Setting::new(
+            "fairness",
+            format!(
+                "messages of 10 to 200 bytes beside messages of {FULL} bytes, both always more to send; measured for {} s from \
+                 {} s on (the paper: 400 s); starts at random within the first second",
+                observed.duration.as_secs(),
+                SETTLED.as_secs()
+            ),
+        ),
+        Setting::new(
+            "headers",
+            "counted: DATA chunk header and padding count in the outstanding bytes (the default); not counted: payload only",
+        ),
+        Setting::new(
+            "slow reader",
+            format!(
+                "one message after each exponential interval, {READING} bytes a second on average; receive buffer {WINDOW} bytes; \
+                 measured for {} s from {} s on, {} repetitions",
+                WATCHED.as_secs(),
+                SETTLED.as_secs(),
+                observed.repetitions.min(FULL_FLOW)
+            ),
+        ),
+        Setting::new(
+            "memory of a message",
+            format!(
+                "payload and {EXTRA:?} bytes; the window shows the payload only, or all (“true”); default settings: what fits"
+            ),
+        ),
+        Setting::new("SCTP", "otherwise RFC 9260’s defaults"),
+    ]
+}

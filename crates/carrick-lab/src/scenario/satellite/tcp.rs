@@ -1,0 +1,218 @@
+//! TCP on W' alone, with the same messages.
+
+use std::time::Duration;
+
+use carrick_netsim::{LinkConfig, Time};
+
+use super::run::{Life, Run};
+use super::setup::{
+    FAR_DELAY, FAR_RATE, LOAD, MESSAGE, PORT, RECEIVER, SENDER, STANDARD, interval, millis, network,
+};
+use crate::sctp_host::core_time;
+use crate::seed::derive;
+use crate::tcp_host::{
+    BulkSink, BulkSource, Connection, Segment, TcpApplication, TcpConfig, TcpHost,
+};
+
+/// IP and TCP header without options.
+const HEADERS: usize = 40;
+/// Quiet time before the first message, for the handshake.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// Time to send one message's segment on W'.
+pub(super) fn emission_time() -> Duration {
+    LinkConfig::new(FAR_RATE, FAR_DELAY).transmission_time(MESSAGE + HEADERS)
+}
+
+/// The published bound of a retransmitted message's delay in ms: there, three duplicate ACKs back,
+/// there again, and the messages in between.
+pub(super) fn bound() -> f64 {
+    const PUBLISHED_INTERVAL: f64 = 30.0;
+    3.0 * millis(FAR_DELAY) + 4.0 * PUBLISHED_INTERVAL
+}
+
+fn config(end: usize, seed: u64) -> TcpConfig {
+    TcpConfig {
+        receive_buffer: STANDARD.window,
+        nagle: false,
+        // One message is one segment.
+        mtu: MESSAGE + HEADERS,
+        ..TcpConfig::new([SENDER, RECEIVER][end][0], derive(seed, &[3, end as u64]))
+    }
+}
+
+/// Sends messages at the paper's rate; what TCP does not take yet waits.
+struct Source {
+    count: u64,
+    next: Option<Time>,
+    /// Bytes of all messages so far that TCP has taken.
+    taken: u64,
+    sends: Vec<Time>,
+    segments: Vec<Segment>,
+}
+
+impl TcpApplication for Source {
+    fn next_timer(&self) -> Option<Time> {
+        self.next
+    }
+
+    fn on_progress(&mut self, now: Time, connection: &mut Connection<'_>) {
+        if self.next.is_some_and(|at| at <= now) {
+            self.sends.push(now);
+            let more = (self.sends.len() as u64) < self.count;
+            self.next = more.then(|| now + interval());
+        }
+        let data = [0x5a; MESSAGE];
+        let offered = (self.sends.len() * MESSAGE) as u64;
+        while self.taken < offered {
+            let piece = MESSAGE.min((offered - self.taken) as usize);
+            let sent = connection.send(&data[..piece]);
+            if sent == 0 {
+                break;
+            }
+            self.taken += sent as u64;
+        }
+    }
+
+    fn on_segment(&mut self, segment: Segment) {
+        self.segments.push(segment);
+    }
+}
+
+/// Notes when each message is complete.
+#[derive(Default)]
+struct Sink {
+    received: usize,
+    deliveries: Vec<Time>,
+}
+
+impl TcpApplication for Sink {
+    fn on_progress(&mut self, now: Time, connection: &mut Connection<'_>) {
+        let mut buffer = [0; 4 * MESSAGE];
+        loop {
+            let read = connection.receive(&mut buffer);
+            if read == 0 {
+                return;
+            }
+            self.received += read;
+            self.deliveries.resize(self.received / MESSAGE, now);
+        }
+    }
+}
+
+/// Sends `count` messages at the paper's rate through the lossy network.
+pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
+    let source = Source {
+        count,
+        next: Some(Time::ZERO + SETTLING),
+        taken: 0,
+        sends: Vec::new(),
+        segments: Vec::new(),
+    };
+    let source = TcpHost::connect(config(0, seed), (RECEIVER[0], PORT), source);
+    let sink = TcpHost::listen(config(1, seed), PORT, Sink::default());
+    let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
+        .map_err(|error| error.to_string())?;
+    // Ten times the time of the flow, at a tenth of its rate, is more than any backlog needs.
+    let flow = Duration::from_secs(count * MESSAGE as u64 / LOAD + 60);
+    while net.now() < Time::ZERO + flow * 10 {
+        net.run_until(net.now() + Duration::from_secs(10));
+        let sink = net.node::<TcpHost<Sink>>(b).application();
+        if sink.deliveries.len() as u64 >= count {
+            return lives(net.node::<TcpHost<Source>>(a).application(), sink);
+        }
+    }
+    let delivered = net.node::<TcpHost<Sink>>(b).application().deliveries.len();
+    Err(format!("TCP delivered {delivered} of {count} messages"))
+}
+
+/// Joins what the two hosts noted. Data in the receiver that waits for a hole is not seen here:
+/// arrival counts as delivery.
+fn lives(source: &Source, sink: &Sink) -> Result<Run, String> {
+    let count = source.sends.len();
+    let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); count];
+    // A segment may hold parts of two messages; only one that repeats makes a message sent again.
+    let mut again = vec![0; count];
+    for segment in &source.segments {
+        let first = segment.offset as usize / MESSAGE;
+        let last = (segment.offset as usize + segment.len - 1) / MESSAGE;
+        for message in first..=last {
+            transmissions[message].push(segment.time);
+            again[message] += u32::from(segment.again);
+        }
+    }
+    let life = |number: usize| {
+        let delivery = *sink.deliveries.get(number)?;
+        let sent = &transmissions[number];
+        let bringing = sent
+            .iter()
+            .rev()
+            .find(|time| **time + FAR_DELAY <= delivery);
+        Some(Life {
+            send: core_time(source.sends[number]),
+            first: core_time(*sent.first()?),
+            bringing: core_time(*bringing?),
+            arrival: core_time(delivery),
+            delivery: core_time(delivery),
+            transmissions: 1 + again[number],
+        })
+    };
+    let lives: Option<Vec<Life>> = (0..count).map(life).collect();
+    Ok(Run {
+        lives: lives.ok_or("TCP: a message has no full record")?,
+        timeouts: 0,
+        shortest_round_trip: None,
+    })
+}
+
+/// Bytes per second that TCP carries at most, over `duration` after ten seconds.
+pub(super) fn saturated(with_loss: bool, duration: Duration, seed: u64) -> Result<f64, String> {
+    let source = TcpHost::connect(
+        config(0, seed),
+        (RECEIVER[0], PORT),
+        BulkSource::new(u64::MAX),
+    );
+    let sink = TcpHost::listen(config(1, seed), PORT, BulkSink::default());
+    let (mut net, [_, b]) = network(
+        derive(seed, &[0]),
+        with_loss,
+        Box::new(source),
+        Box::new(sink),
+    )
+    .map_err(|error| error.to_string())?;
+    net.run_until(Time::from_secs(10));
+    let before = net.node::<TcpHost<BulkSink>>(b).application().received;
+    net.run_until(net.now() + duration);
+    let received = net.node::<TcpHost<BulkSink>>(b).application().received;
+    Ok((received - before) as f64 / duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_the_published_one() {
+        assert!((bound() - 870.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_message_lives_its_life_in_order() {
+        let run = lossy(600, 5).expect("the run ends");
+        assert_eq!(run.lives.len(), 600);
+        for life in &run.lives {
+            let times = [life.send, life.first, life.bringing, life.arrival];
+            assert!(times.is_sorted(), "{life:?}");
+            assert!(life.delivery - life.bringing >= FAR_DELAY);
+        }
+        assert!(run.lives.iter().any(|life| life.transmissions > 1));
+    }
+
+    #[test]
+    fn the_window_limits_what_is_carried_without_loss() {
+        let rate = saturated(false, Duration::from_secs(60), 1).expect("the run ends");
+        let round_trip = 2.0 * FAR_DELAY.as_secs_f64() + emission_time().as_secs_f64();
+        assert!(rate <= STANDARD.window as f64 / round_trip, "{rate}");
+        assert!(rate > 0.8 * STANDARD.window as f64 / round_trip, "{rate}");
+    }
+}

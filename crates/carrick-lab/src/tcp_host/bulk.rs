@@ -1,0 +1,91 @@
+//! Bulk transfer: a number of bytes from one host to another, and how fast they came.
+
+use carrick_netsim::Time;
+
+use super::{Connection, TcpApplication};
+
+const PIECE: usize = 1 << 14;
+
+/// Sends a number of bytes as fast as the connection takes them, then closes it.
+#[derive(Debug)]
+pub struct BulkSource {
+    rest: u64,
+    bytes: u64,
+    /// When the first byte was given to TCP.
+    pub started: Option<Time>,
+    /// When all had been acknowledged.
+    pub finished: Option<Time>,
+}
+
+impl BulkSource {
+    /// A source of this many bytes; [`u64::MAX`] never ends.
+    pub fn new(bytes: u64) -> Self {
+        Self {
+            rest: bytes,
+            bytes,
+            started: None,
+            finished: None,
+        }
+    }
+
+    /// Bytes given to TCP so far.
+    pub fn sent(&self) -> u64 {
+        self.bytes - self.rest
+    }
+}
+
+impl TcpApplication for BulkSource {
+    fn on_progress(&mut self, now: Time, connection: &mut Connection<'_>) {
+        let data = [0x5a; PIECE];
+        while self.rest > 0 {
+            let piece = usize::try_from(self.rest).unwrap_or(PIECE).min(PIECE);
+            let sent = connection.send(&data[..piece]);
+            if sent == 0 {
+                break;
+            }
+            self.started.get_or_insert(now);
+            self.rest -= sent as u64;
+        }
+        if self.rest == 0 && self.finished.is_none() && connection.unacknowledged() == 0 {
+            self.finished = Some(now);
+            connection.close();
+        }
+    }
+}
+
+/// Reads all that comes.
+#[derive(Debug, Default)]
+pub struct BulkSink {
+    /// Bytes read so far.
+    pub received: u64,
+    /// When the first byte was read.
+    pub first: Option<Time>,
+    /// When the last byte so far was read.
+    pub last: Option<Time>,
+}
+
+impl BulkSink {
+    /// Bits per second of user data from `start` to the last byte; `None` before anything came.
+    pub fn goodput(&self, start: Time) -> Option<f64> {
+        let seconds = (self.last? - start).as_secs_f64();
+        (seconds > 0.0).then(|| self.received as f64 * 8.0 / seconds)
+    }
+}
+
+impl TcpApplication for BulkSink {
+    fn on_progress(&mut self, now: Time, connection: &mut Connection<'_>) {
+        let mut buffer = [0; PIECE];
+        loop {
+            let read = connection.receive(&mut buffer);
+            if read == 0 {
+                break;
+            }
+            self.first.get_or_insert(now);
+            self.last = Some(now);
+            self.received += read as u64;
+        }
+        if connection.is_finished() && !connection.is_closed() {
+            connection.close();
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The `overhead` scenario as a program sees it: its rows, what the defaults give, the same result
+//! each time.
+
+use std::sync::OnceLock;
+
+use carrick_lab::report::{RunInfo, to_html};
+use carrick_lab::scenario::{Silent, select};
+use carrick_lab::{Row, RunOptions, ScenarioResult};
+
+const FLOW_SIZES: [usize; 8] = [20, 50, 100, 200, 400, 700, 1000, 1400];
+
+fn run(seed: u64) -> ScenarioResult {
+    let scenarios = select(&["overhead".to_string()]).expect("the scenario exists");
+    let options = RunOptions {
+        seed,
+        reps: Some(1),
+        full: false,
+    };
+    scenarios[0]
+        .run(&options, &Silent)
+        .expect("the scenario runs")
+}
+
+fn result() -> &'static ScenarioResult {
+    static RESULT: OnceLock<ScenarioResult> = OnceLock::new();
+    RESULT.get_or_init(|| run(7))
+}
+
+fn row(id: &str) -> &'static Row {
+    let row = result().rows.iter().find(|row| row.id == id);
+    row.unwrap_or_else(|| panic!("no row {id}"))
+}
+
+fn measured(id: &str) -> f64 {
+    row(id)
+        .measured
+        .unwrap_or_else(|| panic!("{id} was not measured"))
+}
+
+#[test]
+fn every_size_has_its_rows() {
+    for kind in ["counted", "uncounted", "in-step"] {
+        for size in (10..=200).step_by(10) {
+            let jain = measured(&format!("{kind}.{size}.jain"));
+            assert!((0.5..=1.0).contains(&jain), "{kind} {size}: {jain}");
+            let share = measured(&format!("{kind}.{size}.share"));
+            assert!((0.0..=100.0).contains(&share), "{kind} {size}: {share}");
+        }
+    }
+    assert!(result().rows.iter().all(|row| row.measured.is_some()));
+}
+
+#[test]
+fn headers_that_do_not_count_give_the_smallest_messages_more() {
+    let mean = |kind: &str| {
+        let sizes = [10, 20, 30];
+        sizes
+            .map(|size| measured(&format!("{kind}.{size}.share")))
+            .iter()
+            .sum::<f64>()
+            / 3.0
+    };
+    assert!(mean("uncounted") > mean("counted"));
+    assert!(mean("uncounted") > 50.0);
+}
+
+#[test]
+fn the_defaults_send_nothing_in_vain() {
+    for size in FLOW_SIZES {
+        let ratio = measured(&format!("best.{size}"));
+        assert!((ratio - 1.0).abs() < 0.03, "{size}: {ratio}");
+    }
+}
+
+#[test]
+fn memory_that_the_window_hides_is_sent_for_in_vain() {
+    for size in FLOW_SIZES {
+        let hidden = measured(&format!("extra250.{size}"));
+        assert!(hidden > 1.5, "{size}: {hidden}");
+    }
+    assert_eq!(row("extra250.100").published, Some(2.0));
+}
+
+#[test]
+fn what_is_taken_while_nobody_reads_fits_into_the_memory() {
+    for size in FLOW_SIZES {
+        let row = row(&format!("accepted.best.{size}"));
+        let most = row.bound.expect("a bound") + 1.0;
+        assert!(
+            row.measured
+                .is_some_and(|taken| taken <= most && taken > 0.9 * most),
+            "{row:?}"
+        );
+        assert!(row.note.contains("FreeBSD"));
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_result() {
+    assert_eq!(run(7).to_json().to_string(), result().to_json().to_string());
+}
+
+#[test]
+fn the_report_has_every_row_and_figure() {
+    let html = to_html(&RunInfo::new(7), std::slice::from_ref(result()));
+    for row in &result().rows {
+        assert!(
+            html.contains(&format!("data-row=\"{}\"", row.id)),
+            "{}",
+            row.id
+        );
+    }
+    for figure in &result().figures {
+        assert!(html.contains(&figure.title), "{}", figure.id);
+        assert!(
+            figure.series.iter().all(|s| !s.points.is_empty()),
+            "{}",
+            figure.id
+        );
+    }
+    assert!(!html.contains("NaN"));
+}
