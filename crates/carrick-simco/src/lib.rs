@@ -5,8 +5,10 @@
 //! messages and events come out.
 //!
 //! - [`message`]: bytes and values.
+//! - [`model`]: how long a transaction takes over SCTP with so many streams, by equation.
 
 pub mod message;
+pub mod model;
 
 pub use carrick_proto::Time;
 
