@@ -7,8 +7,13 @@
 //! - [`message`]: bytes and values.
 //! - [`model`]: how long a transaction takes over SCTP with so many streams, by equation.
 
+pub mod agent;
+pub mod backend;
 pub mod message;
+pub mod middlebox;
 pub mod model;
+pub mod rules;
+pub mod session;
 
 pub use carrick_proto::Time;
 
