@@ -94,7 +94,10 @@ impl Sender {
                 config.policies.loss_detection == LossDetection::Rack,
             ),
             window: PeerWindow::new(0),
-            recovery: MissingReports::new(config.policies.missing_reports),
+            recovery: MissingReports::new(
+                config.policies.missing_reports,
+                config.policies.repeated_fast_retransmit,
+            ),
             by_time: config.policies.loss_detection == LossDetection::Rack,
             reach: u64::MAX,
             probe_due: false,
