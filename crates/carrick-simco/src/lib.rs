@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod backend;
+pub mod load;
 pub mod message;
 pub mod middlebox;
 pub mod model;
