@@ -140,7 +140,7 @@ impl Agent {
                 return Err(SubmitError::SessionControl);
             }
             (_, Some(rule)) => self.streams.of(rule),
-            (_, None) => self.streams.next(),
+            (_, None) => self.streams.take_turn(),
         };
         Ok(self.send(now, stream, request))
     }
@@ -251,7 +251,7 @@ impl Agent {
         };
         match pending.kind {
             RequestKind::Establish => self.established(now, reply),
-            RequestKind::Authenticate => self.authenticated(reply),
+            RequestKind::Authenticate => self.authenticated(&reply),
             RequestKind::Terminate => self.close(CloseReason::Requested),
             request => {
                 let gone = matches!(
@@ -320,13 +320,13 @@ impl Agent {
         }
     }
 
-    fn authenticated(&mut self, reply: Reply) {
+    fn authenticated(&mut self, reply: &Reply) {
         match reply {
             Reply::Established(capabilities) if self.state == State::Authenticating => {
                 self.state = State::Open;
-                self.events.push_back(AgentEvent::Opened(capabilities));
+                self.events.push_back(AgentEvent::Opened(*capabilities));
             }
-            Reply::Negative(reply) => self.close(CloseReason::Refused(reply)),
+            Reply::Negative(reply) => self.close(CloseReason::Refused(*reply)),
             _ => self.close(CloseReason::Misbehaved),
         }
     }

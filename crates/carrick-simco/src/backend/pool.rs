@@ -37,7 +37,7 @@ impl PortPool {
         if wanted.outside.is_some_and(|v| v != version) {
             return Err(BackendError::NoAddresses);
         }
-        let base = self.find(wanted).ok_or(BackendError::NoPorts)?;
+        let base = self.find(*wanted).ok_or(BackendError::NoPorts)?;
         let ports = wanted.ports;
         self.used.extend(
             (base..)
@@ -58,14 +58,14 @@ impl PortPool {
         })
     }
 
-    fn find(&self, wanted: &PrrParameters) -> Option<u16> {
+    fn find(&self, wanted: PrrParameters) -> Option<u16> {
         let last = self.ports.end().checked_sub(wanted.ports.checked_sub(1)?)?;
         let start = self.next.clamp(*self.ports.start(), *self.ports.end());
         let fits = |base: &u16| {
             let parity = match wanted.parity {
                 Parity::Any => true,
-                Parity::Odd => base % 2 == 1,
-                Parity::Even => base % 2 == 0,
+                Parity::Odd => !base.is_multiple_of(2),
+                Parity::Even => base.is_multiple_of(2),
             };
             let range = (wanted.protocol, *base)..=(wanted.protocol, base + (wanted.ports - 1));
             parity && self.used.range(range).next().is_none()

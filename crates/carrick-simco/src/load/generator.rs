@@ -231,16 +231,12 @@ impl Generator {
     }
 
     fn submit(&mut self, now: Time, agent: &mut Agent, request: &Request, asked: Asked) -> bool {
-        match agent.submit(now, request) {
-            Ok(transaction) => {
-                self.asked.insert(transaction, asked);
-                true
-            }
-            Err(_) => {
-                self.measures.not_taken += 1;
-                false
-            }
-        }
+        let Ok(transaction) = agent.submit(now, request) else {
+            self.measures.not_taken += 1;
+            return false;
+        };
+        self.asked.insert(transaction, asked);
+        true
     }
 
     fn answered(&mut self, now: Time, asked: Asked, reply: &Reply, elapsed: Duration) {

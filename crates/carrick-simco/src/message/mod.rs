@@ -83,10 +83,10 @@ impl FromMiddlebox {
         let attributes = message.slice(HEADER_LEN..);
         let body = match BasicType::from_u8(header.basic) {
             Some(BasicType::PositiveReply | BasicType::NegativeReply) => {
-                Self::Reply(Reply::parse(&header, &attributes)?)
+                Self::Reply(Reply::parse(header, &attributes)?)
             }
             Some(BasicType::Notification) => {
-                Self::Notification(Notification::parse(&header, &attributes)?)
+                Self::Notification(Notification::parse(header, &attributes)?)
             }
             _ => return Err(ParseError::BasicType(header.basic)),
         };

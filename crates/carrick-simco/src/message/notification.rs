@@ -49,7 +49,7 @@ impl Notification {
         }
     }
 
-    pub(super) fn parse(header: &Header, attributes: &Bytes) -> Result<Self, ParseError> {
+    pub(super) fn parse(header: Header, attributes: &Bytes) -> Result<Self, ParseError> {
         let mut reader = Reader::new(attributes);
         let notification = match header.sub_type {
             1 => Self::BadlyFormedMessage,

@@ -105,7 +105,7 @@ impl PrrParameters {
         })
     }
 
-    pub(super) fn write(&self) -> [u8; 4] {
+    pub(super) fn write(self) -> [u8; 4] {
         let version = |version| match version {
             None => 0,
             Some(IpVersion::V4) => 1,

@@ -181,7 +181,6 @@ impl Reply {
                     message.token(token);
                 }
             }
-            Self::Terminated | Self::Deleted => {}
             Self::Reserved(reserved) => reserved.write(&mut message),
             Self::Enabled(enabled) => enabled.write(&mut message),
             Self::Disabled { rule, lifetime } => {
@@ -209,12 +208,12 @@ impl Reply {
             Self::Negative(NegativeReply::VersionMismatch(version)) => {
                 message.attribute(AttributeType::Version, &version.write());
             }
-            Self::Negative(_) => {}
+            Self::Terminated | Self::Deleted | Self::Negative(_) => {}
         }
         message.finish()
     }
 
-    pub(super) fn parse(header: &Header, attributes: &Bytes) -> Result<Self, ParseError> {
+    pub(super) fn parse(header: Header, attributes: &Bytes) -> Result<Self, ParseError> {
         let mut reader = Reader::new(attributes);
         let reply = if header.basic == BasicType::NegativeReply as u8 {
             Self::Negative(match header.sub_type {

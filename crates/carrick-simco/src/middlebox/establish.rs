@@ -29,15 +29,15 @@ impl<B: Backend> Middlebox<B> {
                 self.authenticate(to, challenge.as_ref(), token.as_ref());
             }
             (State::NoAuth { .. } | State::Open(_), Request::Terminate) => {
-                self.reply(to, Reply::Terminated);
+                self.reply(to, &Reply::Terminated);
                 self.end_session(to.session, SessionEnd::Requested);
             }
-            _ => self.reply(to, Reply::Negative(NegativeReply::NotApplicable)),
+            _ => self.reply(to, &Reply::Negative(NegativeReply::NotApplicable)),
         }
     }
 
     fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) {
-        self.reply(to, Reply::Negative(reply));
+        self.reply(to, &Reply::Negative(reply));
         self.end_session(to.session, SessionEnd::Refused);
     }
 
@@ -71,7 +71,7 @@ impl<B: Backend> Middlebox<B> {
                         challenge: challenge.clone(),
                     },
                 );
-                self.reply(to, Reply::Authenticate { challenge, token });
+                self.reply(to, &Reply::Authenticate { challenge, token });
             }
         }
     }
@@ -104,16 +104,14 @@ impl<B: Backend> Middlebox<B> {
             };
         };
         let claimed = token.and_then(token_identity);
-        match self.prove(challenge, token, claimed.as_ref()) {
-            Some(agent) => self.open(to, agent),
-            None => {
-                self.events.push_back(MiddleboxEvent::AuthenticationFailed {
-                    session: to.session,
-                    claimed,
-                });
-                self.refuse(to, NegativeReply::AuthenticationFailed);
-            }
+        if let Some(agent) = self.prove(challenge, token, claimed.as_ref()) {
+            return self.open(to, agent);
         }
+        self.events.push_back(MiddleboxEvent::AuthenticationFailed {
+            session: to.session,
+            claimed,
+        });
+        self.refuse(to, NegativeReply::AuthenticationFailed);
     }
 
     fn prove(
@@ -149,6 +147,6 @@ impl<B: Backend> Middlebox<B> {
             session: to.session,
             agent: identity,
         });
-        self.reply(to, Reply::Established(self.config.capabilities));
+        self.reply(to, &Reply::Established(self.config.capabilities));
     }
 }

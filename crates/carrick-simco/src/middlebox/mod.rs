@@ -223,7 +223,7 @@ impl<B: Backend> Middlebox<B> {
         match agent {
             Some(agent) if !session_control => {
                 let outcome = self.rule_request(now, to.session, agent, &request);
-                self.reply(to, outcome.unwrap_or_else(Reply::Negative));
+                self.reply(to, &outcome.unwrap_or_else(Reply::Negative));
             }
             _ => self.session_request(now, to, &state, request),
         }
@@ -279,7 +279,7 @@ impl<B: Backend> Middlebox<B> {
         self.delete_rule(now, rule, EndReason::Administrator, None);
     }
 
-    fn reply(&mut self, to: ReplyTo, reply: Reply) {
+    fn reply(&mut self, to: ReplyTo, reply: &Reply) {
         match reply {
             Reply::Negative(_) => self.stats.refused += 1,
             _ => self.stats.accepted += 1,
@@ -292,7 +292,7 @@ impl<B: Backend> Middlebox<B> {
     /// A request that is none: the reply, and the end of a connection without a session.
     fn malformed(&mut self, to: ReplyTo, state: &State, reply: NegativeReply) {
         self.stats.badly_formed += 1;
-        self.reply(to, Reply::Negative(reply));
+        self.reply(to, &Reply::Negative(reply));
         if !matches!(state, State::Open(_)) {
             self.end_session(to.session, SessionEnd::Misbehaved);
         }

@@ -53,7 +53,7 @@ pub enum SessionOutput {
 
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    sessions: BTreeMap<SessionId, Session>,
+    all: BTreeMap<SessionId, Session>,
     /// Sessions with something to send, or to be closed.
     ready: BTreeSet<SessionId>,
     /// Sessions that are not open yet, by the time at which they end.
@@ -82,12 +82,12 @@ impl Sessions {
             next_transaction: TransactionId(1),
         };
         self.half_open.insert((deadline, id));
-        self.sessions.insert(id, session);
+        self.all.insert(id, session);
         id
     }
 
     pub(super) fn get(&self, id: SessionId) -> Option<&Session> {
-        self.sessions.get(&id)
+        self.all.get(&id)
     }
 
     pub(super) fn open(&self) -> usize {
@@ -104,7 +104,7 @@ impl Sessions {
     }
 
     pub(super) fn set_state(&mut self, id: SessionId, state: State) {
-        let Some(session) = self.sessions.get_mut(&id) else {
+        let Some(session) = self.all.get_mut(&id) else {
             return;
         };
         if matches!(state, State::Open(_) | State::Ended) {
@@ -123,13 +123,13 @@ impl Sessions {
     /// The connection is gone.
     pub(super) fn remove(&mut self, id: SessionId) {
         self.set_state(id, State::Ended);
-        self.sessions.remove(&id);
+        self.all.remove(&id);
         self.ready.remove(&id);
     }
 
     /// Queues a message on a stream. Returns how many wait now.
     pub(super) fn send(&mut self, id: SessionId, stream: u16, message: Bytes) -> usize {
-        let Some(session) = self.sessions.get_mut(&id) else {
+        let Some(session) = self.all.get_mut(&id) else {
             return 0;
         };
         session.queue.push_back((stream, message));
@@ -139,7 +139,7 @@ impl Sessions {
 
     /// Queues a notification on a stream that `spread` chooses. Returns how many wait now.
     pub(super) fn notify(&mut self, id: SessionId, spread: u32, what: Notification) -> usize {
-        let Some(session) = self.sessions.get_mut(&id) else {
+        let Some(session) = self.all.get_mut(&id) else {
             return 0;
         };
         let transaction = session.next_transaction;
@@ -150,7 +150,7 @@ impl Sessions {
 
     /// Forgets what waits in a session.
     pub(super) fn drop_queue(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.get_mut(&id) {
+        if let Some(session) = self.all.get_mut(&id) {
             session.queue.clear();
         }
     }
@@ -160,7 +160,7 @@ impl Sessions {
     }
 
     pub(super) fn next_output(&mut self, id: SessionId) -> Option<SessionOutput> {
-        let session = self.sessions.get_mut(&id)?;
+        let session = self.all.get_mut(&id)?;
         if let Some((stream, message)) = session.queue.pop_front() {
             if session.queue.is_empty() && session.state != State::Ended {
                 self.ready.remove(&id);

@@ -41,7 +41,7 @@ impl StreamPairs {
     }
 
     /// The stream of a request that is about no rule yet: the next in turn.
-    pub fn next(&mut self) -> u16 {
+    pub fn take_turn(&mut self) -> u16 {
         let stream = self.turn % self.count;
         self.turn = (stream + 1) % self.count;
         stream
@@ -50,14 +50,12 @@ impl StreamPairs {
     /// The stream of a request about a rule. One that is not known gets the next in turn, and keeps
     /// it.
     pub fn of(&mut self, rule: PolicyRuleId) -> u16 {
-        match self.bound.get(&rule) {
-            Some(stream) => *stream,
-            None => {
-                let stream = self.next();
-                self.bind(rule, stream);
-                stream
-            }
+        if let Some(stream) = self.bound.get(&rule) {
+            return *stream;
         }
+        let stream = self.take_turn();
+        self.bind(rule, stream);
+        stream
     }
 
     /// The reply that created the rule came on this stream. When as many rules are bound as may be,
@@ -87,11 +85,11 @@ mod tests {
     #[test]
     fn new_rules_take_turns_and_keep_their_stream() {
         let mut pairs = StreamPairs::new(3, 100);
-        assert_eq!([(); 4].map(|()| pairs.next()), [0, 1, 2, 0]);
+        assert_eq!([(); 4].map(|()| pairs.take_turn()), [0, 1, 2, 0]);
         pairs.bind(PolicyRuleId(9), 2);
         assert_eq!([(); 3].map(|()| pairs.of(PolicyRuleId(9))), [2, 2, 2]);
         let unknown = pairs.of(PolicyRuleId(10));
-        assert_eq!(pairs.next(), (unknown + 1) % 3);
+        assert_eq!(pairs.take_turn(), (unknown + 1) % 3);
         assert_eq!(pairs.of(PolicyRuleId(10)), unknown, "remembered");
         pairs.release(PolicyRuleId(9));
         assert_eq!(pairs.bound(), 1);
@@ -106,6 +104,6 @@ mod tests {
         }
         assert_eq!(pairs.bound(), 10);
         pairs.restart(4);
-        assert_eq!((pairs.count(), pairs.bound(), pairs.next()), (4, 0, 0));
+        assert_eq!((pairs.count(), pairs.bound(), pairs.take_turn()), (4, 0, 0));
     }
 }

@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod limits;
+mod load;
 mod network;
 mod rights;
 mod rules;

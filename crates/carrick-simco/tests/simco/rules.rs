@@ -244,43 +244,55 @@ fn what_doesnt_fit_together_is_refused_and_changes_nothing_8_3_1() {
         port: 5,
         ports: 1,
     };
-    use NegativeReply::{
-        IllegalAddress, IllegalPort, IllegalPortRange, Inconsistent, IpVersionMismatch,
-    };
     let cases = [
         (
             with(&|r| r.internal.location = Location::Outside),
-            Inconsistent,
+            NegativeReply::Inconsistent,
         ),
         (
             with(&|r| r.external.location = Location::Internal),
-            Inconsistent,
+            NegativeReply::Inconsistent,
         ),
-        (with(&|r| r.external.protocol = 6), Inconsistent),
-        (with(&|r| r.internal.scope = scope(32, 5, 2)), Inconsistent),
+        (
+            with(&|r| r.external.protocol = 6),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.internal.scope = scope(32, 5, 2)),
+            NegativeReply::Inconsistent,
+        ),
         (
             with(&|r| r.internal.scope = scope(33, 5, 1)),
-            IllegalAddress,
+            NegativeReply::IllegalAddress,
         ),
-        (with(&|r| r.internal.scope = multicast), IllegalAddress),
+        (
+            with(&|r| r.internal.scope = multicast),
+            NegativeReply::IllegalAddress,
+        ),
         (
             with(&|r| r.internal.scope = scope(32, 5, 0)),
-            IllegalPortRange,
+            NegativeReply::IllegalPortRange,
         ),
         (
             with(&|r| r.internal.scope = scope(32, 65_535, 2)),
-            IllegalPort,
+            NegativeReply::IllegalPort,
         ),
         // Wildcards in a stream both ways.
-        (with(&|r| r.internal.scope = scope(24, 5, 1)), Inconsistent),
-        (with(&|r| r.internal.scope = scope(32, 0, 1)), Inconsistent),
+        (
+            with(&|r| r.internal.scope = scope(24, 5, 1)),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.internal.scope = scope(32, 0, 1)),
+            NegativeReply::Inconsistent,
+        ),
         (
             with(&|r| r.internal.scope = Scope::ProtocolsOnly(IpVersion::V4)),
-            Inconsistent,
+            NegativeReply::Inconsistent,
         ),
         (
             with(&|r| r.internal.scope = Scope::ProtocolsOnly(IpVersion::V6)),
-            IpVersionMismatch,
+            NegativeReply::IpVersionMismatch,
         ),
     ];
     let mut net = Net::new(config());
