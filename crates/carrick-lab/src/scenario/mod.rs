@@ -1,5 +1,6 @@
 //! Scenarios: what one is, how it is run, and which there are.
 
+pub mod firewall;
 pub mod satellite;
 
 use crate::error::LabError;
@@ -75,7 +76,7 @@ pub trait Scenario: Sync {
 
 /// All scenarios, in the order in which they are run.
 pub fn all() -> Vec<&'static dyn Scenario> {
-    vec![&satellite::Satellite]
+    vec![&satellite::Satellite, &firewall::Firewall]
 }
 
 /// The scenarios with these names, in the order of [`all`]; no names stand for all of them.

@@ -231,5 +231,6 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             ProtocolUnreachable::Abort,
             ProtocolUnreachable::AbortAfterSilence,
         ]),
+        repeated_fast_retransmit: dice.chance(0.3),
     }
 }
