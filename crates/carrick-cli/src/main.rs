@@ -6,6 +6,7 @@ mod failure;
 mod perf;
 mod progress;
 mod reproduce;
+mod simco;
 mod units;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ enum Command {
     Reproduce(reproduce::Arguments),
     Perf(perf::Arguments),
     Cat(cat::Arguments),
+    Simco(simco::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
+        Command::Simco(arguments) => simco::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
