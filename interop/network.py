@@ -150,6 +150,10 @@ class Network:
         self._rule("meta protocol { ip, ip6 }", f"numgen random mod 1000 < {round(percent * 10)}", "counter", "drop", 'comment "loss"')
         self._rule("meta protocol { ip, ip6 }", "counter", 'comment "passed"')
 
+    def mark(self, percent):
+        """Marks this share of the ECN-capable packets of IPv4 "congestion experienced", at random."""
+        self._rule("ip ecn { ect0, ect1 }", f"numgen random mod 1000 < {round(percent * 10)}", "counter", "ip ecn set ce", 'comment "marked"')
+
     def cut(self, path):
         """Nothing passes on this path any more, in either direction."""
         self._rule(f'iifname {{ "a{path}", "b{path}" }}', "counter", "drop", f'comment "cut{path}"')

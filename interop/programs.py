@@ -127,6 +127,18 @@ class Capture:
                 self.process.wait()
         self.log.close()
 
+    def packets(self, *fields):
+        """What the packets with SCTP say in these fields of tshark, each a list; the side that sent it as `side`."""
+        names = ["ip.src", "ipv6.src", "frame.interface_id", *fields]
+        ways = ["-d", "udp.port==9899,sctp", "-o", "sctp.ulp_dissection:FALSE", "-o", "sctp.reassembly:FALSE", "-o", "sctp.relative_tsns:FALSE"]
+        command = ["tshark", "-n", "-r", self.file, *ways, "-Y", "sctp && !icmp", "-T", "fields", *(word for name in names for word in ("-e", name))]
+        found = []
+        for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines():
+            v4, v6, interface, *values = line.split("\t")
+            side = "near" if (v4 or v6).endswith("1") else "far"
+            found.append({"side": side, "from": v4 or v6, "path": int(interface), **{name: value.split(",") if value else [] for name, value in zip(fields, values)}})
+        return found
+
     def verdict(self):
         """None if tshark finds nothing wrong, or what it finds."""
         done = subprocess.run([os.path.join(HERE, "check_capture.sh"), self.file], capture_output=True, text=True)

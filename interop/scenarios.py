@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
+import extensions
 from network import address
 
 PORT = 5001
@@ -32,7 +33,10 @@ class Scenario:
     quick: bool = True
     loss: float = 0.0
     cut_path: Optional[int] = None  # at the first `progress` line of either side
+    marks: float = 0.0  # percent of the packets that say they know of ECN
     checks: list = field(default_factory=list)
+    wire_checks: list = field(default_factory=list)  # of the capture
+    later: str = ""  # what the stack under test lacks
 
     @property
     def stacks(self):
@@ -105,11 +109,14 @@ class Maker:
         self.near, self.far = near, far
         self.made = []
 
-    def add(self, name, transport, near_listens, near, far, checks, paths=(0,), family="v4", **more):
+    def add(self, name, transport, near_listens, near, far, checks, paths=(0,), family="v4", paths_of=None, **more):
         """`near` and `far` are the options of each side beyond addresses and transport."""
+        paths_of = paths_of or {"near": paths, "far": paths}
+        paths_of = {"a": paths_of["near"], "b": paths_of["far"]}
+
         def arguments(side, other, listens, options):
-            own = ",".join(address(side, path, family) for path in paths)
-            to = ",".join(address(other, path, family) for path in paths)
+            own = ",".join(address(side, path, family) for path in paths_of[side])
+            to = ",".join(address(other, path, family) for path in paths_of[other])
             role = ["listen", PORT] if listens else ["connect", to, PORT]
             return [*role, "--local", own, "--transport", transport, *options]
 
@@ -189,4 +196,5 @@ def scenarios_of(near, far):
             if "kernel" in (near, far):
                 make.path_fails(transport, listens, True, quick=quick)
                 make.path_fails(transport, listens, False, quick=quick)
+    extensions.add_all(make)
     return make.made

@@ -7,6 +7,8 @@ import time
 
 STARTED = time.monotonic()
 MAX_MESSAGE = 16 << 20
+EXTENSIONS = ["partial", "authentication", "addresses", "reconfiguration", "interleaving", "ecn"]
+OPERATIONS = ["add-address", "delete-address", "set-primary", "reset-out", "reset-in", "reset-association", "add-streams", "use-key"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,6 +53,54 @@ def parse_sizes(text):
     return kind, numbers
 
 
+def _rule(text):
+    kind, _, value = text.partition(":")
+    if text == "full":
+        return None
+    if kind not in ("timed", "retransmissions") or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not full, timed:MS or retransmissions:N")
+    return kind, int(value)
+
+
+def _keys(text):
+    pairs = [part.partition(":") for part in text.split(",")]
+    if not all(number.isdigit() for number, _, _ in pairs):
+        raise argparse.ArgumentTypeError(f"'{text}' is not ID:SECRET,...")
+    return [(int(number), secret.encode()) for number, _, secret in pairs]
+
+
+def _operation(text):
+    """`NAME[=VALUE]@BYTES` as (name, value, bytes, all of it but the bytes)."""
+    whole, _, after = text.rpartition("@")
+    name, _, value = whole.partition("=")
+    if name not in OPERATIONS or not after.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is not OPERATION@BYTES")
+    return name, value, int(after), whole
+
+
+def _extensions(common):
+    """What extends the base protocol."""
+    names = _list_of(EXTENSIONS + ["none"])
+    common.add_argument("--extensions", type=names)
+    common.add_argument("--reliability", type=_rule)
+    common.add_argument("--gaps", action="store_true")
+    common.add_argument("--authenticate", type=lambda text: [int(part) for part in text.split(",")], default=[])
+    common.add_argument("--keys", type=_keys, default=[])
+    common.add_argument("--hmac", choices=["sha1", "sha256"], default="sha256")
+    common.add_argument("--scheduler", choices=["fcfs", "rr"], default="fcfs")
+    common.add_argument("--do", type=_operation, action="append", default=[])
+
+
+def _list_of(known):
+    def parse(text):
+        names = text.split(",")
+        if not set(known).issuperset(names):
+            raise argparse.ArgumentTypeError(f"'{text}' is not a list of {', '.join(known)}")
+        return names
+
+    return parse
+
+
 def parser(prog):
     """The parser of the peer's command line."""
     port = _number(1, 65535)
@@ -77,6 +127,7 @@ def parser(prog):
     for name in ("--path-max-retrans", "--assoc-max-retrans"):
         common.add_argument(name, type=_number(1, 255))
     common.add_argument("--nodelay", action="store_true")
+    _extensions(common)
     common.add_argument("--linger", type=_number(0, 3600), default=0)
     common.add_argument("--time-limit", type=_number(1, 86400), default=60)
     top = Parser(prog=prog)

@@ -11,6 +11,7 @@ import struct
 import sys
 import time
 
+import extensions
 import sctp_socket as sctp
 from messages import Check, Source
 from options import STARTED, emit, parser
@@ -36,6 +37,10 @@ class Peer:
     def __init__(self, options):
         self.options = options
         self.sock = sctp.open_socket(options)
+        extensions.apply(self.sock, options)
+        for kind in extensions.EVENTS:
+            self.sock.setsockopt(sctp.SOL_SCTP, sctp.EVENT, struct.pack("=iHBx", 0, kind, 1))
+        self.plan, self.rule = extensions.Plan(options.do), extensions.rule(options)
         self.check, self.source = Check(), None
         self.sent = [0, 0]
         self.received = [0, 0, 0]
@@ -82,7 +87,8 @@ class Peer:
         streams_in, streams_out = struct.unpack_from("=HH", status, 16)
         self.up = True
         self.up_since = time.monotonic()
-        emit("up", streams_in=streams_in, streams_out=streams_out, peer=sctp.peer_addresses(self.sock))
+        emit("up", streams_in=streams_in, streams_out=streams_out, peer=sctp.peer_addresses(self.sock),
+             extensions=extensions.in_force(self.sock))
         if self.options.mode == "source":
             self.source = Source(self.options, min(streams_out, self.options.streams))
             self.load()
@@ -98,7 +104,8 @@ class Peer:
             raise Ended("timeout", "self")
         poll = select.poll()
         poll.register(sock, events)
-        ready = poll.poll(min(left, RATE_TICK if self.ahead_of_rate() else 1.0) * 1000)
+        soon = self.ahead_of_rate() or self.plan.waiting
+        ready = poll.poll(min(left, RATE_TICK if soon else 1.0) * 1000)
         return ready[0][1] if ready else 0
 
     def turn(self):
@@ -110,6 +117,8 @@ class Peer:
             self.read()
         if ready & select.POLLOUT and self.up:
             self.write()
+        if self.up and not self.peer_shuts:
+            self.plan.carry_out(self.sock, self.sent[1] + self.received[1])
         self.end_if_done()
 
     def read(self):
@@ -164,13 +173,15 @@ class Peer:
         )
 
     def may_write(self):
-        return self.up and self.queue and not (self.ending or self.peer_shuts or self.ahead_of_rate())
+        return self.up and self.queue and not (
+            self.ending or self.peer_shuts or self.plan.blocks or self.ahead_of_rate()
+        )
 
     def write(self):
         while self.may_write():
             stream, ppid, unordered, data = self.queue[0]
             try:
-                sctp.send(self.sock, stream, ppid, sctp.SND_UNORDERED if unordered else 0, data)
+                sctp.send(self.sock, stream, ppid, sctp.SND_UNORDERED if unordered else 0, data, self.rule)
             except BlockingIOError:
                 return
             except OSError as problem:
@@ -195,7 +206,7 @@ class Peer:
         awaits_peer = options.end == "wait" or (options.mode != "source" and options.expect == 0)
         if awaits_peer or self.ending or self.peer_shuts or not self.up:
             return
-        if self.queue or (self.source and self.source.left) or self.received[1] < options.expect:
+        if self.plan.waiting or self.queue or (self.source and self.source.left) or self.received[1] < options.expect:
             return
         self.ending = True
         if options.end == "abort":
@@ -216,7 +227,10 @@ class Peer:
             emit("path", addr=address, state=sctp.PATH_STATES[state])
         elif kind == sctp.PARTIAL_DELIVERY:
             self.pieces = []
-            self.check.fail("a partial delivery was given up")
+            if not self.options.gaps:
+                self.check.fail("a partial delivery was given up")
+        elif kind in extensions.EVENTS:
+            extensions.notification(kind, raw)
         elif kind == sctp.ASSOC_CHANGE:
             self.association_change(raw)
 
@@ -250,7 +264,7 @@ class Peer:
         options = self.options
         if end.ended in ("failed", "timeout"):
             self.drop()
-        if end.ended == "shutdown" and options.mode != "echo":
+        if end.ended == "shutdown" and options.mode != "echo" and not options.gaps:
             self.check.complete()
         ok = end.ended in ("shutdown", "abort") and self.check.errors == 0 and self.received[1] >= options.expect
         if options.mode == "source" and not (end.ended == "abort" and end.by == "peer"):

@@ -94,10 +94,10 @@ def peer_addresses(sock):
     return found
 
 
-def send(sock, stream, ppid, flags, data):
+def send(sock, stream, ppid, flags, data, more=()):
     """Sends one message; BlockingIOError when there is no room. `ppid` in host byte order."""
     info = SNDINFO.pack(stream, flags, socket.htonl(ppid), 0, 0)
-    sock.sendmsg([data] if data else [], [(SOL_SCTP, CMSG_SNDINFO, info)], socket.MSG_NOSIGNAL)
+    sock.sendmsg([data] if data else [], [(SOL_SCTP, CMSG_SNDINFO, info), *more], socket.MSG_NOSIGNAL)
 
 
 def receive(sock, buffer):

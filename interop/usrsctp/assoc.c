@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "extensions.h"
 #include "output.h"
 
 _Noreturn void environment(const char *what, const char *advice)
@@ -102,11 +103,12 @@ struct socket *assoc_socket(const struct options *o)
 		set(socket, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps, "encapsulation");
 	}
 	set_timers(socket, o);
+	extensions_apply(socket, o);
 	return socket;
 }
 
 /* The port that the socket is bound to, in network byte order. */
-static uint16_t bound_port(struct socket *socket)
+static uint16_t bound_port_raw(struct socket *socket)
 {
 	struct sockaddr *addresses = NULL;
 	if (usrsctp_getladdrs(socket, 0, &addresses) < 1)
@@ -114,6 +116,11 @@ static uint16_t bound_port(struct socket *socket)
 	uint16_t port = ((struct sockaddr_in *)addresses)->sin_port; /* at the same place in sockaddr_in6 */
 	usrsctp_freeladdrs(addresses);
 	return port;
+}
+
+uint16_t bound_port(struct socket *socket)
+{
+	return ntohs(bound_port_raw(socket));
 }
 
 static void bind_local(struct socket *socket, const struct options *o)
@@ -130,7 +137,7 @@ static void bind_local(struct socket *socket, const struct options *o)
 		struct addresses one = { .list = { o->local.list[i] }, .count = 1 };
 		union address packed;
 		/* The port that the first address got counts for all. */
-		pack_addresses(&one, i == 0 ? port : ntohs(bound_port(socket)), (uint8_t *)&packed);
+		pack_addresses(&one, i == 0 ? port : bound_port(socket), (uint8_t *)&packed);
 		if (usrsctp_bindx(socket, &packed.any, 1, SCTP_BINDX_ADD_ADDR) != 0)
 			environment("binding to --local", "are these addresses of this host, and is the port free?");
 	}
@@ -141,7 +148,7 @@ void assoc_start(struct socket *socket, const struct options *o)
 	bind_local(socket, o);
 	if (o->listen && usrsctp_listen(socket, 1) != 0)
 		environment("listening", "is the SCTP port free?");
-	emit("ready", "\"stack\":\"usrsctp\",\"port\":%u", ntohs(bound_port(socket)));
+	emit("ready", "\"stack\":\"usrsctp\",\"port\":%u", bound_port(socket));
 	if (o->listen)
 		return;
 	uint8_t packed[sizeof o->remote];

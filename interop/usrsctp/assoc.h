@@ -18,6 +18,9 @@ struct socket *assoc_socket(const struct options *options);
 /* Binds, then listens or starts to connect. Exits with status 3 if the host lacks something. */
 void assoc_start(struct socket *socket, const struct options *options);
 
+/* The port that the socket is bound to. */
+uint16_t bound_port(struct socket *socket);
+
 /* The negotiated number of outbound streams; prints `up`. */
 uint16_t assoc_up(struct socket *socket);
 

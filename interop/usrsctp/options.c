@@ -76,6 +76,71 @@ static int choice(const char *text, const char *const *names)
 	wrong("'%s' is not known here", text);
 }
 
+static void offered(struct options *o, char *text)
+{
+	static const char *const names[] = { "partial", "authentication", "addresses", "reconfiguration", "interleaving", "ecn", "none", NULL };
+	char *save;
+	o->offers = true;
+	for (char *part = strtok_r(text, ",", &save); part; part = strtok_r(NULL, ",", &save)) {
+		int which = choice(part, names);
+		if (names[which + 1])
+			o->offered |= 1u << which;
+	}
+}
+
+static void reliability(struct options *o, char *text)
+{
+	static const char *const rules[] = { "full", "timed", "retransmissions", NULL };
+	char *value = strchr(text, ':');
+	if (value)
+		*value++ = '\0';
+	o->reliability = choice(text, rules);
+	if ((value != NULL) != (o->reliability != FULL))
+		wrong("say full, timed:MS or retransmissions:N");
+	o->reliability_value = value ? number(value, 0, UINT32_MAX) : 0;
+}
+
+static void types(struct options *o, char *text)
+{
+	char *save;
+	for (char *part = strtok_r(text, ",", &save); part; part = strtok_r(NULL, ",", &save)) {
+		if (o->authenticate_count == MOST_TYPES)
+			wrong("more than %d chunk types", MOST_TYPES);
+		o->authenticate[o->authenticate_count++] = number(part, 0, 255);
+	}
+}
+
+static void keys(struct options *o, char *text)
+{
+	char *save;
+	for (char *part = strtok_r(text, ",", &save); part; part = strtok_r(NULL, ",", &save)) {
+		char *secret = strchr(part, ':');
+		if (!secret || o->key_count == MOST_KEYS)
+			wrong("keys are ID:SECRET, at most %d", MOST_KEYS);
+		*secret++ = '\0';
+		o->keys[o->key_count].number = number(part, 0, 65535);
+		o->keys[o->key_count++].secret = secret;
+	}
+}
+
+static void planned(struct options *o, char *text)
+{
+	static const char *const names[] = { "add-address", "delete-address", "set-primary", "reset-out", "reset-in",
+		"reset-association", "add-streams", "use-key", NULL };
+	char *after = strrchr(text, '@');
+	if (!after || o->planned_count == MOST_OPERATIONS)
+		wrong("'%s' is not OPERATION@BYTES", text);
+	*after++ = '\0';
+	char *value = strchr(text, '=');
+	if (value)
+		*value++ = '\0';
+	o->planned[o->planned_count++] = (struct planned){
+		.operation = choice(text, names), .name = text, .value = value ? value : "", .after = number(after, 0, UINT64_MAX),
+	};
+}
+
+enum { O_EXTENSIONS = 200, O_RELIABILITY, O_GAPS, O_AUTHENTICATE, O_KEYS, O_HMAC, O_SCHEDULER, O_DO };
+
 enum { O_LOCAL = 256, O_LOCAL_PORT, O_TRANSPORT, O_ENCAPS, O_REMOTE_ENCAPS, O_MODE, O_BYTES, O_SIZES, O_STREAMS,
 	O_UNORDERED, O_SEED, O_EXPECT, O_END, O_PROGRESS, O_RTO_INITIAL, O_RTO_MIN, O_RTO_MAX, O_PATH_MAX, O_ASSOC_MAX,
 	O_HEARTBEAT, O_NODELAY, O_LINGER, O_TIME_LIMIT, O_RATE };
@@ -88,7 +153,10 @@ static const struct option NAMES[] = {
 	{ "progress", 1, 0, O_PROGRESS }, { "rto-initial", 1, 0, O_RTO_INITIAL }, { "rto-min", 1, 0, O_RTO_MIN },
 	{ "rto-max", 1, 0, O_RTO_MAX }, { "path-max-retrans", 1, 0, O_PATH_MAX },
 	{ "assoc-max-retrans", 1, 0, O_ASSOC_MAX }, { "heartbeat", 1, 0, O_HEARTBEAT }, { "rate", 1, 0, O_RATE }, { "nodelay", 0, 0, O_NODELAY },
-	{ "linger", 1, 0, O_LINGER }, { "time-limit", 1, 0, O_TIME_LIMIT }, { 0, 0, 0, 0 },
+	{ "linger", 1, 0, O_LINGER }, { "time-limit", 1, 0, O_TIME_LIMIT },
+	{ "extensions", 1, 0, O_EXTENSIONS }, { "reliability", 1, 0, O_RELIABILITY }, { "gaps", 0, 0, O_GAPS },
+	{ "authenticate", 1, 0, O_AUTHENTICATE }, { "keys", 1, 0, O_KEYS }, { "hmac", 1, 0, O_HMAC },
+	{ "scheduler", 1, 0, O_SCHEDULER }, { "do", 1, 0, O_DO }, { 0, 0, 0, 0 },
 };
 
 static void apply(struct options *o, int name, char *value)
@@ -96,6 +164,8 @@ static void apply(struct options *o, int name, char *value)
 	static const char *const transports[] = { "ip", "udp", NULL };
 	static const char *const modes[] = { "echo", "sink", "source", NULL };
 	static const char *const ends[] = { "shutdown", "abort", "wait", NULL };
+	static const char *const hmacs[] = { "sha256", "sha1", NULL };
+	static const char *const schedulers[] = { "fcfs", "rr", NULL };
 	const uint64_t hour = 3600 * 1000;
 	switch (name) {
 	case O_LOCAL: o->local = addresses(value); break;
@@ -122,6 +192,14 @@ static void apply(struct options *o, int name, char *value)
 	case O_NODELAY: o->nodelay = true; break;
 	case O_LINGER: o->linger = number(value, 0, 3600); break;
 	case O_TIME_LIMIT: o->time_limit = number(value, 1, 86400); break;
+	case O_EXTENSIONS: offered(o, value); break;
+	case O_RELIABILITY: reliability(o, value); break;
+	case O_GAPS: o->gaps = true; break;
+	case O_AUTHENTICATE: types(o, value); break;
+	case O_KEYS: keys(o, value); break;
+	case O_HMAC: o->sha1 = choice(value, hmacs); break;
+	case O_SCHEDULER: o->round_robin = choice(value, schedulers); break;
+	case O_DO: planned(o, value); break;
 	default: exit(2); /* getopt has said why */
 	}
 }

@@ -24,8 +24,36 @@ struct addresses {
 	size_t count;
 };
 
+enum { MOST_KEYS = 8, MOST_TYPES = 16, MOST_OPERATIONS = 16 };
+
+/* Extensions that can be offered, as bits. */
+enum { X_PARTIAL = 1, X_AUTHENTICATION = 2, X_ADDRESSES = 4, X_RECONFIGURATION = 8, X_INTERLEAVING = 16, X_ECN = 32 };
+
+enum reliability { FULL, TIMED, RETRANSMISSIONS };
+
+enum operation { DO_ADD_ADDRESS, DO_DELETE_ADDRESS, DO_SET_PRIMARY, DO_RESET_OUT, DO_RESET_IN, DO_RESET_ASSOCIATION,
+	DO_ADD_STREAMS, DO_USE_KEY };
+
+/* Something to do after so many bytes. */
+struct planned {
+	enum operation operation;
+	const char *name, *value;
+	uint64_t after;
+};
+
 /* Zero means "the stack's default" in the last group. */
 struct options {
+	bool offers, gaps, sha1, round_robin;
+	unsigned int offered;
+	enum reliability reliability;
+	uint32_t reliability_value;
+	uint8_t authenticate[MOST_TYPES];
+	size_t authenticate_count;
+	struct { uint16_t number; const char *secret; } keys[MOST_KEYS];
+	size_t key_count;
+	struct planned planned[MOST_OPERATIONS];
+	size_t planned_count, done;
+
 	bool listen, udp, nodelay;
 	struct addresses remote, local;
 	uint16_t port, local_port, encaps_port, remote_encaps_port, streams;

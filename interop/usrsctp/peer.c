@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "assoc.h"
+#include "extensions.h"
 #include "messages.h"
 #include "output.h"
 
@@ -29,7 +30,7 @@ struct queued {
 };
 
 struct peer {
-	const struct options *options;
+	struct options *options;
 	struct socket *socket;
 	struct check *check;
 	struct source source;
@@ -39,7 +40,7 @@ struct peer {
 	size_t assembled, assembly_room;
 	uint64_t sent_messages, sent_bytes, messages, bytes, unordered, progress_due, up_since;
 	uint16_t streams_out;
-	bool up, told_sent, ending, peer_shuts;
+	bool up, told_sent, ending, peer_shuts, waits;
 	int error; /* of the socket, remembered until the notification that explains it */
 	struct outcome outcome;
 };
@@ -117,18 +118,22 @@ static bool ahead_of_rate(const struct peer *p)
 	return o->mode == SOURCE && o->rate > 0 && p->sent_bytes * 1000.0 > (double)o->rate * (elapsed_ms() - p->up_since);
 }
 
+static const uint16_t RULES[] = { SCTP_PR_SCTP_NONE, SCTP_PR_SCTP_TTL, SCTP_PR_SCTP_RTX };
+
 /* True if something went out or was dropped. */
 static bool write_some(struct peer *p)
 {
 	bool moved = false;
-	while (p->up && p->first && !p->ending && !p->peer_shuts && !ahead_of_rate(p)) {
+	while (p->up && p->first && !p->ending && !p->peer_shuts && !p->waits && !ahead_of_rate(p)) {
 		const struct message *m = &p->first->message;
-		struct sctp_sndinfo info = {
-			.snd_sid = m->stream, .snd_ppid = htonl(m->ppid), .snd_flags = m->unordered ? SCTP_UNORDERED : 0,
+		struct sctp_sendv_spa how = {
+			.sendv_flags = SCTP_SEND_SNDINFO_VALID | SCTP_SEND_PRINFO_VALID,
+			.sendv_sndinfo = { .snd_sid = m->stream, .snd_ppid = htonl(m->ppid), .snd_flags = m->unordered ? SCTP_UNORDERED : 0 },
+			.sendv_prinfo = { .pr_policy = RULES[p->options->reliability], .pr_value = p->options->reliability_value },
 		};
 		if (m->stream >= p->streams_out) {
 			check_fail(p->check, "stream %u is not one of the outbound streams", m->stream);
-		} else if (usrsctp_sendv(p->socket, m->data, m->length, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0) >= 0) {
+		} else if (usrsctp_sendv(p->socket, m->data, m->length, NULL, 0, &how, sizeof how, SCTP_SENDV_SPA, 0) >= 0) {
 			p->sent_messages++;
 			p->sent_bytes += m->length;
 		} else if (errno == EWOULDBLOCK || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ESHUTDOWN ||
@@ -236,7 +241,13 @@ static void notification(struct peer *p, const union sctp_notification *n)
 		break;
 	case SCTP_PARTIAL_DELIVERY_EVENT:
 		p->assembled = 0;
-		check_fail(p->check, "a partial delivery was given up");
+		if (!p->options->gaps)
+			check_fail(p->check, "a partial delivery was given up");
+		break;
+	case SCTP_STREAM_RESET_EVENT:
+	case SCTP_ASSOC_RESET_EVENT:
+	case SCTP_STREAM_CHANGE_EVENT:
+		extensions_notification(n);
 		break;
 	default:
 		break;
@@ -298,7 +309,7 @@ static void end_if_done(struct peer *p)
 	bool awaits_peer = o->end == END_WAIT || (o->mode != SOURCE && o->expect == 0);
 	if (awaits_peer || p->ending || p->peer_shuts || !p->up || p->outcome.ended)
 		return;
-	if (p->first || (o->mode == SOURCE && p->source.left > 0) || p->bytes < o->expect)
+	if (o->done < o->planned_count || p->first || (o->mode == SOURCE && p->source.left > 0) || p->bytes < o->expect)
 		return;
 	p->ending = true;
 	if (o->end == END_SHUTDOWN) {
@@ -354,7 +365,7 @@ static int report(struct peer *p)
 		usrsctp_setsockopt(p->socket, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 		usrsctp_close(p->socket); /* with an ABORT */
 	}
-	if (shutdown && o->mode != ECHO)
+	if (shutdown && o->mode != ECHO && !o->gaps)
 		check_complete(p->check);
 	bool ok = (shutdown || abort) && check_errors(p->check) == 0 && p->bytes >= o->expect;
 	if (o->mode == SOURCE && !(abort && strcmp(end->by, "peer") == 0))
@@ -386,6 +397,8 @@ int main(int argc, char **argv)
 	while (!p.outcome.ended) {
 		bool moved = read_some(&p);
 		moved |= write_some(&p);
+		if (p.up && !p.peer_shuts)
+			p.waits = extensions_do(p.socket, &options, p.sent_bytes + p.bytes);
 		end_if_done(&p);
 		check_limits(&p);
 		if (!moved && !p.outcome.ended)

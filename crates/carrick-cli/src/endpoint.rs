@@ -33,6 +33,10 @@ pub(crate) struct EndpointArguments {
     /// SCTP directly on IP (protocol 132, needs `CAP_NET_RAW`) instead of in UDP.
     #[arg(long)]
     pub(crate) raw: bool,
+    /// SCTP directly on IP (needs `CAP_NET_RAW`) as well as in UDP: peers are answered the way they
+    /// come.
+    #[arg(long, conflicts_with = "raw")]
+    pub(crate) and_raw: bool,
     #[command(flatten)]
     pub(crate) association: AssociationArguments,
 }
@@ -147,9 +151,14 @@ impl EndpointArguments {
 
     fn config(&self, addresses: Vec<IpAddr>, udp_port: u16) -> Config {
         if self.raw {
-            Config::raw(addresses)
+            return Config::raw(addresses);
+        }
+        let config = Config::udp(addresses);
+        let config = config.encapsulation_port(self.udp_port.unwrap_or(udp_port));
+        if self.and_raw {
+            config.and_plain_ip()
         } else {
-            Config::udp(addresses).encapsulation_port(self.udp_port.unwrap_or(udp_port))
+            config
         }
     }
 
@@ -172,6 +181,12 @@ pub(crate) struct PeerArguments {
     /// The peer's UDP port that carries SCTP.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_ENCAPSULATION_PORT, conflicts_with = "raw")]
     pub(crate) peer_udp_port: u16,
+    /// UDP port of one address of the peer; several times for several.
+    #[arg(long, value_name = "ADDR=PORT", value_parser = address_and_port, conflicts_with = "raw")]
+    encap: Vec<(IpAddr, u16)>,
+    /// An address of the peer that is reached directly on IP, without UDP; several times for several.
+    #[arg(long, value_name = "ADDR", requires = "and_raw")]
+    plain: Vec<IpAddr>,
     /// Give up when the peer has not answered for this long.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     connect_timeout: Duration,
@@ -188,6 +203,12 @@ impl PeerArguments {
         let mut options = ConnectOptions::to_port(port);
         if endpoint.encapsulation_port().is_some() {
             options = options.encapsulation_port(self.peer_udp_port);
+        }
+        for &(address, port) in &self.encap {
+            options = options.encapsulated(address, port);
+        }
+        for &address in &self.plain {
+            options = options.plain_ip(address);
         }
         let waiting = async {
             tokio::time::sleep(PATIENCE).await;
@@ -212,6 +233,18 @@ impl PeerArguments {
                 self.connect_timeout
             ))),
         }
+    }
+}
+
+/// An address and a UDP port, as in `192.0.2.1=9899`.
+fn address_and_port(text: &str) -> Result<(IpAddr, u16), String> {
+    let (address, port) = text.split_once('=').ok_or("give it as ADDR=PORT")?;
+    let address = address
+        .parse()
+        .map_err(|_| format!("{address:?} is no address"))?;
+    match port.parse() {
+        Ok(0) | Err(_) => Err(format!("{port:?} is no port from 1 to 65535")),
+        Ok(port) => Ok((address, port)),
     }
 }
 
@@ -313,6 +346,28 @@ impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         if let Some(sender) = &self.sender {
             sender.abort(self.reason.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_udp_port_of_an_address_is_given_behind_it() {
+        let v4: IpAddr = [192, 0, 2, 1].into();
+        assert_eq!(address_and_port("192.0.2.1=9899"), Ok((v4, 9899)));
+        let v6: IpAddr = "2001:db8::1".parse().unwrap();
+        assert_eq!(address_and_port("2001:db8::1=1"), Ok((v6, 1)));
+        for wrong in [
+            "192.0.2.1",
+            "192.0.2.1=",
+            "192.0.2.1=0",
+            "192.0.2.1=65536",
+            "host=1",
+        ] {
+            assert!(address_and_port(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -3,6 +3,8 @@
 mod cat;
 mod endpoint;
 mod failure;
+#[cfg(target_os = "linux")]
+mod lab;
 mod perf;
 mod progress;
 mod reproduce;
@@ -27,6 +29,8 @@ enum Command {
     Perf(perf::Arguments),
     Cat(cat::Arguments),
     Simco(simco::Arguments),
+    #[cfg(target_os = "linux")]
+    Lab(lab::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +47,8 @@ fn main() -> ExitCode {
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Lab(arguments) => lab::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

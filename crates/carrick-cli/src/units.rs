@@ -39,6 +39,24 @@ pub(crate) fn length(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A rate in bit/s: a number, alone or with k, M or G (powers of 1000), and `bit/s` behind it if one
+/// likes.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let factor = match unit.strip_suffix("bit/s").unwrap_or(unit) {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        _ => return Err("a rate is like 128k, 1.5M or 10Mbit/s".into()),
+    };
+    let bits = decimal(number)? * factor;
+    if bits < 1.0 || bits >= u64::MAX as f64 {
+        return Err("must be at least 1 bit/s and less than 2^64".into());
+    }
+    Ok(bits as u64)
+}
+
 /// A time: a number of seconds, or one with `us`, `ms`, `s` or `m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
@@ -110,6 +128,16 @@ mod tests {
         assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
         for text in ["", "s", "1h", "-1", "99999999999999999999999999s"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_count_in_thousands() {
+        assert_eq!(rate("128k"), Ok(128_000));
+        assert_eq!(rate("1.536Mbit/s"), Ok(1_536_000));
+        assert_eq!(rate("9600"), Ok(9600));
+        for wrong in ["", "0", "M", "1X", "1e", "-5M"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -2,14 +2,15 @@
 //! RFC 9260's recovery and window with fixed buffers against today's with buffers that grow.
 //!
 //! ```text
-//! cargo run --release -p carrick-lab --example long_links [SECONDS]
+//! cargo run --release -p carrick-lab --example long_links [SECONDS] [SEEDS]
 //! ```
 //!
-//! A row is one world: a source that always has data, a link with a queue of one bandwidth-delay
+//! A row without loss is one world, one with loss the mean of as many as there are seeds: a source that always has data, a link with a queue of one bandwidth-delay
 //! product (at least 100 packets), and a sink that reads at once. The throughput is that of user data
 //! from the start on, slow start included.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -86,16 +87,42 @@ impl Application for Sink {
     }
 }
 
-/// What one world showed.
+/// What one world showed, or the mean of several.
+#[derive(Clone, Copy, Default)]
 struct Outcome {
     mbits: f64,
-    timeouts: u64,
-    retransmissions: u64,
+    timeouts: f64,
+    retransmissions: f64,
 }
 
-fn run(config: &AssociationConfig, rtt_ms: u64, loss: f64, seconds: u64) -> Outcome {
+impl Outcome {
+    fn mean(outcomes: impl ExactSizeIterator<Item = Outcome>) -> Outcome {
+        let count = outcomes.len() as f64;
+        outcomes.fold(Outcome::default(), |sum, o| Outcome {
+            mbits: sum.mbits + o.mbits / count,
+            timeouts: sum.timeouts + o.timeouts / count,
+            retransmissions: sum.retransmissions + o.retransmissions / count,
+        })
+    }
+}
+
+/// One world: who sends, over which link, and which losses.
+struct World<'a> {
+    config: &'a AssociationConfig,
+    rtt_ms: u64,
+    loss: f64,
+    seed: u64,
+}
+
+fn run(world: &World<'_>, seconds: u64) -> Outcome {
+    let World {
+        config,
+        rtt_ms,
+        loss,
+        seed,
+    } = *world;
     let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
-    let mut net = NetworkBuilder::new(rtt_ms);
+    let mut net = NetworkBuilder::new(seed);
     let hosts = ["source", "sink"].map(|name| net.add_host(name));
     let interfaces = [0, 1].map(|n| net.add_interface(hosts[n], [addresses[n]]));
     let product = RATE / 8 * rtt_ms / 1000;
@@ -134,58 +161,86 @@ fn run(config: &AssociationConfig, rtt_ms: u64, loss: f64, seconds: u64) -> Outc
     let counters = sender.association_stats(id).expect("it exists").counters;
     Outcome {
         mbits: bytes as f64 * 8.0 / seconds as f64 / 1e6,
-        timeouts: counters.t3_expirations,
-        retransmissions: counters.fast_retransmissions + counters.timeout_retransmissions,
+        timeouts: counters.t3_expirations as f64,
+        retransmissions: (counters.fast_retransmissions + counters.timeout_retransmissions) as f64,
     }
 }
 
-fn main() {
-    let seconds = std::env::args().nth(1).map_or(20, |text| {
-        text.parse().expect("a number of seconds of virtual time")
-    });
+fn argument(n: usize, default: u64) -> u64 {
+    std::env::args().nth(n).map_or(default, |text| {
+        text.parse()
+            .expect("seconds of virtual time, then a number of seeds")
+    })
+}
+
+fn variants() -> Vec<(&'static str, AssociationConfig)> {
     let buffers = AssociationConfig {
         receive_buffer: 128 << 20,
         send_buffer: 128 << 20,
         ..AssociationConfig::default()
     };
-    let variants = [
+    let cubic = Policies {
+        congestion: &Cubic,
+        ..Policies::default()
+    };
+    let with = |policies| AssociationConfig {
+        policies,
+        ..buffers.clone()
+    };
+    vec![
         ("classic", AssociationConfig::default()),
         ("classic, 128 MiB", buffers.clone()),
-        (
-            "cubic, 128 MiB",
-            AssociationConfig {
-                policies: Policies {
-                    congestion: &Cubic,
-                    ..Policies::default()
-                },
-                ..buffers
-            },
-        ),
+        ("cubic, 128 MiB", with(cubic)),
         ("modern", AssociationConfig::modern()),
-    ];
+    ]
+}
+
+fn main() {
+    let (seconds, seeds) = (argument(1, 20), argument(2, 1));
+    let variants = variants();
+    let rows: Vec<(u64, f64)> = [1, 10, 50, 100, 300]
+        .into_iter()
+        .flat_map(|rtt| [(rtt, 0.0), (rtt, 0.001)])
+        .collect();
+    let mut worlds = Vec::new();
+    for &(rtt_ms, loss) in &rows {
+        let seeds = if loss > 0.0 { seeds } else { 1 };
+        for (_, config) in &variants {
+            worlds.extend((1..=seeds).map(|seed| World {
+                config,
+                rtt_ms,
+                loss,
+                seed,
+            }));
+        }
+    }
+    let done = AtomicUsize::new(0);
+    let outcomes = parallel::run(worlds.len(), |n| {
+        let outcome = run(&worlds[n], seconds);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        eprint!("\r{done} of {} worlds", worlds.len());
+        outcome
+    });
+    eprintln!();
     println!("Mbit/s of user data over 1 Gbit/s in {seconds} s (T3 expirations, retransmissions)");
+    println!("{seeds} seeds with loss");
     println!();
     print!("| RTT | loss |");
     for variant in &variants {
         print!(" {} |", variant.0);
     }
     println!("\n|---|---|{}", "---|".repeat(variants.len()));
-    let rows: Vec<(u64, f64)> = [1, 10, 50, 100, 300]
-        .into_iter()
-        .flat_map(|rtt| [(rtt, 0.0), (rtt, 0.001)])
-        .collect();
-    let worlds: Vec<(u64, f64, &AssociationConfig)> = rows
-        .iter()
-        .flat_map(|&(rtt, loss)| variants.iter().map(move |v| (rtt, loss, &v.1)))
-        .collect();
-    let outcomes = parallel::run(worlds.len(), |n| {
-        let (rtt, loss, config) = worlds[n];
-        run(config, rtt, loss, seconds)
-    });
-    for (row, outcomes) in rows.iter().zip(outcomes.chunks(variants.len())) {
-        print!("| {} ms | {} % |", row.0, row.1 * 100.0);
-        for o in outcomes {
-            print!(" {:.1} ({}, {}) |", o.mbits, o.timeouts, o.retransmissions);
+    let mut outcomes = outcomes.into_iter();
+    for (rtt, loss) in rows {
+        print!("| {rtt} ms | {} % |", loss * 100.0);
+        let seeds = if loss > 0.0 { seeds as usize } else { 1 };
+        for _ in &variants {
+            let of_seeds: Vec<Outcome> = outcomes.by_ref().take(seeds).collect();
+            let o = Outcome::mean(of_seeds.into_iter());
+            print!(
+                " {:.1} ({:.0}, {:.0}) |",
+                o.mbits, o.timeouts, o.retransmissions
+            );
         }
         println!();
     }

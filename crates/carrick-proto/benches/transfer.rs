@@ -1,11 +1,13 @@
 //! In-memory transfer between two endpoints, and set-ups.
 
+#[path = "support/bulk.rs"]
+mod bulk;
 mod support;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carrick_proto::{AssociationConfig, AssociationId, SendOptions};
+use carrick_proto::AssociationConfig;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use support::Memory;
 
@@ -14,37 +16,6 @@ fn config() -> AssociationConfig {
         receive_buffer: 4 << 20,
         send_buffer: 4 << 20,
         ..AssociationConfig::default()
-    }
-}
-
-fn transfer(
-    memory: &mut Memory,
-    a: AssociationId,
-    b: AssociationId,
-    message: &Bytes,
-    count: usize,
-) {
-    let mut sent = 0;
-    let mut received = 0;
-    while received < count {
-        while sent < count
-            && memory.ends[0]
-                .send(memory.now, a, SendOptions::default(), message.clone())
-                .is_ok()
-        {
-            sent += 1;
-        }
-        memory.exchange();
-        while let Some(message) = memory.ends[1].receive(b) {
-            std::hint::black_box(message);
-            received += 1;
-        }
-        memory.now += std::time::Duration::from_micros(50);
-        // Nothing waits for a SACK that is delayed.
-        if let Some(at) = memory.ends[1].poll_timeout().filter(|at| *at <= memory.now) {
-            memory.ends[1].handle_timeout(at);
-        }
-        while memory.ends[0].poll_event().is_some() || memory.ends[1].poll_event().is_some() {}
     }
 }
 
@@ -65,7 +36,7 @@ fn data(c: &mut Criterion) {
             .expect("open")
             .counters
             .data_chunks_sent;
-        transfer(&mut memory, a, b, &message, count);
+        bulk::transfer(&mut memory, a, b, &message, count);
         let chunks = memory.ends[0]
             .association_stats(a)
             .expect("open")
@@ -74,7 +45,7 @@ fn data(c: &mut Criterion) {
             - before;
         group.throughput(Throughput::Elements(chunks));
         group.bench_function(name, |bench| {
-            bench.iter(|| transfer(&mut memory, a, b, &message, count))
+            bench.iter(|| bulk::transfer(&mut memory, a, b, &message, count))
         });
     }
     group.finish();

@@ -107,6 +107,8 @@ pub enum OperationError {
     UnknownPath,
     /// The address is not one of this endpoint's.
     UnknownAddress,
+    /// The UDP port is 0.
+    InvalidPort,
     /// The stream identifier is not below the number of outbound streams.
     InvalidStream,
     /// The operation does not fit the association's state (for instance, before it is established).
@@ -121,6 +123,7 @@ impl fmt::Display for OperationError {
         f.write_str(match self {
             Self::UnknownAssociation => "the association is closed: connect again",
             Self::UnknownPath => "no such path: pass one of the association's paths",
+            Self::InvalidPort => "the UDP port is 0: pass a port from 1 to 65535",
             Self::UnknownAddress => "no such local address: add it to the endpoint first",
             Self::InvalidStream => "no such stream: the association has fewer outbound streams",
             Self::WrongState => {

@@ -53,7 +53,7 @@ pub use association::AssociationId;
 pub use association::state::StateName;
 pub use auth::{AuthenticationConfig, KeyError, SharedKey};
 pub use config::{AssociationConfig, ConfigError, EndpointConfig};
-pub use endpoint::{Endpoint, IcmpInput, IcmpKind};
+pub use endpoint::{Endpoint, IcmpInput, IcmpKind, PeerAddress};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,

@@ -103,6 +103,9 @@ pub struct AssociationCounters {
     pub packets_sent: u64,
     /// Packets received with the right tag.
     pub packets_received: u64,
+    /// Times that such a packet showed another UDP port of the peer, or began or ended its
+    /// encapsulation (RFC 6951 section 5.4).
+    pub encapsulation_changes: u64,
     /// DATA chunks sent for the first time.
     pub data_chunks_sent: u64,
     /// Bytes of user data sent for the first time.

@@ -192,6 +192,37 @@ fn a_path_that_swallows_ecn_capable_packets_still_carries_everything_a() {
 }
 
 #[test]
+fn marks_count_anew_after_all_numbers_changed_6525_5_2_4() {
+    let both = Extensions {
+        reconfiguration: true,
+        ..ECN
+    };
+    // Marked last before the reset with no CWR getting through, or with all in order.
+    for cwrs_lost in [0, 1000] {
+        let (mut w, a, b) = pair(both, both);
+        transfer(&mut w, a, b, 60);
+        w.lose(0, ChunkType::CWR, cwrs_lost);
+        mark(&mut w, |n| n == 1);
+        transfer(&mut w, a, b, 60);
+        assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 1);
+        w.ends[0].reset_association(w.now, a).expect("reset");
+        w.run(secs(2));
+        w.clear_rules();
+        w.log.clear();
+        transfer(&mut w, a, b, 60);
+        assert_eq!(
+            w.stats(0, a).counters.congestion_mark_reductions,
+            1,
+            "none for a mark from before"
+        );
+        assert!(w.sent(1, ChunkType::ECNE).is_empty(), "nor told of again");
+        mark(&mut w, |n| n == 1);
+        transfer(&mut w, a, b, 60);
+        assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 2);
+    }
+}
+
+#[test]
 fn an_ecne_for_what_was_never_sent_changes_nothing_a() {
     let mut w = World::with(2, |_, config| config.association.extensions = ECN);
     let mut peer = Puppet::new();

@@ -51,7 +51,7 @@ fn icmp_with(
     let input = IcmpInput {
         kind,
         remote,
-        encapsulated,
+        encapsulation: encapsulated.then_some(9899),
         quoted,
     };
     let before = w.ends[0].stats();
@@ -91,7 +91,12 @@ fn icmp3_port_unreachable_is_ignored_10() {
 
 #[test]
 fn port_unreachable_behind_udp_says_that_the_protocol_is_rfc_6951_5_5() {
-    let (mut w, p, _) = connected();
+    let mut w = World::new();
+    let peer = Puppet {
+        encapsulation: Some(9899),
+        ..Puppet::new()
+    };
+    let (p, _) = peer.connect(&mut w);
     let quoted = heartbeat(&p, p.tag);
     let kind = IcmpKind::PortUnreachable;
     assert!(icmp_with(&mut w, kind, p.link.from, &quoted, true));

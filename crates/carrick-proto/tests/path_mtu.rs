@@ -54,7 +54,7 @@ fn too_big(w: &mut World, about: &Seen, mtu: usize) -> bool {
     let input = IcmpInput {
         kind: IcmpKind::PacketTooBig { mtu },
         remote: about.to(),
-        encapsulated: false,
+        encapsulation: None,
         quoted: &about.bytes[..8],
     };
     w.ends[0].handle_icmp(w.now, &input);

@@ -552,6 +552,19 @@ impl SendHalf {
             .await
     }
 
+    /// Lets the endpoint's task look into the protocol.
+    pub(crate) async fn work<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core, Time, AssociationId) -> R + Send + 'static,
+    ) -> Result<R, OperationError> {
+        self.link.work(work).await
+    }
+
+    /// How the association ended, if it has.
+    pub(crate) fn end(&self) -> Option<CloseReason> {
+        self.link.shared.ended.get().cloned()
+    }
+
     pub(crate) async fn operate(
         &self,
         work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), carrick_proto::OperationError>

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carrick_proto::{AssociationConfig, AssociationId, SendOptions, Time};
+use carrick_proto::{AssociationConfig, AssociationId, PeerAddress, SendOptions, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::association::Association;
@@ -29,9 +29,8 @@ pub(crate) struct Outgoing {
 
 /// A set-up that was asked for.
 pub(crate) struct Connect {
-    pub(crate) peers: Vec<IpAddr>,
+    pub(crate) peers: Vec<PeerAddress>,
     pub(crate) port: u16,
-    pub(crate) encapsulation: Option<u16>,
     pub(crate) config: Option<Arc<AssociationConfig>>,
     pub(crate) answer: oneshot::Sender<Result<Association, ConnectError>>,
 }

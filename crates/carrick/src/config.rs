@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_proto::AssociationConfig;
+use carrick_proto::{AssociationConfig, PeerAddress};
+
+use crate::error::ConnectError;
 
 /// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
 pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
@@ -18,6 +20,27 @@ pub enum Transport {
     },
     /// SCTP on IP, protocol 132. Needs `CAP_NET_RAW`.
     Raw,
+    /// Both at once: peers are answered as they come, and one association may have paths of both
+    /// kinds. Needs `CAP_NET_RAW`.
+    Both {
+        /// The local UDP port, as above.
+        port: u16,
+    },
+}
+
+impl Transport {
+    /// The local UDP port; `None` without UDP.
+    pub const fn encapsulation_port(self) -> Option<u16> {
+        match self {
+            Self::Udp { port } | Self::Both { port } => Some(port),
+            Self::Raw => None,
+        }
+    }
+
+    /// Whether there are sockets on plain IP.
+    pub const fn has_plain_ip(self) -> bool {
+        matches!(self, Self::Raw | Self::Both { .. })
+    }
 }
 
 /// Everything an [`crate::Endpoint`] is made of.
@@ -108,11 +131,25 @@ impl Config {
         Self { port, ..self }
     }
 
-    /// The same with this local UDP port, and carried in UDP.
+    /// The same with this local UDP port, and carried in UDP (also in UDP, after
+    /// [`Self::and_plain_ip`]).
     #[must_use]
     pub fn encapsulation_port(self, port: u16) -> Self {
+        let transport = match self.transport {
+            Transport::Both { .. } => Transport::Both { port },
+            _ => Transport::Udp { port },
+        };
+        Self { transport, ..self }
+    }
+
+    /// The same on plain IP as well as in UDP.
+    #[must_use]
+    pub fn and_plain_ip(self) -> Self {
+        let port = self.transport.encapsulation_port();
         Self {
-            transport: Transport::Udp { port },
+            transport: Transport::Both {
+                port: port.unwrap_or(DEFAULT_ENCAPSULATION_PORT),
+            },
             ..self
         }
     }
@@ -134,6 +171,10 @@ pub struct ConnectOptions {
     pub port: u16,
     /// The peer's UDP port if the endpoint uses UDP; `None` for the default, 9899.
     pub encapsulation_port: Option<u16>,
+    /// Addresses of the peer that are reached otherwise: at another UDP port, or on plain IP
+    /// (`None`). The last word about an address counts. Ports that change later are learned from the
+    /// peer's packets (RFC 6951 section 5.4).
+    pub ways: Vec<(IpAddr, Option<u16>)>,
     /// Parameters of this association; `None` for the endpoint's.
     pub association: Option<AssociationConfig>,
 }
@@ -144,6 +185,7 @@ impl ConnectOptions {
         Self {
             port,
             encapsulation_port: None,
+            ways: Vec::new(),
             association: None,
         }
     }
@@ -157,6 +199,43 @@ impl ConnectOptions {
         }
     }
 
+    /// The same, with this address of the peer at a UDP port of its own.
+    #[must_use]
+    pub fn encapsulated(mut self, address: IpAddr, port: u16) -> Self {
+        self.ways.push((address, Some(port)));
+        self
+    }
+
+    /// The same, with this address of the peer reached on plain IP.
+    #[must_use]
+    pub fn plain_ip(mut self, address: IpAddr) -> Self {
+        self.ways.push((address, None));
+        self
+    }
+
+    /// How an address is reached from an endpoint with this transport.
+    pub(crate) fn way(
+        &self,
+        address: IpAddr,
+        transport: Transport,
+    ) -> Result<PeerAddress, ConnectError> {
+        let own = self.ways.iter().rfind(|(of, _)| *of == address);
+        let udp = transport.encapsulation_port().is_some();
+        let encapsulation = match (own, self.encapsulation_port) {
+            (Some(&(_, way)), _) => way,
+            (None, Some(port)) => Some(port),
+            (None, None) => udp.then_some(DEFAULT_ENCAPSULATION_PORT),
+        };
+        match encapsulation {
+            Some(_) if !udp => Err(ConnectError::NotEncapsulated),
+            None if !transport.has_plain_ip() => Err(ConnectError::NotPlainIp),
+            _ => Ok(PeerAddress {
+                address,
+                encapsulation,
+            }),
+        }
+    }
+
     /// The same with these parameters.
     #[must_use]
     pub fn association(self, association: AssociationConfig) -> Self {
@@ -164,5 +243,36 @@ impl ConnectOptions {
             association: Some(association),
             ..self
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_is_reached_the_way_that_was_given_rfc_6951_5_1() {
+        let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+        let both = Config::udp([])
+            .encapsulation_port(5)
+            .and_plain_ip()
+            .transport;
+        assert_eq!(both, Transport::Both { port: 5 });
+        let options = ConnectOptions::to_port(1);
+        let way = |options: &ConnectOptions, address, transport| {
+            let way = options.way(address, transport);
+            way.map(|peer| peer.encapsulation)
+        };
+        assert_eq!(way(&options, a, both), Ok(Some(9899)));
+        assert_eq!(way(&options, a, Transport::Raw), Ok(None));
+        let options = options.plain_ip(a).encapsulated(b, 7).encapsulation_port(8);
+        assert_eq!(way(&options, a, both), Ok(None));
+        assert_eq!(way(&options, b, both), Ok(Some(7)));
+        assert_eq!(way(&options, [10, 0, 0, 3].into(), both), Ok(Some(8)));
+        let udp = Transport::Udp { port: 1 };
+        assert_eq!(way(&options, a, udp), Err(ConnectError::NotPlainIp));
+        let raw = Transport::Raw;
+        assert_eq!(way(&options, b, raw), Err(ConnectError::NotEncapsulated));
+        assert_eq!(way(&options.encapsulated(a, 9), a, udp), Ok(Some(9)));
     }
 }

@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use carrick_proto::{EndpointConfig, EndpointStats};
+use carrick_proto::{EndpointConfig, EndpointStats, PeerAddress};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::association::Association;
 use crate::command::{Command, Commands, Connect};
-use crate::config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT};
+use crate::config::{Config, ConnectOptions, Transport};
 use crate::driver::{Driver, Limits, Watch};
 use crate::error::{BindError, ConnectError, OperationError};
 use crate::port::Port;
@@ -28,7 +28,8 @@ struct Inner {
     commands: Commands,
     accepted: Mutex<mpsc::Receiver<Association>>,
     port: u16,
-    encapsulation_port: Option<u16>,
+    /// With the UDP port that it has.
+    transport: Transport,
 }
 
 impl Drop for Inner {
@@ -50,8 +51,8 @@ impl Endpoint {
         getrandom::fill(&mut seed).map_err(BindError::Random)?;
         let bound = addresses::resolve(&config.addresses)?;
         let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
-        let encapsulation_port = sockets.encapsulation_port();
-        let port = Port::new(&config, encapsulation_port)?;
+        let transport = sockets.transport();
+        let port = Port::new(&config, transport.encapsulation_port())?;
         let number = port.number;
         sockets.hold(port.into_claim());
         let core = carrick_proto::Endpoint::new(EndpointConfig {
@@ -74,7 +75,7 @@ impl Endpoint {
                 commands,
                 accepted: Mutex::new(to_accept),
                 port: number,
-                encapsulation_port,
+                transport,
             }),
         })
     }
@@ -91,19 +92,16 @@ impl Endpoint {
         peers: &[IpAddr],
         options: ConnectOptions,
     ) -> Result<Association, ConnectError> {
-        let encapsulation = match (self.inner.encapsulation_port, options.encapsulation_port) {
-            (Some(_), port) => Some(port.unwrap_or(DEFAULT_ENCAPSULATION_PORT)),
-            (None, None) => None,
-            (None, Some(_)) => return Err(ConnectError::NotEncapsulated),
-        };
+        let transport = self.inner.transport;
+        let ways = peers.iter().map(|peer| options.way(*peer, transport));
+        let peers = ways.collect::<Result<Vec<PeerAddress>, _>>()?;
         if let Some(config) = &options.association {
             config.validate()?;
         }
         let (answer, answered) = oneshot::channel();
         let connect = Connect {
-            peers: peers.to_vec(),
+            peers,
             port: options.port,
-            encapsulation,
             config: options.association.map(Arc::new),
             answer,
         };
@@ -167,7 +165,7 @@ impl Endpoint {
 
     /// The local UDP port; `None` on plain IP.
     pub fn encapsulation_port(&self) -> Option<u16> {
-        self.inner.encapsulation_port
+        self.inner.transport.encapsulation_port()
     }
 
     /// The host has a new address: a socket is opened for it, associations set up from now on use

@@ -78,6 +78,9 @@ pub enum ConnectError {
     /// An encapsulation port was given on an endpoint on plain IP.
     #[error("the endpoint is on plain IP: leave out the encapsulation port, or bind it to UDP")]
     NotEncapsulated,
+    /// An address is to be reached on plain IP, from an endpoint that is only on UDP.
+    #[error("the endpoint is on UDP only: bind it to plain IP as well, or give a UDP port")]
+    NotPlainIp,
     /// The set-up ended without an association.
     #[error("no association: {}", describe_set_up(.0))]
     Failed(CloseReason),
@@ -142,6 +145,20 @@ pub enum ReconfigError {
     /// It can't be asked for now.
     #[error(transparent)]
     Refused(#[from] carrick_proto::ReconfigError),
+    /// The association has ended.
+    #[error("the association has ended: {}", describe(.0))]
+    Ended(CloseReason),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
+/// Why a key was not added, used or deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum KeyError {
+    /// The operation does not fit.
+    #[error(transparent)]
+    Refused(#[from] carrick_proto::KeyError),
     /// The association has ended.
     #[error("the association has ended: {}", describe(.0))]
     Ended(CloseReason),

@@ -44,6 +44,7 @@ mod config;
 mod driver;
 mod endpoint;
 mod error;
+mod keys;
 mod lazy;
 mod port;
 mod reconfiguration;
@@ -62,16 +63,17 @@ pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationStats, AuthenticationConfig, AuthenticationEvent, ChunkType, CloseReason,
-    EndpointStats, Event, Extensions, Grants, HmacId, Message, OperationError as CoreError, Part,
-    PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds, Payload,
-    PeerError, Ppid, ReconfigError as ReconfigRefusal, ReconfigOutcome, Reliability, SendFailure,
-    SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamDirection, StreamId,
-    StreamScheduler, StreamStats, Tsn, policy,
+    EndpointStats, Event, Extensions, Grants, HmacId, KeyError as KeyRefusal, Message,
+    OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
+    PathStatus, PathThresholds, Payload, PeerError, Ppid, ReconfigError as ReconfigRefusal,
+    ReconfigOutcome, Reliability, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName,
+    StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn, policy,
 };
 
 pub use association::{Association, Events, Notification, RecvHalf, SendHalf};
 pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
 pub use endpoint::{Endpoint, Stats};
 pub use error::{
-    BindError, ConnectError, OperationError, ReconfigError, RecvError, SendError, TrySendError,
+    BindError, ConnectError, KeyError, OperationError, ReconfigError, RecvError, SendError,
+    TrySendError,
 };

@@ -8,7 +8,7 @@
 use std::io;
 use std::os::unix::net::UnixDatagram;
 
-use crate::config::{Config, Transport};
+use crate::config::Config;
 use crate::error::BindError;
 
 /// The ports to choose from (RFC 6335).
@@ -31,7 +31,7 @@ pub(crate) struct Claim(#[expect(dead_code, reason = "held, not used")] Option<U
 impl Port {
     /// The configured port, that of UDP if the system chose it, or a free one.
     pub(crate) fn new(config: &Config, encapsulation: Option<u16>) -> Result<Self, BindError> {
-        let chosen = matches!(config.transport, Transport::Udp { port: 0 });
+        let chosen = config.transport.encapsulation_port() == Some(0);
         match (config.port, encapsulation) {
             (0, Some(port)) if chosen => Ok(Self::fixed(port)),
             (0, _) => Self::choose(random),

@@ -1,5 +1,6 @@
 //! Two multi-homed endpoints and a network that the input steers: what their users do, when time
-//! goes on, which packets are lost, doubled, delayed or changed, and which come from nowhere.
+//! goes on, which packets are lost, doubled, delayed or changed, and which come from nowhere. The
+//! input also says which extensions and policies each side has.
 //!
 //! Whatever happens: no panic, no endless loop, bounded memory, and every packet that leaves is one
 //! that can be read. As long as no packet was changed or forged, users get what was sent: each
@@ -11,6 +12,10 @@ mod input;
 mod memory;
 mod messages;
 mod network;
+mod operations;
+mod settings;
+mod settle;
+mod tamper;
 
 use input::Input;
 use libfuzzer_sys::fuzz_target;

@@ -1,32 +1,63 @@
-//! What was sent and what arrived: each message once, whole, in the order of its stream.
+//! What was sent and what arrived: each message once, whole, in the order of its stream, but those
+//! that were given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use carrick_proto::{AssociationId, Message, Part, Ppid};
+use carrick_proto::{AssociationId, Message, Part, Ppid, SendFailure};
 
 /// One message that an association took.
 #[derive(Debug)]
-struct Sent {
-    stream: u16,
-    unordered: bool,
-    bytes: Bytes,
+pub struct Sent {
+    pub stream: u16,
+    pub unordered: bool,
+    /// It may be given up.
+    pub partial: bool,
+    pub bytes: Bytes,
     failed: bool,
+    /// It came back, and nothing of it had been sent.
+    unsent: bool,
     /// The associations that received it: more than one only if the first died while the COOKIE
     /// ECHO was still being repeated, which sets up another one (section 5.1.5).
     received: Vec<AssociationId>,
 }
 
+impl Sent {
+    pub fn new(stream: u16, unordered: bool, partial: bool, bytes: Bytes) -> Self {
+        Self {
+            stream,
+            unordered,
+            partial,
+            bytes,
+            failed: false,
+            unsent: false,
+            received: Vec::new(),
+        }
+    }
+}
+
 /// Messages that one side sent in the life of one association, or up to a restart of its peer.
 type Book = Vec<Sent>;
+
+/// What can be open once at a time: the ordered messages of a stream and the unordered ones, with
+/// interleaving each unordered one.
+type Lane = (u16, bool, Option<u32>);
+
+/// A message of which parts arrived.
+#[derive(Debug)]
+struct Begun {
+    lane: Lane,
+    ppid: Ppid,
+    bytes: Vec<u8>,
+}
 
 /// All messages of one direction.
 #[derive(Debug, Default)]
 pub struct Direction {
     books: Vec<Book>,
     current: BTreeMap<AssociationId, usize>,
-    /// Messages of which parts arrived, by the receiving association and the stream.
-    partial: BTreeMap<(AssociationId, u16), (Ppid, Vec<u8>)>,
+    /// Messages of which parts arrived, by the receiving association and their TSN.
+    begun: BTreeMap<(AssociationId, u32), Begun>,
     /// Associations whose peer restarted: a message that had begun may have no end.
     abandoned: BTreeSet<AssociationId>,
     /// The next message that a receiving association may deliver from a book on an ordered
@@ -37,6 +68,10 @@ pub struct Direction {
 /// What a message says about itself in its payload protocol identifier.
 fn ppid(book: usize, number: usize) -> Ppid {
     Ppid((book as u32) << 16 | number as u32)
+}
+
+fn place(ppid: Ppid) -> (usize, usize) {
+    ((ppid.0 >> 16) as usize, (ppid.0 & 0xffff) as usize)
 }
 
 /// The bytes of a message are known from its number.
@@ -59,19 +94,31 @@ impl Direction {
         (book, number, ppid(book, number))
     }
 
-    pub fn sent(&mut self, book: usize, stream: u16, unordered: bool, bytes: Bytes) {
-        self.books[book].push(Sent {
-            stream,
-            unordered,
-            bytes,
-            failed: false,
-            received: Vec::new(),
-        });
+    pub fn sent(&mut self, book: usize, message: Sent) {
+        self.books[book].push(message);
     }
 
-    pub fn failed(&mut self, context: u64) {
-        let (book, number) = ((context >> 16) as usize, (context & 0xffff) as usize);
-        self.books[book][number].failed = true;
+    pub fn failed(&mut self, failure: &SendFailure) {
+        let (book, number) = place(Ppid(failure.context as u32));
+        let sent = &mut self.books[book][number];
+        assert!(!sent.failed, "message {number} failed twice");
+        let given_up = failure.abandoned.is_some() || failure.expired;
+        assert!(
+            sent.partial || !given_up,
+            "message {number} was given up, though it is reliable"
+        );
+        assert!(
+            failure.sent || sent.received.is_empty(),
+            "message {number} arrived and was not sent"
+        );
+        let back = failure.unsent.len();
+        assert!(back <= sent.bytes.len(), "more came back than was sent");
+        assert!(
+            failure.sent || back == sent.bytes.len(),
+            "not all came back"
+        );
+        sent.failed = true;
+        sent.unsent = !failure.sent;
     }
 
     /// The peer restarted: what comes next is of another life.
@@ -85,42 +132,64 @@ impl Direction {
     }
 
     pub fn received(&mut self, id: AssociationId, message: Message) {
-        let key = (id, message.stream.0);
-        let (ppid, part) = (message.ppid, message.part);
+        let (tsn, ppid, part) = ((id, message.tsn.value()), message.ppid, message.part);
+        let unordered = message.ssn.is_none();
+        let mid = message.mid.filter(|_| unordered);
+        let lane = (message.stream.0, unordered, mid.map(|mid| mid.value()));
         let bytes = message.payload.into_bytes();
         match part {
-            Part::Whole => self.complete(key, ppid, message.ssn.is_none(), &bytes),
+            Part::Whole => {
+                let within = !unordered && self.is_open(id, lane);
+                assert!(!within, "a message within another");
+                self.complete((id, message.stream.0), ppid, unordered, &bytes);
+            }
             Part::First => {
-                let before = self.partial.insert(key, (ppid, bytes.to_vec()));
-                let allowed = before.is_none() || self.abandoned.contains(&id);
+                let allowed = !self.is_open(id, lane) || self.abandoned.contains(&id);
                 assert!(allowed, "a message begins within another");
+                self.begun.retain(|at, b| at.0 != id || b.lane != lane);
+                let begun = Begun {
+                    lane,
+                    ppid,
+                    bytes: bytes.to_vec(),
+                };
+                let before = self.begun.insert(tsn, begun);
+                let allowed = before.is_none() || self.abandoned.contains(&id);
+                assert!(allowed, "two messages with one TSN");
             }
             Part::Aborted => {
-                self.partial.remove(&key).expect("an end without a beginning");
+                let begun = self.begun.remove(&tsn).expect("an end without a beginning");
+                assert_eq!((begun.ppid, begun.lane), (ppid, lane));
+                let (book, number) = place(ppid);
+                let sent = &self.books[book][number];
+                assert!(sent.partial, "a reliable message was given up");
+                assert!(bytes.is_empty() && !sent.received.contains(&id));
             }
             Part::Middle | Part::Last => {
-                let (of, so_far) = self
-                    .partial
-                    .get_mut(&key)
-                    .expect("a part without its first");
-                assert_eq!(*of, ppid, "a part of another message");
-                so_far.extend_from_slice(&bytes);
+                let begun = self.begun.get_mut(&tsn).expect("a part without its first");
+                assert_eq!(begun.ppid, ppid, "a part of another message");
+                begun.bytes.extend_from_slice(&bytes);
                 if part == Part::Last {
-                    let (_, all) = self.partial.remove(&key).expect("just seen");
-                    self.complete(key, ppid, message.ssn.is_none(), &all);
+                    let begun = self.begun.remove(&tsn).expect("just seen");
+                    self.complete((id, message.stream.0), ppid, unordered, &begun.bytes);
                 }
             }
         }
     }
 
+    fn is_open(&self, id: AssociationId, lane: Lane) -> bool {
+        let mut all = self.begun.iter().filter(|(at, _)| at.0 == id);
+        !self.abandoned.contains(&id) && all.any(|(_, begun)| begun.lane == lane)
+    }
+
     fn complete(&mut self, key: (AssociationId, u16), ppid: Ppid, unordered: bool, bytes: &[u8]) {
         let (id, stream) = key;
-        let (book, number) = ((ppid.0 >> 16) as usize, (ppid.0 & 0xffff) as usize);
+        let (book, number) = place(ppid);
         let sent = &mut self.books[book][number];
         assert!(
             !sent.received.contains(&id),
             "message {number} arrived twice"
         );
+        assert!(!sent.unsent, "message {number} arrived and was not sent");
         assert_eq!(sent.bytes, bytes, "message {number} is not what was sent");
         assert_eq!((sent.stream, sent.unordered), (stream, unordered));
         sent.received.push(id);

@@ -3,6 +3,8 @@
 pub mod firewall;
 pub mod satellite;
 
+use carrick_netsim::{ConfigError, Network, NodeId};
+
 use crate::error::LabError;
 use crate::result::ScenarioResult;
 
@@ -56,12 +58,20 @@ impl Progress for Silent {
     fn end(&self) {}
 }
 
+/// Builds the network of a scenario, given a seed for its losses, and names the nodes that are hosts.
+/// They have no programs yet.
+pub type NetworkPlan = fn(u64) -> Result<(Network, Vec<NodeId>), ConfigError>;
+
 /// A published experiment that can be run again.
 pub trait Scenario: Sync {
     /// The name on the command line and of the files.
     fn name(&self) -> &'static str;
     /// The question it answers, in one sentence.
     fn question(&self) -> &'static str;
+    /// Its network without traffic, to be run in real time, if it has one network.
+    fn network(&self) -> Option<NetworkPlan> {
+        None
+    }
     /// Runs it. The same options give the same result.
     ///
     /// # Errors

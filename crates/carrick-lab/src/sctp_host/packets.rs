@@ -95,7 +95,12 @@ impl Icmp {
         IcmpInput {
             kind: self.kind,
             remote: self.about.destination,
-            encapsulated: matches!(self.about.protocol, Protocol::UdpEncapsulated { .. }),
+            encapsulation: match self.about.protocol {
+                Protocol::UdpEncapsulated {
+                    destination_port, ..
+                } => Some(destination_port),
+                _ => None,
+            },
             quoted: &self.about.payload,
         }
     }
@@ -198,7 +203,7 @@ mod tests {
         let too_big = read(IcmpError::TooBig { mtu: 1300 });
         let input = too_big.as_input();
         assert_eq!(input.kind, IcmpKind::PacketTooBig { mtu: 1300 });
-        assert_eq!((input.remote, input.encapsulated), (b, false));
+        assert_eq!((input.remote, input.encapsulation), (b, None));
         assert!(input.quoted.starts_with(&[7; 8]));
         let kinds = [0, 2, 3].map(|code| read(IcmpError::Unreachable { code }).kind);
         let expected = [

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use carrick_lab::sctp_host::Application;
 use carrick_proto::{
-    AssociationConfig, AssociationId, CloseReason, Endpoint, Event, OperationError, PathId, Ppid,
-    ReconfigError, Reliability, SendError, SendOptions, StreamDirection, StreamId, Time,
+    AssociationConfig, AssociationId, CloseReason, Endpoint, Event, OperationError, PathId,
+    PeerAddress, Ppid, ReconfigError, Reliability, SendError, SendOptions, StreamDirection,
+    StreamId, Time,
 };
 
 use super::content;
@@ -36,6 +37,8 @@ pub(crate) struct Setting {
     pub(crate) side: Side,
     pub(crate) peer_port: u16,
     pub(crate) peer_encapsulation: Option<u16>,
+    /// The addresses, by their place in the list to connect to, that are on plain IP all the same.
+    pub(crate) plain: u8,
     pub(crate) peer_addresses: Vec<IpAddr>,
     pub(crate) config: AssociationConfig,
     /// What the receive buffer may hold beyond its size: one chunk of the peer, with its cost. A
@@ -184,6 +187,7 @@ impl Party {
         let Setting {
             peer_port,
             peer_encapsulation,
+            plain,
             ref config,
             ..
         } = self.setting;
@@ -191,7 +195,12 @@ impl Party {
         let local = endpoint.local_addresses();
         let mut peers = self.script.peers.clone();
         peers.retain(|peer| local.iter().any(|a| a.is_ipv4() == peer.is_ipv4()));
-        let result = endpoint.connect(now, &peers, peer_port, peer_encapsulation, config.clone());
+        let way = |(place, &address): (usize, &IpAddr)| PeerAddress {
+            address,
+            encapsulation: peer_encapsulation.filter(|_| plain >> (place % 8) & 1 == 0),
+        };
+        let peers: Vec<PeerAddress> = peers.iter().enumerate().map(way).collect();
+        let result = endpoint.associate(now, &peers, peer_port, config.clone());
         self.log(now, || format!("connect {peers:?}: {result:?}"));
         match result {
             Ok(id) => {

@@ -68,6 +68,9 @@ pub(crate) struct Plan {
     pub(crate) short_cookies: bool,
     /// SCTP in UDP: the port of each side.
     pub(crate) encapsulation: Option<[u16; 2]>,
+    /// Of the addresses that are connected to, by their place, those on plain IP even so. Only where
+    /// one side sets up and none restarts: the way of an INIT tells whose it is.
+    pub(crate) plain: u8,
     /// The size of both workloads.
     pub(crate) scale: Scale,
 }
@@ -106,11 +109,20 @@ impl Plan {
             85..=94 => Scale::Many,
             _ => Scale::Large,
         };
+        let short_cookies = dice.chance(0.03);
+        let mixed = encapsulation.is_some() && dice.chance(0.4);
+        let once = connects.iter().flatten().count() == 1;
+        let plain = match ending {
+            Ending::Restart { .. } => 0,
+            _ if mixed && once => dice.range(1, 15) as u8,
+            _ => 0,
+        };
         Self {
             ending,
             connects,
-            short_cookies: dice.chance(0.03),
+            short_cookies,
             encapsulation,
+            plain,
             scale,
         }
     }

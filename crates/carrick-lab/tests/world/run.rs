@@ -117,6 +117,7 @@ impl World {
                 side,
                 peer_port: PORTS[1 - side],
                 peer_encapsulation: plan.encapsulation.map(|ports| ports[1 - side]),
+                plain: plan.plain,
                 peer_addresses: topology.addresses[1 - side].clone(),
                 config: configs[side].clone(),
                 slack: largest_packet + configs[side].message_overhead,

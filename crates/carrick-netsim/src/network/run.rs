@@ -37,6 +37,11 @@ impl Network {
         None
     }
 
+    /// When something may happen next: nothing does before. `None` if nothing is left to happen.
+    pub fn next_event(&self) -> Option<Time> {
+        self.events.next_time()
+    }
+
     /// Takes one event; false if it was void.
     fn run_next(&mut self) -> bool {
         let Some((time, event)) = self.events.pop() else {

@@ -9,6 +9,7 @@ use super::output::single;
 use super::{Association, Context, MAX_PEER_EVENTS};
 use crate::event::Event;
 use crate::path::PathId;
+use crate::recv::forward::AbortedMessage;
 use crate::route::Transmit;
 
 impl Association {
@@ -21,6 +22,11 @@ impl Association {
             // The peer goes on without the reset it had asked for.
             self.thaw();
         }
+        self.tell_aborted(aborted);
+    }
+
+    /// Tells the user that a message that was begun will not be finished.
+    pub(super) fn tell_aborted(&mut self, aborted: Option<AbortedMessage>) {
         if let Some(message) = aborted.filter(|_| self.events.len() < MAX_PEER_EVENTS) {
             self.events.push_back(Event::MessageAborted {
                 stream: message.stream,

@@ -12,7 +12,7 @@ use super::peer_parameters::{InitFault, PeerParameters, is_usable};
 use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
 use crate::config::AssociationConfig;
-use crate::endpoint::{Cookie, shortened};
+use crate::endpoint::{Cookie, PeerAddress, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, Paths};
@@ -32,20 +32,16 @@ pub(crate) struct TieTags {
 
 impl Association {
     /// ASSOCIATE: the first packet will be an INIT to the first address.
-    pub(crate) fn initiate(
-        &mut self,
-        peers: &[IpAddr],
-        encapsulation: Option<u16>,
-        cx: &mut Context<'_>,
-    ) {
+    pub(crate) fn initiate(&mut self, peers: &[PeerAddress], cx: &mut Context<'_>) {
         let locals = cx.local_addresses.told(self.told);
         let config = Arc::clone(&self.config);
         self.offer_authentication(cx);
-        for &remote in peers {
+        for peer in peers {
+            let remote = peer.address;
             let like = Route {
                 local: None,
                 remote,
-                encapsulation,
+                encapsulation: peer.encapsulation,
                 ecn: Ecn::NotCapable,
             };
             self.paths
@@ -121,7 +117,11 @@ impl Association {
         }
         // The user's order among what the peer confirmed to be its own, then the rest.
         for &remote in asked.iter().filter(|a| listed.contains(a)) {
-            paths.add_address(remote, route, true, &locals, cx.selection, &config);
+            let like = self.paths.like(remote, route);
+            let id = paths.add_address(remote, &like, true, &locals, cx.selection, &config);
+            if let Some(id) = id {
+                paths[id].way_untried = like.encapsulation != route.encapsulation;
+            }
         }
         if paths.len() == 0 {
             return false;
@@ -163,6 +163,8 @@ impl Association {
         self.events
             .extend(refused.into_iter().map(Event::SendFailed));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
+        let partial = self.extensions.partial_reliability;
+        self.receiver.allow_unfinished(partial);
         self.streams = Streams::new(self.local_initial_tsn, peer_initial_tsn);
     }
 
@@ -296,14 +298,13 @@ impl Association {
         let mut paths = Paths::new();
         paths.add(like, true, &config);
         for &remote in &listed_addresses(&cookie.addresses, cookie.remote, &locals) {
+            let like = self.paths.like(remote, &like);
             paths.add_address(remote, &like, false, &locals, cx.selection, &config);
         }
         if config.monitor_pairs {
             paths.add_address(cookie.remote, &like, false, &locals, cx.selection, &config);
         }
-        if let Some(id) = paths.find(route) {
-            paths[id].set_encapsulation(route.encapsulation);
-        }
+        paths.set_encapsulation(route.remote, route.encapsulation);
         acceptable(&cookie.addresses, cookie.remote).for_each(|a| paths.note(a));
         self.paths = paths;
     }
@@ -336,6 +337,8 @@ impl Association {
             .negotiated(cookie.peer_a_rwnd, outbound, self.extensions);
         self.receiver
             .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
+        let partial = self.extensions.partial_reliability;
+        self.receiver.allow_unfinished(partial);
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
         self.start_dynamic_addresses(cx);
@@ -376,6 +379,8 @@ impl Association {
             self.sender.set_extensions(self.extensions);
             self.receiver =
                 Receiver::new(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
+            let partial = self.extensions.partial_reliability;
+            self.receiver.allow_unfinished(partial);
             self.streams = Streams::new(self.local_initial_tsn, cookie.peer_initial_tsn);
             self.sender.release();
             self.start_dynamic_addresses(cx);
@@ -457,6 +462,11 @@ impl Association {
         match self.path_of(route) {
             Some(id) if self.is_being_deleted(back.local) => Route {
                 local: self.paths[id].local,
+                ..back
+            },
+            // The peer learns from it.
+            Some(id) if self.paths[id].way_untried => Route {
+                encapsulation: self.paths[id].encapsulation,
                 ..back
             },
             _ => back,

@@ -17,6 +17,7 @@ impl Association {
         }
         for path in self.paths.iter_mut() {
             let rto = path.rto.value();
+            path.heartbeat.requested |= path.way_untried;
             if path.confirmed {
                 if path.heartbeat.enabled {
                     path.heartbeat
@@ -168,6 +169,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         self.count_path_error(id, cx);
+        self.paths[id].way_untried = false;
         if !self.paths[id].active {
             self.try_other_local_address(id, cx);
         }

@@ -64,7 +64,11 @@ impl Association {
             let path = &mut self.paths[id];
             path.counters.packets_received += 1;
             path.counters.bytes_received += datagram.len() as u64;
-            path.set_encapsulation(route.encapsulation);
+            if path.encapsulation == route.encapsulation {
+                path.way_untried = false;
+            } else if !path.way_untried {
+                self.learn_encapsulation(route);
+            }
         }
         self.on_packet_while_shutting_down(packet, cx);
         let mut notes = PacketNotes {
@@ -279,6 +283,8 @@ impl Association {
                 self.counters.data_chunks_received += 1;
                 self.counters.data_bytes_received += payload.len() as u64;
                 self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
+                let aborted = self.receiver.take_aborted();
+                self.tell_aborted(aborted);
             }
             DataOutcome::Duplicate => self.counters.duplicates_received += 1,
             DataOutcome::Dropped => self.counters.dropped_for_buffer += 1,

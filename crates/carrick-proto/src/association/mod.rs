@@ -12,11 +12,13 @@
 //! - `timeout`: all timers
 //! - `output`: what leaves next
 //! - `ecn`: congestion marks
+//! - `encapsulation`: the peer's UDP ports (RFC 6951)
 
 mod addresses_in;
 mod addresses_out;
 mod authentication;
 mod ecn;
+mod encapsulation;
 mod failover;
 mod forward_tsn;
 mod handshake;
@@ -153,6 +155,8 @@ pub(crate) struct Association {
     unreachable_since: Option<Time>,
     /// The endpoint's timer structure wakes this association at this time.
     pub(crate) scheduled: Option<Time>,
+    /// The peer's UDP ports changed, which the endpoint does not know yet.
+    pub(crate) ways_changed: bool,
     /// In the endpoint's list of associations that may have something to send.
     pub(crate) listed: bool,
 }
@@ -202,6 +206,7 @@ impl Association {
             last_heartbeat_ack: None,
             unreachable_since: None,
             scheduled: None,
+            ways_changed: false,
             listed: false,
         })
     }
@@ -263,6 +268,11 @@ impl Association {
             self.events.push_back(Event::Dormant);
         }
         self.told_dormant = dormant;
+    }
+
+    /// The peer set it up.
+    pub(crate) fn was_accepted(&self) -> bool {
+        self.accepted
     }
 
     /// The peer's addresses changed since this was last asked: those that are gone.

@@ -17,7 +17,7 @@ use crate::time::Time;
 
 /// What a valid cookie means for an association that exists: the rows of table 12.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum CookieMatch {
+pub(super) enum CookieMatch {
     /// A: the peer restarted.
     Restart,
     /// B: both sides set up at the same time.
@@ -31,7 +31,7 @@ enum CookieMatch {
 }
 
 impl CookieMatch {
-    fn of(cookie: &Cookie, association: &Association) -> Self {
+    pub(super) fn of(cookie: &Cookie, association: &Association) -> Self {
         let local = cookie.local_tag == association.local_tag;
         let peer_known = !association.peer_tag.is_zero();
         let peer = peer_known && cookie.peer_tag == association.peer_tag;
@@ -71,10 +71,7 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
-        let known = core::iter::once(&route.remote)
-            .chain([&cookie.remote])
-            .chain(&cookie.addresses)
-            .find_map(|a| self.registry.find(*a, header.source_port));
+        let known = self.find_by_cookie(route, header.source_port, &cookie);
         let Some(rest) = self.authenticate(known, &cookie, packet) else {
             self.stats.unauthenticated_cookies += 1;
             return;
@@ -137,7 +134,8 @@ impl Endpoint {
                 .replies
                 .abort(route.for_reply(), header_to(cookie), false, |_| {});
         }
-        if self.registry.len() >= self.config.max_associations {
+        let crowded = self.registry.is_full(cookie.remote, cookie.peer_port);
+        if self.registry.len() >= self.config.max_associations || crowded {
             let header = header_to(cookie);
             self.stats.inits_refused += 1;
             return self

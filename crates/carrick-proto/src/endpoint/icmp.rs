@@ -5,6 +5,8 @@ use core::net::IpAddr;
 use carrick_wire::{ChunkType, VerificationTag};
 
 use super::Endpoint;
+use crate::association::Association;
+use crate::path::Path;
 use crate::route::Transmit;
 use crate::time::Time;
 
@@ -31,8 +33,8 @@ pub struct IcmpInput<'a> {
     pub kind: IcmpKind,
     /// Where the packet it complains about was sent to.
     pub remote: IpAddr,
-    /// That packet was SCTP in UDP.
-    pub encapsulated: bool,
+    /// The UDP port to which it was sent; `None` if it was on plain IP.
+    pub encapsulation: Option<u16>,
     /// The beginning of that SCTP packet: at least the 8 bytes up to the verification tag.
     pub quoted: &'a [u8],
 }
@@ -45,11 +47,15 @@ impl Endpoint {
             return;
         };
         let port = u16::from_be_bytes(port);
-        let Some(id) = self.registry.find(transmit.route.remote, port) else {
+        let route = &transmit.route;
+        let known = self
+            .registry
+            .find_way(route.remote, port, route.encapsulation);
+        let Some(id) = known else {
             return;
         };
         self.with(now, id, |association, _| {
-            if let Some(path) = association.paths.find(&transmit.route) {
+            if let Some(path) = association.paths.find(route) {
                 association.on_probe_refused(path, packet.len(), now);
             }
         });
@@ -75,7 +81,10 @@ impl Endpoint {
         if source_port != self.config.port {
             return None;
         }
-        let id = self.registry.find(icmp.remote, peer_port)?;
+        // A message about the UDP port that a translator gave the peer before, or about plain IP
+        // where UDP is used now, says nothing of what is sent now.
+        let way = icmp.encapsulation;
+        let id = self.registry.find_way(icmp.remote, peer_port, way)?;
         let association = self.registry.get(id)?;
         // ICMP6: the tag proves that the sender saw a packet of ours.
         let about_init = tag.is_zero();
@@ -88,7 +97,9 @@ impl Endpoint {
             return None;
         }
         let kind = match icmp.kind {
-            IcmpKind::PortUnreachable if icmp.encapsulated => IcmpKind::ProtocolUnreachable,
+            IcmpKind::PortUnreachable if way.is_some() => {
+                encapsulated_unreachable(association, icmp.remote)
+            }
             kind => kind,
         };
         let remote = icmp.remote;
@@ -130,6 +141,17 @@ impl Endpoint {
                 }
             }),
         }
+    }
+}
+
+/// What "Port Unreachable" means behind UDP (RFC 6951 section 5.5). It may be that only a translator
+/// has forgotten the peer: with another path that works, just this one has failed.
+fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
+    let others = association.paths.iter().filter(|p| p.remote != remote);
+    if others.into_iter().any(Path::usable) && !association.state.is_setup() {
+        IcmpKind::DestinationUnreachable
+    } else {
+        IcmpKind::ProtocolUnreachable
     }
 }
 

@@ -37,6 +37,8 @@ struct Answer {
     vector: KeyVector,
     /// The local addresses that it tells: those of the association's INIT if there was one.
     told: Told,
+    /// The peer is not one of those that have the same address and port.
+    another: bool,
 }
 
 impl Endpoint {
@@ -71,21 +73,10 @@ impl Endpoint {
                 tie_tags: TieTags::default(),
                 vector: new_vector(&self.accepted, &mut self.random),
                 told: self.local_addresses.latest(),
+                another: self.registry.is_known(route.remote, header.source_port),
             },
         };
         self.acknowledge(now, header, &peer, &answer);
-    }
-
-    /// Section 5.1.2 D: an association is meant if any of the addresses identifies one.
-    fn find_by_init(
-        &self,
-        route: &Route,
-        port: u16,
-        peer: &PeerParameters<'_>,
-    ) -> Option<AssociationId> {
-        core::iter::once(&route.remote)
-            .chain(&peer.addresses)
-            .find_map(|a| self.registry.find(*a, port))
     }
 
     /// An INIT from a peer with which there is an association already. `None` if it is answered
@@ -149,6 +140,7 @@ impl Endpoint {
             tie_tags,
             vector,
             told,
+            another: false,
         })
     }
 
@@ -193,6 +185,7 @@ impl Endpoint {
             peer_port: header.source_port,
             remote: route.remote,
             encapsulation: route.encapsulation,
+            another: answer.another,
             local: route.local,
             ours,
             theirs,
@@ -317,7 +310,6 @@ fn answer_route_while_waiting(
     Some(Route {
         // The peer knows the address that it sent the INIT to.
         local: route.local.filter(same_family).or(path.local),
-        remote: path.remote,
-        ..*route
+        ..path.route()
     })
 }

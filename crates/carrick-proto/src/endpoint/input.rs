@@ -1,6 +1,8 @@
 //! Which association a packet belongs to, and whether its verification tag is right (RFC 9260
 //! sections 6.8, 8.5).
 
+use core::net::IpAddr;
+
 use bytes::Bytes;
 use carrick_wire::{Chunk, ChunkType, Packet, ParseError, RawChunk, VerificationTag};
 
@@ -74,11 +76,13 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
+        let header = packet.header();
+        let (port, way) = (header.source_port, route.encapsulation);
         let known = self
             .registry
-            .find(route.remote, packet.header().source_port)
-            .or_else(|| self.find_by_init_ack(packet, first))
-            .or_else(|| self.find_by_asconf(packet, first));
+            .find_tagged(route.remote, port, header.tag, way)
+            .or_else(|| self.find_by_init_ack(route, packet, first))
+            .or_else(|| self.find_by_asconf(route, packet, first));
         let Some(id) = known else {
             return self.out_of_the_blue(route, packet);
         };
@@ -143,7 +147,12 @@ impl Endpoint {
     /// An ASCONF may come from an address that is not known yet: the one in it identifies the
     /// association, or, where wildcards are taken, the verification tag does (RFC 5061 section 5.2,
     /// D2 and D2-ext).
-    fn find_by_asconf(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> Option<AssociationId> {
+    fn find_by_asconf(
+        &self,
+        route: &Route,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+    ) -> Option<AssociationId> {
         if first.kind != ChunkType::ASCONF {
             return None;
         }
@@ -156,7 +165,8 @@ impl Endpoint {
         let mut wildcard = false;
         for address in lookup {
             wildcard |= address.is_unspecified();
-            if let Some(id) = self.registry.find(address, port) {
+            let (tag, way) = (packet.header().tag, route.encapsulation);
+            if let Some(id) = self.registry.find_tagged(address, port, tag, way) {
                 return Some(id);
             }
         }
@@ -166,7 +176,12 @@ impl Endpoint {
 
     /// An INIT ACK may come from an address that is not known yet; those in it identify the
     /// association (section 5.1.2 D).
-    fn find_by_init_ack(&self, packet: &Packet<'_>, first: RawChunk<'_>) -> Option<AssociationId> {
+    fn find_by_init_ack(
+        &self,
+        route: &Route,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+    ) -> Option<AssociationId> {
         if first.kind != ChunkType::INIT_ACK {
             return None;
         }
@@ -174,9 +189,11 @@ impl Endpoint {
             return None;
         };
         let peer = crate::association::PeerParameters::read(&init, &self.accepted).ok()?;
-        peer.addresses
-            .iter()
-            .find_map(|a| self.registry.find(*a, packet.header().source_port))
+        let header = packet.header();
+        let (port, way) = (header.source_port, route.encapsulation);
+        let registry = &self.registry;
+        let of_address = |a: &IpAddr| registry.find_tagged(*a, port, header.tag, way);
+        peer.addresses.iter().find_map(of_address)
     }
 }
 

@@ -2,17 +2,20 @@
 //!
 //! - `input`: which association a packet belongs to, and the verification tag (RFC 9260 section 8.5)
 //! - `init`: INITs are answered without keeping anything (sections 5.1 B, 5.2.1, 5.2.2)
+//! - `connect`: set-ups of this side (section 11.1.2)
 //! - `cookie`, `cookie_echo`: the sealed state that comes back (sections 5.1.3, 5.1.5, 5.2.4)
 //! - `out_of_the_blue`: packets of no association (section 8.4)
 //! - `addresses`: the host's addresses come and go (RFC 5061)
 //! - `icmp`: what ICMP messages may do (section 10)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
 //! - `local_addresses`: which of them a peer knows (section 5.1.2)
+//! - `peers`, `sharing`: several associations at one peer address and port (RFC 6951)
 //! - `reconfig`: streams are reset and added (RFC 6525)
 //! - `registry`: associations by identifier, address and timer
 //! - `streams`: how they share an association (RFC 8260)
 
 mod addresses;
+mod connect;
 mod cookie;
 mod cookie_echo;
 mod icmp;
@@ -21,9 +24,11 @@ mod input;
 mod keys;
 mod local_addresses;
 mod out_of_the_blue;
+mod peers;
 mod reconfig;
 mod registry;
 mod replies;
+mod sharing;
 mod streams;
 
 use alloc::collections::VecDeque;
@@ -32,12 +37,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{StreamId, Tsn, VerificationTag};
+use carrick_wire::StreamId;
 
-use crate::association::state::{CookieWait, Repeat, State};
 use crate::association::{Association, AssociationId, Context};
 use crate::config::{AssociationConfig, ConfigError, EndpointConfig};
-use crate::error::{AbortCause, ConnectError, OperationError, SendError};
+use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
@@ -50,6 +54,7 @@ use crate::trace::TraceRecord;
 
 use registry::Registry;
 
+pub use connect::PeerAddress;
 pub(crate) use cookie::Cookie;
 pub use icmp::{IcmpInput, IcmpKind};
 pub(crate) use init::shortened;
@@ -94,65 +99,6 @@ impl Endpoint {
             events: VecDeque::new(),
             stats: EndpointStats::default(),
         })
-    }
-
-    /// ASSOCIATE (section 11.1.2): sets up an association with the peer that has these addresses
-    /// and this port. The first address is tried first; data goes to the one that answers, until
-    /// [`Self::set_primary`] says otherwise. With `encapsulation`, packets go in UDP to that port
-    /// (RFC 6951).
-    ///
-    /// The outcome is [`Event::Established`] or [`Event::Closed`].
-    ///
-    /// # Errors
-    /// Says what is wrong with the arguments, or that there is an association with this peer.
-    pub fn connect(
-        &mut self,
-        now: Time,
-        peers: &[IpAddr],
-        port: u16,
-        encapsulation: Option<u16>,
-        config: impl Into<Arc<AssociationConfig>>,
-    ) -> Result<AssociationId, ConnectError> {
-        if peers.is_empty() {
-            return Err(ConnectError::NoAddress);
-        }
-        if port == 0 {
-            return Err(ConnectError::InvalidPort);
-        }
-        let config: Arc<AssociationConfig> = config.into();
-        config.validate().map_err(ConnectError::InvalidConfig)?;
-        let local = self.local_addresses.all();
-        let reachable =
-            |peer: &IpAddr| local.is_empty() || local.iter().any(|a| a.is_ipv4() == peer.is_ipv4());
-        if !peers.iter().all(reachable) {
-            return Err(ConnectError::FamilyMismatch);
-        }
-        if peers
-            .iter()
-            .any(|peer| self.registry.find(*peer, port).is_some())
-        {
-            return Err(ConnectError::AlreadyConnected);
-        }
-        if self.registry.len() >= self.config.max_associations {
-            return Err(ConnectError::TooManyAssociations);
-        }
-        let id = self.registry.next_id();
-        let tag = VerificationTag(self.random.nonzero_u32());
-        let tsn = Tsn::new(self.random.u32());
-        let state = State::CookieWait(CookieWait {
-            init: Repeat::now(),
-            sent: None,
-            preserve: None,
-            stale: 0,
-        });
-        let told = self.local_addresses.latest();
-        let mut association =
-            Association::new(id, config, (self.config.port, port), tag, tsn, told, state);
-        let (_, mut cx) = self.split(now);
-        association.initiate(peers, encapsulation, &mut cx);
-        self.registry.insert(association);
-        self.registry.touch(id);
-        Ok(id)
     }
 
     /// SEND (section 11.1.5): gives a message to the association. It is taken as a whole or not.
@@ -519,8 +465,11 @@ impl Endpoint {
         let association = registry.get_mut(id)?;
         let result = work(association, &mut cx);
         association.tell();
+        let ways_changed = core::mem::take(&mut association.ways_changed);
         if let Some(gone) = association.take_address_news() {
             self.registry.reindex(&gone, id);
+        } else if ways_changed {
+            self.registry.ways_changed(id);
         }
         self.collect(id);
         self.registry.touch(id);

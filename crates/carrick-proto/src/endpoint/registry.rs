@@ -1,9 +1,5 @@
 //! All associations of an endpoint: found by their identifier, by the peer's addresses and port,
 //! and by the time of their next timeout.
-#![expect(
-    clippy::disallowed_types,
-    reason = "the map of peers is used by key only, never iterated"
-)]
 
 use alloc::boxed::Box;
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -13,9 +9,9 @@ use core::hash::BuildHasher;
 use core::net::IpAddr;
 
 use carrick_wire::VerificationTag;
-use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 
+use super::peers::{Member, Peers};
 use crate::association::{Association, AssociationId};
 use crate::random::Random;
 use crate::time::Time;
@@ -24,11 +20,26 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedHash(u64, u64);
 
+impl KeyedHash {
+    pub(super) fn new(first: u64, second: u64) -> Self {
+        Self(first, second)
+    }
+}
+
 impl BuildHasher for KeyedHash {
     type Hasher = SipHasher13;
 
     fn build_hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.0, self.1)
+    }
+}
+
+/// How an association is known at one of its peer's addresses. One without a path is on plain IP.
+fn member(association: &Association, remote: IpAddr) -> Member {
+    Member {
+        tag: association.local_tag,
+        way: association.paths.encapsulation(remote).flatten(),
+        slot: association.id.slot,
     }
 }
 
@@ -42,7 +53,7 @@ struct Slot {
 pub(crate) struct Registry {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_peer: HashMap<(IpAddr, u16), u32, KeyedHash>,
+    peers: Peers,
     /// Earliest first. An association is in here with the time it was last scheduled for; when
     /// its timers moved to later it is put back when that time comes.
     timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
@@ -56,7 +67,7 @@ impl Registry {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_peer: HashMap::with_hasher(KeyedHash(random.u64(), random.u64())),
+            peers: Peers::new(KeyedHash::new(random.u64(), random.u64())),
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             len: 0,
@@ -90,20 +101,39 @@ impl Registry {
     }
 
     fn index(&mut self, association: &Association) {
+        let slots = &self.slots;
+        // What the peer sent from when it was set up; the others are what it says.
+        let shown = association.paths.iter().next().map(|p| p.remote);
         for remote in association.paths.remotes() {
-            // First come, first served: an address that another association of this port has
-            // stays with that one.
-            self.by_peer
-                .entry((remote, association.peer_port))
-                .or_insert(association.id.slot);
+            let describe =
+                |slot: u32| Some(member(slots[slot as usize].association.as_deref()?, remote));
+            self.peers.add(
+                (remote, association.peer_port),
+                member(association, remote),
+                Some(remote) != shown,
+                describe,
+            );
         }
     }
 
     fn unindex(&mut self, remotes: impl Iterator<Item = IpAddr>, port: u16, slot: u32) {
         for remote in remotes {
-            if self.by_peer.get(&(remote, port)) == Some(&slot) {
-                self.by_peer.remove(&(remote, port));
-            }
+            self.peers.remove((remote, port), slot);
+        }
+    }
+
+    /// The association learned of another UDP port of its peer.
+    pub(crate) fn ways_changed(&mut self, id: AssociationId) {
+        let slots = &self.slots;
+        let association = slots
+            .get(id.slot as usize)
+            .and_then(|s| s.association.as_deref());
+        let Some(association) = association.filter(|_| self.peers.has_crowds()) else {
+            return;
+        };
+        for path in association.paths.iter() {
+            let key = (path.remote, association.peer_port);
+            self.peers.set_way(key, id.slot, path.encapsulation);
         }
     }
 
@@ -168,13 +198,61 @@ impl Registry {
             .as_deref_mut()
     }
 
-    /// The association with the peer that has this address and port.
-    pub(crate) fn find(&self, remote: IpAddr, port: u16) -> Option<AssociationId> {
-        let slot = *self.by_peer.get(&(remote, port))?;
-        Some(AssociationId {
+    fn id(&self, slot: u32) -> AssociationId {
+        AssociationId {
             slot,
             generation: self.slots[slot as usize].generation,
+        }
+    }
+
+    /// The association that a packet from this address and port, with this tag, may belong to. It
+    /// came on `way`: the UDP port, or none on plain IP.
+    pub(crate) fn find_tagged(
+        &self,
+        remote: IpAddr,
+        port: u16,
+        tag: VerificationTag,
+        way: Option<u16>,
+    ) -> Option<AssociationId> {
+        let found = self.peers.tagged((remote, port), tag, way);
+        found.map(|slot| self.id(slot))
+    }
+
+    /// The association whose packets to this address and port go this way.
+    pub(crate) fn find_way(
+        &self,
+        remote: IpAddr,
+        port: u16,
+        way: Option<u16>,
+    ) -> Option<AssociationId> {
+        self.sharing(remote, port)
+            .find(|(_, known)| *known == way)
+            .map(|(id, _)| id)
+    }
+
+    /// All associations with a peer at this address and port, and the ways to it.
+    pub(crate) fn sharing(
+        &self,
+        remote: IpAddr,
+        port: u16,
+    ) -> impl Iterator<Item = (AssociationId, Option<u16>)> + '_ {
+        self.peers.all((remote, port)).map(move |(slot, way)| {
+            let way = way.unwrap_or_else(|| {
+                let association = self.slots[slot as usize].association.as_deref();
+                association.and_then(|a| member(a, remote).way)
+            });
+            (self.id(slot), way)
         })
+    }
+
+    /// There is an association with a peer at this address and port.
+    pub(crate) fn is_known(&self, remote: IpAddr, port: u16) -> bool {
+        self.peers.all((remote, port)).next().is_some()
+    }
+
+    /// As many associations as can be told apart have a peer at this address and port.
+    pub(crate) fn is_full(&self, remote: IpAddr, port: u16) -> bool {
+        self.peers.is_full((remote, port))
     }
 
     /// The association with this tag of ours and this port of the peer's. Looks at all of them.

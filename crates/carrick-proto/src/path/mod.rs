@@ -50,6 +50,8 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     pub(crate) remote: IpAddr,
     pub(crate) encapsulation: Option<u16>,
+    /// The user gave it, and it is not known whether it works (see `association::encapsulation`).
+    pub(crate) way_untried: bool,
     pub(crate) local: Option<IpAddr>,
     pub(crate) confirmed: bool,
     pub(crate) active: bool,
@@ -142,6 +144,7 @@ impl Path {
             id,
             remote: route.remote,
             encapsulation: route.encapsulation,
+            way_untried: false,
             local: route.local,
             confirmed,
             active: true,

@@ -206,6 +206,34 @@ impl Paths {
         )
     }
 
+    /// How packets to this address are carried (RFC 6951 section 5.1); `None` without a path to it.
+    #[expect(clippy::option_option, reason = "no path, or one on plain IP")]
+    pub(crate) fn encapsulation(&self, remote: IpAddr) -> Option<Option<u16>> {
+        let path = self.list.iter().find(|p| p.remote == remote);
+        path.map(|p| p.encapsulation)
+    }
+
+    /// Packets to this address go to another UDP port, or to one no longer. Returns whether that is
+    /// a change. The path MTU is that of IP packets, so what is left of it for SCTP follows (RFC 6951
+    /// section 5.6).
+    pub(crate) fn set_encapsulation(&mut self, remote: IpAddr, encapsulation: Option<u16>) -> bool {
+        let mut changed = false;
+        for path in self.list.iter_mut().filter(|p| p.remote == remote) {
+            changed |= path.encapsulation != encapsulation;
+            path.set_encapsulation(encapsulation);
+        }
+        changed
+    }
+
+    /// A route like this one to another address: carried as before, where the address is known.
+    pub(crate) fn like(&self, remote: IpAddr, route: &Route) -> Route {
+        let known = self.encapsulation(remote);
+        Route {
+            encapsulation: known.unwrap_or(route.encapsulation),
+            ..*route
+        }
+    }
+
     pub(crate) fn knows(&self, remote: IpAddr) -> bool {
         self.remotes().any(|known| known == remote)
     }

@@ -4,12 +4,13 @@ mod ack;
 mod autotune;
 mod buffer;
 mod delivery;
-mod forward;
+pub(crate) mod forward;
 mod interleaved;
 pub(crate) mod message;
 mod reassembly;
 mod reset;
 mod tsn_map;
+mod unfinished;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,6 +25,7 @@ use ack::AckState;
 use autotune::Autotune;
 use buffer::Buffer;
 use delivery::Delivery;
+use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
 use reassembly::{Fragment, Reassembly};
@@ -60,6 +62,8 @@ pub(crate) struct Receiver {
     inbound_streams: u16,
     /// Where the buffer may grow.
     autotune: Option<Box<Autotune>>,
+    /// Of which the user is to be told.
+    aborted: Option<AbortedMessage>,
 }
 
 impl Receiver {
@@ -81,6 +85,7 @@ impl Receiver {
                 .max_receive_buffer
                 .filter(|max| *max > config.receive_buffer)
                 .map(|max| Box::new(Autotune::new(max))),
+            aborted: None,
         }
     }
 
@@ -208,6 +213,7 @@ impl Receiver {
         } else if let Some(message) = self.reassembly.insert(index, fragment)? {
             self.delivery.complete(message)?;
         }
+        self.give_up_unfinished();
         self.deliver_partially();
         Ok(())
     }

@@ -131,6 +131,8 @@ pub(super) struct Reassembly {
     /// Runs by the index of their first fragment.
     runs: BTreeMap<u64, Run>,
     partial: Option<Partial>,
+    /// A message may begin behind one that has not ended; see `unfinished`.
+    pub(super) unfinished: bool,
 }
 
 const NOT_BEGUN: &str = "fragment without a beginning follows the end of a message";
@@ -150,6 +152,13 @@ fn joins(a: (&Identity, bool), b: (&Identity, bool)) -> Result<bool, &'static st
 }
 
 impl Reassembly {
+    fn joins(&self, a: (&Identity, bool), b: (&Identity, bool)) -> Result<bool, &'static str> {
+        match joins(a, b) {
+            Err(NOT_ENDED) if self.unfinished => Ok(false),
+            other => other,
+        }
+    }
+
     /// Takes a fragment; returns the message that it completes.
     pub(super) fn insert(
         &mut self,
@@ -165,7 +174,7 @@ impl Reassembly {
         let joins_before = match before {
             Some(first) => {
                 let run = &self.runs[&first];
-                joins(
+                self.joins(
                     (&run.identity, run.ending),
                     (&fragment.identity, fragment.beginning),
                 )?
@@ -173,7 +182,7 @@ impl Reassembly {
             None => false,
         };
         let joins_after = match self.runs.get(&(index + 1)) {
-            Some(run) => joins(
+            Some(run) => self.joins(
                 (&fragment.identity, fragment.ending),
                 (&run.identity, run.beginning),
             )?,
@@ -225,6 +234,9 @@ impl Reassembly {
         let Some(partial) = self.partial.as_mut().filter(|p| p.next == index) else {
             return Ok(None);
         };
+        if fragment.beginning && self.unfinished {
+            return Ok(None);
+        }
         if !joins(
             (&partial.identity, false),
             (&fragment.identity, fragment.beginning),
@@ -260,6 +272,9 @@ impl Reassembly {
         let Some(run) = self.runs.get(&partial.next) else {
             return Ok(None);
         };
+        if run.beginning && self.unfinished {
+            return Ok(None);
+        }
         joins((&partial.identity, false), (&run.identity, run.beginning))?;
         let Some(run) = self.runs.remove(&partial.next) else {
             return Ok(None);
@@ -321,14 +336,39 @@ impl Reassembly {
                 self.runs.remove(&first);
             }
         }
-        let partial = self.partial.take_if(|p| p.next <= index);
-        let aborted = partial.map(|p| AbortedMessage {
-            stream: p.identity.stream,
-            ssn: p.identity.ssn,
-            ppid: p.identity.ppid,
-            tsn: p.tsn,
-        });
-        (cost, aborted)
+        (cost, self.abort_partial(index))
+    }
+
+    /// The message in partial delivery if it waits for a fragment up to this index: it ends.
+    fn abort_partial(&mut self, index: u64) -> Option<AbortedMessage> {
+        let partial = self.partial.take_if(|p| p.next <= index)?;
+        Some(AbortedMessage {
+            stream: partial.identity.stream,
+            ssn: partial.identity.ssn,
+            ppid: partial.identity.ppid,
+            tsn: partial.tsn,
+        })
+    }
+
+    /// The message in partial delivery if it is unfinished though all up to `cumulative` is here.
+    pub(super) fn take_unfinished_partial(&mut self, cumulative: u64) -> Option<AbortedMessage> {
+        self.unfinished.then_some(())?;
+        self.abort_partial(cumulative)
+    }
+
+    /// Removes the first message that is unfinished though all up to `cumulative` and with it the
+    /// TSN behind its last fragment is here: its first index, its place, and what that frees.
+    pub(super) fn take_unfinished(
+        &mut self,
+        cumulative: u64,
+    ) -> Option<(u64, (StreamId, Option<Ssn>), Cost)> {
+        self.unfinished.then_some(())?;
+        let entry = self
+            .runs
+            .first_entry()
+            .filter(|e| e.get().last < cumulative)?;
+        let (first, run) = entry.remove_entry();
+        Some((first, (run.identity.stream, run.identity.ssn), run.cost()))
     }
 
     /// The stream of an ordered message in partial delivery.

@@ -81,6 +81,8 @@ pub struct World {
     pub latency: Duration,
     /// UDP port of each endpoint on encapsulated paths, as its peers see it.
     pub udp_ports: Vec<u16>,
+    /// Translators: what packets in UDP from an address seem to come from, and the only way back.
+    pub translated: BTreeMap<IpAddr, (IpAddr, u16)>,
     /// Every packet that left, oldest first.
     pub log: Vec<Seen>,
     /// Packets to the addresses of puppets, not taken yet.
@@ -127,6 +129,7 @@ impl World {
             config: AssociationConfig::default(),
             latency: ms(10),
             udp_ports: (0..count).map(|i| 9899 + i as u16).collect(),
+            translated: BTreeMap::new(),
             log: Vec::new(),
             to_puppets: VecDeque::new(),
             forget: false,
@@ -305,11 +308,18 @@ impl World {
             .find(|fate| !matches!(fate, Fate::Pass))
             .unwrap_or(Fate::Pass);
         let local = transmit.route.local.expect("a source address");
-        let dead = self.dead.contains(&local) || self.dead.contains(&transmit.route.remote);
+        let destination = self.translate_back(&transmit.route);
+        let dead = self.dead.contains(&local)
+            || self.dead.contains(&transmit.route.remote)
+            || destination.is_none();
+        let translated = self.translated.get(&local).copied();
+        let in_udp = transmit.route.encapsulation.is_some();
+        let source = translated.filter(|_| in_udp);
+        let source = source.unwrap_or((local, self.udp_ports[end]));
         let arrival = Route {
-            local: Some(transmit.route.remote),
-            remote: local,
-            encapsulation: transmit.route.encapsulation.map(|_| self.udp_ports[end]),
+            local: destination,
+            remote: source.0,
+            encapsulation: in_udp.then_some(source.1),
             ..transmit.route
         };
         let arrival = match fate {
@@ -339,12 +349,28 @@ impl World {
             }
             Fate::Replace(bytes) => fly(Duration::ZERO, bytes.into()),
         }
-        if self.owner(transmit.route.remote).is_none() && !seen.lost {
+        if destination.is_some_and(|to| self.owner(to).is_none()) && !seen.lost {
             self.to_puppets.push_back(seen.clone());
         }
         if !self.forget {
             self.log.push(seen);
         }
+    }
+
+    /// Where a packet to this address and port gets to; nowhere if a translator knows nobody there.
+    fn translate_back(&self, route: &Route) -> Option<IpAddr> {
+        let Some(port) = route.encapsulation else {
+            return Some(route.remote);
+        };
+        let mut behind = self
+            .translated
+            .iter()
+            .filter(|(_, outside)| outside.0 == route.remote);
+        if behind.clone().next().is_none() {
+            return Some(route.remote);
+        }
+        let found = behind.find(|(_, outside)| outside.1 == port);
+        found.map(|(inside, _)| *inside)
     }
 
     fn owner(&self, address: IpAddr) -> Option<usize> {

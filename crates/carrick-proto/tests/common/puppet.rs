@@ -24,6 +24,8 @@ pub struct Link {
 #[derive(Clone, Debug)]
 pub struct Puppet {
     pub link: Link,
+    /// The UDP port that its packets come from, if they come in UDP.
+    pub encapsulation: Option<u16>,
     pub port: u16,
     /// The tag that packets to the puppet have to carry.
     pub tag: VerificationTag,
@@ -46,6 +48,7 @@ impl Puppet {
                 to: addresses(0)[0],
                 from: ip("10.0.0.99"),
             },
+            encapsulation: None,
             port: 7000,
             tag: VerificationTag(0x1234_5678),
             peer_tag: VerificationTag(0),
@@ -57,7 +60,10 @@ impl Puppet {
     }
 
     pub fn route(&self) -> Route {
-        Route::plain(self.link.to, self.link.from)
+        Route {
+            encapsulation: self.encapsulation,
+            ..Route::plain(self.link.to, self.link.from)
+        }
     }
 
     pub fn fields(&self) -> InitFields {

@@ -8,6 +8,9 @@
 //! |                          lowest TSN                           |
 //! +---------------+---------------+---------------+---------------+
 //! ```
+//!
+//! Some peers (usrsctp) have four bytes more, with the number of marked packets since the last CWR;
+//! what follows the TSN is not looked at.
 
 use crate::tlv::exact;
 use crate::{Item, ParseError, RawChunk, Tsn};
@@ -21,7 +24,10 @@ pub struct Ecne {
 
 impl Ecne {
     pub(crate) fn parse(raw: RawChunk<'_>) -> Result<Self, ParseError> {
-        let tsn = *exact(Item::Chunk, raw.value, raw.offset)?;
+        let tsn = match raw.value.first_chunk() {
+            Some(tsn) => *tsn,
+            None => *exact(Item::Chunk, raw.value, raw.offset)?,
+        };
         Ok(Self {
             lowest_tsn: Tsn::new(u32::from_be_bytes(tsn)),
         })
@@ -45,8 +51,16 @@ mod tests {
     }
 
     #[test]
-    fn any_other_length_is_an_error() {
-        for length in [4, 7, 9, 12] {
+    fn what_follows_the_tsn_is_ignored() {
+        let bytes = [0x0c, 0x00, 0x00, 0x0c, 0xff, 0x00, 0x01, 0x02, 0, 0, 0, 3];
+        let lowest_tsn = Tsn::new(0xff00_0102);
+        let expected = Chunk::Ecne(Ecne { lowest_tsn });
+        assert_eq!(first_chunk(&packet(&bytes)), Ok(expected));
+    }
+
+    #[test]
+    fn a_shorter_one_is_an_error() {
+        for length in [4, 7] {
             let mut bytes = [0; 12];
             bytes[..8].copy_from_slice(&BYTES);
             bytes[3] = length;

@@ -2,11 +2,13 @@
 //! the receiver can foretell, a summary.
 //!
 //! - `options`: the command line
+//! - `extensions`: what is offered, and what is done with it
 //! - `output`: JSON lines
 //! - `messages`: what a source sends and a receiver checks
 //! - `session`: the association
 //! - `stop`: signals
 
+mod extensions;
 mod messages;
 mod options;
 mod output;
@@ -97,7 +99,7 @@ async fn run(role: &Role) -> ExitCode {
     };
     let outcome = match set_up {
         Ok(association) => {
-            Session::new(association, &mut tally)
+            Session::new(association, &endpoint, &mut tally)
                 .run(&mut stop, limit)
                 .await
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use carrick::{Bytes, Message, Part, Ppid, SendOptions, StreamId};
+use carrick::{Bytes, Message, Part, Ppid, Reliability, SendOptions, StreamId};
 use serde_json::json;
 
 use crate::options::{Options, Sizes};
@@ -48,6 +48,7 @@ pub(crate) struct Source {
     sizes: Sizes,
     seed: u64,
     unordered: u64,
+    reliability: Reliability,
     number: u64,
     /// Bytes that no message has been made of.
     left: u64,
@@ -60,6 +61,7 @@ impl Source {
             sizes: options.sizes.clone(),
             seed: options.seed,
             unordered: options.unordered,
+            reliability: options.extensions.reliability,
             number: 0,
             left: options.bytes,
         }
@@ -91,6 +93,7 @@ impl Iterator for Source {
         let options = SendOptions {
             ppid: Ppid(index),
             unordered: self.unordered > 0 && n % self.unordered == self.unordered - 1,
+            reliability: self.reliability,
             ..SendOptions::on_stream(stream)
         };
         let data = content(stream, index, size as usize);

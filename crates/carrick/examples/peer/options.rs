@@ -7,6 +7,8 @@ use carrick::{AssociationConfig, Config, ConnectOptions};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
+use crate::extensions::ExtensionOptions;
+
 /// Messages are at most this large.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
 
@@ -114,6 +116,8 @@ pub(crate) struct Options {
     /// Seconds that the run may take
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = value_parser!(u64).range(1..=86400))]
     pub(crate) time_limit: u64,
+    #[command(flatten)]
+    pub(crate) extensions: ExtensionOptions,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -250,7 +254,7 @@ impl Options {
 
     fn association(&self) -> AssociationConfig {
         let stack = AssociationConfig::modern();
-        AssociationConfig {
+        self.extensions.apply(AssociationConfig {
             outbound_streams: self.streams,
             rto_initial: self.rto_initial.unwrap_or(stack.rto_initial),
             rto_min: self.rto_min.unwrap_or(stack.rto_min),
@@ -262,6 +266,6 @@ impl Options {
             hb_interval: self.heartbeat.unwrap_or(stack.hb_interval),
             nagle: !self.nodelay,
             ..stack
-        }
+        })
     }
 }

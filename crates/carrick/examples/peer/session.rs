@@ -1,17 +1,18 @@
 //! One association from its set-up to its end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use carrick::{
-    Association, CloseReason, Event, Events, Message, Notification, PathId, RecvError, RecvHalf,
-    SendError, SendHalf, SendOptions,
+    AddressEvent, Association, AuthenticationEvent, CloseReason, Endpoint, Event, Events, Message,
+    Notification, PathId, RecvError, RecvHalf, SendError, SendHalf, SendOptions,
 };
 use carrick_proto::SendError as CoreSendError;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
+use crate::extensions::{Plan, look};
 use crate::messages::{Check, Outgoing, Source};
 use crate::options::{End, Mode, Options};
 use crate::output::emit;
@@ -19,6 +20,9 @@ use crate::stop::Stop;
 
 /// An echo that the peer does not take must not fill the memory.
 const MOST_ECHO: usize = 8 << 20;
+
+/// How often the association is looked at, which can't be done after its end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How it ended, and by whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +95,8 @@ pub(crate) struct Tally {
     sent: Total,
     received: Total,
     unordered: u64,
+    /// What the association said about its extensions last.
+    facts: Value,
 }
 
 impl Tally {
@@ -101,6 +107,7 @@ impl Tally {
             sent: Total::default(),
             received: Total::default(),
             unordered: 0,
+            facts: Value::Null,
         }
     }
 
@@ -127,6 +134,7 @@ impl Tally {
                     "unordered": self.unordered,
                 },
                 "errors": self.check.errors,
+                "facts": self.facts,
             }),
         );
         ok
@@ -140,7 +148,9 @@ pub(crate) struct Session<'a> {
     sender: SendHalf,
     receiver: RecvHalf,
     events: Option<Events>,
-    peers: Vec<IpAddr>,
+    endpoint: Endpoint,
+    plan: Plan,
+    peers: BTreeMap<PathId, IpAddr>,
     source: Option<Source>,
     /// Messages that wait for the stack: echoes, or one of the source.
     queue: VecDeque<Outgoing>,
@@ -157,7 +167,11 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Tells that the association is up.
-    pub(crate) fn new(mut association: Association, tally: &'a mut Tally) -> Self {
+    pub(crate) fn new(
+        mut association: Association,
+        endpoint: &Endpoint,
+        tally: &'a mut Tally,
+    ) -> Self {
         let options = tally.options.clone();
         let events = association.take_events();
         let (sender, receiver) = association.split();
@@ -174,12 +188,14 @@ impl<'a> Session<'a> {
         let source = (options.mode == Mode::Source).then(|| Source::new(&options, streams));
         let mut session = Self {
             progress_due: options.progress,
+            endpoint: endpoint.clone(),
+            plan: options.extensions.plan(),
             options,
             tally,
             sender,
             receiver,
             events,
-            peers,
+            peers: (0..).map(PathId).zip(peers).collect(),
             source,
             queue: VecDeque::new(),
             queued: 0,
@@ -200,7 +216,7 @@ impl<'a> Session<'a> {
             self.sender.abort(b"the run was given up");
         }
         if outcome.ended == "shutdown" {
-            if self.options.mode != Mode::Echo {
+            if self.options.mode != Mode::Echo && !self.options.extensions.gaps {
                 self.tally.check.complete();
             }
             if self.undelivered > 0 {
@@ -212,8 +228,16 @@ impl<'a> Session<'a> {
     }
 
     async fn carry(&mut self, stop: &mut Stop, limit: Instant) -> Outcome {
+        let mut next_look = Instant::now();
         loop {
-            if let Some(outcome) = self.end_if_done() {
+            if Instant::now() >= next_look {
+                self.look().await;
+                next_look = Instant::now() + LOOK;
+            }
+            let bytes = self.tally.sent.bytes + self.tally.received.bytes;
+            let plan = &mut self.plan;
+            plan.carry_out(bytes, &self.endpoint, &self.sender).await;
+            if let Some(outcome) = self.end_if_done().await {
                 return outcome;
             }
             let may_write = !(self.queue.is_empty() || self.ending || self.peer_shuts);
@@ -237,7 +261,15 @@ impl<'a> Session<'a> {
                     self.handed_over(sent);
                 }
                 () = sleep_until(pause.unwrap_or(limit)), if pause.is_some() => {}
+                () = sleep_until(next_look) => {}
             }
+        }
+    }
+
+    /// Notes what the association says about its extensions.
+    async fn look(&mut self) {
+        if let Some(facts) = look(&self.sender).await {
+            self.tally.facts = facts;
         }
     }
 
@@ -326,11 +358,13 @@ impl<'a> Session<'a> {
     }
 
     /// Begins the end when everything is done; the outcome if that is all.
-    fn end_if_done(&mut self) -> Option<Outcome> {
+    async fn end_if_done(&mut self) -> Option<Outcome> {
         let options = &self.options;
         let awaits_peer =
             options.end == End::Wait || (options.mode != Mode::Source && options.expect == 0);
-        let done = self.queue.is_empty() && self.tally.received.bytes >= options.expect;
+        let done = self.queue.is_empty()
+            && self.plan.is_done()
+            && self.tally.received.bytes >= options.expect;
         if awaits_peer || !done || self.ending || self.peer_shuts {
             return None;
         }
@@ -339,6 +373,7 @@ impl<'a> Session<'a> {
             self.sender.abort(b"done");
             return Some(Outcome::ABORTED);
         }
+        self.look().await;
         let sender = self.sender.clone();
         // How it went is told where messages are received.
         tokio::spawn(async move { sender.shutdown().await });
@@ -362,6 +397,8 @@ impl<'a> Session<'a> {
             Event::PathPotentiallyFailed(path) => self.path(path, "potentially-failed"),
             Event::PathRecovered(path) => self.path(path, "reachable"),
             Event::PrimaryChanged(path) => self.path(path, "primary"),
+            // Given up as it was told to be.
+            Event::SendFailed(failure) if failure.abandoned.is_some() => {}
             Event::SendFailed(_) => self.undelivered += 1,
             Event::PeerShutdown => {
                 self.peer_shuts = true;
@@ -381,18 +418,73 @@ impl<'a> Session<'a> {
             | Event::MessageReceived
             | Event::SendBufferFree
             | Event::AllAcknowledged
-            | Event::StreamsReset { .. }
-            | Event::AssociationReset { .. }
-            | Event::StreamsChanged { .. }
-            | Event::Authentication(_)
-            | Event::Address(_)
             | Event::Closed(_) => {}
+            event => self.extension(event),
+        }
+    }
+
+    /// What happened because of an extension.
+    fn extension(&mut self, event: Event) {
+        match event {
+            Event::StreamsReset {
+                direction, outcome, ..
+            } => emit(
+                "streams-reset",
+                json!({
+                    "direction": format!("{direction:?}").to_lowercase(),
+                    "success": outcome.is_success(),
+                    "outcome": format!("{outcome:?}"),
+                }),
+            ),
+            Event::AssociationReset { outcome, .. } => emit(
+                "association-reset",
+                json!({ "success": outcome.is_success(), "outcome": format!("{outcome:?}") }),
+            ),
+            Event::StreamsChanged {
+                outbound_streams,
+                inbound_streams,
+                outcome,
+            } => emit(
+                "streams-added",
+                json!({
+                    "streams_out": outbound_streams,
+                    "streams_in": inbound_streams,
+                    "success": outcome.is_success(),
+                    "outcome": format!("{outcome:?}"),
+                }),
+            ),
+            Event::Authentication(AuthenticationEvent::PeerKeyChanged(id)) => {
+                emit("key", json!({ "id": id.0 }));
+            }
+            Event::Authentication(event) => eprintln!("carrick-peer: {event:?}"),
+            Event::Address(event) => self.address(&event),
+            _ => {}
+        }
+    }
+
+    fn address(&mut self, event: &AddressEvent) {
+        match *event {
+            AddressEvent::PeerAdded { path, address } => {
+                self.peers.insert(path, address);
+                self.path(path, "added");
+            }
+            AddressEvent::PeerRemoved { path, address } => {
+                self.peers.insert(path, address);
+                self.path(path, "removed");
+            }
+            AddressEvent::PeerPrefers(path) => self.path(path, "primary"),
+            AddressEvent::LocalAdded(address) => own(address, "added"),
+            AddressEvent::LocalRemoved(address) => own(address, "removed"),
+            AddressEvent::PreferenceTold(address) => own(address, "primary"),
+            AddressEvent::Refused { address, code } => {
+                own(address, &format!("refused with cause {code:#x}"));
+            }
+            AddressEvent::NotSupported => eprintln!("carrick-peer: {event:?}"),
         }
     }
 
     fn path(&self, path: PathId, state: &str) {
-        // A path that came up later has no address here, but those of the set-up are all there are.
-        if let Some(address) = self.peers.get(usize::from(path.0)) {
+        if let Some(address) = self.peers.get(&path) {
             emit("path", json!({ "addr": address, "state": state }));
         }
     }
@@ -416,6 +508,11 @@ impl<'a> Session<'a> {
             ..Outcome::of(reason)
         }
     }
+}
+
+/// The peer knows something about an address of this side.
+fn own(address: IpAddr, state: &str) {
+    emit("own", json!({ "addr": address, "state": state }));
 }
 
 async fn next_event(events: Option<&mut Events>) -> Option<Notification> {

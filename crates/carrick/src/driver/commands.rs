@@ -65,13 +65,9 @@ impl Driver {
             return;
         }
         let config = connect.config.unwrap_or_else(|| self.core.default_config());
-        let begun = self.core.connect(
-            now,
-            &connect.peers,
-            connect.port,
-            connect.encapsulation,
-            config,
-        );
+        let begun = self
+            .core
+            .associate(now, &connect.peers, connect.port, config);
         match begun {
             Ok(id) => drop(self.connecting.insert(id, connect.answer)),
             Err(e) => drop(connect.answer.send(Err(e.into()))),

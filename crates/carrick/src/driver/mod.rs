@@ -167,9 +167,9 @@ impl Driver {
     fn receive(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let mut any = false;
         let port = self.core.port();
-        let encapsulated = self.sockets.encapsulation_port().is_some();
         for index in 0..self.sockets.len() {
             let socket = self.sockets.get(index);
+            let encapsulated = socket.is_encapsulated();
             for _ in 0..BATCHES {
                 match socket.poll_receive(cx, &mut self.buffers) {
                     Poll::Pending => break,

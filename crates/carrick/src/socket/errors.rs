@@ -9,9 +9,9 @@ use carrick_proto::{IcmpInput, IcmpKind};
 #[derive(Debug)]
 pub(crate) struct IcmpNote {
     kind: IcmpKind,
-    /// Where that packet went.
+    /// Where that packet went, and to which UDP port if it was in UDP.
     remote: IpAddr,
-    encapsulated: bool,
+    encapsulation: Option<u16>,
     /// The beginning of that SCTP packet.
     quoted: Vec<u8>,
 }
@@ -21,7 +21,7 @@ impl IcmpNote {
         IcmpInput {
             kind: self.kind,
             remote: self.remote,
-            encapsulated: self.encapsulated,
+            encapsulation: self.encapsulation,
             quoted: &self.quoted,
         }
     }
@@ -79,22 +79,27 @@ mod linux {
                     _ => None,
                 })
             });
-            let (Some(kind), Some(remote)) = (kind, message.address.and_then(address)) else {
+            let (Some(kind), Some((remote, port))) = (kind, message.address.and_then(address))
+            else {
                 continue;
             };
             notes.push(IcmpNote {
                 kind,
                 remote,
-                encapsulated,
+                encapsulation: encapsulated.then_some(port),
                 quoted: quoted[..length].to_vec(),
             });
         }
         (notes, false)
     }
 
-    fn address(address: SockaddrStorage) -> Option<IpAddr> {
-        let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
-        v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))
+    fn address(address: SockaddrStorage) -> Option<(IpAddr, u16)> {
+        let v4 = address.as_sockaddr_in();
+        let v4 = v4.map(|a| (IpAddr::from(a.ip()), a.port()));
+        v4.or_else(|| {
+            let v6 = address.as_sockaddr_in6()?;
+            Some((v6.ip().into(), v6.port()))
+        })
     }
 
     /// RFC 792, RFC 4443, and the host's own "message too long".

@@ -28,7 +28,6 @@ use socket2::{Domain, Protocol, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use crate::config::Transport;
 use crate::error::BindError;
 pub(crate) use buffers::{Datagrams, ReceiveBuffers};
 pub(crate) use errors::IcmpNote;
@@ -40,6 +39,15 @@ const IP_PROTOCOL: i32 = 132;
 /// Bytes that may wait for a socket that takes no more, before packets are dropped. Congestion
 /// windows keep it far below, unless a neighbour does not answer and the system holds its packets.
 const MAX_QUEUED: usize = 1 << 20;
+
+/// What carries the packets of one socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carrier {
+    /// UDP, with this local port; 0 lets the system choose one.
+    Udp { port: u16 },
+    /// IP.
+    Raw,
+}
 
 /// What became of a transmit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,14 +84,14 @@ impl Socket {
     /// chosen; 0 on plain IP.
     pub(crate) fn bind(
         address: IpAddr,
-        transport: Transport,
+        carrier: Carrier,
         buffer: usize,
     ) -> Result<(Self, u16), BindError> {
-        let port = match transport {
-            Transport::Udp { port } => port,
-            Transport::Raw => 0,
+        let port = match carrier {
+            Carrier::Udp { port } => port,
+            Carrier::Raw => 0,
         };
-        let io = open(address, transport, port).map_err(|e| explain(address, transport, e))?;
+        let io = open(address, carrier, port).map_err(|e| explain(address, carrier, e))?;
         let failed = |source| BindError::Socket { address, source };
         options::set_buffers(&io, buffer);
         let state = UdpSocketState::new((&io).into()).map_err(failed)?;
@@ -97,16 +105,21 @@ impl Socket {
             io,
             state,
             address,
-            encapsulated: matches!(transport, Transport::Udp { .. }),
+            encapsulated: matches!(carrier, Carrier::Udp { .. }),
             queue: VecDeque::new(),
             queued: 0,
         };
         let chosen = local.map_or(0, |l| l.port());
-        Ok((socket, if socket_is_udp(transport) { chosen } else { 0 }))
+        Ok((socket, if is_udp(carrier) { chosen } else { 0 }))
     }
 
     pub(crate) fn address(&self) -> IpAddr {
         self.address
+    }
+
+    /// It carries SCTP in UDP.
+    pub(crate) fn is_encapsulated(&self) -> bool {
+        self.encapsulated
     }
 
     /// Reads a batch of datagrams into the buffers.
@@ -268,41 +281,37 @@ impl Socket {
     }
 }
 
-fn socket_is_udp(transport: Transport) -> bool {
-    matches!(transport, Transport::Udp { .. })
+fn is_udp(carrier: Carrier) -> bool {
+    matches!(carrier, Carrier::Udp { .. })
 }
 
-fn open(address: IpAddr, transport: Transport, port: u16) -> io::Result<socket2::Socket> {
+fn open(address: IpAddr, carrier: Carrier, port: u16) -> io::Result<socket2::Socket> {
     let domain = match address {
         IpAddr::V4(_) => Domain::IPV4,
         IpAddr::V6(_) => Domain::IPV6,
     };
-    let io = match transport {
-        Transport::Udp { .. } => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
-        Transport::Raw => {
-            socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(IP_PROTOCOL)))?
-        }
+    let io = match carrier {
+        Carrier::Udp { .. } => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
+        Carrier::Raw => socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(IP_PROTOCOL)))?,
     };
     // A raw IPv6 socket is for IPv6 only anyway, and refuses the option.
-    if address.is_ipv6() && socket_is_udp(transport) {
+    if address.is_ipv6() && is_udp(carrier) {
         io.set_only_v6(true)?;
     }
     io.bind(&SocketAddr::new(address, port).into())?;
     Ok(io)
 }
 
-fn explain(address: IpAddr, transport: Transport, source: io::Error) -> BindError {
-    match (source.kind(), transport) {
-        (io::ErrorKind::PermissionDenied, Transport::Raw) => BindError::Privilege(address),
+fn explain(address: IpAddr, carrier: Carrier, source: io::Error) -> BindError {
+    match (source.kind(), carrier) {
+        (io::ErrorKind::PermissionDenied, Carrier::Raw) => BindError::Privilege(address),
         (
             io::ErrorKind::PermissionDenied,
-            Transport::Udp {
+            Carrier::Udp {
                 port: port @ 1..1024,
             },
         ) => BindError::PrivilegedPort(port),
-        (io::ErrorKind::AddrInUse, Transport::Udp { port }) => {
-            BindError::PortTaken { address, port }
-        }
+        (io::ErrorKind::AddrInUse, Carrier::Udp { port }) => BindError::PortTaken { address, port },
         (io::ErrorKind::AddrNotAvailable, _) => BindError::NotLocal(address),
         _ => BindError::Socket { address, source },
     }
@@ -344,16 +353,16 @@ mod tests {
 
     #[test]
     fn a_missing_privilege_is_that_of_the_transport() {
-        let explain = |transport| {
+        let explain = |carrier| {
             let denied = io::ErrorKind::PermissionDenied.into();
-            explain([127, 0, 0, 1].into(), transport, denied).to_string()
+            explain([127, 0, 0, 1].into(), carrier, denied).to_string()
         };
         assert_eq!(
-            explain(Transport::Udp { port: 100 }),
+            explain(Carrier::Udp { port: 100 }),
             "UDP port 100 needs privileges: use 1024 or more"
         );
-        assert!(explain(Transport::Raw).contains("CAP_NET_RAW"));
-        assert!(explain(Transport::Udp { port: 2000 }).starts_with("cannot bind 127.0.0.1"));
+        assert!(explain(Carrier::Raw).contains("CAP_NET_RAW"));
+        assert!(explain(Carrier::Udp { port: 2000 }).starts_with("cannot bind 127.0.0.1"));
     }
 
     /// More errors than are taken at a time, and none after them that would wake anybody.
@@ -361,7 +370,7 @@ mod tests {
     #[tokio::test]
     async fn a_long_error_queue_is_emptied() {
         let (socket, _) =
-            Socket::bind([127, 0, 0, 1].into(), Transport::Udp { port: 0 }, 1 << 20).unwrap();
+            Socket::bind([127, 0, 0, 1].into(), Carrier::Udp { port: 0 }, 1 << 20).unwrap();
         let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = gone.local_addr().unwrap();
         drop(gone);

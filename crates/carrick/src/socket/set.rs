@@ -1,11 +1,11 @@
-//! All sockets of an endpoint: one a local address, on the same UDP port.
+//! All sockets of an endpoint: one a local address, on the same UDP port; or one on plain IP, or both.
 
 use std::net::IpAddr;
 use std::task::Context;
 
 use carrick_proto::Transmit;
 
-use super::{Sent, Socket};
+use super::{Carrier, Sent, Socket};
 use crate::config::Transport;
 use crate::error::BindError;
 use crate::port::Claim;
@@ -41,7 +41,7 @@ impl SocketSet {
             match addresses.iter().try_for_each(|a| set.add(*a)) {
                 Ok(()) => return Ok(set),
                 Err(BindError::PortTaken { .. })
-                    if transport == (Transport::Udp { port: 0 }) && tries < PORT_TRIES =>
+                    if transport.encapsulation_port() == Some(0) && tries < PORT_TRIES =>
                 {
                     tries += 1;
                 }
@@ -50,16 +50,28 @@ impl SocketSet {
         }
     }
 
-    /// Opens a socket for another address.
+    /// Opens the sockets for another address: all of them or none.
     pub(crate) fn add(&mut self, address: IpAddr) -> Result<(), BindError> {
         if self.sockets.iter().any(|s| s.address() == address) {
             return Ok(());
         }
-        let (socket, port) = Socket::bind(address, self.transport, self.buffer)?;
-        if let Transport::Udp { port: chosen @ 0 } = &mut self.transport {
-            *chosen = port;
+        let mut port = self.transport.encapsulation_port();
+        let mut udp = None;
+        if let Some(wanted) = port {
+            let bound = Socket::bind(address, Carrier::Udp { port: wanted }, self.buffer)?;
+            port = Some(bound.1);
+            udp = Some(bound.0);
         }
-        self.sockets.push(socket);
+        if self.transport.has_plain_ip() {
+            let (raw, _) = Socket::bind(address, Carrier::Raw, self.buffer)?;
+            self.sockets.push(raw);
+        }
+        self.sockets.extend(udp);
+        if let (Transport::Udp { port: p } | Transport::Both { port: p }, Some(chosen)) =
+            (&mut self.transport, port)
+        {
+            *p = chosen;
+        }
         Ok(())
     }
 
@@ -68,12 +80,9 @@ impl SocketSet {
         self.sockets.retain(|s| s.address() != address);
     }
 
-    /// The UDP port, on UDP.
-    pub(crate) fn encapsulation_port(&self) -> Option<u16> {
-        match self.transport {
-            Transport::Udp { port } => Some(port),
-            Transport::Raw => None,
-        }
+    /// What carries the packets, with the UDP port that was chosen.
+    pub(crate) fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Keeps the SCTP port as long as the sockets.
@@ -94,10 +103,15 @@ impl SocketSet {
         &mut self.sockets[index]
     }
 
-    /// Sends from the socket of the route's local address.
+    /// Sends from the socket of the route's local address, in UDP or not as the route says.
     pub(crate) fn send(&mut self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Sent {
         let route = &transmit.route;
-        let socket = self.sockets.iter_mut().find(|s| match route.local {
+        let in_udp = route.encapsulation.is_some();
+        let mut carriers = self
+            .sockets
+            .iter_mut()
+            .filter(|s| s.is_encapsulated() == in_udp);
+        let socket = carriers.find(|s| match route.local {
             Some(local) => s.address() == local,
             None => s.address().is_ipv4() == route.remote.is_ipv4(),
         });

@@ -10,6 +10,7 @@ mod network;
 mod path_mtu;
 mod replies;
 mod transfer;
+mod translator;
 
 use carrick::Transport;
 
@@ -43,6 +44,21 @@ fn namespaces_plain_ip_outlives_each_path() {
         transport: Transport::Raw,
         bytes: 1 << 28,
     });
+}
+
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn namespaces_one_path_in_udp_and_one_on_plain_ip_outlive_each_other_rfc_6951() {
+    run(&Plan {
+        transport: Transport::Both { port: 9899 },
+        bytes: 1 << 28,
+    });
+}
+
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn namespaces_two_hosts_behind_a_translator_whose_ports_change_rfc_6951_5_4() {
+    translator::run();
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Two network namespaces, near and far, with a pair of virtual interfaces for each path.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::process::{Command, id};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 
 use nix::sched::{CloneFlags, setns};
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Networks of this process, so that their namespaces have names of their own.
 static NETWORKS: AtomicU32 = AtomicU32::new(0);
@@ -101,6 +104,41 @@ impl Network {
         network
     }
 
+    /// The same with an address translator as the router: what the near host sends in UDP seems to
+    /// come from the router, each time from another port. The near host has a second address, as if
+    /// there were two hosts.
+    pub(crate) fn translated() -> Self {
+        let network = Self::routed([1500, 1500]);
+        let second = format!("{}/24", second_inside());
+        let device = interface(0);
+        let near = network.name(Side::Near);
+        ip(&["-n", near, "address", "add", &second, "dev", &device]);
+        let router = network.router.as_deref().unwrap();
+        let outside = interface(1);
+        for rule in [
+            "add table ip nat".to_owned(),
+            "add chain ip nat out { type nat hook postrouting priority 100; }".to_owned(),
+            format!(
+                "add rule ip nat out oifname {outside} ip protocol udp \
+                 masquerade to :40000-60000 fully-random"
+            ),
+        ] {
+            ip(&["netns", "exec", router, "nft", &rule]);
+        }
+        network
+    }
+
+    /// The translator forgets whom its ports lead to.
+    pub(crate) fn forget_ports(&self) {
+        let namespace = File::open(format!("/run/netns/{}", self.router.as_deref().unwrap()));
+        let namespace = namespace.unwrap();
+        let forget = thread::spawn(move || {
+            setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+            flush_conntrack();
+        });
+        forget.join().unwrap();
+    }
+
     fn name(&self, side: Side) -> &str {
         match side {
             Side::Near => &self.near,
@@ -171,6 +209,35 @@ impl Drop for Network {
             let _ = Command::new("ip").args(["netns", "delete", name]).status();
         }
     }
+}
+
+/// Deletes all entries of the connection tracking of this thread's host.
+fn flush_conntrack() {
+    /// `NETLINK_NETFILTER`.
+    const NETFILTER: i32 = 12;
+    /// `NFNL_SUBSYS_CTNETLINK` and `IPCTNL_MSG_CT_DELETE`.
+    const DELETE: u16 = 1 << 8 | 2;
+    /// `NLM_F_REQUEST` and `NLM_F_ACK`.
+    const FLAGS: u16 = 1 | 4;
+    let netlink = Domain::from(nix::libc::AF_NETLINK);
+    let socket = Socket::new(netlink, Type::RAW, Some(Protocol::from(NETFILTER))).unwrap();
+    // struct nlmsghdr, and a struct nfgenmsg that names no family: all of them.
+    let mut request = Vec::new();
+    request.extend(20_u32.to_ne_bytes());
+    request.extend(DELETE.to_ne_bytes());
+    request.extend(FLAGS.to_ne_bytes());
+    request.extend([0; 12]);
+    socket.send(&request).unwrap();
+    let mut answer = [0; 64];
+    let length = File::from(OwnedFd::from(socket)).read(&mut answer).unwrap();
+    assert!(length >= 20, "NLMSG_ERROR with the error in front");
+    let error = i32::from_ne_bytes(answer[16..20].try_into().unwrap());
+    assert_eq!(error, 0, "conntrack is not flushed");
+}
+
+/// The second address of the near host behind a translator.
+pub(crate) fn second_inside() -> IpAddr {
+    IpAddr::from([10, 77, 0, 3])
 }
 
 fn interface(path: usize) -> String {

@@ -47,7 +47,7 @@ pub(crate) fn run(plan: &Plan) {
     let transport = plan.transport;
     let receiver = network.on(Side::Far, move || {
         on_runtime(async move {
-            let endpoint = bind(transport, Side::Far, PORT);
+            let endpoint = bind_side(transport, Side::Far, PORT);
             ready.send(()).unwrap();
             let association = endpoint.accept().await.unwrap();
             receive(association, messages).await;
@@ -60,10 +60,20 @@ pub(crate) fn run(plan: &Plan) {
     let cables = Arc::clone(&network);
     let sender = network.on(Side::Near, move || {
         on_runtime(async move {
-            let endpoint = bind(transport, Side::Near, PORT + 1);
+            let endpoint = bind_side(transport, Side::Near, PORT + 1);
             let peers = addresses(Side::Far);
             let options = ConnectOptions::to_port(PORT);
-            let association = endpoint.connect(&peers[..1], options).await.unwrap();
+            let association = if let Transport::Both { port } = transport {
+                // One path in UDP, the other one without.
+                let options = options.encapsulated(peers[0], port).plain_ip(peers[1]);
+                let association = endpoint.connect(&peers, options).await.unwrap();
+                let ways = association.paths().await.unwrap();
+                let ways: Vec<_> = ways.iter().map(|p| (p.remote, p.encapsulation)).collect();
+                assert_eq!(ways, [(peers[0], Some(port)), (peers[1], None)]);
+                association
+            } else {
+                endpoint.connect(&peers[..1], options).await.unwrap()
+            };
             send(association, messages, &cables).await;
             endpoint.close().await;
         });
@@ -101,29 +111,36 @@ pub(crate) fn on_runtime(work: impl Future<Output = ()>) {
     runtime.block_on(async { tokio::time::timeout(LIMIT, work).await.unwrap() });
 }
 
-fn bind(transport: Transport, side: Side, port: u16) -> Endpoint {
-    Endpoint::bind(Config {
+/// Opens an endpoint whose paths fail after 50 + 100 + 200 ms, and are found again within half a
+/// second.
+pub(crate) fn bind(config: Config) -> Endpoint {
+    let association = AssociationConfig {
+        rto_initial: Duration::from_millis(200),
+        rto_min: Duration::from_millis(50),
+        rto_max: Duration::from_millis(500),
+        path_max_retrans: 2,
+        association_max_retrans: 20,
+        hb_interval: Duration::from_millis(200),
+        ..AssociationConfig::modern()
+    };
+    Endpoint::bind(config.association(association)).unwrap()
+}
+
+fn bind_side(transport: Transport, side: Side, port: u16) -> Endpoint {
+    bind(Config {
         transport,
-        port,
-        association: AssociationConfig {
-            // A path fails after 50 + 100 + 200 ms, and is found again within half a second.
-            rto_initial: Duration::from_millis(200),
-            rto_min: Duration::from_millis(50),
-            rto_max: Duration::from_millis(500),
-            path_max_retrans: 2,
-            association_max_retrans: 20,
-            hb_interval: Duration::from_millis(200),
-            ..AssociationConfig::modern()
-        },
-        ..Config::udp(addresses(side))
+        ..Config::udp(addresses(side)).port(port)
     })
-    .unwrap()
 }
 
 /// Sends all messages; the first path fails with the second quarter, the second with the last.
 async fn send(mut association: Association, messages: usize, network: &Network) {
     let mut events = association.take_events().unwrap();
-    wait_for(&mut events, &Event::PathConfirmed(PathId(1))).await;
+    let paths = association.paths().await.unwrap();
+    // An address that the user gave need not be verified.
+    if !paths.get(1).is_some_and(|p| p.status.confirmed) {
+        wait_for(&mut events, &Event::PathConfirmed(PathId(1))).await;
+    }
     let pattern = pattern();
     let mut quarters = (0..4).map(|q| messages * q / 4..messages * (q + 1) / 4);
     // The cable is pulled out of the sending host once and out of the receiving one once.

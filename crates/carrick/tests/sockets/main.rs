@@ -4,6 +4,7 @@ mod addresses;
 mod back_pressure;
 mod cancellation;
 mod ending;
+mod keys;
 mod plain_ip;
 mod reconfiguration;
 mod streams;

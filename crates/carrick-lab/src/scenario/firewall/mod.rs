@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use carrick_simco::load::Measures;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -45,6 +45,10 @@ impl Scenario for Firewall {
     fn question(&self) -> &'static str {
         "How long does a firewall take to open a pinhole when packets are lost on the way to it, and \
          how many SCTP streams does it take so that one loss delays nobody else?"
+    }
+
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(setup::plain_network)
     }
 
     fn run(

@@ -19,7 +19,7 @@ mod traffic;
 
 use std::time::Duration;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -53,6 +53,10 @@ impl Scenario for Satellite {
     fn question(&self) -> &'static str {
         "How long does a message take that is lost on a satellite link and sent again over a \
          terrestrial backup, and how much faster is it when the loss is reported over the backup too?"
+    }
+
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(setup::bare_network)
     }
 
     fn run(

@@ -71,13 +71,26 @@ pub(super) fn emission_times() -> [Duration; 2] {
     [far(false), near()].map(|link| link.transmission_time(MESSAGE + HEADERS))
 }
 
-/// The two hosts on the two paths.
+/// The two hosts on the two paths, with their programs.
 pub(super) fn network(
     seed: u64,
     lossy: bool,
     sender: Box<dyn Node>,
     receiver: Box<dyn Node>,
 ) -> Result<(Network, [NodeId; 2]), ConfigError> {
+    let (mut builder, hosts) = paths(seed, lossy);
+    builder.set_node_program(hosts[0], sender);
+    builder.set_node_program(hosts[1], receiver);
+    Ok((builder.build()?, hosts))
+}
+
+/// The lossy network with hosts that have no programs.
+pub(super) fn bare_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
+    let (builder, hosts) = paths(seed, true);
+    Ok((builder.build()?, hosts.to_vec()))
+}
+
+fn paths(seed: u64, lossy: bool) -> (NetworkBuilder, [NodeId; 2]) {
     let mut builder = NetworkBuilder::new(seed);
     let hosts = ["sender", "receiver"].map(|name| builder.add_host(name));
     for (path, link) in [far(lossy), near()].into_iter().enumerate() {
@@ -86,9 +99,7 @@ pub(super) fn network(
         let to = builder.add_interface(hosts[1], [ends[1]]);
         builder.connect_both(from, to, link);
     }
-    builder.set_node_program(hosts[0], sender);
-    builder.set_node_program(hosts[1], receiver);
-    Ok((builder.build()?, hosts))
+    (builder, hosts)
 }
 
 /// A way to set the stack up.

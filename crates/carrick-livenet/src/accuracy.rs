@@ -1,0 +1,215 @@
+//! How exactly this machine, at this moment, emulates a link: measured from host to host with UDP.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use carrick_netsim::{IPV4_HEADER, LinkConfig, NetworkBuilder, Queue, UDP_HEADER};
+use serde::Serialize;
+
+use crate::emulator::Plan;
+use crate::error::Error;
+use crate::network::LiveNetwork;
+
+/// Payload of a probe in bytes.
+const PROBE: usize = 1000;
+/// Bytes of a probe on the link.
+const PROBE_ON_LINK: usize = PROBE + UDP_HEADER + IPV4_HEADER;
+/// Nothing arrives for so long: it is over.
+const SILENCE: Duration = Duration::from_millis(700);
+const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+const PORT: u16 = 7000;
+
+/// What was measured on one link.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Accuracy {
+    /// Of single packets.
+    pub delay: DelayErrors,
+    /// Of a link that is full.
+    pub rate: RateError,
+}
+
+/// Measured minus configured delay, in ms: queueing, scheduling and system calls of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DelayErrors {
+    /// Packets that were measured.
+    pub packets: usize,
+    /// Configured delay and transmission time, in ms.
+    pub configured: f64,
+    /// The smallest error; below zero a packet would have come early.
+    pub least: f64,
+    /// Median.
+    pub median: f64,
+    /// 99 % quantile.
+    pub p99: f64,
+    /// The largest error.
+    pub largest: f64,
+}
+
+/// The rate of a link that has more to carry than it can.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RateError {
+    /// Packets that were measured.
+    pub packets: usize,
+    /// Configured rate in bit/s.
+    pub configured: f64,
+    /// Measured rate in bit/s.
+    pub measured: f64,
+}
+
+impl RateError {
+    /// Measured over configured, minus 1.
+    pub fn relative(&self) -> f64 {
+        self.measured / self.configured - 1.0
+    }
+}
+
+impl Accuracy {
+    /// Measures a link of this rate in bit/s and one-way delay for about `duration` each way of
+    /// measuring.
+    ///
+    /// # Errors
+    /// If the live network can't be built.
+    pub fn measure(rate: u64, delay: Duration, duration: Duration) -> Result<Self, Error> {
+        let epoch = Instant::now();
+        let link = LinkConfig::new(rate, delay).with_queue(Queue::packets(200));
+        let transmission = link.transmission_time(PROBE_ON_LINK);
+        let name = format!("accuracy-{}", std::process::id());
+        let live = LiveNetwork::start_at(&name, epoch, 1500, move || {
+            let mut builder = NetworkBuilder::new(1);
+            let hosts = ["sender", "receiver"].map(|name| builder.add_host(name));
+            let ends = [0, 1].map(|n| builder.add_interface(hosts[n], [ADDRESSES[n].into()]));
+            builder.connect_both(ends[0], ends[1], link);
+            Ok(Plan::new(builder.build()?, hosts))
+        })?;
+        // Well apart, so that none waits for another.
+        let apart = (transmission * 2).max(Duration::from_millis(5));
+        let count = duration.as_nanos() / apart.as_nanos();
+        let arrivals = probe(
+            &live,
+            epoch,
+            apart,
+            u32::try_from(count).unwrap_or(u32::MAX),
+        )?;
+        let errors = errors(&arrivals, delay + transmission);
+        // A fifth more than the link carries.
+        let apart = transmission * 5 / 6;
+        let count = duration.as_nanos() / transmission.as_nanos() * 6 / 5;
+        let arrivals = probe(
+            &live,
+            epoch,
+            apart,
+            u32::try_from(count).unwrap_or(u32::MAX),
+        )?;
+        // The queue is full after a while.
+        let settled = &arrivals[arrivals.len() / 5..];
+        let span = match (settled.first(), settled.last()) {
+            (Some(first), Some(last)) => last.1.saturating_sub(first.1).as_secs_f64(),
+            _ => 0.0,
+        };
+        let bits = settled.len().saturating_sub(1) * PROBE_ON_LINK * 8;
+        Ok(Self {
+            delay: errors,
+            rate: RateError {
+                packets: settled.len(),
+                configured: rate as f64,
+                measured: bits as f64 / span.max(1e-9),
+            },
+        })
+    }
+}
+
+/// Sends probes and returns when each left and came, since `epoch`.
+fn probe(
+    live: &LiveNetwork,
+    epoch: Instant,
+    apart: Duration,
+    count: u32,
+) -> Result<Vec<(Duration, Duration)>, Error> {
+    let to = SocketAddr::from((ADDRESSES[1], PORT));
+    let receiver = live.host("receiver")?.namespace().run(move || {
+        let socket = UdpSocket::bind(to)?;
+        socket.set_read_timeout(Some(SILENCE))?;
+        Ok(socket)
+    })?;
+    let receiver = receiver.map_err(Error::system("a UDP socket"))?;
+    let receiving = live.host("receiver")?.spawn(move || {
+        let mut arrivals = Vec::new();
+        let mut buffer = [0; PROBE];
+        while let Ok(len) = receiver.recv(&mut buffer) {
+            let arrived = epoch.elapsed();
+            if let (PROBE, Some(sent)) = (len, buffer.first_chunk()) {
+                arrivals.push((Duration::from_nanos(u64::from_be_bytes(*sent)), arrived));
+            }
+        }
+        arrivals
+    })?;
+    let sending = live.host("sender")?.spawn(move || {
+        let socket = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
+        let begin = Instant::now();
+        let mut buffer = [0; PROBE];
+        for number in 0..count {
+            let due = begin + apart * number;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let sent = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            buffer[..8].copy_from_slice(&sent.to_be_bytes());
+            socket.send_to(&buffer, to)?;
+        }
+        Ok(())
+    })?;
+    let sent: std::io::Result<()> = sending
+        .join()
+        .map_err(|_| Error::Panicked("sender"))?
+        .and_then(|sent| sent);
+    sent.map_err(Error::system("sending probes"))?;
+    let arrivals = receiving.join().map_err(|_| Error::Panicked("receiver"))?;
+    arrivals.map_err(Error::system("receiving probes"))
+}
+
+fn errors(arrivals: &[(Duration, Duration)], expected: Duration) -> DelayErrors {
+    let configured = expected.as_secs_f64() * 1e3;
+    let mut errors: Vec<f64> = arrivals
+        .iter()
+        .map(|(sent, arrived)| (arrived.saturating_sub(*sent)).as_secs_f64() * 1e3 - configured)
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    let quantile = |q: f64| {
+        let place = (errors.len() as f64 * q) as usize;
+        let last = errors.len().saturating_sub(1);
+        errors.get(place.min(last)).copied().unwrap_or(f64::NAN)
+    };
+    DelayErrors {
+        packets: errors.len(),
+        configured,
+        least: quantile(0.0),
+        median: quantile(0.5),
+        p99: quantile(0.99),
+        largest: quantile(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_what_exceeds_the_configured_delay() {
+        let ms = Duration::from_millis;
+        let arrivals: Vec<_> = (0..100).map(|n| (ms(n), ms(n + 20 + n % 10))).collect();
+        let errors = errors(&arrivals, ms(20));
+        assert_eq!(errors.packets, 100);
+        assert!(errors.least.abs() < 1e-9 && (errors.largest - 9.0).abs() < 1e-9);
+        assert!((errors.median - 5.0).abs() < 1e-9);
+        assert!(super::errors(&[], ms(1)).median.is_nan());
+    }
+
+    #[test]
+    fn the_relative_error_of_a_rate() {
+        let rate = RateError {
+            packets: 9,
+            configured: 1e6,
+            measured: 1.01e6,
+        };
+        assert!((rate.relative() - 0.01).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,101 @@
+//! A network namespace without a name.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::error::Error;
+
+/// A network namespace that lives as long as this value and the threads and programs in it.
+#[derive(Debug)]
+pub struct Namespace {
+    file: File,
+}
+
+impl Namespace {
+    /// A new one, with nothing but a loopback interface that is up.
+    ///
+    /// # Errors
+    /// What the system says, mostly that this needs root.
+    pub fn new() -> Result<Self, Error> {
+        // A namespace belongs to a thread; this one ends and leaves it behind in the file.
+        let made = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            File::open("/proc/thread-self/ns/net")
+        });
+        let file = made
+            .join()
+            .map_err(|_| Error::Panicked("namespace"))?
+            .map_err(Error::system("a network namespace"))?;
+        let namespace = Self { file };
+        namespace.ip(&["link", "set", "lo", "up"])?;
+        Ok(namespace)
+    }
+
+    /// Where another process finds it while this one runs: `/proc/PID/fd/N`.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+
+    /// Runs `work` on a new thread inside.
+    ///
+    /// # Errors
+    /// If the system has no thread or refuses to let it in.
+    pub fn spawn<R: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<JoinHandle<io::Result<R>>, Error> {
+        let what = || format!("thread {name}");
+        let file = self.file.try_clone().map_err(Error::system(what()))?;
+        let thread = thread::Builder::new().name(name.to_owned());
+        let started = thread.spawn(move || {
+            setns(&file, CloneFlags::CLONE_NEWNET)?;
+            Ok(work())
+        });
+        started.map_err(Error::system(what()))
+    }
+
+    /// Runs `work` on a thread inside and waits for it.
+    ///
+    /// # Errors
+    /// As [`Self::spawn`], and if `work` panics.
+    pub fn run<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        self.spawn("host", work)?
+            .join()
+            .map_err(|_| Error::Panicked("host"))?
+            .map_err(Error::system("entering a network namespace"))
+    }
+
+    /// Runs a program inside and waits for its end.
+    ///
+    /// # Errors
+    /// If it can't be started; a program that fails is no error here.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> Result<Output, Error> {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        let line = format!("{program} {}", arguments.join(" "));
+        self.run(move || command.output())?
+            .map_err(Error::system(line))
+    }
+
+    /// Runs `ip` inside, which must succeed.
+    pub(crate) fn ip(&self, arguments: &[&str]) -> Result<(), Error> {
+        let output = self.command("ip", arguments)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(Error::Command {
+            command: format!("ip {}", arguments.join(" ")),
+            output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+}

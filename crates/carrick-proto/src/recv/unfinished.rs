@@ -1,0 +1,44 @@
+//! Messages whose sender gave up the fragments that it had not sent yet.
+//!
+//! A peer with partial reliability may send the beginning of a message, give the message up, and
+//! give the next TSN to the next message. FORWARD-TSN does not tell of it when what was sent has
+//! been acknowledged: RFC 3758 section 3.6 takes one at the cumulative TSN for out of date. Linux
+//! does so. That a message begins right behind an unfinished one then says that the rest of that
+//! will not come.
+
+use super::Receiver;
+use super::forward::AbortedMessage;
+
+impl Receiver {
+    /// Whether messages may end without their last fragment: where partial reliability is in force.
+    pub(crate) fn allow_unfinished(&mut self, allow: bool) {
+        self.reassembly.unfinished = allow;
+    }
+
+    /// The message of which the user has read the beginning and that turned out to be unfinished.
+    pub(crate) fn take_aborted(&mut self) -> Option<AbortedMessage> {
+        self.aborted.take()
+    }
+
+    /// Forgets messages that are unfinished for certain: everything up to their end and the TSN
+    /// behind it has arrived.
+    pub(super) fn give_up_unfinished(&mut self) {
+        let cumulative = self.tsns.cumulative_index();
+        if let Some(partial) = self.reassembly.take_unfinished_partial(cumulative) {
+            let (freed, told) = self.delivery.abort(&partial);
+            self.buffer.remove(freed);
+            self.aborted = told.then_some(partial).or(self.aborted);
+            if let Some(ssn) = partial.ssn {
+                self.delivery.skip(partial.stream, ssn);
+            }
+        }
+        while self.delivery.has_room_for_skips(1)
+            && let Some((first, place, freed)) = self.reassembly.take_unfinished(cumulative)
+        {
+            self.buffer.remove(freed);
+            if let (stream, Some(ssn)) = place {
+                self.delivery.skip_at(first, stream, ssn);
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Addresses that come and go in the course of an association (RFC 5061).
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod course;
+mod lacking;
+mod loss;
+mod misuse;
+mod support;

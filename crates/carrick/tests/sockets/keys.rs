@@ -1,0 +1,75 @@
+//! Keys come and go, and are used one after the other.
+
+use std::time::Duration;
+
+use carrick::{
+    AssociationConfig, AuthenticationEvent, ChunkType, Event, Extensions, KeyError, KeyRefusal,
+    Notification, SharedKey, SharedKeyId,
+};
+
+use crate::support::{associate, config, on, pair, quick, soon};
+
+/// DATA is taken only authenticated.
+fn authenticated() -> AssociationConfig {
+    let mut config = quick();
+    config.extensions = Extensions {
+        authentication: true,
+        ..Extensions::NONE
+    };
+    config.authentication.required = vec![ChunkType::DATA];
+    config.authentication.keys = vec![key(1)];
+    config.authentication.active = SharedKeyId(1);
+    config.authentication.null_key = false;
+    config
+}
+
+fn key(id: u16) -> SharedKey {
+    SharedKey {
+        id: SharedKeyId(id),
+        secret: vec![id as u8; 20].into(),
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_replaced_while_messages_go_on_4895_6_2() {
+    let endpoint = || {
+        let config = config(&["127.0.0.1"]).association(authenticated());
+        carrick::Endpoint::bind(config).unwrap()
+    };
+    let (client, server) = (endpoint(), endpoint());
+    let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let mut events = b.take_events().unwrap();
+    a.send("with the first key", on(0)).await.unwrap();
+    soon("message", b.recv()).await.unwrap().unwrap();
+    // Who sends with a key that the other side lacks is not heard until it has it.
+    a.add_key(key(2)).await.unwrap();
+    a.activate_key(SharedKeyId(2)).await.unwrap();
+    a.send("with the second key", on(0)).await.unwrap();
+    let unknown = Notification::Event(Event::Authentication(AuthenticationEvent::UnknownKey(
+        SharedKeyId(2),
+    )));
+    while soon("event", events.next()).await != Some(unknown.clone()) {}
+    let early = tokio::time::timeout(Duration::from_millis(50), b.recv()).await;
+    assert!(early.is_err(), "{early:?}");
+    b.add_key(key(2)).await.unwrap();
+    let message = soon("message", b.recv()).await.unwrap().unwrap();
+    assert_eq!(message.payload.into_bytes(), "with the second key");
+    let in_use = KeyError::Refused(KeyRefusal::Active);
+    assert_eq!(a.delete_key(SharedKeyId(2)).await, Err(in_use));
+    a.deactivate_key(SharedKeyId(1)).await.unwrap();
+    a.delete_key(SharedKeyId(1)).await.unwrap();
+    let gone = KeyError::Refused(KeyRefusal::UnknownKey);
+    assert_eq!(a.activate_key(SharedKeyId(1)).await, Err(gone));
+    soon("shutdown", a.shutdown()).await.unwrap();
+    assert!(matches!(
+        a.add_key(key(3)).await,
+        Err(KeyError::Ended(carrick::CloseReason::Shutdown))
+    ));
+}
+
+#[tokio::test]
+async fn there_are_no_keys_without_authentication_4895_6() {
+    let (_client, _server, a, _b) = pair().await;
+    let refused = KeyError::Refused(KeyRefusal::NotInForce);
+    assert_eq!(a.add_key(key(1)).await, Err(refused));
+}

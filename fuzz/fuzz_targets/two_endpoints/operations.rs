@@ -1,0 +1,269 @@
+//! What the users of the endpoints do.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_proto::{
+    AssociationId, Endpoint, IcmpInput, IcmpKind, PathId, PathThresholds, Reliability, SendOptions,
+    SharedKeyId, StreamDirection, StreamId, StreamScheduler, Time,
+};
+
+use crate::input::Input;
+use crate::messages::{Sent, payload};
+use crate::network::Network;
+use crate::settings::{KEYS, key};
+
+/// Messages and associations that the users ask for at most: enough to fill all buffers.
+const MAX_SENDS: usize = 2000;
+const MAX_CONNECTS: usize = 40;
+
+impl Network {
+    pub fn connect(&mut self, end: usize, input: &mut Input<'_>) {
+        self.connects += 1;
+        if self.connects > MAX_CONNECTS {
+            return;
+        }
+        let skip = input.below(self.addresses[1 - end].len());
+        let peers = self.addresses[1 - end][skip..].to_vec();
+        let port = self.ends[1 - end].port();
+        // A peer that is connected already is refused, and no harm.
+        let config = self.settings.sides[end].clone();
+        let _ = self.ends[end].connect(self.now, &peers, port, None, config);
+    }
+
+    /// An association of the endpoint, if it has any.
+    pub fn choose(&self, end: usize, input: &mut Input<'_>) -> Option<AssociationId> {
+        let all: Vec<AssociationId> = self.ends[end].associations().collect();
+        if all.len() < 2 {
+            return all.first().copied();
+        }
+        Some(all[input.below(all.len())])
+    }
+
+    /// A message, which may be given up if `partial`.
+    pub fn send(&mut self, end: usize, partial: bool, input: &mut Input<'_>) {
+        let what = input.byte();
+        let size = match what & 3 {
+            0 => usize::from(input.byte()) + 1,
+            1 => 1400 + usize::from(input.byte()),
+            2 => usize::from(input.half() & 0x3fff) + 1,
+            _ => 1,
+        };
+        let how = if partial { input.byte() } else { 0 };
+        let Some(id) = self.choose(end, input).filter(|_| self.sends < MAX_SENDS) else {
+            return;
+        };
+        self.sends += 1;
+        let (book, number, ppid) = self.messages[end].next_place(id);
+        let stream = u16::from(what >> 2 & 3) + if how & 0x40 != 0 { 4 } else { 0 };
+        let mut options = SendOptions::on_stream(stream);
+        options.unordered = what & 0x10 != 0;
+        options.immediate = what & 0x20 != 0;
+        options.no_delay = what & 0x40 != 0;
+        options.path = (what & 0x80 != 0).then_some(PathId(1));
+        options.ppid = ppid;
+        options.context = u64::from(ppid.0);
+        let value = u32::from(how >> 2 & 15);
+        options.reliability = match how & 3 {
+            0 => Reliability::Full,
+            1 => Reliability::Timed(Duration::from_millis(1 << value)),
+            2 => Reliability::Retransmissions(value & 3),
+            _ => Reliability::Priority(value),
+        };
+        options.lifetime = (how & 0x80 != 0).then(|| Duration::from_millis(1 << value));
+        let partial = options.reliability != Reliability::Full || options.lifetime.is_some();
+        let bytes = payload(book, number, size);
+        let taken = self.ends[end].send(self.now, id, options, bytes.clone());
+        if taken.is_ok() {
+            let sent = Sent::new(stream, options.unordered, partial, bytes);
+            self.messages[end].sent(book, sent);
+        }
+    }
+
+    pub fn read(&mut self, end: usize, count: usize) {
+        let ids: Vec<AssociationId> = self.ends[end].associations().collect();
+        for id in ids {
+            for _ in 0..count {
+                let Some(message) = self.ends[end].receive(id) else {
+                    break;
+                };
+                if !self.tampered {
+                    self.messages[1 - end].received(id, message);
+                }
+            }
+        }
+    }
+
+    pub fn read_all(&mut self) {
+        self.read(0, usize::MAX);
+        self.read(1, usize::MAX);
+    }
+
+    pub fn operate(
+        &mut self,
+        end: usize,
+        input: &mut Input<'_>,
+        operation: impl FnOnce(&mut Endpoint, Time, AssociationId, &mut Input<'_>),
+    ) {
+        if let Some(id) = self.choose(end, input) {
+            operation(&mut self.ends[end], self.now, id, input);
+        }
+    }
+
+    pub fn abort(&mut self, end: usize, input: &mut Input<'_>) {
+        self.cut = true;
+        self.operate(end, input, |e, now, id, input| {
+            let reason = vec![b'r'; input.below(3000)];
+            let _ = e.abort(now, id, &reason);
+        });
+    }
+
+    pub fn path_operation(&mut self, end: usize, input: &mut Input<'_>) {
+        self.operate(end, input, |e, now, id, input| {
+            let path = PathId(input.byte() & 3);
+            let _ = match input.byte() & 7 {
+                0 | 1 => e.set_primary(now, id, path),
+                2 | 3 => e.request_heartbeat(now, id, path),
+                4 => e.set_heartbeat(now, id, path, false),
+                5 => e.set_heartbeat(now, id, path, true),
+                6 => e.set_failure_threshold(now, id, path, u32::from(input.byte() & 7)),
+                _ => e.set_path_mtu(now, id, path, usize::from(input.half())),
+            };
+        });
+    }
+
+    /// An ICMP message about a packet on its way, or about nothing.
+    pub fn icmp(&mut self, end: usize, input: &mut Input<'_>) {
+        let kind = match input.byte() & 7 {
+            0 => {
+                self.cut = true;
+                IcmpKind::ProtocolUnreachable
+            }
+            1 => IcmpKind::PortUnreachable,
+            2 | 3 => IcmpKind::DestinationUnreachable,
+            _ => IcmpKind::PacketTooBig {
+                mtu: usize::from(input.half()),
+            },
+        };
+        let about = self.flights.iter().rev().find(|f| f.to != end);
+        let (remote, quoted) = match about {
+            Some(flight) => (flight.route.local, flight.bytes.clone()),
+            None => (None, Bytes::copy_from_slice(input.bytes(28))),
+        };
+        let icmp = IcmpInput {
+            kind,
+            remote: remote.unwrap_or(self.addresses[1 - end][0]),
+            encapsulated: false,
+            quoted: &quoted[..quoted.len().min(28)],
+        };
+        self.ends[end].handle_icmp(self.now, &icmp);
+    }
+
+    /// A local address goes or comes back. The first one stays, unless all peers can be told.
+    pub fn local_address(&mut self, end: usize, any: bool, input: &mut Input<'_>) {
+        let first = usize::from(!any || !self.peers_can_be_told(end));
+        let which = first + input.below(self.addresses[end].len() - first);
+        let address = self.addresses[end][which];
+        if self.ends[end].local_addresses().contains(&address) {
+            self.ends[end].local_address_removed(self.now, address);
+        } else {
+            self.ends[end].local_address_added(address);
+        }
+    }
+
+    /// Dynamic addresses are in force in all associations, and another address would be left.
+    fn peers_can_be_told(&self, end: usize) -> bool {
+        let end = &self.ends[end];
+        let mut all = end
+            .associations()
+            .filter_map(|id| end.association_stats(id));
+        end.local_addresses().len() > 1 && all.all(|stats| stats.extensions.dynamic_addresses)
+    }
+
+    /// Streams are reset or added.
+    pub fn reconfigure(&mut self, end: usize, input: &mut Input<'_>) {
+        self.operate(end, input, |e, now, id, input| {
+            let what = input.byte();
+            let direction = [
+                StreamDirection::Outgoing,
+                StreamDirection::Incoming,
+                StreamDirection::Both,
+            ][usize::from(what >> 2 & 3) % 3];
+            let count = usize::from(what >> 4 & 3);
+            let streams = [0, 1, 2].map(|n| StreamId(n * u16::from(what >> 6)));
+            // What does not fit now is refused, and no harm.
+            let _ = match what & 3 {
+                0 => e.add_streams(now, id, u16::from(what >> 2 & 3), u16::from(what >> 4 & 3)),
+                1 => e.reset_association(now, id),
+                _ => e.reset_streams(now, id, direction, &streams[..count]),
+            };
+        });
+    }
+
+    /// Keys come, go and change.
+    pub fn keys(&mut self, end: usize, input: &mut Input<'_>) {
+        self.operate(end, input, |e, now, id, input| {
+            let what = input.byte();
+            let number = u16::from(what >> 2) % KEYS;
+            let name = SharedKeyId(number);
+            // A key that is in use stays, one that is not there can't be used.
+            let _ = match what & 3 {
+                0 => e.add_key(now, id, key(number)),
+                1 => e.activate_key(now, id, name),
+                2 => e.deactivate_key(now, id, name),
+                _ => e.delete_key(now, id, name),
+            };
+        });
+    }
+
+    /// The peer is asked to send to an address of this side.
+    pub fn ask_for_address(&mut self, end: usize, input: &mut Input<'_>) {
+        let address = self.addresses[end][input.below(self.addresses[end].len())];
+        self.operate(end, input, |e, now, id, _| {
+            let _ = e.set_peer_primary(now, id, address);
+        });
+    }
+
+    /// How streams share the association, and when paths fail.
+    pub fn adjust(&mut self, end: usize, input: &mut Input<'_>) {
+        self.operate(end, input, |e, now, id, input| {
+            let (what, value) = (input.byte(), input.byte());
+            let _ = match what & 3 {
+                0 => {
+                    let all = StreamScheduler::ALL;
+                    e.set_scheduler(now, id, all[usize::from(value) % all.len()])
+                }
+                1 => e.set_stream_value(
+                    now,
+                    id,
+                    StreamId(u16::from(what >> 2 & 7)),
+                    u16::from(value),
+                ),
+                2 => e.set_expose_potentially_failed(now, id, value & 1 != 0),
+                _ => {
+                    let path = (what & 4 != 0).then_some(PathId(what >> 3 & 3));
+                    let thresholds = PathThresholds {
+                        path_max_retrans: u32::from(value & 7),
+                        potentially_failed_max_retrans: (value & 8 != 0)
+                            .then_some(u32::from(value >> 4 & 3)),
+                        primary_switchover_max_retrans: (value & 0x40 != 0).then_some(7),
+                    };
+                    e.set_path_thresholds(now, id, path, thresholds)
+                }
+            };
+        });
+    }
+
+    /// Both users have all keys again.
+    pub fn agree_on_keys(&mut self) {
+        for end in &mut self.ends {
+            let ids: Vec<AssociationId> = end.associations().collect();
+            for id in ids {
+                for number in 0..KEYS {
+                    // Without authentication there is nothing to agree on.
+                    let _ = end.add_key(self.now, id, key(number));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The parameters of both sides, as the input's first bytes say.
+
+use std::time::Duration;
+
+use carrick_proto::congestion::Cubic;
+use carrick_proto::policy::{
+    LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
+    RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
+    SackToSource, WindowAnnouncement,
+};
+use carrick_proto::{
+    AssociationConfig, AuthenticationConfig, ChunkType, Extensions, Grants, HmacId,
+    PathMtuDiscovery, SharedKey, SharedKeyId, StreamScheduler,
+};
+
+use crate::input::Input;
+
+/// Keys that the users know, 0 being the null key.
+pub const KEYS: u16 = 4;
+
+/// What the links of a world without a limit take.
+const ANY_SIZE: usize = usize::MAX;
+
+pub struct Settings {
+    pub sides: [AssociationConfig; 2],
+    /// Addresses of each side.
+    pub addresses: usize,
+    /// Whether there are extensions, and operations on them.
+    pub extended: bool,
+    /// The largest packet that passes, its IP header included, where its sender looks for it.
+    pub link_mtu: usize,
+}
+
+/// The secret of a key; both users know the same.
+pub fn key(id: u16) -> SharedKey {
+    SharedKey {
+        id: SharedKeyId(id),
+        secret: vec![id as u8; usize::from(id) * 9].into(),
+    }
+}
+
+impl Settings {
+    pub fn draw(input: &mut Input<'_>) -> Self {
+        let (flags, sizes) = (input.byte(), input.byte());
+        let base = base(flags, sizes);
+        // Inputs of the time before the extensions have this bit clear.
+        let extended = sizes & 0x80 != 0;
+        let mut sides = [base.clone(), base];
+        let mut link_mtu = ANY_SIZE;
+        if extended {
+            link_mtu = [ANY_SIZE, 1280, 1400, 1500][usize::from(input.byte() & 3)];
+            for side in &mut sides {
+                extend(side, input);
+            }
+        }
+        Self {
+            sides,
+            addresses: if flags & 0x80 == 0 { 2 } else { 3 },
+            extended,
+            link_mtu,
+        }
+    }
+}
+
+/// What both sides have in common.
+fn base(flags: u8, sizes: u8) -> AssociationConfig {
+    // Tiny chunks only where few of them fill the buffer: they take the most time.
+    let tiny = [7, 101][usize::from(sizes >> 3 & 1)];
+    AssociationConfig {
+        receive_buffer: [1500, 4000, 20_000, 100_000][usize::from(sizes & 3)],
+        receive_buffer_chunks: [16, 4096][usize::from(sizes >> 2 & 1)],
+        send_buffer: [3000, 100_000][usize::from(sizes >> 3 & 1)],
+        path_mtu: [1500, 576, 1300, 9000][usize::from(sizes >> 4 & 3)],
+        max_payload: [None, Some(tiny)][usize::from(sizes >> 6 & 1)],
+        nagle: flags & 1 != 0,
+        monitor_pairs: flags & 2 != 0,
+        sender_sws_avoidance: flags & 4 == 0,
+        receiver_sws_avoidance: flags & 8 == 0,
+        outbound_streams: [3, 20][usize::from(flags >> 4 & 1)],
+        max_inbound_streams: [10, 2][usize::from(flags >> 5 & 1)],
+        hb_interval: Duration::from_secs(5),
+        rto_max: Duration::from_secs(10),
+        trace: flags & 0x40 != 0,
+        ..AssociationConfig::default()
+    }
+}
+
+/// What one side has beyond RFC 9260, in seven bytes.
+fn extend(side: &mut AssociationConfig, input: &mut Input<'_>) {
+    let offered = input.byte();
+    let bit = |n: u8| offered >> n & 1 != 0;
+    side.extensions = Extensions {
+        partial_reliability: bit(0),
+        authentication: bit(1),
+        dynamic_addresses: bit(2),
+        reconfiguration: bit(3),
+        interleaving: bit(4),
+        ecn: bit(5),
+        ..Extensions::NONE
+    };
+    side.dynamic_addresses_without_authentication = bit(6);
+    side.wildcard_addresses = bit(7);
+    side.authentication = authentication(input.half());
+    recovery(side, input.byte());
+    paths(side, input.byte());
+    let more = input.byte();
+    side.scheduler = StreamScheduler::ALL[usize::from(more & 7) % StreamScheduler::ALL.len()];
+    side.grants = Grants {
+        reset_streams: more & 0x08 == 0,
+        reset_association: more & 0x10 == 0,
+        change_streams: more & 0x20 == 0,
+    };
+    side.max_receive_buffer = (more & 0x40 != 0).then_some(200_000);
+    side.max_send_buffer = (more & 0x80 != 0).then_some(200_000);
+    let few = input.byte();
+    side.max_outbound_streams = [u16::MAX, 21][usize::from(few & 1)];
+    side.send_buffer_messages = [1 << 16, 5][usize::from(few >> 1 & 1)];
+    side.policies.window_announcement = [
+        WindowAnnouncement::Fitting,
+        WindowAnnouncement::True,
+        WindowAnnouncement::PayloadOnly,
+        WindowAnnouncement::Fitting,
+    ][usize::from(few >> 2 & 3)];
+    side.sack_frequency = [2, 1, 3, 4][usize::from(few >> 4 & 3)];
+}
+
+/// What is taken only authenticated. Not what comes from a peer that has no keys: COOKIE ECHO after
+/// a restart, ABORT out of the blue, ERROR for a stale cookie.
+fn authentication(bits: u16) -> AuthenticationConfig {
+    let possible = [
+        ChunkType::DATA,
+        ChunkType::I_DATA,
+        ChunkType::SACK,
+        ChunkType::FORWARD_TSN,
+        ChunkType::RE_CONFIG,
+        ChunkType::HEARTBEAT,
+        ChunkType::HEARTBEAT_ACK,
+        ChunkType::COOKIE_ACK,
+        ChunkType::SHUTDOWN,
+        ChunkType::SHUTDOWN_ACK,
+        ChunkType::ECNE,
+        ChunkType::PAD,
+    ];
+    let required = (0..).zip(possible).filter(|(n, _)| bits >> n & 1 != 0);
+    AuthenticationConfig {
+        required: required.map(|(_, kind)| kind).collect(),
+        algorithms: match bits >> 12 & 1 {
+            0 => vec![HmacId::SHA_256, HmacId::SHA_1],
+            _ => vec![HmacId::SHA_1],
+        },
+        keys: vec![key(1)],
+        active: SharedKeyId(bits >> 13 & 1),
+        ..AuthenticationConfig::default()
+    }
+}
+
+/// How losses are found and made good.
+fn recovery(side: &mut AssociationConfig, bits: u8) {
+    let bit = |n: u8| bits >> n & 1 != 0;
+    let modern = Policies::modern();
+    let policies = &mut side.policies;
+    if bit(0) {
+        policies.congestion = &Cubic;
+    }
+    if bit(1) {
+        policies.loss_detection = LossDetection::Rack;
+    }
+    policies.tail_loss_probe = bit(2);
+    policies.proportional_rate_reduction = bit(3);
+    policies.undo_spurious = bit(4);
+    if bit(5) {
+        policies.protocol_unreachable = modern.protocol_unreachable;
+    }
+    side.max_burst = [4, 10][usize::from(bit(6))];
+    policies.count_data_header = !bit(7);
+}
+
+/// Failover, path MTU discovery and ways.
+fn paths(side: &mut AssociationConfig, bits: u8) {
+    side.potentially_failed_max_retrans = [None, Some(0), Some(1), Some(3)][usize::from(bits & 3)];
+    side.primary_switchover_max_retrans = (bits & 4 != 0).then_some(6);
+    side.expose_potentially_failed = bits & 8 == 0;
+    side.path_mtu_discovery = (bits & 0x10 != 0).then(|| PathMtuDiscovery {
+        base_mtu: 1200,
+        max_probed_mtu: 9000,
+        raise_timer: Duration::from_secs(30),
+        ..PathMtuDiscovery::default()
+    });
+    let sacks: [&'static dyn SackRoute; 4] = [
+        &SackToSource,
+        &SackToSource,
+        &LowestRttForGapSacks,
+        &OtherPathOnDuplicates,
+    ];
+    side.policies.sack_route = sacks[usize::from(bits >> 5 & 1) * 2 + usize::from(bits >> 6 & 1)];
+    let routes: [&'static dyn RetransmissionRoute; 3] = [
+        &RetransmitTimeoutsOnAlternate,
+        &RetransmitOnAlternate,
+        &RetransmitOnSamePath,
+    ];
+    side.policies.retransmission_route = routes[usize::from(bits >> 6 & 3) % 3];
+}

@@ -1,0 +1,105 @@
+//! The network works again, and everything comes to its end.
+
+use std::time::Duration;
+
+use carrick_proto::{AssociationId, AssociationStats, ReconfigError, StateName};
+
+use crate::network::Network;
+
+/// Quarters of a minute in which everything has to come to its end.
+const SETTLE_ROUNDS: u32 = 60;
+
+impl Network {
+    /// Everything arrives, without delay, for this long; users read all they get.
+    pub fn run(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        let mut turns = 0_u32;
+        loop {
+            while !self.flights.is_empty() {
+                // A hundred packets at once, then some time for timers.
+                for _ in 0..100 {
+                    self.deliver(0);
+                }
+                self.read_all();
+                self.drain();
+                self.now += Duration::from_millis(1);
+                turns += 1;
+                assert!(turns < 100_000, "the endpoints never come to rest");
+            }
+            if !self.next_timer(until) {
+                break;
+            }
+        }
+        self.now = self.now.max(until);
+        self.read_all();
+    }
+
+    /// The network works again, and goes on until everything is where it belongs.
+    pub fn settle(&mut self) {
+        for end in [0, 1] {
+            for address in self.addresses[end].clone() {
+                self.ends[end].local_address_added(address);
+            }
+        }
+        self.drain();
+        // Small chunks through a small buffer take their time; what is stuck does not move at all.
+        let (mut idle, mut left) = (0, self.unsent());
+        while idle < SETTLE_ROUNDS {
+            self.agree_on_keys();
+            self.run(Duration::from_secs(15));
+            if self.is_settled() {
+                break;
+            }
+            let now = self.unsent();
+            idle = if now == left { idle + 1 } else { 0 };
+            left = now;
+        }
+        if self.tampered || self.cut {
+            return;
+        }
+        for end in [0, 1] {
+            for id in self.ends[end].associations() {
+                let stats = self.ends[end].association_stats(id).expect("it exists");
+                assert!(is_at_rest(&stats), "stuck: {stats:?}");
+                self.messages[end].assert_complete(id);
+            }
+        }
+        self.nothing_is_under_way();
+    }
+
+    /// No request to re-configure streams waits for ever.
+    fn nothing_is_under_way(&mut self) {
+        for end in &mut self.ends {
+            let ids: Vec<AssociationId> = end.associations().collect();
+            for id in ids {
+                let asked = end.add_streams(self.now, id, 1, 0);
+                let stats = end.association_stats(id);
+                assert!(asked != Err(ReconfigError::InProgress), "{stats:?}");
+            }
+        }
+    }
+
+    /// Bytes that the senders still hold.
+    pub fn unsent(&self) -> usize {
+        let ends = self.ends.iter();
+        let all = ends.flat_map(|end| {
+            end.associations()
+                .filter_map(|id| end.association_stats(id))
+        });
+        all.map(|stats| stats.send_buffer_bytes).sum()
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.ends.iter().all(|end| {
+            end.associations()
+                .filter_map(|id| end.association_stats(id))
+                .all(|stats| is_at_rest(&stats))
+        })
+    }
+}
+
+/// Established, and nothing is left to be done.
+fn is_at_rest(stats: &AssociationStats) -> bool {
+    stats.state == StateName::Established
+        && (stats.queued_messages, stats.outstanding_chunks) == (0, 0)
+}

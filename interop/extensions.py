@@ -1,0 +1,347 @@
+"""What is tested of extensions: that data arrives, and that the extension was used, as both programs and the capture say."""
+
+from network import address
+
+MEGA = 1_000_000
+DATA, AUTH, ECNE, CWR, I_DATA = 0, 15, 12, 13, 64
+ASCONF_ACK, RE_CONFIG, PAD, FORWARD_TSN, ASCONF, I_FORWARD_TSN = 128, 130, 132, 192, 193, 194
+TYPE = "sctp.chunk_type"
+TIMERS = ["--rto-initial", "300", "--rto-min", "100", "--rto-max", "1000"]
+KEYS = ["--keys", "1:one-secret,2:another-secret"]
+ROLES = {"near": "far", "far": "near"}
+
+
+# Checks of what the programs say
+
+def did(which, *operations):
+    """These were asked for, and nothing was refused."""
+    def check(run):
+        events = run[which].seen("did")
+        bad = [e for e in events if e["result"] != "asked"]
+        if bad:
+            return f"{which} could not {bad}"
+        missing = set(operations) - {e["operation"] for e in events}
+        return f"{which} never did {sorted(missing)}" if missing else None
+
+    return check
+
+
+def told(which, event, count=1, **fields):
+    """The program told so at least so many times."""
+    def check(run):
+        if len(run[which].seen(event, **fields)) >= count:
+            return None
+        return f"{which} did not tell {count} times {event} {fields}, but {run[which].seen(event)}"
+
+    return check
+
+
+def in_force(name):
+    """The extension, as both stacks see it. usrsctp does not tell."""
+    def check(run):
+        for which, peer in run.items():
+            ups = peer.seen("up")
+            known = peer.end.get("facts", {}).get("extensions") or (ups[0].get("extensions") if ups else None)
+            if known is not None and name not in known:
+                return f"{which} has not {name} in force, but {known}"
+        return None
+
+    return check
+
+
+def counted(which, name, least=1):
+    """A counter of carrick."""
+    def check(run):
+        facts = run[which].end.get("facts")
+        if facts and facts[name] < least:
+            return f"{which} says {name} = {facts[name]}, not {least} or more"
+        return None
+
+    return check
+
+
+def counted_at_most(which, name, most=0):
+    def check(run):
+        facts = run[which].end.get("facts")
+        if facts and facts[name] > most:
+            return f"{which} says {name} = {facts[name]}, not {most} or less"
+        return None
+
+    return check
+
+
+def some_missing(sender, receiver):
+    """Messages were given up, and not most of them."""
+    def check(run):
+        sent, got = (run[which].end[what]["messages"] for which, what in ((sender, "sent"), (receiver, "received")))
+        return None if sent // 3 <= got < sent else f"{got} of {sent} messages arrived: some should not have"
+
+    return check
+
+
+# Checks of the capture
+
+def kinds(packet):
+    return [int(kind) for kind in packet[TYPE]]
+
+
+def sent_by(side, kind, least=1):
+    """Chunks of this type."""
+    def check(capture):
+        count = sum(kinds(packet).count(kind) for packet in capture.packets(TYPE) if packet["side"] == side)
+        return None if count >= least else f"{side} sent {count} chunks of type {kind}, not {least}"
+
+    return check
+
+
+def never_sent(kind):
+    def check(capture):
+        count = sum(kind in kinds(packet) for packet in capture.packets(TYPE))
+        return f"{count} packets have a chunk of type {kind}" if count else None
+
+    return check
+
+
+def authenticated(*wanted):
+    """All chunks of these types come behind an AUTH chunk, and some do on both sides."""
+    def check(capture):
+        bare, seen = 0, set()
+        for packet in capture.packets(TYPE):
+            types = kinds(packet)
+            for kind in wanted:
+                if kind in types:
+                    seen.add((packet["side"], kind))
+                    bare += AUTH not in types[: types.index(kind)]
+        if bare:
+            return f"{bare} packets have chunks of {wanted} without AUTH before them"
+        return None if len({side for side, _ in seen}) == 2 else f"only {seen} were sent"
+
+    return check
+
+
+def values(field, side, *wanted):
+    """The field has had exactly these values in AUTH chunks of the side. (INIT lists algorithms, too.)"""
+    def check(capture):
+        packets = [packet for packet in capture.packets(TYPE, field) if packet["side"] == side and AUTH in kinds(packet)]
+        found = {value for packet in packets for value in packet[field]}
+        found = {str(int(value, 0)) for value in found}
+        return None if found == {str(value) for value in wanted} else f"{side} sent {field} {sorted(found)}, not {wanted}"
+
+    return check
+
+
+def data_moved(side):
+    """Data of the side was first on path 0 and in the end on path 1."""
+    def check(capture):
+        paths = [packet["path"] for packet in capture.packets(TYPE) if packet["side"] == side and DATA in kinds(packet)]
+        if paths[:1] != [0] or set(paths[-5:]) != {1}:
+            return f"{side} sent its first data on path {paths[:1]} and its last on {paths[-5:]}"
+        return None
+
+    return check
+
+
+def source_moved(side, old, new):
+    """Data of the side came first from one address and in the end from the other."""
+    def check(capture):
+        sources = [packet["from"] for packet in capture.packets(TYPE) if packet["side"] == side and DATA in kinds(packet)]
+        if sources[:1] != [old] or set(sources[-5:]) != {new}:
+            return f"{side} sent its first data from {sources[:1]} and its last from {sources[-5:]}"
+        return None
+
+    return check
+
+
+def interleaved(side):
+    """A fragment of another stream came before a message was finished."""
+    def check(capture):
+        fields = ("sctp.data_sid", "sctp.data_b_bit", "sctp.data_e_bit")
+        unfinished, between = set(), 0
+        for packet in capture.packets(*fields):
+            if packet["side"] != side:
+                continue
+            for stream, begins, ends in zip(*(packet[name] for name in fields)):
+                between += bool(unfinished - {stream})
+                if ends in ("1", "True"):
+                    unfinished.discard(stream)
+                elif begins in ("1", "True"):
+                    unfinished.add(stream)
+        return None if between else f"{side} finished each message before it began another"
+
+    return check
+
+
+# Building them
+
+class Extensions:
+    """The scenarios of one pair; those that a peer has no support for are left out, see README.md."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def add(self, name, near, far, checks, wire, transport="udp", **more):
+        self.make.add(name, transport, more.pop("near_listens", False), near, far, checks, wire_checks=wire, **more)
+
+    def both(self, sender, source, sink):
+        return (source, sink) if sender == "near" else (sink, source)
+
+    def partial(self, sender, rule, offered="partial", forward=FORWARD_TSN, **more):
+        """Every loss is the end of a message, and FORWARD-TSN tells so."""
+        from scenarios import ended, fine
+        receiver = ROLES[sender]
+        common = ["--extensions", offered, "--streams", 8, *TIMERS]
+        source = ["--mode", "source", "--bytes", 3 * MEGA, "--sizes", "1-4000", "--unordered", 5, "--rate", 3 * MEGA, "--reliability", rule,
+                  "--end", "shutdown", *common]
+        sink = ["--mode", "sink", "--gaps", *common]
+        checks = [fine, ended(sender, "shutdown", "self"), in_force("partial"), some_missing(sender, receiver),
+                  counted(sender, "abandoned"), counted(sender, "forward_tsns_sent"), counted(receiver, "forward_tsns_received")]
+        self.add(f"{'interleaved-' if forward == I_FORWARD_TSN else ''}partial-{rule.partition(':')[0]}-from-{sender}",
+                 *self.both(sender, source, sink), checks, [sent_by(sender, forward)], loss=2.0, limit=40, **more)
+
+    def authentication(self, algorithm, identifier, **more):
+        """DATA is taken only authenticated, both ways; a key change on the way."""
+        from scenarios import arrived, ended, fine
+        common = ["--extensions", "authentication", "--authenticate", DATA, "--hmac", algorithm, *KEYS, "--streams", 4]
+        size = 2 * MEGA
+        source = ["--mode", "source", "--bytes", size, "--sizes", "1-20000", "--expect", size, "--end", "shutdown", "--do", f"use-key=2@{MEGA}", *common]
+        echo = ["--mode", "echo", "--do", f"use-key=2@{2 * MEGA}", *common]
+        checks = [fine, ended("near", "shutdown", "self"), arrived("near", "far"), arrived("far", "near"), in_force("authentication"),
+                  did("near", "use-key=2"), did("far", "use-key=2"), counted_at_most("near", "forged_packets"),
+                  counted_at_most("near", "unknown_keys"), counted_at_most("near", "unauthenticated_chunks")]
+        wire = [authenticated(DATA)]
+        wire += [values("sctp.shared_key_id", side, 1, 2) for side in ROLES]
+        wire += [hmac_used(identifier)]
+        self.add(f"authenticated-{algorithm}", source, echo, checks, wire, **more)
+
+    def addresses(self, mover, transport, **more):
+        """The side moves from path 0 to path 1, and data goes on."""
+        from scenarios import arrived, fine
+        other = ROLES[mover]
+        side = "a" if mover == "near" else "b"
+        old, new = address(side, 0), address(side, 1)
+        size = 6 * MEGA
+        common = ["--extensions", "authentication,addresses", "--streams", 4, *TIMERS]
+        steps = [f"add-address={new}@{MEGA}", f"set-primary={new}@{2 * MEGA}", f"delete-address={old}@{3 * MEGA}"]
+        moves = [word for step in steps for word in ("--do", step)]
+        source = ["--mode", "source", "--bytes", size, "--sizes", "1-20000", "--rate", 3 * MEGA, "--expect", size, *common]
+        arguments = {mover: [*source, *moves], other: [*source, "--end", "shutdown"]}
+        checks = [fine, arrived("near", "far"), arrived("far", "near"), in_force("addresses"), did(mover, *(s.partition("@")[0] for s in steps)),
+                  told(other, "path", addr=new, state="added"), told(other, "path", addr=old, state="removed")]
+        wire = [sent_by(mover, ASCONF, 3), sent_by(other, ASCONF_ACK, 3), asconf_authenticated(mover), source_moved(mover, old, new), data_moved(other)]
+        self.add(f"addresses-of-{mover}", arguments["near"], arguments["far"], checks, wire, transport=transport,
+                 paths_of={mover: (0,), other: (0, 1)}, limit=40, **more)
+
+    def streams(self, asker, association=True):
+        """Streams are reset in both directions and added, then all numbers, while echoes go on."""
+        from scenarios import arrived, fine
+        other = ROLES[asker]
+        size = 3 * MEGA
+        common = ["--extensions", "reconfiguration", "--streams", 4, *TIMERS]
+        steps = [f"reset-out@{MEGA}", f"reset-in@{2 * MEGA}", f"add-streams=2/2@{3 * MEGA}"]
+        if association:
+            steps.append(f"reset-association@{4 * MEGA}")
+        source = ["--mode", "source", "--bytes", size, "--sizes", "1-3000", "--rate", 2 * MEGA, "--expect", size, "--end", "shutdown", *common]
+        echo = ["--mode", "echo", *common]
+        asked = [word for step in steps for word in ("--do", step)]
+        arguments = {"near": source, "far": echo}
+        arguments[asker] = [*arguments[asker], *asked]
+        checks = [fine, arrived("near", "far"), arrived("far", "near"), in_force("reconfiguration"), did(asker, *(s.partition("@")[0] for s in steps)),
+                  told(asker, "streams-reset", direction="outgoing", success=True), told(asker, "streams-added", success=True),
+                  told(other, "streams-reset", direction="incoming", success=True), told(other, "streams-added")]
+        if association:
+            checks += [told(asker, "association-reset", success=True), told(other, "association-reset")]
+        self.add(f"streams-{asker}-asks", arguments["near"], arguments["far"], checks, [sent_by(side, RE_CONFIG, len(steps)) for side in ROLES], limit=40)
+
+    def interleaving(self, sender, fragments=True):
+        """Large messages of several streams by turns, or only whole ones in I-DATA."""
+        from scenarios import arrived, ended, fine
+        receiver = ROLES[sender]
+        common = ["--extensions", "interleaving", "--streams", 6, "--scheduler", "rr"]
+        source = ["--mode", "source", "--bytes", 8 * MEGA, "--sizes", "1,20000,9000,7,15000" if fragments else "1-1300",
+                  "--unordered", 4, "--end", "shutdown", *common]
+        sink = ["--mode", "sink", *common]
+        checks = [fine, ended(sender, "shutdown", "self"), arrived(sender, receiver), in_force("interleaving")]
+        wire = [sent_by(sender, I_DATA, 100), never_sent(DATA), *([interleaved(sender)] if fragments else [])]
+        self.add(f"{'interleaved' if fragments else 'whole-in-i-data'}-from-{sender}", *self.both(sender, source, sink), checks, wire, loss=0.5, limit=40)
+
+    def ecn(self, sender, transport, **more):
+        """Routers mark packets; the receiver tells, the sender slows down."""
+        from scenarios import arrived, ended, fine
+        receiver = ROLES[sender]
+        common = ["--extensions", "ecn", "--streams", 4]
+        source = ["--mode", "source", "--bytes", 4 * MEGA, "--sizes", "1-20000", "--rate", 4 * MEGA, "--end", "shutdown", *common]
+        sink = ["--mode", "sink", *common]
+        checks = [fine, ended(sender, "shutdown", "self"), arrived(sender, receiver), in_force("ecn"),
+                  counted(sender, "mark_reductions"), counted(receiver, "marks_received")]
+        self.add(f"marks-from-{sender}", *self.both(sender, source, sink), checks, [sent_by(receiver, ECNE), sent_by(sender, CWR)],
+                 transport=transport, marks=2.0, limit=40, **more)
+
+    def search(self, transport, **more):
+        """carrick probes with HEARTBEAT and PAD what the path takes; the peer skips PAD and answers."""
+        from scenarios import arrived, ended, fine
+        source = ["--mode", "source", "--bytes", 2 * MEGA, "--sizes", "1-20000", "--rate", MEGA, "--end", "shutdown", "--search-mtu"]
+        checks = [fine, ended("near", "shutdown", "self"), arrived("near", "far"), counted("near", "probes_answered", 2), mtu_found(1500)]
+        self.add("path-mtu-search", source, ["--mode", "sink"], checks, [sent_by("near", PAD, 2), never_sent_by("far", 6)], transport=transport, **more)
+
+
+def never_sent_by(side, kind):
+    def check(capture):
+        count = sum(kind in kinds(packet) for packet in capture.packets(TYPE) if packet["side"] == side)
+        return f"{side} sent {count} chunks of type {kind}" if count else None
+
+    return check
+
+
+def mtu_found(most):
+    """What is found is near the link's MTU, and not above."""
+    def check(run):
+        mtus = run["near"].end["facts"]["mtus"]
+        return None if all(most - 64 <= mtu <= most for mtu in mtus) else f"near found MTUs {mtus}, not {most}"
+
+    return check
+
+
+def hmac_used(identifier):
+    return lambda capture: values("sctp.hmac_id", "near", identifier)(capture) or values("sctp.hmac_id", "far", identifier)(capture)
+
+
+def asconf_authenticated(mover):
+    """ASCONF of the side that moves and ASCONF-ACK of the other."""
+    def check(capture):
+        bare = 0
+        for packet in capture.packets(TYPE):
+            types = kinds(packet)
+            kind = ASCONF if packet["side"] == mover else ASCONF_ACK
+            if kind in types:
+                bare += AUTH not in types[: types.index(kind)]
+        return f"{bare} ASCONF or ASCONF-ACK are without AUTH" if bare else None
+
+    return check
+
+
+def add_all(make):
+    """What both stacks of the pair have, and what works in the peers: see "What the peers lack" in README.md."""
+    them, stacks = Extensions(make), {make.near, make.far}
+    kernel, usrsctp = "kernel" in stacks, "usrsctp" in stacks
+    for sender in ROLES:
+        them.partial(sender, "retransmissions:0")
+        # On these links a loss is found within milliseconds, except by the kernel.
+        them.partial(sender, "timed:50" if sender == "far" else "timed:2", quick=sender == "far")
+        them.partial(sender, "retransmissions:0", offered="partial,interleaving", forward=I_FORWARD_TSN, later="I-FORWARD-TSN")
+        them.interleaving(sender, fragments=not kernel)
+    for algorithm, identifier in (("sha256", 3), ("sha1", 1)):
+        if not (usrsctp and algorithm == "sha256"):
+            them.authentication(algorithm, identifier, quick=usrsctp or algorithm == "sha256")
+    for mover in ROLES:
+        for transport in ("udp", "ip"):
+            if not (usrsctp and mover == "far" and transport == "udp"):
+                them.addresses(mover, transport, quick=transport == "ip")
+    for asker in ROLES:
+        them.streams(asker, association=not (usrsctp and asker == "far"))
+    for sender in ROLES:
+        for transport in ("udp", "ip"):
+            if not usrsctp or (sender, transport) == ("near", "ip"):
+                them.ecn(sender, transport, quick=transport == "ip")
+    if make.near == "carrick":
+        for transport in ("udp", "ip"):
+            them.search(transport, quick=transport == "udp")
