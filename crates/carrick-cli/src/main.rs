@@ -8,6 +8,7 @@ mod lab;
 mod perf;
 mod progress;
 mod reproduce;
+mod simco;
 mod units;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ enum Command {
     Reproduce(reproduce::Arguments),
     Perf(perf::Arguments),
     Cat(cat::Arguments),
+    Simco(simco::Arguments),
     #[cfg(target_os = "linux")]
     Lab(lab::Arguments),
 }
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
+        Command::Simco(arguments) => simco::run(&arguments),
         #[cfg(target_os = "linux")]
         Command::Lab(arguments) => lab::run(&arguments),
     };

@@ -388,7 +388,7 @@ fn datagrams_of_the_handshake_are_no_larger_than_configured() {
             handshake_datagram,
             ..DtlsConfig::new(certificate(0), Trust::Anyone)
         };
-        let error = Dtls::new(config).err().expect("out of range").to_string();
+        let error = Dtls::new(config).expect_err("out of range").to_string();
         assert!(error.contains("handshake_datagram"), "{error}");
     }
 }
@@ -480,7 +480,7 @@ proptest! {
             Just(Versions::Both), Just(Versions::Dtls12), Just(Versions::Dtls13)
         ],
     ) {
-        let mut factory = |node: usize| Dtls::new(DtlsConfig {
+        let factory = |node: usize| Dtls::new(DtlsConfig {
             versions,
             ..DtlsConfig::new(certificate(node), expecting(1 - node))
         }).unwrap();
@@ -514,7 +514,9 @@ proptest! {
                 break;
             }
             now = now.max(next);
-            sessions.iter_mut().for_each(|s| s.handle_timeout(now));
+            for session in &mut sessions {
+                session.handle_timeout(now);
+            }
         }
         for session in &sessions {
             if session.state() == SessionState::Established {

@@ -9,6 +9,9 @@ use carrick::{
 };
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+/// Ten megabytes in messages of many packets.
+const SIZE: usize = 50_000;
+const COUNT: usize = 200;
 
 fn bind(dtls: DtlsConfig) -> Endpoint {
     let config = Config::udp([LOOPBACK]).encapsulation_port(0).dtls(dtls);
@@ -72,8 +75,6 @@ async fn messages_are_echoed_and_ten_megabytes_go_each_way_8261() {
             .unwrap();
         let echoed = ours.recv().await.unwrap().unwrap();
         assert_eq!(echoed.payload.into_bytes(), "hello");
-        const SIZE: usize = 50_000;
-        const COUNT: usize = 200;
         for forth in [true, false] {
             let (from, at) = if forth {
                 (&mut ours, &mut theirs)

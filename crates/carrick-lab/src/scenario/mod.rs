@@ -1,6 +1,7 @@
 //! Scenarios: what one is, how it is run, and which there are.
 
 pub mod failover;
+pub mod firewall;
 pub mod mobile_ip;
 pub mod overhead;
 pub mod satellite;
@@ -90,6 +91,7 @@ pub trait Scenario: Sync {
 pub fn all() -> Vec<&'static dyn Scenario> {
     vec![
         &satellite::Satellite,
+        &firewall::Firewall,
         &mobile_ip::MobileIp,
         &failover::FailoverScenario,
         &overhead::Overhead,

@@ -250,6 +250,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             ProtocolUnreachable::AbortAfterSilence,
         ]),
         multipath: Multipath::default(),
+        repeated_fast_retransmit: dice.chance(0.3),
         after_timeout: dice.pick(&[AfterTimeout::OnePacket, AfterTimeout::OneWindow]),
         bundled_duplicates: dice.pick(&[
             BundledDuplicates::ReportAtOnce,

@@ -70,6 +70,10 @@ pub struct Policies {
     pub congestion: &'static dyn Algorithm,
     /// How losses are found before T3-rtx expires.
     pub loss_detection: LossDetection,
+    /// With [`LossDetection::MissingReports`], a chunk is fast retransmitted each time that enough
+    /// SACKs for chunks sent after it report it missing. RFC 2960 did not forbid this; RFC 9260
+    /// allows it once (section 7.2.4, step 5), and leaves further losses to T3-rtx.
+    pub repeated_fast_retransmit: bool,
     /// A packet asks for a SACK before T3-rtx expires (RFC 8985 section 7). Only with
     /// [`LossDetection::Rack`], which makes something of the answer.
     pub tail_loss_probe: bool,
@@ -96,6 +100,7 @@ impl Default for Policies {
             bundled_duplicates: BundledDuplicates::ReportAtOnce,
             congestion: &Rfc9260,
             loss_detection: LossDetection::MissingReports,
+            repeated_fast_retransmit: false,
             tail_loss_probe: false,
             proportional_rate_reduction: false,
             undo_spurious: false,
@@ -134,6 +139,7 @@ impl fmt::Debug for Policies {
             .field("bundled_duplicates", &self.bundled_duplicates)
             .field("congestion", &self.congestion.name())
             .field("loss_detection", &self.loss_detection)
+            .field("repeated_fast_retransmit", &self.repeated_fast_retransmit)
             .field("tail_loss_probe", &self.tail_loss_probe)
             .field(
                 "proportional_rate_reduction",
@@ -149,7 +155,8 @@ impl fmt::Debug for Policies {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossDetection {
     /// By SACKs that report a chunk missing (RFC 9260 section 7.2.4), as many of them as
-    /// [`Policies::missing_reports`] says, and once for each chunk.
+    /// [`Policies::missing_reports`] says, and once for each chunk unless
+    /// [`Policies::repeated_fast_retransmit`] says otherwise.
     MissingReports,
     /// By time: a chunk is lost when one sent later on the same path has been acknowledged, and then
     /// as much time has passed as reordering may take (RACK, RFC 8985). Finds losses of

@@ -119,7 +119,10 @@ impl Sender {
                 },
             ),
             window: PeerWindow::new(0),
-            recovery: MissingReports::new(config.policies.missing_reports),
+            recovery: MissingReports::new(
+                config.policies.missing_reports,
+                config.policies.repeated_fast_retransmit,
+            ),
             by_time,
             split,
             concurrent,

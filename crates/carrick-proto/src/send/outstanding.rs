@@ -426,6 +426,13 @@ impl Outstanding {
         true
     }
 
+    /// A chunk that is marked may be fast retransmitted once more when its next copy is lost.
+    pub(crate) fn allow_fast_retransmit_again(&mut self, index: u64) {
+        if let Some(chunk) = self.chunk_mut(index) {
+            chunk.fast_retransmitted = false;
+        }
+    }
+
     /// Marks all chunks in flight that were last sent to a path. Those that wait after missing reports
     /// now wait because of the timeout as well, which may take them to another path (section 6.4.1).
     pub(crate) fn mark_path(&mut self, path: PathId, paths: &mut Paths) -> usize {

@@ -21,11 +21,7 @@ pub(crate) struct Below(Option<Sessions>);
 
 #[cfg_attr(
     not(feature = "dtls"),
-    expect(
-        clippy::unused_self,
-        clippy::needless_pass_by_ref_mut,
-        reason = "nothing is there"
-    )
+    expect(clippy::unnecessary_wraps, reason = "nothing is there to fail")
 )]
 impl Below {
     /// What the configuration wants. Takes the addresses of the protocol over if that is something.
@@ -103,7 +99,10 @@ impl Below {
         core: &mut Core,
     ) -> Option<(AssociationId, Event)> {
         match &mut self.0 {
-            None => core.poll_event(),
+            None => {
+                let _ = now;
+                core.poll_event()
+            }
             #[cfg(feature = "dtls")]
             Some(sessions) => sessions.poll_event(now, core),
             #[cfg(not(feature = "dtls"))]

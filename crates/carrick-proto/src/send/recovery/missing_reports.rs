@@ -15,11 +15,13 @@ use crate::send::outstanding::{ChunkState, Outstanding};
 pub(crate) struct MissingReports {
     /// Missing reports that are needed.
     threshold: usize,
+    /// A chunk may be fast retransmitted more than once.
+    repeated: bool,
     /// The highest HTNAs, descending, at most `threshold` of them.
     highest: Vec<u64>,
     /// Below this index all chunks have been looked at.
     examined: u64,
-    /// Chunks that were sent again after a timeout, with the index that was next at that time:
+    /// Chunks that were sent again, after a timeout in the standard's way, with the index that was next at that time:
     /// only reports by SACKs for chunks from there on tell something about the new copy.
     resent: VecDeque<(u64, u64)>,
     /// Chunks that the peer took back, with their missing reports since then; 0 while the SACK that
@@ -30,9 +32,10 @@ pub(crate) struct MissingReports {
 }
 
 impl MissingReports {
-    pub(crate) fn new(missing_reports: u8) -> Self {
+    pub(crate) fn new(missing_reports: u8, repeated: bool) -> Self {
         Self {
             threshold: usize::from(missing_reports),
+            repeated,
             highest: Vec::new(),
             examined: 1,
             resent: VecDeque::new(),
@@ -68,7 +71,8 @@ impl MissingReports {
         }
     }
 
-    /// A chunk is sent again after a timeout: earlier reports don't count for the new copy.
+    /// A chunk is sent again, and may be fast retransmitted then: earlier reports don't count for the
+    /// new copy.
     pub(crate) fn on_resent(&mut self, index: u64, next: u64) {
         self.resent.push_back((next, index));
     }
@@ -98,7 +102,7 @@ impl MissingReports {
                 break;
             }
             self.resent.pop_front();
-            consider(outstanding, paths, index, &mut lost);
+            consider(outstanding, paths, index, self.repeated, &mut lost);
         }
         let mut index = self.examined.max(outstanding.first_index());
         let mut ranges = outstanding.acked.partition_point(|r| r.1 < index);
@@ -114,7 +118,7 @@ impl MissingReports {
                         .chunk(index)
                         .is_some_and(|c| c.transmissions <= 1);
                     if first_copy && !self.revoked.contains_key(&index) {
-                        consider(outstanding, paths, index, &mut lost);
+                        consider(outstanding, paths, index, self.repeated, &mut lost);
                     }
                     index += 1;
                 }
@@ -130,13 +134,13 @@ impl MissingReports {
         paths: &mut Paths,
         lost: &mut Vec<u64>,
     ) {
-        let threshold = self.threshold;
+        let (threshold, repeated) = (self.threshold, self.repeated);
         self.revoked.retain(|&index, reports| {
             let waits = outstanding
                 .chunk(index)
                 .is_some_and(|c| c.state == ChunkState::InFlight);
             if waits && *reports >= threshold {
-                consider(outstanding, paths, index, lost);
+                consider(outstanding, paths, index, repeated, lost);
                 return false;
             }
             waits
@@ -153,7 +157,13 @@ impl MissingReports {
     }
 }
 
-fn consider(outstanding: &mut Outstanding, paths: &mut Paths, index: u64, lost: &mut Vec<u64>) {
+fn consider(
+    outstanding: &mut Outstanding,
+    paths: &mut Paths,
+    index: u64,
+    repeated: bool,
+    lost: &mut Vec<u64>,
+) {
     let eligible = outstanding
         .chunk(index)
         .is_some_and(|c| c.state == ChunkState::InFlight && !c.fast_retransmitted);
@@ -162,5 +172,8 @@ fn consider(outstanding: &mut Outstanding, paths: &mut Paths, index: u64, lost: 
         || outstanding.misses_abandoned(index)
     {
         lost.push(index);
+    }
+    if repeated {
+        outstanding.allow_fast_retransmit_again(index);
     }
 }

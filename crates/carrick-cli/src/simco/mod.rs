@@ -1,0 +1,25 @@
+//! `carrick simco`: firewall control, one file a subcommand.
+
+mod plan;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Control firewalls with SIMCO (RFC 4540).
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Plan(plan::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Command::Plan(arguments) => plan::run(arguments),
+    }
+}

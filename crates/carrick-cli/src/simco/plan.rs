@@ -1,0 +1,187 @@
+//! `carrick simco plan`: how many streams a load needs, by the model.
+
+use std::io::{Write, stdout};
+use std::time::Duration;
+
+use carrick_simco::model::{Demand, Model};
+use clap::Args;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::units;
+
+/// Say how many SCTP streams a load of pinholes needs, and how long an answer will take.
+///
+/// By the model of Kiesel and Scharf (2006): each message lost keeps those behind it in its stream
+/// waiting until it is sent again. Losses of retransmissions are left out, so that the times are too
+/// low where more than one or two per cent are lost.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Round-trip time between agent and middlebox.
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = positive)]
+    rtt: Duration,
+    /// Pinholes opened per second.
+    #[arg(long, value_name = "N", default_value_t = 33.333, value_parser = rate)]
+    rate: f64,
+    /// Mean life of a pinhole.
+    #[arg(long, value_name = "TIME", default_value = "180s", value_parser = positive)]
+    hold: Duration,
+    /// A pinhole is refreshed each time this has passed.
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = positive)]
+    refresh: Duration,
+    /// Share of packets lost each way, in per cent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    loss: f64,
+    /// What both ends take for a request besides.
+    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = units::duration)]
+    processing: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What comes out.
+#[derive(Debug, PartialEq, Serialize)]
+struct Plan {
+    /// Stream pairs with which no message waits for another: M = ⌈D/d⌉.
+    streams: u32,
+    /// Transactions per second.
+    transactions_per_second: f64,
+    /// Pinholes open at a time.
+    pinholes: f64,
+    /// From the loss of a message to the arrival of its retransmission.
+    recovery_ms: f64,
+    /// The expected response time with 1, 2, … stream pairs.
+    response_ms: Vec<f64>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let plan = plan(arguments);
+    let mut out = stdout().lock();
+    if arguments.json {
+        let json = serde_json::to_string(&plan).map_err(|e| Failure::Run(e.to_string()))?;
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    writeln!(out, "streams needed          {}", plan.streams)?;
+    writeln!(
+        out,
+        "transactions            {:.1} per second",
+        plan.transactions_per_second
+    )?;
+    writeln!(out, "pinholes open           {:.0}", plan.pinholes)?;
+    writeln!(out, "recovery of a loss      {:.1} ms", plan.recovery_ms)?;
+    for (streams, response) in (1..).zip(&plan.response_ms) {
+        writeln!(out, "response, {streams:>2} streams    {response:.3} ms")?;
+    }
+    Ok(())
+}
+
+fn plan(arguments: &Arguments) -> Plan {
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+    let demand = Demand {
+        opening_interval: 1e3 / arguments.rate,
+        holding: ms(arguments.hold),
+        refresh: ms(arguments.refresh),
+    };
+    let model = Model {
+        rtt: ms(arguments.rtt),
+        interval: demand.interval(),
+        loss: arguments.loss / 100.0,
+        processing: ms(arguments.processing),
+    };
+    let streams = model.streams();
+    // A few more, to show that they gain nothing.
+    let shown = streams.saturating_add(2).min(MOST_SHOWN);
+    Plan {
+        streams,
+        transactions_per_second: 1e3 / demand.interval(),
+        pinholes: demand.pinholes(),
+        recovery_ms: model.recovery(),
+        response_ms: (1..=shown).map(|n| model.response(n)).collect(),
+    }
+}
+
+/// Lines of response times at most.
+const MOST_SHOWN: u32 = 64;
+
+fn positive(text: &str) -> Result<Duration, String> {
+    match units::duration(text)? {
+        Duration::ZERO => Err("must be longer than 0".into()),
+        duration => Ok(duration),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
+        _ => Err("must be a number above 0, at most 1e9".into()),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent),
+        _ => Err("must be a number from 0 to 50".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn plan_of(line: &[&str]) -> Plan {
+        let line = Line::parse_from(["plan"].iter().chain(line));
+        plan(&line.arguments)
+    }
+
+    #[test]
+    fn the_papers_load_needs_six_streams() {
+        let plan = plan_of(&[]);
+        assert_eq!((plan.streams, plan.response_ms.len()), (6, 8));
+        assert!((plan.transactions_per_second - 100.0).abs() < 0.1);
+        assert!((plan.pinholes - 6000.0).abs() < 1.0);
+        assert!(
+            (plan.response_ms[0] - 23.573).abs() < 0.01,
+            "{:?}",
+            plan.response_ms
+        );
+        assert!((plan.response_ms[5] - 21.512).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_longer_way_needs_more_and_a_small_load_one() {
+        assert!(plan_of(&["--rtt", "200ms"]).streams > 20);
+        let quiet = plan_of(&["--rate", "0.01", "--hold", "10s"]);
+        assert_eq!(
+            quiet.streams, 4,
+            "three reports after a loss take three messages"
+        );
+        let huge = plan_of(&["--rate", "1000000", "--rtt", "10s"]);
+        assert_eq!(huge.response_ms.len(), 64);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            ["--rate", "0"],
+            ["--rate", "x"],
+            ["--loss", "51"],
+            ["--rtt", "0"],
+            ["--hold", "0s"],
+        ] {
+            assert!(
+                Line::try_parse_from(["plan"].iter().chain(&line)).is_err(),
+                "{line:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `firewall`: SIMCO transactions over SCTP with several streams.
+//!
+//! After S. Kiesel, M. Scharf: "Modeling and Performance Evaluation of SCTP as Transport Protocol
+//! for Firewall Control" (2006). An agent opens, refreshes and closes pinholes at a middlebox over a
+//! path with random loss. A lost message keeps those behind it in its stream waiting; with more
+//! streams, fewer wait.
+
+mod figures;
+mod notes;
+mod programs;
+mod rows;
+mod run;
+mod setup;
+mod show;
+
+use std::time::Duration;
+
+use carrick_simco::load::Measures;
+
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use crate::error::LabError;
+use crate::parallel;
+use crate::result::ScenarioResult;
+use crate::seed::derive;
+
+use run::Run;
+use setup::{Cell, Variant, cells, workload};
+
+/// Measured in each repetition of a short run.
+const SHORT: Duration = Duration::from_secs(40);
+/// As long as the paper measured.
+const FULL: Duration = Duration::from_secs(1000);
+/// Repetitions of a short run, and of a full one.
+const REPETITIONS: (u64, u64) = (3, 4);
+
+/// The scenario.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Firewall;
+
+impl Scenario for Firewall {
+    fn name(&self) -> &'static str {
+        "firewall"
+    }
+
+    fn question(&self) -> &'static str {
+        "How long does a firewall take to open a pinhole when packets are lost on the way to it, and \
+         how many SCTP streams does it take so that one loss delays nobody else?"
+    }
+
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(setup::plain_network)
+    }
+
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+    ) -> Result<ScenarioResult, LabError> {
+        let repetitions = options.repetitions(REPETITIONS.0, REPETITIONS.1);
+        let duration = if options.full { FULL } else { SHORT };
+        let observed = self.simulate(options.seed, repetitions, duration, progress)?;
+        Ok(show::result(*self, &observed, options))
+    }
+}
+
+/// A cell with all its repetitions.
+struct Observation {
+    variant: &'static Variant,
+    cell: Cell,
+    runs: Vec<Run>,
+}
+
+impl Observation {
+    /// The mean response time of PER requests in each repetition, in ms.
+    fn means(&self) -> Vec<f64> {
+        let means = self
+            .runs
+            .iter()
+            .filter_map(|run| run.measures.enable.mean());
+        means.map(|mean| mean.as_secs_f64() * 1e3).collect()
+    }
+
+    /// All repetitions together.
+    fn together(&self) -> Measures {
+        let mut all = Measures::default();
+        self.runs.iter().for_each(|run| all.add(&run.measures));
+        all
+    }
+
+    /// A quantile of all response times of PER requests, in ms.
+    fn quantile(&self, share: f64) -> f64 {
+        let quantile = self.together().enable.quantile(share);
+        quantile.map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
+    }
+
+    /// The mean over the repetitions, in ms.
+    fn mean(&self) -> f64 {
+        crate::stats::mean(&self.means()).unwrap_or(f64::NAN)
+    }
+
+    /// Expirations of T3-rtx at the agent.
+    fn timeouts(&self) -> u64 {
+        self.runs.iter().map(|run| run.timeouts).sum()
+    }
+}
+
+/// All that was measured.
+struct Observed {
+    observations: Vec<Observation>,
+    repetitions: u64,
+    duration: Duration,
+}
+
+impl Observed {
+    fn find(&self, variant: &Variant, loss: u32, streams: u16) -> Option<&Observation> {
+        let cell = Cell { loss, streams };
+        let mut all = self.observations.iter();
+        all.find(|o| o.variant.id == variant.id && o.cell == cell)
+    }
+}
+
+impl Firewall {
+    fn simulate(
+        self,
+        seed: u64,
+        repetitions: u64,
+        duration: Duration,
+        progress: &dyn Progress,
+    ) -> Result<Observed, LabError> {
+        let cells = cells();
+        let jobs = cells.len() * repetitions as usize;
+        progress.begin(self.name(), jobs as u64);
+        let results = parallel::run(jobs, |job| {
+            let (variant, cell) = cells[job % cells.len()];
+            let repetition = job / cells.len();
+            // The same repetition is the same load in every cell.
+            let seed = derive(seed, &[repetition as u64]);
+            let outcome = run::run(variant, cell, workload(), duration, seed);
+            progress.step();
+            outcome.map_err(|error| format!("{} {cell:?}: {error}", variant.id))
+        });
+        progress.end();
+        let mut observations: Vec<Observation> = cells
+            .into_iter()
+            .map(|(variant, cell)| Observation {
+                variant,
+                cell,
+                runs: Vec::new(),
+            })
+            .collect();
+        let count = observations.len();
+        for (job, result) in results.into_iter().enumerate() {
+            let run = result.map_err(|what| LabError::Simulation {
+                scenario: self.name().into(),
+                what,
+            })?;
+            observations[job % count].runs.push(run);
+        }
+        Ok(Observed {
+            observations,
+            repetitions,
+            duration,
+        })
+    }
+}

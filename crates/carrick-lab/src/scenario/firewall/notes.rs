@@ -1,0 +1,112 @@
+//! What differs from the publication and why, in words that the data fill in.
+
+use carrick_simco::model::Model;
+
+use super::Observed;
+use super::rows::others;
+use super::setup::{LOSSES, ONCE, PAPER, STREAMS, workload};
+
+/// The paragraphs, in order.
+pub(super) fn notes(observed: &Observed) -> Vec<String> {
+    vec![
+        agreement(observed),
+        randomness(),
+        again(observed),
+        streams(observed),
+        "The published column is the model, equation (4), with d = 10 ms: the paper gives its measurements \
+         only in figures, which “match very well”, and lie above the model for more than 1 % loss."
+            .into(),
+        "TCP is not in this table: it needs a TCP on the simulated hosts.".into(),
+    ]
+}
+
+/// How far measurement and model are apart.
+fn agreement(observed: &Observed) -> String {
+    let difference = |loss: u32| {
+        let each = STREAMS
+            .iter()
+            .filter_map(|streams| observed.find(&PAPER, loss, *streams));
+        let all: Vec<f64> = each
+            .map(|o| (o.mean() / o.cell.model() - 1.0) * 100.0)
+            .collect();
+        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        format!(
+            "{:.1} % loss: {least:+.1} to {most:+.1} %",
+            f64::from(loss) / 10.0
+        )
+    };
+    let all: Vec<String> = LOSSES.iter().map(|loss| difference(*loss)).collect();
+    format!(
+        "Measured against the model, over all numbers of streams: {}.",
+        all.join("; ")
+    )
+}
+
+/// What the model leaves out that is there at any loss.
+fn randomness() -> String {
+    let demand = workload().demand();
+    let exact = demand.exact_interval();
+    let model = Model::paper(0.02);
+    let closer = Model {
+        interval: exact,
+        ..model
+    };
+    // Messages of a Poisson process: those that were sent while the retransmission was under way wait
+    // RTT/2 each in the mean, and the three that reported the loss wait for each other.
+    let (rtt, d) = (model.rtt, exact);
+    let poisson = |p: f64| {
+        let reports = 6.0 * d + 4.0 * rtt;
+        rtt + 2.0 * p * (reports + rtt * rtt / (2.0 * d)) + model.processing
+    };
+    format!(
+        "The model’s messages come at a constant distance of 10 ms. Here they come at random, each {exact:.2} ms \
+         in the mean by equation (1) (10 ms is the paper’s approximation). With one stream and 2 % loss the \
+         model with that distance gives {:.2} ms instead of {:.2}; with random distances, but without \
+         the loss of SACKs and of retransmissions, it is {:.2} ms.",
+        closer.response(1),
+        model.response(1),
+        poisson(0.02),
+    )
+}
+
+/// Once or again.
+fn again(observed: &Observed) -> String {
+    let cell = |variant, loss| observed.find(variant, loss, 1);
+    let (Some(paper), Some(once)) = (cell(&PAPER, 20), cell(&ONCE, 20)) else {
+        return String::new();
+    };
+    format!(
+        "With RFC 9260’s rule that a chunk is fast retransmitted only once, a lost retransmission waits for \
+         T3-rtx, whose RTO.Min is 1 s, and with one stream all messages behind it do: with 2 % loss and one stream \
+         the mean is {:.1} ms and T3-rtx expired {} times at the agent. That is far from the published curves. RFC 2960 had no such \
+         rule, and the paper explains what lies above the model by “multiple fast retransmits and timeouts”; so \
+         the paper’s rows fast retransmit again, after three more missing reports: {:.1} ms and {} times. The \
+         control rows show RFC 9260 as it is.",
+        once.mean(),
+        once.timeouts(),
+        paper.mean(),
+        paper.timeouts(),
+    )
+}
+
+/// How many streams are enough.
+fn streams(observed: &Observed) -> String {
+    let mean = |streams| {
+        observed
+            .find(&PAPER, 20, streams)
+            .map(super::Observation::mean)
+    };
+    let (Some(one), Some(six), Some(ten)) = (mean(1), mean(6), mean(10)) else {
+        return String::new();
+    };
+    let names: Vec<&str> = others().iter().map(|variant| variant.label).collect();
+    format!(
+        "Streams at 2 % loss: {one:.2} ms with 1, {six:.2} with 6, {ten:.2} with 10; M = ⌈D/d⌉ is {}, and the closed \
+         form (5) gives {}. New rules take the streams in turn, but a rule’s later requests keep its stream, so that a stream is \
+         met by chance there. Other settings: {}.",
+        Model::paper(0.02).streams(),
+        workload().demand().streams(20.0),
+        names.join("; "),
+    )
+}

@@ -1,0 +1,99 @@
+//! The table of the scenario.
+
+use super::setup::{BEST, Cell, DELAY, ONCE, PAPER, PROCESSING, RATE};
+use super::{Observation, Observed};
+use crate::result::Row;
+
+/// Shares of the quantiles that are shown, with their names.
+pub(super) const QUANTILES: [(f64, &str); 4] =
+    [(0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9")];
+
+/// Up to this loss, measurement and model are expected to agree.
+const AGREEING: u32 = 20;
+/// How far they may differ there.
+const TOLERANCE: f64 = 0.03;
+
+/// A round trip with the processing and the emission of a PER request and of its reply, 104 and 112
+/// octets with the headers of DATA, SCTP and IP: what physics allows, in ms.
+pub(super) fn bound() -> f64 {
+    let emission = (104.0 + 112.0) * 8.0 / RATE as f64;
+    (2.0 * DELAY.as_secs_f64() + PROCESSING.as_secs_f64() + emission) * 1e3
+}
+
+/// All rows, in the order of the table.
+pub(super) fn rows(observed: &Observed) -> Vec<Row> {
+    let mut rows: Vec<Row> = observed.observations.iter().map(mean_row).collect();
+    for streams in [1, 6] {
+        if let Some(observation) = observed.find(&PAPER, 10, streams) {
+            rows.extend(quantile_rows(observation));
+        }
+        if let Some(observation) = observed.find(&BEST, 10, streams) {
+            rows.extend(quantile_rows(observation));
+        }
+    }
+    rows
+}
+
+/// The name of a cell in rows.
+fn id(observation: &Observation, what: &str) -> String {
+    let Cell { loss, streams } = observation.cell;
+    let id = observation.variant.id;
+    format!("{id}.p{}.n{streams}.{what}", f64::from(loss) / 10.0)
+}
+
+fn label(observation: &Observation) -> String {
+    let cell = observation.cell;
+    let streams = match cell.streams {
+        1 => "1 stream".into(),
+        n => format!("{n} streams"),
+    };
+    format!(
+        "{}: {} % loss, {streams}",
+        observation.variant.label,
+        cell.percent()
+    )
+}
+
+fn mean_row(observation: &Observation) -> Row {
+    let cell = observation.cell;
+    let model = cell.model();
+    let row = Row::new(&id(observation, "mean"), &label(observation), "ms")
+        .bound(bound())
+        .measured(&observation.means());
+    if observation.variant.id != PAPER.id {
+        let requests = observation.together().enable.count();
+        return row.note(&format!(
+            "The model: {model:.3} ms. {requests} requests; T3-rtx expired {} times.",
+            observation.timeouts()
+        ));
+    }
+    let mut row = row.published(model);
+    if let Some(mean) = row.measured {
+        let difference = mean / model - 1.0;
+        row = row.note(&format!("{:+.1} % against the model.", difference * 100.0));
+        if cell.loss <= AGREEING && difference.abs() > TOLERANCE {
+            row = row.note("More than the 3 % expected.");
+        }
+        let uncertain = row.ci95.unwrap_or(f64::INFINITY);
+        if cell.loss > 10 && mean + uncertain < model {
+            row = row.note("Below the model, where the publication lies above it.");
+        }
+    }
+    row
+}
+
+fn quantile_rows(observation: &Observation) -> Vec<Row> {
+    let row = |(share, name): (f64, &str)| {
+        let each = observation.runs.iter();
+        let quantiles = each.filter_map(|run| run.measures.enable.quantile(share));
+        let values: Vec<f64> = quantiles.map(|time| time.as_secs_f64() * 1e3).collect();
+        let label = format!("{}: {name} % quantile", label(observation));
+        Row::new(&id(observation, &format!("q{name}")), &label, "ms").measured(&values)
+    };
+    QUANTILES.into_iter().map(row).collect()
+}
+
+/// The settings whose rows are controls or better than the paper's.
+pub(super) fn others() -> [&'static super::Variant; 2] {
+    [&ONCE, &BEST]
+}

@@ -1,0 +1,162 @@
+//! One simulation: a cell of the table, once.
+
+use std::time::Duration;
+
+use carrick_netsim::{Network, NodeId};
+use carrick_proto::{Endpoint, EndpointConfig};
+use carrick_simco::PORT;
+use carrick_simco::load::{Measures, Workload};
+
+use super::programs::{AgentProgram, MiddleboxProgram};
+use super::setup::{AGENT, Cell, MIDDLEBOX, Variant, network};
+use crate::sctp_host::{SctpHost, core_time};
+use crate::seed::{derive, derive_bytes};
+
+/// How long the load may take to get to its steady state.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// Between the end of the preload and the first request that counts.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// What one simulation showed.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// Response times.
+    pub(super) measures: Measures,
+    /// Expirations of T3-rtx at the agent while it was measured.
+    pub(super) timeouts: u64,
+}
+
+type AgentHost = SctpHost<AgentProgram>;
+type MiddleboxHost = SctpHost<MiddleboxProgram>;
+
+/// Runs a cell, and measures for `duration` in the steady state.
+pub(super) fn run(
+    variant: &Variant,
+    cell: Cell,
+    workload: Workload,
+    duration: Duration,
+    seed: u64,
+) -> Result<Run, String> {
+    let endpoint = |address, label| {
+        let mut config = EndpointConfig::new(PORT, vec![address], derive_bytes(seed, &[label]));
+        config.association = (variant.config)();
+        config.association.outbound_streams = cell.streams;
+        Endpoint::new(config).map_err(|error| error.to_string())
+    };
+    let program = AgentProgram::new((variant.config)(), cell.streams, workload, seed);
+    let agent = SctpHost::new(endpoint(AGENT, 1)?, program);
+    let middlebox = SctpHost::new(endpoint(MIDDLEBOX, 2)?, MiddleboxProgram::new(seed)?);
+    let (mut net, [a, b]) = network(
+        derive(seed, &[0]),
+        cell.loss(),
+        Box::new(agent),
+        Box::new(middlebox),
+    )
+    .map_err(|error| error.to_string())?;
+    let end = carrick_netsim::Time::ZERO + PATIENCE;
+    while program_of(&net, a).generator.steady_since().is_none() {
+        check(&net, a, b)?;
+        if net.now() >= end {
+            return Err("the load did not get to its steady state".into());
+        }
+        net.run_until(net.now() + Duration::from_secs(1));
+    }
+    net.run_until(net.now() + SETTLING);
+    let before = program_of(&net, a).timeouts;
+    let now = core_time(net.now());
+    net.with_node::<AgentHost, _>(a, |host, _, _| {
+        host.application_mut().generator.start_measuring(now);
+    });
+    net.run_until(net.now() + duration);
+    check(&net, a, b)?;
+    let program = program_of(&net, a);
+    if program.generator.measures().failures() > 0 {
+        let measures = program.generator.measures();
+        return Err(format!("transactions went wrong: {measures:?}"));
+    }
+    agree(&net, a, b)?;
+    Ok(Run {
+        measures: program.generator.measures().clone(),
+        timeouts: program.timeouts - before,
+    })
+}
+
+fn program_of(net: &Network, agent: NodeId) -> &AgentProgram {
+    net.node::<AgentHost>(agent).application()
+}
+
+/// Both sides count the same pinholes, but for requests that are under way.
+fn agree(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> {
+    let program = program_of(net, agent);
+    let pinholes = program.generator.pinholes();
+    let rules = net.node::<MiddleboxHost>(middlebox).application().rules();
+    if pinholes.abs_diff(rules) > program.pending() {
+        return Err(format!("{pinholes} pinholes, but {rules} rules"));
+    }
+    Ok(())
+}
+
+fn check(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> {
+    let failure = program_of(net, agent).failure.as_ref();
+    let other = net.node::<MiddleboxHost>(middlebox).application();
+    match failure.or(other.failure.as_ref()) {
+        Some(failure) => Err(failure.clone()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::{PAPER, workload};
+    use super::*;
+
+    fn small() -> Workload {
+        Workload {
+            holding: Duration::from_secs(10),
+            refresh: Duration::from_secs(6),
+            preload: 333,
+            ..workload()
+        }
+    }
+
+    #[test]
+    fn without_loss_a_transaction_takes_a_round_trip_and_the_processing() {
+        let cell = Cell {
+            loss: 0,
+            streams: 1,
+        };
+        let run = run(&PAPER, cell, small(), Duration::from_secs(60), 1).unwrap();
+        let enable = &run.measures.enable;
+        let [mean, longest] = [enable.mean(), enable.quantile(1.0)].map(Option::unwrap);
+        assert!(mean > Duration::from_micros(20_500) && longest < Duration::from_micros(20_600));
+        // 60 s with one opening each 30 ms; a mean life of 10 s with a refresh each 6 s.
+        assert!((1800..2200).contains(&enable.count()), "{}", enable.count());
+        let per_pinhole = run.measures.transactions() as f64 / enable.count() as f64;
+        let expected = 2.0 + 1.0 / ((6.0_f64 / 10.0).exp() - 1.0);
+        assert!(
+            (per_pinhole / expected - 1.0).abs() < 0.1,
+            "{per_pinhole}, not {expected}"
+        );
+    }
+
+    #[test]
+    fn with_loss_every_transaction_is_done_and_both_sides_agree_on_the_rules() {
+        for streams in [1, 4] {
+            let cell = Cell { loss: 100, streams };
+            let run = run(&PAPER, cell, small(), Duration::from_secs(60), 2).unwrap();
+            assert!((1800..2200).contains(&run.measures.enable.count()));
+            assert!(run.measures.enable.mean() > Some(Duration::from_millis(25)));
+        }
+    }
+
+    #[test]
+    fn more_streams_make_it_faster_where_packets_are_lost() {
+        let mean = |streams| {
+            let cell = Cell { loss: 50, streams };
+            let run = run(&PAPER, cell, small(), Duration::from_secs(120), 3).unwrap();
+            run.measures.enable.mean().unwrap()
+        };
+        let [one, six] = [1, 6].map(mean);
+        assert!(one > six + Duration::from_millis(5), "{one:?} and {six:?}");
+    }
+}

@@ -1,0 +1,207 @@
+//! The paper's network, its cells, and the settings of the variants.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use carrick_netsim::{ConfigError, LinkConfig, Loss, Network, NetworkBuilder, Node, NodeId};
+use carrick_proto::AssociationConfig;
+use carrick_proto::policy::Policies;
+use carrick_simco::load::Workload;
+use carrick_simco::model::Model;
+
+/// Rate of the link in bit/s.
+pub(super) const RATE: u64 = 100_000_000;
+/// One-way delay.
+pub(super) const DELAY: Duration = Duration::from_millis(10);
+/// δ: what the middlebox takes for a request.
+pub(super) const PROCESSING: Duration = Duration::from_micros(500);
+
+/// The agent's address.
+pub(super) const AGENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
+/// The middlebox's address.
+pub(super) const MIDDLEBOX: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2));
+
+/// Loss in per mille, each direction.
+pub(super) const LOSSES: [u32; 8] = [0, 5, 10, 20, 30, 50, 70, 100];
+/// Stream pairs.
+pub(super) const STREAMS: [u16; 7] = [1, 2, 3, 4, 6, 8, 10];
+
+/// Loss of the network that programs from outside get.
+const LIVE_LOSS: f64 = 0.01;
+
+/// The two hosts on one link, without programs.
+fn hosts(seed: u64, loss: f64) -> (NetworkBuilder, [NodeId; 2]) {
+    let loss = if loss > 0.0 {
+        Loss::Random(loss)
+    } else {
+        Loss::None
+    };
+    let link = LinkConfig::new(RATE, DELAY).with_loss(loss);
+    let mut builder = NetworkBuilder::new(seed);
+    let hosts = ["agent", "middlebox"].map(|name| builder.add_host(name));
+    let ends = [
+        builder.add_interface(hosts[0], [AGENT]),
+        builder.add_interface(hosts[1], [MIDDLEBOX]),
+    ];
+    builder.connect_both(ends[0], ends[1], link);
+    (builder, hosts)
+}
+
+/// The network with 1 % loss, for programs from outside.
+pub(super) fn plain_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
+    let (builder, hosts) = hosts(seed, LIVE_LOSS);
+    Ok((builder.build()?, hosts.to_vec()))
+}
+
+/// The network of a cell with its programs.
+pub(super) fn network(
+    seed: u64,
+    loss: f64,
+    agent: Box<dyn Node>,
+    middlebox: Box<dyn Node>,
+) -> Result<(Network, [NodeId; 2]), ConfigError> {
+    let (mut builder, hosts) = hosts(seed, loss);
+    builder.set_node_program(hosts[0], agent);
+    builder.set_node_program(hosts[1], middlebox);
+    Ok((builder.build()?, hosts))
+}
+
+/// A way to set the stack up, the same at both ends.
+#[derive(Clone, Copy)]
+pub(super) struct Variant {
+    /// First part of the rows' names.
+    pub(super) id: &'static str,
+    /// The name for people.
+    pub(super) label: &'static str,
+    /// The settings.
+    pub(super) config: fn() -> AssociationConfig,
+}
+
+/// As the paper's stack of 2005, as far as the paper tells: three missing reports, as often as they
+/// come ("multiple fast retransmits"), "nodelay"; otherwise RFC 9260.
+pub(super) const PAPER: Variant = Variant {
+    id: "sctp",
+    label: "SCTP",
+    config: paper,
+};
+
+/// A control: RFC 9260 as it is, where a chunk is fast retransmitted once, and a retransmission that is
+/// lost waits for T3-rtx, with RTO.Min 1 s.
+pub(super) const ONCE: Variant = Variant {
+    id: "once",
+    label: "control: fast retransmit once (RFC 9260)",
+    config: once,
+};
+
+/// What the stack does best here: losses found by time (RACK), a SACK for each packet, RTO.Min 100 ms.
+pub(super) const BEST: Variant = Variant {
+    id: "best",
+    label: "best settings",
+    config: best,
+};
+
+fn once() -> AssociationConfig {
+    AssociationConfig {
+        nagle: false,
+        ..AssociationConfig::default()
+    }
+}
+
+fn paper() -> AssociationConfig {
+    AssociationConfig {
+        policies: Policies {
+            repeated_fast_retransmit: true,
+            ..Policies::default()
+        },
+        ..once()
+    }
+}
+
+fn best() -> AssociationConfig {
+    AssociationConfig {
+        nagle: false,
+        sack_frequency: 1,
+        rto_min: Duration::from_millis(100),
+        ..AssociationConfig::modern()
+    }
+}
+
+/// Every cell that is run: the whole table for the paper's settings, its edges for the others.
+pub(super) fn cells() -> Vec<(&'static Variant, Cell)> {
+    let table = |variant: &'static Variant, losses: &'static [u32], streams: &'static [u16]| {
+        let row = move |loss: &u32| {
+            let loss = *loss;
+            streams.iter().map(move |streams| {
+                let streams = *streams;
+                (variant, Cell { loss, streams })
+            })
+        };
+        losses.iter().flat_map(row)
+    };
+    table(&PAPER, &LOSSES, &STREAMS)
+        .chain(table(&ONCE, &[10, 20, 50], &[1, 6]))
+        .chain(table(&BEST, &[10, 20, 50, 100], &[1, 6]))
+        .collect()
+}
+
+/// A cell of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cell {
+    /// Loss in per mille, each direction.
+    pub(super) loss: u32,
+    /// Stream pairs.
+    pub(super) streams: u16,
+}
+
+impl Cell {
+    /// Loss as a probability.
+    pub(super) fn loss(self) -> f64 {
+        f64::from(self.loss) / 1e3
+    }
+
+    /// Loss in per cent.
+    pub(super) fn percent(self) -> f64 {
+        f64::from(self.loss) / 10.0
+    }
+
+    /// What the model says, in ms.
+    pub(super) fn model(self) -> f64 {
+        Model::paper(self.loss()).response(u32::from(self.streams))
+    }
+}
+
+/// The workload: the paper's.
+pub(super) fn workload() -> Workload {
+    Workload {
+        // Requests of the preload share packets.
+        preload_window: 256,
+        ..Workload::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_valid_and_each_cell_is_there_once() {
+        for variant in [PAPER, ONCE, BEST] {
+            assert_eq!((variant.config)().validate(), Ok(()));
+        }
+        let names: Vec<String> = cells()
+            .iter()
+            .map(|(variant, cell)| format!("{} {cell:?}", variant.id))
+            .collect();
+        let unique: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!((names.len(), unique.len()), (70, 70));
+    }
+
+    #[test]
+    fn the_model_is_the_published_one() {
+        let cell = Cell {
+            loss: 20,
+            streams: 3,
+        };
+        assert!((cell.model() - 23.399).abs() < 0.000_5);
+    }
+}

@@ -1,0 +1,117 @@
+//! The result put together: drawing, settings.
+
+use super::figures::figures;
+use super::notes::notes;
+use super::rows::rows;
+use super::setup::{DELAY, PROCESSING, RATE, workload};
+use super::{FULL, Firewall, Observed, REPETITIONS, SHORT};
+use crate::result::{ScenarioResult, Setting};
+use crate::scenario::{RunOptions, Scenario};
+use crate::{Drawing, DrawnLink, DrawnNode};
+
+pub(super) fn result(
+    scenario: Firewall,
+    observed: &Observed,
+    options: &RunOptions,
+) -> ScenarioResult {
+    let full = options.full && observed.repetitions >= REPETITIONS.1;
+    ScenarioResult {
+        scenario: scenario.name().into(),
+        question: scenario.question().into(),
+        seed: options.seed,
+        repetitions: observed.repetitions,
+        full_repetitions: (!full).then_some(REPETITIONS.1),
+        rows: rows(observed),
+        figures: figures(observed),
+        drawing: drawing(),
+        splits: Vec::new(),
+        notes: notes(observed),
+        settings: settings(observed),
+    }
+}
+
+fn drawing() -> Drawing {
+    let host = |x, name: &str| DrawnNode {
+        at: (x, 80.0),
+        label: vec![name.into()],
+    };
+    Drawing {
+        description:
+            "An agent and a middlebox on one path that loses packets at random in both directions."
+                .into(),
+        height: 160.0,
+        nodes: vec![host(62.0, "agent"), host(458.0, "middlebox")],
+        links: vec![DrawnLink {
+            ends: (0, 1),
+            bend: 0.0,
+            label: vec![
+                format!(
+                    "{} Mbit/s, {} ms one way",
+                    RATE / 1_000_000,
+                    DELAY.as_millis()
+                ),
+                "0 to 10 % loss".into(),
+            ],
+            dashed: false,
+        }],
+    }
+}
+
+fn settings(observed: &Observed) -> Vec<Setting> {
+    let workload = workload();
+    vec![
+        Setting::new(
+            "measurement",
+            format!(
+                "{} repetitions of {} s in the steady state; --full: {} of {} s, the short run {} of {} s. \
+                 PER requests from their sending to the reply.",
+                observed.repetitions,
+                observed.duration.as_secs(),
+                REPETITIONS.1,
+                FULL.as_secs(),
+                REPETITIONS.0,
+                SHORT.as_secs()
+            ),
+        ),
+        Setting::new(
+            "load",
+            format!(
+                "a pinhole each {} ms, life {} s, both exponential; refreshed each {} s; {} pinholes preloaded \
+                 with exponential rests of life. Each comes and goes by itself, as in the paper’s load generator",
+                workload.opening_interval.as_millis(),
+                workload.holding.as_secs(),
+                workload.refresh.as_secs(),
+                workload.preload
+            ),
+        ),
+        Setting::new(
+            "path",
+            format!(
+                "{} Mbit/s, {} ms one way, each packet lost with probability p in each direction",
+                RATE / 1_000_000,
+                DELAY.as_millis()
+            ),
+        ),
+        Setting::new(
+            "processing",
+            format!(
+                "the middlebox looks at each request after {} ms: the paper’s δ; packet filter in memory",
+                PROCESSING.as_secs_f64() * 1e3
+            ),
+        ),
+        Setting::new(
+            "SCTP",
+            "three missing reports, again after each retransmission; SACK every 2 packets or 200 ms, at once \
+             where something is missing; Nagle off (“nodelay”); otherwise RFC 9260’s defaults (RTO.Min 1 s)",
+        ),
+        Setting::new(
+            "best settings",
+            "RACK and tail loss probe (RFC 8985), CUBIC, a SACK for each packet, RTO.Min 100 ms",
+        ),
+        Setting::new(
+            "streams",
+            "requests for new pinholes take the streams in turn, later ones the stream of their rule; replies come \
+             back on the same stream",
+        ),
+    ]
+}

@@ -1,0 +1,87 @@
+//! The `firewall` scenario as a program sees it.
+
+use std::sync::OnceLock;
+
+use carrick_lab::report::{RunInfo, to_html};
+use carrick_lab::scenario::{Silent, select};
+use carrick_lab::{RunOptions, ScenarioResult, to_csv};
+
+fn run(seed: u64) -> ScenarioResult {
+    let scenarios = select(&["firewall".to_string()]).expect("the scenario exists");
+    let options = RunOptions {
+        seed,
+        reps: Some(1),
+        full: false,
+    };
+    scenarios[0]
+        .run(&options, &Silent)
+        .expect("the scenario runs")
+}
+
+fn result() -> &'static ScenarioResult {
+    static RESULT: OnceLock<ScenarioResult> = OnceLock::new();
+    RESULT.get_or_init(|| run(7))
+}
+
+fn measured(id: &str) -> f64 {
+    let row = result().rows.iter().find(|row| row.id == id);
+    let value = row.and_then(|row| row.measured);
+    value.unwrap_or_else(|| panic!("{id} was not measured"))
+}
+
+#[test]
+fn every_cell_of_the_published_table_is_measured() {
+    for loss in ["0", "0.5", "1", "2", "3", "5", "7", "10"] {
+        for streams in [1, 2, 3, 4, 6, 8, 10] {
+            let id = format!("sctp.p{loss}.n{streams}.mean");
+            let row = result().rows.iter().find(|row| row.id == id);
+            let row = row.unwrap_or_else(|| panic!("no row {id}"));
+            let model = row.published.expect("the model");
+            assert!(
+                row.measured
+                    .is_some_and(|mean| mean > row.bound.expect("a bound") * 0.999)
+            );
+            assert!((20.5..59.0).contains(&model), "{id}: {model}");
+        }
+    }
+    let empty: Vec<&str> = result()
+        .rows
+        .iter()
+        .filter(|row| row.measured.is_none())
+        .map(|row| row.id.as_str())
+        .collect();
+    assert!(empty.is_empty(), "{empty:?}");
+}
+
+#[test]
+fn without_loss_the_model_is_met_and_streams_make_no_difference() {
+    for streams in [1, 6, 10] {
+        let mean = measured(&format!("sctp.p0.n{streams}.mean"));
+        assert!((mean / 20.5 - 1.0).abs() < 0.005, "{mean}");
+    }
+}
+
+#[test]
+fn with_loss_streams_help_and_above_six_no_more() {
+    for loss in ["3", "5", "7", "10"] {
+        let [one, two, six, ten] =
+            [1, 2, 6, 10].map(|n| measured(&format!("sctp.p{loss}.n{n}.mean")));
+        assert!(one > two && two > six, "{loss} %: {one}, {two}, {six}");
+        assert!((ten / six - 1.0).abs() < 0.1, "{loss} %: {six} and {ten}");
+    }
+}
+
+#[test]
+fn the_report_shows_every_row_and_figure() {
+    let results = std::slice::from_ref(result());
+    let html = to_html(&RunInfo::new(7), results);
+    for figure in &result().figures {
+        assert!(html.contains(&figure.title), "{}", figure.id);
+    }
+    let csv = to_csv(&result().rows);
+    for row in &result().rows {
+        assert!(csv.contains(&format!("\r\n{},", row.id)), "{}", row.id);
+    }
+    assert!(!html.contains("NaN"));
+    assert_eq!(result().figures.len(), 3);
+}

@@ -1,0 +1,82 @@
+//! Fast retransmit of a chunk more than once: what RFC 2960 left open and RFC 9260 forbids.
+
+mod common;
+
+use carrick_proto::policy::Policies;
+use carrick_proto::{AssociationId, PathStats};
+use carrick_wire::ChunkType;
+use common::*;
+
+const FULL: usize = 1452;
+
+fn world(repeated: bool) -> (World, AssociationId, AssociationId) {
+    let mut w = World::single_homed();
+    w.config.policies = Policies {
+        repeated_fast_retransmit: repeated,
+        ..Policies::default()
+    };
+    w.config.send_buffer = 1 << 26;
+    w.config.heartbeat = false;
+    let (a, b) = w.connect();
+    for _ in 0..50 {
+        w.send(0, a, 0, pattern(FULL));
+    }
+    assert!(w.run_until(secs(9), |w| w.stats(0, a).outstanding_chunks == 0));
+    assert_eq!(w.receive(1, b).len(), 50);
+    (w, a, b)
+}
+
+/// Loses the next chunk so often, and sends 200. Returns timeouts, and how often it was sent.
+fn lose(repeated: bool, times: usize) -> (u64, usize, PathStats) {
+    let (mut w, a, b) = world(repeated);
+    w.log.clear();
+    let (mut lost, mut left) = (None, times);
+    w.rule(move |seen| {
+        if seen.from != 0 || left == 0 || !seen.has(ChunkType::DATA) {
+            return Fate::Pass;
+        }
+        let tsns: Vec<_> = seen.data().iter().map(|d| d.tsn).collect();
+        if tsns.contains(lost.get_or_insert(tsns[0])) {
+            left -= 1;
+            return Fate::Drop;
+        }
+        Fate::Pass
+    });
+    for _ in 0..200 {
+        w.send(0, a, 0, pattern(FULL));
+    }
+    w.run(secs(30));
+    assert_eq!(w.receive(1, b).len(), 200);
+    let data: Vec<_> = w
+        .sent(0, ChunkType::DATA)
+        .into_iter()
+        .flat_map(|s| s.data())
+        .collect();
+    let first = data[0].tsn;
+    let sent = data.iter().filter(|d| d.tsn == first).count();
+    let timeouts = w.stats(0, a).counters.t3_expirations;
+    (timeouts, sent, w.path(0, a, 0))
+}
+
+#[test]
+fn a_lost_retransmission_waits_for_the_timer_by_default_7_2_4() {
+    let (timeouts, sent, _) = lose(false, 2);
+    assert_eq!((timeouts, sent), (1, 3));
+}
+
+#[test]
+fn a_lost_retransmission_is_sent_again_after_as_many_reports_where_that_is_chosen() {
+    for times in 1..=3 {
+        let (timeouts, sent, _) = lose(true, times);
+        assert_eq!((timeouts, sent), (0, times + 1), "lost {times} times");
+    }
+}
+
+#[test]
+fn a_retransmission_that_arrives_is_not_sent_again() {
+    for repeated in [false, true] {
+        let (timeouts, sent, path) = lose(repeated, 1);
+        assert_eq!((timeouts, sent), (0, 2));
+        assert_eq!(path.flight_size, 0);
+    }
+}

@@ -1,0 +1,374 @@
+//! The agent's side of a session: requests out, replies and notifications in.
+//!
+//! [`Agent`] is a state machine. The driver tells it when the transport is up
+//! ([`Agent::connected`]), when a message came ([`Agent::handle_message`]) and of the time
+//! ([`Agent::poll_timeout`], [`Agent::handle_timeout`]). It takes what is to be sent from
+//! [`Agent::poll_transmit`] and what happened from [`Agent::poll_event`], until both are empty.
+//!
+//! A request that gets no answer is not repeated, and nothing is guessed of its outcome: after the
+//! configured time the agent tells [`AgentEvent::TimedOut`], and its user can ask with PRS or PRL.
+//! An answer that comes later is told as [`AgentEvent::LateReply`].
+
+mod config;
+mod event;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+use crate::Time;
+use crate::message::{
+    Challenge, FromMiddlebox, Lifetime, NegativeReply, Notification, Reply, Request, RequestKind,
+    TransactionId, VERSION,
+};
+use crate::session::{
+    Identity, NONCE_LEN, Side, StreamPairs, challenge_identity, make_challenge, make_token,
+    token_identity, verify_token,
+};
+
+pub use config::{AgentSettings, Credentials};
+pub use event::{AgentEvent, CloseReason, SubmitError};
+
+/// The states of RFC 4540 section 7.1, as the agent sees them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum State {
+    /// No session, or no longer one.
+    Closed,
+    /// SE is out, with this challenge.
+    Establishing(Option<Challenge>),
+    /// SA is out.
+    Authenticating,
+    /// The session is open.
+    Open,
+    /// ST is out.
+    Terminating,
+}
+
+/// A request without an answer.
+#[derive(Clone, Debug)]
+struct Pending {
+    kind: RequestKind,
+    rule: Option<crate::message::PolicyRuleId>,
+    sent: Time,
+}
+
+/// One side of a session: the agent.
+#[derive(Debug)]
+pub struct Agent {
+    settings: AgentSettings,
+    state: State,
+    streams: StreamPairs,
+    last_transaction: TransactionId,
+    pending: BTreeMap<TransactionId, Pending>,
+    /// Deadlines of `pending`, in the order of sending, which is that of the deadlines.
+    deadlines: VecDeque<(Time, TransactionId)>,
+    out: VecDeque<(u16, Bytes)>,
+    events: VecDeque<AgentEvent>,
+    random: ChaCha20Rng,
+}
+
+impl Agent {
+    /// An agent without a connection. On a real network, the seed must come from the operating
+    /// system.
+    pub fn new(settings: AgentSettings, seed: [u8; 32]) -> Self {
+        Self {
+            streams: StreamPairs::new(1, settings.max_bindings),
+            settings,
+            state: State::Closed,
+            last_transaction: TransactionId(0),
+            pending: BTreeMap::new(),
+            deadlines: VecDeque::new(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            random: ChaCha20Rng::from_seed(seed),
+        }
+    }
+
+    /// Whether requests are taken.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// Requests without an answer.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The stream pairs and what is bound to them.
+    pub fn streams(&self) -> &StreamPairs {
+        &self.streams
+    }
+
+    /// The transport is up, with so many stream pairs (the smaller of the streams both ways; 1 over
+    /// TCP): the session begins.
+    pub fn connected(&mut self, now: Time, streams: u16) {
+        self.streams.restart(streams);
+        let challenge = self.settings.credentials.as_ref().map(|credentials| {
+            let mut nonce = [0; NONCE_LEN];
+            self.random.fill_bytes(&mut nonce);
+            make_challenge(&credentials.agent, nonce)
+        });
+        self.state = State::Establishing(challenge.clone());
+        let request = Request::Establish {
+            version: VERSION,
+            challenge,
+        };
+        self.send(now, 0, &request);
+    }
+
+    /// The transport is gone. Requests without an answer are told as lost.
+    pub fn disconnected(&mut self) {
+        self.close(CloseReason::Disconnected);
+    }
+
+    /// Sends a request about policy rules.
+    ///
+    /// # Errors
+    /// When the session is not open, too many requests have no answer yet, or it is a request of
+    /// session control, which the agent makes itself.
+    pub fn submit(&mut self, now: Time, request: &Request) -> Result<TransactionId, SubmitError> {
+        if self.state != State::Open {
+            return Err(SubmitError::NotOpen);
+        }
+        if self.pending.len() >= self.settings.max_pending {
+            return Err(SubmitError::TooMany);
+        }
+        let stream = match (request.kind(), request.rule()) {
+            (RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate, _) => {
+                return Err(SubmitError::SessionControl);
+            }
+            (_, Some(rule)) => self.streams.of(rule),
+            (_, None) => self.streams.take_turn(),
+        };
+        Ok(self.send(now, stream, request))
+    }
+
+    /// Ends the session with ST. Rules stay.
+    pub fn terminate(&mut self, now: Time) {
+        if matches!(self.state, State::Open | State::Authenticating) {
+            self.state = State::Terminating;
+            self.send(now, 0, &Request::Terminate);
+        }
+    }
+
+    /// A message came on a stream (0 over TCP): one whole user message, whatever it holds.
+    pub fn handle_message(&mut self, now: Time, stream: u16, message: &Bytes) {
+        if self.state == State::Closed {
+            return;
+        }
+        match FromMiddlebox::parse(message) {
+            Ok((transaction, FromMiddlebox::Reply(reply))) => {
+                self.handle_reply(now, stream, transaction, reply);
+            }
+            Ok((_, FromMiddlebox::Notification(notification))) => self.notified(notification),
+            Err(_) => self.close(CloseReason::Misbehaved),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.deadlines.front().map(|(deadline, _)| *deadline)
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some((deadline, transaction)) = self.deadlines.front().copied() {
+            if deadline > now {
+                break;
+            }
+            self.deadlines.pop_front();
+            if let Some(pending) = self.pending.remove(&transaction) {
+                match pending.kind {
+                    RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate => {
+                        self.close(CloseReason::NoAnswer)
+                    }
+                    request => self.events.push_back(AgentEvent::TimedOut {
+                        transaction,
+                        request,
+                        rule: pending.rule,
+                    }),
+                }
+            }
+            self.skip_answered();
+        }
+    }
+
+    /// The next message to send, and its stream.
+    pub fn poll_transmit(&mut self) -> Option<(u16, Bytes)> {
+        self.out.pop_front()
+    }
+
+    /// What happened, oldest first.
+    pub fn poll_event(&mut self) -> Option<AgentEvent> {
+        self.events.pop_front()
+    }
+
+    fn send(&mut self, now: Time, stream: u16, request: &Request) -> TransactionId {
+        self.last_transaction = self.last_transaction.next();
+        let transaction = self.last_transaction;
+        let deadline = now + self.settings.timeout;
+        self.pending.insert(
+            transaction,
+            Pending {
+                kind: request.kind(),
+                rule: request.rule(),
+                sent: now,
+            },
+        );
+        self.deadlines.push_back((deadline, transaction));
+        self.out.push_back((stream, request.to_bytes(transaction)));
+        transaction
+    }
+
+    /// Forgets deadlines of requests that were answered, so that there are no more deadlines than
+    /// the oldest unanswered request leaves behind it.
+    fn skip_answered(&mut self) {
+        while let Some((_, transaction)) = self.deadlines.front() {
+            if self.pending.contains_key(transaction) {
+                break;
+            }
+            self.deadlines.pop_front();
+        }
+        if self.deadlines.len() > 2 * self.pending.len() + 64 {
+            let pending = &self.pending;
+            self.deadlines
+                .retain(|(_, transaction)| pending.contains_key(transaction));
+        }
+    }
+
+    fn handle_reply(&mut self, now: Time, stream: u16, transaction: TransactionId, reply: Reply) {
+        let pending = self.pending.remove(&transaction);
+        self.skip_answered();
+        if let Some(rule) = reply.rule() {
+            self.streams.bind(rule, stream);
+        }
+        let Some(pending) = pending else {
+            self.events
+                .push_back(AgentEvent::LateReply { transaction, reply });
+            return;
+        };
+        match pending.kind {
+            RequestKind::Establish => self.established(now, reply),
+            RequestKind::Authenticate => self.authenticated(&reply),
+            RequestKind::Terminate => self.close(CloseReason::Requested),
+            request => {
+                let gone = matches!(
+                    reply,
+                    Reply::Deleted | Reply::Negative(NegativeReply::NoSuchRule)
+                );
+                if let (true, Some(rule)) = (gone, pending.rule) {
+                    self.streams.release(rule);
+                }
+                self.events.push_back(AgentEvent::Reply {
+                    transaction,
+                    request,
+                    rule: pending.rule,
+                    reply,
+                    elapsed: now.since(pending.sent),
+                });
+            }
+        }
+    }
+
+    fn established(&mut self, now: Time, reply: Reply) {
+        let State::Establishing(own) = &self.state else {
+            return self.close(CloseReason::Misbehaved);
+        };
+        let own = own.clone();
+        match reply {
+            Reply::Established(capabilities) => {
+                // Who asked for a proof takes no session without one.
+                if own.is_some() && self.settings.verify_middlebox {
+                    return self.close(CloseReason::MiddleboxNotAuthenticated);
+                }
+                self.state = State::Open;
+                self.events.push_back(AgentEvent::Opened(capabilities));
+            }
+            Reply::Authenticate { challenge, token } => {
+                let credentials = self.settings.credentials.clone();
+                if let (Some(own), Some(credentials)) = (&own, &credentials)
+                    && self.settings.verify_middlebox
+                {
+                    let proof = token.as_ref().and_then(|token| {
+                        let middlebox = token_identity(token)?;
+                        let side = Side::Middlebox;
+                        let Credentials { agent, key, .. } = credentials;
+                        let right = verify_token(token, key, side, own, agent, &middlebox);
+                        (right && credentials.expects(&middlebox)).then_some(middlebox)
+                    });
+                    if proof.is_none() {
+                        return self.close(CloseReason::MiddleboxNotAuthenticated);
+                    }
+                }
+                let token = match (challenge, &credentials) {
+                    (Some(challenge), Some(credentials)) => {
+                        let Some(middlebox) = challenge_identity(&challenge) else {
+                            return self.close(CloseReason::Misbehaved);
+                        };
+                        let Credentials { agent, key, .. } = credentials;
+                        Some(make_token(key, Side::Agent, &challenge, agent, &middlebox))
+                    }
+                    _ => None,
+                };
+                self.state = State::Authenticating;
+                self.send(now, 0, &Request::Authenticate(token));
+            }
+            Reply::Negative(reply) => self.close(CloseReason::Refused(reply)),
+            _ => self.close(CloseReason::Misbehaved),
+        }
+    }
+
+    fn authenticated(&mut self, reply: &Reply) {
+        match reply {
+            Reply::Established(capabilities) if self.state == State::Authenticating => {
+                self.state = State::Open;
+                self.events.push_back(AgentEvent::Opened(*capabilities));
+            }
+            Reply::Negative(reply) => self.close(CloseReason::Refused(*reply)),
+            _ => self.close(CloseReason::Misbehaved),
+        }
+    }
+
+    fn notified(&mut self, notification: Notification) {
+        match notification {
+            Notification::RuleEvent { rule, lifetime } => {
+                if lifetime == Lifetime(0) {
+                    self.streams.release(rule);
+                }
+                self.events.push_back(AgentEvent::Rule { rule, lifetime });
+            }
+            Notification::SessionTerminated => self.close(CloseReason::Terminated),
+            Notification::BadlyFormedMessage => self.close(CloseReason::BadlyFormed),
+        }
+    }
+
+    /// The session is over; the driver closes the connection.
+    fn close(&mut self, reason: CloseReason) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.state = State::Closed;
+        self.out.clear();
+        self.deadlines.clear();
+        for (transaction, pending) in std::mem::take(&mut self.pending) {
+            if !matches!(
+                pending.kind,
+                RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate
+            ) {
+                self.events.push_back(AgentEvent::Lost {
+                    transaction,
+                    request: pending.kind,
+                    rule: pending.rule,
+                });
+            }
+        }
+        self.events.push_back(AgentEvent::Closed(reason));
+    }
+
+    /// The name of this agent, if it has one.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.settings.credentials.as_ref().map(|c| &c.agent)
+    }
+}

@@ -1,0 +1,322 @@
+//! What a packet filter is told: exact flows, and patterns for everything else.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::message::{AddressTuple, Direction, IpVersion, Scope};
+
+/// One thing in a packet filter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Element {
+    /// Lets one flow pass: an entry of a hash set.
+    Flow(Flow),
+    /// Lets all flows of a pattern pass.
+    Allow(Pattern, Direction),
+    /// Blocks all flows of a pattern, whatever else lets them pass.
+    Block(Pattern),
+}
+
+/// One flow: protocol, both ends, direction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Flow {
+    /// Transport protocol.
+    pub protocol: u8,
+    /// A0.
+    pub internal: SocketAddr,
+    /// A3.
+    pub external: SocketAddr,
+    /// A2 on a translator.
+    pub outside: Option<SocketAddr>,
+    /// Which way packets may go.
+    pub direction: Direction,
+}
+
+/// Flows by prefix and port range.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Pattern {
+    /// Transport protocol, 0 for any.
+    pub protocol: u8,
+    /// A0.
+    pub internal: PatternSide,
+    /// A3.
+    pub external: PatternSide,
+}
+
+/// Addresses and ports of one side of a [`Pattern`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PatternSide {
+    /// Network address: the bits after the prefix are zero.
+    pub address: IpAddr,
+    /// Bits of the prefix.
+    pub prefix: u8,
+    /// The first port.
+    pub first_port: u16,
+    /// The last port.
+    pub last_port: u16,
+}
+
+impl PatternSide {
+    fn of(tuple: &AddressTuple) -> Self {
+        let any = |address: IpAddr, prefix: u8| Self {
+            address,
+            prefix,
+            first_port: 0,
+            last_port: u16::MAX,
+        };
+        match tuple.scope {
+            Scope::ProtocolsOnly(IpVersion::V4) => any(Ipv4Addr::UNSPECIFIED.into(), 0),
+            Scope::ProtocolsOnly(IpVersion::V6) => any(Ipv6Addr::UNSPECIFIED.into(), 0),
+            Scope::Full {
+                address,
+                prefix,
+                port,
+                ports,
+            } => {
+                let side = any(network(address, prefix), prefix);
+                if port == 0 || tuple.protocol == 0 {
+                    return side;
+                }
+                Self {
+                    first_port: port,
+                    last_port: port.saturating_add(ports.saturating_sub(1)),
+                    ..side
+                }
+            }
+        }
+    }
+
+    /// Whether an address and port belong to it.
+    pub fn contains(&self, address: SocketAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4()
+            && network(address.ip(), self.prefix) == self.address
+            && (self.first_port..=self.last_port).contains(&address.port())
+    }
+
+    /// Whether some address and port belong to both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let prefix = self.prefix.min(other.prefix);
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && network(self.address, prefix) == network(other.address, prefix)
+            && self.first_port <= other.last_port
+            && other.first_port <= self.last_port
+    }
+}
+
+impl Pattern {
+    /// Whether a flow of this protocol between these addresses belongs to it.
+    pub fn contains(&self, protocol: u8, internal: SocketAddr, external: SocketAddr) -> bool {
+        (self.protocol == 0 || self.protocol == protocol)
+            && self.internal.contains(internal)
+            && self.external.contains(external)
+    }
+
+    /// Whether some packet belongs to both: the conflict of RFC 4540 section 8.8.1.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        (self.protocol == 0 || other.protocol == 0 || self.protocol == other.protocol)
+            && self.internal.overlaps(&other.internal)
+            && self.external.overlaps(&other.external)
+    }
+}
+
+/// The first `prefix` bits of an address.
+fn network(address: IpAddr, prefix: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let shift = 32u32.saturating_sub(u32::from(prefix));
+            let mask = u32::MAX.checked_shl(shift).unwrap_or(0);
+            Ipv4Addr::from_bits(v4.to_bits() & mask).into()
+        }
+        IpAddr::V6(v6) => {
+            let shift = 128u32.saturating_sub(u32::from(prefix));
+            let mask = u128::MAX.checked_shl(shift).unwrap_or(0);
+            Ipv6Addr::from_bits(v6.to_bits() & mask).into()
+        }
+    }
+}
+
+/// All flows between two tuples.
+pub fn pattern_of(internal: &AddressTuple, external: &AddressTuple) -> Pattern {
+    Pattern {
+        protocol: internal.protocol,
+        internal: PatternSide::of(internal),
+        external: PatternSide::of(external),
+    }
+}
+
+/// Whether the tuple stands for consecutive ports of one host, and for which.
+fn exact(tuple: &AddressTuple) -> Option<(IpAddr, u16, u16)> {
+    match tuple.scope {
+        Scope::Full {
+            address,
+            prefix,
+            port,
+            ports,
+        } if prefix == IpVersion::of(address).bits() && port != 0 && tuple.protocol != 0 => {
+            Some((address, port, ports))
+        }
+        _ => None,
+    }
+}
+
+/// What to add to a packet filter so that the streams between two tuples pass. With port ranges,
+/// the first port belongs to the first, the second to the second, and so on: RTP and RTCP are two
+/// flows. More than `most` flows become a pattern.
+pub fn elements_of(
+    internal: &AddressTuple,
+    external: &AddressTuple,
+    outside: Option<&AddressTuple>,
+    direction: Direction,
+    most: u16,
+) -> Vec<Element> {
+    let flows = || {
+        let (a0, internal_port, ports) = exact(internal)?;
+        let (a3, external_port, external_ports) = exact(external)?;
+        if ports != external_ports || ports > most {
+            return None;
+        }
+        let outside = outside.and_then(exact);
+        let flow = |n: u16| {
+            Some(Element::Flow(Flow {
+                protocol: internal.protocol,
+                internal: SocketAddr::new(a0, internal_port.checked_add(n)?),
+                external: SocketAddr::new(a3, external_port.checked_add(n)?),
+                outside: outside
+                    .and_then(|(a2, port, _)| Some(SocketAddr::new(a2, port.checked_add(n)?))),
+                direction,
+            }))
+        };
+        (0..ports).map(flow).collect()
+    };
+    flows().unwrap_or_else(|| vec![Element::Allow(pattern_of(internal, external), direction)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Location;
+
+    fn tuple(location: Location, address: &str, prefix: u8, port: u16, ports: u16) -> AddressTuple {
+        AddressTuple {
+            location,
+            protocol: 17,
+            scope: Scope::Full {
+                address: address.parse().unwrap(),
+                prefix,
+                port,
+                ports,
+            },
+        }
+    }
+
+    fn internal(address: &str, prefix: u8, port: u16, ports: u16) -> AddressTuple {
+        tuple(Location::Internal, address, prefix, port, ports)
+    }
+
+    fn external(address: &str, prefix: u8, port: u16, ports: u16) -> AddressTuple {
+        tuple(Location::External, address, prefix, port, ports)
+    }
+
+    fn overlap(a: (AddressTuple, AddressTuple), b: (AddressTuple, AddressTuple)) -> bool {
+        let [a, b] = [a, b].map(|(i, e)| pattern_of(&i, &e));
+        assert_eq!(a.overlaps(&b), b.overlaps(&a));
+        a.overlaps(&b)
+    }
+
+    #[test]
+    fn the_rfcs_example_is_a_conflict_8_8_1() {
+        let enable = (
+            internal("10.1.8.3", 32, 12345, 1),
+            external("0.0.0.0", 0, 0, 1),
+        );
+        let disable = (
+            internal("0.0.0.0", 0, 0, 1),
+            external("192.0.2.100", 32, 0, 1),
+        );
+        assert!(overlap(enable, disable));
+        let other = (
+            internal("10.1.8.4", 32, 0, 1),
+            external("192.0.2.100", 32, 0, 1),
+        );
+        assert!(!overlap(enable, other));
+    }
+
+    #[test]
+    fn overlap_needs_address_port_protocol_and_version() {
+        let base = (
+            internal("10.0.0.1", 32, 100, 10),
+            external("192.0.2.1", 32, 200, 10),
+        );
+        let with = |i, e| overlap(base, (i, e));
+        assert!(with(
+            internal("10.0.0.0", 8, 109, 1),
+            external("192.0.2.0", 24, 190, 11)
+        ));
+        assert!(
+            !with(internal("10.0.0.1", 32, 110, 1), base.1),
+            "after the last port"
+        );
+        assert!(
+            !with(internal("10.0.0.1", 32, 90, 10), base.1),
+            "before the first port"
+        );
+        assert!(
+            !with(internal("11.0.0.0", 8, 0, 1), base.1),
+            "another network"
+        );
+        assert!(!with(internal("::", 0, 0, 1), base.1), "another version");
+        let tcp = AddressTuple {
+            protocol: 6,
+            ..base.0
+        };
+        assert!(!with(
+            tcp,
+            AddressTuple {
+                protocol: 6,
+                ..base.1
+            }
+        ));
+        let any = AddressTuple { protocol: 0, ..tcp };
+        assert!(
+            with(
+                any,
+                AddressTuple {
+                    protocol: 0,
+                    ..base.1
+                }
+            ),
+            "ports don't count then"
+        );
+    }
+
+    #[test]
+    fn a_range_is_one_flow_a_port_and_wildcards_are_patterns() {
+        let (a, b) = (
+            internal("10.0.0.1", 32, 100, 2),
+            external("192.0.2.1", 32, 200, 2),
+        );
+        let flows = elements_of(&a, &b, None, Direction::Both, 64);
+        let ports: Vec<(u16, u16)> = flows
+            .iter()
+            .map(|e| match e {
+                Element::Flow(flow) => (flow.internal.port(), flow.external.port()),
+                other => panic!("{other:?} is no flow"),
+            })
+            .collect();
+        assert_eq!(ports, [(100, 200), (101, 201)]);
+        let is_pattern = |i: &AddressTuple, e: &AddressTuple| {
+            let elements = elements_of(i, e, None, Direction::Inbound, 64);
+            matches!(elements[..], [Element::Allow(..)])
+        };
+        assert!(is_pattern(&a, &external("192.0.2.0", 24, 200, 2)));
+        assert!(is_pattern(&a, &external("192.0.2.1", 32, 0, 2)));
+        let (many, like) = (
+            internal("10.0.0.1", 32, 100, 65),
+            external("192.0.2.1", 32, 200, 65),
+        );
+        assert!(is_pattern(&many, &like), "more than the limit");
+        let only = AddressTuple {
+            scope: Scope::ProtocolsOnly(IpVersion::V4),
+            ..b
+        };
+        assert!(is_pattern(&a, &only));
+    }
+}

@@ -1,0 +1,254 @@
+//! A packet filter that is none, for tests and load: it behaves like the sets of a kernel, strictly.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{Backend, BackendError, Element, PortPool, Reservation};
+use crate::Time;
+use crate::message::{Direction, Lifetime, PrrParameters};
+
+/// How much a [`MemoryBackend`] holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryLimits {
+    /// Elements at most, as the size of a kernel's set.
+    pub elements: usize,
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self { elements: 1 << 20 }
+    }
+}
+
+/// A packet filter in memory, with or without address translation.
+#[derive(Debug, Default)]
+pub struct MemoryBackend {
+    limits: MemoryLimits,
+    /// Elements with the time at which they end by themselves.
+    elements: BTreeMap<Element, Time>,
+    pool: Option<PortPool>,
+}
+
+impl MemoryBackend {
+    /// A packet filter with these limits.
+    pub fn new(limits: MemoryLimits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// The same that translates addresses too, with these ports outside.
+    #[must_use]
+    pub fn with_translation(mut self, pool: PortPool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// The elements that have not ended by themselves.
+    pub fn live(&self, now: Time) -> impl Iterator<Item = &Element> {
+        let live = move |(_, until): &(&Element, &Time)| **until > now;
+        self.elements
+            .iter()
+            .filter(live)
+            .map(|(element, _)| element)
+    }
+
+    /// Ports that are reserved.
+    pub fn reserved_ports(&self) -> usize {
+        self.pool.as_ref().map_or(0, PortPool::used)
+    }
+
+    /// Whether a packet between these addresses would pass in this direction, [`Direction::Inbound`]
+    /// or [`Direction::Outbound`].
+    pub fn passes(
+        &self,
+        now: Time,
+        protocol: u8,
+        internal: SocketAddr,
+        external: SocketAddr,
+        direction: Direction,
+    ) -> bool {
+        let way = |allowed: Direction| allowed == direction || allowed == Direction::Both;
+        let mut allowed = false;
+        for element in self.live(now) {
+            match element {
+                Element::Block(pattern) if pattern.contains(protocol, internal, external) => {
+                    return false;
+                }
+                Element::Block(_) => {}
+                Element::Allow(pattern, direction) => {
+                    allowed |= way(*direction) && pattern.contains(protocol, internal, external);
+                }
+                Element::Flow(flow) => {
+                    let ends = (flow.protocol, flow.internal, flow.external);
+                    allowed |= way(flow.direction) && ends == (protocol, internal, external);
+                }
+            }
+        }
+        allowed
+    }
+}
+
+fn until(now: Time, lifetime: Lifetime) -> Time {
+    now + Duration::from_secs(u64::from(lifetime.0))
+}
+
+impl Backend for MemoryBackend {
+    fn add(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        if elements.iter().any(|e| self.elements.contains_key(e)) {
+            return Err(BackendError::OutOfStep);
+        }
+        if self.elements.len() + elements.len() > self.limits.elements {
+            return Err(BackendError::Full);
+        }
+        let until = until(now, lifetime);
+        self.elements.extend(elements.iter().map(|e| (*e, until)));
+        Ok(())
+    }
+
+    fn extend(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        if elements.iter().any(|e| !self.elements.contains_key(e)) {
+            return Err(BackendError::OutOfStep);
+        }
+        for element in elements {
+            self.elements.insert(*element, until(now, lifetime));
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, _: Time, elements: &[Element]) -> Result<(), BackendError> {
+        if elements.iter().any(|e| !self.elements.contains_key(e)) {
+            return Err(BackendError::OutOfStep);
+        }
+        for element in elements {
+            self.elements.remove(element);
+        }
+        Ok(())
+    }
+
+    fn translates(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        let pool = self.pool.as_mut().ok_or(BackendError::NoAddresses)?;
+        pool.take(wanted)
+    }
+
+    fn release(&mut self, reservation: &Reservation) {
+        if let Some(pool) = &mut self.pool {
+            pool.give(reservation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Flow, References, pattern_of};
+    use super::*;
+    use crate::message::{AddressTuple, IpVersion, Location, Scope};
+
+    fn ends(port: u16) -> [SocketAddr; 2] {
+        [([10, 0, 0, 1], port).into(), ([192, 0, 2, 1], port).into()]
+    }
+
+    fn flow(port: u16, direction: Direction) -> Element {
+        let [internal, external] = ends(port);
+        Element::Flow(Flow {
+            protocol: 17,
+            internal,
+            external,
+            outside: None,
+            direction,
+        })
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn an_element_is_added_once_and_removed_once_and_all_or_none() {
+        let mut backend = MemoryBackend::new(MemoryLimits { elements: 3 });
+        let [a, b, c, d] = [1, 2, 3, 4].map(|port| flow(port, Direction::Both));
+        assert_eq!(backend.add(at(0), &[a, b], Lifetime(9)), Ok(()));
+        assert_eq!(
+            backend.add(at(0), &[c, b], Lifetime(9)),
+            Err(BackendError::OutOfStep)
+        );
+        assert_eq!(
+            backend.add(at(0), &[c, d], Lifetime(9)),
+            Err(BackendError::Full)
+        );
+        assert_eq!(backend.remove(at(0), &[a, c]), Err(BackendError::OutOfStep));
+        assert_eq!(backend.live(at(0)).count(), 2, "nothing was done by halves");
+        assert_eq!(backend.remove(at(0), &[a, b]), Ok(()));
+        assert_eq!(backend.live(at(0)).count(), 0);
+    }
+
+    #[test]
+    fn packets_pass_in_the_direction_allowed_unless_blocked_or_expired() {
+        let mut backend = MemoryBackend::default();
+        let [internal, external] = ends(5);
+        let flow = flow(5, Direction::Inbound);
+        backend.add(at(0), &[flow], Lifetime(10)).unwrap();
+        let passes = |b: &MemoryBackend, now, way| b.passes(now, 17, internal, external, way);
+        assert!(passes(&backend, at(9), Direction::Inbound));
+        assert!(!passes(&backend, at(9), Direction::Outbound));
+        assert!(
+            !passes(&backend, at(10), Direction::Inbound),
+            "the fail-safe"
+        );
+        backend.extend(at(9), &[flow], Lifetime(10)).unwrap();
+        assert!(passes(&backend, at(10), Direction::Inbound));
+        let any = |location| AddressTuple {
+            location,
+            protocol: 0,
+            scope: Scope::ProtocolsOnly(IpVersion::V4),
+        };
+        let all = pattern_of(&any(Location::Internal), &any(Location::External));
+        backend
+            .add(at(9), &[Element::Block(all)], Lifetime(2))
+            .unwrap();
+        assert!(!passes(&backend, at(10), Direction::Inbound));
+        assert!(passes(&backend, at(12), Direction::Inbound));
+    }
+
+    #[test]
+    fn a_shared_element_stays_until_the_last_rule_is_gone() {
+        let mut backend = MemoryBackend::default();
+        let mut references = References::default();
+        let element = [flow(5, Direction::Both)];
+        references
+            .add(at(0), &mut backend, &element, Lifetime(10))
+            .unwrap();
+        references
+            .add(at(0), &mut backend, &element, Lifetime(100))
+            .unwrap();
+        assert_eq!(
+            backend.live(at(50)).count(),
+            1,
+            "as long as the longest rule"
+        );
+        references.remove(at(1), &mut backend, &element).unwrap();
+        assert_eq!(backend.live(at(50)).count(), 1);
+        references
+            .extend(at(60), &mut backend, &element, Lifetime(100))
+            .unwrap();
+        assert_eq!(backend.live(at(150)).count(), 1);
+        references.remove(at(1), &mut backend, &element).unwrap();
+        assert_eq!(backend.live(at(1)).count(), 0);
+    }
+}

@@ -1,0 +1,111 @@
+//! What a middlebox changes: a packet filter or a translator behind one trait.
+//!
+//! A policy rule becomes [`Element`]s. Rules may overlap or be the same, so that several rules can
+//! share an element: the middlebox counts them, and a backend sees each element once.
+
+mod element;
+mod memory;
+mod pool;
+mod references;
+
+pub use element::{Element, Flow, Pattern, PatternSide, elements_of, pattern_of};
+pub use memory::{MemoryBackend, MemoryLimits};
+pub use pool::PortPool;
+pub(crate) use references::References;
+
+use crate::Time;
+use crate::message::{AddressTuple, Lifetime, NegativeReply, PrrParameters};
+
+/// Why a backend didn't do it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BackendError {
+    /// No more elements, or no more memory.
+    #[error("the packet filter is full")]
+    Full,
+    /// No more ports to reserve.
+    #[error("no port is left")]
+    NoPorts,
+    /// The backend has no address of this IP version.
+    #[error("no address of this IP version")]
+    NoAddresses,
+    /// The element is there, or isn't there, against what the middlebox knows.
+    #[error("the packet filter is not as the middlebox left it")]
+    OutOfStep,
+    /// What the system says.
+    #[error("{0}")]
+    System(String),
+}
+
+impl BackendError {
+    /// What the agent is told.
+    pub fn reply(&self) -> NegativeReply {
+        match self {
+            Self::Full => NegativeReply::NoResources,
+            Self::NoPorts => NegativeReply::LackOfPorts,
+            Self::NoAddresses => NegativeReply::LackOfAddresses,
+            Self::OutOfStep | Self::System(_) => NegativeReply::ConfigurationFailed,
+        }
+    }
+}
+
+/// Addresses that are reserved on a translator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    /// A2.
+    pub outside: AddressTuple,
+    /// A1, on a twice-NAT only.
+    pub inside: Option<AddressTuple>,
+}
+
+/// A packet filter or translator.
+///
+/// Each call is atomic: on an error nothing has changed. Lifetimes are a fail-safe, a little longer
+/// than those of the rules: the middlebox removes elements itself.
+pub trait Backend {
+    /// Adds elements, none of which is there. They may end by themselves after `lifetime`.
+    ///
+    /// # Errors
+    /// When not all of them could be added; none was.
+    fn add(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError>;
+
+    /// Elements that are there shall not end before `lifetime` has passed.
+    ///
+    /// # Errors
+    /// When that could not be changed.
+    fn extend(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError>;
+
+    /// Removes elements that are there.
+    ///
+    /// # Errors
+    /// When not all of them could be removed.
+    fn remove(&mut self, now: Time, elements: &[Element]) -> Result<(), BackendError>;
+
+    /// Whether addresses are translated, so that rules need reservations.
+    fn translates(&self) -> bool {
+        false
+    }
+
+    /// Reserves addresses and ports.
+    ///
+    /// # Errors
+    /// When there are none. The default has none.
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        let _ = wanted;
+        Err(BackendError::NoAddresses)
+    }
+
+    /// Gives a reservation back.
+    fn release(&mut self, reservation: &Reservation) {
+        let _ = reservation;
+    }
+}

@@ -1,0 +1,25 @@
+//! SIMCO: agents that open and close pinholes in firewalls and NATs (RFC 4540, with the semantics
+//! of RFC 5189), over SCTP with several stream pairs or over TCP.
+//!
+//! All of it is state machines without sockets, clocks or threads: messages and the time go in,
+//! messages and events come out.
+//!
+//! - [`message`]: bytes and values.
+//! - [`model`]: how long a transaction takes over SCTP with so many streams, by equation.
+
+pub mod agent;
+pub mod backend;
+pub mod load;
+pub mod message;
+pub mod middlebox;
+pub mod model;
+pub mod rules;
+pub mod session;
+
+pub use carrick_proto::Time;
+
+/// The port of middleboxes, for TCP and for SCTP.
+pub const PORT: u16 = 7626;
+
+/// The payload protocol identifier of SIMCO in SCTP.
+pub const PPID: u32 = 15;

@@ -1,0 +1,320 @@
+//! The generator.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+
+use super::measure::Measures;
+use super::pinhole::{Pinhole, State, request};
+use super::workload::Workload;
+use crate::Time;
+use crate::agent::{Agent, AgentEvent};
+use crate::message::{Lifetime, NegativeReply, PolicyRuleId, Reply, Request, TransactionId};
+
+/// A request under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Asked {
+    Open { number: u32, preload: bool },
+    Refresh,
+    Close,
+}
+
+/// What went wrong first, for whoever wonders.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// A request was refused.
+    Refused(NegativeReply),
+    /// The session is over.
+    Closed,
+}
+
+/// Asks an agent for pinholes.
+///
+/// [`start`](Self::start) once the agent's session is open; then [`handle_timeout`](Self::handle_timeout)
+/// whenever [`poll_timeout`](Self::poll_timeout) says so, and [`handle_event`](Self::handle_event)
+/// for all that the agent tells.
+#[derive(Debug)]
+pub struct Generator {
+    workload: Workload,
+    random: ChaCha8Rng,
+    pinholes: BTreeMap<u32, Pinhole>,
+    rules: BTreeMap<PolicyRuleId, u32>,
+    /// Refreshes and closings, by time.
+    due: BTreeSet<(Time, u32)>,
+    asked: BTreeMap<TransactionId, Asked>,
+    next_number: u32,
+    preloaded: u32,
+    preload_pending: u32,
+    arrival: Option<Time>,
+    /// When the steady state was reached.
+    steady: Option<Time>,
+    measuring_from: Option<Time>,
+    measures: Measures,
+    failure: Option<Failure>,
+}
+
+impl Generator {
+    /// A generator whose randomness comes from `seed`.
+    pub fn new(workload: Workload, seed: u64) -> Self {
+        Self {
+            workload,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            pinholes: BTreeMap::new(),
+            rules: BTreeMap::new(),
+            due: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            next_number: 0,
+            preloaded: 0,
+            preload_pending: 0,
+            arrival: None,
+            steady: None,
+            measuring_from: None,
+            measures: Measures::default(),
+            failure: None,
+        }
+    }
+
+    /// The agent's session is open: the preload begins.
+    pub fn start(&mut self, now: Time, agent: &mut Agent) {
+        self.preload(now, agent);
+    }
+
+    /// From now on response times count, of requests that are made from now on.
+    pub fn start_measuring(&mut self, now: Time) {
+        self.measuring_from = Some(now);
+        self.measures = Measures::default();
+    }
+
+    /// When all of the preload was answered and the steady state began.
+    pub fn steady_since(&self) -> Option<Time> {
+        self.steady
+    }
+
+    /// Pinholes that are open or being opened.
+    pub fn pinholes(&self) -> usize {
+        self.pinholes.len()
+    }
+
+    /// What was measured.
+    pub fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// What went wrong first.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let due = self.due.first().map(|(time, _)| *time);
+        [due, self.arrival].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time, agent: &mut Agent) {
+        while let Some(arrival) = self.arrival.filter(|time| *time <= now) {
+            let calls = self.workload.pinholes_per_call.max(1);
+            let life = self.exponential(self.workload.holding);
+            for _ in 0..calls {
+                self.open(now, agent, now + life, false);
+            }
+            let pause = self.exponential(self.workload.opening_interval * calls);
+            self.arrival = Some(arrival + pause);
+        }
+        while let Some((time, number)) = self.due.first().copied() {
+            if time > now {
+                break;
+            }
+            self.due.pop_first();
+            self.act(now, agent, number);
+        }
+    }
+
+    /// The agent has told something.
+    pub fn handle_event(&mut self, now: Time, agent: &mut Agent, event: &AgentEvent) {
+        match event {
+            AgentEvent::Reply {
+                transaction,
+                reply,
+                elapsed,
+                ..
+            } => {
+                if let Some(asked) = self.asked.remove(transaction) {
+                    self.answered(now, asked, reply, *elapsed);
+                    self.preload(now, agent);
+                }
+            }
+            AgentEvent::TimedOut { transaction, .. } | AgentEvent::Lost { transaction, .. } => {
+                if let Some(asked) = self.asked.remove(transaction) {
+                    self.measures.timed_out += 1;
+                    self.given_up(asked);
+                }
+            }
+            AgentEvent::LateReply {
+                reply: Reply::Enabled(enabled),
+                ..
+            } => self.close(now, agent, enabled.rule),
+            AgentEvent::Rule {
+                rule,
+                lifetime: Lifetime(0),
+            } => {
+                if let Some(number) = self.rules.remove(rule) {
+                    self.measures.expired += 1;
+                    self.forget(number);
+                }
+            }
+            AgentEvent::Closed(_) => {
+                self.failure.get_or_insert(Failure::Closed);
+                self.arrival = None;
+                self.due.clear();
+            }
+            _ => {}
+        }
+    }
+
+    /// A time from the exponential distribution with this mean.
+    fn exponential(&mut self, mean: Duration) -> Duration {
+        // 2^-53 to 1: never the logarithm of zero.
+        let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        mean.mul_f64(-uniform.ln())
+    }
+
+    fn preload(&mut self, now: Time, agent: &mut Agent) {
+        if self.steady.is_some() {
+            return;
+        }
+        while self.preloaded < self.workload.preload
+            && self.preload_pending < self.workload.preload_window
+        {
+            // What is left of an exponential life is exponential again.
+            let life = self.exponential(self.workload.holding);
+            self.preloaded += 1;
+            if self.open(now, agent, now + life, true) {
+                self.preload_pending += 1;
+            }
+        }
+        if self.preloaded >= self.workload.preload && self.preload_pending == 0 {
+            self.steady = Some(now);
+            let mean = self.workload.opening_interval * self.workload.pinholes_per_call.max(1);
+            self.arrival = Some(now + self.exponential(mean));
+        }
+    }
+
+    fn open(&mut self, now: Time, agent: &mut Agent, closes: Time, preload: bool) -> bool {
+        if self.pinholes.len() >= self.workload.max_pinholes as usize {
+            self.measures.suppressed += 1;
+            return false;
+        }
+        let number = self.next_number;
+        self.next_number = self.next_number.wrapping_add(1);
+        let request = Request::Enable(request(number, self.workload.lifetime));
+        if !self.submit(now, agent, &request, Asked::Open { number, preload }) {
+            return false;
+        }
+        // One that is preloaded has been open for a while: its refreshes are not all at once.
+        let refresh = if preload {
+            let share = (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            now + self.workload.refresh.mul_f64(share)
+        } else {
+            now + self.workload.refresh
+        };
+        let pinhole = Pinhole {
+            closes,
+            refresh,
+            state: State::Opening,
+        };
+        self.pinholes.insert(number, pinhole);
+        true
+    }
+
+    fn submit(&mut self, now: Time, agent: &mut Agent, request: &Request, asked: Asked) -> bool {
+        let Ok(transaction) = agent.submit(now, request) else {
+            self.measures.not_taken += 1;
+            return false;
+        };
+        self.asked.insert(transaction, asked);
+        true
+    }
+
+    fn answered(&mut self, now: Time, asked: Asked, reply: &Reply, elapsed: Duration) {
+        let counts = self
+            .measuring_from
+            .is_some_and(|from| now.since(from) >= elapsed);
+        match (asked, reply) {
+            (Asked::Open { number, preload }, Reply::Enabled(enabled)) => {
+                if preload {
+                    self.preload_pending -= 1;
+                } else if counts {
+                    self.measures.enable.record(elapsed);
+                }
+                self.rules.insert(enabled.rule, number);
+                if let Some(pinhole) = self.pinholes.get_mut(&number) {
+                    pinhole.state = State::Open(enabled.rule);
+                    self.due
+                        .insert((pinhole.closes.min(pinhole.refresh), number));
+                }
+            }
+            (Asked::Refresh, Reply::LifetimeChanged(_)) if counts => {
+                self.measures.refresh.record(elapsed);
+            }
+            (Asked::Close, Reply::Deleted) if counts => {
+                self.measures.close.record(elapsed);
+            }
+            (asked, Reply::Negative(negative)) => {
+                self.measures.refused += 1;
+                self.failure.get_or_insert(Failure::Refused(*negative));
+                self.given_up(asked);
+            }
+            _ => {}
+        }
+    }
+
+    fn given_up(&mut self, asked: Asked) {
+        if let Asked::Open { number, preload } = asked {
+            self.preload_pending -= u32::from(preload);
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u32) {
+        if let Some(pinhole) = self.pinholes.remove(&number) {
+            self.due
+                .remove(&(pinhole.closes.min(pinhole.refresh), number));
+        }
+    }
+
+    /// Closes or refreshes a pinhole whose time has come.
+    fn act(&mut self, now: Time, agent: &mut Agent, number: u32) {
+        let Some(pinhole) = self.pinholes.get_mut(&number) else {
+            return;
+        };
+        let State::Open(rule) = pinhole.state else {
+            return;
+        };
+        if pinhole.closes <= now {
+            self.pinholes.remove(&number);
+            self.rules.remove(&rule);
+            self.close(now, agent, rule);
+            return;
+        }
+        pinhole.refresh = now + self.workload.refresh;
+        self.due
+            .insert((pinhole.closes.min(pinhole.refresh), number));
+        let request = Request::ChangeLifetime {
+            rule,
+            lifetime: self.workload.lifetime,
+        };
+        self.submit(now, agent, &request, Asked::Refresh);
+    }
+
+    fn close(&mut self, now: Time, agent: &mut Agent, rule: PolicyRuleId) {
+        let request = Request::ChangeLifetime {
+            rule,
+            lifetime: Lifetime(0),
+        };
+        self.submit(now, agent, &request, Asked::Close);
+    }
+}

@@ -1,0 +1,101 @@
+//! Who the agents are, and what they may see and change of each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::SessionId;
+use super::config::{Access, AgentConfig};
+use crate::rules::AgentIndex;
+use crate::session::Identity;
+
+#[derive(Debug)]
+pub(super) struct Agents {
+    agents: Vec<Agent>,
+    by_name: BTreeMap<Identity, AgentIndex>,
+}
+
+#[derive(Debug)]
+struct Agent {
+    config: AgentConfig,
+    /// Agents that may see its rules.
+    watchers: Vec<AgentIndex>,
+    /// Sessions in state OPEN.
+    sessions: BTreeSet<SessionId>,
+}
+
+impl Agents {
+    pub(super) fn new(configs: Vec<AgentConfig>) -> Self {
+        let names = configs.iter().map(|c| c.identity.clone());
+        let by_name: BTreeMap<_, _> = names.zip((0..).map(AgentIndex)).collect();
+        let covers = |access: &Access, own: &Identity, other: &Identity| match access {
+            Access::All => true,
+            Access::Own => own == other,
+            Access::Of(names) => own == other || names.contains(other),
+        };
+        let watchers = |owner: &AgentConfig| {
+            let sees = |c: &&AgentConfig| covers(&c.sees, &c.identity, &owner.identity);
+            let names = configs.iter().filter(sees).map(|c| &c.identity);
+            names
+                .filter_map(|name| by_name.get(name).copied())
+                .collect()
+        };
+        let watchers: Vec<Vec<AgentIndex>> = configs.iter().map(watchers).collect();
+        let agents = configs.into_iter().zip(watchers);
+        let agents = agents.map(|(config, watchers)| Agent {
+            config,
+            watchers,
+            sessions: BTreeSet::new(),
+        });
+        Self {
+            agents: agents.collect(),
+            by_name,
+        }
+    }
+
+    pub(super) fn find(&self, name: &Identity) -> Option<AgentIndex> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The configuration of an agent. Indices come from [`Self::find`] only.
+    pub(super) fn config(&self, agent: AgentIndex) -> &AgentConfig {
+        &self.agents[agent.0 as usize].config
+    }
+
+    pub(super) fn sessions(&self, agent: AgentIndex) -> &BTreeSet<SessionId> {
+        &self.agents[agent.0 as usize].sessions
+    }
+
+    pub(super) fn session_opened(&mut self, agent: AgentIndex, session: SessionId) {
+        self.agents[agent.0 as usize].sessions.insert(session);
+    }
+
+    pub(super) fn session_closed(&mut self, agent: AgentIndex, session: SessionId) {
+        self.agents[agent.0 as usize].sessions.remove(&session);
+    }
+
+    /// Whether `agent` may see rules of `owner`.
+    pub(super) fn sees(&self, agent: AgentIndex, owner: AgentIndex) -> bool {
+        self.agents[owner.0 as usize].watchers.contains(&agent)
+    }
+
+    /// Whether `agent` may change rules of `owner`.
+    pub(super) fn controls(&self, agent: AgentIndex, owner: AgentIndex) -> bool {
+        agent == owner
+            || match &self.config(agent).controls {
+                Access::Own => false,
+                Access::All => true,
+                Access::Of(names) => names.contains(&self.config(owner).identity),
+            }
+    }
+
+    /// All whose rules `agent` may see.
+    pub(super) fn seen_by(&self, agent: AgentIndex) -> impl Iterator<Item = AgentIndex> + '_ {
+        let all = (0..self.agents.len() as u32).map(AgentIndex);
+        all.filter(move |owner| self.sees(agent, *owner))
+    }
+
+    /// The open sessions of all who may see rules of `owner`.
+    pub(super) fn watching(&self, owner: AgentIndex) -> impl Iterator<Item = SessionId> + '_ {
+        let watchers = self.agents[owner.0 as usize].watchers.iter();
+        watchers.flat_map(|agent| self.sessions(*agent).iter().copied())
+    }
+}

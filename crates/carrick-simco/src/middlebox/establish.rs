@@ -1,0 +1,152 @@
+//! Session control: SE, SA, ST (RFC 4540 sections 7.2 to 7.4).
+
+use rand_core::Rng;
+
+use super::sessions::State;
+use super::{Middlebox, MiddleboxEvent, ReplyTo, SessionEnd};
+use crate::Time;
+use crate::backend::Backend;
+use crate::message::{Challenge, NegativeReply, ProtocolVersion, Reply, Request, Token, VERSION};
+use crate::rules::AgentIndex;
+use crate::session::{
+    Identity, NONCE_LEN, Side, challenge_identity, make_challenge, make_token, token_identity,
+    verify_token,
+};
+
+impl<B: Backend> Middlebox<B> {
+    pub(super) fn session_request(
+        &mut self,
+        _now: Time,
+        to: ReplyTo,
+        state: &State,
+        request: Request,
+    ) {
+        match (state, request) {
+            (State::Closed, Request::Establish { version, challenge }) => {
+                self.establish(to, version, challenge.as_ref());
+            }
+            (State::NoAuth { challenge }, Request::Authenticate(token)) => {
+                self.authenticate(to, challenge.as_ref(), token.as_ref());
+            }
+            (State::NoAuth { .. } | State::Open(_), Request::Terminate) => {
+                self.reply(to, &Reply::Terminated);
+                self.end_session(to.session, SessionEnd::Requested);
+            }
+            _ => self.reply(to, &Reply::Negative(NegativeReply::NotApplicable)),
+        }
+    }
+
+    fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) {
+        self.reply(to, &Reply::Negative(reply));
+        self.end_session(to.session, SessionEnd::Refused);
+    }
+
+    fn establish(&mut self, to: ReplyTo, version: ProtocolVersion, challenge: Option<&Challenge>) {
+        let Some(session) = self.sessions.get(to.session) else {
+            return;
+        };
+        let (authenticated, secure) = (session.authenticated, session.secure);
+        if self.sessions.open() >= self.config.limits.open_sessions {
+            return self.refuse(to, NegativeReply::LackOfResources);
+        }
+        if self.config.require_security && !secure {
+            return self.refuse(to, NegativeReply::InsufficientSecurity);
+        }
+        if version != VERSION {
+            return self.refuse(to, NegativeReply::VersionMismatch(VERSION));
+        }
+        let known = authenticated.or(self.anonymous);
+        match (known, challenge) {
+            (Some(agent), None) => self.open(to, agent),
+            (known, challenge) => {
+                let token = challenge.map(|challenge| self.own_token(challenge));
+                let challenge = known.is_none().then(|| {
+                    let mut nonce = [0; NONCE_LEN];
+                    self.random.fill_bytes(&mut nonce);
+                    make_challenge(&self.config.identity, nonce)
+                });
+                self.sessions.set_state(
+                    to.session,
+                    State::NoAuth {
+                        challenge: challenge.clone(),
+                    },
+                );
+                self.reply(to, &Reply::Authenticate { challenge, token });
+            }
+        }
+    }
+
+    /// The proof of this middlebox; an empty one if the agent that asks is not known, or has no key.
+    fn own_token(&self, challenge: &Challenge) -> Token {
+        let agent = challenge_identity(challenge);
+        let config = agent
+            .and_then(|name| self.agents.find(&name))
+            .map(|index| self.agents.config(index));
+        match config.and_then(|config| Some((config, config.key.as_ref()?))) {
+            Some((config, key)) => make_token(
+                key,
+                Side::Middlebox,
+                challenge,
+                &config.identity,
+                &self.config.identity,
+            ),
+            None => Token::default(),
+        }
+    }
+
+    fn authenticate(&mut self, to: ReplyTo, challenge: Option<&Challenge>, token: Option<&Token>) {
+        let Some(challenge) = challenge else {
+            // Only the middlebox had to prove itself.
+            let authenticated = self.sessions.get(to.session).and_then(|s| s.authenticated);
+            return match authenticated.or(self.anonymous) {
+                Some(agent) => self.open(to, agent),
+                None => self.refuse(to, NegativeReply::NoAuthorization),
+            };
+        };
+        let claimed = token.and_then(token_identity);
+        if let Some(agent) = self.prove(challenge, token, claimed.as_ref()) {
+            return self.open(to, agent);
+        }
+        self.events.push_back(MiddleboxEvent::AuthenticationFailed {
+            session: to.session,
+            claimed,
+        });
+        self.refuse(to, NegativeReply::AuthenticationFailed);
+    }
+
+    fn prove(
+        &self,
+        challenge: &Challenge,
+        token: Option<&Token>,
+        claimed: Option<&Identity>,
+    ) -> Option<AgentIndex> {
+        let agent = self.agents.find(claimed?)?;
+        let config = self.agents.config(agent);
+        verify_token(
+            token?,
+            config.key.as_ref()?,
+            Side::Agent,
+            challenge,
+            &config.identity,
+            &self.config.identity,
+        )
+        .then_some(agent)
+    }
+
+    fn open(&mut self, to: ReplyTo, agent: AgentIndex) {
+        let config = self.agents.config(agent);
+        if self.agents.sessions(agent).len() >= config.max_sessions
+            || self.sessions.open() >= self.config.limits.open_sessions
+        {
+            return self.refuse(to, NegativeReply::LackOfResources);
+        }
+        let identity = config.identity.clone();
+        self.sessions.set_state(to.session, State::Open(agent));
+        self.agents.session_opened(agent, to.session);
+        self.events.push_back(MiddleboxEvent::SessionOpened {
+            session: to.session,
+            agent: identity,
+        });
+        self.reply(to, &Reply::Established(self.config.capabilities));
+    }
+}

@@ -1,0 +1,404 @@
+//! The middlebox: sessions with agents, policy rules, and what they change in a packet filter.
+//!
+//! [`Middlebox`] is a state machine. The driver tells it of connections ([`Middlebox::connected`]),
+//! of messages ([`Middlebox::handle_message`]) and of the time ([`Middlebox::poll_timeout`],
+//! [`Middlebox::handle_timeout`]). After each call it takes
+//! - what happened to rules and sessions ([`Middlebox::poll_event`]), until there is nothing left:
+//!   for a log, and for a state on disk that must be written before the reply goes out,
+//! - what is to be sent ([`Middlebox::poll_ready`], [`Middlebox::poll_output`]), from each session
+//!   as much as its connection takes.
+//!
+//! Rules live in the middlebox, not in a session: they outlive the connection and end with their
+//! lifetime. Requests are atomic: a negative reply changed nothing.
+
+mod agents;
+mod checks;
+mod config;
+mod establish;
+mod event;
+mod requests;
+mod sessions;
+mod status;
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+
+use crate::Time;
+use crate::backend::{Backend, References};
+use crate::message::{
+    BasicType, HEADER_LEN, Header, Lifetime, NegativeReply, Notification, PolicyRuleId, Reply,
+    Request, RequestKind, TransactionId,
+};
+use crate::rules::{AgentIndex, Rule, RuleTable};
+use crate::session::Identity;
+use agents::Agents;
+use sessions::{Sessions, State};
+
+pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
+pub use event::{EndReason, MiddleboxEvent, SessionEnd};
+pub use sessions::SessionOutput;
+
+/// A session of a middlebox. Never used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SessionId(pub u64);
+
+/// What the driver knows of a new connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// Stream pairs: the smaller of the streams both ways; 1 over TCP.
+    pub streams: u16,
+    /// It is encrypted.
+    pub secure: bool,
+    /// Who the peer is, if the transport has authenticated it.
+    pub peer: Option<Identity>,
+}
+
+impl Connection {
+    /// A plain connection with so many stream pairs.
+    pub fn plain(streams: u16) -> Self {
+        Self {
+            streams,
+            secure: false,
+            peer: None,
+        }
+    }
+}
+
+/// Counters since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MiddleboxStats {
+    /// Requests that got a positive reply.
+    pub accepted: u64,
+    /// Requests that got a negative reply.
+    pub refused: u64,
+    /// Messages that were none.
+    pub badly_formed: u64,
+    /// Connections that had to give way to others before they had a session.
+    pub crowded_out: u64,
+    /// Sessions ended because their agent didn't take what was sent.
+    pub overrun: u64,
+    /// Elements that the packet filter didn't remove when it should.
+    pub backend_failures: u64,
+}
+
+/// The middlebox.
+#[derive(Debug)]
+pub struct Middlebox<B> {
+    config: MiddleboxConfig,
+    agents: Agents,
+    anonymous: Option<AgentIndex>,
+    backend: B,
+    references: References,
+    rules: RuleTable,
+    sessions: Sessions,
+    events: VecDeque<MiddleboxEvent>,
+    random: ChaCha20Rng,
+    stats: MiddleboxStats,
+}
+
+impl<B: Backend> Middlebox<B> {
+    /// A middlebox without rules. On a real network, the seed must come from the operating system.
+    pub fn new(config: MiddleboxConfig, backend: B, seed: [u8; 32]) -> Self {
+        let agents = Agents::new(config.agents.clone());
+        let anonymous = config.anonymous.as_ref().and_then(|name| agents.find(name));
+        Self {
+            config,
+            agents,
+            anonymous,
+            backend,
+            references: References::default(),
+            rules: RuleTable::default(),
+            sessions: Sessions::default(),
+            events: VecDeque::new(),
+            random: ChaCha20Rng::from_seed(seed),
+            stats: MiddleboxStats::default(),
+        }
+    }
+
+    /// The packet filter.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &RuleTable {
+        &self.rules
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> MiddleboxStats {
+        self.stats
+    }
+
+    /// Sessions in state OPEN, and connections on which none is open.
+    pub fn session_counts(&self) -> (usize, usize) {
+        (self.sessions.open(), self.sessions.half_open())
+    }
+
+    /// The name of the agent that owns a rule.
+    pub fn owner(&self, rule: &Rule) -> &Identity {
+        &self.agents.config(rule.owner).identity
+    }
+
+    /// An agent has connected. When too many have no session yet, the oldest of those gives way.
+    pub fn connected(&mut self, now: Time, connection: &Connection) -> SessionId {
+        while self.sessions.half_open() >= self.config.limits.half_open.max(1) {
+            let Some((_, oldest)) = self.sessions.oldest_half_open() else {
+                break;
+            };
+            self.stats.crowded_out += 1;
+            self.end_session(oldest, SessionEnd::CrowdedOut);
+        }
+        let authenticated = connection
+            .peer
+            .as_ref()
+            .and_then(|name| self.agents.find(name));
+        let deadline = now + self.config.limits.establishment;
+        self.sessions.add(
+            deadline,
+            connection.streams,
+            connection.secure,
+            authenticated,
+        )
+    }
+
+    /// The connection of a session is gone. Its rules stay.
+    pub fn disconnected(&mut self, session: SessionId) {
+        self.end_session(session, SessionEnd::Disconnected);
+        self.sessions.remove(session);
+    }
+
+    /// The byte stream of a session can't be read any further ([`crate::message::FramingError`]).
+    pub fn stream_failed(&mut self, session: SessionId) {
+        self.badly_formed(session);
+    }
+
+    /// A message came on a stream (0 over TCP): one whole user message, whatever it holds.
+    pub fn handle_message(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
+        self.expire(now);
+        let Some(state) = self.sessions.get(session).map(|s| s.state.clone()) else {
+            return;
+        };
+        if state == State::Ended {
+            return;
+        }
+        // The checks of section 6, in its order.
+        let Ok(header) = Header::parse_whole(message) else {
+            self.badly_formed(session);
+            return;
+        };
+        let to = ReplyTo {
+            session,
+            stream,
+            transaction: header.transaction,
+        };
+        if header.basic != BasicType::Request as u8 {
+            self.malformed(to, &state, NegativeReply::WrongBasicType);
+            return;
+        }
+        let Some(kind) = RequestKind::from_sub_type(header.sub_type) else {
+            self.malformed(to, &state, NegativeReply::WrongSubType);
+            return;
+        };
+        let session_control = matches!(
+            kind,
+            RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate
+        );
+        let agent = match state {
+            State::Open(agent) => Some(agent),
+            _ => None,
+        };
+        if agent.is_none() && !session_control {
+            self.malformed(to, &state, NegativeReply::WrongSubType);
+            return;
+        }
+        let attributes = message.slice(HEADER_LEN..);
+        let Ok(request) = Request::parse_attributes(kind, &attributes) else {
+            self.malformed(to, &state, NegativeReply::BadlyFormed);
+            return;
+        };
+        match agent {
+            Some(agent) if !session_control => {
+                let outcome = self.rule_request(now, to.session, agent, &request);
+                self.reply(to, &outcome.unwrap_or_else(Reply::Negative));
+            }
+            _ => self.session_request(now, to, &state, request),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let half_open = self.sessions.oldest_half_open().map(|(time, _)| time);
+        [half_open, self.rules.next_expiry()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.expire(now);
+        while let Some((deadline, session)) = self.sessions.oldest_half_open() {
+            if deadline > now {
+                break;
+            }
+            self.end_session(session, SessionEnd::NotEstablished);
+        }
+    }
+
+    /// What happened, oldest first.
+    pub fn poll_event(&mut self) -> Option<MiddleboxEvent> {
+        self.events.pop_front()
+    }
+
+    /// A session with something to send.
+    pub fn poll_ready(&self) -> Option<SessionId> {
+        self.sessions.first_ready()
+    }
+
+    /// The next thing to do on a session's connection.
+    pub fn poll_output(&mut self, session: SessionId) -> Option<SessionOutput> {
+        self.sessions.next_output(session)
+    }
+
+    /// Ends a session: AST, then the connection is closed.
+    pub fn terminate(&mut self, session: SessionId) {
+        let state = self.sessions.get(session).map(|s| s.state.clone());
+        if matches!(state, Some(State::Open(_) | State::NoAuth { .. })) {
+            self.sessions
+                .notify(session, 0, Notification::SessionTerminated);
+        }
+        self.end_session(session, SessionEnd::Terminated);
+    }
+
+    /// Ends a rule that the agent did not ask to end; all who may see it are told (section 8.9).
+    pub fn end_rule(&mut self, now: Time, rule: PolicyRuleId) {
+        self.delete_rule(now, rule, EndReason::Administrator, None);
+    }
+
+    fn reply(&mut self, to: ReplyTo, reply: &Reply) {
+        match reply {
+            Reply::Negative(_) => self.stats.refused += 1,
+            _ => self.stats.accepted += 1,
+        }
+        let message = reply.to_bytes(to.transaction);
+        let waiting = self.sessions.send(to.session, to.stream, message);
+        self.check_queue(to.session, waiting);
+    }
+
+    /// A request that is none: the reply, and the end of a connection without a session.
+    fn malformed(&mut self, to: ReplyTo, state: &State, reply: NegativeReply) {
+        self.stats.badly_formed += 1;
+        self.reply(to, &Reply::Negative(reply));
+        if !matches!(state, State::Open(_)) {
+            self.end_session(to.session, SessionEnd::Misbehaved);
+        }
+    }
+
+    /// A message that is none: BFM, AST in an open session, the end.
+    fn badly_formed(&mut self, session: SessionId) {
+        self.stats.badly_formed += 1;
+        self.sessions
+            .notify(session, 0, Notification::BadlyFormedMessage);
+        if let Some(State::Open(_)) = self.sessions.get(session).map(|s| &s.state) {
+            self.sessions
+                .notify(session, 0, Notification::SessionTerminated);
+        }
+        self.end_session(session, SessionEnd::Misbehaved);
+    }
+
+    /// The session is closed: what is queued goes out, then the connection ends.
+    fn end_session(&mut self, session: SessionId, why: SessionEnd) {
+        let Some(state) = self.sessions.get(session).map(|s| s.state.clone()) else {
+            return;
+        };
+        let agent = match state {
+            State::Ended => return,
+            State::Open(agent) => {
+                self.agents.session_closed(agent, session);
+                Some(self.agents.config(agent).identity.clone())
+            }
+            State::Closed | State::NoAuth { .. } => None,
+        };
+        self.events.push_back(MiddleboxEvent::SessionClosed {
+            session,
+            agent,
+            why,
+        });
+        self.sessions.set_state(session, State::Ended);
+    }
+
+    /// An agent that doesn't take what is sent loses its session; its rules stay.
+    fn check_queue(&mut self, session: SessionId, waiting: usize) {
+        if waiting > self.config.limits.queued_messages {
+            self.stats.overrun += 1;
+            self.sessions.drop_queue(session);
+            self.sessions
+                .notify(session, 0, Notification::SessionTerminated);
+            self.end_session(session, SessionEnd::Overrun);
+        }
+    }
+
+    /// Ends the rules whose life is over.
+    fn expire(&mut self, now: Time) {
+        while let Some(rule) = self.rules.expired(now) {
+            self.delete_rule(now, rule, EndReason::Expired, None);
+        }
+    }
+
+    /// Ends a rule, and tells all who may see it but the session that asked for it.
+    fn delete_rule(
+        &mut self,
+        now: Time,
+        id: PolicyRuleId,
+        reason: EndReason,
+        except: Option<SessionId>,
+    ) {
+        let Some(rule) = self.rules.remove(id) else {
+            return;
+        };
+        let elements = rule.elements();
+        if let Err(error) = self.references.remove(now, &mut self.backend, &elements) {
+            self.stats.backend_failures += 1;
+            self.events
+                .push_back(MiddleboxEvent::BackendFailed { rule: id, error });
+        }
+        if self.backend.translates()
+            && let Some(reservation) = rule.reservation()
+        {
+            self.backend.release(reservation);
+        }
+        self.announce(rule.owner, id, Lifetime(0), except);
+        self.events
+            .push_back(MiddleboxEvent::RuleEnded { rule, reason });
+    }
+
+    /// ARE to all open sessions whose agents may see the rule, but one (section 5.3.19).
+    fn announce(
+        &mut self,
+        owner: AgentIndex,
+        rule: PolicyRuleId,
+        lifetime: Lifetime,
+        except: Option<SessionId>,
+    ) {
+        let watching: Vec<SessionId> = self.agents.watching(owner).collect();
+        for session in watching {
+            if Some(session) != except {
+                let event = Notification::RuleEvent { rule, lifetime };
+                let waiting = self.sessions.notify(session, rule.0, event);
+                self.check_queue(session, waiting);
+            }
+        }
+    }
+}
+
+/// Where a reply goes: back on the stream of the request.
+#[derive(Clone, Copy, Debug)]
+struct ReplyTo {
+    session: SessionId,
+    stream: u16,
+    transaction: TransactionId,
+}

@@ -1,0 +1,176 @@
+//! The sessions of a middlebox and what waits to be sent in them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+
+use super::SessionId;
+use crate::Time;
+use crate::message::{Challenge, Notification, TransactionId};
+use crate::rules::AgentIndex;
+
+/// The states of RFC 4540 section 7.1, with what only each of them has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// CLOSED: waits for SE.
+    Closed,
+    /// NOAUTH: waits for SA.
+    NoAuth {
+        /// What the agent is to prove itself with; `None` if only the middlebox had to.
+        challenge: Option<Challenge>,
+    },
+    /// OPEN.
+    Open(AgentIndex),
+    /// CLOSED for good: what is queued goes out, then the connection is closed.
+    Ended,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) state: State,
+    /// The agent that the transport has authenticated.
+    pub(super) authenticated: Option<AgentIndex>,
+    pub(super) secure: bool,
+    streams: u16,
+    deadline: Option<Time>,
+    queue: VecDeque<(u16, Bytes)>,
+    next_transaction: TransactionId,
+}
+
+/// What is to be done on a session's connection, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SessionOutput {
+    /// Send this message on this stream.
+    Send {
+        /// The stream; 0 over TCP.
+        stream: u16,
+        /// The message.
+        message: Bytes,
+    },
+    /// Close the connection; the session exists no longer.
+    Close,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    all: BTreeMap<SessionId, Session>,
+    /// Sessions with something to send, or to be closed.
+    ready: BTreeSet<SessionId>,
+    /// Sessions that are not open yet, by the time at which they end.
+    half_open: BTreeSet<(Time, SessionId)>,
+    open: usize,
+    next: u64,
+}
+
+impl Sessions {
+    pub(super) fn add(
+        &mut self,
+        deadline: Time,
+        streams: u16,
+        secure: bool,
+        authenticated: Option<AgentIndex>,
+    ) -> SessionId {
+        let id = SessionId(self.next);
+        self.next += 1;
+        let session = Session {
+            state: State::Closed,
+            authenticated,
+            secure,
+            streams: streams.max(1),
+            deadline: Some(deadline),
+            queue: VecDeque::new(),
+            next_transaction: TransactionId(1),
+        };
+        self.half_open.insert((deadline, id));
+        self.all.insert(id, session);
+        id
+    }
+
+    pub(super) fn get(&self, id: SessionId) -> Option<&Session> {
+        self.all.get(&id)
+    }
+
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    pub(super) fn half_open(&self) -> usize {
+        self.half_open.len()
+    }
+
+    /// The half-open session that has existed the longest, and when it ends.
+    pub(super) fn oldest_half_open(&self) -> Option<(Time, SessionId)> {
+        self.half_open.first().copied()
+    }
+
+    pub(super) fn set_state(&mut self, id: SessionId, state: State) {
+        let Some(session) = self.all.get_mut(&id) else {
+            return;
+        };
+        if matches!(state, State::Open(_) | State::Ended) {
+            if let Some(deadline) = session.deadline.take() {
+                self.half_open.remove(&(deadline, id));
+            }
+            if matches!(state, State::Ended) {
+                self.ready.insert(id);
+            }
+        }
+        let open = |state: &State| usize::from(matches!(state, State::Open(_)));
+        self.open = self.open + open(&state) - open(&session.state);
+        session.state = state;
+    }
+
+    /// The connection is gone.
+    pub(super) fn remove(&mut self, id: SessionId) {
+        self.set_state(id, State::Ended);
+        self.all.remove(&id);
+        self.ready.remove(&id);
+    }
+
+    /// Queues a message on a stream. Returns how many wait now.
+    pub(super) fn send(&mut self, id: SessionId, stream: u16, message: Bytes) -> usize {
+        let Some(session) = self.all.get_mut(&id) else {
+            return 0;
+        };
+        session.queue.push_back((stream, message));
+        self.ready.insert(id);
+        session.queue.len()
+    }
+
+    /// Queues a notification on a stream that `spread` chooses. Returns how many wait now.
+    pub(super) fn notify(&mut self, id: SessionId, spread: u32, what: Notification) -> usize {
+        let Some(session) = self.all.get_mut(&id) else {
+            return 0;
+        };
+        let transaction = session.next_transaction;
+        session.next_transaction = transaction.next();
+        let stream = (spread % u32::from(session.streams)) as u16;
+        self.send(id, stream, what.to_bytes(transaction))
+    }
+
+    /// Forgets what waits in a session.
+    pub(super) fn drop_queue(&mut self, id: SessionId) {
+        if let Some(session) = self.all.get_mut(&id) {
+            session.queue.clear();
+        }
+    }
+
+    pub(super) fn first_ready(&self) -> Option<SessionId> {
+        self.ready.first().copied()
+    }
+
+    pub(super) fn next_output(&mut self, id: SessionId) -> Option<SessionOutput> {
+        let session = self.all.get_mut(&id)?;
+        if let Some((stream, message)) = session.queue.pop_front() {
+            if session.queue.is_empty() && session.state != State::Ended {
+                self.ready.remove(&id);
+            }
+            return Some(SessionOutput::Send { stream, message });
+        }
+        if session.state == State::Ended {
+            self.remove(id);
+            return Some(SessionOutput::Close);
+        }
+        None
+    }
+}

@@ -1,0 +1,89 @@
+//! Requests that only ask: PRS and PRL (RFC 4540 sections 8.6 and 8.7).
+
+use super::Middlebox;
+use crate::Time;
+use crate::backend::Backend;
+use crate::message::{
+    DisableRequest, EnableStatus, Enabled, HEADER_LEN, NegativeReply, PolicyRuleId, Reply,
+    Reserved, RuleList,
+};
+use crate::rules::{AgentIndex, RuleKind};
+
+/// Octets of a rule in a PRL reply.
+const LISTED_LEN: usize = 8;
+
+impl<B: Backend> Middlebox<B> {
+    pub(super) fn status(
+        &self,
+        now: Time,
+        agent: AgentIndex,
+        id: PolicyRuleId,
+    ) -> Result<Reply, NegativeReply> {
+        let rule = self.rules.get(id).ok_or(NegativeReply::NoSuchRule)?;
+        if !self.agents.sees(agent, rule.owner) {
+            return Err(NegativeReply::RuleNotAuthorized);
+        }
+        let owner = self.owner(rule).owner();
+        let lifetime = rule.remaining(now);
+        Ok(match rule.kind {
+            RuleKind::Reserved { reservation } => Reply::ReserveStatus {
+                reserved: Reserved {
+                    rule: id,
+                    group: rule.group,
+                    lifetime,
+                    outside: reservation.outside,
+                    inside: reservation.inside,
+                },
+                owner,
+            },
+            RuleKind::Enabled {
+                parameters,
+                internal,
+                external,
+                told,
+                ..
+            } => Reply::EnableStatus(Box::new(EnableStatus {
+                enabled: Enabled {
+                    rule: id,
+                    group: rule.group,
+                    lifetime,
+                    outside: told.outside,
+                    inside: told.inside,
+                },
+                parameters,
+                internal,
+                external,
+                owner,
+            })),
+            RuleKind::Disabled {
+                internal, external, ..
+            } => Reply::DisableStatus {
+                rule: id,
+                disable: DisableRequest {
+                    internal,
+                    external,
+                    lifetime,
+                },
+                owner,
+            },
+        })
+    }
+
+    /// The rules that the agent may see, in the order of their identifiers. Counted before they are
+    /// put together: a list that is too long costs nothing.
+    pub(super) fn list(&self, agent: AgentIndex) -> Result<Reply, NegativeReply> {
+        let owners: Vec<AgentIndex> = self.agents.seen_by(agent).collect();
+        let counts = owners.iter().map(|owner| self.rules.of_owner(*owner).len());
+        let count: usize = counts.sum();
+        if HEADER_LEN + count * LISTED_LEN > self.config.limits.max_reply {
+            return Err(NegativeReply::ReplyTooBig);
+        }
+        let mut rules: Vec<PolicyRuleId> = owners
+            .into_iter()
+            .flat_map(|owner| self.rules.of_owner(owner))
+            .collect();
+        rules.sort_unstable();
+        let list = RuleList::new(rules).ok_or(NegativeReply::ReplyTooBig)?;
+        Ok(Reply::List(list))
+    }
+}

@@ -1,0 +1,8 @@
+//! Policy rules at a middlebox: what they are, whose, in which group, until when (RFC 4540 section
+//! 8.1, RFC 5189 section 2.3).
+
+mod rule;
+mod table;
+
+pub use rule::{AgentIndex, Rule, RuleKind};
+pub use table::RuleTable;

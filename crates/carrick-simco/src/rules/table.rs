@@ -1,0 +1,254 @@
+//! All rules of a middlebox.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{AgentIndex, Rule, RuleKind};
+use crate::Time;
+use crate::backend::Pattern;
+use crate::message::{GroupId, PolicyRuleId};
+
+/// A group of rules: exists as long as it has a member (RFC 5189 section 2.3.2).
+#[derive(Debug)]
+struct Group {
+    owner: AgentIndex,
+    members: u32,
+}
+
+/// Rules by identifier, by owner, by group, and by the end of their lives.
+#[derive(Debug, Default)]
+pub struct RuleTable {
+    rules: BTreeMap<PolicyRuleId, Rule>,
+    expiry: BTreeSet<(Time, PolicyRuleId)>,
+    groups: BTreeMap<GroupId, Group>,
+    owners: BTreeMap<AgentIndex, BTreeSet<PolicyRuleId>>,
+    /// Rules by PDR: usually none.
+    disable: BTreeSet<PolicyRuleId>,
+    last_rule: u32,
+    last_group: u32,
+}
+
+impl RuleTable {
+    /// The number of rules.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The number of rules by PDR.
+    pub fn disable_rules(&self) -> usize {
+        self.disable.len()
+    }
+
+    /// A rule.
+    pub fn get(&self, id: PolicyRuleId) -> Option<&Rule> {
+        self.rules.get(&id)
+    }
+
+    /// All rules, in the order of their identifiers.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.values()
+    }
+
+    /// The rules of an agent.
+    pub fn of_owner(&self, owner: AgentIndex) -> impl ExactSizeIterator<Item = PolicyRuleId> + '_ {
+        static NONE: BTreeSet<PolicyRuleId> = BTreeSet::new();
+        self.owners.get(&owner).unwrap_or(&NONE).iter().copied()
+    }
+
+    /// The owner of a group.
+    pub fn group_owner(&self, group: GroupId) -> Option<AgentIndex> {
+        self.groups.get(&group).map(|group| group.owner)
+    }
+
+    /// An identifier that no rule has, and that none had for as long as possible.
+    pub fn unused_rule(&mut self) -> PolicyRuleId {
+        loop {
+            self.last_rule = self.last_rule.wrapping_add(1);
+            let id = PolicyRuleId(self.last_rule);
+            if !self.rules.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// An identifier that no group has.
+    pub fn unused_group(&mut self) -> GroupId {
+        loop {
+            self.last_group = self.last_group.wrapping_add(1);
+            let id = GroupId(self.last_group);
+            if !self.groups.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Adds a rule, or puts it in the place of the one with its identifier.
+    pub fn insert(&mut self, rule: Rule) {
+        self.remove(rule.id);
+        self.expiry.insert((rule.expires, rule.id));
+        self.owners.entry(rule.owner).or_default().insert(rule.id);
+        let group = self.groups.entry(rule.group);
+        let owner = rule.owner;
+        group.or_insert(Group { owner, members: 0 }).members += 1;
+        if matches!(rule.kind, RuleKind::Disabled { .. }) {
+            self.disable.insert(rule.id);
+        }
+        self.last_rule = self.last_rule.max(rule.id.0);
+        self.last_group = self.last_group.max(rule.group.0);
+        self.rules.insert(rule.id, rule);
+    }
+
+    /// Takes a rule out.
+    pub fn remove(&mut self, id: PolicyRuleId) -> Option<Rule> {
+        let rule = self.rules.remove(&id)?;
+        self.expiry.remove(&(rule.expires, id));
+        self.disable.remove(&id);
+        if let Some(rules) = self.owners.get_mut(&rule.owner) {
+            rules.remove(&id);
+        }
+        if let Some(group) = self.groups.get_mut(&rule.group) {
+            group.members -= 1;
+            if group.members == 0 {
+                self.groups.remove(&rule.group);
+            }
+        }
+        Some(rule)
+    }
+
+    /// Moves the end of a rule's life.
+    pub fn set_expiry(&mut self, id: PolicyRuleId, expires: Time) {
+        if let Some(rule) = self.rules.get_mut(&id) {
+            self.expiry.remove(&(rule.expires, id));
+            rule.expires = expires;
+            self.expiry.insert((expires, id));
+        }
+    }
+
+    /// When the next rule ends.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.expiry.first().map(|(time, _)| *time)
+    }
+
+    /// A rule whose life is over.
+    pub fn expired(&self, now: Time) -> Option<PolicyRuleId> {
+        let (time, id) = self.expiry.first()?;
+        (*time <= now).then_some(*id)
+    }
+
+    /// Whether a PDR blocks some packet of the pattern. Looks at each PDR.
+    pub fn is_disabled(&self, pattern: &Pattern) -> bool {
+        let blocks = |id: &PolicyRuleId| match self.rules.get(id).map(|rule| &rule.kind) {
+            Some(RuleKind::Disabled { pattern: block, .. }) => block.overlaps(pattern),
+            _ => false,
+        };
+        self.disable.iter().any(blocks)
+    }
+
+    /// The rules that let some packet of the pattern pass. Looks at each rule.
+    pub fn enabling(&self, pattern: &Pattern) -> Vec<PolicyRuleId> {
+        let conflicts = |rule: &&Rule| match &rule.kind {
+            RuleKind::Enabled { pattern: allow, .. } => allow.overlaps(pattern),
+            _ => false,
+        };
+        self.rules
+            .values()
+            .filter(conflicts)
+            .map(|rule| rule.id)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Reservation;
+    use crate::message::{AddressTuple, IpVersion, Lifetime, Location, Scope};
+
+    fn rule(id: u32, group: u32, owner: u32, expires: u64) -> Rule {
+        let outside = AddressTuple {
+            location: Location::Outside,
+            protocol: 17,
+            scope: Scope::ProtocolsOnly(IpVersion::V4),
+        };
+        Rule {
+            id: PolicyRuleId(id),
+            group: GroupId(group),
+            owner: AgentIndex(owner),
+            expires: Time::from_millis(expires),
+            kind: RuleKind::Reserved {
+                reservation: Reservation {
+                    outside,
+                    inside: None,
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn a_group_lives_as_long_as_a_member() {
+        let mut table = RuleTable::default();
+        table.insert(rule(1, 7, 0, 10));
+        table.insert(rule(2, 7, 0, 20));
+        table.remove(PolicyRuleId(1));
+        assert_eq!(table.group_owner(GroupId(7)), Some(AgentIndex(0)));
+        table.remove(PolicyRuleId(2));
+        assert_eq!(table.group_owner(GroupId(7)), None);
+        assert!(table.is_empty() && table.next_expiry().is_none());
+    }
+
+    #[test]
+    fn rules_end_in_the_order_of_their_lives_and_can_live_longer() {
+        let mut table = RuleTable::default();
+        for (id, expires) in [(1, 30), (2, 10), (3, 20)] {
+            table.insert(rule(id, id, 0, expires));
+        }
+        table.set_expiry(PolicyRuleId(2), Time::from_millis(25));
+        assert_eq!(table.next_expiry(), Some(Time::from_millis(20)));
+        assert_eq!(table.expired(Time::from_millis(19)), None);
+        let mut ended = Vec::new();
+        while let Some(id) = table.expired(Time::from_millis(30)) {
+            table.remove(id);
+            ended.push(id.0);
+        }
+        assert_eq!(ended, [3, 2, 1]);
+    }
+
+    #[test]
+    fn identifiers_are_not_used_again_soon_and_never_while_in_use() {
+        let mut table = RuleTable::default();
+        table.insert(rule(5, 5, 0, 10));
+        table.remove(PolicyRuleId(5));
+        assert_eq!(table.unused_rule(), PolicyRuleId(6), "5 rests");
+        table.insert(rule(u32::MAX, u32::MAX, 0, 10));
+        table.insert(rule(0, 0, 0, 10));
+        assert_eq!(
+            table.unused_rule(),
+            PolicyRuleId(1),
+            "around the end, past 0"
+        );
+        assert_eq!(table.unused_group(), GroupId(1));
+    }
+
+    #[test]
+    fn a_rule_put_in_the_place_of_another_counts_once() {
+        let mut table = RuleTable::default();
+        table.insert(rule(1, 7, 3, 10));
+        table.insert(rule(1, 7, 3, 50));
+        assert_eq!((table.len(), table.of_owner(AgentIndex(3)).len()), (1, 1));
+        assert_eq!(table.next_expiry(), Some(Time::from_millis(50)));
+        table.remove(PolicyRuleId(1));
+        assert_eq!(table.group_owner(GroupId(7)), None);
+    }
+
+    #[test]
+    fn what_is_left_is_rounded_up() {
+        let rule = rule(1, 1, 1, 2500);
+        assert_eq!(rule.remaining(Time::ZERO), Lifetime(3));
+        assert_eq!(rule.remaining(Time::from_millis(2499)), Lifetime(1));
+        assert_eq!(rule.remaining(Time::from_millis(2500)), Lifetime(0));
+    }
+}

@@ -1,0 +1,235 @@
+//! Challenge and token. RFC 4540 leaves open what they are; here a token is an HMAC-SHA-256 under a
+//! key that agent and middlebox share, over the challenge and both names:
+//!
+//! ```text
+//! challenge   1, length of the challenger's name, name, 32 random octets
+//! token       1, length of the prover's name, name, 32 octets of HMAC
+//! HMAC over   "carrick simco 1", side of the prover, length of challenge (2), challenge,
+//!             length and name of the agent, length and name of the middlebox
+//! ```
+//!
+//! A token of one side is never one of the other side, so that a challenge can't be reflected.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use super::Identity;
+use crate::message::{Challenge, Token};
+
+/// Random octets of a challenge.
+pub const NONCE_LEN: usize = 32;
+
+const FORMAT: u8 = 1;
+const LABEL: &[u8] = b"carrick simco 1";
+const MAC_LEN: usize = 32;
+
+/// The secret of one agent and its middlebox. Shows nothing of itself.
+#[derive(Clone)]
+pub struct Key(Bytes);
+
+impl Key {
+    /// The key; `None` if it has fewer than 16 octets.
+    pub fn new(secret: impl Into<Bytes>) -> Option<Self> {
+        let secret = secret.into();
+        (secret.len() >= 16).then_some(Self(secret))
+    }
+}
+
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// Who proves itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The agent, in an SA request.
+    Agent,
+    /// The middlebox, in an SA reply.
+    Middlebox,
+}
+
+/// The challenge of `challenger`.
+pub fn make_challenge(challenger: &Identity, nonce: [u8; NONCE_LEN]) -> Challenge {
+    let value = named(challenger, &nonce);
+    Challenge::new(value).unwrap_or_default()
+}
+
+/// Whose challenge this is; `None` if it is in another format.
+pub fn challenge_identity(challenge: &Challenge) -> Option<Identity> {
+    let (identity, nonce) = split(challenge.as_bytes())?;
+    (nonce.len() == NONCE_LEN).then_some(identity)
+}
+
+/// The proof of `side` for a challenge.
+pub fn make_token(
+    key: &Key,
+    side: Side,
+    challenge: &Challenge,
+    agent: &Identity,
+    middlebox: &Identity,
+) -> Token {
+    let tag = mac(key, side, challenge, agent, middlebox)
+        .map(|mac| mac.finalize().into_bytes())
+        .unwrap_or_default();
+    let prover = match side {
+        Side::Agent => agent,
+        Side::Middlebox => middlebox,
+    };
+    Token::new(named(prover, &tag)).unwrap_or_default()
+}
+
+/// Who says to have made the token; `None` if it is in another format.
+pub(crate) fn token_identity(token: &Token) -> Option<Identity> {
+    let (identity, tag) = split(token.as_bytes())?;
+    (tag.len() == MAC_LEN).then_some(identity)
+}
+
+/// Whether the token proves `side` for the challenge. Takes as long whatever the tag is.
+pub fn verify_token(
+    token: &Token,
+    key: &Key,
+    side: Side,
+    challenge: &Challenge,
+    agent: &Identity,
+    middlebox: &Identity,
+) -> bool {
+    let prover = match side {
+        Side::Agent => agent,
+        Side::Middlebox => middlebox,
+    };
+    let Some((identity, tag)) = split(token.as_bytes()) else {
+        return false;
+    };
+    identity == *prover
+        && mac(key, side, challenge, agent, middlebox)
+            .is_some_and(|mac| mac.verify_slice(&tag).is_ok())
+}
+
+fn mac(
+    key: &Key,
+    side: Side,
+    challenge: &Challenge,
+    agent: &Identity,
+    middlebox: &Identity,
+) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).ok()?;
+    mac.update(LABEL);
+    mac.update(&[match side {
+        Side::Agent => 1,
+        Side::Middlebox => 2,
+    }]);
+    mac.update(&(challenge.as_bytes().len() as u16).to_be_bytes());
+    mac.update(challenge.as_bytes());
+    for identity in [agent, middlebox] {
+        mac.update(&[identity.as_bytes().len() as u8]);
+        mac.update(identity.as_bytes());
+    }
+    Some(mac)
+}
+
+fn named(identity: &Identity, rest: &[u8]) -> Bytes {
+    let name = identity.as_bytes();
+    let mut value = BytesMut::with_capacity(2 + name.len() + rest.len());
+    value.put_u8(FORMAT);
+    value.put_u8(name.len() as u8);
+    value.put_slice(name);
+    value.put_slice(rest);
+    value.freeze()
+}
+
+fn split(value: &[u8]) -> Option<(Identity, Bytes)> {
+    let ([FORMAT, len], rest) = value.split_first_chunk::<2>()? else {
+        return None;
+    };
+    let (name, rest) = rest.split_at_checked(usize::from(*len))?;
+    let identity = Identity::from_octets(Bytes::copy_from_slice(name))?;
+    Some((identity, Bytes::copy_from_slice(rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> [Identity; 2] {
+        ["agent", "box"].map(|name| Identity::new(name).unwrap())
+    }
+
+    fn key(octet: u8) -> Key {
+        Key::new(vec![octet; 32]).unwrap()
+    }
+
+    #[test]
+    fn a_token_proves_one_side_one_challenge_one_key_and_two_names() {
+        let [agent, middlebox] = names();
+        let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
+        let token = make_token(&key(1), Side::Agent, &challenge, &agent, &middlebox);
+        let check = |token: &Token, key: &Key, side, challenge: &Challenge, agent: &Identity| {
+            verify_token(token, key, side, challenge, agent, &middlebox)
+        };
+        assert!(check(&token, &key(1), Side::Agent, &challenge, &agent));
+        assert!(!check(&token, &key(2), Side::Agent, &challenge, &agent));
+        assert!(!check(&token, &key(1), Side::Middlebox, &challenge, &agent));
+        let other = make_challenge(&middlebox, [8; NONCE_LEN]);
+        assert!(!check(&token, &key(1), Side::Agent, &other, &agent));
+        assert!(!check(&token, &key(1), Side::Agent, &challenge, &middlebox));
+        for at in 0..token.as_bytes().len() {
+            let mut changed = token.as_bytes().to_vec();
+            changed[at] ^= 1;
+            let changed = Token::new(changed).unwrap();
+            assert!(
+                !check(&changed, &key(1), Side::Agent, &challenge, &agent),
+                "octet {at}"
+            );
+        }
+        assert!(!check(
+            &Token::default(),
+            &key(1),
+            Side::Agent,
+            &challenge,
+            &agent
+        ));
+    }
+
+    #[test]
+    fn a_reflected_challenge_is_of_no_use() {
+        let [agent, middlebox] = names();
+        let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
+        // The middlebox is made to answer its own challenge, as if the agent had sent it.
+        let reflected = make_token(&key(1), Side::Middlebox, &challenge, &agent, &middlebox);
+        assert!(!verify_token(
+            &reflected,
+            &key(1),
+            Side::Agent,
+            &challenge,
+            &agent,
+            &middlebox
+        ));
+    }
+
+    #[test]
+    fn names_come_out_of_challenges_and_tokens() {
+        let [agent, middlebox] = names();
+        let challenge = make_challenge(&agent, [0; NONCE_LEN]);
+        assert_eq!(challenge_identity(&challenge), Some(agent.clone()));
+        let token = make_token(&key(1), Side::Middlebox, &challenge, &agent, &middlebox);
+        assert_eq!(token_identity(&token), Some(middlebox));
+        for lie in [&b""[..], &[1], &[1, 5, 1], &[2, 1, b'a'], &[1, 1, 0xff, 0]] {
+            let lie = Bytes::copy_from_slice(lie);
+            assert_eq!(
+                challenge_identity(&Challenge::new(lie.clone()).unwrap()),
+                None
+            );
+            assert_eq!(token_identity(&Token::new(lie).unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn a_key_is_long_enough_and_not_shown() {
+        assert!(Key::new(vec![1; 15]).is_none());
+        assert_eq!(format!("{:?}", key(0x41)), "Key(..)");
+        assert!(Identity::new("").is_none() && Identity::new(&"x".repeat(256)).is_none());
+    }
+}

@@ -1,0 +1,51 @@
+//! Names of agents and middleboxes.
+
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::message::{MAX_OWNER, Owner};
+
+/// The name of an agent or a middlebox: 1 to 255 octets of UTF-8. That of an agent is the owner of
+/// its policy rules.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity(Bytes);
+
+impl Identity {
+    /// The name; `None` if it is empty or too long.
+    pub fn new(name: &str) -> Option<Self> {
+        Self::from_octets(Bytes::copy_from_slice(name.as_bytes()))
+    }
+
+    pub(super) fn from_octets(name: Bytes) -> Option<Self> {
+        let fits = (1..=MAX_OWNER).contains(&name.len());
+        (fits && core::str::from_utf8(&name).is_ok()).then_some(Self(name))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// The name in octets.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The name as the owner of policy rules.
+    pub fn owner(&self) -> Owner {
+        Owner::new(self.0.clone()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

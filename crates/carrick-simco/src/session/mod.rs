@@ -1,0 +1,13 @@
+//! What both sides of a session share: who they are and how they prove it (RFC 4540 sections 3 and
+//! 7.2), and the stream pairs of SIMCO over SCTP.
+
+mod authentication;
+mod identity;
+mod streams;
+
+pub(crate) use authentication::token_identity;
+pub use authentication::{
+    Key, NONCE_LEN, Side, challenge_identity, make_challenge, make_token, verify_token,
+};
+pub use identity::Identity;
+pub use streams::StreamPairs;

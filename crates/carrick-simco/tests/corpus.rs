@@ -1,0 +1,68 @@
+//! The fuzzers' kept inputs, and random ones, on every change.
+
+#[path = "support/messages.rs"]
+#[allow(unreachable_pub, reason = "the fuzz targets use it too")]
+mod messages;
+#[path = "support/session.rs"]
+#[allow(unreachable_pub, reason = "the fuzz targets use it too")]
+mod session;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = format!("{}/../../fuzz/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
+    let files = std::fs::read_dir(folder).expect("the corpus is there");
+    let inputs: Vec<Vec<u8>> = files
+        .map(|file| std::fs::read(file.expect("readable").path()).expect("readable"))
+        .collect();
+    assert!(!inputs.is_empty());
+    inputs
+}
+
+#[test]
+fn the_kept_messages_are_read() {
+    for octets in corpus("simco_messages") {
+        messages::read(&octets);
+    }
+}
+
+#[test]
+fn the_kept_sessions_end_with_nothing_left() {
+    let outcomes = corpus("simco_session")
+        .iter()
+        .map(|octets| session::steer(octets))
+        .collect::<Vec<_>>();
+    assert!(outcomes.iter().any(|o| o.rules >= 3), "{outcomes:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn random_messages_are_read(octets in vec(any::<u8>(), 0..300)) {
+        messages::read(&octets);
+    }
+
+    #[test]
+    fn random_sessions_end_with_nothing_left(octets in vec(any::<u8>(), 0..600)) {
+        // A session is open, so that the rest is worth something.
+        let open = [0x00, 0x06, 0x00];
+        session::steer(&[&open[..], &octets].concat());
+    }
+
+    #[test]
+    fn random_requests_in_open_sessions_end_with_nothing_left(
+        requests in vec((any::<[u8; 8]>(), 3..10u8, any::<bool>()), 1..120)
+    ) {
+        let mut octets = vec![0x00, 0x06, 0x00];
+        for (parameters, kind, drain) in requests {
+            octets.extend([0x06, kind]);
+            octets.extend(parameters);
+            if drain {
+                octets.push(0x04);
+            }
+        }
+        session::steer(&octets);
+    }
+}

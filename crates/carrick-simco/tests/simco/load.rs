@@ -1,0 +1,135 @@
+//! The load generator with an agent and a middlebox in one process, in virtual time.
+
+use std::time::Duration;
+
+use carrick_simco::Time;
+use carrick_simco::agent::{Agent, AgentEvent, AgentSettings};
+use carrick_simco::load::{Failure, Generator, Workload};
+use carrick_simco::message::NegativeReply;
+use carrick_simco::middlebox::SessionId;
+
+use crate::network::{Net, config, credentials};
+
+fn workload() -> Workload {
+    Workload {
+        opening_interval: Duration::from_millis(100),
+        holding: Duration::from_secs(20),
+        refresh: Duration::from_secs(12),
+        preload: 200,
+        ..Workload::default()
+    }
+}
+
+struct Load {
+    net: Net,
+    agent: Agent,
+    session: SessionId,
+    generator: Generator,
+}
+
+impl Load {
+    fn new(workload: Workload, max_rules: usize) -> Self {
+        let mut config = config();
+        config.agents[0].max_rules = max_rules;
+        let mut net = Net::new(config);
+        let settings = AgentSettings {
+            credentials: Some(credentials("alice")),
+            ..AgentSettings::default()
+        };
+        let (mut agent, session, _) = net.agent(settings);
+        let mut generator = Generator::new(workload, 5);
+        generator.start(net.now, &mut agent);
+        let mut load = Self {
+            net,
+            agent,
+            session,
+            generator,
+        };
+        load.carry();
+        load
+    }
+
+    fn carry(&mut self) {
+        loop {
+            let events: Vec<AgentEvent> = self.net.carry(&mut self.agent, self.session);
+            if events.is_empty() {
+                return;
+            }
+            for event in events {
+                self.generator
+                    .handle_event(self.net.now, &mut self.agent, &event);
+            }
+        }
+    }
+
+    fn run(&mut self, seconds: u64) {
+        let end = self.net.now + Duration::from_secs(seconds);
+        while let Some(due) = self.next().filter(|due| *due <= end) {
+            self.net.now = due;
+            self.net.middlebox.handle_timeout(due);
+            self.generator.handle_timeout(due, &mut self.agent);
+            self.carry();
+        }
+        self.net.now = end;
+    }
+
+    fn next(&self) -> Option<Time> {
+        let timers = [
+            self.generator.poll_timeout(),
+            self.net.middlebox.poll_timeout(),
+        ];
+        timers.into_iter().flatten().min()
+    }
+}
+
+#[test]
+fn a_load_stays_in_its_steady_state_and_both_sides_agree() {
+    let mut load = Load::new(workload(), 100_000);
+    assert_eq!(
+        load.generator.steady_since(),
+        Some(Time::ZERO),
+        "no way, no delay"
+    );
+    load.generator.start_measuring(load.net.now);
+    for _ in 0..20 {
+        load.run(60);
+        let (pinholes, rules) = (load.generator.pinholes(), load.net.middlebox.rules().len());
+        assert_eq!((pinholes, load.net.elements()), (rules, rules));
+        assert!((130..290).contains(&pinholes), "{pinholes}, not about 200");
+    }
+    let measures = load.generator.measures();
+    assert_eq!(measures.failures(), 0, "no rule expired: {measures:?}");
+    let opened = measures.enable.count();
+    assert!((11_400..12_600).contains(&opened), "{opened} in 1200 s");
+    let refreshes = measures.refresh.count() as f64 / opened as f64;
+    let expected = workload().demand();
+    let expected = expected.opening_interval / expected.exact_interval() - 2.0;
+    assert!(
+        (refreshes / expected - 1.0).abs() < 0.05,
+        "{refreshes}, not {expected}"
+    );
+}
+
+#[test]
+fn calls_open_and_close_their_pinholes_together() {
+    let calls = Workload {
+        pinholes_per_call: 2,
+        preload: 0,
+        ..workload()
+    };
+    let mut load = Load::new(calls, 100_000);
+    load.run(300);
+    assert_eq!(load.generator.pinholes() % 2, 0);
+    let rules = load.net.middlebox.rules().len();
+    assert!((130..290).contains(&rules), "{rules}");
+}
+
+#[test]
+fn refusals_are_counted_and_nothing_is_left_behind() {
+    let mut load = Load::new(workload(), 50);
+    load.run(60);
+    assert!(load.generator.measures().refused > 100);
+    let refused = Failure::Refused(NegativeReply::NoResources);
+    assert_eq!(load.generator.failure(), Some(&refused));
+    assert_eq!(load.generator.pinholes(), load.net.middlebox.rules().len());
+}

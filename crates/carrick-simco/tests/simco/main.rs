@@ -1,0 +1,10 @@
+//! Agents and a middlebox in one process: sessions, rules, rights, limits, in virtual time.
+
+mod conflicts;
+mod limits;
+mod load;
+mod network;
+mod rights;
+mod rules;
+mod sessions;
+mod translation;

@@ -1,0 +1,252 @@
+//! A middlebox in memory, and connections that carry messages at once.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_simco::Time;
+use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, Credentials};
+use carrick_simco::backend::MemoryBackend;
+use carrick_simco::message::{
+    AddressTuple, Capabilities, Direction, EnableRequest, Enabled, FromMiddlebox, GroupId,
+    Lifetime, Location, NegativeReply, Notification, PerParameters, PolicyRuleId, PortParity,
+    Reply, Request, TransactionId,
+};
+use carrick_simco::middlebox::{
+    AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
+};
+use carrick_simco::session::{Identity, Key};
+
+pub(crate) const UDP: u8 = 17;
+
+pub(crate) fn name(name: &str) -> Identity {
+    Identity::new(name).unwrap()
+}
+
+pub(crate) fn key(of: &str) -> Key {
+    Key::new(of.repeat(16).into_bytes()).unwrap()
+}
+
+/// An agent with the key that `credentials` has too.
+pub(crate) fn agent_config(of: &str) -> AgentConfig {
+    AgentConfig::new(name(of), Some(key(of)))
+}
+
+pub(crate) fn credentials(of: &str) -> Credentials {
+    Credentials {
+        agent: name(of),
+        key: key(of),
+        middlebox: Some(name("firewall")),
+    }
+}
+
+/// A packet filter that knows `alice` and `bob`.
+pub(crate) fn config() -> MiddleboxConfig {
+    MiddleboxConfig {
+        agents: vec![agent_config("alice"), agent_config("bob")],
+        ..MiddleboxConfig::packet_filter(name("firewall"))
+    }
+}
+
+/// What came in a session, with its stream.
+pub(crate) type Received = (u16, TransactionId, FromMiddlebox);
+
+/// A middlebox and its time.
+pub(crate) struct Net {
+    pub(crate) now: Time,
+    pub(crate) middlebox: Middlebox<MemoryBackend>,
+}
+
+impl Net {
+    pub(crate) fn new(config: MiddleboxConfig) -> Self {
+        Self::with_backend(config, MemoryBackend::default())
+    }
+
+    pub(crate) fn with_backend(config: MiddleboxConfig, backend: MemoryBackend) -> Self {
+        Self {
+            now: Time::ZERO,
+            middlebox: Middlebox::new(config, backend, [1; 32]),
+        }
+    }
+
+    pub(crate) fn connect(&mut self) -> SessionId {
+        self.middlebox.connected(self.now, &Connection::plain(4))
+    }
+
+    pub(crate) fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+        while self
+            .middlebox
+            .poll_timeout()
+            .is_some_and(|due| due <= self.now)
+        {
+            self.middlebox.handle_timeout(self.now);
+        }
+    }
+
+    /// Sends octets in a session.
+    pub(crate) fn raw(&mut self, session: SessionId, stream: u16, message: &[u8]) {
+        let message = Bytes::copy_from_slice(message);
+        self.middlebox
+            .handle_message(self.now, session, stream, &message);
+    }
+
+    /// What the middlebox has sent in a session since, and whether it closed it then.
+    pub(crate) fn received(&mut self, session: SessionId) -> (Vec<Received>, bool) {
+        let mut all = Vec::new();
+        while let Some(output) = self.middlebox.poll_output(session) {
+            match output {
+                SessionOutput::Send { stream, message } => {
+                    let (transaction, what) = FromMiddlebox::parse(&message).unwrap();
+                    all.push((stream, transaction, what));
+                }
+                SessionOutput::Close => return (all, true),
+            }
+        }
+        (all, false)
+    }
+
+    /// The one message that the middlebox has sent since, and whether it closed the session.
+    pub(crate) fn answer(&mut self, session: SessionId) -> (FromMiddlebox, bool) {
+        let (mut all, closed) = self.received(session);
+        assert_eq!(all.len(), 1, "{all:?}");
+        (all.remove(0).2, closed)
+    }
+
+    /// Sends a request and takes the reply.
+    pub(crate) fn ask(&mut self, session: SessionId, request: &Request) -> Reply {
+        let tid = TransactionId(77);
+        self.raw(session, 2, &request.to_bytes(tid));
+        let (all, _) = self.received(session);
+        let replies = all
+            .into_iter()
+            .filter_map(|(stream, transaction, what)| match what {
+                FromMiddlebox::Reply(reply) => {
+                    assert_eq!((stream, transaction), (2, tid), "on the request's stream");
+                    Some(reply)
+                }
+                FromMiddlebox::Notification(_) => None,
+            });
+        let replies: Vec<Reply> = replies.collect();
+        let [reply] = &replies[..] else {
+            panic!("{request:?} was answered by {replies:?}");
+        };
+        reply.clone()
+    }
+
+    pub(crate) fn refusal(&mut self, session: SessionId, request: &Request) -> NegativeReply {
+        match self.ask(session, request) {
+            Reply::Negative(negative) => negative,
+            reply => panic!("{request:?} was answered by {reply:?}"),
+        }
+    }
+
+    pub(crate) fn enable(&mut self, session: SessionId, request: EnableRequest) -> Enabled {
+        match self.ask(session, &Request::Enable(request)) {
+            Reply::Enabled(enabled) => enabled,
+            reply => panic!("{request:?} was answered by {reply:?}"),
+        }
+    }
+
+    /// The AREs that came in a session since.
+    pub(crate) fn rule_events(&mut self, session: SessionId) -> Vec<(PolicyRuleId, Lifetime)> {
+        let (all, _) = self.received(session);
+        let event = |(_, _, what)| match what {
+            FromMiddlebox::Notification(Notification::RuleEvent { rule, lifetime }) => {
+                (rule, lifetime)
+            }
+            other => panic!("{other:?} is no ARE"),
+        };
+        all.into_iter().map(event).collect()
+    }
+
+    /// Carries messages between an agent and its session until none is left.
+    pub(crate) fn carry(&mut self, agent: &mut Agent, session: SessionId) -> Vec<AgentEvent> {
+        loop {
+            let mut quiet = true;
+            while let Some((stream, message)) = agent.poll_transmit() {
+                self.middlebox
+                    .handle_message(self.now, session, stream, &message);
+                quiet = false;
+            }
+            while let Some(output) = self.middlebox.poll_output(session) {
+                match output {
+                    SessionOutput::Send { stream, message } => {
+                        agent.handle_message(self.now, stream, &message);
+                    }
+                    SessionOutput::Close => agent.disconnected(),
+                }
+                quiet = false;
+            }
+            if quiet {
+                return std::iter::from_fn(|| agent.poll_event()).collect();
+            }
+        }
+    }
+
+    /// An agent with a connection; the session is asked for, and all that follows is carried.
+    pub(crate) fn agent(&mut self, settings: AgentSettings) -> (Agent, SessionId, Vec<AgentEvent>) {
+        let mut agent = Agent::new(settings, [2; 32]);
+        let session = self.connect();
+        agent.connected(self.now, 4);
+        let events = self.carry(&mut agent, session);
+        (agent, session, events)
+    }
+
+    /// An open session of this agent, without the agent.
+    pub(crate) fn open(&mut self, of: &str) -> SessionId {
+        let settings = AgentSettings {
+            credentials: Some(credentials(of)),
+            ..AgentSettings::default()
+        };
+        let (_, session, events) = self.agent(settings);
+        assert!(
+            matches!(events[..], [AgentEvent::Opened(Capabilities { .. })]),
+            "{events:?}"
+        );
+        session
+    }
+
+    pub(crate) fn elements(&self) -> usize {
+        self.middlebox.backend().live(self.now).count()
+    }
+
+    pub(crate) fn passes(&self, port: u16, direction: Direction) -> bool {
+        let (internal, external) = ends(port);
+        let backend = self.middlebox.backend();
+        backend.passes(self.now, UDP, internal.into(), external.into(), direction)
+    }
+}
+
+pub(crate) fn ends(port: u16) -> ((Ipv4Addr, u16), (Ipv4Addr, u16)) {
+    (([10, 0, 0, 1].into(), port), ([192, 0, 2, 1].into(), port))
+}
+
+/// Lets UDP pass both ways between this port on both hosts, for 60 s.
+pub(crate) fn pinhole(port: u16) -> EnableRequest {
+    let ((a0, _), (a3, _)) = ends(port);
+    EnableRequest {
+        parameters: PerParameters {
+            parity: PortParity::Any,
+            direction: Direction::Both,
+        },
+        internal: AddressTuple::single(Location::Internal, UDP, a0.into(), port),
+        external: AddressTuple::single(Location::External, UDP, a3.into(), port),
+        lifetime: Lifetime(60),
+        group: None,
+    }
+}
+
+pub(crate) fn in_group(group: GroupId, port: u16) -> EnableRequest {
+    EnableRequest {
+        group: Some(group),
+        ..pinhole(port)
+    }
+}
+
+pub(crate) fn change(rule: PolicyRuleId, seconds: u32) -> Request {
+    Request::ChangeLifetime {
+        rule,
+        lifetime: Lifetime(seconds),
+    }
+}

@@ -1,0 +1,372 @@
+//! Policy rules: lives, groups, status, lists, and who is told.
+
+use carrick_simco::message::{
+    AddressTuple, Direction, EnableRequest, GroupId, IpVersion, Lifetime, Location, NatMode,
+    NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Request, ReserveRequest, Scope,
+};
+
+use crate::network::{Net, UDP, change, config, in_group, pinhole};
+
+fn reservation() -> Request {
+    Request::Reserve(ReserveRequest {
+        parameters: PrrParameters {
+            nat_mode: NatMode::Traditional,
+            parity: Parity::Any,
+            inside: None,
+            outside: Some(IpVersion::V6),
+            protocol: UDP,
+            ports: 1,
+        },
+        lifetime: Lifetime(60),
+        group: None,
+    })
+}
+
+fn enable_reserved(rule: PolicyRuleId, port: u16) -> Request {
+    Request::EnableReserved {
+        enable: pinhole(port),
+        rule,
+    }
+}
+
+#[test]
+fn a_pinhole_passes_from_per_to_the_end_of_its_life_8_3() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    assert!(!net.passes(5, Direction::Inbound));
+    let enabled = net.enable(session, pinhole(5));
+    assert_eq!(enabled.lifetime, Lifetime(60));
+    assert_eq!(enabled.outside, pinhole(5).internal.at(Location::Outside));
+    assert_eq!(
+        enabled.inside,
+        Some(pinhole(5).external.at(Location::Inside))
+    );
+    assert!(net.passes(5, Direction::Inbound) && net.passes(5, Direction::Outbound));
+    net.wait(59);
+    assert!(net.passes(5, Direction::Inbound));
+    net.wait(1);
+    assert!(!net.passes(5, Direction::Inbound));
+    assert_eq!(
+        net.rule_events(session),
+        [(enabled.rule, Lifetime(0))],
+        "8.9"
+    );
+    assert_eq!(
+        net.refusal(session, &change(enabled.rule, 9)),
+        NegativeReply::NoSuchRule
+    );
+    assert_eq!((net.middlebox.rules().len(), net.elements()), (0, 0));
+}
+
+#[test]
+fn only_the_direction_that_was_asked_for_passes_8_3_2() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let mut inbound = pinhole(5);
+    inbound.parameters.direction = Direction::Inbound;
+    net.enable(session, inbound);
+    assert!(net.passes(5, Direction::Inbound) && !net.passes(5, Direction::Outbound));
+}
+
+#[test]
+fn plc_lengthens_shortens_and_ends_a_life_8_5() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let rule = net.enable(session, pinhole(5)).rule;
+    let lengthened = net.ask(session, &change(rule, 1000));
+    assert_eq!(lengthened, Reply::LifetimeChanged(Lifetime(1000)));
+    net.wait(999);
+    assert!(
+        net.passes(5, Direction::Inbound),
+        "the fail-safe was moved too"
+    );
+    let too_long = net.ask(session, &change(rule, u32::MAX));
+    assert_eq!(
+        too_long,
+        Reply::LifetimeChanged(config().capabilities.max_lifetime)
+    );
+    net.ask(session, &change(rule, 10));
+    net.wait(10);
+    assert_eq!(net.middlebox.rules().len(), 0);
+    let rule = net.enable(session, pinhole(5)).rule;
+    assert_eq!(net.ask(session, &change(rule, 0)), Reply::Deleted);
+    assert_eq!(net.elements(), 0);
+}
+
+#[test]
+fn a_granted_life_is_no_longer_than_asked_or_allowed_and_never_zero_8_3_1() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let mut request = pinhole(5);
+    request.lifetime = Lifetime(u32::MAX);
+    let granted = net.enable(session, request).lifetime;
+    assert_eq!(granted, config().capabilities.max_lifetime);
+    request.lifetime = Lifetime(0);
+    let refusal = net.refusal(session, &Request::Enable(request));
+    assert_eq!(refusal, NegativeReply::ConfigurationFailed);
+    assert_eq!(net.middlebox.rules().len(), 1);
+}
+
+#[test]
+fn identical_rules_are_all_accepted_and_the_flow_passes_until_the_last_ends() {
+    let mut net = Net::new(config());
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let first = net.enable(alice, pinhole(5)).rule;
+    let second = net.enable(bob, pinhole(5)).rule;
+    assert_ne!(first, second);
+    net.ask(alice, &change(first, 0));
+    assert!(net.passes(5, Direction::Inbound));
+    net.ask(bob, &change(second, 0));
+    assert!(!net.passes(5, Direction::Inbound));
+}
+
+#[test]
+fn a_reservation_becomes_a_pinhole_with_the_same_identifier_and_group_8_4() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let Reply::Reserved(reserved) = net.ask(session, &reservation()) else {
+        panic!("not reserved");
+    };
+    assert_eq!(reserved.outside.scope, Scope::ProtocolsOnly(IpVersion::V6));
+    assert_eq!((reserved.inside, net.elements()), (None, 0));
+    let Reply::ReserveStatus {
+        reserved: status, ..
+    } = net.ask(session, &Request::Status(reserved.rule))
+    else {
+        panic!("no PRS reply");
+    };
+    assert_eq!(status, reserved, "8.6");
+    let Reply::Enabled(enabled) = net.ask(session, &enable_reserved(reserved.rule, 5)) else {
+        panic!("not enabled");
+    };
+    assert_eq!(
+        (enabled.rule, enabled.group),
+        (reserved.rule, reserved.group)
+    );
+    assert!(net.passes(5, Direction::Inbound));
+    let again = net.refusal(session, &enable_reserved(reserved.rule, 5));
+    assert_eq!(again, NegativeReply::Inconsistent, "no longer RESERVED");
+    let unknown = net.refusal(session, &enable_reserved(PolicyRuleId(99), 5));
+    assert_eq!(unknown, NegativeReply::NoSuchRule);
+}
+
+#[test]
+fn a_reservation_is_for_its_protocol_8_4() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let Reply::Reserved(reserved) = net.ask(session, &reservation()) else {
+        panic!("not reserved");
+    };
+    let tcp = |tuple: AddressTuple| AddressTuple {
+        protocol: 6,
+        ..tuple
+    };
+    let request = Request::EnableReserved {
+        enable: EnableRequest {
+            internal: tcp(pinhole(5).internal),
+            external: tcp(pinhole(5).external),
+            ..pinhole(5)
+        },
+        rule: reserved.rule,
+    };
+    assert_eq!(
+        net.refusal(session, &request),
+        NegativeReply::ProtocolMismatch
+    );
+    let plc = net.ask(session, &change(reserved.rule, 30));
+    assert_eq!(
+        plc,
+        Reply::LifetimeChanged(Lifetime(30)),
+        "PLC in state RESERVED"
+    );
+    assert_eq!(net.ask(session, &change(reserved.rule, 0)), Reply::Deleted);
+}
+
+#[test]
+fn groups_exist_with_their_members_and_belong_to_one_agent() {
+    let mut net = Net::new(config());
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let first = net.enable(alice, pinhole(5));
+    let second = net.enable(alice, in_group(first.group, 6));
+    assert_eq!(first.group, second.group);
+    assert_ne!(net.enable(alice, pinhole(7)).group, first.group);
+    let theirs = net.refusal(bob, &Request::Enable(in_group(first.group, 8)));
+    assert_eq!(theirs, NegativeReply::GroupNotAuthorized);
+    for rule in [first.rule, second.rule] {
+        net.ask(alice, &change(rule, 0));
+    }
+    for group in [first.group, GroupId(99)] {
+        let gone = net.refusal(alice, &Request::Enable(in_group(group, 8)));
+        assert_eq!(gone, NegativeReply::NoSuchGroup);
+    }
+}
+
+#[test]
+fn status_tells_what_was_asked_for_and_what_is_left_8_6() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let enabled = net.enable(session, pinhole(5));
+    net.wait(20);
+    let Reply::EnableStatus(status) = net.ask(session, &Request::Status(enabled.rule)) else {
+        panic!("no PES reply");
+    };
+    assert_eq!(status.enabled.lifetime, Lifetime(40));
+    assert_eq!(
+        (status.enabled.outside, status.enabled.inside),
+        (enabled.outside, enabled.inside)
+    );
+    assert_eq!(
+        (status.internal, status.external),
+        (pinhole(5).internal, pinhole(5).external)
+    );
+    assert_eq!(status.owner.as_bytes(), b"alice");
+    let unknown = net.refusal(session, &Request::Status(PolicyRuleId(99)));
+    assert_eq!(unknown, NegativeReply::NoSuchRule);
+}
+
+#[test]
+fn what_doesnt_fit_together_is_refused_and_changes_nothing_8_3_1() {
+    let base = pinhole(5);
+    let with = |change: &dyn Fn(&mut EnableRequest)| {
+        let mut request = base;
+        change(&mut request);
+        request
+    };
+    let scope = |prefix: u8, port: u16, ports: u16| Scope::Full {
+        address: [10, 0, 0, 1].into(),
+        prefix,
+        port,
+        ports,
+    };
+    let multicast = Scope::Full {
+        address: [224, 0, 0, 1].into(),
+        prefix: 32,
+        port: 5,
+        ports: 1,
+    };
+    let cases = [
+        (
+            with(&|r| r.internal.location = Location::Outside),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.external.location = Location::Internal),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.external.protocol = 6),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.internal.scope = scope(32, 5, 2)),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.internal.scope = scope(33, 5, 1)),
+            NegativeReply::IllegalAddress,
+        ),
+        (
+            with(&|r| r.internal.scope = multicast),
+            NegativeReply::IllegalAddress,
+        ),
+        (
+            with(&|r| r.internal.scope = scope(32, 5, 0)),
+            NegativeReply::IllegalPortRange,
+        ),
+        (
+            with(&|r| r.internal.scope = scope(32, 65_535, 2)),
+            NegativeReply::IllegalPort,
+        ),
+        // Wildcards in a stream both ways.
+        (
+            with(&|r| r.internal.scope = scope(24, 5, 1)),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.internal.scope = scope(32, 0, 1)),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.internal.scope = Scope::ProtocolsOnly(IpVersion::V4)),
+            NegativeReply::Inconsistent,
+        ),
+        (
+            with(&|r| r.internal.scope = Scope::ProtocolsOnly(IpVersion::V6)),
+            NegativeReply::IpVersionMismatch,
+        ),
+    ];
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    for (request, expected) in cases {
+        let refusal = net.refusal(session, &Request::Enable(request));
+        assert_eq!(refusal, expected, "{request:?}");
+    }
+    let nothing = (net.middlebox.rules().len(), net.elements());
+    assert_eq!(nothing, (0, 0));
+    // A protocol that is a wildcard may go both ways.
+    let any = with(&|r| {
+        r.internal.protocol = 0;
+        r.external.protocol = 0;
+    });
+    net.enable(session, any);
+}
+
+#[test]
+fn wildcards_are_refused_where_the_middlebox_has_none_8_3_1() {
+    let mut bare = config();
+    bare.capabilities.internal_address_wildcards = false;
+    bare.capabilities.external_address_wildcards = false;
+    bare.capabilities.port_wildcards = false;
+    bare.protocols = vec![UDP];
+    let (mut net, mut rich) = (Net::new(bare), Net::new(config()));
+    let (session, rich_session) = (net.open("alice"), rich.open("alice"));
+    let wild = |internal: bool, prefix: u8, port: u16| {
+        let mut request = pinhole(5);
+        request.parameters.direction = Direction::Inbound;
+        let tuple = if internal {
+            &mut request.internal
+        } else {
+            &mut request.external
+        };
+        tuple.scope = Scope::Full {
+            address: [10, 0, 0, 1].into(),
+            prefix,
+            port,
+            ports: 1,
+        };
+        request
+    };
+    for request in [wild(true, 24, 5), wild(false, 0, 5), wild(true, 32, 0)] {
+        let refusal = net.refusal(session, &Request::Enable(request));
+        assert_eq!(
+            refusal,
+            NegativeReply::WildcardingNotSupported,
+            "{request:?}"
+        );
+        rich.enable(rich_session, request);
+    }
+    let mut tcp = pinhole(5);
+    tcp.internal.protocol = 6;
+    tcp.external.protocol = 6;
+    let refusal = net.refusal(session, &Request::Enable(tcp));
+    assert_eq!(refusal, NegativeReply::ProtocolNotSupported);
+}
+
+#[test]
+fn a_range_of_two_ports_is_two_flows() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let mut request = pinhole(5);
+    let range = |tuple: AddressTuple| match tuple.scope {
+        Scope::Full { address, port, .. } => {
+            AddressTuple::range(tuple.location, UDP, address, port, 2)
+        }
+        Scope::ProtocolsOnly(_) => tuple,
+    };
+    request.internal = range(request.internal);
+    request.external = range(request.external);
+    net.enable(session, request);
+    assert_eq!(net.elements(), 2, "RTP and RTCP");
+    assert!(net.passes(5, Direction::Inbound) && net.passes(6, Direction::Inbound));
+    assert!(!net.passes(7, Direction::Inbound));
+}

@@ -1,0 +1,389 @@
+//! Sessions: establishment, proofs, refusals, ends, and the checks that come first.
+
+use carrick_simco::agent::{AgentEvent, AgentSettings, CloseReason, SubmitError};
+use carrick_simco::message::{
+    FromMiddlebox, NegativeReply, Notification, PolicyRuleId, ProtocolVersion, Reply, Request,
+    Token, TransactionId, VERSION,
+};
+use carrick_simco::middlebox::{Connection, MiddleboxConfig, MiddleboxEvent, SessionId};
+
+use crate::network::{Net, change, config, credentials, key, name, pinhole};
+
+const TID: TransactionId = TransactionId(9);
+
+const ESTABLISH: Request = Request::Establish {
+    version: VERSION,
+    challenge: None,
+};
+
+fn negative(reply: NegativeReply) -> FromMiddlebox {
+    FromMiddlebox::Reply(Reply::Negative(reply))
+}
+
+fn with_key(of: &str) -> AgentSettings {
+    AgentSettings {
+        credentials: Some(credentials(of)),
+        ..AgentSettings::default()
+    }
+}
+
+fn closed(events: &[AgentEvent]) -> CloseReason {
+    match events {
+        [.., AgentEvent::Closed(reason)] => *reason,
+        other => panic!("not closed: {other:?}"),
+    }
+}
+
+#[test]
+fn agent_and_middlebox_prove_themselves_to_each_other_7_2_and_7_3() {
+    let mut net = Net::new(config());
+    let (agent, _, events) = net.agent(with_key("alice"));
+    assert!(agent.is_open());
+    assert_eq!(events, [AgentEvent::Opened(config().capabilities)]);
+    let opened = std::iter::from_fn(|| net.middlebox.poll_event()).any(
+        |e| matches!(e, MiddleboxEvent::SessionOpened { agent, .. } if agent == name("alice")),
+    );
+    assert!(opened);
+    assert_eq!(net.middlebox.session_counts(), (1, 0));
+}
+
+#[test]
+fn a_middlebox_that_demands_no_proof_opens_at_once_7_2() {
+    let anonymous = MiddleboxConfig {
+        anonymous: Some(name("alice")),
+        ..config()
+    };
+    let mut net = Net::new(anonymous);
+    let (agent, _, events) = net.agent(AgentSettings::default());
+    assert!(agent.is_open(), "{events:?}");
+}
+
+#[test]
+fn what_the_transport_has_authenticated_needs_no_token_7_2() {
+    let mut net = Net::new(config());
+    let connection = Connection {
+        peer: Some(name("bob")),
+        ..Connection::plain(1)
+    };
+    let session = net.middlebox.connected(net.now, &connection);
+    assert_eq!(
+        net.ask(session, &ESTABLISH),
+        Reply::Established(config().capabilities)
+    );
+}
+
+#[test]
+fn a_wrong_key_is_refused_and_the_connection_closed_7_3() {
+    let mut net = Net::new(config());
+    let mut settings = with_key("alice");
+    settings.verify_middlebox = false;
+    settings.credentials.as_mut().unwrap().key = key("mallory");
+    let (_, _, events) = net.agent(settings);
+    let reason = CloseReason::Refused(NegativeReply::AuthenticationFailed);
+    assert_eq!(closed(&events), reason);
+    assert_eq!(net.middlebox.session_counts(), (0, 0));
+    let failed = MiddleboxEvent::AuthenticationFailed {
+        session: SessionId(0),
+        claimed: Some(name("alice")),
+    };
+    assert_eq!(net.middlebox.poll_event(), Some(failed));
+}
+
+#[test]
+fn an_agent_takes_no_middlebox_without_the_key_or_of_another_name() {
+    let other_key = MiddleboxConfig {
+        agents: vec![carrick_simco::middlebox::AgentConfig::new(
+            name("alice"),
+            Some(key("other")),
+        )],
+        ..config()
+    };
+    let other_name = MiddleboxConfig {
+        identity: name("another"),
+        ..config()
+    };
+    let none_demanded = MiddleboxConfig {
+        anonymous: Some(name("alice")),
+        agents: vec![carrick_simco::middlebox::AgentConfig::new(
+            name("alice"),
+            None,
+        )],
+        ..config()
+    };
+    for config in [other_key, other_name, none_demanded] {
+        let (_, _, events) = Net::new(config).agent(with_key("alice"));
+        assert_eq!(closed(&events), CloseReason::MiddleboxNotAuthenticated);
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_known_gets_an_empty_token_and_no_session_7_2() {
+    let mut net = Net::new(config());
+    let (_, _, events) = net.agent(with_key("mallory"));
+    assert_eq!(closed(&events), CloseReason::MiddleboxNotAuthenticated);
+    let trusting = AgentSettings {
+        verify_middlebox: false,
+        ..with_key("mallory")
+    };
+    let (_, _, events) = net.agent(trusting);
+    let reason = CloseReason::Refused(NegativeReply::AuthenticationFailed);
+    assert_eq!(closed(&events), reason);
+}
+
+#[test]
+fn a_token_is_of_use_in_one_session_only() {
+    let mut net = Net::new(config());
+    let settings = AgentSettings {
+        verify_middlebox: false,
+        ..with_key("alice")
+    };
+    let mut agent = carrick_simco::agent::Agent::new(settings, [3; 32]);
+    let first = net.connect();
+    agent.connected(net.now, 1);
+    let (_, establish) = agent.poll_transmit().unwrap();
+    net.raw(first, 0, &establish);
+    let Some(carrick_simco::middlebox::SessionOutput::Send { message, .. }) =
+        net.middlebox.poll_output(first)
+    else {
+        panic!("no answer");
+    };
+    agent.handle_message(net.now, 0, &message);
+    let (_, authenticate) = agent.poll_transmit().unwrap();
+    let second = net.connect();
+    net.raw(second, 0, &establish);
+    net.received(second);
+    net.raw(second, 0, &authenticate);
+    let refused = (negative(NegativeReply::AuthenticationFailed), true);
+    assert_eq!(net.answer(second), refused, "a replay");
+    net.raw(first, 0, &authenticate);
+    let opened = FromMiddlebox::Reply(Reply::Established(config().capabilities));
+    assert_eq!(net.answer(first), (opened, false));
+}
+
+#[test]
+fn another_version_is_answered_with_ones_own_and_closed_7_2() {
+    let mut net = Net::new(config());
+    let session = net.connect();
+    let establish = Request::Establish {
+        version: ProtocolVersion { major: 2, minor: 0 },
+        challenge: None,
+    };
+    net.raw(session, 0, &establish.to_bytes(TID));
+    let mismatch = negative(NegativeReply::VersionMismatch(VERSION));
+    assert_eq!(net.answer(session), (mismatch, true));
+}
+
+#[test]
+fn a_transport_without_encryption_is_refused_where_it_is_required_7_2() {
+    let strict = MiddleboxConfig {
+        require_security: true,
+        anonymous: Some(name("alice")),
+        ..config()
+    };
+    let mut net = Net::new(strict);
+    let session = net.connect();
+    net.raw(session, 0, &ESTABLISH.to_bytes(TID));
+    assert_eq!(
+        net.answer(session),
+        (negative(NegativeReply::InsufficientSecurity), true)
+    );
+    let secure = Connection {
+        secure: true,
+        ..Connection::plain(1)
+    };
+    let session = net.middlebox.connected(net.now, &secure);
+    assert!(matches!(
+        net.ask(session, &ESTABLISH),
+        Reply::Established(_)
+    ));
+}
+
+#[test]
+fn a_request_in_the_wrong_state_is_answered_as_the_state_machine_says_7_1() {
+    let mut net = Net::new(config());
+    let not_applicable = NegativeReply::NotApplicable;
+    let session = net.connect();
+    for request in [Request::Authenticate(None), Request::Terminate] {
+        assert_eq!(net.refusal(session, &request), not_applicable, "in CLOSED");
+    }
+    net.raw(session, 0, &ESTABLISH.to_bytes(TID));
+    net.received(session);
+    assert_eq!(
+        net.refusal(session, &ESTABLISH),
+        not_applicable,
+        "in NOAUTH"
+    );
+    assert_eq!(
+        net.ask(session, &Request::Terminate),
+        Reply::Terminated,
+        "in NOAUTH"
+    );
+
+    let session = net.open("alice");
+    for request in [ESTABLISH, Request::Authenticate(Some(Token::default()))] {
+        assert_eq!(net.refusal(session, &request), not_applicable, "in OPEN");
+    }
+    assert!(
+        matches!(net.ask(session, &Request::List), Reply::List(_)),
+        "and nothing changed"
+    );
+}
+
+#[test]
+fn only_session_control_goes_before_the_session_6() {
+    for to_noauth in [false, true] {
+        let mut net = Net::new(config());
+        let session = net.connect();
+        if to_noauth {
+            net.raw(session, 0, &ESTABLISH.to_bytes(TID));
+            net.received(session);
+        }
+        net.raw(session, 0, &Request::Enable(pinhole(5)).to_bytes(TID));
+        assert_eq!(
+            net.answer(session),
+            (negative(NegativeReply::WrongSubType), true)
+        );
+        net.raw(session, 0, &ESTABLISH.to_bytes(TID));
+        assert_eq!(net.received(session).0, [], "nothing more is answered");
+    }
+}
+
+#[test]
+fn messages_that_are_none_are_answered_in_the_order_of_6() {
+    let header = |basic, sub_type, length: u8| [basic, sub_type, 0, length, 0, 0, 0, 9];
+    let cases: [(&[u8], FromMiddlebox); 4] = [
+        (&header(2, 1, 0), negative(NegativeReply::WrongBasicType)),
+        (&header(1, 0x99, 0), negative(NegativeReply::WrongSubType)),
+        (&header(1, 0x01, 0), negative(NegativeReply::BadlyFormed)),
+        (
+            &header(1, 0x01, 1),
+            FromMiddlebox::Notification(Notification::BadlyFormedMessage),
+        ),
+    ];
+    for (message, expected) in cases {
+        let mut net = Net::new(config());
+        let session = net.connect();
+        net.raw(session, 0, message);
+        assert_eq!(net.answer(session), (expected, true), "without a session");
+    }
+    // 0x16, 0x23 and 0x24 are replies only.
+    for sub_type in [0x16, 0x23, 0x24, 0x99] {
+        let mut net = Net::new(config());
+        let session = net.open("alice");
+        net.raw(session, 0, &header(1, sub_type, 0));
+        let expected = (negative(NegativeReply::WrongSubType), false);
+        assert_eq!(net.answer(session), expected, "an open session goes on");
+        net.raw(session, 0, &header(1, 0x21, 0));
+        assert_eq!(
+            net.answer(session),
+            (negative(NegativeReply::BadlyFormed), false)
+        );
+        net.raw(session, 0, &header(4, 3, 0));
+        assert_eq!(
+            net.answer(session),
+            (negative(NegativeReply::WrongBasicType), false)
+        );
+    }
+}
+
+#[test]
+fn a_broken_message_ends_an_open_session_with_bfm_and_ast_but_not_its_rules_6() {
+    for broken in [&[1, 0x22, 0, 4, 0, 0, 0, 1][..], b"GET / HTTP/1.1\r\n", b""] {
+        let mut net = Net::new(config());
+        let session = net.open("alice");
+        net.enable(session, pinhole(5));
+        net.raw(session, 0, broken);
+        let (received, closed) = net.received(session);
+        let told: Vec<FromMiddlebox> = received.into_iter().map(|(_, _, what)| what).collect();
+        let expected = [
+            Notification::BadlyFormedMessage,
+            Notification::SessionTerminated,
+        ];
+        assert_eq!(told, expected.map(FromMiddlebox::Notification));
+        assert!(closed);
+        assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 1));
+    }
+}
+
+#[test]
+fn an_agent_ends_its_session_and_finds_its_rules_in_the_next_7_4() {
+    let mut net = Net::new(config());
+    let (mut agent, session, _) = net.agent(with_key("alice"));
+    agent.submit(net.now, &Request::Enable(pinhole(5))).unwrap();
+    net.carry(&mut agent, session);
+    agent.terminate(net.now);
+    let events = net.carry(&mut agent, session);
+    assert_eq!(closed(&events), CloseReason::Requested);
+    let submit = agent.submit(net.now, &Request::List);
+    assert_eq!(submit, Err(SubmitError::NotOpen));
+    let session = net.open("alice");
+    let Reply::List(list) = net.ask(session, &Request::List) else {
+        panic!("no list");
+    };
+    assert_eq!(list.rules(), [PolicyRuleId(1)]);
+    assert_eq!(net.elements(), 1);
+}
+
+#[test]
+fn the_middlebox_ends_a_session_with_ast_7_5() {
+    let mut net = Net::new(config());
+    let (mut agent, session, _) = net.agent(with_key("alice"));
+    let lost = agent.submit(net.now, &Request::List).unwrap();
+    net.middlebox.terminate(session);
+    let events = net.carry(&mut agent, session);
+    assert_eq!(closed(&events), CloseReason::Terminated);
+    let told =
+        |e: &AgentEvent| matches!(e, AgentEvent::Lost { transaction, .. } if *transaction == lost);
+    assert!(events.iter().any(told), "{events:?}");
+}
+
+#[test]
+fn an_unanswered_request_is_told_once_and_its_late_reply_too() {
+    let mut net = Net::new(config());
+    let (mut agent, session, _) = net.agent(with_key("alice"));
+    let request = Request::Enable(pinhole(5));
+    let transaction = agent.submit(net.now, &request).unwrap();
+    let (stream, message) = agent.poll_transmit().unwrap();
+    let due = agent.poll_timeout().unwrap();
+    agent.handle_timeout(due);
+    let timed_out = agent.poll_event();
+    assert!(
+        matches!(timed_out, Some(AgentEvent::TimedOut { transaction: t, .. }) if t == transaction)
+    );
+    assert_eq!((agent.poll_timeout(), agent.pending()), (None, 0));
+    net.raw(session, stream, &message);
+    let events = net.carry(&mut agent, session);
+    assert!(
+        matches!(&events[..], [AgentEvent::LateReply { transaction: t, .. }] if *t == transaction)
+    );
+    // The rule is bound all the same, so that it can be ended on its stream.
+    agent.submit(net.now, &change(PolicyRuleId(1), 0)).unwrap();
+    assert_eq!(agent.poll_transmit().map(|(s, _)| s), Some(stream));
+}
+
+#[test]
+fn transactions_of_a_rule_use_the_stream_of_the_reply_that_created_it() {
+    let mut net = Net::new(config());
+    let (mut agent, session, _) = net.agent(with_key("alice"));
+    let mut streams = Vec::new();
+    for port in 0..6 {
+        agent
+            .submit(net.now, &Request::Enable(pinhole(100 + port)))
+            .unwrap();
+        let (stream, message) = agent.poll_transmit().unwrap();
+        net.raw(session, stream, &message);
+        net.carry(&mut agent, session);
+        streams.push(stream);
+    }
+    assert_eq!(streams, [0, 1, 2, 3, 0, 1], "in turn");
+    for (rule, stream) in (1..).map(PolicyRuleId).zip(streams) {
+        for request in [Request::Status(rule), change(rule, 90), change(rule, 0)] {
+            agent.submit(net.now, &request).unwrap();
+            let (used, message) = agent.poll_transmit().unwrap();
+            assert_eq!(used, stream, "{request:?}");
+            net.raw(session, used, &message);
+            net.carry(&mut agent, session);
+        }
+    }
+    assert_eq!(agent.streams().bound(), 0, "ended rules are forgotten");
+}

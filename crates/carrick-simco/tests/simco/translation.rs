@@ -1,0 +1,114 @@
+//! A translator: reservations of ports, and rules on them.
+
+use carrick_simco::backend::{MemoryBackend, PortPool};
+use carrick_simco::message::{
+    AddressTuple, Lifetime, NatMode, NegativeReply, Parity, PortParity, PrrParameters, Reply,
+    Request, ReserveRequest, Scope,
+};
+
+use crate::network::{Net, UDP, change, config, pinhole};
+
+fn net() -> Net {
+    let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
+    let mut config = config();
+    config.capabilities.address_translator = true;
+    config.capabilities.port_translation = true;
+    Net::with_backend(config, MemoryBackend::default().with_translation(pool))
+}
+
+fn reserve(ports: u16, parity: Parity) -> Request {
+    Request::Reserve(ReserveRequest {
+        parameters: PrrParameters {
+            nat_mode: NatMode::Traditional,
+            parity,
+            inside: None,
+            outside: None,
+            protocol: UDP,
+            ports,
+        },
+        lifetime: Lifetime(60),
+        group: None,
+    })
+}
+
+fn port(tuple: &AddressTuple) -> (u16, u16) {
+    match tuple.scope {
+        Scope::Full { port, ports, .. } => (port, ports),
+        Scope::ProtocolsOnly(_) => panic!("no port"),
+    }
+}
+
+#[test]
+fn ports_are_reserved_enabled_and_given_back_8_2_3_and_8_4_3() {
+    let mut net = net();
+    let alice = net.open("alice");
+    let Reply::Reserved(reserved) = net.ask(alice, &reserve(1, Parity::Odd)) else {
+        panic!("not reserved");
+    };
+    assert_eq!(port(&reserved.outside), (4001, 1));
+    let mut enable = pinhole(5);
+    enable.parameters.parity = PortParity::Same;
+    let request = |enable| Request::EnableReserved {
+        enable,
+        rule: reserved.rule,
+    };
+    let mut even = pinhole(6);
+    even.parameters.parity = PortParity::Same;
+    assert_eq!(
+        net.refusal(alice, &request(even)),
+        NegativeReply::ParityMismatch
+    );
+    let Reply::Enabled(enabled) = net.ask(alice, &request(enable)) else {
+        panic!("not enabled");
+    };
+    assert_eq!((enabled.outside, enabled.inside), (reserved.outside, None));
+    assert_eq!(
+        net.middlebox.backend().reserved_ports(),
+        1,
+        "still the same"
+    );
+    net.ask(alice, &change(enabled.rule, 0));
+    assert_eq!(
+        (net.middlebox.backend().reserved_ports(), net.elements()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_per_takes_ports_by_itself_and_they_end_with_it_8_3_3() {
+    let mut net = net();
+    let alice = net.open("alice");
+    let enabled = net.enable(alice, pinhole(5));
+    assert_eq!((port(&enabled.outside).1, enabled.inside), (1, None));
+    assert_eq!(net.middlebox.backend().reserved_ports(), 1);
+    net.wait(60);
+    assert_eq!(net.middlebox.backend().reserved_ports(), 0);
+}
+
+#[test]
+fn what_is_not_there_is_refused_8_2_3() {
+    let mut net = net();
+    let alice = net.open("alice");
+    assert_eq!(
+        net.refusal(alice, &reserve(0, Parity::Any)),
+        NegativeReply::IllegalPortRange
+    );
+    assert_eq!(
+        net.refusal(alice, &reserve(11, Parity::Any)),
+        NegativeReply::LackOfPorts
+    );
+    let Request::Reserve(mut twice) = reserve(1, Parity::Any) else {
+        panic!("no PRR");
+    };
+    twice.parameters.nat_mode = NatMode::Twice;
+    let refusal = net.refusal(alice, &Request::Reserve(twice));
+    assert_eq!(refusal, NegativeReply::NatModeNotSupported);
+    net.ask(alice, &reserve(10, Parity::Any));
+    assert_eq!(
+        net.refusal(alice, &reserve(1, Parity::Any)),
+        NegativeReply::LackOfPorts
+    );
+    let refusal = net.refusal(alice, &Request::Enable(pinhole(5)));
+    assert_eq!(refusal, NegativeReply::LackOfPorts);
+    assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 0));
+}
