@@ -69,6 +69,7 @@ skip() {
 
 lints() {
   cargo clippy --workspace --all-targets --locked -- -D warnings &&
+    cargo clippy -p carrick --features dtls --all-targets --locked -- -D warnings &&
     cargo clippy -p carrick-wire -p carrick-proto --no-default-features --locked -- -D warnings
 }
 
@@ -77,7 +78,8 @@ docs() {
 }
 
 unit() {
-  cargo test --workspace --locked -- --skip every_message_arrives_once
+  cargo test --workspace --locked -- --skip every_message_arrives_once &&
+    cargo test -p carrick --features dtls --locked --test dtls
 }
 
 world() {
@@ -148,6 +150,8 @@ check world world
 need python3 reproduce reproduce
 need c++ fuzz-parser fuzz packet_parser
 need c++ fuzz-pair fuzz two_endpoints
+need c++ fuzz-simco fuzz simco_messages
+need c++ fuzz-simco-session fuzz simco_session
 if [ -n "$installed" ]; then
   check raw-ip raw_ip
   check namespaces namespaces
