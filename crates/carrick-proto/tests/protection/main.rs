@@ -1,6 +1,7 @@
 //! Protection of chunks behind the common header: a protection of the kind of the DTLS chunk is put in
 //! from outside, through the hook alone.
 
+mod above;
 #[path = "../common/mod.rs"]
 mod common;
 mod toy;
