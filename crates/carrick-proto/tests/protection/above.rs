@@ -96,10 +96,9 @@ fn keys_follow_the_handshakes_of_the_user_6083_4_7_and_4_8() {
             world.ends[end].delete_key(world.now, id, old).unwrap();
         }
     }
-    let before_data = |s: &&super::common::Seen| s.kinds()[0] == ChunkType::AUTH;
     let with_data: Vec<_> = world.sent(CLIENT, ChunkType::DATA);
     assert!(
-        with_data.iter().all(|s| before_data(s)),
+        with_data.iter().all(|s| s.kinds()[0] == ChunkType::AUTH),
         "no DATA without AUTH"
     );
 }
