@@ -13,6 +13,9 @@ import sys
 PARTIAL, AUTH, ADDRESSES, RECONFIG, INTERLEAVING, ECN, WITHOUT_AUTH, WILDCARD = (1 << n for n in range(8))
 EXTENDED, ROOMY = 0x80, 0x0F
 NEAR, FAR = 0, 1
+LATER = 4
+INTERLEAVED_PARTIAL, NR_SACK, ZERO_CHECKSUM, PROTECTED = (1 << n for n in range(4))
+ROUND_ROBIN, SPLIT_REPORTS, PACKETS, SPLIT_BUFFERS = 1, 4, 8, 0xC0
 
 
 def side(offered, auth=0, recovery=0, paths=0, more=0, few=0):
@@ -21,6 +24,11 @@ def side(offered, auth=0, recovery=0, paths=0, more=0, few=0):
 
 def world(near, far=None, flags=0, sizes=ROOMY, link=0):
     return bytes([flags, sizes | EXTENDED, link]) + near + (far or near)
+
+
+def further(near, far=None):
+    """Of a world whose link has LATER: what came after the other extensions."""
+    return bytes(near) + bytes(far or near)
 
 
 def base(code, end=NEAR, *rest):
@@ -97,6 +105,16 @@ SEEDS = {
     + lose_all(FAR) + wait(9) + run(250),
     "everything": world(side(0x3F, 0x0FFF, MODERN, 0x15, 0xC1), side(0x3F, 0x2FFF, MODERN, 0x11, 0xC3), flags=0x80) + connect()
     + (partial(NEAR, TIMED, 8, 1, 9000) + send(FAR, 2, 9000) + base(16) + more(8, FAR, 0b01_01_10_10) + run(60)) * 3 + more(17, NEAR, 0) + run(250),
+    "interleaved-partial": world(side(PARTIAL | INTERLEAVING, more=1), link=LATER) + further([INTERLEAVED_PARTIAL, 0, 0]) + connect()
+    + b"".join(partial(NEAR, TIMED, 6, n & 3, 9000, bool(n & 4)) for n in range(8)) + lose_all(FAR) + wait(11) + send(NEAR, 1) + run(250),
+    "nr-sack": world(side(0), sizes=8, link=LATER) + further([NR_SACK, 0, 0]) + connect()
+    + b"".join(send(NEAR, n & 3, 3000, bool(n & 1)) for n in range(8)) + base(16) + base(10) * 9 + base(22, FAR, 15) + base(10) * 9 + lose_kind(5) + run(250),
+    "zero-checksum": world(side(0), link=LATER) + further([ZERO_CHECKSUM | PROTECTED, 0, 0]) + connect() + send(NEAR, 0, 9000) + base(16)
+    + send(FAR, 1, 9000) + run(200) + base(19, NEAR, 0, 40, 7) + run(100),
+    "multipath": world(side(0, recovery=MODERN), flags=0x80, link=LATER) + further([0, ROUND_ROBIN | SPLIT_REPORTS | PACKETS | SPLIT_BUFFERS, 4])
+    + connect() + run(250) + (send(NEAR, 0, 16000) + send(FAR, 1, 16000) + base(16) * 2 + run(20)) * 4 + lose_all(FAR) + wait(10) + run(250),
+    "multipath-reports": world(side(0), link=LATER) + further([NR_SACK, ROUND_ROBIN | SPLIT_REPORTS | 0x30, 1 << 3 | 3], [0x70, 2, 2 << 3 | 1]) + connect()
+    + run(250) + (send(NEAR, 0, 16000) + send(FAR, 1, 16000) + base(16) + run(20)) * 4 + run(250),
     "chunks-from-nowhere": world(side(0x3D | WITHOUT_AUTH)) + connect() + send(NEAR, 0, 5000) + run(20) + send(FAR, 1, 3000)
     + b"".join(more(27, n & 1, n, 1 | n << 1 & 0x1E, n) for n in range(32)) + more(29, NEAR, 3, 1) + run(250),
 }

@@ -153,7 +153,7 @@ impl Network {
         let icmp = IcmpInput {
             kind,
             remote: remote.unwrap_or(self.addresses[1 - end][0]),
-            encapsulated: false,
+            encapsulation: None,
             quoted: &quoted[..quoted.len().min(28)],
         };
         self.ends[end].handle_icmp(self.now, &icmp);

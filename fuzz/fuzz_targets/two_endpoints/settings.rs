@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::Cubic;
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia};
 use carrick_proto::policy::{
-    LossDetection, LowestRttForGapSacks, OtherPathOnDuplicates, Policies, RetransmissionRoute,
-    RetransmitOnAlternate, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, SackRoute,
-    SackToSource, WindowAnnouncement,
+    AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
+    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly,
+    ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitOnAlternate,
+    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
+    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
+    WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
-    AssociationConfig, AuthenticationConfig, ChunkType, Extensions, Grants, HmacId,
+    AssociationConfig, AuthenticationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer,
     PathMtuDiscovery, SharedKey, SharedKeyId, StreamScheduler,
 };
 
@@ -48,9 +51,16 @@ impl Settings {
         let mut sides = [base.clone(), base];
         let mut link_mtu = ANY_SIZE;
         if extended {
-            link_mtu = [ANY_SIZE, 1280, 1400, 1500][usize::from(input.byte() & 3)];
+            let link = input.byte();
+            link_mtu = [ANY_SIZE, 1280, 1400, 1500][usize::from(link & 3)];
             for side in &mut sides {
                 extend(side, input);
+            }
+            // As above, for what came after these.
+            if link & 4 != 0 {
+                for side in &mut sides {
+                    extend_further(side, input);
+                }
             }
         }
         Self {
@@ -122,6 +132,78 @@ fn extend(side: &mut AssociationConfig, input: &mut Input<'_>) {
         WindowAnnouncement::Fitting,
     ][usize::from(few >> 2 & 3)];
     side.sack_frequency = [2, 1, 3, 4][usize::from(few >> 4 & 3)];
+}
+
+/// What came later, in three bytes.
+fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
+    let offered = input.byte();
+    let bit = |n: u8| offered >> n & 1 != 0;
+    side.extensions.interleaved_partial_reliability = bit(0);
+    side.extensions.nr_sack = bit(1);
+    side.extensions.zero_checksum = bit(2);
+    if bit(3) {
+        side.lower_layer = LowerLayer::Dtls;
+    }
+    let policies = &mut side.policies;
+    policies.repeated_fast_retransmit = bit(4);
+    policies.after_timeout =
+        [AfterTimeout::OnePacket, AfterTimeout::OneWindow][usize::from(bit(5))];
+    policies.bundled_duplicates = [
+        BundledDuplicates::ReportAtOnce,
+        BundledDuplicates::ReportLater,
+    ][usize::from(bit(6))];
+    policies.multipath = multipath(input.byte());
+    let windows = input.byte();
+    let coupled: [Option<&'static dyn Algorithm>; 8] = [
+        None,
+        Some(&CmtRpV1),
+        Some(&CmtRpV2),
+        Some(&Lia),
+        Some(&Olia),
+        None,
+        None,
+        None,
+    ];
+    if let Some(algorithm) = coupled[usize::from(windows & 7)] {
+        policies.congestion = algorithm;
+    }
+    let routes: [Option<&'static dyn RetransmissionRoute>; 8] = [
+        None,
+        Some(&RetransmitAsap),
+        Some(&RetransmitOnLargestCwnd),
+        Some(&RetransmitOnLargestSsthresh),
+        Some(&RetransmitOnLowestLoss),
+        None,
+        None,
+        None,
+    ];
+    if let Some(route) = routes[usize::from(windows >> 3 & 7)] {
+        policies.retransmission_route = route;
+    }
+}
+
+/// Several paths at once.
+fn multipath(bits: u8) -> Multipath {
+    let bit = |n: u8| usize::from(bits >> n & 1);
+    let routes: [&'static dyn DataRoute; 4] =
+        [&PrimaryOnly, &RoundRobin, &FastestFirst, &RoundRobin];
+    Multipath {
+        data_route: routes[usize::from(bits & 3)],
+        report_scope: [ReportScope::Association, ReportScope::Path][bit(2)],
+        reports_per_sack: [ReportsPerSack::One, ReportsPerSack::Packets][bit(3)],
+        window_growth: [
+            WindowGrowth::AnyAcknowledgement,
+            WindowGrowth::PseudoCumulative,
+        ][bit(4)],
+        gap_sacks: [GapSacks::AtOnce, GapSacks::DelayedAcrossPaths][bit(5)],
+        buffer_splitting: [
+            BufferSplitting::None,
+            BufferSplitting::Sender,
+            BufferSplitting::Receiver,
+            BufferSplitting::Both,
+        ][usize::from(bits >> 6)],
+        ..Multipath::default()
+    }
 }
 
 /// What is taken only authenticated. Not what comes from a peer that has no keys: COOKIE ECHO after
