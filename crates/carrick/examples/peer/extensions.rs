@@ -160,6 +160,8 @@ impl ExtensionOptions {
             offered.dynamic_addresses = has(Name::Addresses);
             offered.reconfiguration = has(Name::Reconfiguration);
             offered.interleaving = has(Name::Interleaving);
+            offered.interleaved_partial_reliability =
+                offered.partial_reliability && offered.interleaving;
             offered.ecn = has(Name::Ecn);
             config.extensions = offered;
         }
