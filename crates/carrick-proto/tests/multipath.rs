@@ -3,7 +3,7 @@
 
 mod common;
 
-use carrick_proto::policy::{FastestFirst, Multipath, Policies};
+use carrick_proto::policy::{FastestFirst, Multipath, Policies, WindowGrowth};
 use carrick_proto::{Event, PathId, Reliability, SendOptions};
 use carrick_wire::ChunkType;
 use common::*;
@@ -209,4 +209,20 @@ fn slow_paths_stay_idle_while_the_fast_one_has_room() {
     }
     assert_eq!(w.receive(1, b).len(), 30);
     assert_eq!(on_paths(&w), [30, 0]);
+}
+
+#[test]
+fn growing_by_the_pseudo_cumulative_point_needs_no_second_path() {
+    let mut w = World::single_homed();
+    w.config.policies.multipath.window_growth = WindowGrowth::PseudoCumulative;
+    w.config.send_buffer = 1 << 20;
+    let (a, b) = w.connect();
+    (0..400).for_each(|_| w.send(0, a, 0, pattern(FULL)));
+    let before = w.path(0, a, 0).cwnd;
+    assert!(w.run_until(secs(9), |w| w.stats(0, a).outstanding_chunks == 0));
+    assert_eq!(w.receive(1, b).len(), 400);
+    assert!(
+        w.path(0, a, 0).cwnd > 4 * before,
+        "while data was in flight"
+    );
 }

@@ -2,17 +2,21 @@
 
 mod common;
 
-use carrick_proto::policy::Policies;
+use carrick_proto::policy::{Multipath, Policies, ReportScope};
 use carrick_proto::{AssociationId, PathStats};
 use carrick_wire::ChunkType;
 use common::*;
 
 const FULL: usize = 1452;
 
-fn world(repeated: bool) -> (World, AssociationId, AssociationId) {
+fn world(repeated: bool, scope: ReportScope) -> (World, AssociationId, AssociationId) {
     let mut w = World::single_homed();
     w.config.policies = Policies {
         repeated_fast_retransmit: repeated,
+        multipath: Multipath {
+            report_scope: scope,
+            ..Multipath::default()
+        },
         ..Policies::default()
     };
     w.config.send_buffer = 1 << 26;
@@ -28,7 +32,11 @@ fn world(repeated: bool) -> (World, AssociationId, AssociationId) {
 
 /// Loses the next chunk so often, and sends 200. Returns timeouts, and how often it was sent.
 fn lose(repeated: bool, times: usize) -> (u64, usize, PathStats) {
-    let (mut w, a, b) = world(repeated);
+    lose_with(repeated, ReportScope::Association, times)
+}
+
+fn lose_with(repeated: bool, scope: ReportScope, times: usize) -> (u64, usize, PathStats) {
+    let (mut w, a, b) = world(repeated, scope);
     w.log.clear();
     let (mut lost, mut left) = (None, times);
     w.rule(move |seen| {
@@ -66,9 +74,11 @@ fn a_lost_retransmission_waits_for_the_timer_by_default_7_2_4() {
 
 #[test]
 fn a_lost_retransmission_is_sent_again_after_as_many_reports_where_that_is_chosen() {
-    for times in 1..=3 {
-        let (timeouts, sent, _) = lose(true, times);
-        assert_eq!((timeouts, sent), (0, times + 1), "lost {times} times");
+    for scope in [ReportScope::Association, ReportScope::Path] {
+        for times in 1..=3 {
+            let (timeouts, sent, _) = lose_with(true, scope, times);
+            assert_eq!((timeouts, sent), (0, times + 1), "{scope:?} {times}");
+        }
     }
 }
 

@@ -88,6 +88,28 @@ fn an_unfinished_message_above_a_gap_waits_for_what_comes_before_it_3758_3_6() {
 }
 
 #[test]
+fn an_unfinished_message_is_given_up_when_what_is_skipped_closes_the_gap_3758_3_6() {
+    let (mut w, peer, id) = receiver(true, 100_000);
+    // TSN 0 is lost and given up; the message that TSN 1 begins is not finished.
+    fragment(&mut w, &peer, 1, (1, 0), BEGINNING, 10);
+    fragment(&mut w, &peer, 2, (1, 1), DataFlags::WHOLE, 10);
+    assert_eq!(read(&mut w, id), []);
+    let skipped = [(StreamId(0), Ssn::new(0))];
+    peer.say(&mut w, |p| p.forward_tsn(tsn(0), skipped.into_iter()));
+    assert_eq!(read(&mut w, id), [(2, Part::Whole)]);
+    assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
+}
+
+#[test]
+fn an_unfinished_message_is_given_up_when_a_stream_that_is_not_there_closes_the_gap_6_5() {
+    let (mut w, peer, id) = receiver(true, 100_000);
+    fragment(&mut w, &peer, 1, (1, 0), BEGINNING, 10);
+    fragment(&mut w, &peer, 2, (1, 1), DataFlags::WHOLE, 10);
+    fragment(&mut w, &peer, 0, (60_000, 0), DataFlags::WHOLE, 10);
+    assert_eq!(read(&mut w, id), [(2, Part::Whole)]);
+}
+
+#[test]
 fn an_unfinished_message_that_was_begun_is_told_3758_3_6() {
     let (mut w, peer, id) = receiver(true, 3000);
     fragment(&mut w, &peer, 0, (1, 0), BEGINNING, 1400);

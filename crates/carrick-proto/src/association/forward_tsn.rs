@@ -36,6 +36,8 @@ impl Association {
             self.thaw();
         }
         self.tell_aborted(aborted);
+        let unfinished = self.receiver.take_aborted();
+        self.tell_aborted(unfinished);
     }
 
     /// Tells the user of messages that were begun and will not be finished.

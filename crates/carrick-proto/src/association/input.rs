@@ -319,6 +319,8 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) {
+        let aborted = self.receiver.take_aborted();
+        self.tell_aborted(aborted);
         match outcome {
             DataOutcome::Accepted => {
                 // The peer goes on without the reset it had asked for.
@@ -326,8 +328,6 @@ impl Association {
                 self.counters.data_chunks_received += 1;
                 self.counters.data_bytes_received += payload.len() as u64;
                 self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
-                let aborted = self.receiver.take_aborted();
-                self.tell_aborted(aborted);
             }
             DataOutcome::Duplicate => self.counters.duplicates_received += 1,
             DataOutcome::Dropped => self.counters.dropped_for_buffer += 1,

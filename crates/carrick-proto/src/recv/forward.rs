@@ -87,6 +87,7 @@ impl Receiver {
     }
 
     fn after_forward(&mut self) {
+        self.give_up_unfinished();
         self.deliver_partially();
         if self.buffer.wants_update() {
             self.ack.now();

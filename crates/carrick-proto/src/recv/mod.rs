@@ -190,6 +190,7 @@ impl Receiver {
         if stream.0 >= self.inbound_streams {
             self.tsns.insert(index);
             self.ack.on_new();
+            self.give_up_unfinished();
             return Err(DataOutcome::InvalidStream(stream));
         }
         if !self.make_room(index) {

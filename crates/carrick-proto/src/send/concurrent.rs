@@ -3,7 +3,7 @@
 
 use super::Sender;
 use super::outstanding::Ranges;
-use super::sack::{SackContext, covers};
+use super::sack::{SackContext, covers, union};
 use super::transmit::{DataPermit, TransmitContext};
 use crate::path::{Path, PathId, Paths};
 use crate::policy::{BufferSplitting, Shares, Usage};
@@ -49,6 +49,9 @@ impl Sender {
             }
         } else {
             self.forced = false;
+            for path in cx.paths.iter_mut() {
+                path.recovery.forced = false;
+            }
         }
         match first {
             Some((_, permit)) => Some(permit),
@@ -213,7 +216,11 @@ impl Sender {
         let same = cumulative + 1 == self.outstanding.first_index();
         let known = &self.outstanding.acked;
         if same && self.sack_from != from && reported != known && covers(known, reported) {
-            return true;
+            // What the peer has promised to keep it need not report again.
+            let told = union(reported.clone(), &self.outstanding.settled);
+            if told != *known {
+                return true;
+            }
         }
         self.sack_from = from;
         false

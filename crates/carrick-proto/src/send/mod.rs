@@ -29,7 +29,7 @@ use crate::error::SendError;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
-use crate::policy::{LossDetection, ReportScope};
+use crate::policy::{LossDetection, ReportScope, WindowGrowth};
 use crate::time::Time;
 use crate::trace::Trace;
 use abandonment::Abandonment;
@@ -106,6 +106,7 @@ impl Sender {
         let by_time = policies.loss_detection == LossDetection::Rack;
         let split = !by_time && policies.multipath.report_scope == ReportScope::Path;
         let concurrent = policies.multipath.data_route.concurrent();
+        let pseudo_cumulative = policies.multipath.window_growth == WindowGrowth::PseudoCumulative;
         Self {
             queue: Queue::new(config.scheduler),
             held: Held::default(),
@@ -113,8 +114,8 @@ impl Sender {
                 initial_tsn,
                 policies.count_data_header,
                 Tracking {
-                    ordered: by_time || split || concurrent,
-                    repeated: !split,
+                    ordered: by_time || split || concurrent || pseudo_cumulative,
+                    repeated: !split || policies.repeated_fast_retransmit,
                     marked_by_path: split || concurrent,
                 },
             ),
@@ -255,7 +256,7 @@ impl Sender {
 
     /// The send buffer in bytes. Where it may grow and several paths carry data, what the fast ones
     /// have delivered stays in it until the slow ones have, and takes no room from what is to come.
-    fn send_buffer(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+    pub(super) fn send_buffer(&self, paths: &Paths, config: &AssociationConfig) -> usize {
         let size = send_buffer(paths, config);
         match config.max_send_buffer {
             Some(max) if self.concurrent => {

@@ -451,7 +451,7 @@ impl Sender {
             next = usize::MAX;
         }
         let index = self.first_awaited();
-        let first = self.outstanding.chunk(index).map(|c| c.payload.len());
+        let first = self.outstanding.chunk(index).map(|c| c.len());
         if !self.window.on_sack(a_rwnd, in_flight, next, first) {
             return;
         }
@@ -496,7 +496,7 @@ fn ranges(cumulative: u64, blocks: impl Iterator<Item = GapAckBlock>) -> Ranges 
 }
 
 /// All indexes of both.
-fn union(a: Ranges, b: &Ranges) -> Ranges {
+pub(super) fn union(a: Ranges, b: &Ranges) -> Ranges {
     if b.is_empty() {
         return a;
     }

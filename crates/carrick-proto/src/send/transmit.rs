@@ -358,8 +358,9 @@ impl Sender {
                 _ => cx.counters.fast_retransmissions += 1,
             }
             if !self.by_time && !self.split && !chunk.fast_retransmitted {
+                let copy = chunk.transmissions.saturating_add(1);
                 self.recovery
-                    .on_resent(index, self.outstanding.next_index());
+                    .on_resent(index, copy, self.outstanding.next_index());
             }
             self.launch(index, permit.path, packet, cx);
             last = Some(stream);

@@ -14,7 +14,7 @@ use carrick_wire::{PacketBuilder, StreamId};
 
 use super::message::SendOptions;
 use super::outstanding::Chunk;
-use super::{MAX_MESSAGES, SackContext, Sender, TransmitContext, send_buffer};
+use super::{MAX_MESSAGES, SackContext, Sender, TransmitContext};
 use crate::config::AssociationConfig;
 use crate::event::{SendFailure, UnsentMessage};
 use crate::extensions::Extensions;
@@ -197,7 +197,7 @@ impl Sender {
         config: &AssociationConfig,
     ) -> bool {
         let held = self.buffered_bytes();
-        let buffer = send_buffer(paths, config);
+        let buffer = self.send_buffer(paths, config);
         let excess = if bytes > buffer {
             held
         } else {

@@ -22,8 +22,9 @@ pub(crate) struct MissingReports {
     /// Below this index all chunks have been looked at.
     examined: u64,
     /// Chunks that were sent again, after a timeout in the standard's way, with the index that was next at that time:
-    /// only reports by SACKs for chunks from there on tell something about the new copy.
-    resent: VecDeque<(u64, u64)>,
+    /// only reports by SACKs for chunks from there on tell something about the new copy, which is the one with
+    /// this number.
+    resent: VecDeque<(u64, u64, u32)>,
     /// Chunks that the peer took back, with their missing reports since then; 0 while the SACK that
     /// took them back is processed.
     revoked: BTreeMap<u64, usize>,
@@ -73,8 +74,8 @@ impl MissingReports {
 
     /// A chunk is sent again, and may be fast retransmitted then: earlier reports don't count for the
     /// new copy.
-    pub(crate) fn on_resent(&mut self, index: u64, next: u64) {
-        self.resent.push_back((next, index));
+    pub(crate) fn on_resent(&mut self, index: u64, copy: u32, next: u64) {
+        self.resent.push_back((next, index, copy));
     }
 
     /// The peer took back an acknowledgement. Earlier SACKs did not report this chunk missing, so
@@ -97,11 +98,18 @@ impl MissingReports {
         let Some(&bound) = self.highest.get(self.threshold - 1) else {
             return lost;
         };
-        while let Some(&(after, index)) = self.resent.front() {
+        while let Some(&(after, index, copy)) = self.resent.front() {
             if after > bound {
                 break;
             }
             self.resent.pop_front();
+            // A later copy is not what these reports are about.
+            if outstanding
+                .chunk(index)
+                .is_none_or(|c| c.transmissions != copy)
+            {
+                continue;
+            }
             consider(outstanding, paths, index, self.repeated, &mut lost);
         }
         let mut index = self.examined.max(outstanding.first_index());
