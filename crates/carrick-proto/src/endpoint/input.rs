@@ -80,6 +80,8 @@ impl Endpoint {
                 .find_tagged(route.remote, port, header.tag, way);
             let config = match known.and_then(|id| self.registry.get(id)) {
                 Some(association) => &association.config,
+                // It is for an association that something in it names, if that is intact.
+                None if names_association(packet) => return false,
                 None => &self.config.association,
             };
             config.takes_zero_checksum(packet)
@@ -241,6 +243,12 @@ impl Endpoint {
         let of_address = |a: &IpAddr| registry.find_tagged(*a, port, header.tag, way);
         peer.addresses.iter().find_map(of_address)
     }
+}
+
+/// Whether the association may be found by what the packet says, instead of where it comes from.
+fn names_association(packet: &Packet<'_>) -> bool {
+    let names = |raw: RawChunk<'_>| matches!(raw.kind, ChunkType::ASCONF | ChunkType::INIT_ACK);
+    matches!(leading(packet), Some(Ok(raw)) if names(raw))
 }
 
 /// The first chunk, or the one behind an AUTH chunk, which says nothing about where the packet
