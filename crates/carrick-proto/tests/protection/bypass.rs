@@ -6,7 +6,7 @@ use carrick_proto::{AssociationId, Event, Route, StateName, VerificationTag};
 use carrick_wire::{ChunkType, CommonHeader, PacketBuilder};
 
 use super::common::{Puppet, Seen, World, addresses, ip, port, secs};
-use super::toy::{PARAMETER, SEALED, toy};
+use super::toy::{Offer, PARAMETER, SEALED, toy};
 use super::{CLIENT, SERVER, protect, protected, world};
 
 /// What somebody who watches the network knows after a while.
@@ -181,4 +181,29 @@ fn a_sealed_packet_from_a_strange_address_is_found_by_its_tag() {
     world.inject(SERVER, &route, bytes);
     let replayed = world.ends[SERVER].stats();
     assert_eq!(replayed.forged_protection, before.forged_protection + 1);
+}
+
+#[test]
+fn a_sealed_packet_is_found_by_its_tag_where_only_the_association_has_a_protection() {
+    // The client's endpoint offers nothing to those who connect to it.
+    let mut world = World::with(2, |end, config| {
+        let offer = (end == SERVER).then(|| Offer::new().shared());
+        config.association.protection = offer;
+    });
+    world.config.protection = Some(Offer::new().shared());
+    let ids = world.connect();
+    world.run(secs(5));
+    protect(&mut world, ids, 1);
+    world.send(SERVER, ids.1, 0, Bytes::from_static(b"hello"));
+    let now = world.now;
+    let mut bytes = Vec::new();
+    world.ends[SERVER].poll_transmit(now, &mut bytes).unwrap();
+    let route = Route::plain(addresses(CLIENT)[0], ip("10.0.0.99"));
+    let before = world.ends[CLIENT].stats();
+    for _ in 0..2 {
+        world.inject(CLIENT, &route, bytes.clone());
+    }
+    let after = world.ends[CLIENT].stats();
+    assert_eq!(after.forged_protection, before.forged_protection + 1);
+    assert_eq!(after.out_of_the_blue, before.out_of_the_blue + 1);
 }
