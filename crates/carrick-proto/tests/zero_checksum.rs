@@ -349,3 +349,31 @@ fn lost_packets_of_each_kind_come_again_6_3_3() {
         assert!(w.stats(0, a).extensions.zero_checksum);
     }
 }
+
+#[test]
+fn what_names_its_association_from_a_strange_address_needs_one_9653_5_2() {
+    for checked in [false, true] {
+        let (mut w, peer, id) = puppet(protected(), Some(DTLS));
+        let std::net::IpAddr::V4(known) = peer.link.from else {
+            panic!("the puppet has an IPv4 address");
+        };
+        let mut asconf = vec![0, 0, 0, 1, 0, 5, 0, 8];
+        asconf.extend(known.octets());
+        let mut elsewhere = peer.clone();
+        elsewhere.link.from = ip("10.0.0.98");
+        let before = w.ends[0].stats().bad_checksum;
+        let write = |p: &mut PacketBuilder<'_>| {
+            p.raw(ChunkType::ASCONF, 0, &asconf);
+            p.abort(false, |_| {});
+        };
+        let bytes = if checked {
+            peer.build(peer.peer_tag, write)
+        } else {
+            unchecked(&peer, peer.peer_tag, write)
+        };
+        w.inject(0, &elsewhere.route(), bytes);
+        let refused = w.ends[0].stats().bad_checksum - before;
+        assert_eq!(refused, u64::from(!checked));
+        assert_eq!(w.ends[0].association_stats(id).is_some(), !checked);
+    }
+}

@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder, padded};
+use carrick_wire::{
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder, VerificationTag, padded,
+};
 
 use super::{Association, Context};
 use crate::protection::{ChunkProtection, PacketContext, Seal};
@@ -18,6 +20,8 @@ const MAX_OVERHEAD: usize = 200;
 pub(crate) struct Protected {
     pub(crate) hook: Box<dyn ChunkProtection>,
     pub(crate) chunk_type: ChunkType,
+    /// The tag of ours by which it is found.
+    pub(crate) indexed: Option<VerificationTag>,
     scratch: Vec<u8>,
 }
 
@@ -56,6 +60,7 @@ impl Association {
             self.protection = Some(Box::new(Protected {
                 hook: offer.begin(theirs, connects),
                 chunk_type: offer.chunk_type(),
+                indexed: None,
                 scratch: Vec::new(),
             }));
         }

@@ -56,13 +56,14 @@ impl Endpoint {
         packet: &Packet<'_>,
         echo: &CookieEcho<'_>,
         datagram: &Bytes,
+        opened: Option<AssociationId>,
     ) {
         let header = packet.header();
-        let opened = self
+        let valid = self
             .secrets
             .as_ref()
             .and_then(|secrets| secrets.open(echo.cookie).ok());
-        let Some(cookie) = opened else {
+        let Some(cookie) = valid else {
             self.stats.forged_cookies += 1;
             return;
         };
@@ -72,6 +73,9 @@ impl Endpoint {
             return;
         }
         let known = self.find_by_cookie(route, header.source_port, &cookie);
+        if known.is_some_and(|id| !self.may_take(id, packet, opened)) {
+            return;
+        }
         let Some(rest) = self.authenticate(known, &cookie, packet) else {
             self.stats.unauthenticated_cookies += 1;
             return;

@@ -49,6 +49,7 @@ impl Endpoint {
         route: &Route,
         header: CommonHeader,
         init: &Init<'_>,
+        opened: Option<AssociationId>,
     ) {
         self.stats.inits += 1;
         let peer = match PeerParameters::read(init, &self.accepted) {
@@ -56,6 +57,9 @@ impl Endpoint {
             Err(fault) => return self.refuse_init(route, header, init, fault),
         };
         let known = self.find_by_init(route, header.source_port, &peer);
+        if known.is_some_and(|id| !self.may_take_init(id, opened)) {
+            return;
+        }
         let answer = match known {
             Some(id) => match self.answer_to_known(now, id, route, header, &peer) {
                 Some(answer) => answer,

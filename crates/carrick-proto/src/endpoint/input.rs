@@ -32,16 +32,18 @@ impl Endpoint {
         if self.protects {
             return self.take_guarded(now, route, &packet, &datagram);
         }
-        self.dispatch(now, route, &packet, &datagram);
+        self.dispatch(now, route, &packet, &datagram, None);
     }
 
-    /// Takes a packet that is what it seems.
+    /// Takes a packet that is what it seems; `opened` names the association whose protection has
+    /// opened it.
     pub(super) fn dispatch(
         &mut self,
         now: Time,
         route: &Route,
         packet: &Packet<'_>,
         datagram: &Bytes,
+        opened: Option<AssociationId>,
     ) {
         if packet.header().destination_port != self.config.port {
             return self.out_of_the_blue(route, packet);
@@ -55,14 +57,14 @@ impl Endpoint {
             ChunkType::INIT | ChunkType::COOKIE_ECHO if !is_unicast(route) => {
                 self.out_of_the_blue(route, packet)
             }
-            ChunkType::INIT => self.take_init(now, route, packet, first),
+            ChunkType::INIT => self.take_init(now, route, packet, first, opened),
             ChunkType::COOKIE_ECHO => match Chunk::parse(first) {
                 Ok(Chunk::CookieEcho(echo)) => {
-                    self.handle_cookie_echo(now, route, packet, &echo, datagram)
+                    self.handle_cookie_echo(now, route, packet, &echo, datagram, opened)
                 }
                 _ => self.stats.malformed += 1,
             },
-            _ => self.take_other(now, route, packet, first, datagram),
+            _ => self.take_other(now, route, packet, first, datagram, opened),
         }
     }
 
@@ -78,6 +80,8 @@ impl Endpoint {
                 .find_tagged(route.remote, port, header.tag, way);
             let config = match known.and_then(|id| self.registry.get(id)) {
                 Some(association) => &association.config,
+                // It is for an association that something in it names, if that is intact.
+                None if names_association(packet) => return false,
                 None => &self.config.association,
             };
             config.takes_zero_checksum(packet)
@@ -85,12 +89,19 @@ impl Endpoint {
         packet.checksum_is_zero() && takes_zero() || packet.checksum_is_valid()
     }
 
-    fn take_init(&mut self, now: Time, route: &Route, packet: &Packet<'_>, first: RawChunk<'_>) {
+    fn take_init(
+        &mut self,
+        now: Time,
+        route: &Route,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+        opened: Option<AssociationId>,
+    ) {
         // Section 8.5.1 A and 12.3: alone in its packet, with a tag of zero.
         let alone = packet.chunks().nth(1).is_none();
         match Chunk::parse(first) {
             Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
-                self.handle_init(now, route, packet.header(), &init);
+                self.handle_init(now, route, packet.header(), &init, opened);
             }
             Ok(_) => self.stats.wrong_tag += 1,
             Err(_) => self.stats.malformed += 1,
@@ -104,6 +115,7 @@ impl Endpoint {
         packet: &Packet<'_>,
         first: RawChunk<'_>,
         datagram: &Bytes,
+        opened: Option<AssociationId>,
     ) {
         if packet.header().tag.is_zero() {
             self.stats.wrong_tag += 1;
@@ -135,11 +147,14 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
+        let deleted = association.is_being_deleted(route.local);
+        if !self.may_take(id, packet, opened) {
+            return;
+        }
         if reflects(&first) {
             // The peer's tag proves less than our own: it is good for this chunk only.
             // An ABORT for what left before an address was deleted (RFC 5061 section 5.3.1).
-            let ignored = association.is_being_deleted(route.local);
-            if first.kind == ChunkType::ABORT && ignored {
+            if first.kind == ChunkType::ABORT && deleted {
                 return;
             }
             self.with(now, id, |association, cx| {
@@ -228,6 +243,12 @@ impl Endpoint {
         let of_address = |a: &IpAddr| registry.find_tagged(*a, port, header.tag, way);
         peer.addresses.iter().find_map(of_address)
     }
+}
+
+/// Whether the association may be found by what the packet says, instead of where it comes from.
+fn names_association(packet: &Packet<'_>) -> bool {
+    let names = |raw: RawChunk<'_>| matches!(raw.kind, ChunkType::ASCONF | ChunkType::INIT_ACK);
+    matches!(leading(packet), Some(Ok(raw)) if names(raw))
 }
 
 /// The first chunk, or the one behind an AUTH chunk, which says nothing about where the packet

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{COMMON_HEADER_LEN, Packet};
+use carrick_wire::{COMMON_HEADER_LEN, ChunkType, CommonHeader, Packet};
 
 use super::Endpoint;
 use crate::association::AssociationId;
@@ -21,7 +21,8 @@ impl Endpoint {
         Some(&mut *association.protection.as_mut()?.hook)
     }
 
-    /// Takes a packet where some association may have a protection.
+    /// Takes a packet where some association may have a protection. What is in the clear is judged
+    /// when it is known which association it is for.
     pub(super) fn take_guarded(
         &mut self,
         now: Time,
@@ -30,38 +31,16 @@ impl Endpoint {
         datagram: &Bytes,
     ) {
         let header = packet.header();
-        let Some(Ok(first)) = packet.chunks().next() else {
-            return self.dispatch(now, route, packet, datagram);
-        };
         let ours = header.destination_port == self.config.port;
-        let (port, way) = (header.source_port, route.encapsulation);
-        // An INIT has no tag: the way it came says whose it may be.
-        let known = if header.tag.is_zero() {
-            self.registry.find_way(route.remote, port, way)
-        } else {
-            let registry = &self.registry;
-            registry.find_tagged(route.remote, port, header.tag, way)
+        let Some(Ok(first)) = packet.chunks().next().filter(|_| ours) else {
+            return self.dispatch(now, route, packet, datagram, None);
         };
-        // It may come from an address that the peer has just told, inside.
-        let offer = self.accepted.protection.as_deref();
-        let sealed = offer.is_some_and(|offer| offer.chunk_type() == first.kind);
-        let known = known.or_else(|| {
-            let by_tag = || self.registry.find_by_tag(header.tag, header.source_port);
-            sealed.then(by_tag).flatten()
-        });
+        let known = self.find_by_seal(route, header);
         let association = known.and_then(|id| self.registry.get_mut(id));
         let protected = association.and_then(|a| a.protection.as_mut());
-        let Some(protected) = protected.filter(|_| ours) else {
-            return self.dispatch(now, route, packet, datagram);
+        let Some(protected) = protected.filter(|p| p.chunk_type == first.kind) else {
+            return self.dispatch(now, route, packet, datagram, None);
         };
-        if first.kind != protected.chunk_type {
-            let admitted = |chunk: carrick_wire::RawChunk<'_>| protected.hook.admits(chunk.kind);
-            if packet.chunks().flatten().all(admitted) {
-                return self.dispatch(now, route, packet, datagram);
-            }
-            self.stats.unprotected += 1;
-            return;
-        }
         let context = PacketContext {
             now,
             header,
@@ -77,8 +56,61 @@ impl Endpoint {
         inner.extend_from_slice(&value);
         let inner = Bytes::from(inner);
         match Packet::parse(&inner) {
-            Ok(opened) => self.dispatch(now, route, &opened, &inner),
+            Ok(opened) => self.dispatch(now, route, &opened, &inner, known),
             Err(_) => self.stats.malformed += 1,
         }
+    }
+
+    /// Whose protection may open a packet: the one with its tag, also where the peer has just told
+    /// the address that it comes from, inside. A peer that restarts has no such tag, but the key.
+    fn find_by_seal(&self, route: &Route, header: CommonHeader) -> Option<AssociationId> {
+        let (port, tag, way) = (header.source_port, header.tag, route.encapsulation);
+        let registry = &self.registry;
+        let here = if tag.is_zero() {
+            registry.find_way(route.remote, port, way)
+        } else {
+            registry.find_tagged(route.remote, port, tag, way)
+        };
+        let has_tag = |id: &AssociationId| registry.get(*id).is_some_and(|a| a.local_tag == tag);
+        let own = here.filter(has_tag);
+        own.or_else(|| registry.find_protected(tag, port)).or(here)
+    }
+
+    /// Whether an association takes the packet: its protection has opened it, or lets all of its chunks
+    /// through in the clear. If not, it is counted.
+    pub(super) fn may_take(
+        &mut self,
+        id: AssociationId,
+        packet: &Packet<'_>,
+        opened: Option<AssociationId>,
+    ) -> bool {
+        self.may_take_chunks(id, packet.chunks().flatten().map(|c| c.kind), opened)
+    }
+
+    /// The same for a lone INIT.
+    pub(super) fn may_take_init(
+        &mut self,
+        id: AssociationId,
+        opened: Option<AssociationId>,
+    ) -> bool {
+        self.may_take_chunks(id, core::iter::once(ChunkType::INIT), opened)
+    }
+
+    fn may_take_chunks(
+        &mut self,
+        id: AssociationId,
+        mut kinds: impl Iterator<Item = ChunkType>,
+        opened: Option<AssociationId>,
+    ) -> bool {
+        if !self.protects || opened == Some(id) {
+            return true;
+        }
+        let association = self.registry.get(id);
+        let Some(protected) = association.and_then(|a| a.protection.as_ref()) else {
+            return true;
+        };
+        let admitted = kinds.all(|kind| protected.hook.admits(kind));
+        self.stats.unprotected += u64::from(!admitted);
+        admitted
     }
 }

@@ -2,7 +2,7 @@
 //! and by the time of their next timeout.
 
 use alloc::boxed::Box;
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::hash::BuildHasher;
@@ -54,6 +54,8 @@ pub(crate) struct Registry {
     slots: Vec<Slot>,
     free: Vec<u32>,
     peers: Peers,
+    /// Those with a protection, by our tag and the peer's port.
+    protected: BTreeMap<(u32, u16), AssociationId>,
     /// Earliest first. An association is in here with the time it was last scheduled for; when
     /// its timers moved to later it is put back when that time comes.
     timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
@@ -68,6 +70,7 @@ impl Registry {
             slots: Vec::new(),
             free: Vec::new(),
             peers: Peers::new(KeyedHash::new(random.u64(), random.u64())),
+            protected: BTreeMap::new(),
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             len: 0,
@@ -162,6 +165,7 @@ impl Registry {
             return;
         };
         self.unindex(association.paths.remotes(), association.peer_port, id.slot);
+        self.forget_tag(&association);
         self.slots[id.slot as usize].association = Some(association);
     }
 
@@ -180,6 +184,7 @@ impl Registry {
         self.free.push(id.slot);
         self.len -= 1;
         self.unindex(association.paths.remotes(), association.peer_port, id.slot);
+        self.forget_tag(&association);
     }
 
     pub(crate) fn get(&self, id: AssociationId) -> Option<&Association> {
@@ -262,6 +267,40 @@ impl Registry {
         found.map(|a| a.id)
     }
 
+    /// The association with a protection, this tag of ours and this port of the peer's.
+    pub(crate) fn find_protected(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
+        self.protected.get(&(tag.0, port)).copied()
+    }
+
+    /// A protection is found by the association's tag from now on.
+    fn note_tag(&mut self, id: AssociationId) {
+        let Some(association) = self.get_mut(id) else {
+            return;
+        };
+        let (tag, port) = (association.local_tag, association.peer_port);
+        let Some(protected) = association.protection.as_mut() else {
+            return;
+        };
+        if protected.indexed == Some(tag) {
+            return;
+        }
+        if let Some(old) = protected.indexed.replace(tag) {
+            self.protected.remove(&(old.0, port));
+        }
+        self.protected.insert((tag.0, port), id);
+    }
+
+    fn forget_tag(&mut self, association: &Association) {
+        let protected = association.protection.as_ref();
+        let Some(tag) = protected.and_then(|p| p.indexed) else {
+            return;
+        };
+        let key = (tag.0, association.peer_port);
+        if self.protected.get(&key) == Some(&association.id) {
+            self.protected.remove(&key);
+        }
+    }
+
     pub(crate) fn ids(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.slots
             .iter()
@@ -270,6 +309,7 @@ impl Registry {
 
     /// Notes the association's next timeout, and that it may have something to send.
     pub(crate) fn touch(&mut self, id: AssociationId) {
+        self.note_tag(id);
         self.schedule(id);
         let Some(association) = self.get_mut(id) else {
             return;

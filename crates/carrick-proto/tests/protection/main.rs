@@ -2,6 +2,7 @@
 //! from outside, through the hook alone.
 
 mod above;
+mod bypass;
 #[path = "../common/mod.rs"]
 mod common;
 mod toy;
@@ -262,7 +263,7 @@ fn packets_in_the_clear_are_dropped_once_it_is_locked() {
     let mut hidden = Vec::new();
     // One that is admitted in front does not admit the others.
     let mut packet = PacketBuilder::new(&mut hidden, header, 1200);
-    packet.raw(ChunkType::INIT, 0, &[1; 16]);
+    packet.raw(ChunkType::PAD, 0, &[1; 16]);
     packet.abort(false, |_| {});
     packet.finish();
     world.inject(SERVER, &route, abort);

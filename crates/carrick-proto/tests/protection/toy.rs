@@ -76,6 +76,7 @@ impl ChunkProtectionOffer for Offer {
             keys: BTreeMap::new(),
             sends_with: self.restarts.then_some(RESTART),
             locked: self.restarts,
+            shut: false,
             number: 0,
             restarts: 0,
             connects,
@@ -96,8 +97,10 @@ struct Key {
 pub(crate) struct Toy {
     keys: BTreeMap<u8, Key>,
     sends_with: Option<u8>,
-    /// Nothing in the clear is taken any more, but the INIT of a restart.
+    /// Nothing in the clear is taken any more, but the INIT of a restart, and padding.
     locked: bool,
+    /// Nor that INIT.
+    shut: bool,
     number: u64,
     pub(crate) restarts: u32,
     pub(crate) connects: bool,
@@ -119,6 +122,10 @@ impl Toy {
 
     pub(crate) fn lock(&mut self) {
         self.locked = true;
+    }
+
+    pub(crate) fn shut(&mut self) {
+        self.shut = true;
     }
 
     pub(crate) fn remove(&mut self, id: u8) {
@@ -212,7 +219,7 @@ impl ChunkProtection for Toy {
     }
 
     fn admits(&self, chunk: ChunkType) -> bool {
-        !self.locked || chunk == ChunkType::INIT
+        !self.locked || chunk == ChunkType::PAD || chunk == ChunkType::INIT && !self.shut
     }
 
     fn restarted(&mut self) {
