@@ -71,6 +71,11 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
+        // Of one connection of the lower layer, and brought on another one.
+        if self.accepted.ignore_peer_addresses && cookie.remote != route.remote {
+            self.stats.forged_cookies += 1;
+            return;
+        }
         let known = self.find_by_cookie(route, header.source_port, &cookie);
         let Some(rest) = self.authenticate(known, &cookie, packet) else {
             self.stats.unauthenticated_cookies += 1;

@@ -180,6 +180,9 @@ impl<F: SessionFactory> SessionLayer<F> {
         association.lower_overhead = UDP_HEADER + self.factory.overhead();
         association.lower_layer = self.factory.lower_layer();
         association.max_paths = 1;
+        // What stands for other sessions could be among them.
+        association.ignore_peer_addresses = true;
+        association.wildcard_addresses = false;
         association.monitor_pairs = false;
         association.extensions.dynamic_addresses = false;
         association.path_max_retrans = association.association_max_retrans;
