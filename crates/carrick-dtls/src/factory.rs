@@ -19,7 +19,7 @@ pub const OVERHEAD: usize = 37;
 /// A header of DTLS 1.2's records and handshake messages (RFC 6347 sections 4.1 and 4.2.2).
 pub(crate) const RECORD_HEADER: usize = 13;
 const CLIENT_HELLO: u8 = 1;
-const HANDSHAKE: u8 = 22;
+pub(crate) const HANDSHAKE: u8 = 22;
 
 /// Sessions of DTLS beside an endpoint.
 pub type DtlsLayer = SessionLayer<Dtls>;

@@ -12,7 +12,7 @@ use dimpl::{Output, UnexpectedMessageError};
 use crate::certificate::Fingerprint;
 use crate::config::Trust;
 use crate::error::DtlsError;
-use crate::factory::{RECORD_HEADER, opens};
+use crate::factory::{HANDSHAKE, RECORD_HEADER, opens};
 
 /// Datagrams that wait to be sent, at most: more than the longest flight has.
 const MAX_WAITING: usize = 32;
@@ -33,6 +33,8 @@ pub struct DtlsSession {
     identity: Option<Fingerprint>,
     /// The random number of the client whose handshake this side answers.
     client: Option<[u8; 32]>,
+    /// The cookie came back.
+    shown: bool,
     /// Whether the present certificate of the peer is the one that a later trust likes.
     certificate: Vec<u8>,
     /// The peer is refused, and will be told when it can be told in secret.
@@ -81,6 +83,7 @@ impl DtlsSession {
             state: SessionState::Handshake,
             identity: None,
             client: None,
+            shown: false,
             certificate: Vec::new(),
             refused: None,
             waiting: VecDeque::new(),
@@ -158,6 +161,7 @@ impl DtlsSession {
         let mut buffer = std::mem::take(&mut self.buffer);
         let said = match self.dtls.poll_output(&mut buffer) {
             Output::Packet(datagram) => {
+                self.shown |= !self.connects && follows_cookie(datagram);
                 if self.waiting.len() < MAX_WAITING {
                     self.waiting.push_back(datagram.to_vec());
                 }
@@ -231,6 +235,19 @@ fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
     datagram.get(AT..AT + 32)?.try_into().ok()
 }
 
+/// Whether this datagram of a server begins with a `ServerHello`, which answers only a valid cookie,
+/// and not with the request for one: `HelloVerifyRequest`, or a `ServerHello` with the random number of
+/// `HelloRetryRequest` (RFC 8446 section 4.1.3).
+fn follows_cookie(datagram: &[u8]) -> bool {
+    const SERVER_HELLO: u8 = 2;
+    const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
+    let hello = datagram.first() == Some(&HANDSHAKE)
+        && datagram.get(3..5) == Some(&[0, 0])
+        && datagram.get(RECORD_HEADER) == Some(&SERVER_HELLO)
+        && datagram.get(RECORD_HEADER + 6..RECORD_HEADER + 9) == Some(&[0; 3]);
+    hello && client_random(datagram).is_some_and(|random| !random.starts_with(&RETRY))
+}
+
 impl PacketSession for DtlsSession {
     type Error = DtlsError;
 
@@ -273,6 +290,10 @@ impl PacketSession for DtlsSession {
             (None, _) => !self.connects || self.state == SessionState::Handshake,
             (Some(_), None) => true,
         }
+    }
+
+    fn has_shown_itself(&self) -> bool {
+        self.shown || self.state == SessionState::Established
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {

@@ -163,6 +163,10 @@ pub struct AssociationConfig {
     pub receiver_sws_avoidance: bool,
     /// Peer addresses at most; further ones in INIT or INIT ACK are ignored.
     pub max_paths: usize,
+    /// Addresses that peers tell in INIT, INIT ACK and cookies mean nothing: an association is known at
+    /// the address that its set-up came from, and nowhere else. For a lower layer whose connections
+    /// have no addresses of their own (RFC 8261 section 6.1).
+    pub ignore_peer_addresses: bool,
     /// A path for every pair of local and peer address, each monitored, instead of one per
     /// peer address.
     pub monitor_pairs: bool,
@@ -236,6 +240,7 @@ impl Default for AssociationConfig {
             sender_sws_avoidance: true,
             receiver_sws_avoidance: true,
             max_paths: 16,
+            ignore_peer_addresses: false,
             monitor_pairs: false,
             no_progress_after: Some(20),
             lower_layer: LowerLayer::Plain,

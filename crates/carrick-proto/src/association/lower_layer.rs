@@ -4,11 +4,13 @@
 use super::state::{Repeat, State};
 use super::{Association, Context};
 use crate::event::CloseReason;
+use crate::path::rto::Rto;
 
 impl Association {
-    /// What was learnt of the way is void: the path MTU is looked for and the congestion window
-    /// grown anew. A set-up begins again, with the INIT leaving now.
+    /// What was learnt of the way is void: the path MTU is looked for, the round trip measured and
+    /// the congestion window grown anew. A set-up begins again, with the INIT leaving now.
     pub(crate) fn lower_layer_changed(&mut self, _: &mut Context<'_>) {
+        let rto_initial = self.config.rto_initial;
         if let State::CookieWait(wait) = &mut self.state {
             wait.init = Repeat::now();
             wait.sent = None;
@@ -18,6 +20,10 @@ impl Association {
             path.error_count = 0;
             path.congestion.reset();
             path.timed = None;
+            path.rto = Rto::new(rto_initial);
+            // What the old window was reduced for says nothing about the new one.
+            path.recovery.leave();
+            path.after_timeout = None;
             if let Some(discovery) = path.discovery.as_mut().filter(|_| path.confirmed) {
                 discovery.start();
                 let mtu = discovery.mtu();

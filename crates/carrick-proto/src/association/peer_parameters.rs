@@ -117,6 +117,8 @@ impl<'a> PeerParameters<'a> {
             }
             read.offered.read(&parameter);
             match parameter {
+                Parameter::Ipv4Address(_) | Parameter::Ipv6Address(_)
+                    if config.ignore_peer_addresses => {}
                 Parameter::Ipv4Address(a) => read.address(IpAddr::V4(a)),
                 Parameter::Ipv6Address(a) => read.address(IpAddr::V6(a)),
                 Parameter::CookiePreservative { increment_ms } => {

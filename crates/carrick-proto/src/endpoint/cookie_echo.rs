@@ -72,6 +72,11 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
+        // Of one connection of the lower layer, and brought on another one.
+        if self.accepted.ignore_peer_addresses && cookie.remote != route.remote {
+            self.stats.forged_cookies += 1;
+            return;
+        }
         let known = self.find_by_cookie(route, header.source_port, &cookie);
         if known.is_some_and(|id| !self.may_take(id, packet, opened)) {
             return;

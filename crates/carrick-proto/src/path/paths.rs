@@ -56,7 +56,9 @@ impl Paths {
             return Some(path.id);
         }
         if self.list.len() >= config.max_paths {
-            self.note(route.remote);
+            if !config.ignore_peer_addresses {
+                self.note(route.remote);
+            }
             return None;
         }
         let id = self.unused_id()?;

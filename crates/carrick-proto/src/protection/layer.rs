@@ -33,7 +33,8 @@ pub struct SessionLayerConfig {
     /// Sessions at most, at least 1. Further peers are not answered.
     pub max_sessions: usize,
     /// Sessions of peers whose handshake is not finished, at most, at least 1. A further one takes the
-    /// place of the oldest that was heard of only once, if there is such a one.
+    /// place of the oldest whose peer has not shown that it is where its datagrams say
+    /// ([`PacketSession::has_shown_itself`]), if there is such a one.
     pub max_handshakes: usize,
     /// A handshake may take so long.
     pub handshake_timeout: Duration,
@@ -180,6 +181,9 @@ impl<F: SessionFactory> SessionLayer<F> {
         association.lower_overhead = UDP_HEADER + self.factory.overhead();
         association.lower_layer = self.factory.lower_layer();
         association.max_paths = 1;
+        // What stands for other sessions could be among them.
+        association.ignore_peer_addresses = true;
+        association.wildcard_addresses = false;
         association.monitor_pairs = false;
         association.extensions.dynamic_addresses = false;
         association.path_max_retrans = association.association_max_retrans;
@@ -304,14 +308,13 @@ impl<F: SessionFactory> SessionLayer<F> {
         datagram: &[u8],
     ) {
         let known = self.find(route);
-        let Some(id) = known.or_else(|| self.accept(now, route, datagram)) else {
+        let Some(id) = known.or_else(|| self.accept(now, endpoint, route, datagram)) else {
             return;
         };
         let opens = self.factory.opens(datagram);
         let Some(slot) = self.slots.get_mut(&id) else {
             return;
         };
-        slot.datagrams += 1;
         let mut opened = core::mem::take(&mut self.opened);
         if opens && !slot.ended && !slot.session.is_begun_by(datagram) {
             let next = slot.successor.as_ref();
@@ -362,21 +365,29 @@ impl<F: SessionFactory> SessionLayer<F> {
     }
 
     /// A peer that is not known begins a handshake.
-    fn accept(&mut self, now: Time, route: &Route, datagram: &[u8]) -> Option<SessionId> {
+    fn accept(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        route: &Route,
+        datagram: &[u8],
+    ) -> Option<SessionId> {
         if route.encapsulation.is_none() || !self.factory.opens(datagram) {
             self.stats.strangers += 1;
             return None;
         }
         if self.half_open.len() >= self.config.max_handshakes {
-            let heard_once =
-                |id: &&SessionId| self.slots.get(id).is_some_and(|slot| slot.datagrams <= 1);
-            let oldest = self.half_open.iter().take(MAX_LOOKED_AT).find(heard_once);
+            let unproven = |id: &&SessionId| {
+                let slot = self.slots.get(id);
+                slot.is_some_and(|slot| !slot.session.has_shown_itself())
+            };
+            let oldest = self.half_open.iter().take(MAX_LOOKED_AT).find(unproven);
             let Some(&oldest) = oldest else {
                 self.stats.refused += 1;
                 return None;
             };
             self.stats.evicted += 1;
-            self.remove(oldest);
+            self.evict(now, endpoint, oldest);
         }
         let session = self.factory.accept(now);
         let Some(id) = self.insert(now, session, *route) else {
@@ -385,6 +396,18 @@ impl<F: SessionFactory> SessionLayer<F> {
         };
         self.half_open.insert(id);
         Some(id)
+    }
+
+    /// The session goes at once, and its associations end.
+    fn evict(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
+        let slot = self.slots.get(&id);
+        let of: Vec<AssociationId> =
+            slot.map_or_else(Vec::new, |slot| slot.associations.iter().copied().collect());
+        self.remove(id);
+        for association in of {
+            // It is known: it was linked until now.
+            let _ = endpoint.lower_layer_lost(now, association);
+        }
     }
 
     /// Appends the next datagrams to `buf` and says where they go; `None` when there is nothing more to

@@ -43,6 +43,10 @@ pub trait PacketSession: Debug + Send {
     /// so of all, as long as its handshake is not finished.
     fn is_begun_by(&self, datagram: &[u8]) -> bool;
 
+    /// Whether the peer has returned something that only reached it at its address, such as a cookie
+    /// (RFC 6347 section 4.2.1). Until then anybody may have sent what came in its name.
+    fn has_shown_itself(&self) -> bool;
+
     /// Takes a datagram and pushes the packets that it carries. What is no genuine record changes
     /// nothing.
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>);

@@ -44,7 +44,6 @@ pub(super) struct Slot<S: PacketSession> {
     /// The way to the peer.
     pub(super) route: Route,
     pub(super) associations: BTreeSet<AssociationId>,
-    pub(super) datagrams: u64,
     pub(super) established: bool,
     /// It ended, and goes when its last datagrams have left.
     pub(super) ended: bool,
@@ -67,7 +66,6 @@ impl<S: PacketSession> Slot<S> {
                 ..route
             },
             associations: BTreeSet::new(),
-            datagrams: 0,
             established: false,
             ended: false,
             deadline: Some(deadline),

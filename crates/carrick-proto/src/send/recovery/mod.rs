@@ -86,7 +86,7 @@ impl PathRecovery {
     }
 
     /// Nothing is repaired any more.
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.phase = Phase::Open;
         self.reduction = None;
     }

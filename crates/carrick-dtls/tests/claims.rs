@@ -1,0 +1,185 @@
+//! What peers claim and have not shown: the addresses of others, and to be there at all (RFC 8261
+//! section 6.1, RFC 6347 section 4.2.1).
+
+mod common;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust, Versions};
+use carrick_proto::protection::SessionLayerConfig;
+use carrick_proto::{
+    AssociationConfig, AssociationId, Ecn, Endpoint, EndpointConfig, Event, Route,
+};
+use common::{CLIENT, Fate, Node, PORT, SERVER, World, address, association, certificate, message};
+
+const OTHER: usize = 2;
+const VERSIONS: [Versions; 2] = [Versions::Dtls12, Versions::Dtls13];
+
+fn anyone(node: usize) -> DtlsConfig {
+    DtlsConfig::new(certificate(node), Trust::Anyone)
+}
+
+/// A node whose INIT and INIT ACK tell the addresses that stand for sessions of others.
+fn claiming(node: usize) -> Node {
+    let mut config = EndpointConfig::new(PORT, vec![address(node).ip()], [node as u8 + 1; 32]);
+    config.association = association();
+    let dtls = Dtls::new(anyone(node)).unwrap();
+    let layer = DtlsLayer::new(dtls, SessionLayerConfig::default(), &mut config);
+    let others = (1..100_u8).map(|n| IpAddr::from([240, 0, 0, n]));
+    config.local_addresses = others.collect();
+    Node {
+        core: Endpoint::new(config).unwrap(),
+        layer,
+        events: Vec::new(),
+        sessions: Vec::new(),
+    }
+}
+
+/// Three nodes that know nothing of each other; one of them claims what is not its own.
+fn world(claims: usize) -> World {
+    let mut world = World::of(anyone);
+    let limits = SessionLayerConfig::default();
+    world.nodes.push(Node::new(OTHER, anyone(OTHER), limits));
+    world.nodes[claims] = claiming(claims);
+    world
+}
+
+fn connect(world: &mut World, from: usize, to: usize) -> AssociationId {
+    let now = world.now;
+    let node = &mut world.nodes[from];
+    let to = (address(to), PORT);
+    let id = node
+        .layer
+        .connect(now, &mut node.core, to, Trust::Anyone, association())
+        .unwrap();
+    let done = |w: &mut World| w.nodes[from].established() == Some(id);
+    assert!(world.run_until(Duration::from_secs(10), done));
+    id
+}
+
+fn leads_to(world: &World, node: usize, id: AssociationId, peer: usize) {
+    let layer = &world.nodes[node].layer;
+    let session = layer.session_of(id).expect("a session");
+    assert_eq!(layer.remote(session), Some(address(peer)));
+}
+
+#[test]
+fn addresses_in_an_init_do_not_claim_the_sessions_of_others_8261_6_1() {
+    let mut world = world(CLIENT);
+    connect(&mut world, CLIENT, SERVER);
+    let claimed = world.nodes[SERVER].established().unwrap();
+    let id = connect(&mut world, OTHER, SERVER);
+    let own = world.nodes[SERVER].established().unwrap();
+    assert_ne!(own, claimed);
+    leads_to(&world, SERVER, claimed, CLIENT);
+    leads_to(&world, SERVER, own, OTHER);
+    let restarted = |(_, e): &(AssociationId, Event)| *e == Event::Restarted;
+    assert!(!world.nodes[SERVER].events.iter().any(restarted));
+    world.send(OTHER, id, message(1, 300));
+    world.run(Duration::from_secs(2));
+    assert!(world.received(SERVER, claimed).is_empty());
+    assert_eq!(world.received(SERVER, own), [message(1, 300)]);
+}
+
+#[test]
+fn addresses_in_an_init_ack_do_not_claim_the_sessions_of_others_8261_6_1() {
+    let mut world = world(SERVER);
+    let first = connect(&mut world, CLIENT, SERVER);
+    let second = connect(&mut world, CLIENT, OTHER);
+    leads_to(&world, CLIENT, first, SERVER);
+    leads_to(&world, CLIENT, second, OTHER);
+    world.send(CLIENT, second, message(2, 300));
+    world.run(Duration::from_secs(2));
+    let other = world.nodes[OTHER].established().unwrap();
+    assert_eq!(world.received(OTHER, other), [message(2, 300)]);
+}
+
+/// A server that has room for a few handshakes, and the first datagram of one.
+fn crowded(versions: Versions) -> (World, Vec<u8>) {
+    let dtls = |node| DtlsConfig {
+        versions,
+        ..anyone(node)
+    };
+    let mut world = World::of(dtls);
+    let limits = SessionLayerConfig {
+        max_handshakes: 4,
+        ..SessionLayerConfig::default()
+    };
+    world.nodes[SERVER] = Node::new(SERVER, dtls(SERVER), limits);
+    let mut attacker = World::of(dtls);
+    attacker.rule = Box::new(|_| Fate::Drop);
+    attacker.connect();
+    let hello = attacker.log[0].bytes.to_vec();
+    (world, hello)
+}
+
+/// The same hello three times from each of many addresses that never answer.
+fn flood(world: &mut World, hello: &[u8]) {
+    for n in 0..60_u8 {
+        let route = Route {
+            local: Some(address(SERVER).ip()),
+            remote: IpAddr::from([203, 0, 113, n]),
+            encapsulation: Some(9),
+            ecn: Ecn::NotCapable,
+        };
+        for _ in 0..3 {
+            let server = &mut world.nodes[SERVER];
+            server
+                .layer
+                .handle_datagram(world.now, &mut server.core, &route, hello);
+            world.pump();
+        }
+    }
+}
+
+#[test]
+fn repeated_hellos_of_peers_that_never_answer_lock_nobody_out_6347_4_2_1() {
+    for versions in VERSIONS {
+        let (mut world, hello) = crowded(versions);
+        flood(&mut world, &hello);
+        let stats = world.nodes[SERVER].layer.stats();
+        assert_eq!((stats.refused, stats.evicted), (0, 56), "{versions:?}");
+        let ids = world.establish();
+        world.transfer(CLIENT, ids, 3);
+    }
+}
+
+#[test]
+fn a_peer_that_returned_its_cookie_keeps_its_place_6347_4_2_1() {
+    for versions in VERSIONS {
+        let (mut world, hello) = crowded(versions);
+        let id = world.connect();
+        // The cookie, and what follows it.
+        let answered = |w: &mut World| w.log.iter().filter(|s| s.from == SERVER).count() >= 2;
+        assert!(world.run_until(Duration::from_secs(1), answered));
+        flood(&mut world, &hello);
+        assert_eq!(world.nodes[SERVER].layer.stats().evicted, 57);
+        let done = |w: &mut World| w.nodes[CLIENT].established() == Some(id);
+        assert!(
+            world.run_until(Duration::from_millis(500), done),
+            "{versions:?}"
+        );
+    }
+}
+
+#[test]
+fn a_new_connection_below_measures_the_round_trip_anew_8261_6_1() {
+    let quick = AssociationConfig {
+        rto_min: Duration::from_millis(100),
+        ..association()
+    };
+    let mut world = World::with_associations([quick.clone(), quick]);
+    let ids = world.establish();
+    world.transfer(CLIENT, ids, 20);
+    let rto = |w: &World| {
+        let stats = w.nodes[CLIENT].core.paths(ids.0).next().unwrap();
+        stats.rto
+    };
+    assert!(rto(&world) < Duration::from_secs(1));
+    let now = world.now;
+    let core = &mut world.nodes[CLIENT].core;
+    core.lower_layer_changed(now, ids.0).unwrap();
+    assert_eq!(rto(&world), Duration::from_secs(1));
+    world.transfer(CLIENT, ids, 20);
+}
