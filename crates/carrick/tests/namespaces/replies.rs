@@ -10,6 +10,8 @@ const DATA: u8 = 0;
 const INIT: u8 = 1;
 const INIT_ACK: u8 = 2;
 const SACK: u8 = 3;
+/// It says what a SACK says, and more.
+const NR_SACK: u8 = 16;
 const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const COOKIE_ECHO: u8 = 10;
@@ -62,7 +64,7 @@ impl Replies {
                     let fits = answers(&self.cookie_echoes, pair);
                     self.judge("COOKIE ACK", pair, fits);
                 }
-                SACK => {
+                SACK | NR_SACK => {
                     let intervals = self.data.entry(!from_near).or_default();
                     // Where no DATA came from, the SACK was moved because the way of the DATA is
                     // dead; there is no address then that was addressed.
