@@ -109,3 +109,39 @@ pub trait Backend {
         let _ = reservation;
     }
 }
+
+impl<B: Backend + ?Sized> Backend for Box<B> {
+    fn add(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        (**self).add(now, elements, lifetime)
+    }
+
+    fn extend(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        (**self).extend(now, elements, lifetime)
+    }
+
+    fn remove(&mut self, now: Time, elements: &[Element]) -> Result<(), BackendError> {
+        (**self).remove(now, elements)
+    }
+
+    fn translates(&self) -> bool {
+        (**self).translates()
+    }
+
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        (**self).reserve(wanted)
+    }
+
+    fn release(&mut self, reservation: &Reservation) {
+        (**self).release(reservation);
+    }
+}

@@ -4,7 +4,6 @@ use rand_core::Rng;
 
 use super::sessions::State;
 use super::{Middlebox, MiddleboxEvent, ReplyTo, SessionEnd};
-use crate::Time;
 use crate::backend::Backend;
 use crate::message::{Challenge, NegativeReply, ProtocolVersion, Reply, Request, Token, VERSION};
 use crate::rules::AgentIndex;
@@ -14,37 +13,46 @@ use crate::session::{
 };
 
 impl<B: Backend> Middlebox<B> {
+    /// Does what a request of session control asks for; returns why not.
     pub(super) fn session_request(
         &mut self,
-        _now: Time,
         to: ReplyTo,
         state: &State,
         request: Request,
-    ) {
+    ) -> Option<NegativeReply> {
         match (state, request) {
             (State::Closed, Request::Establish { version, challenge }) => {
-                self.establish(to, version, challenge.as_ref());
+                self.establish(to, version, challenge.as_ref())
             }
             (State::NoAuth { challenge }, Request::Authenticate(token)) => {
-                self.authenticate(to, challenge.as_ref(), token.as_ref());
+                self.authenticate(to, challenge.as_ref(), token.as_ref())
             }
             (State::NoAuth { .. } | State::Open(_), Request::Terminate) => {
                 self.reply(to, &Reply::Terminated);
                 self.end_session(to.session, SessionEnd::Requested);
+                None
             }
-            _ => self.reply(to, &Reply::Negative(NegativeReply::NotApplicable)),
+            _ => {
+                let refused = NegativeReply::NotApplicable;
+                self.reply(to, &Reply::Negative(refused));
+                Some(refused)
+            }
         }
     }
 
-    fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) {
+    fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) -> Option<NegativeReply> {
         self.reply(to, &Reply::Negative(reply));
         self.end_session(to.session, SessionEnd::Refused);
+        Some(reply)
     }
 
-    fn establish(&mut self, to: ReplyTo, version: ProtocolVersion, challenge: Option<&Challenge>) {
-        let Some(session) = self.sessions.get(to.session) else {
-            return;
-        };
+    fn establish(
+        &mut self,
+        to: ReplyTo,
+        version: ProtocolVersion,
+        challenge: Option<&Challenge>,
+    ) -> Option<NegativeReply> {
+        let session = self.sessions.get(to.session)?;
         let (authenticated, secure) = (session.authenticated, session.secure);
         if self.sessions.open() >= self.config.limits.open_sessions {
             return self.refuse(to, NegativeReply::LackOfResources);
@@ -72,6 +80,7 @@ impl<B: Backend> Middlebox<B> {
                     },
                 );
                 self.reply(to, &Reply::Authenticate { challenge, token });
+                None
             }
         }
     }
@@ -94,7 +103,12 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    fn authenticate(&mut self, to: ReplyTo, challenge: Option<&Challenge>, token: Option<&Token>) {
+    fn authenticate(
+        &mut self,
+        to: ReplyTo,
+        challenge: Option<&Challenge>,
+        token: Option<&Token>,
+    ) -> Option<NegativeReply> {
         let Some(challenge) = challenge else {
             // Only the middlebox had to prove itself.
             let authenticated = self.sessions.get(to.session).and_then(|s| s.authenticated);
@@ -111,7 +125,7 @@ impl<B: Backend> Middlebox<B> {
             session: to.session,
             claimed,
         });
-        self.refuse(to, NegativeReply::AuthenticationFailed);
+        self.refuse(to, NegativeReply::AuthenticationFailed)
     }
 
     fn prove(
@@ -133,7 +147,7 @@ impl<B: Backend> Middlebox<B> {
         .then_some(agent)
     }
 
-    fn open(&mut self, to: ReplyTo, agent: AgentIndex) {
+    fn open(&mut self, to: ReplyTo, agent: AgentIndex) -> Option<NegativeReply> {
         let config = self.agents.config(agent);
         if self.agents.sessions(agent).len() >= config.max_sessions
             || self.sessions.open() >= self.config.limits.open_sessions
@@ -148,5 +162,6 @@ impl<B: Backend> Middlebox<B> {
             agent: identity,
         });
         self.reply(to, &Reply::Established(self.config.capabilities));
+        None
     }
 }

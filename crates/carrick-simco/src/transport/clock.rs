@@ -1,0 +1,38 @@
+//! The state machines' time on this host.
+
+use tokio::time::Instant;
+
+use crate::Time;
+
+/// Translates between the runtime's clock and [`Time`], which begins with the clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+
+    /// When it is this time.
+    pub fn instant(&self, time: Time) -> Instant {
+        self.start + time.since(Time::ZERO)
+    }
+
+    /// Sleeps until then; for ever without a time.
+    pub async fn sleep_until(&self, time: Option<Time>) {
+        match time {
+            Some(time) => tokio::time::sleep_until(self.instant(time)).await,
+            None => std::future::pending().await,
+        }
+    }
+}

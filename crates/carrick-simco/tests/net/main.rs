@@ -1,0 +1,8 @@
+//! Middlebox and agents on loopback sockets, over each transport.
+
+
+
+
+
+mod session;
+mod support;
