@@ -20,7 +20,7 @@ pub(super) async fn create(inner: &Inner, request: &Request) -> Result<Reply, Re
     let Late { transaction, reply } = late;
     tokio::select! {
         biased;
-        Ok(reply) = reply => match reply {
+        Ok(delivery) = reply => match delivery.take().ok_or(RequestError::Ended)? {
             Reply::Negative(refused) => Err(RequestError::Refused(refused)),
             reply => Ok(reply),
         },
@@ -109,7 +109,7 @@ pub(super) async fn change_lifetime(
     };
     tokio::select! {
         biased;
-        Ok(reply) = late.reply => match reply {
+        Ok(delivery) = late.reply => match delivery.take().ok_or(RequestError::Ended)? {
             Reply::Negative(refused) => Err(RequestError::Refused(refused)),
             reply => granted(&reply),
         },

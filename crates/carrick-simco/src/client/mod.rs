@@ -295,10 +295,14 @@ impl Inner {
         }
         let patience = 2 * self.timeout;
         let answered = tokio::time::timeout(patience, answered).await;
-        match answered.unwrap_or(Ok(Err(AskError::NotConnected))) {
-            Ok(Ok(Reply::Negative(refused))) => Err(AskError::Refused(refused)),
-            Ok(other) => other,
-            Err(_) => Err(AskError::Ended),
+        let delivery = match answered.unwrap_or(Ok(Err(AskError::NotConnected))) {
+            Ok(answer) => answer?,
+            Err(_) => return Err(AskError::Ended),
+        };
+        match delivery.take() {
+            Some(Reply::Negative(refused)) => Err(AskError::Refused(refused)),
+            Some(reply) => Ok(reply),
+            None => Err(AskError::Ended),
         }
     }
 

@@ -29,7 +29,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// What handles want of the task.
 pub(super) enum Ask {
     /// This request, and its answer.
-    Request(Request, oneshot::Sender<Result<Reply, AskError>>),
+    Request(Request, Answer),
     /// A late answer to this transaction is of no interest any more: what it made is held.
     Forget(TransactionId),
     /// The end of the session.
@@ -51,10 +51,33 @@ pub(super) enum AskError {
 #[derive(Debug)]
 pub(super) struct Late {
     pub(super) transaction: TransactionId,
-    pub(super) reply: oneshot::Receiver<Reply>,
+    pub(super) reply: oneshot::Receiver<Delivery>,
 }
 
-type Answer = oneshot::Sender<Result<Reply, AskError>>;
+type Answer = oneshot::Sender<Result<Delivery, AskError>>;
+
+/// A reply on its way. If nobody takes it, the rule that it made is closed, because nobody knows of
+/// it.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    reply: Option<Reply>,
+    orphans: mpsc::UnboundedSender<PolicyRuleId>,
+}
+
+impl Delivery {
+    pub(super) fn take(mut self) -> Option<Reply> {
+        self.reply.take()
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if let Some(rule) = self.reply.as_ref().and_then(made) {
+            // Without a session the rule lives out its life.
+            let _ = self.orphans.send(rule);
+        }
+    }
+}
 
 /// Who hears of the first session.
 type Opened = oneshot::Sender<Result<Capabilities, ClientError>>;
@@ -72,12 +95,14 @@ struct Active {
     agent: Agent,
     clock: Clock,
     waiting: BTreeMap<TransactionId, Answer>,
-    late: BTreeMap<TransactionId, oneshot::Sender<Reply>>,
+    late: BTreeMap<TransactionId, oneshot::Sender<Delivery>>,
     /// Late answers that nobody needs.
     forgotten: VecDeque<TransactionId>,
     ending: Option<oneshot::Sender<()>>,
     closed: Option<CloseReason>,
     out: VecDeque<Packet>,
+    /// Takes rules that nobody knows; as many at most as there are replies on their way.
+    orphans: mpsc::UnboundedSender<PolicyRuleId>,
 }
 
 impl Session {
@@ -177,6 +202,7 @@ impl Session {
     async fn session(&mut self, link: Link, opened: &mut Option<Opened>) -> (CloseReason, bool) {
         let mut seed = [0; 32];
         self.random.fill_bytes(&mut seed);
+        let (orphans, mut orphaned) = mpsc::unbounded_channel();
         let mut active = Active {
             agent: Agent::new(self.config.settings.clone(), seed),
             clock: self.clock,
@@ -186,6 +212,7 @@ impl Session {
             ending: None,
             closed: None,
             out: VecDeque::new(),
+            orphans,
         };
         let Link {
             mut reader,
@@ -234,6 +261,7 @@ impl Session {
                         _ => active.agent.disconnected(),
                     }
                 }
+                Some(rule) = orphaned.recv() => active.close(rule),
                 () = self.clock.sleep_until(timeout) => {
                     active.agent.handle_timeout(self.clock.now());
                 }
@@ -313,13 +341,17 @@ impl Active {
     }
 
     fn answer(&mut self, transaction: TransactionId, answer: Result<Reply, AskError>) {
-        let Some(waiting) = self.waiting.remove(&transaction) else {
-            return;
-        };
-        let made = answer.as_ref().ok().and_then(made);
-        // Nobody knows of a rule that nobody waited for: it is closed.
-        if let (Err(_), Some(rule)) = (waiting.send(answer), made) {
-            self.close(rule);
+        let answer = answer.map(|reply| self.delivery(reply));
+        if let Some(waiting) = self.waiting.remove(&transaction) {
+            // What nobody waits for is dropped.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    fn delivery(&self, reply: Reply) -> Delivery {
+        Delivery {
+            reply: Some(reply),
+            orphans: self.orphans.clone(),
         }
     }
 
@@ -339,13 +371,10 @@ impl Active {
         if self.forgotten.contains(&transaction) {
             return;
         }
-        let made = made(&reply);
-        let unknown = match self.late.remove(&transaction) {
-            Some(late) => late.send(reply).is_err(),
-            None => true,
-        };
-        if let (true, Some(rule)) = (unknown, made) {
-            self.close(rule);
+        let delivery = self.delivery(reply);
+        if let Some(late) = self.late.remove(&transaction) {
+            // What nobody waits for is dropped.
+            let _ = late.send(delivery);
         }
     }
 

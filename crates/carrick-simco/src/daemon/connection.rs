@@ -25,6 +25,8 @@ pub(super) struct Connection {
     outbox: mpsc::Sender<Packet>,
     blocked: Arc<AtomicBool>,
     closing: Arc<Notify>,
+    /// The reader may go on: all replies to what it read are with the writer.
+    answered: Arc<Notify>,
     reader: AbortHandle,
     /// The peer's address for people.
     pub(super) peer: String,
@@ -41,12 +43,25 @@ pub(super) enum Room<'a> {
 }
 
 impl Connection {
-    /// Starts both tasks.
-    pub(super) fn start(session: SessionId, link: Link, core: &mpsc::Sender<Input>) -> Self {
+    /// Starts both tasks. The core gets `batch` messages at a time.
+    pub(super) fn start(
+        session: SessionId,
+        link: Link,
+        core: &mpsc::Sender<Input>,
+        batch: usize,
+    ) -> Self {
         let (outbox, to_send) = mpsc::channel(OUTBOX);
         let blocked = Arc::new(AtomicBool::new(false));
         let closing = Arc::new(Notify::new());
-        let reader = tokio::spawn(read(session, link.reader, core.clone()));
+        let answered = Arc::new(Notify::new());
+        let reader = Reader {
+            session,
+            half: link.reader,
+            batch,
+            core: core.clone(),
+            answered: Arc::clone(&answered),
+        };
+        let reader = tokio::spawn(reader.run());
         let writer = Writer {
             session,
             half: link.writer,
@@ -59,6 +74,7 @@ impl Connection {
             outbox,
             blocked,
             closing,
+            answered,
             reader: reader.abort_handle(),
             peer: link.peer,
         }
@@ -77,6 +93,11 @@ impl Connection {
         Room::None
     }
 
+    /// All that waited for this connection is with the writer: the reader may read on.
+    pub(super) fn answered(&self) {
+        self.answered.notify_one();
+    }
+
     /// The session is over: what is left has [`LINGER`] to go out.
     pub(super) fn ending(&self) {
         self.closing.notify_one();
@@ -90,26 +111,42 @@ impl Drop for Connection {
     }
 }
 
-async fn read(session: SessionId, mut half: Box<dyn MessageReader>, core: mpsc::Sender<Input>) {
-    loop {
-        let mut messages = Vec::new();
-        let end = half.read(&mut messages).await.err();
-        if !messages.is_empty() {
+struct Reader {
+    session: SessionId,
+    half: Box<dyn MessageReader>,
+    batch: usize,
+    core: mpsc::Sender<Input>,
+    answered: Arc<Notify>,
+}
+
+impl Reader {
+    /// Reads on when what it read is answered and the writer has the answers: an agent that does
+    /// not take its replies is not read from, and waits in its transport.
+    async fn run(mut self) {
+        let session = self.session;
+        loop {
+            let mut came = Vec::new();
+            let end = self.half.read(&mut came).await.err();
             let arrived = Instant::now();
-            let input = Input::Messages {
-                session,
-                arrived,
-                messages,
-            };
-            if core.send(input).await.is_err() {
+            let mut came = came.into_iter();
+            while came.len() > 0 {
+                let messages = came.by_ref().take(self.batch).collect();
+                let input = Input::Messages {
+                    session,
+                    arrived,
+                    messages,
+                };
+                if self.core.send(input).await.is_err() {
+                    return;
+                }
+                self.answered.notified().await;
+            }
+            if let Some(end) = end {
+                let badly_formed = end.is_badly_formed();
+                // Without a core there is nobody to tell.
+                let _ = self.core.send(Input::ReadEnd(session, badly_formed)).await;
                 return;
             }
-        }
-        if let Some(end) = end {
-            let badly_formed = end.is_badly_formed();
-            // Without a core there is nobody to tell.
-            let _ = core.send(Input::ReadEnd(session, badly_formed)).await;
-            return;
         }
     }
 }

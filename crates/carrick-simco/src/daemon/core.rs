@@ -1,6 +1,6 @@
 //! The task that owns the state machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot};
@@ -23,8 +23,12 @@ use crate::transport::{Clock, Link, Packet, tls};
 /// Inputs that wait; each is a batch of one connection at most.
 pub(super) const INPUTS: usize = 64;
 
-/// Inputs that are handled before their replies leave.
+/// Inputs taken from the queue at a time.
 const BATCH: usize = 32;
+
+/// Messages that are handled before their replies leave: no more than a connection's outbox takes,
+/// so that an agent that hears of all that others do keeps up if it reads.
+const CYCLE: usize = 256;
 
 /// How long sessions have to end when the middlebox stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -56,6 +60,15 @@ pub(super) enum Input {
     Stop,
 }
 
+impl Input {
+    fn messages(&self) -> usize {
+        match self {
+            Self::Messages { messages, .. } => messages.len(),
+            _ => 1,
+        }
+    }
+}
+
 pub(super) struct Core {
     settings: Settings,
     middlebox: Middlebox<AnyBackend>,
@@ -67,7 +80,7 @@ pub(super) struct Core {
     connections: BTreeMap<SessionId, Connection>,
     inputs: mpsc::Sender<Input>,
     latencies: Latencies,
-    /// Connections that take more again.
+    /// Connections that take more again, or were read from.
     roomy: Vec<SessionId>,
     stopping: bool,
 }
@@ -102,16 +115,26 @@ impl Core {
         tls: Option<TlsConfig>,
     ) -> Result<(), DaemonError> {
         let mut batch = Vec::with_capacity(BATCH);
+        let mut pending = VecDeque::new();
         let mut answered = Vec::new();
         let mut stop_by = None;
         loop {
             let timeout = self.middlebox.poll_timeout().into_iter().chain(stop_by).min();
-            tokio::select! {
-                _ = inputs.recv_many(&mut batch, BATCH) => {}
-                () = self.clock.sleep_until(timeout) => {}
+            if pending.is_empty() {
+                tokio::select! {
+                    _ = inputs.recv_many(&mut batch, BATCH) => pending.extend(batch.drain(..)),
+                    () = self.clock.sleep_until(timeout) => {}
+                }
+            } else {
+                // Writers and readers have their turn.
+                tokio::task::yield_now().await;
             }
             let now = self.clock.now();
-            for input in batch.drain(..) {
+            let mut messages = 0;
+            while messages < CYCLE
+                && let Some(input) = pending.pop_front()
+            {
+                messages += input.messages();
                 self.take(now, input, tls.as_ref(), &mut answered);
             }
             self.middlebox.handle_timeout(now);
@@ -146,6 +169,7 @@ impl Core {
                 messages,
             } => {
                 answered.push((arrived, messages.len() as u64));
+                self.roomy.push(session);
                 for Packet { stream, message } in messages {
                     self.middlebox.handle_message(now, session, stream, &message);
                 }
@@ -181,7 +205,8 @@ impl Core {
             peer: None,
         };
         let session = self.middlebox.connected(now, &peer);
-        let connection = Connection::start(session, link, &self.inputs);
+        let batch = (self.middlebox.limits().queued_messages / 2).clamp(1, CYCLE);
+        let connection = Connection::start(session, link, &self.inputs, batch);
         self.connections.insert(session, connection);
     }
 
@@ -312,7 +337,10 @@ fn fill(
             Room::Gone => return false,
         };
         match middlebox.poll_output(session) {
-            None => return true,
+            None => {
+                connection.answered();
+                return true;
+            }
             Some(SessionOutput::Send { stream, message }) => {
                 permit.send(Packet { stream, message });
             }

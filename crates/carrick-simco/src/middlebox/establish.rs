@@ -3,12 +3,12 @@
 use rand_core::Rng;
 
 use super::sessions::State;
-use super::{Middlebox, MiddleboxEvent, ReplyTo, SessionEnd};
+use super::{AgentConfig, Middlebox, MiddleboxEvent, ReplyTo, SessionEnd};
 use crate::backend::Backend;
 use crate::message::{Challenge, NegativeReply, ProtocolVersion, Reply, Request, Token, VERSION};
 use crate::rules::AgentIndex;
 use crate::session::{
-    Identity, NONCE_LEN, Side, challenge_identity, make_challenge, make_token, token_identity,
+    Identity, Key, NONCE_LEN, Side, challenge_identity, make_challenge, make_token, token_identity,
     verify_token,
 };
 
@@ -63,7 +63,9 @@ impl<B: Backend> Middlebox<B> {
         if version != VERSION {
             return self.refuse(to, NegativeReply::VersionMismatch(VERSION));
         }
-        let known = authenticated.or(self.anonymous);
+        // Whoever can prove who it is does, also where others need not.
+        let can_prove = challenge.is_some_and(|challenge| self.key_of(challenge).is_some());
+        let known = authenticated.or(self.anonymous.filter(|_| !can_prove));
         match (known, challenge) {
             (Some(agent), None) => self.open(to, agent),
             (known, challenge) => {
@@ -85,13 +87,16 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
+    /// The agent whose challenge this is, if it has a key.
+    fn key_of(&self, challenge: &Challenge) -> Option<(&AgentConfig, &Key)> {
+        let index = self.agents.find(&challenge_identity(challenge)?)?;
+        let config = self.agents.config(index);
+        Some((config, config.key.as_ref()?))
+    }
+
     /// The proof of this middlebox; an empty one if the agent that asks is not known, or has no key.
     fn own_token(&self, challenge: &Challenge) -> Token {
-        let agent = challenge_identity(challenge);
-        let config = agent
-            .and_then(|name| self.agents.find(&name))
-            .map(|index| self.agents.config(index));
-        match config.and_then(|config| Some((config, config.key.as_ref()?))) {
+        match self.key_of(challenge) {
             Some((config, key)) => make_token(
                 key,
                 Side::Middlebox,
