@@ -79,7 +79,8 @@ docs() {
 
 unit() {
   cargo test --workspace --locked -- --skip every_message_arrives_once &&
-    cargo test -p carrick --features dtls --locked --test dtls
+    cargo test -p carrick --features dtls --locked --test dtls &&
+    cargo test -p carrick-simco --features net --locked --test net
 }
 
 world() {

@@ -148,10 +148,19 @@ mod tests {
             "[2001:db8::]/32:53",
             "any",
         ] {
-            let tuple = end(text).unwrap().tuple(Location::Internal, 17, 1, IpVersion::V4);
+            let tuple = end(text)
+                .unwrap()
+                .tuple(Location::Internal, 17, 1, IpVersion::V4);
             assert_eq!(shown(&tuple), text);
         }
-        for wrong in ["", "10.0.0.1:x", "10.0.0.1/33", "host:5", "[::1", "10.0.0.1:70000"] {
+        for wrong in [
+            "",
+            "10.0.0.1:x",
+            "10.0.0.1/33",
+            "host:5",
+            "[::1",
+            "10.0.0.1:70000",
+        ] {
             assert!(end(wrong).is_err(), "{wrong}");
         }
         assert_eq!(protocol("sctp"), Ok(132));

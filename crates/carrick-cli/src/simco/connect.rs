@@ -198,7 +198,14 @@ mod tests {
         assert_eq!(of("tcp://[::1]:99"), (tcp, "::1".into(), 99));
         assert_eq!(of("tcp://[::1]"), (tcp, "::1".into(), PORT));
         assert_eq!(of("tcp://2001:db8::1"), (tcp, "2001:db8::1".into(), PORT));
-        for wrong in ["fw1", "udp://fw1", "tcp://", "tcp://a:0", "tcp://a:x", "tcp://:7"] {
+        for wrong in [
+            "fw1",
+            "udp://fw1",
+            "tcp://",
+            "tcp://a:0",
+            "tcp://a:x",
+            "tcp://:7",
+        ] {
             assert!(place(wrong).is_err(), "{wrong}");
         }
     }

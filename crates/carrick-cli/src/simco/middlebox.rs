@@ -62,7 +62,9 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
 
 fn backend(settings: &Settings) -> AnyBackend {
     match settings.backend {
-        BackendEntry::Memory { elements } => Box::new(MemoryBackend::new(MemoryLimits { elements })),
+        BackendEntry::Memory { elements } => {
+            Box::new(MemoryBackend::new(MemoryLimits { elements }))
+        }
     }
 }
 

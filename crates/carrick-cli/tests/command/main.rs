@@ -2,4 +2,5 @@
 
 mod cat;
 mod perf;
+mod simco;
 mod support;

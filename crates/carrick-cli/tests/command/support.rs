@@ -90,6 +90,12 @@ impl Running {
         nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
     }
 
+    /// What a terminal does when it goes, and an operator after a change of the configuration.
+    pub(crate) fn hang_up(&self) {
+        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGHUP).unwrap();
+    }
+
     /// Waits for the end while nobody reads the output.
     pub(crate) fn finish_unread(mut self) -> Finished {
         let out = self.out.take();

@@ -3,9 +3,7 @@
 use super::error::RequestError;
 use super::session::{Ask, AskError, Late};
 use super::{Inner, Request};
-use crate::message::{
-    EnableStatus, Lifetime, NegativeReply, PolicyRuleId, Reply,
-};
+use crate::message::{EnableStatus, Lifetime, NegativeReply, PolicyRuleId, Reply};
 
 /// Unknown rules that are looked at to find one that was made without an answer.
 const MOST_UNKNOWN: usize = 256;

@@ -9,9 +9,7 @@ use tokio::time::Instant;
 use super::held::Entry;
 use super::session::AskError;
 use super::{ClientEvent, Events, Inner, inquiry};
-use crate::message::{
-    EnableRequest, Lifetime, NegativeReply, Reply, Request, ReserveRequest,
-};
+use crate::message::{EnableRequest, Lifetime, NegativeReply, Reply, Request, ReserveRequest};
 
 /// Rules that are looked at at a time.
 const WINDOW: usize = 64;

@@ -14,9 +14,7 @@ use super::listen::TlsConfig;
 use super::metrics::{self, Latencies};
 use super::{AnyBackend, DaemonError};
 use crate::Time;
-use crate::middlebox::{
-    Connection as Peer, Middlebox, MiddleboxEvent, SessionId, SessionOutput,
-};
+use crate::middlebox::{Connection as Peer, Middlebox, MiddleboxEvent, SessionId, SessionOutput};
 use crate::rules::Rule;
 use crate::transport::{Clock, Link, Packet, tls};
 
@@ -53,7 +51,10 @@ pub(super) enum Input {
     /// The connection is closed.
     Written(SessionId),
     /// Another configuration.
-    Reload(Box<Settings>, oneshot::Sender<Result<Vec<String>, DaemonError>>),
+    Reload(
+        Box<Settings>,
+        oneshot::Sender<Result<Vec<String>, DaemonError>>,
+    ),
     /// The metrics are wanted.
     Metrics(oneshot::Sender<String>),
     /// The end is wanted.
@@ -119,7 +120,12 @@ impl Core {
         let mut answered = Vec::new();
         let mut stop_by = None;
         loop {
-            let timeout = self.middlebox.poll_timeout().into_iter().chain(stop_by).min();
+            let timeout = self
+                .middlebox
+                .poll_timeout()
+                .into_iter()
+                .chain(stop_by)
+                .min();
             if pending.is_empty() {
                 tokio::select! {
                     _ = inputs.recv_many(&mut batch, BATCH) => pending.extend(batch.drain(..)),
@@ -171,7 +177,8 @@ impl Core {
                 answered.push((arrived, messages.len() as u64));
                 self.roomy.push(session);
                 for Packet { stream, message } in messages {
-                    self.middlebox.handle_message(now, session, stream, &message);
+                    self.middlebox
+                        .handle_message(now, session, stream, &message);
                 }
             }
             Input::ReadEnd(session, true) => self.middlebox.stream_failed(session),
@@ -221,7 +228,10 @@ impl Core {
 
     /// Tells journal and audit log what happened.
     fn drain_events(&mut self, now: Time) -> Result<(), DaemonError> {
-        #[expect(clippy::disallowed_methods, reason = "expiry is kept in the time of the wall")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "expiry is kept in the time of the wall"
+        )]
         let wall = SystemTime::now();
         while let Some(event) = self.middlebox.poll_event() {
             if let MiddleboxEvent::SessionClosed { session, .. } = &event
@@ -352,8 +362,16 @@ fn fill(
 /// The keys that differ and need a restart.
 fn fixed(old: &Settings, new: &Settings) -> Vec<String> {
     let addresses = |settings: &Settings| {
-        let tls = settings.listen.tls.as_ref().map(|tls| tls.addresses.clone());
-        (settings.listen.sctp.clone(), settings.listen.tcp.clone(), tls)
+        let tls = settings
+            .listen
+            .tls
+            .as_ref()
+            .map(|tls| tls.addresses.clone());
+        (
+            settings.listen.sctp.clone(),
+            settings.listen.tcp.clone(),
+            tls,
+        )
     };
     let differs = [
         ("listen", addresses(old) != addresses(new)),

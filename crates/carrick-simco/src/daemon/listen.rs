@@ -190,8 +190,7 @@ async fn serve_tls(
         let core = core.clone();
         let task = tokio::spawn(async move {
             // A set-up that fails is the peer's affair.
-            if let Ok(Ok(link)) =
-                tokio::time::timeout(patience, tls::accept(stream, config)).await
+            if let Ok(Ok(link)) = tokio::time::timeout(patience, tls::accept(stream, config)).await
             {
                 let _ = core.send(Input::Connected(link)).await;
             }

@@ -88,7 +88,11 @@ pub(super) fn text<B: Backend>(middlebox: &Middlebox<B>, latencies: &Latencies) 
         half_open,
     );
     for (name, help, value) in [
-        ("badly_formed_total", "Messages that were none.", stats.badly_formed),
+        (
+            "badly_formed_total",
+            "Messages that were none.",
+            stats.badly_formed,
+        ),
         (
             "crowded_out_total",
             "Connections that gave way before they had a session.",

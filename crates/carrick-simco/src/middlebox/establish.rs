@@ -40,10 +40,10 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) -> Option<NegativeReply> {
+    fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) -> NegativeReply {
         self.reply(to, &Reply::Negative(reply));
         self.end_session(to.session, SessionEnd::Refused);
-        Some(reply)
+        reply
     }
 
     fn establish(
@@ -55,13 +55,13 @@ impl<B: Backend> Middlebox<B> {
         let session = self.sessions.get(to.session)?;
         let (authenticated, secure) = (session.authenticated, session.secure);
         if self.sessions.open() >= self.config.limits.open_sessions {
-            return self.refuse(to, NegativeReply::LackOfResources);
+            return Some(self.refuse(to, NegativeReply::LackOfResources));
         }
         if self.config.require_security && !secure {
-            return self.refuse(to, NegativeReply::InsufficientSecurity);
+            return Some(self.refuse(to, NegativeReply::InsufficientSecurity));
         }
         if version != VERSION {
-            return self.refuse(to, NegativeReply::VersionMismatch(VERSION));
+            return Some(self.refuse(to, NegativeReply::VersionMismatch(VERSION)));
         }
         // Whoever can prove who it is does, also where others need not.
         let can_prove = challenge.is_some_and(|challenge| self.key_of(challenge).is_some());
@@ -119,7 +119,7 @@ impl<B: Backend> Middlebox<B> {
             let authenticated = self.sessions.get(to.session).and_then(|s| s.authenticated);
             return match authenticated.or(self.anonymous) {
                 Some(agent) => self.open(to, agent),
-                None => self.refuse(to, NegativeReply::NoAuthorization),
+                None => Some(self.refuse(to, NegativeReply::NoAuthorization)),
             };
         };
         let claimed = token.and_then(token_identity);
@@ -130,7 +130,7 @@ impl<B: Backend> Middlebox<B> {
             session: to.session,
             claimed,
         });
-        self.refuse(to, NegativeReply::AuthenticationFailed)
+        Some(self.refuse(to, NegativeReply::AuthenticationFailed))
     }
 
     fn prove(
@@ -157,7 +157,7 @@ impl<B: Backend> Middlebox<B> {
         if self.agents.sessions(agent).len() >= config.max_sessions
             || self.sessions.open() >= self.config.limits.open_sessions
         {
-            return self.refuse(to, NegativeReply::LackOfResources);
+            return Some(self.refuse(to, NegativeReply::LackOfResources));
         }
         let identity = config.identity.clone();
         self.sessions.set_state(to.session, State::Open(agent));

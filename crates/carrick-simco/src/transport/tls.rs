@@ -33,7 +33,7 @@ pub enum TlsError {
     SetUp(#[from] std::io::Error),
 }
 
-fn file_error(path: &Path, why: impl ToString) -> TlsError {
+fn file_error(path: &Path, why: &dyn std::fmt::Display) -> TlsError {
     TlsError::File {
         path: path.display().to_string(),
         why: why.to_string(),
@@ -41,11 +41,11 @@ fn file_error(path: &Path, why: impl ToString) -> TlsError {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let found = CertificateDer::pem_file_iter(path).map_err(|e| file_error(path, e))?;
+    let found = CertificateDer::pem_file_iter(path).map_err(|e| file_error(path, &e))?;
     let found: Result<Vec<_>, _> = found.collect();
-    let found = found.map_err(|e| file_error(path, e))?;
+    let found = found.map_err(|e| file_error(path, &e))?;
     if found.is_empty() {
-        return Err(file_error(path, "no certificate in PEM form in it"));
+        return Err(file_error(path, &"no certificate in PEM form in it"));
     }
     Ok(found)
 }
@@ -55,7 +55,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 /// # Errors
 /// When a file can't be read, or they don't fit together.
 pub fn server(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| file_error(key, e))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| file_error(key, &e))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -17,7 +17,10 @@ async fn a_held_rule_outlives_its_lifetime_and_others_do_not() {
     let held = client.enable(pinhole(1, 1)).await.unwrap();
     let dropped = client.enable(pinhole(2, 1)).await.unwrap();
     let once = client.enable_once(pinhole(3, 1)).await.unwrap();
-    assert_eq!(client.list().await.unwrap(), [held.id(), dropped.id(), once.rule]);
+    assert_eq!(
+        client.list().await.unwrap(),
+        [held.id(), dropped.id(), once.rule]
+    );
     drop(dropped);
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(client.list().await.unwrap(), [held.id()]);
@@ -34,13 +37,20 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
         let bound = daemon.bound().clone();
         let root = folder.file("cert.pem");
         let to = target(&bound, &root, transport);
-        let client = soon("connect", Client::connect(config(to, "alice"))).await.unwrap();
+        let client = soon("connect", Client::connect(config(to, "alice")))
+            .await
+            .unwrap();
         let mut held = Vec::new();
         for number in 0..20 {
             held.push(client.enable(pinhole(number, 100)).await.unwrap());
         }
-        let blocked = client.request(carrick_simco::message::Request::Disable(block(9, 9))).await;
-        assert!(matches!(blocked, Err(RequestError::Refused(_))), "alice may not");
+        let blocked = client
+            .request(carrick_simco::message::Request::Disable(block(9, 9)))
+            .await;
+        assert!(
+            matches!(blocked, Err(RequestError::Refused(_))),
+            "alice may not"
+        );
         // The second one has other identifiers for the same rules.
         held.swap_remove(0).close().await.unwrap();
         let mut events = client.events();
@@ -113,7 +123,10 @@ async fn a_lost_connection_costs_no_rule_and_makes_none() {
     for _ in 0..3 {
         let mut events = client.events();
         cut.send(()).await.unwrap();
-        while !matches!(soon("again", events.next()).await, Some(ClientEvent::Opened(_))) {}
+        while !matches!(
+            soon("again", events.next()).await,
+            Some(ClientEvent::Opened(_))
+        ) {}
         assert_eq!(soon("list", client.list()).await.unwrap(), before);
     }
     let after: Vec<_> = held.iter().map(|rule| rule.id()).collect();
@@ -150,7 +163,9 @@ async fn the_outcome_of_a_lifetime_change_without_a_reply_is_asked_for() {
     for loses in [Loses::Reply(0x15), Loses::Request(0x15)] {
         let client = impatient(loses).await;
         let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
-        let changed = soon("PLC", client.extend(rule, Lifetime(500))).await.unwrap();
+        let changed = soon("PLC", client.extend(rule, Lifetime(500)))
+            .await
+            .unwrap();
         let expected = match loses {
             Loses::Reply(_) => 500,
             Loses::Request(_) => 100,
@@ -159,7 +174,10 @@ async fn the_outcome_of_a_lifetime_change_without_a_reply_is_asked_for() {
     }
     let client = impatient(Loses::Reply(0x16)).await;
     let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
-    assert_eq!(soon("PLC", client.extend(rule, Lifetime(0))).await, Ok(Lifetime(0)));
+    assert_eq!(
+        soon("PLC", client.extend(rule, Lifetime(0))).await,
+        Ok(Lifetime(0))
+    );
     let client = impatient(Loses::Request(0x15)).await;
     let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
     let kept = soon("PLC", client.extend(rule, Lifetime(0))).await;

@@ -38,7 +38,9 @@ async fn start(disk: &Disk) -> (Daemon, Client, Folder) {
     let folder = Folder::new();
     let settings = Settings::parse(&text(&folder, "")).unwrap();
     let journal: Box<dyn Journal> = Box::new(disk.clone());
-    let daemon = Daemon::start(&settings, backend(), Some(journal)).await.unwrap();
+    let daemon = Daemon::start(&settings, backend(), Some(journal))
+        .await
+        .unwrap();
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
     let mut config = config(to, "bob");
     config.settings.timeout = Duration::from_secs(3);
@@ -56,13 +58,19 @@ async fn no_reply_leaves_before_its_change_is_safe() {
     client.extend(rule, Lifetime(50)).await.unwrap();
     assert_eq!(safe(), 2);
     client.list().await.unwrap();
-    assert_eq!(disk.commits.load(Ordering::SeqCst), 2, "who only asks waits for nothing");
+    assert_eq!(
+        disk.commits.load(Ordering::SeqCst),
+        2,
+        "who only asks waits for nothing"
+    );
     client.extend(rule, Lifetime(0)).await.unwrap();
     assert_eq!(safe(), 3);
     let recorded = disk.recorded.lock().unwrap().clone();
     let [
         RuleChange::Granted { owner, expires, .. },
-        RuleChange::Changed { expires: shorter, .. },
+        RuleChange::Changed {
+            expires: shorter, ..
+        },
         RuleChange::Ended { rule: ended },
     ] = &recorded[..]
     else {
@@ -85,7 +93,10 @@ async fn changes_of_many_requests_share_a_commit() {
         soon("reply", asked).await.unwrap();
     }
     let commits = disk.commits.load(Ordering::SeqCst);
-    assert!((1..=20).contains(&commits), "{commits} commits for 100 rules");
+    assert!(
+        (1..=20).contains(&commits),
+        "{commits} commits for 100 rules"
+    );
 }
 
 #[tokio::test]

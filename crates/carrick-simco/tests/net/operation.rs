@@ -19,15 +19,23 @@ async fn a_reload_changes_agents_and_drops_no_session() {
     let (mut of_alice, mut of_bob) = (alice.events(), bob.events());
     // Bob goes, Carol comes, Alice may no longer reserve and has a smaller quota.
     let old = text(&middlebox.folder, "");
-    let new = old
-        .replace("name = \"bob\"", "name = \"carol\"")
-        .replace("max-rules = 50", "max-rules = 1\nrights = [\"enable\", \"list\"]");
-    let fixed = middlebox.daemon.reload(Settings::parse(&new).unwrap()).await.unwrap();
+    let new = old.replace("name = \"bob\"", "name = \"carol\"").replace(
+        "max-rules = 50",
+        "max-rules = 1\nrights = [\"enable\", \"list\"]",
+    );
+    let fixed = middlebox
+        .daemon
+        .reload(Settings::parse(&new).unwrap())
+        .await
+        .unwrap();
     assert_eq!(fixed, Vec::<String>::new());
     let ended = soon("AST", of_bob.next()).await.unwrap();
     assert!(matches!(ended, ClientEvent::Closed(_)), "{ended:?}");
     let quota = alice.enable(pinhole(3, 100)).await.err();
-    assert_eq!(quota, Some(RequestError::Refused(NegativeReply::NoResources)));
+    assert_eq!(
+        quota,
+        Some(RequestError::Refused(NegativeReply::NoResources))
+    );
     let right = alice.status(kept.id()).await.err();
     let refused = RequestError::Refused(NegativeReply::AgentNotAuthorized);
     assert_eq!(right, Some(refused));
@@ -37,7 +45,10 @@ async fn a_reload_changes_agents_and_drops_no_session() {
     // The rules of who is gone live out their lives; who comes with that key is somebody else.
     let mut carol = config(middlebox.target(Transport::Tls), "bob");
     let refused = soon("refused", Client::connect(carol.clone())).await.err();
-    assert!(matches!(refused, Some(ClientError::Session(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(ClientError::Session(_))),
+        "{refused:?}"
+    );
     let credentials = carol.settings.credentials.as_mut().unwrap();
     credentials.agent = carrick_simco::session::Identity::new("carol").unwrap();
     let carol = soon("connect", Client::connect(carol)).await.unwrap();
@@ -49,7 +60,10 @@ async fn a_reload_changes_agents_and_drops_no_session() {
     assert!(middlebox.daemon.reload(wrong).await.is_err());
     let elsewhere = new.replace("tcp = [\"127.0.0.1:0\"]", "tcp = [\"127.0.0.2:0\"]");
     let elsewhere = Settings::parse(&elsewhere).unwrap();
-    assert_eq!(middlebox.daemon.reload(elsewhere).await.unwrap(), ["listen"]);
+    assert_eq!(
+        middlebox.daemon.reload(elsewhere).await.unwrap(),
+        ["listen"]
+    );
 }
 
 #[tokio::test]
@@ -64,7 +78,9 @@ async fn metrics_are_served_over_http() {
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        soon("answer", stream.read_to_string(&mut answer)).await.unwrap();
+        soon("answer", stream.read_to_string(&mut answer))
+            .await
+            .unwrap();
         answer
     };
     let answer = get("/metrics").await;
@@ -80,7 +96,10 @@ async fn metrics_are_served_over_http() {
         "carrick_simco_agent_transactions_total{agent=\"alice\",result=\"refused\"} 1",
         "carrick_simco_request_seconds_count 4",
     ] {
-        assert!(answer.lines().any(|found| found == line), "{line} in\n{answer}");
+        assert!(
+            answer.lines().any(|found| found == line),
+            "{line} in\n{answer}"
+        );
     }
     assert!(get("/other").await.starts_with("HTTP/1.1 404"));
     // One who asks and says nothing more is in nobody's way.
@@ -96,13 +115,19 @@ async fn the_audit_log_has_a_line_of_json_for_each_event() {
     let alice = middlebox.client(Transport::Tls, "alice").await;
     let rule = alice.enable(pinhole(1, 100)).await.unwrap();
     let id = rule.id();
-    alice.extend(id, carrick_simco::message::Lifetime(50)).await.unwrap();
+    alice
+        .extend(id, carrick_simco::message::Lifetime(50))
+        .await
+        .unwrap();
     rule.close().await.unwrap();
     let _ = alice.status(id).await;
     alice.end().await;
     middlebox.daemon.stop().await.unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
     let events: Vec<&str> = lines.iter().map(|l| l["event"].as_str().unwrap()).collect();
     let expected = [
         "session-opened",
@@ -113,9 +138,20 @@ async fn the_audit_log_has_a_line_of_json_for_each_event() {
         "session-closed",
     ];
     assert_eq!(events, expected, "{text}");
-    assert!(lines[0]["peer"].as_str().unwrap().starts_with("tls 127.0.0.1:"));
+    assert!(
+        lines[0]["peer"]
+            .as_str()
+            .unwrap()
+            .starts_with("tls 127.0.0.1:")
+    );
     assert_eq!(lines[1]["internal"], "10.0.0.1/32 1001+1");
-    assert_eq!((&lines[1]["agent"], &lines[1]["direction"]), (&"alice".into(), &"both".into()));
+    assert_eq!(
+        (&lines[1]["agent"], &lines[1]["direction"]),
+        (&"alice".into(), &"both".into())
+    );
     assert_eq!(lines[3]["reason"], "requested");
-    assert_eq!((&lines[4]["code"], &lines[4]["request"]), (&"0x0343".into(), &"PRS".into()));
+    assert_eq!(
+        (&lines[4]["code"], &lines[4]["request"]),
+        (&"0x0343".into(), &"PRS".into())
+    );
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use carrick_simco::agent::Credentials;
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 use carrick_simco::client::{Client, ClientConfig, SctpTarget, Target};
-use carrick_simco::daemon::{Bound, Daemon, Settings, parse_key};
+use carrick_simco::daemon::{AnyBackend, Bound, Daemon, Settings, parse_key};
 use carrick_simco::message::{
     AddressTuple, Direction, DisableRequest, EnableRequest, Lifetime, Location, PerParameters,
     PortParity,
@@ -112,7 +112,7 @@ fn make_certificate(folder: &Folder) {
     std::fs::write(folder.file("key.pem"), made.signing_key.serialize_pem()).unwrap();
 }
 
-pub(crate) fn backend() -> Box<MemoryBackend> {
+pub(crate) fn backend() -> AnyBackend {
     Box::new(MemoryBackend::new(MemoryLimits::default()))
 }
 
@@ -125,7 +125,11 @@ impl Box3 {
     }
 
     pub(crate) fn target(&self, transport: Transport) -> Target {
-        target(self.daemon.bound(), &self.folder.file("cert.pem"), transport)
+        target(
+            self.daemon.bound(),
+            &self.folder.file("cert.pem"),
+            transport,
+        )
     }
 
     pub(crate) async fn client(&self, transport: Transport, name: &str) -> Client {
@@ -134,7 +138,7 @@ impl Box3 {
     }
 
     /// The value of a metric, with its labels.
-    pub(crate) async fn metric(&self, name: &str) -> f64 {
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
         let text = self.daemon.metrics().await.unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         let line = line.unwrap_or_else(|| panic!("{name} in\n{text}"));

@@ -140,7 +140,10 @@ fn access(key: &str, words: Option<&Words>, all: &[AgentEntry]) -> Result<Access
     for name in names {
         if !all.iter().any(|agent| agent.name == *name) {
             let known = "give \"own\", \"all\" or names of agents";
-            return Err(value(key, format!("{name:?} is none of the agents: {known}")));
+            return Err(value(
+                key,
+                format!("{name:?} is none of the agents: {known}"),
+            ));
         }
         identities.push(identity(key, name)?);
     }

@@ -274,9 +274,8 @@ impl Settings {
             None => None,
             Some(name) => {
                 let known = agents.iter().find(|a| a.identity.as_str() == name);
-                let known = known.ok_or_else(|| {
-                    value("anonymous", format!("{name:?} is none of the agents"))
-                })?;
+                let known = known
+                    .ok_or_else(|| value("anonymous", format!("{name:?} is none of the agents")))?;
                 Some(known.identity.clone())
             }
         };

@@ -68,16 +68,34 @@ fn a_mistake_is_told_with_its_place() {
         ("max-lifetime = 600", "max-lifetime = \"x\"", "line 6: "),
         ("max-lifetime = 600", "max-lifetime = 0", "max-lifetime: "),
         ("0e0f", "0e", "agent \"pbx\": key: "),
-        ("\"lifetime\"", "\"live\"", "agent \"pbx\": rights: \"live\""),
-        ("[\"pbx\"]", "[\"pbxx\"]", "agent \"noc\": controls: \"pbxx\""),
+        (
+            "\"lifetime\"",
+            "\"live\"",
+            "agent \"pbx\": rights: \"live\"",
+        ),
+        (
+            "[\"pbx\"]",
+            "[\"pbxx\"]",
+            "agent \"noc\": controls: \"pbxx\"",
+        ),
         ("name = \"noc\"", "name = \"pbx\"", "two agents"),
         ("\"udp\"", "\"udb\"", "protocols: \"udb\""),
         ("name = \"fw1\"", "name = \"\"", "name: "),
-        ("name = \"fw1\"", "name = \"fw1\"\nanonymous = \"x\"", "anonymous: "),
+        (
+            "name = \"fw1\"",
+            "name = \"fw1\"\nanonymous = \"x\"",
+            "anonymous: ",
+        ),
     ] {
         let error = changed(from, to);
         assert!(error.contains(told), "{to}: {error}");
     }
     let nowhere = Settings::parse("name = \"a\"\n[listen]\n").unwrap();
-    assert!(nowhere.middlebox().unwrap_err().to_string().contains("listen"));
+    assert!(
+        nowhere
+            .middlebox()
+            .unwrap_err()
+            .to_string()
+            .contains("listen")
+    );
 }
