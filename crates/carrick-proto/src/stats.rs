@@ -5,6 +5,7 @@ use core::time::Duration;
 use crate::association::state::StateName;
 use crate::extensions::Extensions;
 use crate::path::PathId;
+use crate::protection::ProtectionStats;
 use crate::reliability::Abandoned;
 
 /// Counters of an endpoint. All count since the endpoint was made.
@@ -87,6 +88,8 @@ pub struct AssociationStats {
     pub counters: AssociationCounters,
     /// Counters of what was not believed; all zero without authentication.
     pub authentication: AuthenticationCounters,
+    /// The protection of chunks that both sides agreed on, with its counters; `None` without one.
+    pub protection: Option<ProtectionStats>,
 }
 
 /// What one association dropped because it was not the peer's for certain (RFC 4895).
