@@ -7,16 +7,14 @@
 
 mod control;
 mod figures;
+mod live;
 mod measure;
 mod notes;
-
 mod rows;
 mod run;
 mod setup;
 mod show;
-
 mod tcp;
-
 mod traffic;
 
 use std::time::Duration;
@@ -60,6 +58,10 @@ impl Scenario for Satellite {
 
     fn network(&self) -> Option<NetworkPlan> {
         Some(setup::bare_network)
+    }
+
+    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+        Ok(live::plan(*self, options))
     }
 
     fn run(

@@ -119,7 +119,8 @@ pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
         net.run_until(net.now() + Duration::from_secs(10));
         let sink = net.node::<TcpHost<Sink>>(b).application();
         if sink.deliveries.len() as u64 >= count {
-            return lives(net.node::<TcpHost<Source>>(a).application(), sink);
+            let source = net.node::<TcpHost<Source>>(a).application();
+            return lives(&source.sends, &source.segments, &sink.deliveries);
         }
     }
     let delivered = net.node::<TcpHost<Sink>>(b).application().deliveries.len();
@@ -128,28 +129,32 @@ pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
 
 /// Joins what the two hosts noted. Data in the receiver that waits for a hole is not seen here:
 /// arrival counts as delivery.
-fn lives(source: &Source, sink: &Sink) -> Result<Run, String> {
-    let count = source.sends.len();
+pub(super) fn lives(
+    sends: &[Time],
+    segments: &[Segment],
+    deliveries: &[Time],
+) -> Result<Run, String> {
+    let count = sends.len();
     let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); count];
     // A segment may hold parts of two messages; only one that repeats makes a message sent again.
     let mut again = vec![0; count];
-    for segment in &source.segments {
+    for segment in segments {
         let first = segment.offset as usize / MESSAGE;
         let last = (segment.offset as usize + segment.len - 1) / MESSAGE;
-        for message in first..=last {
+        for message in first..=last.min(count.saturating_sub(1)) {
             transmissions[message].push(segment.time);
             again[message] += u32::from(segment.again);
         }
     }
     let life = |number: usize| {
-        let delivery = *sink.deliveries.get(number)?;
+        let delivery = *deliveries.get(number)?;
         let sent = &transmissions[number];
         let bringing = sent
             .iter()
             .rev()
             .find(|time| **time + FAR_DELAY <= delivery);
         Some(Life {
-            send: core_time(source.sends[number]),
+            send: core_time(sends[number]),
             first: core_time(*sent.first()?),
             bringing: core_time(*bringing?),
             arrival: core_time(delivery),
