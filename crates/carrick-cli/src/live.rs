@@ -20,7 +20,12 @@ const LINE: Duration = Duration::from_secs(15);
 /// Runs scenarios in real time, until somebody asks for the end.
 pub(crate) struct Live {
     stop: Arc<AtomicBool>,
+    /// There are networks to be removed before the program may end.
+    running: Arc<AtomicBool>,
 }
+
+/// The exit code of a program that a signal ended.
+const INTERRUPTED: i32 = 130;
 
 impl Live {
     /// Finds out whether this host can, and waits for signals from now on: the networks are removed
@@ -34,21 +39,18 @@ impl Live {
         let blocked = signals.thread_block();
         blocked.map_err(|error| Failure::Run(format!("cannot wait for Ctrl-C: {error}")))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let asked = stop.clone();
+        let running = Arc::new(AtomicBool::new(false));
+        let (asked, needed) = (stop.clone(), running.clone());
         thread::spawn(move || {
             while signals.wait().is_ok() {
-                if asked.swap(true, Ordering::Relaxed) {
-                    std::process::exit(130);
+                let again = asked.swap(true, Ordering::Relaxed);
+                if again || !needed.load(Ordering::Relaxed) {
+                    std::process::exit(INTERRUPTED);
                 }
                 eprintln!("stopping; once more ends at once");
             }
         });
-        Ok(Self { stop })
-    }
-
-    /// Whether somebody asked for the end.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        Ok(Self { stop, running })
     }
 
     /// The runs of a scenario, or why it has none.
@@ -57,15 +59,14 @@ impl Live {
         scenario: &dyn Scenario,
         options: &RunOptions,
     ) -> Result<LiveResult, Failure> {
-        match scenario.live(options) {
-            Ok(plan) => Ok(carrick_live::run(
-                scenario.name(),
-                plan,
-                &Bar::new(),
-                &self.stop,
-            )?),
-            Err(reason) => Ok(LiveResult::none(reason)),
-        }
+        let plan = match scenario.live(options) {
+            Ok(plan) => plan,
+            Err(reason) => return Ok(LiveResult::none(reason)),
+        };
+        self.running.store(true, Ordering::Relaxed);
+        let result = carrick_live::run(scenario.name(), plan, &Bar::new(), &self.stop);
+        self.running.store(false, Ordering::Relaxed);
+        Ok(result?)
     }
 }
 

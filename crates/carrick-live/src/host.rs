@@ -66,6 +66,17 @@ impl Shared {
         (self.epoch + Duration::from_nanos(time.as_nanos())).into()
     }
 
+    /// An error if there is no use in going on.
+    pub(crate) fn go_on(&self) -> Result<(), Trouble> {
+        if self.over.load(Ordering::Acquire) {
+            return Err(Trouble::Failed("the other host gave up".into()));
+        }
+        if Instant::now() > self.deadline {
+            return Err(Trouble::Failed("it took too long".into()));
+        }
+        Ok(())
+    }
+
     /// When the first program began, if it has.
     pub(crate) fn began(&self) -> Option<Time> {
         self.begin.lock().ok().and_then(|begin| *begin)
@@ -114,7 +125,7 @@ impl Host {
     /// Until the other host listens.
     pub(crate) async fn wait_for_server(&self, shared: &Shared) -> Result<(), Trouble> {
         while !shared.listening.load(Ordering::Acquire) {
-            self.go_on(shared)?;
+            shared.go_on()?;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Ok(())
@@ -143,19 +154,8 @@ impl Host {
         if shared.done.iter().all(|done| done.load(Ordering::Acquire)) {
             return Ok(true);
         }
-        self.go_on(shared)?;
+        shared.go_on()?;
         Ok(false)
-    }
-
-    /// An error if there is no use in going on.
-    pub(crate) fn go_on(&self, shared: &Shared) -> Result<(), Trouble> {
-        if shared.over.load(Ordering::Acquire) {
-            return Err(Trouble::Failed("the other host gave up".into()));
-        }
-        if Instant::now() > shared.deadline {
-            return Err(Trouble::Failed("it took too long".into()));
-        }
-        Ok(())
     }
 
     /// Until the program wants to be called, or for a while.

@@ -93,7 +93,9 @@ fn carry_out(
                 run.shared.over.store(true, Ordering::Release);
             }
             // Each host sees it within its patience; the networks go with what is dropped here.
-            started.into_iter().for_each(|run| drop(run.end()));
+            for run in started {
+                drop(run.end());
+            }
             return Err(Error::Stopped);
         }
         progress.running(begin.elapsed(), expected, done);

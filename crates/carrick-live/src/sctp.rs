@@ -73,7 +73,7 @@ async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
         match tokio::time::timeout(PATIENCE, endpoint.accept()).await {
             Ok(Some(association)) => return Ok(association),
             Ok(None) => return Err(Trouble::Failed("the endpoint closed".into())),
-            Err(_) => host.go_on(shared)?,
+            Err(_) => shared.go_on()?,
         }
     }
 }
@@ -91,7 +91,7 @@ async fn verify(host: &Host, shared: &Shared, association: &Association) -> Resu
             let first = first.ok_or_else(|| Trouble::Failed("an address is missing".into()))?;
             return Ok(association.set_primary(first.id).await?);
         }
-        host.go_on(shared)?;
+        shared.go_on()?;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

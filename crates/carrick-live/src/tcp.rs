@@ -28,8 +28,8 @@ pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Troubl
         tokio::select! {
             ready = stream.readable() => {
                 ready?;
-                while let Some(piece) = read(&stream)? {
-                    host.program.handle_message(shared.now(), 0, piece);
+                if take(&mut host, shared, &stream)? == Taken::End && !host.is_over(shared)? {
+                    return Err(Trouble::Failed("the connection was closed".into()));
                 }
             }
             ready = stream.writable(), if !waiting.is_empty() => ready?,
@@ -58,14 +58,28 @@ fn write(stream: &TcpStream, waiting: &mut VecDeque<Bytes>) -> io::Result<()> {
     Ok(())
 }
 
-/// What has come, if anything has.
-fn read(stream: &TcpStream) -> Result<Option<Bytes>, Trouble> {
-    let mut bytes = BytesMut::zeroed(PIECE);
-    match stream.try_read(&mut bytes) {
-        Ok(0) => Err(Trouble::Failed("the connection was closed".into())),
-        Ok(len) => Ok(Some(bytes.split_to(len).freeze())),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(error.into()),
+/// What comes after what has come.
+#[derive(PartialEq, Eq)]
+enum Taken {
+    /// More, some time.
+    More,
+    /// Nothing: the other host is through, or gone.
+    End,
+}
+
+/// Gives the program what has come.
+fn take(host: &mut Host, shared: &Shared, stream: &TcpStream) -> io::Result<Taken> {
+    loop {
+        let mut bytes = BytesMut::zeroed(PIECE);
+        match stream.try_read(&mut bytes) {
+            Ok(0) => return Ok(Taken::End),
+            Ok(len) => {
+                let piece = bytes.split_to(len).freeze();
+                host.program.handle_message(shared.now(), 0, piece);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Taken::More),
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -112,7 +126,7 @@ async fn connect(host: &Host, shared: &Shared) -> Result<TcpStream, Trouble> {
     loop {
         match tokio::time::timeout(PATIENCE, listener.accept()).await {
             Ok(accepted) => return Ok(accepted?.0),
-            Err(_) => host.go_on(shared)?,
+            Err(_) => shared.go_on()?,
         }
     }
 }

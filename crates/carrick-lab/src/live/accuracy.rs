@@ -79,29 +79,29 @@ impl Accuracy {
 
     /// In words.
     pub fn describe(&self) -> String {
-        let mut text = format!(
+        let mut sentences = vec![format!(
             "Accuracy during the runs: {} packets were handed over {:.3} ms (median) and {:.3} ms (99 %) after the \
              configured time.",
             self.packets, self.late_median, self.late_p99
-        );
+        )];
         if let Some(probe) = &self.probe {
-            text.push_str(&format!(
-                " Probes from host to host on a link of their own were {:.3} ms (median) and {:.3} ms (99 %) late, the \
+            sentences.push(format!(
+                "Probes from host to host on a link of their own were {:.3} ms (median) and {:.3} ms (99 %) late, the \
                  rate of a full link differed by {:+.3} %.",
                 probe.delay_median, probe.delay_p99, probe.rate_error
             ));
         }
-        text.push_str(&format!(
-            " Wanted are {DELAY_TARGET} ms and {RATE_TARGET} %: {}",
+        sentences.push(format!(
+            "Wanted are {DELAY_TARGET} ms and {RATE_TARGET} %: {}",
             if self.is_good() { "kept." } else { "not kept." }
         ));
         if let Some(load) = self.load.filter(|load| *load > self.cores as f64 / 2.0) {
-            text.push_str(&format!(
-                " This machine was busy with other work when the runs began (load {load:.1} on {} cores).",
+            sentences.push(format!(
+                "This machine was busy with other work when the runs began (load {load:.1} on {} cores).",
                 self.cores
             ));
         }
-        text
+        sentences.join(" ")
     }
 }
 

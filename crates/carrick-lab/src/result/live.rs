@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Setting;
+use crate::format;
 use crate::live::Accuracy;
 use crate::stats::Summary;
 
@@ -30,6 +31,9 @@ pub struct LiveRow {
     pub n: u64,
     /// Live over simulated, less 1, in per cent.
     pub difference: Option<f64>,
+    /// Half width of the 95 % confidence interval of live less simulated, repetition by repetition.
+    #[serde(skip)]
+    uncertainty: Option<f64>,
     /// Why it differs, where it does by more than 5 %.
     pub note: String,
 }
@@ -37,6 +41,7 @@ pub struct LiveRow {
 impl LiveRow {
     /// A row of simulated and live values, one a repetition.
     pub fn new(id: &str, label: &str, unit: &str, simulated: &[f64], live: &[f64]) -> Self {
+        let pairs: Vec<f64> = simulated.iter().zip(live).map(|(s, l)| l - s).collect();
         let simulated = Summary::of(simulated).map(|s| s.mean);
         let summary = Summary::of(live);
         let difference = match (simulated, summary) {
@@ -54,6 +59,9 @@ impl LiveRow {
             ci95: summary.and_then(|s| s.ci95),
             n: live.len() as u64,
             difference,
+            uncertainty: (pairs.len() == live.len())
+                .then(|| Summary::of(&pairs)?.ci95)
+                .flatten(),
             ..Self::default()
         }
     }
@@ -81,18 +89,21 @@ impl LiveRow {
         if !self.differs() {
             return self;
         }
-        let within = match (self.live, self.simulated, self.ci95) {
-            (Some(live), Some(simulated), Some(ci95)) => (live - simulated).abs() <= ci95,
-            _ => false,
+        let row = match (self.live, self.simulated, self.uncertainty) {
+            (Some(live), Some(simulated), Some(uncertainty))
+                if (live - simulated).abs() <= uncertainty =>
+            {
+                let sign = format::measured(live - simulated);
+                let text = format!(
+                    "Not certain: repetition by repetition the difference is {sign} ± {} {}.",
+                    format::measured(uncertainty),
+                    self.unit
+                );
+                self.note(&text)
+            }
+            _ => self,
         };
-        if within {
-            let n = self.n;
-            let row = self.note(&format!(
-                "Within the 95 % interval of {n} runs: no difference for certain."
-            ));
-            return row.note(why);
-        }
-        self.note(why)
+        row.note(why)
     }
 
     /// Live and simulated are more than 5 % apart.
@@ -163,15 +174,19 @@ pub(crate) mod tests {
 
     #[test]
     fn a_reason_is_given_where_it_is_asked_for() {
-        let row = |live: &[f64]| LiveRow::new("a", "b", "c", &[100.0], live).because("Why.");
-        assert_eq!(row(&[104.9]).note, "");
-        assert_eq!(row(&[94.0]).note, "Why.");
-        assert_eq!(row(&[106.0, 106.1]).note, "Why.");
-        let uncertain = row(&[90.0, 125.0]).note;
+        let row = |simulated: &[f64], live: &[f64]| {
+            LiveRow::new("a", "b", "ms", simulated, live).because("Why.")
+        };
+        assert_eq!(row(&[100.0], &[104.9]).note, "");
+        assert_eq!(row(&[100.0], &[94.0]).note, "Why.");
+        // The repetitions differ from each other, but live from simulated always in the same way.
+        assert_eq!(row(&[50.0, 150.0], &[56.0, 156.1]).note, "Why.");
+        let uncertain = row(&[100.0, 100.0], &[90.0, 125.0]).note;
         assert!(
-            uncertain.starts_with("Within") && uncertain.ends_with("Why."),
+            uncertain.starts_with("Not certain") && uncertain.contains("7.50 ±"),
             "{uncertain}"
         );
+        assert!(uncertain.ends_with("Why."), "{uncertain}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::parallel;
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
+use crate::tcp_host::TcpCongestion;
 
 /// Messages of one run: 50 seconds of the paper's load, and about 15 losses.
 const MESSAGES: u64 = 1500;
@@ -23,6 +24,8 @@ const TIME_STAMPS: u16 = 12;
 const LIVE: [&Variant; 3] = [&STANDARD, &MODIFIED, &BEST];
 /// Congestion controls of the kernel.
 const KERNEL: [&str; 3] = ["reno", "cubic", "bbr"];
+/// Congestion controls of the simulated TCP.
+const SIMULATED: [TcpCongestion; 2] = [TcpCongestion::Reno, TcpCongestion::Cubic];
 
 /// What carries a flow.
 #[derive(Clone, Copy)]
@@ -137,12 +140,12 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
             });
         }
     }
-    let names = runs.iter().map(|run| run.name.clone()).collect();
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
     live::Plan {
         runs,
         conclude: Box::new(move |outcomes| {
-            conclude(scenario, &options, repetitions, names, &outcomes)
+            conclude(scenario, &options, repetitions, &names, &outcomes)
         }),
     }
 }
@@ -157,7 +160,7 @@ fn conclude(
     scenario: Satellite,
     options: &RunOptions,
     repetitions: u64,
-    names: Vec<String>,
+    names: &[String],
     outcomes: &[Outcome],
 ) -> Result<LiveResult, LabError> {
     let failed = |what: String| LabError::Simulation {
@@ -166,13 +169,13 @@ fn conclude(
     };
     let kinds = kinds();
     let twins = twins(options, repetitions).map_err(failed)?;
-    let mut notes = shortfalls(&names, outcomes);
+    let mut notes = shortfalls(names, outcomes);
     let mut pairs = Pairs(kinds.iter().map(|_| Vec::new()).collect());
     for (number, outcome) in outcomes.iter().enumerate() {
         let (repetition, kind) = (number / kinds.len(), number % kinds.len());
         let twin = match kinds[kind] {
             Kind::Sctp { variant, .. } => &twins[repetition][variant],
-            Kind::Tcp(_) => &twins[repetition][LIVE.len()],
+            Kind::Tcp(name) => &twins[repetition][LIVE.len() + usize::from(name == "cubic")],
         };
         let measured = outcome.record().map(|record| kinds[kind].measure(record));
         let measured = measured.transpose().unwrap_or_else(|what| {
@@ -190,14 +193,14 @@ fn conclude(
     })
 }
 
-/// The same simulated: for each repetition the variants, then TCP.
+/// The same simulated: for each repetition the variants, then both kinds of TCP.
 fn twins(options: &RunOptions, repetitions: u64) -> Result<Vec<Vec<Measures>>, String> {
-    let each = LIVE.len() + 1;
+    let each = LIVE.len() + SIMULATED.len();
     let all = parallel::run(repetitions as usize * each, |job| {
         let seed = seed(options, (job / each) as u64);
         let run = match LIVE.get(job % each) {
             Some(variant) => run::lossy(variant, MESSAGES, seed)?,
-            None => tcp::lossy(MESSAGES, seed)?,
+            None => tcp::lossy(MESSAGES, SIMULATED[job % each - LIVE.len()], seed)?,
         };
         Measures::of(&run, 0, 0).ok_or_else(|| "nothing was sent".to_string())
     });
@@ -279,12 +282,13 @@ fn kind_rows(kind: Kind, pairs: &[Option<Pair>]) -> Vec<LiveRow> {
 /// Why a live value may differ from the simulated one.
 fn why(kind: Kind, what: &str) -> &'static str {
     match (kind, what) {
-        (Kind::Tcp("reno"), _) => {
-            "The kernel has SACK, RACK, tail loss probes and a first window of 10 segments; the simulated TCP is \
-             smoltcp’s Reno, without them."
+        (Kind::Tcp("bbr"), _) => {
+            "BBR paces by the rate that it measures, which a loss does not lower; beside it stands the simulated Reno, \
+             because no BBR is simulated."
         }
         (Kind::Tcp(_), _) => {
-            "Another congestion control than the simulated Reno of smoltcp, which is without SACK and RACK as well."
+            "The kernel has SACK, RACK, tail loss probes and a first window of 10 segments; the simulated TCP is \
+             smoltcp’s, which has none of them."
         }
         (Kind::Sctp { .. }, "delay") => {
             "Most of it is waiting in the sender, whose queue adds up every difference in the window: which chunk a \
@@ -371,7 +375,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
             "live TCP",
             format!(
                 "the kernel’s with its own defaults, TCP_NODELAY, segments of one message, windows of at most {} bytes; \
-                 beside each the simulated Reno",
+                 beside them the simulated Reno and CUBIC",
                 STANDARD.window
             ),
         ),

@@ -24,6 +24,7 @@ use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
+use crate::tcp_host::TcpCongestion;
 
 pub(super) use control::KeepsWindow;
 use measure::Measures;
@@ -161,7 +162,7 @@ fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Ou
             return run::saturated(&STANDARD, true, SATURATED, seed).map(Outcome::Saturated);
         }
         let rate = tcp::saturated(true, SATURATED, seed)?;
-        let run = tcp::lossy(messages, seed)?;
+        let run = tcp::lossy(messages, TcpCongestion::Reno, seed)?;
         let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
         return Ok(Outcome::Tcp(rate, measures));
     };
