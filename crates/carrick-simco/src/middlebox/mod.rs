@@ -17,6 +17,7 @@ mod config;
 mod establish;
 mod event;
 mod requests;
+mod restore;
 mod sessions;
 mod status;
 
@@ -39,6 +40,7 @@ use sessions::{Sessions, State};
 
 pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
 pub use event::{EndReason, MiddleboxEvent, SessionEnd};
+pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
 
 /// A session of a middlebox. Never used again.
