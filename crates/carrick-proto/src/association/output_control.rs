@@ -198,7 +198,10 @@ impl Association {
                     self.replies.pop_front();
                     break;
                 }
-                Reply::Cwr(tsn) if packet.fits(8) => packet.cwr(*tsn),
+                Reply::Cwr(tsn) if packet.fits(8) => {
+                    packet.cwr(*tsn);
+                    self.counters.cwrs_sent += 1;
+                }
                 Reply::HeartbeatAck(_)
                 | Reply::Error(_)
                 | Reply::ReConfig(_)
