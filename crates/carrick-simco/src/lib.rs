@@ -23,6 +23,7 @@ pub mod middlebox;
 pub mod model;
 pub mod rules;
 pub mod session;
+pub mod state;
 #[cfg(feature = "net")]
 pub mod transport;
 

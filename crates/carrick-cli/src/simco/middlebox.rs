@@ -2,8 +2,14 @@
 
 use std::path::PathBuf;
 
+#[cfg(target_os = "linux")]
+use carrick_nftables::{NftablesBackend, NftablesConfig, Policy};
+#[cfg(target_os = "linux")]
+use carrick_simco::backend::PortPool;
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
-use carrick_simco::daemon::{AnyBackend, BackendEntry, Bound, Daemon, Settings};
+use carrick_simco::daemon::{
+    AnyBackend, BackendEntry, Bound, Daemon, NftablesEntry, Settings, State,
+};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -43,12 +49,25 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 }
 
 async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure> {
-    let backend = backend(&settings);
+    let backend = backend(&settings)?;
+    let state = State::open(settings.state.as_deref()).map_err(failure)?;
+    let dropped = state.recovered.dropped;
     let mut hangup = signal(SignalKind::hangup()).map_err(failure)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
-    let started = Daemon::start(&settings, backend, None).await;
+    let started = Daemon::start(&settings, backend, state).await;
     let mut daemon = started.map_err(failure)?;
     tell(daemon.bound());
+    if settings.state.is_some() {
+        let restored = daemon.restored();
+        eprintln!(
+            "carrick: {} rules of before, {} that ended meanwhile",
+            restored.rules,
+            restored.ended.len()
+        );
+        if dropped > 0 {
+            eprintln!("carrick: the state ended with a batch that was not finished: left out");
+        }
+    }
     loop {
         tokio::select! {
             ended = daemon.ended() => return ended.map_err(failure),
@@ -60,12 +79,43 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     daemon.stop().await.map_err(failure)
 }
 
-fn backend(settings: &Settings) -> AnyBackend {
-    match settings.backend {
+fn backend(settings: &Settings) -> Result<AnyBackend, Failure> {
+    match &settings.backend {
         BackendEntry::Memory { elements } => {
-            Box::new(MemoryBackend::new(MemoryLimits { elements }))
+            let limits = MemoryLimits {
+                elements: *elements,
+            };
+            Ok(Box::new(MemoryBackend::new(limits)))
         }
+        BackendEntry::Nftables(entry) => nftables(entry),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn nftables(entry: &NftablesEntry) -> Result<AnyBackend, Failure> {
+    let pools = entry.translation.iter();
+    let pools = pools.map(|pool| PortPool::new(pool.address, pool.first_port..=pool.last_port));
+    let config = NftablesConfig {
+        table: entry.table.clone(),
+        policy: if entry.drop {
+            Policy::Drop
+        } else {
+            Policy::Accept
+        },
+        priority: entry.priority,
+        internal_interface: entry.internal_interface.clone(),
+        max_elements: u32::try_from(entry.elements).unwrap_or(u32::MAX),
+        max_patterns: entry.patterns,
+        translation: pools.collect(),
+        keep: true,
+    };
+    Ok(Box::new(NftablesBackend::open(config).map_err(failure)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nftables(_: &NftablesEntry) -> Result<AnyBackend, Failure> {
+    let why = "backend: nftables is Linux's; this system has memory only";
+    Err(Failure::Run(why.into()))
 }
 
 /// A wrong configuration changes nothing.

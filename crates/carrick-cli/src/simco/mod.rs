@@ -3,6 +3,7 @@
 mod address;
 mod agent;
 mod connect;
+mod load;
 mod middlebox;
 mod plan;
 
@@ -21,6 +22,7 @@ pub(crate) struct Arguments {
 enum Command {
     Middlebox(middlebox::Arguments),
     Agent(Box<agent::Arguments>),
+    Load(Box<load::Arguments>),
     Plan(plan::Arguments),
 }
 
@@ -28,6 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Middlebox(arguments) => middlebox::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),
+        Command::Load(arguments) => load::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
     }
 }

@@ -120,7 +120,10 @@ fn an_agent_on_the_command_line_opens_lists_and_closes() {
         let rule = blocked["rule"].to_string();
         assert_eq!(answer(&ask(&["plc", &rule, "0"]))["lifetime"], 0);
         assert_eq!(answer(&ask(&["list"]))["rules"], Value::Array(vec![]));
-        assert_eq!(answer(&ask(&["prr"]))["kind"], "reserved");
+        let reserved = answer(&ask(&["prr"]));
+        assert_eq!(reserved["kind"], "reserved");
+        let rule = reserved["rule"].to_string();
+        assert_eq!(answer(&ask(&["plc", &rule, "0"]))["lifetime"], 0);
     }
     middlebox.running.interrupt();
     assert_eq!(middlebox.running.finish().code, Some(0));
@@ -157,7 +160,46 @@ fn a_wrong_configuration_is_told_with_its_place() {
     assert_eq!(right.code, Some(0), "{right:?}");
     folder.configure("right = 1");
     let wrong = run(&["simco", "middlebox", "--check", "--config", &config]);
-    wrong.assert_failed(1, "line 7");
+    wrong.assert_failed(1, "line 8");
     let none = run(&["simco", "agent", "list"]);
     none.assert_failed(2, "--middlebox");
+}
+
+#[test]
+fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
+    let folder = Folder::new("load");
+    let middlebox = middlebox(&folder);
+    let key = folder.file("key");
+    for place in [&middlebox.sctp, &middlebox.tcp] {
+        let mut line = vec![
+            "simco",
+            "load",
+            "--json",
+            "--name",
+            "pbx",
+            "--key-file",
+            &key,
+        ];
+        line.extend(place.iter().map(String::as_str));
+        line.extend([
+            "--rate",
+            "200",
+            "--hold",
+            "1s",
+            "--refresh",
+            "500ms",
+            "--lifetime",
+            "60",
+        ]);
+        line.extend(["--warm-up", "200ms", "--time", "2s"]);
+        let report = answer(&run(&line));
+        for kind in ["enable", "refresh", "close"] {
+            let count = report[kind]["count"].as_u64().unwrap();
+            assert!(count > 100, "{kind}: {report}");
+        }
+        for kind in ["refused", "timed_out", "suppressed", "not_taken", "expired"] {
+            assert_eq!(report["failures"][kind], 0, "{report}");
+        }
+        assert!(report["pinholes"].as_u64().unwrap() > 50, "{report}");
+    }
 }

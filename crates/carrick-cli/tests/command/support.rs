@@ -28,7 +28,12 @@ pub(crate) struct Finished {
 
 /// Starts the program.
 pub(crate) fn start(arguments: &[&str]) -> Running {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_carrick"))
+    start_with(env!("CARGO_BIN_EXE_carrick"), arguments)
+}
+
+/// Starts another program, which starts this one.
+pub(crate) fn start_with(program: &str, arguments: &[&str]) -> Running {
+    let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -29,6 +29,7 @@
 mod error;
 mod held;
 mod inquiry;
+mod load;
 mod session;
 mod target;
 mod upkeep;
@@ -46,6 +47,7 @@ use crate::message::{
 
 pub use error::{ClientError, RequestError};
 pub use held::HeldRule;
+pub use load::{LoadPlan, LoadProgress, LoadReport, run_load};
 pub use target::{SctpTarget, Target};
 
 use held::Shelf;

@@ -1,7 +1,7 @@
 //! The task that owns the state machine.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -9,13 +9,15 @@ use tokio::time::Instant;
 use super::audit::Audit;
 use super::config::Settings;
 use super::connection::{Connection, Room};
-use super::journal::{Journal, RuleChange};
 use super::listen::TlsConfig;
 use super::metrics::{self, Latencies};
-use super::{AnyBackend, DaemonError};
+use super::{AnyBackend, DaemonError, State};
 use crate::Time;
-use crate::middlebox::{Connection as Peer, Middlebox, MiddleboxEvent, SessionId, SessionOutput};
+use crate::middlebox::{
+    Connection as Peer, Middlebox, MiddleboxEvent, Restored, SessionId, SessionOutput,
+};
 use crate::rules::Rule;
+use crate::state::{Journal, RuleChange};
 use crate::transport::{Clock, Link, Packet, tls};
 
 /// Inputs that wait; each is a batch of one connection at most.
@@ -73,7 +75,9 @@ impl Input {
 pub(super) struct Core {
     settings: Settings,
     middlebox: Middlebox<AnyBackend>,
-    journal: Option<Box<dyn Journal>>,
+    /// Away while it commits.
+    journal: Option<Box<dyn Journal + Send>>,
+    restored: Restored,
     /// Changes were recorded and not committed.
     uncommitted: bool,
     audit: Audit,
@@ -90,17 +94,30 @@ impl Core {
     pub(super) fn new(
         settings: &Settings,
         backend: AnyBackend,
-        journal: Option<Box<dyn Journal>>,
+        state: State,
         inputs: mpsc::Sender<Input>,
     ) -> Result<Self, DaemonError> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|e| DaemonError::Random(e.to_string()))?;
+        let State {
+            mut journal,
+            recovered,
+        } = state;
+        let clock = Clock::start();
+        let mut middlebox = Middlebox::new(settings.middlebox()?, backend, seed);
+        let at = clock.moment();
+        let restored = middlebox.restore(&at, &recovered)?;
+        for (rule, _) in &restored.ended {
+            journal.record(&at, &RuleChange::Ended(*rule));
+        }
+        journal.commit()?;
         Ok(Self {
-            middlebox: Middlebox::new(settings.middlebox()?, backend, seed),
-            journal,
+            middlebox,
+            journal: Some(journal),
+            restored,
             uncommitted: false,
             audit: Audit::open(settings.audit.as_deref())?,
-            clock: Clock::start(),
+            clock,
             connections: BTreeMap::new(),
             inputs,
             latencies: Latencies::default(),
@@ -108,6 +125,10 @@ impl Core {
             roomy: Vec::new(),
             stopping: false,
         })
+    }
+
+    pub(super) fn restored(&self) -> &Restored {
+        &self.restored
     }
 
     pub(super) async fn run(
@@ -144,7 +165,7 @@ impl Core {
                 self.take(now, input, tls.as_ref(), &mut answered);
             }
             self.middlebox.handle_timeout(now);
-            self.drain_events(now)?;
+            self.drain_events()?;
             self.commit().await?;
             self.dispatch();
             for (arrived, count) in answered.drain(..) {
@@ -192,7 +213,8 @@ impl Core {
                 let _ = answer.send(self.reload(*settings, tls));
             }
             Input::Metrics(answer) => {
-                let _ = answer.send(metrics::text(&self.middlebox, &self.latencies));
+                let shown = self.settings.rule_traffic;
+                let _ = answer.send(metrics::text(&mut self.middlebox, &self.latencies, shown));
             }
             Input::Stop => self.stop(),
         }
@@ -227,49 +249,28 @@ impl Core {
     }
 
     /// Tells journal and audit log what happened.
-    fn drain_events(&mut self, now: Time) -> Result<(), DaemonError> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "expiry is kept in the time of the wall"
-        )]
-        let wall = SystemTime::now();
+    fn drain_events(&mut self) -> Result<(), DaemonError> {
+        let at = self.clock.moment();
         while let Some(event) = self.middlebox.poll_event() {
             if let MiddleboxEvent::SessionClosed { session, .. } = &event
                 && let Some(connection) = self.connections.get(session)
             {
                 connection.ending();
             }
-            self.record(now, wall, &event);
+            if let Some(journal) = &mut self.journal
+                && let Some(change) = RuleChange::of(&self.middlebox, &event)
+            {
+                journal.record(&at, &change);
+                self.uncommitted = true;
+            }
             let peer = |session| {
                 let connection = self.connections.get(&session);
                 connection.map(|connection| connection.peer.as_str())
             };
             let owner = |rule: &Rule| self.middlebox.owner(rule).clone();
-            self.audit.event(wall, &event, peer, owner);
+            self.audit.event(at.wall, &event, peer, owner);
         }
         self.audit.flush()
-    }
-
-    fn record(&mut self, now: Time, wall: SystemTime, event: &MiddleboxEvent) {
-        let Some(journal) = &mut self.journal else {
-            return;
-        };
-        let expires = |rule: &Rule| wall + rule.expires.since(now);
-        let change = match event {
-            MiddleboxEvent::RuleCreated(rule) => RuleChange::Granted {
-                owner: self.middlebox.owner(rule).clone(),
-                expires: expires(rule),
-                rule: Box::new(rule.clone()),
-            },
-            MiddleboxEvent::LifetimeChanged(rule) => RuleChange::Changed {
-                rule: rule.id,
-                expires: expires(rule),
-            },
-            MiddleboxEvent::RuleEnded { rule, .. } => RuleChange::Ended { rule: rule.id },
-            _ => return,
-        };
-        journal.record(&change);
-        self.uncommitted = true;
     }
 
     /// What was recorded is made safe, while others read and write.
@@ -286,7 +287,7 @@ impl Core {
         });
         let (journal, done) = committed.await.map_err(|_| DaemonError::Lost)?;
         self.journal = Some(journal);
-        done.map_err(DaemonError::Journal)
+        Ok(done?)
     }
 
     /// Gives replies and notifications to the writers.

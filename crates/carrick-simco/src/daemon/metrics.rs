@@ -68,7 +68,12 @@ impl Text {
     }
 }
 
-pub(super) fn text<B: Backend>(middlebox: &Middlebox<B>, latencies: &Latencies) -> String {
+/// All metrics; of as many rules as `shown`, what they have let pass.
+pub(super) fn text<B: Backend>(
+    middlebox: &mut Middlebox<B>,
+    latencies: &Latencies,
+    shown: usize,
+) -> String {
     let mut text = Text(String::new());
     let rules = middlebox.rules();
     let (open, half_open) = middlebox.session_counts();
@@ -114,7 +119,40 @@ pub(super) fn text<B: Backend>(middlebox: &Middlebox<B>, latencies: &Latencies) 
     transactions(&mut text, middlebox);
     agents(&mut text, middlebox);
     histogram(&mut text, latencies);
+    traffic(&mut text, middlebox, shown);
     text.0
+}
+
+/// The rules with the smallest identifiers, which have lived the longest.
+fn traffic<B: Backend>(text: &mut Text, middlebox: &mut Middlebox<B>, shown: usize) {
+    let rules: Vec<_> = middlebox
+        .rules()
+        .iter()
+        .take(shown)
+        .map(|rule| (rule.id, middlebox.owner(rule).as_str().to_owned()))
+        .collect();
+    let mut counted = Vec::new();
+    for (rule, owner) in rules {
+        // What the packet filter does not tell is not shown.
+        if let Ok(Some(traffic)) = middlebox.traffic(rule) {
+            counted.push((rule.to_string(), owner, traffic));
+        }
+    }
+    if counted.is_empty() {
+        return;
+    }
+    let help = "Packets that a rule has let pass.";
+    text.family("rule_packets_total", "counter", help);
+    for (rule, owner, traffic) in &counted {
+        let labels = [("rule", &**rule), ("agent", owner)];
+        text.value("rule_packets_total", &labels, traffic.packets);
+    }
+    let help = "Octets that a rule has let pass, headers included.";
+    text.family("rule_octets_total", "counter", help);
+    for (rule, owner, traffic) in &counted {
+        let labels = [("rule", &**rule), ("agent", owner)];
+        text.value("rule_octets_total", &labels, traffic.octets);
+    }
 }
 
 fn transactions<B: Backend>(text: &mut Text, middlebox: &Middlebox<B>) {

@@ -18,27 +18,61 @@ mod config;
 mod connection;
 mod core;
 mod http;
-mod journal;
 mod listen;
 mod metrics;
 
 use std::io;
+use std::path::Path;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, BackendError};
+use crate::middlebox::Restored;
+use crate::state::{FileJournal, Journal, Recovered, StateError};
 
 pub use config::{
-    AgentEntry, BackendEntry, ConfigError, LimitsEntry, Listen, Protocol, SctpListen, Settings,
-    TlsListen, Words, parse_key, read_key_file,
+    AgentEntry, BackendEntry, ConfigError, LimitsEntry, Listen, NftablesEntry, PoolEntry, Protocol,
+    SctpListen, Settings, TlsListen, Words, parse_key, read_key_file,
 };
-pub use journal::{Journal, RuleChange};
 pub use listen::Bound;
 
 use core::{Core, Input};
 
 /// A backend of any kind.
 pub type AnyBackend = Box<dyn Backend + Send>;
+
+/// A journal of any kind, and what an earlier life left in it.
+pub struct State {
+    /// Where changes are kept.
+    pub journal: Box<dyn Journal + Send>,
+    /// The rules to begin with.
+    pub recovered: Recovered,
+}
+
+impl State {
+    /// Nothing is kept.
+    pub fn none() -> Self {
+        Self {
+            journal: Box::new(()),
+            recovered: Recovered::default(),
+        }
+    }
+
+    /// The state in a folder; none without one.
+    ///
+    /// # Errors
+    /// See [`FileJournal::open`].
+    pub fn open(folder: Option<&Path>) -> Result<Self, StateError> {
+        let Some(folder) = folder else {
+            return Ok(Self::none());
+        };
+        let (journal, recovered) = FileJournal::open(folder)?;
+        Ok(Self {
+            journal: Box::new(journal),
+            recovered,
+        })
+    }
+}
 
 /// Why a middlebox does not run, or no longer.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +100,11 @@ pub enum DaemonError {
         source: io::Error,
     },
     /// The state can't be written: what would be granted from now on could be lost, so nothing is.
-    #[error("cannot write the state: {0}; no rule can be granted without it")]
-    Journal(io::Error),
+    #[error("{0}; no rule can be granted without the state")]
+    State(#[from] StateError),
+    /// The packet filter can't be brought to what the state says.
+    #[error("the packet filter does not take up the rules of the state: {0}")]
+    Backend(#[from] BackendError),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}")]
     Random(String),
@@ -80,27 +117,30 @@ pub enum DaemonError {
 pub struct Daemon {
     orders: mpsc::Sender<Input>,
     bound: Bound,
+    restored: Restored,
     done: tokio::task::JoinHandle<Result<(), DaemonError>>,
 }
 
 impl Daemon {
-    /// Opens what is to be listened on, and runs.
+    /// Takes up what an earlier life granted, opens what is to be listened on, and runs.
     ///
     /// # Errors
     /// Says what is wrong with the configuration or the system.
     pub async fn start(
         settings: &Settings,
         backend: AnyBackend,
-        journal: Option<Box<dyn Journal>>,
+        state: State,
     ) -> Result<Self, DaemonError> {
         let (orders, inputs) = mpsc::channel(core::INPUTS);
-        let core = Core::new(settings, backend, journal, orders.clone())?;
+        let core = Core::new(settings, backend, state, orders.clone())?;
+        let restored = core.restored().clone();
         let bound = listen::start(settings, &orders).await?;
         let tls = bound.tls_config.clone();
         let done = tokio::spawn(core.run(inputs, tls));
         Ok(Self {
             orders,
             bound,
+            restored,
             done,
         })
     }
@@ -108,6 +148,11 @@ impl Daemon {
     /// Where it listens: the ports that the system chose.
     pub fn bound(&self) -> &Bound {
         &self.bound
+    }
+
+    /// What became of the rules of an earlier life.
+    pub fn restored(&self) -> &Restored {
+        &self.restored
     }
 
     /// Another configuration from now on, without dropping sessions. Where it listens, its backend

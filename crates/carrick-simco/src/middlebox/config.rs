@@ -167,7 +167,7 @@ pub enum Access {
 pub struct Limits {
     /// Rules at a time.
     pub rules: usize,
-    /// Rules by PDR at a time; each request for a pinhole is compared with all of them.
+    /// Rules by PDR at a time.
     pub disable_rules: usize,
     /// Sessions in state OPEN.
     pub open_sessions: usize,

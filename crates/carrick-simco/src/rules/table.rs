@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::index::PatternIndex;
 use super::{AgentIndex, Rule, RuleKind};
 use crate::Time;
 use crate::backend::Pattern;
@@ -21,8 +22,10 @@ pub struct RuleTable {
     expiry: BTreeSet<(Time, PolicyRuleId)>,
     groups: BTreeMap<GroupId, Group>,
     owners: BTreeMap<AgentIndex, BTreeSet<PolicyRuleId>>,
-    /// Rules by PDR: usually none.
-    disable: BTreeSet<PolicyRuleId>,
+    /// What rules by PDR block: usually nothing.
+    blocks: PatternIndex,
+    /// What rules by PER and PEA let pass.
+    passes: PatternIndex,
     last_rule: u32,
     last_group: u32,
 }
@@ -40,7 +43,7 @@ impl RuleTable {
 
     /// The number of rules by PDR.
     pub fn disable_rules(&self) -> usize {
-        self.disable.len()
+        self.blocks.len()
     }
 
     /// A rule.
@@ -86,6 +89,12 @@ impl RuleTable {
         }
     }
 
+    /// Identifiers up to these were given in an earlier life.
+    pub(crate) fn resume(&mut self, last_rule: PolicyRuleId, last_group: GroupId) {
+        self.last_rule = self.last_rule.max(last_rule.0);
+        self.last_group = self.last_group.max(last_group.0);
+    }
+
     /// Adds a rule, or puts it in the place of the one with its identifier.
     pub fn insert(&mut self, rule: Rule) {
         self.remove(rule.id);
@@ -94,8 +103,10 @@ impl RuleTable {
         let group = self.groups.entry(rule.group);
         let owner = rule.owner;
         group.or_insert(Group { owner, members: 0 }).members += 1;
-        if matches!(rule.kind, RuleKind::Disabled { .. }) {
-            self.disable.insert(rule.id);
+        match &rule.kind {
+            RuleKind::Reserved { .. } => {}
+            RuleKind::Enabled { pattern, .. } => self.passes.insert(rule.id, pattern),
+            RuleKind::Disabled { pattern, .. } => self.blocks.insert(rule.id, pattern),
         }
         self.last_rule = self.last_rule.max(rule.id.0);
         self.last_group = self.last_group.max(rule.group.0);
@@ -106,7 +117,11 @@ impl RuleTable {
     pub fn remove(&mut self, id: PolicyRuleId) -> Option<Rule> {
         let rule = self.rules.remove(&id)?;
         self.expiry.remove(&(rule.expires, id));
-        self.disable.remove(&id);
+        match &rule.kind {
+            RuleKind::Reserved { .. } => {}
+            RuleKind::Enabled { pattern, .. } => self.passes.remove(id, pattern),
+            RuleKind::Disabled { pattern, .. } => self.blocks.remove(id, pattern),
+        }
         if let Some(rules) = self.owners.get_mut(&rule.owner) {
             rules.remove(&id);
         }
@@ -139,26 +154,30 @@ impl RuleTable {
         (*time <= now).then_some(*id)
     }
 
-    /// Whether a PDR blocks some packet of the pattern. Looks at each PDR.
+    /// Whether a PDR blocks some packet of the pattern. Its cost does not grow with the number of
+    /// rules that have nothing to do with it.
     pub fn is_disabled(&self, pattern: &Pattern) -> bool {
-        let blocks = |id: &PolicyRuleId| match self.rules.get(id).map(|rule| &rule.kind) {
-            Some(RuleKind::Disabled { pattern: block, .. }) => block.overlaps(pattern),
-            _ => false,
-        };
-        self.disable.iter().any(blocks)
+        let found = self.blocks.overlapping(pattern, |id| self.pattern(id), 1);
+        !found.rules.is_empty()
     }
 
-    /// The rules that let some packet of the pattern pass. Looks at each rule.
+    /// The rules that let some packet of the pattern pass, in the order of their identifiers. Its
+    /// cost does not grow with the number of rules that have nothing to do with it.
     pub fn enabling(&self, pattern: &Pattern) -> Vec<PolicyRuleId> {
-        let conflicts = |rule: &&Rule| match &rule.kind {
-            RuleKind::Enabled { pattern: allow, .. } => allow.overlaps(pattern),
-            _ => false,
-        };
-        self.rules
-            .values()
-            .filter(conflicts)
-            .map(|rule| rule.id)
-            .collect()
+        let pattern_of = |id| self.pattern(id);
+        let mut found = self
+            .passes
+            .overlapping(pattern, pattern_of, usize::MAX)
+            .rules;
+        found.sort_unstable();
+        found
+    }
+
+    fn pattern(&self, id: PolicyRuleId) -> Option<&Pattern> {
+        match &self.rules.get(&id)?.kind {
+            RuleKind::Reserved { .. } => None,
+            RuleKind::Enabled { pattern, .. } | RuleKind::Disabled { pattern, .. } => Some(pattern),
+        }
     }
 }
 

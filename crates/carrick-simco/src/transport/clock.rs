@@ -1,8 +1,11 @@
 //! The state machines' time on this host.
 
+use std::time::SystemTime;
+
 use tokio::time::Instant;
 
 use crate::Time;
+use crate::state::Moment;
 
 /// Translates between the runtime's clock and [`Time`], which begins with the clock.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +24,19 @@ impl Clock {
     /// The time now.
     pub fn now(&self) -> Time {
         Time::ZERO + self.start.elapsed()
+    }
+
+    /// The time now, and what the clock on the wall shows.
+    pub fn moment(&self) -> Moment {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is where the wall's time comes from"
+        )]
+        let wall = SystemTime::now();
+        Moment {
+            time: self.now(),
+            wall,
+        }
     }
 
     /// When it is this time.

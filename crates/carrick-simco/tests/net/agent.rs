@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use carrick_simco::client::{Client, ClientConfig, ClientEvent, RequestError, Target};
-use carrick_simco::daemon::{Daemon, Settings};
+use carrick_simco::daemon::{Daemon, Settings, State};
 use carrick_simco::message::{Lifetime, PolicyRuleId, Reply};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -33,7 +33,9 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
     for transport in ALL {
         let folder = Folder::new();
         let settings = Settings::parse(&text(&folder, "")).unwrap();
-        let daemon = Daemon::start(&settings, backend(), None).await.unwrap();
+        let daemon = Daemon::start(&settings, backend(), State::none())
+            .await
+            .unwrap();
         let bound = daemon.bound().clone();
         let root = folder.file("cert.pem");
         let to = target(&bound, &root, transport);
@@ -62,7 +64,7 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
         again.listen.tls.as_mut().unwrap().addresses = bound.tls.clone();
         let daemon = soon("start", async {
             loop {
-                match Daemon::start(&again, backend(), None).await {
+                match Daemon::start(&again, backend(), State::none()).await {
                     Ok(daemon) => break daemon,
                     // The sockets of the first are not closed yet.
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use carrick_simco::agent::Credentials;
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 use carrick_simco::client::{Client, ClientConfig, SctpTarget, Target};
-use carrick_simco::daemon::{AnyBackend, Bound, Daemon, Settings, parse_key};
+use carrick_simco::daemon::{AnyBackend, Bound, Daemon, Settings, State, parse_key};
 use carrick_simco::message::{
     AddressTuple, Direction, DisableRequest, EnableRequest, Lifetime, Location, PerParameters,
     PortParity,
@@ -120,7 +120,9 @@ impl Box3 {
     pub(crate) async fn start(more: &str) -> Self {
         let folder = Folder::new();
         let settings = Settings::parse(&text(&folder, more)).unwrap();
-        let daemon = Daemon::start(&settings, backend(), None).await.unwrap();
+        let daemon = Daemon::start(&settings, backend(), State::none())
+            .await
+            .unwrap();
         Self { daemon, folder }
     }
 

@@ -57,12 +57,15 @@ pub struct Settings {
     /// What is changed by rules.
     #[serde(default)]
     pub backend: BackendEntry,
-    /// The file that keeps rules over restarts; without it they end with the program.
+    /// The folder that keeps rules over restarts; without it they end with the program.
     pub state: Option<PathBuf>,
     /// The file to which events are appended as JSON lines.
     pub audit: Option<PathBuf>,
     /// Where metrics are served over HTTP.
     pub metrics: Option<SocketAddr>,
+    /// Rules whose packets and octets are told with the metrics, at most.
+    #[serde(default)]
+    pub rule_traffic: usize,
     /// The agent that whoever doesn't authenticate itself counts as.
     pub anonymous: Option<String>,
     /// Whether only encrypted connections are taken.
@@ -156,6 +159,54 @@ pub enum BackendEntry {
         #[serde(default = "default_elements")]
         elements: usize,
     },
+    /// The Linux kernel's packet filter.
+    Nftables(NftablesEntry),
+}
+
+/// The Linux kernel's packet filter, in a table that belongs to the middlebox.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NftablesEntry {
+    /// The name of the table.
+    #[serde(default = "default_table")]
+    pub table: String,
+    /// Whether packets that no rule lets pass are dropped; if not, only PDR has an effect.
+    #[serde(default = "yes")]
+    pub drop: bool,
+    /// The priority of the chain at the hook forward.
+    #[serde(default)]
+    pub priority: i32,
+    /// The interface to the internal hosts.
+    pub internal_interface: Option<String>,
+    /// Elements of a set at most.
+    #[serde(default = "default_elements")]
+    pub elements: usize,
+    /// Rules with wildcards or port ranges, and prohibits, at most.
+    #[serde(default = "default_patterns")]
+    pub patterns: usize,
+    /// Outside addresses and ports for traditional NAT.
+    #[serde(default)]
+    pub translation: Vec<PoolEntry>,
+}
+
+/// Ports of an outside address.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PoolEntry {
+    /// The address.
+    pub address: IpAddr,
+    /// The first port.
+    pub first_port: u16,
+    /// The last port.
+    pub last_port: u16,
+}
+
+fn default_table() -> String {
+    "carrick".into()
+}
+
+fn default_patterns() -> usize {
+    1024
 }
 
 fn default_elements() -> usize {
@@ -245,6 +296,20 @@ impl Settings {
         })
     }
 
+    /// Whether the backend translates addresses.
+    fn translates(&self) -> Result<bool, ConfigError> {
+        let BackendEntry::Nftables(nftables) = &self.backend else {
+            return Ok(false);
+        };
+        for pool in &nftables.translation {
+            if pool.first_port == 0 || pool.last_port < pool.first_port {
+                let why = "first-port must be at least 1 and last-port no less";
+                return Err(value("backend.translation", why));
+            }
+        }
+        Ok(!nftables.translation.is_empty())
+    }
+
     /// What the state machine is told. Reads key files.
     ///
     /// # Errors
@@ -279,12 +344,15 @@ impl Settings {
                 Some(known.identity.clone())
             }
         };
+        let translates = self.translates()?;
         let protocols: Result<Vec<u8>, _> = self.protocols.iter().map(Protocol::number).collect();
         Ok(MiddleboxConfig {
             capabilities: Capabilities {
                 internal_address_wildcards: self.wildcards,
                 external_address_wildcards: self.wildcards,
                 port_wildcards: self.wildcards,
+                address_translator: translates,
+                port_translation: translates,
                 persistent: self.state.is_some(),
                 max_lifetime: Lifetime(self.max_lifetime),
                 ..base.capabilities
