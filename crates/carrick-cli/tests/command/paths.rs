@@ -17,6 +17,14 @@ fn ip(arguments: &[&str]) {
     assert!(done.status.success(), "ip {arguments:?}: {done:?}");
 }
 
+/// Starts the program on a host.
+fn start_on(host: &str, arguments: &[&str]) -> Running {
+    let program = env!("CARGO_BIN_EXE_carrick");
+    let mut line = vec!["netns", "exec", host, program];
+    line.extend(arguments);
+    start_with("ip", &line)
+}
+
 impl Hosts {
     fn new() -> Self {
         let id = std::process::id();
@@ -51,13 +59,6 @@ impl Hosts {
             }
         }
         hosts
-    }
-
-    fn start(&self, host: &str, arguments: &[&str]) -> Running {
-        let program = env!("CARGO_BIN_EXE_carrick");
-        let mut line = vec!["netns", "exec", host, program];
-        line.extend(arguments);
-        start_with("ip", &line)
     }
 
     fn nft(&self, rules: &str) -> String {
@@ -108,7 +109,7 @@ fn no_transaction_of_simco_fails_when_a_path_is_cut_under_load() {
                   sctp = { addresses = [\"10.78.0.2\", \"10.78.1.2\"] }\n\
                   [[agents]]\nname = \"pbx\"\n";
     std::fs::write(&file, config).unwrap();
-    let mut middlebox = hosts.start(&hosts.far, &["simco", "middlebox", "--config", &file]);
+    let mut middlebox = start_on(&hosts.far, &["simco", "middlebox", "--config", &file]);
     assert!(middlebox.error_line().contains("sctp port 7626"));
     // 100 transactions per second: 33.3 pinholes, each opened, refreshed once and closed.
     let load = [
@@ -134,7 +135,7 @@ fn no_transaction_of_simco_fails_when_a_path_is_cut_under_load() {
         "--time",
         "20s",
     ];
-    let mut running = hosts.start(&hosts.near, &load);
+    let mut running = start_on(&hosts.near, &load);
     running.close_input();
     running.read_on();
     thread::sleep(Duration::from_secs(8));

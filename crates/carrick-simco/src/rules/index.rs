@@ -57,24 +57,21 @@ impl PatternIndex {
         if self.len == 0 {
             return found;
         }
-        let mut internal = self.internal.candidates(&wanted.internal);
-        let mut external = self.external.candidates(&wanted.external);
-        let mut matches = [Vec::new(), Vec::new()];
+        let mut sides = [
+            (self.internal.candidates(&wanted.internal), Vec::new()),
+            (self.external.candidates(&wanted.external), Vec::new()),
+        ];
         loop {
-            for side in 0..2 {
-                let candidate = match side {
-                    0 => internal.next(),
-                    _ => external.next(),
-                };
-                let Some(rule) = candidate else {
-                    found.rules = std::mem::take(&mut matches[side]);
+            for (candidates, matches) in &mut sides {
+                let Some(rule) = candidates.next() else {
+                    found.rules = std::mem::take(matches);
                     return found;
                 };
                 found.looked_at += 1;
                 if pattern_of(rule).is_some_and(|pattern| pattern.overlaps(wanted)) {
-                    matches[side].push(rule);
-                    if matches[side].len() >= most {
-                        found.rules = std::mem::take(&mut matches[side]);
+                    matches.push(rule);
+                    if matches.len() >= most {
+                        found.rules = std::mem::take(matches);
                         return found;
                     }
                 }

@@ -18,13 +18,24 @@ const BATCH: usize = 256;
 /// How long the graceful end of an association may take.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Parameters of associations with at most so many stream pairs: small messages leave at once.
+/// The shortest retransmission timeout: somebody waits for the answer.
+const RTO_MIN: Duration = Duration::from_millis(200);
+
+/// The longest one: a way that works again is soon used again.
+const RTO_MAX: Duration = Duration::from_secs(10);
+
+/// Parameters of associations with at most so many stream pairs: small messages leave at once, and
+/// after the first loss that no acknowledgement reports they take another path, if there is one
+/// (potentially failed, RFC 7829).
 pub fn association(streams: u16) -> AssociationConfig {
     let modern = AssociationConfig::modern();
     AssociationConfig {
         outbound_streams: streams.max(1),
         max_inbound_streams: streams.max(1),
         nagle: false,
+        rto_min: RTO_MIN,
+        rto_max: RTO_MAX,
+        potentially_failed_max_retrans: Some(0),
         ..modern
     }
 }
