@@ -24,7 +24,7 @@ impl SendHalf {
     /// Sends a message: waits until there is room for it, then queues it as a whole. What this took
     /// is delivered by a [`Self::shutdown`] that follows, also of another handle; what is not
     /// delivered, because the peer shuts down or the association breaks, is told by
-    /// [`Event::SendFailed`].
+    /// [`crate::Event::SendFailed`].
     ///
     /// Senders get room in the order in which they ask for it. One that waits holds its place, also
     /// while nobody polls it: don't await another `send` with this one pending in the same task, but
@@ -58,7 +58,7 @@ impl SendHalf {
     }
 
     /// Sends a message if there is room for it now. What [`Self::send`] asks the protocol about is
-    /// not checked here; [`Event::SendFailed`] tells if the protocol refuses the message.
+    /// not checked here; [`crate::Event::SendFailed`] tells if the protocol refuses the message.
     ///
     /// # Errors
     /// There is no room, the message does not fit the association, or the association takes none
