@@ -1,5 +1,6 @@
 //! Agents and a middlebox in one process: sessions, rules, rights, limits, in virtual time.
 
+mod answers;
 mod conflicts;
 mod limits;
 mod load;
