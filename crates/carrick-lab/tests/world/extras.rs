@@ -151,6 +151,10 @@ impl Extras {
             config.extensions.authentication |= !self.open_addresses;
             config.extensions.dynamic_addresses = true;
         }
+        // The peer must know an address that packets leave from.
+        if !self.upheavals.is_empty() {
+            config.max_paths = 16;
+        }
         // Nothing else may ever leave from the new port.
         config.heartbeat |= self.rebinds(side);
         config.protection = self.offers[side].then(|| self.sealing.offer(false));
@@ -208,7 +212,10 @@ fn upheavals(
     // Where INITs cross, one that still tells an old address is refused.
     let collides = plan.connects.iter().all(Option::is_some);
     let mover = dice.size(0, 1);
-    let few = addresses[mover].len() <= 2;
+    // Its only way must have been verified.
+    let v4 = addresses[mover][0].is_ipv4();
+    let alike = addresses[mover].iter().all(|a| a.is_ipv4() == v4);
+    let few = addresses[mover].len() <= 2 && alike;
     if dice.chance(0.3) && plan.ending.is_graceful() && !collides && !removes && few {
         let (come, go) = (dice.log_millis(1, 10_000), dice.log_millis(1, 10_000));
         for (after, kind) in [

@@ -218,7 +218,14 @@ impl ChunkProtection for Protection {
     /// whose peer is about to restart and could not do so without it.
     fn admits(&self, chunk: ChunkType) -> bool {
         let locked = self.locked || self.sealing.restarted.load(Ordering::Relaxed);
-        let ends = matches!(chunk, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE);
+        // ERROR for a cookie that has gone stale, and the answer to the INIT that follows.
+        let ends = matches!(
+            chunk,
+            ChunkType::ABORT
+                | ChunkType::SHUTDOWN_COMPLETE
+                | ChunkType::ERROR
+                | ChunkType::INIT_ACK
+        );
         let believed = self.anew || !self.sealing.restarts;
         !locked || matches!(chunk, ChunkType::PAD | ChunkType::INIT) || ends && believed
     }

@@ -97,8 +97,8 @@ pub(crate) fn settings(
         let fits = mtu - LARGEST_HEADERS - SEALED_OVERHEAD;
         config.max_payload = config.max_payload.map(|payload| payload.min(fits));
     }
-    if extras.moves().is_some() {
-        config.max_paths = 16;
+    // The other path may be dead for good.
+    if !extras.upheavals.is_empty() {
         config.policies.sack_route = &SackToSource;
     }
     config

@@ -253,3 +253,17 @@ fn one_agent_cannot_take_all_ports() {
         Reply::Reserved(_)
     ));
 }
+
+#[test]
+fn a_translator_takes_no_wildcards_that_it_could_not_translate_8_3_1() {
+    let mut net = net();
+    let alice = net.open("alice");
+    let mut inbound = pinhole(5);
+    inbound.parameters.direction = Direction::Inbound;
+    inbound.external.scope = Scope::ProtocolsOnly(IpVersion::V4);
+    assert_eq!(
+        net.refusal(alice, &Request::Enable(inbound)),
+        NegativeReply::WildcardingNotSupported
+    );
+    assert_eq!(net.middlebox.backend().reserved_ports(), 0);
+}
