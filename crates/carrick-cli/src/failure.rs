@@ -59,7 +59,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
-            LabError::UnknownScenario { .. } => Self::Usage(error.to_string()),
+            LabError::UnknownScenario { .. } | LabError::File(_) => Self::Usage(error.to_string()),
             _ => Self::Run(error.to_string()),
         }
     }

@@ -5,6 +5,10 @@ mod endpoint;
 mod failure;
 #[cfg(target_os = "linux")]
 mod lab;
+#[cfg(not(target_os = "linux"))]
+#[path = "lab_elsewhere.rs"]
+mod lab;
+mod lab_file;
 mod perf;
 mod progress;
 mod reproduce;
@@ -29,7 +33,6 @@ enum Command {
     Perf(perf::Arguments),
     Cat(cat::Arguments),
     Simco(simco::Arguments),
-    #[cfg(target_os = "linux")]
     Lab(lab::Arguments),
 }
 
@@ -47,7 +50,6 @@ fn main() -> ExitCode {
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
-        #[cfg(target_os = "linux")]
         Command::Lab(arguments) => lab::run(&arguments),
     };
     match done {

@@ -1,5 +1,6 @@
 //! The network of a model, with its programs and what is scheduled.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 use super::measure::Record;
 use super::model::{Flow, Kind, Model, What};
-use super::program::{SctpProgram, Sender, Session, TcpProgram, UdpProgram};
+use super::program::{Receiver, SctpProgram, Sender, Session, TcpProgram, UdpProgram};
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::{TcpConfig, TcpHost};
@@ -245,10 +246,14 @@ impl<'m> Programs<'m> {
                 let sender = Sender::new(number, flow, self.random(number));
                 program.senders.push((session, sender));
             } else {
-                let record = Record::default();
-                program
-                    .receivers
-                    .push((session, number, flow.response, record));
+                program.receivers.push(Receiver {
+                    session,
+                    number,
+                    response: flow.response,
+                    processing: flow.processing,
+                    pending: VecDeque::new(),
+                    record: Record::default(),
+                });
                 if let Some(mean) = flow.reader {
                     program.sessions[session].reader = Some((mean, self.random(number)));
                 }

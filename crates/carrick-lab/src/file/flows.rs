@@ -46,6 +46,9 @@ fn check(
         [Kind::Tcp(_), Kind::Tcp(_)] if flow.ends.into_iter().any(uses) => {
             Err(section.error("a host with TCP has one flow only: add hosts"))
         }
+        [Kind::Tcp(_), Kind::Tcp(_)] if !flow.processing.is_zero() => {
+            Err(section.error("processing: expected 0 ms, for hosts with TCP answer at once"))
+        }
         [Kind::Tcp(_), Kind::Tcp(_)] => Ok(()),
         [Kind::Udp, Kind::Udp] if matches!(flow.pattern, Pattern::Bulk) => {
             Err(section.error("kind: UDP has no congestion control and sends at a rate: expected \"constant\", \"poisson\" or \"on-off\""))
@@ -96,6 +99,7 @@ fn flow(name: &str, section: &Section<'_>, parts: &Parts) -> Result<Flow, FileEr
         size,
         messages,
         response: None,
+        processing: Duration::ZERO,
         streams: 1,
         first_stream: 0,
         unordered: false,
@@ -132,6 +136,12 @@ fn messages_of(section: &Section<'_>, flow: &mut Flow) -> Result<(), FileError> 
         flow.response = item
             .optional(|i| i.size(LEAST..=LARGEST))?
             .map(|n| n as usize);
+    }
+    if let Some(item) = section.get("processing") {
+        flow.processing = item.time()?;
+        if flow.response.is_none() {
+            return Err(item.error("means nothing without response"));
+        }
     }
     section.set("streams", &mut flow.streams, |i| {
         i.whole(1..=65_535).map(|n| n as u16)

@@ -41,6 +41,7 @@ mod reader;
 mod result;
 mod run;
 mod settings;
+mod shard;
 mod sweep;
 mod tree;
 mod units;
@@ -49,6 +50,8 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use error::FileError;
+pub use result::to_plain_table;
+pub use shard::{Shard, Shards};
 pub use sweep::Cell;
 
 use build::Repetition;

@@ -97,6 +97,8 @@ pub(super) struct Flow {
     pub(super) messages: Option<u64>,
     /// Size of the answer to each message, if it is a request.
     pub(super) response: Option<usize>,
+    /// How long the receiver takes for an answer.
+    pub(super) processing: Duration,
     /// Streams in turn, from the first.
     pub(super) streams: u16,
     pub(super) first_stream: u16,

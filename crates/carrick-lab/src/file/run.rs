@@ -174,8 +174,8 @@ fn deliveries<'w>(world: &'w World, model: &Model, number: usize) -> &'w [(u64, 
                 let sender = program.senders.iter().find(|(_, s)| s.number == number);
                 sender.map_or(&[], |(_, s)| &s.record.deliveries)
             } else {
-                let receiver = program.receivers.iter().find(|(_, own, ..)| *own == number);
-                receiver.map_or(&[], |(.., record)| &record.deliveries)
+                let receiver = program.receivers.iter().find(|r| r.number == number);
+                receiver.map_or(&[], |r| &r.record.deliveries)
             }
         }
         Kind::Tcp(_) => match tcp(&world.net, node).application() {
@@ -266,8 +266,8 @@ fn session<'w>(
         program
             .receivers
             .iter()
-            .find(|(_, own, ..)| *own == flow)
-            .map(|(n, ..)| *n)
+            .find(|r| r.number == flow)
+            .map(|r| r.session)
     };
     Some((host.endpoint(), &program.sessions[number?]))
 }

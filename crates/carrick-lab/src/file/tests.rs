@@ -208,7 +208,7 @@ fn a_wrong_file_is_told_the_line_the_key_and_what_was_expected() {
     wrong(
         "\"constant\"",
         "\"bulk\"",
-        45,
+        46,
         "flows.data.interval",
         "means nothing here",
     );
@@ -273,10 +273,16 @@ fn between(stack: &str, flow: &str) -> String {
 duration = "60 s"
 warmup = "10 s"
 measure = ["goodput", "delivered", "delay.mean", "delay.max", "retransmissions", "sent_per_delivered", "links.wire.utilization", "interruption"]
+[settings.s]
+nagle = false
 [hosts.a]
+settings = "s"
+tcp = {{ nagle = false }}
 stack = "{stack}"
 addresses = {{ wire = "10.0.0.1" }}
 [hosts.b]
+settings = "s"
+tcp = {{ nagle = false }}
 stack = "{stack}"
 addresses = {{ wire = "10.0.0.2" }}
 [links.wire]

@@ -5,6 +5,7 @@ mod table;
 
 use serde::Serialize;
 
+pub(crate) use csv::field;
 pub use csv::to_csv;
 pub use table::to_table;
 pub(crate) use table::wrap;

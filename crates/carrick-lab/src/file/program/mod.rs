@@ -7,7 +7,7 @@ mod udp;
 
 use bytes::{Bytes, BytesMut};
 
-pub(super) use sctp::{SctpProgram, Session};
+pub(super) use sctp::{Receiver, SctpProgram, Session};
 pub(super) use tcp::TcpProgram;
 pub(super) use udp::UdpProgram;
 

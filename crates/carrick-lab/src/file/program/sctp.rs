@@ -1,5 +1,6 @@
 //! Flows over SCTP: one association for each pair of hosts.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,14 +52,28 @@ pub(in crate::file) struct State {
     parts: Vec<(Tsn, Ppid, u64)>,
 }
 
+/// A flow as its receiver knows it.
+#[derive(Debug)]
+pub(in crate::file) struct Receiver {
+    pub(in crate::file) session: usize,
+    /// The flow's number.
+    pub(in crate::file) number: usize,
+    /// Size of the answers, if there are any, and how long each takes.
+    pub(in crate::file) response: Option<usize>,
+    pub(in crate::file) processing: Duration,
+    /// Answers with the time at which they are due, their stream and their number.
+    pub(in crate::file) pending: VecDeque<(u64, StreamId, u64)>,
+    pub(in crate::file) record: Record,
+}
+
 /// The program of a host.
 #[derive(Debug)]
 pub(in crate::file) struct SctpProgram {
     pub(in crate::file) sessions: Vec<Session>,
     /// Flows from here, each with its session.
     pub(in crate::file) senders: Vec<(usize, Sender)>,
-    /// Number, size of the answer and deliveries of each flow to here, with its session.
-    pub(in crate::file) receivers: Vec<(usize, usize, Option<usize>, Record)>,
+    /// Flows to here.
+    pub(in crate::file) receivers: Vec<Receiver>,
     /// Transmissions are to be noted.
     pub(in crate::file) noting: bool,
     /// All that the core tells, if it is to be kept.
@@ -170,8 +185,9 @@ impl SctpProgram {
         let Some(message) = endpoint.receive(id) else {
             return false;
         };
+        let stream = message.stream;
         if let Some((ppid, number)) = whole(&mut self.sessions[session].state.parts, message) {
-            self.deliver(now, endpoint, id, ppid, number);
+            self.deliver(now, endpoint, session, stream, ppid, number);
         }
         true
     }
@@ -180,7 +196,8 @@ impl SctpProgram {
         &mut self,
         now: Time,
         endpoint: &mut Endpoint,
-        id: AssociationId,
+        session: usize,
+        stream: StreamId,
         ppid: Ppid,
         number: u64,
     ) {
@@ -192,23 +209,37 @@ impl SctpProgram {
             }
             return;
         }
-        let receiver = self.receivers.iter_mut().find(|(_, own, ..)| *own == flow);
-        let Some((_, _, response, record)) = receiver else {
+        let Some(receiver) = self.receivers.iter_mut().find(|r| r.number == flow) else {
             return;
         };
-        let Some(size) = response else {
-            record.deliveries.push(delivery);
+        if receiver.response.is_none() {
+            receiver.record.deliveries.push(delivery);
+            return;
+        }
+        let due = now.as_nanos() + receiver.processing.as_nanos() as u64;
+        receiver.pending.push_back((due, stream, number));
+        if due <= now.as_nanos() {
+            self.answer(now, endpoint, session);
+        }
+    }
+
+    /// Sends the answers that are due, each on the stream of its request.
+    fn answer(&mut self, now: Time, endpoint: &mut Endpoint, session: usize) {
+        let Some(id) = self.sessions[session].state.id else {
             return;
         };
-        let options = SendOptions {
-            ppid: Ppid(ppid.0 | ANSWER),
-            ..SendOptions::default()
-        };
-        if endpoint
-            .send(now, id, options, message(number, *size))
-            .is_err()
-        {
-            record.refused += 1;
+        for receiver in self.receivers.iter_mut().filter(|r| r.session == session) {
+            let due = |(at, ..): &mut (u64, StreamId, u64)| *at <= now.as_nanos();
+            while let Some((_, stream, number)) = receiver.pending.pop_front_if(due) {
+                let options = SendOptions {
+                    stream,
+                    ppid: Ppid(receiver.number as u32 | ANSWER),
+                    ..SendOptions::default()
+                };
+                let answer = message(number, receiver.response.unwrap_or_default());
+                receiver.record.refused +=
+                    u64::from(endpoint.send(now, id, options, answer).is_err());
+            }
         }
     }
 
@@ -245,7 +276,14 @@ impl Application for SctpProgram {
         let reads = self.sessions.iter().filter_map(|s| s.state.next_read);
         let sends = self.senders.iter().filter(|(_, s)| s.has_more());
         let sends = sends.filter_map(|(_, s)| s.pace.due());
-        setups.chain(reads).chain(sends).min().map(Time::from_nanos)
+        let answers = self.receivers.iter();
+        let answers = answers.filter_map(|r| r.pending.front().map(|(at, ..)| *at));
+        setups
+            .chain(reads)
+            .chain(sends)
+            .chain(answers)
+            .min()
+            .map(Time::from_nanos)
     }
 
     fn on_timer(&mut self, now: Time, endpoint: &mut Endpoint) {
@@ -265,6 +303,7 @@ impl Application for SctpProgram {
             self.send(now, endpoint, index);
         }
         for index in 0..self.sessions.len() {
+            self.answer(now, endpoint, index);
             let state = &mut self.sessions[index].state;
             if state.next_read.is_some_and(|at| at <= nanos) {
                 state.next_read = None;
