@@ -27,6 +27,7 @@ pub(crate) struct Arguments {
 enum Lab {
     Run(lab_file::Run),
     Sweep(lab_file::Sweep),
+    Trace(lab_file::Trace),
     Up(Up),
     Shell(Shell),
     Accuracy(Measure),
@@ -81,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Lab::Run(arguments) => lab_file::run(arguments),
         Lab::Sweep(arguments) => lab_file::sweep(arguments),
+        Lab::Trace(arguments) => lab_file::trace(arguments),
         Lab::Up(arguments) => up(arguments),
         Lab::Shell(arguments) => shell(arguments),
         Lab::Accuracy(arguments) => accuracy(arguments),

@@ -16,11 +16,13 @@ pub(crate) struct Arguments {
 enum Lab {
     Run(lab_file::Run),
     Sweep(lab_file::Sweep),
+    Trace(lab_file::Trace),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Lab::Run(arguments) => lab_file::run(arguments),
         Lab::Sweep(arguments) => lab_file::sweep(arguments),
+        Lab::Trace(arguments) => lab_file::trace(arguments),
     }
 }

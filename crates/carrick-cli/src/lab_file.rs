@@ -1,20 +1,23 @@
-//! `carrick lab run` and `carrick lab sweep`: scenarios from files.
+//! `carrick lab run`, `sweep` and `trace`: scenarios from files.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use carrick_lab::file::{ScenarioFile, Shard, to_plain_table};
+use carrick_lab::file::{ScenarioFile, Shard, TraceOptions, to_plain_table};
 use carrick_lab::report::RunInfo;
 use carrick_lab::{RunOptions, ScenarioResult, output, to_csv};
 use clap::Args;
 
 use crate::failure::Failure;
 use crate::progress::Bar;
+use crate::units;
 
 /// What all that run files have in common.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// The scenario file; docs/scenario-files.md says what is in it.
+    /// The scenario file (see docs/scenario-files.md), or the name of a published experiment:
+    /// satellite, firewall, mobile-ip, failover, overhead-fairness, overhead-flow-control.
     file: PathBuf,
     /// Seed of everything random; the file's own, or 1.
     #[arg(long, value_name = "N")]
@@ -75,9 +78,49 @@ pub(crate) struct Sweep {
     form: Form,
 }
 
+/// Draw what one association of one run did.
+///
+/// Writes SVG figures and a page with all of them: TSNs over time with retransmissions, acknowledgements
+/// and losses; for each path cwnd, ssthresh and outstanding bytes, round-trip times and RTO; the states
+/// of the paths. They come from the protocol core's own event log.
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(flatten)]
+    common: Common,
+    /// The cell of the file's sweep, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    cell: usize,
+    /// The repetition of the cell, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    repetition: u64,
+    /// The flow whose association is drawn, as its sender sees it; the first one.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+    /// From when on.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::duration)]
+    from: Duration,
+    /// Until when; the end of the run.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    to: Option<Duration>,
+    /// Directory for the figures.
+    #[arg(long, value_name = "DIR", default_value = "trace")]
+    out: PathBuf,
+    /// Capture the run at every interface, into pcapng files in this directory.
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 impl Common {
+    /// The file, or the published experiment of this name if there is no such file.
     pub(crate) fn load(&self) -> Result<(ScenarioFile, RunOptions), Failure> {
-        let file = ScenarioFile::load(&self.file)?;
+        let name = self.file.to_str().filter(|_| !self.file.exists());
+        let file = match name.and_then(ScenarioFile::built_in) {
+            Some(file) => file,
+            None => ScenarioFile::load(&self.file)?,
+        };
         let options = RunOptions {
             seed: self
                 .seed
@@ -146,6 +189,39 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<(), Failure> {
             eprintln!(
                 "carrick lab sweep {file} --merge --out {out}    prints the results of all parts"
             );
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
+    let (file, options) = arguments.common.load()?;
+    if arguments.to.is_some_and(|to| to <= arguments.from) {
+        return Err(Failure::Usage("--to must be later than --from".into()));
+    }
+    output::prepare(&arguments.out)?;
+    let wanted = TraceOptions {
+        cell: arguments.cell,
+        repetition: arguments.repetition,
+        flow: arguments.flow.as_deref(),
+        from: arguments.from,
+        to: arguments.to,
+        capture: arguments.capture.as_deref(),
+    };
+    let result = file.trace(&options, &wanted)?;
+    let files = output::write(
+        &arguments.out,
+        &RunInfo::new(options.seed),
+        std::slice::from_ref(&result),
+    )?;
+    let mut out = stdout().lock();
+    if arguments.json {
+        let line = serde_json::json!({ "result": result.to_json(), "files": files });
+        writeln!(out, "{line}")?;
+    } else {
+        write!(out, "{}", to_plain_table(&result.rows))?;
+        for file in files {
+            writeln!(out, "{}", file.display())?;
         }
     }
     Ok(())

@@ -25,6 +25,12 @@ pub enum LabError {
     /// Something in a scenario file is wrong.
     #[error("{0}")]
     File(crate::file::FileError),
+    /// The caller chose what there is not.
+    #[error("{what}")]
+    Choice {
+        /// What, and what there is.
+        what: String,
+    },
     /// A file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {

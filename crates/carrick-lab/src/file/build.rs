@@ -11,7 +11,7 @@ use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 use super::measure::Record;
 use super::model::{Flow, Kind, Model, What};
-use super::program::{Receiver, SctpProgram, Sender, Session, TcpProgram, UdpProgram};
+use super::program::{Log, Receiver, SctpProgram, Sender, Session, State, TcpProgram, UdpProgram};
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::{TcpConfig, TcpHost};
@@ -222,7 +222,7 @@ impl<'m> Programs<'m> {
             senders: Vec::new(),
             receivers: Vec::new(),
             noting,
-            log: self.log.then(Vec::new),
+            log: self.log.then(Log::default),
             failure: None,
         };
         let config = Arc::new(config);
@@ -283,7 +283,7 @@ impl<'m> Programs<'m> {
             primary,
             wait_for_paths: flow.wait_for_paths,
             reader: None,
-            state: Default::default(),
+            state: State::default(),
         }
     }
 

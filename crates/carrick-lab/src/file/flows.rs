@@ -42,14 +42,12 @@ fn check(
     let kinds = flow.ends.map(|end| &parts.nodes[end].kind);
     let uses = |end: usize| before.iter().any(|other| other.ends.contains(&end));
     match kinds {
-        [Kind::Sctp(_), Kind::Sctp(_)] => Ok(()),
         [Kind::Tcp(_), Kind::Tcp(_)] if flow.ends.into_iter().any(uses) => {
             Err(section.error("a host with TCP has one flow only: add hosts"))
         }
         [Kind::Tcp(_), Kind::Tcp(_)] if !flow.processing.is_zero() => {
             Err(section.error("processing: expected 0 ms, for hosts with TCP answer at once"))
         }
-        [Kind::Tcp(_), Kind::Tcp(_)] => Ok(()),
         [Kind::Udp, Kind::Udp] if matches!(flow.pattern, Pattern::Bulk) => {
             Err(section.error("kind: UDP has no congestion control and sends at a rate: expected \"constant\", \"poisson\" or \"on-off\""))
         }
@@ -59,7 +57,7 @@ fn check(
         [Kind::Udp, Kind::Udp] if flow.size as u64 > LARGEST_DATAGRAM => {
             Err(section.error("size: a datagram carries at most 60000 bytes"))
         }
-        [Kind::Udp, Kind::Udp] => Ok(()),
+        [Kind::Sctp(_), Kind::Sctp(_)] | [Kind::Tcp(_), Kind::Tcp(_)] | [Kind::Udp, Kind::Udp] => Ok(()),
         _ => Err(section.error("from and to: expected two hosts with the same stack")),
     }
 }

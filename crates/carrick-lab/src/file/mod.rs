@@ -33,6 +33,7 @@
 mod build;
 mod error;
 mod flows;
+mod library;
 mod measure;
 mod model;
 mod network;
@@ -43,6 +44,7 @@ mod run;
 mod settings;
 mod shard;
 mod sweep;
+mod trace;
 mod tree;
 mod units;
 
@@ -53,6 +55,7 @@ pub use error::FileError;
 pub use result::to_plain_table;
 pub use shard::{Shard, Shards};
 pub use sweep::Cell;
+pub use trace::TraceOptions;
 
 use build::Repetition;
 use model::Model;

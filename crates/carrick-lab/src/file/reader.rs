@@ -145,7 +145,10 @@ impl<'a> Item<'a> {
         match &self.node.value {
             Value::Text(text) if text == "none" => Ok(None),
             _ => read(self).map(Some).map_err(|mut error| {
-                error.what.push_str(", or \"none\"");
+                // Not where the mistake is further inside.
+                if error.key == self.path {
+                    error.what.push_str(", or \"none\"");
+                }
                 error
             }),
         }

@@ -1,5 +1,7 @@
 //! The numbers of all cells as a scenario's result.
 
+use std::fmt::Write;
+
 use super::ScenarioFile;
 use super::measure::Measure;
 use super::model::Model;
@@ -219,7 +221,7 @@ pub fn to_plain_table(rows: &[Row]) -> String {
             } else {
                 (fill.as_str(), "")
             };
-            text.push_str(&format!("{before}{cell}{after}  "));
+            let _ = write!(text, "{before}{cell}{after}  ");
         }
         out.push_str(text.trim_end());
         out.push('\n');
@@ -227,7 +229,7 @@ pub fn to_plain_table(rows: &[Row]) -> String {
             out.push_str(&"─".repeat(widths.iter().sum::<usize>() + 8));
             out.push('\n');
         } else if !rows[number - 1].note.is_empty() {
-            out.push_str(&format!("    {}\n", rows[number - 1].note));
+            let _ = writeln!(out, "    {}", rows[number - 1].note);
         }
     }
     out

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use carrick_netsim::{Direction, Network, NodeId, Time};
-use carrick_proto::{AssociationId, Endpoint, TraceRecord};
+use carrick_proto::{AssociationId, Endpoint};
 
 use super::build::{Repetition, World, build, first_change};
 use super::measure::{Measure, OfLink, Record, Window};
 use super::model::{Kind, Model};
-use super::program::{SctpProgram, TcpProgram, UdpProgram};
+use super::program::{Log, SctpProgram, TcpProgram, UdpProgram};
 use crate::sctp_host::SctpHost;
 use crate::stats::jain;
 use crate::tcp_host::TcpHost;
@@ -22,9 +22,9 @@ const SLICE: Duration = Duration::from_secs(10);
 pub(super) struct HostLog {
     /// The host's number.
     pub(super) host: usize,
-    /// Its associations, each with its peer's host and its paths in the order of their numbers.
+    /// Its associations, each with its peer's host.
     pub(super) associations: Vec<(AssociationId, usize)>,
-    pub(super) records: Vec<(AssociationId, TraceRecord)>,
+    pub(super) log: Log,
 }
 
 /// What is wanted of a run besides its numbers.
@@ -346,7 +346,7 @@ fn logs(world: &mut World, model: &Model) -> Vec<HostLog> {
             .net
             .node_mut::<SctpHost<SctpProgram>>(world.nodes[number]);
         let program = host.application_mut();
-        let records = program.log.take().unwrap_or_default();
+        let log = program.log.take().unwrap_or_default();
         let peer = |session: &super::program::Session| {
             let id = session.state.id?;
             let peer = model.nodes.iter().position(|node| {
@@ -359,7 +359,7 @@ fn logs(world: &mut World, model: &Model) -> Vec<HostLog> {
         logs.push(HostLog {
             host: number,
             associations: program.sessions.iter().filter_map(peer).collect(),
-            records,
+            log,
         });
     }
     logs

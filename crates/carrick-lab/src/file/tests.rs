@@ -139,7 +139,7 @@ fn wrong(old: &str, new: &str, line: usize, key: &str, expected: &str) {
 }
 
 #[test]
-fn a_wrong_file_is_told_the_line_the_key_and_what_was_expected() {
+fn wrong_settings_and_links_are_told_with_line_key_and_what_was_expected() {
     wrong("\"30 s\"", "30", 3, "duration", "a time such as \"10 ms\"");
     wrong("\"30 s\"", "\"30 kbit/s\"", 3, "duration", "a time");
     wrong(
@@ -198,6 +198,10 @@ fn a_wrong_file_is_told_the_line_the_key_and_what_was_expected() {
         "schedule[0].loss",
         "from 0 to 1",
     );
+}
+
+#[test]
+fn wrong_flows_and_measures_are_told_with_line_key_and_what_was_expected() {
     wrong(
         "link = \"first\"",
         "link = \"third\"",

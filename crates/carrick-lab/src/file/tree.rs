@@ -66,6 +66,7 @@ impl Node {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn entry(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Table(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, n)| n),

@@ -12,7 +12,7 @@ use carrick_proto::{
 };
 
 use super::super::measure::{Record, Transmission};
-use super::{Sender, message, number_of};
+use super::{Log, Sender, message, number_of};
 use crate::sctp_host::Application;
 
 /// The port of all hosts.
@@ -77,7 +77,7 @@ pub(in crate::file) struct SctpProgram {
     /// Transmissions are to be noted.
     pub(in crate::file) noting: bool,
     /// All that the core tells, if it is to be kept.
-    pub(in crate::file) log: Option<Vec<(AssociationId, TraceRecord)>>,
+    pub(in crate::file) log: Option<Log>,
     pub(in crate::file) failure: Option<String>,
 }
 
@@ -114,10 +114,10 @@ impl SctpProgram {
             return;
         }
         let wanted = session.primary;
-        if let Some((path, ..)) = paths.iter().find(|(_, remote, _)| Some(*remote) == wanted) {
-            if let Err(error) = endpoint.set_primary(now, id, *path) {
-                self.failure.get_or_insert(format!("set primary: {error}"));
-            }
+        if let Some((path, ..)) = paths.iter().find(|(_, remote, _)| Some(*remote) == wanted)
+            && let Err(error) = endpoint.set_primary(now, id, *path)
+        {
+            self.failure.get_or_insert(format!("set primary: {error}"));
         }
         let primary = endpoint
             .association_stats(id)
@@ -316,6 +316,9 @@ impl Application for SctpProgram {
     }
 
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
+        if let Some(log) = &mut self.log {
+            log.look(now, endpoint, id);
+        }
         match event {
             Event::Established { .. } => {
                 if let Some(session) = self.adopt(endpoint, id) {
@@ -366,7 +369,7 @@ impl Application for SctpProgram {
 
     fn on_trace(&mut self, id: AssociationId, record: &TraceRecord) {
         if let Some(log) = &mut self.log {
-            log.push((id, *record));
+            log.records.push((id, *record));
         }
         let TraceEvent::ChunkSent {
             path,
