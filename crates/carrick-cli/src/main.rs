@@ -9,6 +9,8 @@ mod lab;
 #[path = "lab_elsewhere.rs"]
 mod lab;
 mod lab_file;
+#[cfg(target_os = "linux")]
+mod live;
 mod perf;
 mod progress;
 mod reproduce;

@@ -47,7 +47,8 @@ mod time;
 mod trace;
 
 pub use carrick_wire::{
-    ChunkType, HmacId, Mid, Ppid, SharedKeyId, Ssn, StreamId, Tsn, VerificationTag,
+    ChunkType, CommonHeader, HmacId, Mid, ParameterType, Ppid, SharedKeyId, Ssn, StreamId, Tsn,
+    VerificationTag,
 };
 
 pub use association::AssociationId;

@@ -5,6 +5,7 @@ use core::time::Duration;
 use crate::association::state::StateName;
 use crate::extensions::Extensions;
 use crate::path::PathId;
+use crate::protection::ProtectionStats;
 use crate::reliability::Abandoned;
 
 /// Counters of an endpoint. All count since the endpoint was made.
@@ -87,6 +88,8 @@ pub struct AssociationStats {
     pub counters: AssociationCounters,
     /// Counters of what was not believed; all zero without authentication.
     pub authentication: AuthenticationCounters,
+    /// The protection of chunks that both sides agreed on, with its counters; `None` without one.
+    pub protection: Option<ProtectionStats>,
 }
 
 /// What one association dropped because it was not the peer's for certain (RFC 4895).
@@ -156,6 +159,14 @@ pub struct AssociationCounters {
     pub congestion_marks_received: u64,
     /// Reductions of a congestion window because the peer told of such marks.
     pub congestion_mark_reductions: u64,
+    /// ECNE chunks sent, which tell the peer of such marks, repetitions included.
+    pub ecnes_sent: u64,
+    /// ECNE chunks received, repetitions included.
+    pub ecnes_received: u64,
+    /// CWR chunks sent, which tell the peer that its ECNE was heard.
+    pub cwrs_sent: u64,
+    /// CWR chunks received.
+    pub cwrs_received: u64,
     /// Control chunks that could not be answered because too many answers waited.
     pub replies_dropped: u64,
 }

@@ -1,10 +1,12 @@
 //! What an endpoint and its associations are made of.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_proto::congestion::Olia;
 use carrick_proto::policy::Multipath;
+use carrick_proto::protection::ChunkProtectionOffer;
 use carrick_proto::{AssociationConfig, PeerAddress};
 
 use crate::error::ConnectError;
@@ -66,6 +68,9 @@ pub struct Config {
     /// [`crate::PathStats`] stands for the session.
     #[cfg(feature = "dtls")]
     pub dtls: Option<carrick_dtls::DtlsConfig>,
+    /// How many of these sessions there may be, finished or not, and for how long.
+    #[cfg(feature = "dtls")]
+    pub sessions: carrick_proto::protection::SessionLayerConfig,
     /// Whether peers may set up associations.
     pub accept: bool,
     /// Associations that peers have set up and nobody has accepted yet, at most, at least 1; further
@@ -112,6 +117,8 @@ impl Config {
             },
             #[cfg(feature = "dtls")]
             dtls: None,
+            #[cfg(feature = "dtls")]
+            sessions: carrick_proto::protection::SessionLayerConfig::default(),
             accept: true,
             backlog: 1024,
             max_associations: 1 << 20,
@@ -171,6 +178,23 @@ impl Config {
             dtls: Some(dtls),
             ..self
         }
+    }
+
+    /// The same with these limits of sessions of DTLS.
+    #[cfg(feature = "dtls")]
+    #[must_use]
+    pub fn sessions(self, sessions: carrick_proto::protection::SessionLayerConfig) -> Self {
+        Self { sessions, ..self }
+    }
+
+    /// The same with this protection of chunks offered to peers ([`crate::protection`]).
+    ///
+    /// To be called after [`Self::association`], which sets the same parameters. A connection with
+    /// parameters of its own ([`ConnectOptions::association`]) has the protection that they say.
+    #[must_use]
+    pub fn chunk_protection(mut self, offer: Arc<dyn ChunkProtectionOffer>) -> Self {
+        self.association.protection = Some(offer);
+        self
     }
 
     /// The same with new data over all paths of an association at once, and windows that together

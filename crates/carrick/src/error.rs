@@ -173,6 +173,25 @@ pub enum KeyError {
     EndpointClosed,
 }
 
+/// Why the protection of an association could not be looked into.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ProtectionError {
+    /// Only what both sides offer is in force, and this association has nothing of the kind.
+    #[error(
+        "no protection of chunks is in force: offer it with Config::chunk_protection on both sides"
+    )]
+    NotInForce,
+    /// The offer of this side made a protection of another type.
+    #[error("the protection in force is not a {0}: ask for the type that the offer begins")]
+    OtherType(&'static str),
+    /// The association has ended.
+    #[error("the association has ended: {}", describe(.0))]
+    Ended(CloseReason),
+    /// The endpoint is gone.
+    #[error("the endpoint is closed: bind another one")]
+    EndpointClosed,
+}
+
 /// A reason in words.
 pub(crate) fn describe(reason: &CloseReason) -> impl fmt::Display + '_ {
     Described(reason)

@@ -47,6 +47,7 @@ mod error;
 mod keys;
 mod lazy;
 mod port;
+pub mod protection;
 mod reconfiguration;
 mod room;
 mod shared;
@@ -78,6 +79,6 @@ pub use association::{Association, Events, Notification, RecvHalf, SendHalf};
 pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
 pub use endpoint::{Endpoint, Stats};
 pub use error::{
-    BindError, ConnectError, KeyError, OperationError, ReconfigError, RecvError, SendError,
-    TrySendError,
+    BindError, ConnectError, KeyError, OperationError, ProtectionError, ReconfigError, RecvError,
+    SendError, TrySendError,
 };

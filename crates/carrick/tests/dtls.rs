@@ -1,8 +1,10 @@
 //! SCTP over DTLS (RFC 8261) on real sockets, over loopback.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
 
 use carrick::dtls::{Certificate, DtlsConfig, Trust, Versions};
+use carrick::protection::SessionLayerConfig;
 use carrick::{
     Association, BindError, Bytes, CloseReason, Config, ConnectError, ConnectOptions, Endpoint,
     RecvError, SendOptions,
@@ -166,4 +168,74 @@ async fn dtls_needs_udp_and_one_address() {
     let client = bind(dtls);
     let none = client.connect(&[], ConnectOptions::to_port(1)).await;
     assert!(matches!(none, Err(ConnectError::Unprotected(_))));
+}
+
+fn anyone() -> DtlsConfig {
+    DtlsConfig::new(Certificate::generate().unwrap(), Trust::Anyone)
+}
+
+fn bind_with(sessions: SessionLayerConfig) -> Endpoint {
+    let config = Config::udp([LOOPBACK]).encapsulation_port(0);
+    Endpoint::bind(config.dtls(anyone()).sessions(sessions)).expect("loopback")
+}
+
+#[tokio::test]
+async fn sessions_are_as_many_as_the_configuration_says() {
+    let one = SessionLayerConfig {
+        max_sessions: 1,
+        ..SessionLayerConfig::default()
+    };
+    let server = bind_with(one);
+    let client = bind_with(one);
+    let association = client.connect(&[LOOPBACK], to(&server)).await.unwrap();
+    assert!(server.accept().await.is_some());
+    // A client that knows of no limit gets no answer from a server that has reached its own.
+    let second = bind(anyone());
+    let (peers, options) = ([LOOPBACK], to(&server));
+    let refused = async {
+        while server.stats().await.unwrap().sessions.refused == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        answer = second.connect(&peers, options) => panic!("{:?}", answer.err()),
+        () = refused => {}
+    }
+    // And one that has reached its own is told so.
+    let other = bind(anyone());
+    let error = client.connect(&[LOOPBACK], to(&other)).await.err().unwrap();
+    assert!(error.to_string().contains("max_sessions"), "{error}");
+    drop(association);
+}
+
+#[tokio::test]
+async fn a_handshake_takes_no_longer_than_the_configuration_says() {
+    let silent = UdpSocket::bind((LOOPBACK, 0)).unwrap();
+    let client = bind_with(SessionLayerConfig {
+        handshake_timeout: Duration::from_millis(300),
+        ..SessionLayerConfig::default()
+    });
+    let udp = silent.local_addr().unwrap().port();
+    let options = ConnectOptions::to_port(5000).encapsulation_port(udp);
+    let error = client.connect(&[LOOPBACK], options).await.err().unwrap();
+    assert!(matches!(error, ConnectError::Unprotected(_)), "{error}");
+    assert_eq!(client.stats().await.unwrap().sessions.timed_out, 1);
+}
+
+#[tokio::test]
+async fn limits_of_sessions_are_not_zero() {
+    for limits in [
+        SessionLayerConfig {
+            max_sessions: 0,
+            ..SessionLayerConfig::default()
+        },
+        SessionLayerConfig {
+            max_handshakes: 0,
+            ..SessionLayerConfig::default()
+        },
+    ] {
+        let config = Config::udp([LOOPBACK]).encapsulation_port(0).dtls(anyone());
+        let error = Endpoint::bind(config.sessions(limits)).err().unwrap();
+        assert!(matches!(error, BindError::Zero(_)), "{error}");
+    }
 }

@@ -88,6 +88,7 @@ pub(super) fn of(
         figures: figures(file, cells),
         drawing: Drawing::default(),
         splits: Vec::new(),
+        live: None,
         notes: Vec::new(),
         settings: vec![
             Setting::new("scenario file", file.name.clone()),

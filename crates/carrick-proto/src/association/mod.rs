@@ -395,6 +395,7 @@ impl Association {
                 .auth
                 .as_ref()
                 .map_or_else(Default::default, |a| a.counters),
+            protection: self.protection.as_ref().map(|p| p.stats),
         }
     }
 }

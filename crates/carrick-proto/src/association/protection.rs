@@ -8,7 +8,7 @@ use carrick_wire::{
 };
 
 use super::{Association, Context};
-use crate::protection::{ChunkProtection, PacketContext, Seal};
+use crate::protection::{ChunkProtection, PacketContext, ProtectionStats, Seal};
 use crate::route::{Route, Transmit};
 use crate::time::Time;
 
@@ -22,6 +22,7 @@ pub(crate) struct Protected {
     pub(crate) chunk_type: ChunkType,
     /// The tag of ours by which it is found.
     pub(crate) indexed: Option<VerificationTag>,
+    pub(crate) stats: ProtectionStats,
     scratch: Vec<u8>,
 }
 
@@ -37,9 +38,13 @@ impl Protected {
         self.scratch.clear();
         self.scratch.extend_from_slice(chunks);
         match self.hook.protect(context, &mut self.scratch) {
-            Seal::Clear => {}
-            Seal::Drop => buf.truncate(start),
+            Seal::Clear => self.stats.sent_clear += 1,
+            Seal::Drop => {
+                self.stats.held_back += 1;
+                buf.truncate(start);
+            }
             Seal::Sealed { flags } => {
+                self.stats.sealed += 1;
                 buf.truncate(start);
                 let len = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + padded(self.scratch.len());
                 let mut packet = PacketBuilder::new(buf, context.header, len);
@@ -57,10 +62,12 @@ impl Association {
         if self.protection.is_none()
             && let (Some(theirs), Some(offer)) = (theirs, &self.config.protection)
         {
+            let chunk_type = offer.chunk_type();
             self.protection = Some(Box::new(Protected {
                 hook: offer.begin(theirs, connects),
-                chunk_type: offer.chunk_type(),
+                chunk_type,
                 indexed: None,
+                stats: ProtectionStats::new(chunk_type),
                 scratch: Vec::new(),
             }));
         }

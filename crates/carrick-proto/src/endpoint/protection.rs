@@ -48,9 +48,11 @@ impl Endpoint {
         };
         let mut value = first.value.to_vec();
         if !protected.hook.unprotect(&context, first.flags, &mut value) {
+            protected.stats.forged += 1;
             self.stats.forged_protection += 1;
             return;
         }
+        protected.stats.opened += 1;
         let mut inner = Vec::with_capacity(COMMON_HEADER_LEN + value.len());
         inner.extend_from_slice(&packet.bytes()[..COMMON_HEADER_LEN]);
         inner.extend_from_slice(&value);
@@ -105,12 +107,14 @@ impl Endpoint {
         if !self.protects || opened == Some(id) {
             return true;
         }
-        let association = self.registry.get(id);
-        let Some(protected) = association.and_then(|a| a.protection.as_ref()) else {
+        let association = self.registry.get_mut(id);
+        let Some(protected) = association.and_then(|a| a.protection.as_mut()) else {
             return true;
         };
         let admitted = kinds.all(|kind| protected.hook.admits(kind));
-        self.stats.unprotected += u64::from(!admitted);
+        let refused = u64::from(!admitted);
+        protected.stats.refused_clear += refused;
+        self.stats.unprotected += refused;
         admitted
     }
 }

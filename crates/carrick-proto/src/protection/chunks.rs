@@ -44,6 +44,39 @@ pub enum Seal {
     Drop,
 }
 
+/// What the protection of one association did since it is in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProtectionStats {
+    /// The type of the chunk that holds the protected ones.
+    pub chunk_type: ChunkType,
+    /// Packets that left protected.
+    pub sealed: u64,
+    /// Packets that left in the clear, because the protection let them ([`Seal::Clear`]).
+    pub sent_clear: u64,
+    /// Packets that must not leave ([`Seal::Drop`]).
+    pub held_back: u64,
+    /// Protected packets that were genuine and new.
+    pub opened: u64,
+    /// Protected packets that were not the peer's, or came before.
+    pub forged: u64,
+    /// Packets in the clear with a chunk that is only taken protected.
+    pub refused_clear: u64,
+}
+
+impl ProtectionStats {
+    pub(crate) const fn new(chunk_type: ChunkType) -> Self {
+        Self {
+            chunk_type,
+            sealed: 0,
+            sent_clear: 0,
+            held_back: 0,
+            opened: 0,
+            forged: 0,
+            refused_clear: 0,
+        }
+    }
+}
+
 /// Protects the packets of one association. Its keys are the business of whoever made it: the user
 /// reaches it with [`crate::Endpoint::chunk_protection`].
 pub trait ChunkProtection: Any + Debug + Send {

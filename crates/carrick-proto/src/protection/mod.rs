@@ -31,7 +31,9 @@ mod progress;
 mod session;
 mod slot;
 
-pub use chunks::{ChunkProtection, ChunkProtectionOffer, MAX_OFFER, PacketContext, Seal};
+pub use chunks::{
+    ChunkProtection, ChunkProtectionOffer, MAX_OFFER, PacketContext, ProtectionStats, Seal,
+};
 pub use layer::{
     SessionConnectError, SessionEvent, SessionLayer, SessionLayerConfig, SessionStats,
 };

@@ -181,7 +181,7 @@ mod dtls {
     use std::net::SocketAddr;
 
     use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust};
-    use carrick_proto::protection::{SessionEvent, SessionLayerConfig};
+    use carrick_proto::protection::SessionEvent;
     use carrick_proto::{AssociationConfig, EndpointConfig, PeerAddress};
 
     use super::{AssociationId, BindError, Config, Connect, ConnectError, Core, Event, Time};
@@ -210,10 +210,19 @@ mod dtls {
                 let why = "sessions don't move: leave auto_addresses off";
                 return Err(BindError::Dtls(why.into()));
             }
+            let limits = config.sessions;
+            for (name, value) in [
+                ("sessions.max_sessions", limits.max_sessions),
+                ("sessions.max_handshakes", limits.max_handshakes),
+            ] {
+                if value == 0 {
+                    return Err(BindError::Zero(name));
+                }
+            }
             let trust = dtls.trust.clone();
             let dtls = Dtls::new(dtls).map_err(|e| BindError::Dtls(e.to_string()))?;
             Ok(Self {
-                layer: DtlsLayer::new(dtls, SessionLayerConfig::default(), endpoint),
+                layer: DtlsLayer::new(dtls, limits, endpoint),
                 trust,
                 failures: BTreeMap::new(),
             })

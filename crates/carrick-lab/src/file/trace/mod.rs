@@ -91,6 +91,7 @@ impl ScenarioFile {
             figures: story.figures([wanted.from, until]),
             drawing: crate::drawing::Drawing::default(),
             splits: Vec::new(),
+            live: None,
             notes: Vec::new(),
             settings,
         })

@@ -1,0 +1,263 @@
+//! A protection of chunks is put in from outside, through the configuration alone, and what is on the
+//! wire is looked at on the way.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carrick::protection::{ChunkProtection, PacketContext, ProtectionStats, Seal};
+use carrick::{
+    Association, ChunkType, CloseReason, Config, ConnectError, ConnectOptions, Endpoint,
+    ProtectionError,
+};
+
+use crate::relay;
+use crate::sealed::{Offer, SEALED, Sealer, offer};
+use crate::support::{associate, config, content, ip, on, pair, quick, soon};
+
+const LOOPBACK: &str = "127.0.0.1";
+const COMMON_HEADER: usize = 12;
+/// Messages of many packets, and their number.
+const SIZE: usize = 40_000;
+const COUNT: usize = 40;
+
+fn protected(offer: Offer) -> Config {
+    let config = config(&[LOOPBACK]).association(quick());
+    config.chunk_protection(offer.shared())
+}
+
+fn endpoint(offer: Offer) -> Endpoint {
+    Endpoint::bind(protected(offer)).unwrap()
+}
+
+/// A way to a server that remembers what it carried, sends some of it twice, and some of what is
+/// sealed once more with a bit changed.
+struct Way {
+    port: u16,
+    seen: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Way {
+    fn to(server: &Endpoint) -> Self {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&seen);
+        let mut count = 0_usize;
+        let port = relay::open(server, ip(LOOPBACK), move |carried| {
+            noted.lock().unwrap().push(carried.bytes.clone());
+            count += 1;
+            let mut out = vec![carried.clone()];
+            if count.is_multiple_of(10) {
+                out.push(carried.clone());
+            }
+            if count.is_multiple_of(17) && carried.bytes[COMMON_HEADER] == SEALED {
+                // The checksum is right: it is for the protection to see it.
+                let mut changed = carried;
+                *changed.bytes.last_mut().unwrap() ^= 1;
+                changed.bytes = with_checksum(changed.bytes);
+                out.push(changed);
+            }
+            out
+        });
+        Self { port, seen }
+    }
+
+    /// What it has carried since it was asked last.
+    fn take(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+}
+
+/// The packet with its CRC32c (RFC 9260 appendix A), bit by bit.
+fn with_checksum(mut packet: Vec<u8>) -> Vec<u8> {
+    packet[8..12].fill(0);
+    let mut crc = u32::MAX;
+    for byte in &packet {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    packet[8..12].copy_from_slice(&(!crc).to_le_bytes());
+    packet
+}
+
+/// Both sides have the key, then both use it, then nothing else is taken.
+async fn use_key(ends: [&Association; 2], id: u8) {
+    for end in ends {
+        end.with_protection(move |sealer: &mut Sealer| sealer.install(id, [id; 16]))
+            .await
+            .unwrap();
+    }
+    for end in ends {
+        end.with_protection(move |sealer: &mut Sealer| sealer.send_with(id))
+            .await
+            .unwrap();
+    }
+}
+
+async fn transfer(from: &Association, to: &mut Association) {
+    let send = async {
+        for number in 0..COUNT {
+            from.send(content(number, SIZE), on(0)).await.unwrap();
+        }
+    };
+    let receive = async {
+        for number in 0..COUNT {
+            let message = to.recv().await.unwrap().unwrap();
+            assert_eq!(message.payload.into_bytes(), content(number, SIZE));
+        }
+    };
+    soon("transfer", async { tokio::join!(send, receive) }).await;
+}
+
+async fn stats(end: &Association) -> ProtectionStats {
+    let stats = end.stats().await.unwrap();
+    stats.protection.expect("in force")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
+    let (client, server) = (endpoint(offer()), endpoint(offer()));
+    let way = Way::to(&server);
+    let options = ConnectOptions::to_port(server.port()).encapsulation_port(way.port);
+    let peers = [ip(LOOPBACK)];
+    let (connected, accepted) = soon("set-up", async {
+        tokio::join!(client.connect(&peers, options), server.accept())
+    })
+    .await;
+    let (mut a, mut b) = (connected.unwrap(), accepted.unwrap());
+    assert_eq!(stats(&a).await.chunk_type, ChunkType(SEALED));
+    // Without keys everything is in the clear, and told so.
+    transfer(&a, &mut b).await;
+    assert!(stats(&a).await.sent_clear > 0);
+    assert_eq!(stats(&a).await.sealed, 0);
+    use_key([&a, &b], 1).await;
+    // What is still on the way in the clear arrives.
+    soon("quiet", async {
+        while a.stats().await.unwrap().outstanding_bytes > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for end in [&a, &b] {
+        end.with_protection(Sealer::lock).await.unwrap();
+    }
+    way.take();
+    transfer(&a, &mut b).await;
+    transfer(&b, &mut a).await;
+    use_key([&a, &b], 2).await;
+    transfer(&a, &mut b).await;
+    for end in [&a, &b] {
+        end.with_protection(|sealer: &mut Sealer| sealer.remove(1))
+            .await
+            .unwrap();
+    }
+    transfer(&b, &mut a).await;
+    let (ours, theirs) = (stats(&a).await, stats(&b).await);
+    for stats in [ours, theirs] {
+        assert!(stats.sealed > 100 && stats.opened > 100, "{stats:?}");
+        assert!(stats.forged > 10, "what came twice or changed: {stats:?}");
+        assert_eq!((stats.held_back, stats.refused_clear), (0, 0));
+    }
+    let of_endpoint = server.stats().await.unwrap().protocol;
+    assert_eq!(of_endpoint.forged_protection, theirs.forged);
+    // What the way doubles after the end is nobody's, and answered in the clear.
+    let seen = way.take();
+    let (asked, ended) = soon("shutdown", async { tokio::join!(a.shutdown(), b.recv()) }).await;
+    assert_eq!((asked, ended), (Ok(()), Ok(None)));
+    let clear = content(0, SIZE);
+    assert!(seen.len() > 200);
+    for packet in seen {
+        assert_eq!(packet[COMMON_HEADER], SEALED, "one chunk, which is ours");
+        assert!(!packet.windows(16).any(|w| w == &clear[..16]));
+    }
+    let ended = a.with_protection(Sealer::lock).await;
+    assert_eq!(ended, Err(ProtectionError::Ended(CloseReason::Shutdown)));
+}
+
+#[tokio::test]
+async fn without_a_key_nothing_leaves_and_what_is_in_the_clear_is_refused() {
+    let (client, server) = (endpoint(offer()), endpoint(offer()));
+    let (a, b) = associate(&client, &server, &[LOOPBACK]).await;
+    b.with_protection(Sealer::lock).await.unwrap();
+    a.send("in the clear", on(0)).await.unwrap();
+    soon("refusal", async {
+        while stats(&b).await.refused_clear == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    a.with_protection(|sealer: &mut Sealer| sealer.send_with(9))
+        .await
+        .unwrap();
+    soon("hold", async {
+        while stats(&a).await.held_back == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(b.stats().await.unwrap().counters.data_chunks_received, 0);
+}
+
+#[tokio::test]
+async fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() {
+    let client = endpoint(offer());
+    for lacking in [
+        config(&[LOOPBACK]),
+        // It knows another version only.
+        protected(Offer {
+            version: 2,
+            ..offer()
+        }),
+    ] {
+        let server = Endpoint::bind(lacking).unwrap();
+        let (a, mut b) = associate(&client, &server, &[LOOPBACK]).await;
+        assert_eq!(a.stats().await.unwrap().protection, None);
+        let refused = a.with_protection(Sealer::lock).await;
+        assert_eq!(refused, Err(ProtectionError::NotInForce));
+        transfer(&a, &mut b).await;
+    }
+    let strict = Offer {
+        required: true,
+        ..offer()
+    };
+    let (client, server) = (endpoint(strict), crate::support::endpoint(&[LOOPBACK]));
+    let options = crate::support::to(&server);
+    let refused = soon("set-up", client.connect(&[ip(LOOPBACK)], options)).await;
+    let error = refused.err().expect("refused");
+    assert!(matches!(error, ConnectError::Failed(_)), "{error}");
+    assert_eq!(server.associations().await.unwrap(), 0);
+}
+
+/// Never in force here.
+#[derive(Debug)]
+struct Other;
+
+impl ChunkProtection for Other {
+    fn overhead(&self) -> usize {
+        0
+    }
+
+    fn protect(&mut self, _: &PacketContext, _: &mut Vec<u8>) -> Seal {
+        Seal::Clear
+    }
+
+    fn unprotect(&mut self, _: &PacketContext, _: u8, _: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    fn admits(&self, _: ChunkType) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_protection_is_only_reached_as_what_it_is() {
+    let (client, server) = (endpoint(offer()), endpoint(offer()));
+    let (a, _b) = associate(&client, &server, &[LOOPBACK]).await;
+    let error = a.with_protection(|_: &mut Other| ()).await.unwrap_err();
+    assert!(error.to_string().contains("Other"), "{error}");
+    let (_client, _server, plain, _) = pair().await;
+    let none = plain.with_protection(|_: &mut Other| ()).await;
+    assert_eq!(none, Err(ProtectionError::NotInForce));
+}
