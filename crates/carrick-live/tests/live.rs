@@ -100,6 +100,7 @@ fn outcomes(runs: Vec<Run>) -> (Vec<Outcome>, LiveResult) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let keep = kept.clone();
     let plan = Plan {
+        at_once: runs.len(),
         runs,
         conclude: Box::new(move |outcomes| {
             *keep.lock().unwrap() = outcomes;
@@ -224,6 +225,7 @@ fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
         ask.store(true, Ordering::Relaxed);
     });
     let plan = Plan {
+        at_once: 1,
         runs: vec![flow("stop", sctp(true), 0, false)],
         conclude: Box::new(|_| panic!("nothing is to be concluded")),
     };

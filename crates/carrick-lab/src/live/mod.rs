@@ -27,8 +27,11 @@ pub use record::{Data, Record, Seen};
 
 /// What a scenario wants to be run in real time.
 pub struct Plan {
-    /// The runs, in the order in which their outcomes are wanted. They may run at the same time.
+    /// The runs, in the order in which their outcomes are wanted. They run at the same time, as far as
+    /// `at_once` allows.
     pub runs: Vec<Run>,
+    /// How many may run at the same time, at least 1.
+    pub at_once: usize,
     /// Makes a result of the outcomes, one for each run.
     pub conclude: Box<dyn FnOnce(Vec<Outcome>) -> Result<LiveResult, LabError>>,
 }

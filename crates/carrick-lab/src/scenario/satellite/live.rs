@@ -143,6 +143,7 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
     let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
     live::Plan {
+        at_once: runs.len(),
         runs,
         conclude: Box::new(move |outcomes| {
             conclude(scenario, &options, repetitions, &names, &outcomes)
