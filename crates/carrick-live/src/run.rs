@@ -178,7 +178,11 @@ impl Built {
             }))
         })?;
         let changes = told.recv().unwrap_or_default();
-        if let Stack::Tcp { window, .. } = run.stack {
+        if let Stack::Tcp {
+            window: Some(window),
+            ..
+        } = run.stack
+        {
             limit_window(&live, window)?;
         }
         Ok(Self {

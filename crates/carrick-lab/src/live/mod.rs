@@ -83,10 +83,10 @@ pub enum Stack {
         congestion: &'static str,
         /// The port.
         port: u16,
-        /// Bytes of data in a segment.
-        segment: u16,
-        /// The largest window that a receiver announces, in bytes.
-        window: usize,
+        /// Bytes of data and options in a segment; `None` for what fits the network.
+        segment: Option<u16>,
+        /// The largest window that a receiver announces, in bytes; `None` for the kernel's choice.
+        window: Option<usize>,
     },
 }
 

@@ -199,8 +199,7 @@ fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {
 }
 
 /// Why a live value may differ from the simulated one.
-const WHY: &str = "Messages leave up to a millisecond after their time and timers expire up to a millisecond after \
-    theirs, so that the last message before the break, and with it the case, may be another one than in the simulation.";
+const WHY: &str = "Timers expire up to a millisecond late and hosts answer when their threads get a core, so that the last message before the break, and with it the case, may be another one than in the simulation.";
 
 /// How often each case occurred.
 fn cases(pairs: &[Vec<Pair>]) -> String {

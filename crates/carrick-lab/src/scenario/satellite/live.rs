@@ -81,8 +81,8 @@ impl Kind {
             Self::Tcp(congestion) => Stack::Tcp {
                 congestion,
                 port: PORT,
-                segment: MESSAGE as u16 + TIME_STAMPS,
-                window: STANDARD.window,
+                segment: Some(MESSAGE as u16 + TIME_STAMPS),
+                window: Some(STANDARD.window),
             },
         }
     }
