@@ -57,6 +57,15 @@ pub struct Reservation {
     pub inside: Option<AddressTuple>,
 }
 
+/// What has passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Octets, headers of IP included.
+    pub octets: u64,
+}
+
 /// A packet filter or translator.
 ///
 /// Each call is atomic: on an error nothing has changed. Lifetimes are a fail-safe, a little longer
@@ -104,6 +113,16 @@ pub trait Backend {
             self.add(now, &[*element], *lifetime)?;
         }
         Ok(())
+    }
+
+    /// What these elements have let pass since they were added. An element that rules share counts
+    /// for each of them. The default doesn't count: `None`.
+    ///
+    /// # Errors
+    /// When the packet filter can't be asked.
+    fn traffic(&mut self, elements: &[Element]) -> Result<Option<Traffic>, BackendError> {
+        let _ = elements;
+        Ok(None)
     }
 
     /// Whether addresses are translated, so that rules need reservations.
