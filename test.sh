@@ -116,6 +116,8 @@ interop() {
 namespaces() {
   cargo test -p carrick --release --locked --test namespaces -- --ignored --test-threads 1 &&
     cargo test -p carrick-livenet --release --locked --test live -- --ignored --test-threads 1 &&
+    cargo test -p carrick-live --release --locked --test live -- --ignored --test-threads 1 &&
+    cargo test -p carrick-cli --release --locked --test command live -- --ignored --test-threads 1 &&
     cargo test -p carrick-nftables --release --locked --test filter -- --ignored --test-threads 1
 }
 
@@ -151,6 +153,7 @@ check world world
 need python3 reproduce reproduce
 need c++ fuzz-parser fuzz packet_parser
 need c++ fuzz-pair fuzz two_endpoints
+need c++ fuzz-layer fuzz lower_layer
 need c++ fuzz-simco fuzz simco_messages
 need c++ fuzz-simco-session fuzz simco_session
 if [ -n "$installed" ]; then
