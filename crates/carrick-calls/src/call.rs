@@ -36,13 +36,16 @@ pub(crate) struct Call<P: Pinholes> {
 /// What tasks of a call tell it.
 enum Told {
     /// The other side answered a re-INVITE or UPDATE.
-    Changed {
-        request: Request,
-        handle: TransactionHandle,
-        response: Option<Response>,
-    },
+    Changed(Box<Change>),
     /// A side does not have the call any more.
     Vanished,
+}
+
+/// A new offer, how to answer it, and what the other side said.
+struct Change {
+    request: Request,
+    handle: TransactionHandle,
+    response: Option<Response>,
 }
 
 impl<P: Pinholes> Call<P> {
@@ -243,9 +246,9 @@ impl<P: Pinholes> Call<P> {
                 action = callee.next() => (Side::Callee, action),
                 Some(told) = told.recv() => match told {
                     Told::Vanished => return,
-                    Told::Changed { request, handle, response } => {
+                    Told::Changed(change) => {
                         changing = false;
-                        if self.changed(&request, &handle, response).await.is_err() {
+                        if self.changed(*change).await.is_err() {
                             return;
                         }
                         continue;
@@ -278,12 +281,12 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// The other side has answered a new offer.
-    async fn changed(
-        &mut self,
-        request: &Request,
-        handle: &TransactionHandle,
-        response: Option<Response>,
-    ) -> Result<(), ()> {
+    async fn changed(&mut self, change: Change) -> Result<(), ()> {
+        let Change {
+            request,
+            handle,
+            response,
+        } = change;
         let Some(response) = response else {
             // Not sent, since the other side was at it itself; or not answered.
             let _ = handle.reply(StatusCode::RequestPending).await;
@@ -384,11 +387,11 @@ async fn begin_change(
         Ok(_) => {
             tokio::spawn(async move {
                 let response = relay(&to, &request).await;
-                let changed = Told::Changed {
+                let changed = Told::Changed(Box::new(Change {
                     request,
                     handle,
                     response,
-                };
+                }));
                 // The call may be over.
                 let _ = tell.send(changed).await;
             });

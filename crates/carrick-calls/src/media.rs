@@ -109,11 +109,10 @@ fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
         first.ip() == second.ip() && first.port().checked_add(1) == Some(second.port())
     };
     let pairs = inner.pairs.min(outer.pairs);
-    if next(internal, inner_rtcp) && next(external, outer_rtcp) {
-        if direction == Some(Direction::Both) || pairs > 1 {
-            out.push(opening(internal, external, 2 * pairs, Direction::Both));
-            return;
-        }
+    let side_by_side = next(internal, inner_rtcp) && next(external, outer_rtcp);
+    if side_by_side && (direction == Some(Direction::Both) || pairs > 1) {
+        out.push(opening(internal, external, 2 * pairs, Direction::Both));
+        return;
     }
     out.extend(direction.map(|way| opening(internal, external, 1, way)));
     if inner_rtcp.is_ipv4() == outer_rtcp.is_ipv4() {

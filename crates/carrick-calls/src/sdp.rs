@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn at(text: &str) -> Option<SocketAddr> {
-        Some(text.parse().unwrap())
+        text.parse().ok()
     }
 
     #[test]

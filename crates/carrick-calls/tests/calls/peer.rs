@@ -139,7 +139,7 @@ impl Peer {
         self.socket.send_to(text.as_bytes(), self.b2bua).unwrap();
     }
 
-    fn compose(&self, first: &str, headers: &[String], body: &str) -> String {
+    fn compose(first: &str, headers: &[String], body: &str) -> String {
         let mut text = format!("{first}\r\n");
         for header in headers {
             write!(text, "{header}\r\n").unwrap();
@@ -185,7 +185,11 @@ impl Peer {
             format!("Contact: <sip:me@{}>", self.address),
             "Max-Forwards: 70".to_owned(),
         ];
-        self.send(&self.compose(&format!("{method} {target} SIP/2.0"), &headers, body));
+        self.send(&Self::compose(
+            &format!("{method} {target} SIP/2.0"),
+            &headers,
+            body,
+        ));
     }
 
     /// Takes the answer to an INVITE as that of the dialog, and confirms it.
@@ -215,7 +219,7 @@ impl Peer {
             format!("CSeq: {}", request.header("CSeq")),
             format!("Contact: <sip:me@{}>", self.address),
         ];
-        self.send(&self.compose(&format!("SIP/2.0 {status}"), &headers, body));
+        self.send(&Self::compose(&format!("SIP/2.0 {status}"), &headers, body));
     }
 }
 
