@@ -54,6 +54,7 @@ impl<B: Backend> Middlebox<B> {
     ) -> Option<NegativeReply> {
         let session = self.sessions.get(to.session)?;
         let (authenticated, secure) = (session.authenticated, session.secure);
+        let stranger = session.stranger;
         if self.sessions.open() >= self.config.limits.open_sessions {
             return Some(self.refuse(to, NegativeReply::LackOfResources));
         }
@@ -62,6 +63,9 @@ impl<B: Backend> Middlebox<B> {
         }
         if version != VERSION {
             return Some(self.refuse(to, NegativeReply::VersionMismatch(VERSION)));
+        }
+        if stranger {
+            return Some(self.refuse(to, NegativeReply::NoAuthorization));
         }
         // Whoever can prove who it is does, also where others need not.
         let can_prove = challenge.is_some_and(|challenge| self.key_of(challenge).is_some());
