@@ -117,7 +117,8 @@ impl Association {
         }
         self.after_heartbeat_ack(id, cx.now);
         let path = &mut self.paths[id];
-        if !path.confirmed {
+        let verified = !path.confirmed;
+        if verified {
             path.confirmed = true;
             self.events.push_back(Event::PathConfirmed(id));
             self.restart_mtu_discovery(id);
@@ -146,6 +147,9 @@ impl Association {
         self.last_heartbeat_ack = Some(cx.now);
         self.report_stall(cx);
         self.choose_path();
+        if verified {
+            self.complete_handover(id);
+        }
     }
 
     /// Something sent to the path was acknowledged.
