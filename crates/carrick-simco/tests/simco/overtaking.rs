@@ -70,7 +70,7 @@ impl World {
     fn deliver(&mut self, place: usize) -> bool {
         let stream = place % STREAMS;
         let now = self.net.now;
-        if place / STREAMS % 2 == 0 {
+        if (place / STREAMS).is_multiple_of(2) {
             let Some(message) = self.there[stream].pop_front() else {
                 return false;
             };
