@@ -4,10 +4,12 @@
 //! share an element: the middlebox counts them, and a backend sees each element once.
 
 mod element;
+mod leftovers;
 mod memory;
 mod pool;
 mod references;
 
+pub(crate) use element::single_flows;
 pub use element::{Element, Flow, Pattern, PatternSide, elements_of, pattern_of};
 pub use memory::{MemoryBackend, MemoryLimits};
 pub use pool::PortPool;
@@ -151,5 +153,57 @@ pub trait Backend {
     /// Gives a reservation back.
     fn release(&mut self, reservation: &Reservation) {
         let _ = reservation;
+    }
+}
+
+impl<B: Backend + ?Sized> Backend for Box<B> {
+    fn add(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        (**self).add(now, elements, lifetime)
+    }
+
+    fn extend(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        (**self).extend(now, elements, lifetime)
+    }
+
+    fn remove(&mut self, now: Time, elements: &[Element]) -> Result<(), BackendError> {
+        (**self).remove(now, elements)
+    }
+
+    fn reconcile(
+        &mut self,
+        now: Time,
+        elements: &[(Element, Lifetime)],
+    ) -> Result<(), BackendError> {
+        (**self).reconcile(now, elements)
+    }
+
+    fn traffic(&mut self, elements: &[Element]) -> Result<Option<Traffic>, BackendError> {
+        (**self).traffic(elements)
+    }
+
+    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+        (**self).readopt(reservation)
+    }
+
+    fn translates(&self) -> bool {
+        (**self).translates()
+    }
+
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        (**self).reserve(wanted)
+    }
+
+    fn release(&mut self, reservation: &Reservation) {
+        (**self).release(reservation);
     }
 }

@@ -63,10 +63,12 @@ pub struct AgentConfig {
     pub rights: Rights,
     /// Whose rules it may see and is told of.
     pub sees: Access,
-    /// Whose rules it may change and end.
+    /// Whose rules it may change and end, and so see too.
     pub controls: Access,
     /// Rules it may own at a time.
     pub max_rules: usize,
+    /// Elements in the packet filter, or ports of a translator, that its rules may have at a time.
+    pub max_elements: usize,
     /// Sessions it may have at a time.
     pub max_sessions: usize,
 }
@@ -84,7 +86,18 @@ impl AgentConfig {
             sees: Access::Own,
             controls: Access::Own,
             max_rules: 100_000,
+            max_elements: 200_000,
             max_sessions: 8,
+        }
+    }
+
+    /// An agent that is no longer known: it may do nothing; its rules live on.
+    pub(super) fn dismissed(identity: Identity) -> Self {
+        Self {
+            rights: Rights::NONE,
+            max_rules: 0,
+            max_sessions: 0,
+            ..Self::new(identity, None)
         }
     }
 }
@@ -117,6 +130,16 @@ impl Rights {
         list: true,
     };
 
+    /// Nothing.
+    pub const NONE: Self = Self {
+        reserve: false,
+        enable: false,
+        disable: false,
+        change_lifetime: false,
+        status: false,
+        list: false,
+    };
+
     /// Whether a request of this kind may be asked for.
     pub const fn allow(self, kind: RequestKind) -> bool {
         match kind {
@@ -147,7 +170,7 @@ pub enum Access {
 pub struct Limits {
     /// Rules at a time.
     pub rules: usize,
-    /// Rules by PDR at a time; each request for a pinhole is compared with all of them.
+    /// Rules by PDR at a time.
     pub disable_rules: usize,
     /// Sessions in state OPEN.
     pub open_sessions: usize,
@@ -158,9 +181,12 @@ pub struct Limits {
     /// Messages that wait to be sent in a session. With more, its agent doesn't keep up, and the
     /// session ends.
     pub queued_messages: usize,
+    /// The octets of these messages; a single message may have more.
+    pub queued_octets: usize,
     /// Octets of a PRL reply at most.
     pub max_reply: usize,
-    /// Ports of a request that become an element each; more become a pattern.
+    /// Ports of a request that lets a range pass: each is an element. More are refused, because a
+    /// pattern would let each port of one side pass to each of the other.
     pub exact_ports: u16,
 }
 
@@ -173,6 +199,7 @@ impl Default for Limits {
             half_open: 256,
             establishment: Duration::from_secs(10),
             queued_messages: 4096,
+            queued_octets: 1 << 20,
             max_reply: MAX_MESSAGE,
             exact_ports: 64,
         }

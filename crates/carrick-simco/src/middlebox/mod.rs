@@ -8,14 +8,20 @@
 //! - what is to be sent ([`Middlebox::poll_ready`], [`Middlebox::poll_output`]), from each session
 //!   as much as its connection takes.
 //!
+//! When many rules end at once, [`Middlebox::handle_timeout`] ends some of them and is due again at
+//! once: what was queued can leave in between. After [`MiddleboxEvent::SessionClosed`] the driver
+//! gives what is left a few seconds to leave, then closes the connection in any case.
+//!
 //! Rules live in the middlebox, not in a session: they outlive the connection and end with their
 //! lifetime. Requests are atomic: a negative reply changed nothing.
 
 mod agents;
 mod checks;
 mod config;
+mod counts;
 mod establish;
 mod event;
+mod reconfigure;
 mod requests;
 mod restore;
 mod sessions;
@@ -39,9 +45,13 @@ use agents::Agents;
 use sessions::{Sessions, State};
 
 pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
+pub use counts::{AgentCounts, TransactionCounts};
 pub use event::{EndReason, MiddleboxEvent, SessionEnd};
 pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
+
+/// Rules that end in one call at most: what is told of them must leave before more is told.
+const EXPIRED_AT_ONCE: usize = 256;
 
 /// A session of a middlebox. Never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,6 +109,7 @@ pub struct Middlebox<B> {
     events: VecDeque<MiddleboxEvent>,
     random: ChaCha20Rng,
     stats: MiddleboxStats,
+    counts: TransactionCounts,
 }
 
 impl<B: Backend> Middlebox<B> {
@@ -117,6 +128,7 @@ impl<B: Backend> Middlebox<B> {
             events: VecDeque::new(),
             random: ChaCha20Rng::from_seed(seed),
             stats: MiddleboxStats::default(),
+            counts: TransactionCounts::default(),
         }
     }
 
@@ -139,9 +151,27 @@ impl<B: Backend> Middlebox<B> {
         &self.rules
     }
 
+    /// What is bounded, and how.
+    pub fn limits(&self) -> &Limits {
+        &self.config.limits
+    }
+
     /// Counters.
     pub fn stats(&self) -> MiddleboxStats {
         self.stats
+    }
+
+    /// Transactions by type, result and agent.
+    pub fn counts(&self) -> &TransactionCounts {
+        &self.counts
+    }
+
+    /// The names of all agents, with their rules and open sessions; an agent that is no longer in
+    /// the configuration as long as the middlebox lives.
+    pub fn agents(&self) -> impl Iterator<Item = (AgentIndex, &Identity, usize, usize)> {
+        self.agents.iter().map(|(agent, name, sessions)| {
+            (agent, name, self.rules.of_owner(agent).len(), sessions)
+        })
     }
 
     /// Sessions in state OPEN, and connections on which none is open.
@@ -167,12 +197,14 @@ impl<B: Backend> Middlebox<B> {
             .peer
             .as_ref()
             .and_then(|name| self.agents.find(name));
+        let stranger = connection.peer.is_some() && authenticated.is_none();
         let deadline = now + self.config.limits.establishment;
         self.sessions.add(
             deadline,
             connection.streams,
             connection.secure,
             authenticated,
+            stranger,
         )
     }
 
@@ -233,25 +265,44 @@ impl<B: Backend> Middlebox<B> {
         };
         match agent {
             Some(agent) if !session_control => {
-                let outcome = self.rule_request(now, to.session, agent, &request);
+                let outcome = self.rule_request_now(now, to.session, agent, &request);
+                if let Err(reply) = outcome {
+                    self.counts.refuse(kind, reply, Some(agent));
+                    self.events.push_back(MiddleboxEvent::Refused {
+                        session,
+                        agent: self.agents.config(agent).identity.clone(),
+                        request: kind,
+                        reply,
+                    });
+                } else {
+                    self.counts.accept(kind, Some(agent));
+                }
                 self.reply(to, &outcome.unwrap_or_else(Reply::Negative));
             }
-            _ => self.session_request(now, to, &state, request),
+            _ => match self.session_request(to, &state, request) {
+                Some(refused) => self.counts.refuse(kind, refused, None),
+                None => self.counts.accept(kind, None),
+            },
         }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&self) -> Option<Time> {
         let half_open = self.sessions.oldest_half_open().map(|(time, _)| time);
-        [half_open, self.rules.next_expiry()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            half_open,
+            self.rules.next_expiry(),
+            self.references.next_retry(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.expire(now);
+        self.references.retry(now, &mut self.backend);
         while let Some((deadline, session)) = self.sessions.oldest_half_open() {
             if deadline > now {
                 break;
@@ -263,6 +314,13 @@ impl<B: Backend> Middlebox<B> {
     /// What happened, oldest first.
     pub fn poll_event(&mut self) -> Option<MiddleboxEvent> {
         self.events.pop_front()
+    }
+
+    /// A session with something to do on its connection, told once: the driver takes it from
+    /// [`poll_output`](Self::poll_output), now or when the connection takes more. It is told again
+    /// when more comes up.
+    pub fn take_ready(&mut self) -> Option<SessionId> {
+        self.sessions.take_ready()
     }
 
     /// A session with something to send.
@@ -296,8 +354,8 @@ impl<B: Backend> Middlebox<B> {
             _ => self.stats.accepted += 1,
         }
         let message = reply.to_bytes(to.transaction);
-        let waiting = self.sessions.send(to.session, to.stream, message);
-        self.check_queue(to.session, waiting);
+        self.sessions.send(to.session, to.stream, message);
+        self.check_queue(to.session);
     }
 
     /// A request that is none: the reply, and the end of a connection without a session.
@@ -332,7 +390,15 @@ impl<B: Backend> Middlebox<B> {
                 self.agents.session_closed(agent, session);
                 Some(self.agents.config(agent).identity.clone())
             }
-            State::Closed | State::NoAuth { .. } => None,
+            State::NoAuth { .. } => {
+                // Nobody has told it yet.
+                if matches!(why, SessionEnd::NotEstablished | SessionEnd::CrowdedOut) {
+                    self.sessions
+                        .notify(session, 0, Notification::SessionTerminated);
+                }
+                None
+            }
+            State::Closed => None,
         };
         self.events.push_back(MiddleboxEvent::SessionClosed {
             session,
@@ -342,20 +408,29 @@ impl<B: Backend> Middlebox<B> {
         self.sessions.set_state(session, State::Ended);
     }
 
-    /// An agent that doesn't take what is sent loses its session; its rules stay.
-    fn check_queue(&mut self, session: SessionId, waiting: usize) {
-        if waiting > self.config.limits.queued_messages {
+    /// An agent that doesn't take what is sent loses its session; its rules stay. What waits goes out
+    /// before AST (section 7.5), as far as the agent takes it.
+    fn check_queue(&mut self, session: SessionId) {
+        let open = self.sessions.get(session).map(|s| &s.state) != Some(&State::Ended);
+        let (messages, octets) = self.sessions.queued(session);
+        let limits = &self.config.limits;
+        let full =
+            messages > limits.queued_messages || (messages > 1 && octets > limits.queued_octets);
+        if open && full {
             self.stats.overrun += 1;
-            self.sessions.drop_queue(session);
             self.sessions
                 .notify(session, 0, Notification::SessionTerminated);
             self.end_session(session, SessionEnd::Overrun);
         }
     }
 
-    /// Ends the rules whose life is over.
+    /// Ends rules whose life is over, as many as one queue has room for.
     fn expire(&mut self, now: Time) {
-        while let Some(rule) = self.rules.expired(now) {
+        let most = (self.config.limits.queued_messages / 2).clamp(1, EXPIRED_AT_ONCE);
+        for _ in 0..most {
+            let Some(rule) = self.rules.expired(now) else {
+                return;
+            };
             self.delete_rule(now, rule, EndReason::Expired, None);
         }
     }
@@ -380,7 +455,8 @@ impl<B: Backend> Middlebox<B> {
         if self.backend.translates()
             && let Some(reservation) = rule.reservation()
         {
-            self.backend.release(reservation);
+            self.references
+                .release(&mut self.backend, reservation, &elements);
         }
         self.announce(rule.owner, id, Lifetime(0), except);
         self.events
@@ -399,8 +475,8 @@ impl<B: Backend> Middlebox<B> {
         for session in watching {
             if Some(session) != except {
                 let event = Notification::RuleEvent { rule, lifetime };
-                let waiting = self.sessions.notify(session, rule.0, event);
-                self.check_queue(session, waiting);
+                self.sessions.notify(session, rule.0, event);
+                self.check_queue(session);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::index::PatternIndex;
 use super::{AgentIndex, Rule, RuleKind};
 use crate::Time;
 use crate::backend::Pattern;
@@ -21,8 +22,12 @@ pub struct RuleTable {
     expiry: BTreeSet<(Time, PolicyRuleId)>,
     groups: BTreeMap<GroupId, Group>,
     owners: BTreeMap<AgentIndex, BTreeSet<PolicyRuleId>>,
-    /// Rules by PDR: usually none.
-    disable: BTreeSet<PolicyRuleId>,
+    /// What rules by PDR block: usually nothing.
+    blocks: PatternIndex,
+    /// What rules by PER and PEA let pass.
+    passes: PatternIndex,
+    /// What the rules of an owner take of the packet filter ([`Rule::weight`]).
+    weights: BTreeMap<AgentIndex, usize>,
     last_rule: u32,
     last_group: u32,
 }
@@ -40,7 +45,7 @@ impl RuleTable {
 
     /// The number of rules by PDR.
     pub fn disable_rules(&self) -> usize {
-        self.disable.len()
+        self.blocks.len()
     }
 
     /// A rule.
@@ -57,6 +62,11 @@ impl RuleTable {
     pub fn of_owner(&self, owner: AgentIndex) -> impl ExactSizeIterator<Item = PolicyRuleId> + '_ {
         static NONE: BTreeSet<PolicyRuleId> = BTreeSet::new();
         self.owners.get(&owner).unwrap_or(&NONE).iter().copied()
+    }
+
+    /// The elements and ports that the rules of an agent take ([`Rule::weight`]).
+    pub fn elements_of_owner(&self, owner: AgentIndex) -> usize {
+        self.weights.get(&owner).copied().unwrap_or(0)
     }
 
     /// The owner of a group.
@@ -94,17 +104,29 @@ impl RuleTable {
 
     /// Adds a rule, or puts it in the place of the one with its identifier.
     pub fn insert(&mut self, rule: Rule) {
-        self.remove(rule.id);
+        let replaced = self.remove(rule.id).is_some();
         self.expiry.insert((rule.expires, rule.id));
         self.owners.entry(rule.owner).or_default().insert(rule.id);
-        let group = self.groups.entry(rule.group);
+        *self.weights.entry(rule.owner).or_default() += rule.weight();
         let owner = rule.owner;
-        group.or_insert(Group { owner, members: 0 }).members += 1;
-        if matches!(rule.kind, RuleKind::Disabled { .. }) {
-            self.disable.insert(rule.id);
+        let group = self
+            .groups
+            .entry(rule.group)
+            .or_insert(Group { owner, members: 0 });
+        group.members += 1;
+        let new_group = group.members == 1 && !replaced;
+        match &rule.kind {
+            RuleKind::Reserved { .. } => {}
+            RuleKind::Enabled { pattern, .. } => self.passes.insert(rule.id, pattern),
+            RuleKind::Disabled { pattern, .. } => self.blocks.insert(rule.id, pattern),
         }
-        self.last_rule = self.last_rule.max(rule.id.0);
-        self.last_group = self.last_group.max(rule.group.0);
+        // Not of what was there: around the end of the number range, that is far ahead.
+        if !replaced {
+            self.last_rule = self.last_rule.max(rule.id.0);
+        }
+        if new_group {
+            self.last_group = self.last_group.max(rule.group.0);
+        }
         self.rules.insert(rule.id, rule);
     }
 
@@ -112,9 +134,16 @@ impl RuleTable {
     pub fn remove(&mut self, id: PolicyRuleId) -> Option<Rule> {
         let rule = self.rules.remove(&id)?;
         self.expiry.remove(&(rule.expires, id));
-        self.disable.remove(&id);
+        match &rule.kind {
+            RuleKind::Reserved { .. } => {}
+            RuleKind::Enabled { pattern, .. } => self.passes.remove(id, pattern),
+            RuleKind::Disabled { pattern, .. } => self.blocks.remove(id, pattern),
+        }
         if let Some(rules) = self.owners.get_mut(&rule.owner) {
             rules.remove(&id);
+        }
+        if let Some(weight) = self.weights.get_mut(&rule.owner) {
+            *weight -= rule.weight();
         }
         if let Some(group) = self.groups.get_mut(&rule.group) {
             group.members -= 1;
@@ -145,26 +174,30 @@ impl RuleTable {
         (*time <= now).then_some(*id)
     }
 
-    /// Whether a PDR blocks some packet of the pattern. Looks at each PDR.
+    /// Whether a PDR blocks some packet of the pattern. Its cost does not grow with the number of
+    /// rules that have nothing to do with it.
     pub fn is_disabled(&self, pattern: &Pattern) -> bool {
-        let blocks = |id: &PolicyRuleId| match self.rules.get(id).map(|rule| &rule.kind) {
-            Some(RuleKind::Disabled { pattern: block, .. }) => block.overlaps(pattern),
-            _ => false,
-        };
-        self.disable.iter().any(blocks)
+        let found = self.blocks.overlapping(pattern, |id| self.pattern(id), 1);
+        !found.rules.is_empty()
     }
 
-    /// The rules that let some packet of the pattern pass. Looks at each rule.
+    /// The rules that let some packet of the pattern pass, in the order of their identifiers. Its
+    /// cost does not grow with the number of rules that have nothing to do with it.
     pub fn enabling(&self, pattern: &Pattern) -> Vec<PolicyRuleId> {
-        let conflicts = |rule: &&Rule| match &rule.kind {
-            RuleKind::Enabled { pattern: allow, .. } => allow.overlaps(pattern),
-            _ => false,
-        };
-        self.rules
-            .values()
-            .filter(conflicts)
-            .map(|rule| rule.id)
-            .collect()
+        let pattern_of = |id| self.pattern(id);
+        let mut found = self
+            .passes
+            .overlapping(pattern, pattern_of, usize::MAX)
+            .rules;
+        found.sort_unstable();
+        found
+    }
+
+    fn pattern(&self, id: PolicyRuleId) -> Option<&Pattern> {
+        match &self.rules.get(&id)?.kind {
+            RuleKind::Reserved { .. } => None,
+            RuleKind::Enabled { pattern, .. } | RuleKind::Disabled { pattern, .. } => Some(pattern),
+        }
     }
 }
 
@@ -237,6 +270,21 @@ mod tests {
             "around the end, past 0"
         );
         assert_eq!(table.unused_group(), GroupId(1));
+    }
+
+    #[test]
+    fn an_old_identifier_in_use_again_moves_nothing_after_the_end_of_the_range_8_1() {
+        let mut table = RuleTable::default();
+        table.insert(rule(u32::MAX, u32::MAX, 0, 10));
+        let (id, group) = (table.unused_rule().0, table.unused_group().0);
+        table.insert(rule(id, group, 0, 10));
+        table.remove(PolicyRuleId(id));
+        // PEA on the old reservation, and a new rule in its group.
+        table.insert(rule(u32::MAX, u32::MAX, 0, 20));
+        let next = table.unused_rule();
+        assert_eq!(next, PolicyRuleId(id + 1), "the one that ended rests");
+        table.insert(rule(next.0, u32::MAX, 0, 20));
+        assert_eq!(table.unused_group(), GroupId(group + 1));
     }
 
     #[test]
