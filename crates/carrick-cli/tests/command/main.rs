@@ -4,5 +4,8 @@ mod cat;
 mod lab;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod paths;
 mod perf;
+mod simco;
 mod support;
