@@ -34,7 +34,7 @@ pub(super) const MESSAGES: u64 = TRANSFER.div_ceil(MESSAGE as u64);
 /// SCTP port of both hosts.
 pub(super) const PORT: u16 = 5001;
 /// The receive window of the paper's time.
-const PAPER_WINDOW: usize = 65_536;
+pub(super) const PAPER_WINDOW: usize = 65_536;
 
 /// The losses of the tables.
 pub(super) const LOSSES: [f64; 4] = [0.0, 0.01, 0.02, 0.05];

@@ -118,6 +118,10 @@ fn settings() -> Vec<Setting> {
             ),
         ),
         Setting::new(
+            "TCP",
+            "smoltcp, Reno, ACKs after 200 ms at the latest, the same receive window, segments that fill the tunnel",
+        ),
+        Setting::new(
             "old rule",
             format!(
                 "the same, SACKs: {}",
