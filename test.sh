@@ -115,7 +115,10 @@ interop() {
 
 namespaces() {
   cargo test -p carrick --release --locked --test namespaces -- --ignored --test-threads 1 &&
-    cargo test -p carrick-livenet --release --locked --test live -- --ignored --test-threads 1
+    cargo test -p carrick-livenet --release --locked --test live -- --ignored --test-threads 1 &&
+    cargo test -p carrick-live --release --locked --test live -- --ignored --test-threads 1 &&
+    cargo test -p carrick-cli --release --locked --test command live -- --ignored --test-threads 1 &&
+    cargo test -p carrick-nftables --release --locked --test filter -- --ignored --test-threads 1
 }
 
 # need TOOL NAME COMMAND...: the check if the tool is there.

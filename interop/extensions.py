@@ -198,6 +198,19 @@ class Extensions:
         self.add(f"{'interleaved-' if forward == I_FORWARD_TSN else ''}partial-{rule.partition(':')[0]}-from-{sender}",
                  *self.both(sender, source, sink), checks, [sent_by(sender, forward)], loss=2.0, limit=40, **more)
 
+    def nothing_given_up(self, sender):
+        """Messages may be given up, and interleaved, but not both: who lacks I-FORWARD-TSN gets all of them."""
+        from scenarios import arrived, ended, fine
+        receiver = ROLES[sender]
+        common = ["--extensions", "partial,interleaving", "--streams", 8, *TIMERS]
+        source = ["--mode", "source", "--bytes", 3 * MEGA, "--sizes", "1-1300", "--unordered", 5, "--rate", 3 * MEGA,
+                  "--reliability", "retransmissions:0", "--end", "shutdown", *common]
+        sink = ["--mode", "sink", *common]
+        checks = [fine, ended(sender, "shutdown", "self"), arrived(sender, receiver), in_force("interleaving"), counted_at_most(sender, "abandoned")]
+        self.add(f"interleaved-none-given-up-from-{sender}", *self.both(sender, source, sink), checks,
+                 [sent_by(sender, I_DATA, 100), never_sent(FORWARD_TSN), never_sent(I_FORWARD_TSN)],
+                 near_listens=sender == "far", loss=2.0, limit=40)
+
     def authentication(self, algorithm, identifier, **more):
         """DATA is taken only authenticated, both ways; a key change on the way."""
         from scenarios import arrived, ended, fine
@@ -327,7 +340,11 @@ def add_all(make):
         them.partial(sender, "retransmissions:0")
         # On these links a loss is found within milliseconds, except by the kernel.
         them.partial(sender, "timed:50" if sender == "far" else "timed:2", quick=sender == "far")
-        them.partial(sender, "retransmissions:0", offered="partial,interleaving", forward=I_FORWARD_TSN, later="I-FORWARD-TSN")
+        if kernel:
+            them.nothing_given_up(sender)
+        else:
+            for rule, quick in (("retransmissions:0", True), ("timed:2", False)):
+                them.partial(sender, rule, offered="partial,interleaving", forward=I_FORWARD_TSN, quick=quick)
         them.interleaving(sender, fragments=not kernel)
     for algorithm, identifier in (("sha256", 3), ("sha1", 1)):
         if not (usrsctp and algorithm == "sha256"):

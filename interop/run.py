@@ -168,7 +168,6 @@ def parse():
     top.add_argument("--carrick", metavar="PATH", help="the peer program of carrick")
     top.add_argument("--pairs", metavar="NEAR-FAR,...", help="stacks: carrick, kernel, usrsctp (default: carrick, or without it usrsctp, against the kernel and usrsctp)")
     top.add_argument("--full", action="store_true", help="all scenarios, not the quick set")
-    top.add_argument("--later", action="store_true", help="also scenarios that need what carrick does not have yet")
     top.add_argument("--only", metavar="PATTERN", action="append", help="scenarios with such names (shell pattern); may be repeated")
     top.add_argument("--list", action="store_true", help="print the names and exit")
     top.add_argument("--json", action="store_true", help="one JSON object per scenario and a summary on standard output")
@@ -193,8 +192,6 @@ def choose(options):
         chosen = [s for s in chosen if any(fnmatch.fnmatch(s.name, pattern) for pattern in options.only)]
     elif not options.full:
         chosen = [s for s in chosen if s.quick]
-    if not options.later:
-        chosen = [s for s in chosen if not s.later]
     if not chosen:
         sys.exit("run.py: no scenario has such a name; --list --full shows them")
     return chosen

@@ -36,7 +36,6 @@ class Scenario:
     marks: float = 0.0  # percent of the packets that say they know of ECN
     checks: list = field(default_factory=list)
     wire_checks: list = field(default_factory=list)  # of the capture
-    later: str = ""  # what the stack under test lacks
 
     @property
     def stacks(self):

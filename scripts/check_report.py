@@ -10,6 +10,11 @@ import re
 import sys
 
 FIELDS = ["id", "label", "unit", "bound", "published", "measured", "ci95", "n", "note"]
+LIVE_FIELDS = ["id", "label", "unit", "published", "simulated", "live", "ci95", "n", "difference", "note"]
+LIVE_REQUIRED = {
+    "satellite": [f"{variant}.{what}.{way}" for variant in ("standard", "modified", "best") for what in ("delay", "recovery", "throughput") for way in ("udp", "raw")]
+    + [f"gain.recovery.{way}" for way in ("udp", "raw")],
+}
 REQUIRED = {
     "satellite": [f"{variant}.{what}" for variant in ("tcp", "standard", "modified", "best") for what in ("delay", "recovery", "throughput")],
     "mobile-ip": [f"{what}.{loss}.throughput" for what in ("config1", "config2", "best") for loss in (0, 1, 2, 5)]
@@ -57,6 +62,34 @@ def check_scenario(path, report, faults):
     return rows
 
 
+def check_live(path, live, report, faults):
+    """The part of a run with --live: every row measured both ways, a note where they are far apart."""
+    if not live.get("rows"):
+        if not live.get("notes"):
+            faults.append(f"{path.name}: no live run and no reason")
+        return
+    rows = {row.get("id"): row for row in live["rows"]}
+    for wanted in LIVE_REQUIRED.get(path.stem, []):
+        if wanted not in rows:
+            faults.append(f"{path.name}: no live row {wanted}")
+    for key, row in rows.items():
+        if sorted(row) != sorted(LIVE_FIELDS):
+            faults.append(f"{path.name}: live row {key} has fields {sorted(row)}")
+            continue
+        # A congestion control that the kernel has not got is told in the notes.
+        if row["live"] is None and not any("Not run" in note for note in live["notes"]):
+            faults.append(f"{path.name}: live row {key} was not measured")
+        if row["difference"] is not None and abs(row["difference"]) > 5 and not row["note"]:
+            faults.append(f"{path.name}: live row {key} differs by {row['difference']:.1f} % without a reason")
+        if f'data-live="{key}"' not in report:
+            faults.append(f"report.html: no live row {key}")
+    if not isinstance((live.get("accuracy") or {}).get("late_p99"), float):
+        faults.append(f"{path.name}: the accuracy of the live runs was not measured")
+    with path.with_name(f"{path.stem}-live.csv").open(newline="") as file:
+        if [row["id"] for row in csv.DictReader(file)] != list(rows):
+            faults.append(f"{path.stem}-live.csv: other rows than {path.name}")
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     faults = []
@@ -70,6 +103,9 @@ def main():
         faults.append("no scenario was written")
     for path in scenarios:
         rows = check_scenario(path, report, faults)
+        live = json.loads(path.read_text()).get("live")
+        if live is not None:
+            check_live(path, live, report, faults)
         if path.stem == "satellite" and not faults:
             best, standard, modified = (rows[f"{v}.delay"]["measured"] for v in ("best", "standard", "modified"))
             if not best < min(standard, modified):

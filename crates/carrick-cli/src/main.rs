@@ -5,6 +5,8 @@ mod endpoint;
 mod failure;
 #[cfg(target_os = "linux")]
 mod lab;
+#[cfg(target_os = "linux")]
+mod live;
 mod perf;
 mod progress;
 mod reproduce;

@@ -4,11 +4,16 @@ use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use carrick_lab::report::RunInfo;
-use carrick_lab::{RunOptions, ScenarioResult, output, scenario, to_table};
+use carrick_lab::{RunOptions, ScenarioResult, live_to_table, output, scenario, to_table, wrap};
 use clap::Args;
 
 use crate::failure::Failure;
+#[cfg(target_os = "linux")]
+use crate::live::Live;
 use crate::progress::Bar;
+
+/// Columns of running text.
+const WIDTH: usize = 100;
 
 /// Reproduce published experiments in virtual time.
 ///
@@ -31,6 +36,10 @@ pub(crate) struct Arguments {
     /// Repetitions of each variant, instead of the scenario's own number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     reps: Option<u64>,
+    /// Run the scenarios in real time as well: SCTP on sockets and the kernel's TCP, between network
+    /// namespaces joined by the scenario's links. Needs Linux and root.
+    #[arg(long)]
+    live: bool,
     /// Print each result as JSON on one line instead of a table.
     #[arg(long)]
     json: bool,
@@ -38,6 +47,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let scenarios = scenario::select(&arguments.scenarios)?;
+    let live = arguments.live.then(Live::new).transpose()?;
     output::prepare(&arguments.out)?;
     let options = RunOptions {
         seed: arguments.seed,
@@ -47,7 +57,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let progress = Bar::new();
     let mut results = Vec::new();
     for scenario in scenarios {
-        let result = scenario.run(&options, &progress)?;
+        let mut result = scenario.run(&options, &progress)?;
+        if let Some(live) = &live {
+            result.live = Some(live.run(scenario, &options)?);
+        }
         if !arguments.json {
             print_result(&mut stdout().lock(), &result)?;
         }
@@ -67,7 +80,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()> {
     writeln!(out, "{}: {}", result.scenario, result.question)?;
     writeln!(out, "{}, seed {}\n", result.extent(), result.seed)?;
-    writeln!(out, "{}", to_table(&result.rows))
+    writeln!(out, "{}", to_table(&result.rows))?;
+    let Some(live) = &result.live else {
+        return Ok(());
+    };
+    writeln!(out, "{}, simulated and live\n", result.scenario)?;
+    if !live.rows.is_empty() {
+        writeln!(out, "{}", live_to_table(&live.rows))?;
+    }
+    for remark in live.remarks() {
+        writeln!(out, "{}\n", wrap(&remark, WIDTH).join("\n"))?;
+    }
+    Ok(())
 }
 
 fn print_files(out: &mut impl Write, directory: &Path, files: &[PathBuf]) -> io::Result<()> {
@@ -78,4 +102,24 @@ fn print_files(out: &mut impl Write, directory: &Path, files: &[PathBuf]) -> io:
         report.display(),
         files.len().saturating_sub(1)
     )
+}
+
+/// Where there are no network namespaces.
+#[cfg(not(target_os = "linux"))]
+struct Live;
+
+#[cfg(not(target_os = "linux"))]
+impl Live {
+    fn new() -> Result<Self, Failure> {
+        let line = "--live needs Linux: leave it out to run in virtual time";
+        Err(Failure::Run(line.into()))
+    }
+
+    fn run(
+        &self,
+        _: &dyn carrick_lab::Scenario,
+        _: &RunOptions,
+    ) -> Result<carrick_lab::LiveResult, Failure> {
+        Self::new().map(|_| carrick_lab::LiveResult::default())
+    }
 }

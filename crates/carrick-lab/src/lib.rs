@@ -9,6 +9,7 @@ mod drawing;
 mod error;
 pub mod figure;
 pub mod format;
+pub mod live;
 mod markup;
 pub mod output;
 pub mod parallel;
@@ -22,5 +23,8 @@ pub mod tcp_host;
 
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;
-pub use result::{Row, ScenarioResult, Setting, Split, SplitLine, to_csv, to_table};
+pub use result::{
+    LiveResult, LiveRow, Row, ScenarioResult, Setting, Split, SplitLine, live_to_csv,
+    live_to_table, to_csv, to_table, wrap,
+};
 pub use scenario::{Progress, RunOptions, Scenario};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 use crate::report::{self, RunInfo};
-use crate::result::{ScenarioResult, to_csv};
+use crate::result::{ScenarioResult, live_to_csv, to_csv};
 
 /// Makes `directory` if it is missing, so that a wrong name is known before a long run.
 ///
@@ -45,6 +45,9 @@ pub fn write(
         let name = &result.scenario;
         put(format!("{name}.csv"), to_csv(&result.rows))?;
         put(format!("{name}.json"), format!("{:#}\n", result.to_json()))?;
+        if let Some(live) = &result.live {
+            put(format!("{name}-live.csv"), live_to_csv(&live.rows))?;
+        }
         if !result.drawing.is_empty() {
             put(format!("{name}-network.svg"), result.drawing.to_svg(true))?;
         }

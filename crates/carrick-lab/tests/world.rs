@@ -4,7 +4,8 @@
 //! and routers with random rates, delays, queues, loss up to 20 %, reordering, duplication and
 //! corruption, paths that die and come back, addresses that vanish, random parameters and policies
 //! on both sides, and programs that send messages of 1 byte to 1 MiB on many streams, read slowly
-//! and meddle with the paths. It ends by SHUTDOWN from either or both sides, by ABORT, by a restart
+//! and meddle with the paths. Keys change, chunks are sealed, a side moves to another address or gets
+//! another UDP port from a translator. It ends by SHUTDOWN from either or both sides, by ABORT, by a restart
 //! of one side, or by the death of the network. What must hold:
 //!
 //! - every message that was taken arrives exactly once, whole, and ordered within its stream; in
@@ -48,14 +49,17 @@
 mod world {
     mod content;
     mod dice;
+    mod extras;
     mod ledger;
     mod party;
     mod plan;
+    mod protection;
     pub(crate) mod run;
     mod script;
     mod settings;
     mod topology;
     mod trace;
+    mod upheaval;
 
     pub(crate) use ledger::Seen;
 }

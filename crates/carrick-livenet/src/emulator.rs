@@ -16,6 +16,7 @@ use nix::sys::time::TimeSpec;
 use crate::error::Error;
 use crate::host::{Blueprint, Tun};
 use crate::port::Port;
+use crate::tap::{Tap, Tapped, Way};
 
 /// Packets taken from one device before the network is looked after again.
 const BATCH: usize = 64;
@@ -28,6 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub struct Plan {
     network: Network,
     hosts: Vec<NodeId>,
+    tap: Option<Tap>,
 }
 
 impl Plan {
@@ -37,6 +39,17 @@ impl Plan {
         Self {
             network,
             hosts: hosts.into_iter().collect(),
+            tap: None,
+        }
+    }
+
+    /// The same, with somebody who is shown each packet that leaves or enters a host, on the thread of
+    /// the network: what it takes long for makes the network late.
+    #[must_use]
+    pub fn with_tap(self, tap: impl FnMut(&Tapped<'_>) + 'static) -> Self {
+        Self {
+            tap: Some(Box::new(tap)),
+            ..self
         }
     }
 }
@@ -50,7 +63,7 @@ impl std::fmt::Debug for Plan {
 /// What other threads tell the emulator.
 enum Order {
     Devices(Vec<(NodeId, Vec<Tun>)>),
-    Change(Box<Change>, Sender<Result<(), ConfigError>>),
+    Change(Box<Change>, Option<Time>, Sender<Result<(), ConfigError>>),
 }
 
 /// A network that runs in real time.
@@ -94,7 +107,7 @@ impl Emulation {
                     |host: &NodeId| (*host, Blueprint::of(&plan.network, *host, &plan.hosts));
                 let blueprints = plan.hosts.iter().map(blueprint).collect();
                 if reply.send(Ok(blueprints)).is_ok() {
-                    let mut carrier = Carrier::new(plan.network, epoch, received, counter);
+                    let mut carrier = Carrier::new(plan, epoch, received, counter);
                     carrier.run(&stopping);
                 }
             })
@@ -126,8 +139,20 @@ impl Emulation {
     /// # Errors
     /// What is wrong with the change.
     pub fn apply(&self, change: Change) -> Result<(), Error> {
+        self.change(change, None)
+    }
+
+    /// Changes the network at a moment to come, as [`Network::at`] does.
+    ///
+    /// # Errors
+    /// What is wrong with the change, or that the moment has passed.
+    pub fn apply_at(&self, time: Time, change: Change) -> Result<(), Error> {
+        self.change(change, Some(time))
+    }
+
+    fn change(&self, change: Change, at: Option<Time>) -> Result<(), Error> {
         let (reply, answer) = mpsc::channel();
-        let sent = self.orders.send(Order::Change(Box::new(change), reply));
+        let sent = self.orders.send(Order::Change(Box::new(change), at, reply));
         sent.map_err(|_| Error::Panicked("emulator"))?;
         let done = answer.recv().map_err(|_| Error::Panicked("emulator"))?;
         done.map_err(Error::Network)
@@ -174,23 +199,20 @@ struct Carrier {
     orders: Receiver<Order>,
     refused: Arc<AtomicU64>,
     hosts: Vec<(NodeId, Vec<Tun>)>,
+    tap: Option<Tap>,
     buffer: BytesMut,
     bytes: Vec<u8>,
 }
 
 impl Carrier {
-    fn new(
-        network: Network,
-        epoch: Instant,
-        orders: Receiver<Order>,
-        refused: Arc<AtomicU64>,
-    ) -> Self {
+    fn new(plan: Plan, epoch: Instant, orders: Receiver<Order>, refused: Arc<AtomicU64>) -> Self {
         Self {
-            network,
+            network: plan.network,
             epoch,
             orders,
             refused,
             hosts: Vec::new(),
+            tap: plan.tap,
             buffer: BytesMut::new(),
             bytes: Vec::new(),
         }
@@ -213,10 +235,14 @@ impl Carrier {
         while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::Devices(devices) => self.hosts.extend(devices),
-                Order::Change(change, reply) => {
+                Order::Change(change, at, reply) => {
                     self.network.run_until(now(self.epoch));
+                    let done = match at {
+                        Some(time) => self.network.at(time, *change),
+                        None => self.network.apply(*change),
+                    };
                     // Who asked may have gone.
-                    let _ = reply.send(self.network.apply(*change));
+                    let _ = reply.send(done);
                 }
             }
         }
@@ -224,16 +250,26 @@ impl Carrier {
 
     /// Carries what has arrived to the kernel.
     fn deliver(&mut self) {
-        for (node, tuns) in &self.hosts {
-            while let Some((interface, packet)) =
+        for (host, (node, tuns)) in self.hosts.iter().enumerate() {
+            while let Some((due, at, packet)) =
                 self.network.node_mut::<Port>(*node).arrived.pop_front()
             {
                 self.bytes.clear();
                 packet.write_ip(&mut self.bytes);
-                let tun = tuns.iter().find(|tun| tun.interface == interface);
-                let sent = tun.is_some_and(|tun| tun.send(&self.bytes).is_ok());
-                if !sent {
+                let interface = tuns.iter().position(|tun| tun.interface == at);
+                let sent = interface.filter(|number| tuns[*number].send(&self.bytes).is_ok());
+                let Some(interface) = sent else {
                     self.refused.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                };
+                if let Some(tap) = &mut self.tap {
+                    tap(&Tapped {
+                        time: now(self.epoch),
+                        host,
+                        interface,
+                        way: Way::In { due },
+                        packet: &packet,
+                    });
                 }
             }
         }
@@ -242,8 +278,8 @@ impl Carrier {
     /// Sends what the kernel has to send; returns how many packets that were.
     fn collect(&mut self) -> usize {
         let mut count = 0;
-        for (node, tuns) in &self.hosts {
-            for tun in tuns {
+        for (host, (node, tuns)) in self.hosts.iter().enumerate() {
+            for (interface, tun) in tuns.iter().enumerate() {
                 for _ in 0..BATCH {
                     self.buffer.resize(LONGEST, 0);
                     let Ok(Some(len)) = tun.receive(&mut self.buffer) else {
@@ -255,10 +291,19 @@ impl Carrier {
                         self.refused.fetch_add(1, Ordering::Relaxed);
                         continue;
                     };
-                    self.network.run_until(now(self.epoch));
-                    let interface = tun.interface;
+                    let time = now(self.epoch);
+                    if let Some(tap) = &mut self.tap {
+                        tap(&Tapped {
+                            time,
+                            host,
+                            interface,
+                            way: Way::Out,
+                            packet: &packet,
+                        });
+                    }
+                    self.network.run_until(time);
                     self.network.with_node(*node, |_: &mut Port, _, out| {
-                        out.send_on(interface, packet);
+                        out.send_on(tun.interface, packet);
                     });
                 }
             }

@@ -38,6 +38,7 @@ mod host;
 mod namespace;
 mod network;
 mod port;
+mod tap;
 
 pub use accuracy::{Accuracy, DelayErrors, RateError};
 pub use directory::{Directory, enter, running};
@@ -46,3 +47,4 @@ pub use error::Error;
 pub use host::Host;
 pub use namespace::Namespace;
 pub use network::LiveNetwork;
+pub use tap::{Tapped, Way};

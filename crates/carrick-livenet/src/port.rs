@@ -7,13 +7,13 @@ use carrick_netsim::{InterfaceId, Node, Outbox, Packet, Time};
 /// Keeps what arrived until it is carried to the kernel; what comes from the kernel is sent directly.
 #[derive(Debug, Default)]
 pub(crate) struct Port {
-    /// What arrived, by interface.
-    pub(crate) arrived: VecDeque<(InterfaceId, Packet)>,
+    /// What arrived: when, and at which interface.
+    pub(crate) arrived: VecDeque<(Time, InterfaceId, Packet)>,
 }
 
 impl Node for Port {
-    fn handle_packet(&mut self, _: Time, interface: InterfaceId, packet: Packet, _: &mut Outbox) {
-        self.arrived.push_back((interface, packet));
+    fn handle_packet(&mut self, now: Time, interface: InterfaceId, packet: Packet, _: &mut Outbox) {
+        self.arrived.push_back((now, interface, packet));
     }
 
     fn handle_timeout(&mut self, _: Time, _: &mut Outbox) {}

@@ -159,6 +159,14 @@ pub struct AssociationCounters {
     pub congestion_marks_received: u64,
     /// Reductions of a congestion window because the peer told of such marks.
     pub congestion_mark_reductions: u64,
+    /// ECNE chunks sent, which tell the peer of such marks, repetitions included.
+    pub ecnes_sent: u64,
+    /// ECNE chunks received, repetitions included.
+    pub ecnes_received: u64,
+    /// CWR chunks sent, which tell the peer that its ECNE was heard.
+    pub cwrs_sent: u64,
+    /// CWR chunks received.
+    pub cwrs_received: u64,
     /// Control chunks that could not be answered because too many answers waited.
     pub replies_dropped: u64,
 }

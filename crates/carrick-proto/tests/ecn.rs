@@ -78,6 +78,21 @@ fn a_mark_halves_the_window_once_and_nothing_is_sent_twice_a() {
 }
 
 #[test]
+fn each_ecne_and_cwr_is_counted_on_both_sides_a() {
+    let (mut w, a, b) = pair(ECN, ECN);
+    mark(&mut w, |n| n % 20 == 0);
+    transfer(&mut w, a, b, 400);
+    w.run(secs(1));
+    let (ours, theirs) = (w.stats(0, a).counters, w.stats(1, b).counters);
+    let count = |from, kind| w.sent(from, kind).len() as u64;
+    let (ecnes, cwrs) = (count(1, ChunkType::ECNE), count(0, ChunkType::CWR));
+    assert!(ecnes > 5 && cwrs > 5, "{ecnes} {cwrs}");
+    assert_eq!((theirs.ecnes_sent, ours.ecnes_received), (ecnes, ecnes));
+    assert_eq!((ours.cwrs_sent, theirs.cwrs_received), (cwrs, cwrs));
+    assert_eq!((ours.ecnes_sent, theirs.cwrs_sent), (0, 0));
+}
+
+#[test]
 fn marks_within_one_window_reduce_it_once_a() {
     let (mut w, a, b) = pair(ECN, ECN);
     transfer(&mut w, a, b, 60);

@@ -15,6 +15,7 @@ pub mod middlebox;
 pub mod model;
 pub mod rules;
 pub mod session;
+pub mod state;
 
 pub use carrick_proto::Time;
 

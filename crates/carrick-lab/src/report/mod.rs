@@ -1,6 +1,7 @@
 //! The report: one HTML file that needs nothing else, for screens of any width, light or dark, and
 //! for paper.
 
+mod live;
 mod section;
 
 use std::fmt::Write;
@@ -94,6 +95,25 @@ mod tests {
         assert!(html.contains("shortened run: 3 repetitions; --full runs 30"));
         assert!(html.contains("carrick reproduce sample --seed 7 --reps 3"));
         assert!(html.contains("Is a &lt; b &amp; c?"));
+    }
+
+    #[test]
+    fn live_rows_notes_and_settings_are_in_the_report() {
+        let mut result = sample();
+        let live = crate::result::live_sample();
+        result.live = Some(live.clone());
+        let html = to_html(&RunInfo::new(7), std::slice::from_ref(&result));
+        for row in &live.rows {
+            assert!(html.contains(&format!("data-live=\"{}\"", row.id)));
+            assert!(html.contains(escape(&row.label).as_ref()), "{}", row.id);
+            assert!(html.contains(escape(&row.note).as_ref()), "{}", row.id);
+        }
+        for text in ["Simulated and live", "+2.0 %", "n 2]", "hosts &amp; a half"] {
+            assert!(html.contains(text), "{text}");
+        }
+        result.live = None;
+        let html = to_html(&RunInfo::new(7), &[result]);
+        assert!(!html.contains("Simulated and live"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::format;
 use crate::markup::escape;
-use crate::result::{Row, ScenarioResult, Split};
+use crate::result::{Row, ScenarioResult, Setting, Split};
 
 pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     let _ = writeln!(
@@ -30,6 +30,9 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     for split in &result.splits {
         split_table(out, split);
     }
+    if let Some(live) = &result.live {
+        super::live::section(out, live);
+    }
     if !result.notes.is_empty() {
         out.push_str("<h3>What differs, and why</h3>\n<ul>\n");
         for note in &result.notes {
@@ -37,7 +40,7 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
         }
         out.push_str("</ul>\n");
     }
-    settings(out, result);
+    repeat(out, result);
     out.push_str("</section>\n");
 }
 
@@ -117,7 +120,7 @@ fn split_table(out: &mut String, split: &Split) {
     out.push_str("</tbody></table></div>\n");
 }
 
-fn settings(out: &mut String, result: &ScenarioResult) {
+fn repeat(out: &mut String, result: &ScenarioResult) {
     let _ = writeln!(
         out,
         "<h3>Settings, to repeat it</h3>\n<p><code>carrick reproduce {} --seed {} --reps {}</code></p>",
@@ -125,11 +128,16 @@ fn settings(out: &mut String, result: &ScenarioResult) {
         result.seed,
         result.repetitions
     );
-    if result.settings.is_empty() {
+    settings(out, &result.settings);
+}
+
+/// Settings as a table.
+pub(super) fn settings(out: &mut String, settings: &[Setting]) {
+    if settings.is_empty() {
         return;
     }
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table>\n<tbody>\n");
-    for setting in &result.settings {
+    for setting in settings {
         let _ = writeln!(
             out,
             "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Row;
+use super::{LiveRow, Row};
 
 /// The rows as CSV with a header line.
 pub fn to_csv(rows: &[Row]) -> String {
@@ -39,6 +39,43 @@ pub fn to_csv(rows: &[Row]) -> String {
     out
 }
 
+/// Live results as CSV with a header line.
+pub fn live_to_csv(rows: &[LiveRow]) -> String {
+    let mut out = String::new();
+    let header = [
+        "id",
+        "label",
+        "unit",
+        "published",
+        "simulated",
+        "live",
+        "ci95",
+        "n",
+        "difference",
+        "note",
+    ];
+    record(&mut out, &header.map(Cow::Borrowed));
+    for row in rows {
+        let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string()).into();
+        record(
+            &mut out,
+            &[
+                row.id.as_str().into(),
+                row.label.as_str().into(),
+                row.unit.as_str().into(),
+                number(row.published),
+                number(row.simulated),
+                number(row.live),
+                number(row.ci95),
+                row.n.to_string().into(),
+                number(row.difference),
+                row.note.as_str().into(),
+            ],
+        );
+    }
+    out
+}
+
 fn record(out: &mut String, fields: &[Cow<'_, str>]) {
     for (i, field) in fields.iter().enumerate() {
         if i > 0 {
@@ -59,6 +96,20 @@ fn record(out: &mut String, fields: &[Cow<'_, str>]) {
 mod tests {
     use super::super::tests::sample;
     use super::*;
+
+    #[test]
+    fn live_rows_have_their_own_columns() {
+        let csv = live_to_csv(&super::super::live::tests::sample().rows);
+        let mut records = csv.split("\r\n");
+        assert_eq!(
+            records.next(),
+            Some("id,label,unit,published,simulated,live,ci95,n,difference,note")
+        );
+        let first = records.next().unwrap();
+        assert!(first.starts_with("a.delay.udp,\"delay, UDP\",ms,99,100,102,"));
+        assert!(first.contains(",2,2."), "{first}");
+        assert_eq!(records.filter(|record| !record.is_empty()).count(), 1);
+    }
 
     #[test]
     fn quotes_commas_and_line_breaks_survive() {

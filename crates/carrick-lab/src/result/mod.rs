@@ -1,13 +1,16 @@
 //! What a scenario measured, beside what was published: rows, and their JSON, CSV and terminal form.
 
 mod csv;
+mod live;
 mod table;
 
 use serde::Serialize;
 
-pub use csv::to_csv;
-pub use table::to_table;
-pub(crate) use table::wrap;
+pub use csv::{live_to_csv, to_csv};
+#[cfg(test)]
+pub(crate) use live::tests::sample as live_sample;
+pub use live::{LiveResult, LiveRow};
+pub use table::{live_to_table, to_table, wrap};
 
 use crate::drawing::Drawing;
 use crate::figure::Figure;
@@ -155,6 +158,8 @@ pub struct ScenarioResult {
     pub notes: Vec<String>,
     /// What is needed to repeat the run.
     pub settings: Vec<Setting>,
+    /// The same in real time, if that was asked for.
+    pub live: Option<LiveResult>,
 }
 
 /// The machine-readable part of a result.
@@ -167,11 +172,14 @@ struct Document<'a> {
     splits: &'a [Split],
     notes: &'a [String],
     settings: &'a [Setting],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<&'a LiveResult>,
 }
 
 impl ScenarioResult {
     /// The result as JSON: `{"scenario", "seed", "rows": [{"id", "label", "unit", "bound",
-    /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`.
+    /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`. After a run in
+    /// real time there is `"live"`, with the fields of [`LiveResult`].
     pub fn to_json(&self) -> serde_json::Value {
         let document = Document {
             scenario: &self.scenario,
@@ -181,6 +189,7 @@ impl ScenarioResult {
             splits: &self.splits,
             notes: &self.notes,
             settings: &self.settings,
+            live: self.live.as_ref(),
         };
         serde_json::to_value(document).unwrap_or_default()
     }
@@ -229,6 +238,7 @@ pub(crate) mod tests {
             }],
             notes: vec!["It differs.".into()],
             settings: vec![Setting::new("rate", "1.536 Mbit/s")],
+            live: None,
         }
     }
 
@@ -260,6 +270,17 @@ pub(crate) mod tests {
         assert_eq!(rows[0]["n"], 3);
         assert!(rows[1]["measured"].is_null() && rows[1]["ci95"].is_null());
         assert_eq!(rows[1]["n"], 0);
+    }
+
+    #[test]
+    fn json_has_live_results_only_after_a_live_run() {
+        let mut result = sample();
+        assert!(result.to_json().get("live").is_none());
+        result.live = Some(live::tests::sample());
+        let live = &result.to_json()["live"];
+        assert_eq!(live["rows"][0]["simulated"], 100.0);
+        assert_eq!(live["rows"][0]["live"], 102.0);
+        assert!(live["rows"][1]["ci95"].is_null() && live["accuracy"].is_null());
     }
 
     #[test]

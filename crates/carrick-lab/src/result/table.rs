@@ -2,18 +2,37 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::Row;
+use super::{LiveRow, Row};
 use crate::format;
 
 const WIDTH: usize = 100;
 const HEADER: [&str; 7] = ["", "unit", "published", "bound", "measured", "± 95 %", "n"];
+const LIVE_HEADER: [&str; 7] = [
+    "",
+    "unit",
+    "published",
+    "simulated",
+    "live",
+    "± 95 %",
+    "differs",
+];
 const GAP: usize = 2;
 
 /// The rows as aligned lines, notes wrapped below their row.
 pub fn to_table(rows: &[Row]) -> String {
-    let cells: Vec<[String; 7]> = rows.iter().map(cells).collect();
-    let mut widths = HEADER.map(UnicodeWidthStr::width);
-    for row in &cells {
+    let lines = rows.iter().map(|row| (cells(row), row.note.as_str()));
+    table(HEADER, &lines.collect::<Vec<_>>())
+}
+
+/// Live rows in the same way.
+pub fn live_to_table(rows: &[LiveRow]) -> String {
+    let lines = rows.iter().map(|row| (live_cells(row), row.note.as_str()));
+    table(LIVE_HEADER, &lines.collect::<Vec<_>>())
+}
+
+fn table(header: [&str; 7], rows: &[([String; 7], &str)]) -> String {
+    let mut widths = header.map(UnicodeWidthStr::width);
+    for (row, _) in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.width());
         }
@@ -23,11 +42,12 @@ pub fn to_table(rows: &[Row]) -> String {
     widths[0] = widths[0].min(WIDTH.saturating_sub(others).max(16));
 
     let mut out = String::new();
-    line(&mut out, &HEADER.map(String::from), &widths);
+    line(&mut out, &header.map(String::from), &widths);
     let total: usize = widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
     out.push_str(&"─".repeat(total));
     out.push('\n');
-    for (row, mut cells) in rows.iter().zip(cells) {
+    for (cells, note) in rows {
+        let mut cells = cells.clone();
         let label = wrap(&cells[0], widths[0]);
         cells[0] = label.first().cloned().unwrap_or_default();
         line(&mut out, &cells, &widths);
@@ -35,7 +55,7 @@ pub fn to_table(rows: &[Row]) -> String {
             out.push_str(rest);
             out.push('\n');
         }
-        for note in wrap(&row.note, WIDTH - 4) {
+        for note in wrap(note, WIDTH - 4) {
             out.push_str("    ");
             out.push_str(&note);
             out.push('\n');
@@ -62,6 +82,24 @@ fn cells(row: &Row) -> [String; 7] {
     ]
 }
 
+fn live_cells(row: &LiveRow) -> [String; 7] {
+    let shown =
+        |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(|| "–".into(), show);
+    let interval = match (row.ci95, row.live) {
+        (Some(ci95), Some(live)) => format::interval(ci95, live),
+        _ => "–".into(),
+    };
+    [
+        row.label.clone(),
+        row.unit.clone(),
+        shown(row.published, format::given),
+        shown(row.simulated, format::measured),
+        shown(row.live, format::measured),
+        interval,
+        shown(row.difference, |d| format!("{d:+.1} %")),
+    ]
+}
+
 /// Label and unit to the left, numbers to the right.
 fn line(out: &mut String, cells: &[String; 7], widths: &[usize; 7]) {
     let mut text = String::new();
@@ -83,7 +121,7 @@ fn line(out: &mut String, cells: &[String; 7], widths: &[usize; 7]) {
 }
 
 /// `text` in lines of at most `width` columns, broken at spaces; a longer word has its own line.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -119,6 +157,16 @@ mod tests {
         assert_eq!(end(header, "bound"), end(first, "708"));
         assert_eq!(end(header, "published"), end(first, "765"));
         assert!(table.contains("    one <note>\n"));
+    }
+
+    #[test]
+    fn live_values_stand_beside_simulated_ones() {
+        let rows = super::super::live::tests::sample().rows;
+        let table = live_to_table(&rows);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[0].ends_with("differs") && lines[0].contains("simulated"));
+        assert!(lines[2].ends_with("+2.0 %") && lines[2].contains("102.0"));
+        assert!(lines[4].contains("The kernel has <SACK>."), "{table}");
     }
 
     #[test]

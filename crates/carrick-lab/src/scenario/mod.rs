@@ -9,6 +9,7 @@ pub mod satellite;
 use carrick_netsim::{ConfigError, Network, NodeId};
 
 use crate::error::LabError;
+use crate::live;
 use crate::result::ScenarioResult;
 
 /// How to run a scenario.
@@ -38,6 +39,12 @@ impl RunOptions {
     pub fn repetitions(&self, short: u64, full: u64) -> u64 {
         let own = if self.full { full } else { short };
         self.reps.unwrap_or(own).max(1)
+    }
+
+    /// The number of repetitions in real time, given the scenario's own numbers; never more than those
+    /// of a full run, because all run at the same time.
+    pub fn live_repetitions(&self, short: u64, full: u64) -> u64 {
+        self.repetitions(short, full).min(full)
     }
 }
 
@@ -74,6 +81,14 @@ pub trait Scenario: Sync {
     /// Its network without traffic, to be run in real time, if it has one network.
     fn network(&self) -> Option<NetworkPlan> {
         None
+    }
+    /// Its runs in real time.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn live(&self, options: &RunOptions) -> Result<live::Plan, &'static str> {
+        let _ = options;
+        Err("nobody has said how.")
     }
     /// Runs it. The same options give the same result.
     ///
@@ -183,5 +198,11 @@ mod tests {
             ..options
         };
         assert_eq!(asked.repetitions(5, 50), 1, "none at all measures nothing");
+        let many = RunOptions {
+            reps: Some(1000),
+            ..options
+        };
+        assert_eq!(many.live_repetitions(3, 6), 6);
+        assert_eq!(options.live_repetitions(3, 6), 3);
     }
 }

@@ -65,6 +65,8 @@ pub struct SctpHost<A> {
     application: A,
     /// The UDP port on which encapsulated SCTP arrives and from which it leaves.
     encapsulation: Option<u16>,
+    /// Further UDP ports whose packets reach the host.
+    forwarded: Vec<u16>,
     /// The tag of all packets that leave.
     flow: u32,
     /// Where the core writes packets; empty between calls, its memory is kept.
@@ -72,6 +74,7 @@ pub struct SctpHost<A> {
     /// Associations that exist, kept only for an application that wants traces.
     ids: Vec<AssociationId>,
     unsendable: u64,
+    unclaimed: u64,
 }
 
 impl<A: Application> SctpHost<A> {
@@ -81,10 +84,12 @@ impl<A: Application> SctpHost<A> {
             endpoint,
             application,
             encapsulation: None,
+            forwarded: Vec::new(),
             flow: 0,
             buffer: Vec::new(),
             ids: Vec::new(),
             unsendable: 0,
+            unclaimed: 0,
         }
     }
 
@@ -94,6 +99,18 @@ impl<A: Application> SctpHost<A> {
     pub fn with_encapsulation(mut self, port: u16) -> Self {
         self.encapsulation = Some(port);
         self
+    }
+
+    /// Encapsulated packets leave from another port now, and those to the one before are lost: what a
+    /// translator does that has forgotten the host.
+    pub fn rebind(&mut self, port: u16) {
+        self.encapsulation = Some(port);
+        self.forwarded.clear();
+    }
+
+    /// Encapsulated packets to this port reach the host, too.
+    pub fn forward(&mut self, port: u16) {
+        self.forwarded.push(port);
     }
 
     /// The same host, whose packets are counted as `flow`.
@@ -122,6 +139,12 @@ impl<A: Application> SctpHost<A> {
     /// encapsulated path on a host without an encapsulation port.
     pub fn unsendable(&self) -> u64 {
         self.unsendable
+    }
+
+    /// Packets that reached the host and were for nothing on it: SCTP in UDP to another port, or no
+    /// SCTP.
+    pub fn unclaimed(&self) -> u64 {
+        self.unclaimed
     }
 
     /// Does something with program and endpoint from outside, then sends what follows from it. To
@@ -172,11 +195,17 @@ impl<A: Application> SctpHost<A> {
     }
 
     fn receive(&mut self, now: Time, packet: Packet) {
-        if let Some(icmp) = packets::icmp(&packet) {
+        if let Some(icmp) = packets::icmp(&packet, |port| self.is_bound_to(port)) {
             self.endpoint.handle_icmp(now, &icmp.as_input());
-        } else if let Some(route) = packets::route(&packet, self.encapsulation) {
+        } else if let Some(route) = packets::route(&packet, |port| self.is_bound_to(port)) {
             self.endpoint.handle_datagram(now, &route, packet.payload);
+        } else {
+            self.unclaimed += 1;
         }
+    }
+
+    fn is_bound_to(&self, port: u16) -> bool {
+        self.encapsulation == Some(port) || self.forwarded.contains(&port)
     }
 
     fn send(&mut self, transmit: &carrick_proto::Transmit, out: &mut Outbox) {

@@ -7,14 +7,15 @@ use carrick_netsim::icmp::{IcmpError, parse};
 use carrick_netsim::{Packet, Protocol};
 use carrick_proto::{Ecn, IcmpInput, IcmpKind, Route};
 
-/// The way a received SCTP packet came; `None` if it is none for this host's stack.
-pub(super) fn route(packet: &Packet, encapsulation: Option<u16>) -> Option<Route> {
+/// The way a received SCTP packet came; `None` if it is none for this host's stack, which has these UDP
+/// ports.
+pub(super) fn route(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Option<Route> {
     let encapsulation = match packet.protocol {
         Protocol::Sctp => None,
         Protocol::UdpEncapsulated {
             source_port,
             destination_port,
-        } if Some(destination_port) == encapsulation => Some(source_port),
+        } if is_bound_to(destination_port) => Some(source_port),
         _ => return None,
     };
     Some(Route {
@@ -98,6 +99,9 @@ impl Icmp {
             encapsulation: match self.about.protocol {
                 Protocol::UdpEncapsulated {
                     destination_port, ..
+                }
+                | Protocol::Udp {
+                    destination_port, ..
                 } => Some(destination_port),
                 _ => None,
             },
@@ -106,16 +110,17 @@ impl Icmp {
     }
 }
 
-/// Reads an ICMP error about SCTP; `None` if the packet is none.
-pub(super) fn icmp(packet: &Packet) -> Option<Icmp> {
+/// Reads an ICMP error about SCTP of a host with these UDP ports; `None` if the packet is none.
+pub(super) fn icmp(packet: &Packet, is_bound_to: impl Fn(u16) -> bool) -> Option<Icmp> {
     const V4_PROTOCOL_UNREACHABLE: u8 = 2;
     const V4_PORT_UNREACHABLE: u8 = 3;
     const V6_PORT_UNREACHABLE: u8 = 4;
     let report = parse(packet)?;
-    let sctp = matches!(
-        report.about.protocol,
-        Protocol::Sctp | Protocol::UdpEncapsulated { .. }
-    );
+    let sctp = match report.about.protocol {
+        Protocol::Sctp | Protocol::UdpEncapsulated { .. } => true,
+        Protocol::Udp { source_port, .. } => is_bound_to(source_port),
+        _ => false,
+    };
     let kind = match report.error {
         IcmpError::TooBig { mtu } => IcmpKind::PacketTooBig { mtu: mtu as usize },
         IcmpError::Unreachable { code } => match (packet.source.is_ipv4(), code) {
@@ -149,7 +154,7 @@ mod tests {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         for there in [Route::plain(a, b), Route::encapsulated(a, b, PORT)] {
             let packet = header(&there, &[a], Some(PORT)).unwrap().packet(b"x");
-            let back = route(&packet, Some(PORT)).unwrap();
+            let back = route(&packet, |port| port == PORT).unwrap();
             assert_eq!((back.local, back.remote), (Some(b), a));
             assert_eq!(back.encapsulation, there.encapsulation);
         }
@@ -169,7 +174,7 @@ mod tests {
                 ..Route::plain(a, b)
             };
             let packet = header(&there, &[a], None).unwrap().packet(b"x");
-            assert_eq!(route(&packet, None).unwrap().ecn, ecn);
+            assert_eq!(route(&packet, |_| false).unwrap().ecn, ecn);
         }
     }
 
@@ -177,13 +182,13 @@ mod tests {
     fn what_is_not_for_this_stack_is_left_alone() {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         let packet = |protocol| Packet::new(a, b, protocol, vec![0; 12]);
-        assert!(route(&packet(Protocol::Tcp), Some(PORT)).is_none());
+        assert!(route(&packet(Protocol::Tcp), |port| port == PORT).is_none());
         let other_port = Protocol::UdpEncapsulated {
             source_port: 1,
             destination_port: 2,
         };
-        assert!(route(&packet(other_port), Some(PORT)).is_none());
-        assert!(route(&packet(other_port), None).is_none());
+        assert!(route(&packet(other_port), |port| port == PORT).is_none());
+        assert!(route(&packet(other_port), |_| false).is_none());
         let encapsulated = Route::encapsulated(a, b, PORT);
         assert!(
             header(&encapsulated, &[a], None).is_none(),
@@ -201,7 +206,7 @@ mod tests {
     fn icmp_errors_are_told_in_the_cores_words() {
         let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         let sent = Packet::new(a, b, Protocol::Sctp, vec![7; 100]);
-        let read = |error| icmp(&report(&sent, error, ip("10.0.0.9")).unwrap()).unwrap();
+        let read = |error| icmp(&report(&sent, error, ip("10.0.0.9")).unwrap(), |_| false).unwrap();
         let too_big = read(IcmpError::TooBig { mtu: 1300 });
         let input = too_big.as_input();
         assert_eq!(input.kind, IcmpKind::PacketTooBig { mtu: 1300 });
@@ -214,6 +219,6 @@ mod tests {
             IcmpKind::PortUnreachable,
         ];
         assert_eq!(kinds, expected);
-        assert!(icmp(&sent).is_none());
+        assert!(icmp(&sent, |_| false).is_none());
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum Part {
     Failover(usize),
     /// Several paths at once on one side.
     Multipath(usize),
+    /// Keys, protection, and what moves: for both sides.
+    Extras,
 }
 
 /// A seeded source of choices.
@@ -45,6 +47,7 @@ impl Dice {
             Part::Multipath(side) => 80 + side as u64,
             Part::Wishes(side) => 60 + side as u64,
             Part::Grants(side) => 62 + side as u64,
+            Part::Extras => 100,
         };
         Self(Random::new(seed, stream))
     }

@@ -74,6 +74,9 @@ pub(crate) struct Ledger {
     pub(crate) agreed_streams: [Option<u16>; 2],
     /// How often streams of the peer began at 0 again.
     pub(crate) resets: BTreeMap<Instance, u64>,
+    ports: BTreeMap<Instance, u64>,
+    /// The shared keys of each side.
+    pub(crate) keys: [KeyBook; 2],
     /// The first violation.
     pub(crate) failure: Option<String>,
     /// When anything last went forward.
@@ -81,6 +84,14 @@ pub(crate) struct Ledger {
     /// What happened in this world, for the summary.
     pub(crate) seen: Seen,
     pub(crate) verbose: bool,
+}
+
+/// The shared keys of a side, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct KeyBook {
+    pub(crate) known: BTreeSet<u16>,
+    /// The one that it sends with.
+    pub(crate) active: Option<u16>,
 }
 
 /// What happened, counted, so that a run can show that it met what it claims to test.
@@ -114,11 +125,21 @@ pub(crate) struct Seen {
     pub(crate) interleaved: u64,
     /// Parts that came while another message was being delivered in parts.
     pub(crate) parts_by_turns: u64,
+    /// Associations whose chunks were protected, and changes of the key for that.
+    pub(crate) sealed: u64,
+    pub(crate) sealing_changes: u64,
+    /// Shared keys of authentication that others replaced.
+    pub(crate) key_changes: u64,
+    /// UDP ports that changed, and those that the peer noticed.
+    pub(crate) rebindings: u64,
+    pub(crate) learned_ports: u64,
+    /// Sides that went to another address.
+    pub(crate) moves: u64,
 }
 
 impl Seen {
     /// The sums, with their names.
-    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 25] {
+    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 31] {
         [
             ("established", &mut self.established),
             ("messages", &mut self.messages),
@@ -145,6 +166,12 @@ impl Seen {
             ("ICMP messages", &mut self.icmp),
             ("messages in I-DATA", &mut self.interleaved),
             ("parts by turns", &mut self.parts_by_turns),
+            ("sealed associations", &mut self.sealed),
+            ("changes of the sealing key", &mut self.sealing_changes),
+            ("changes of shared keys", &mut self.key_changes),
+            ("changes of UDP ports", &mut self.rebindings),
+            ("UDP ports learned", &mut self.learned_ports),
+            ("moves to another address", &mut self.moves),
         ]
     }
 }
@@ -160,6 +187,8 @@ impl Ledger {
             up: [None; 2],
             agreed_streams: [None; 2],
             resets: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            keys: Default::default(),
             failure: None,
             progress: Time::ZERO,
             seen: Seen::default(),
@@ -195,6 +224,12 @@ impl Ledger {
 
     pub(crate) fn advanced(&mut self, now: Time) {
         self.progress = self.progress.max(now);
+    }
+
+    /// How often an association has seen another UDP port of its peer so far.
+    pub(crate) fn ports_learned(&mut self, at: Instance, count: u64) {
+        let before = self.ports.insert(at, count).unwrap_or(0);
+        self.seen.learned_ports += count.saturating_sub(before);
     }
 
     /// The number of a new message of `side`.

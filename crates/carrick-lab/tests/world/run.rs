@@ -11,6 +11,7 @@ use carrick_lab::seed::derive_bytes;
 use carrick_netsim::{Direction, Network, NodeId};
 use carrick_proto::{AssociationConfig, CloseReason, Endpoint, EndpointConfig};
 
+use super::extras::Extras;
 use super::ledger::{Ledger, Seen};
 use super::party::{Party, REASON, Setting};
 use super::plan::{Ending, Plan};
@@ -18,6 +19,7 @@ use super::script::{Script, net_time};
 use super::settings::settings;
 use super::topology::{Built, Topology};
 use super::trace::TraceHash;
+use super::upheaval::{addresses_ever, is_due};
 
 /// Virtual time without any progress after which a world counts as hanging: longer than any chain
 /// of timeouts that a world of these settings makes plausible.
@@ -53,15 +55,20 @@ pub(crate) struct Report {
     pub(crate) hash: u64,
 }
 
-type Host = SctpHost<Party>;
+pub(super) type Host = SctpHost<Party>;
 
 /// A world while it runs.
-struct World {
+pub(super) struct World {
     seed: u64,
-    plan: Plan,
-    topology: Topology,
-    built: Built,
-    ledger: Rc<RefCell<Ledger>>,
+    pub(super) plan: Plan,
+    pub(super) topology: Topology,
+    pub(super) extras: Extras,
+    /// How many upheavals have been.
+    pub(super) upheavals: usize,
+    /// What was taken in upheavals has been given back.
+    pub(super) merciful: bool,
+    pub(super) built: Built,
+    pub(super) ledger: Rc<RefCell<Ledger>>,
     hash: TraceHash,
     finished: bool,
     restarted: bool,
@@ -102,12 +109,15 @@ impl World {
     fn new(seed: u64, watch: Watch<'_>) -> Result<Self, String> {
         let plan = Plan::new(seed);
         let topology = Topology::new(seed, &plan);
-        let configs = [0, 1].map(|side| settings(seed, side, &plan, &topology));
+        let removes = topology.loses_addresses();
+        let extras = Extras::new(seed, &plan, &topology.addresses, removes);
+        let configs = [0, 1].map(|side| settings(seed, side, &plan, &topology, &extras));
         if watch.verbose {
-            println!("{plan:#?}\n{topology:#?}\n{configs:#?}");
+            println!("{plan:#?}\n{topology:#?}\n{extras:#?}\n{configs:#?}");
         }
         let mut built = topology.build(seed, &plan.ending);
         let ledger = Rc::new(RefCell::new(Ledger::new(seed, watch.verbose)));
+        ledger.borrow_mut().keys = extras.key_books();
         let found = |c: &AssociationConfig| c.path_mtu_discovery.map_or(0, |d| d.max_probed_mtu);
         let largest = |c: &AssociationConfig| c.path_mtu.max(found(c));
         let largest_packet = largest(&configs[0]).max(largest(&configs[1]));
@@ -118,11 +128,12 @@ impl World {
                 peer_port: PORTS[1 - side],
                 peer_encapsulation: plan.encapsulation.map(|ports| ports[1 - side]),
                 plain: plan.plain,
-                peer_addresses: topology.addresses[1 - side].clone(),
+                peer_addresses: addresses_ever(&topology, 1 - side),
                 config: configs[side].clone(),
                 slack: largest_packet + configs[side].message_overhead,
             };
-            let script = Script::new(seed, side, &plan, &topology, configs[side].path_mtu);
+            let mut script = Script::new(seed, side, &plan, &topology, configs[side].path_mtu);
+            extras.meddle(side, &mut script.operations);
             if watch.verbose {
                 println!("{script:?}");
             }
@@ -145,6 +156,9 @@ impl World {
             seed,
             plan,
             topology,
+            extras,
+            upheavals: 0,
+            merciful: false,
             built,
             ledger,
             hash,
@@ -154,7 +168,7 @@ impl World {
         })
     }
 
-    fn party(&self, side: usize) -> &Party {
+    pub(super) fn party(&self, side: usize) -> &Party {
         party(&self.built.net, self.built.hosts[side])
     }
 
@@ -165,13 +179,17 @@ impl World {
             let last_life = self.last_life();
             let ledger = Rc::clone(&self.ledger);
             let mut steps = 0_u64;
+            let upheaval = self.next_upheaval();
+            let (heaved, merciful) = (self.upheavals > 0, self.merciful);
             let now = self.built.net.run_while(|net| {
                 steps += 1;
                 let parties = hosts.map(|host| party(net, host));
                 let over = parties.iter().all(|p| p.is_over());
+                let upheaval = upheaval.is_some_and(|u| is_due(net, hosts, &ledger.borrow(), u));
+                let mercy = heaved && !merciful && parties.iter().any(|p| p.has_ended());
                 let restarts = parties.iter().any(|p| p.restart_due);
                 let ends = !finished && parties.iter().all(|p| p.has_sent_all(last_life));
-                if over || restarts || ends {
+                if over || restarts || ends || upheaval || mercy {
                     return false;
                 }
                 if steps.is_multiple_of(8) {
@@ -183,7 +201,10 @@ impl World {
                     .saturating_duration_since(net_time(ledger.progress));
                 ledger.failure.is_none() && idle < HANGS_AFTER
             });
-            if self.restart_if_due() || self.finish_if_due() {
+            if self.restart_if_due() || self.upheave_if_due() || self.relent_if_due() {
+                continue;
+            }
+            if self.finish_if_due() {
                 continue;
             }
             if !(0..2).all(|side| self.party(side).is_over()) {
@@ -207,9 +228,14 @@ impl World {
             return false;
         };
         let pause = Duration::from_millis(self.seed % 300);
-        let reborn = self.party(side).reborn(reconnect.then(|| now + pause));
         self.ledger.borrow().log(now, side, || "restarts".into());
-        let config = settings(self.seed, side, &self.plan, &self.topology);
+        let mut config = settings(self.seed, side, &self.plan, &self.topology, &self.extras);
+        if config.protection.is_some() {
+            config.protection = Some(self.extras.sealing.offer(true));
+        }
+        self.extras.sealing.note_restart();
+        let connect_at = reconnect.then(|| now + pause);
+        let reborn = self.party(side).reborn(connect_at, config.clone());
         let new = host(
             self.seed,
             side,
@@ -385,7 +411,8 @@ impl World {
                     )
                 });
                 let icmp = stats.icmp_accepted + stats.icmp_ignored;
-                ledger.check(stats.datagrams_received + icmp == node.received, || {
+                let told = stats.datagrams_received + icmp + host.unclaimed();
+                ledger.check(told == node.received, || {
                     format!(
                         "side {side}: {} packets received, {} and {icmp} counted",
                         node.received, stats.datagrams_received
@@ -439,27 +466,15 @@ fn describe(net: &Network, host: NodeId) -> String {
     let associations: Vec<_> = endpoint
         .associations()
         .map(|id| {
-            let paths: Vec<_> = endpoint
-                .paths(id)
-                .map(|p| {
-                    (
-                        p.local,
-                        p.remote,
-                        p.status,
-                        p.cwnd,
-                        p.flight_size,
-                        p.rto,
-                        p.mtu,
-                    )
-                })
-                .collect();
+            let paths: Vec<_> = endpoint.paths(id).collect();
             (endpoint.association_stats(id), paths)
         })
         .collect();
     format!(
-        "established {}, over {}, {associations:?}",
+        "established {}, over {}, {:?}, {associations:?}",
         program.application().was_established(),
-        program.application().is_over()
+        program.application().is_over(),
+        endpoint.stats()
     )
 }
 

@@ -37,6 +37,13 @@ pub(crate) enum Operation {
     SetScheduler(StreamScheduler),
     /// The value of a stream, which may not exist.
     SetStreamValue(u16, u16),
+    /// Shared keys by their numbers; what the peer does not have yet, or still uses, waits for it.
+    AddKey(u16),
+    ActivateKey(u16),
+    DeactivateKey(u16),
+    DeleteKey(u16),
+    /// Chunks are sealed with this key from now on.
+    SealWith(u8),
 }
 
 /// A re-configuration that is asked for (RFC 6525).

@@ -21,7 +21,9 @@ use carrick_proto::{
 };
 
 use super::dice::{Dice, Part};
+use super::extras::Extras;
 use super::plan::{Ending, Plan, Scale};
+use super::protection::SEALED_OVERHEAD;
 use super::topology::Topology;
 
 /// Retransmissions that no surviving world comes near to.
@@ -36,6 +38,7 @@ pub(crate) fn settings(
     side: usize,
     plan: &Plan,
     topology: &Topology,
+    extras: &Extras,
 ) -> AssociationConfig {
     let mut dice = Dice::new(seed, Part::Settings(side));
     let dice = &mut dice;
@@ -90,6 +93,15 @@ pub(crate) fn settings(
         &mut Dice::new(seed, Part::Multipath(side)),
     );
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
+    extras.apply(side, &mut config);
+    if let (Some(mtu), true) = (topology.link_mtu, extras.offers[side]) {
+        let fits = mtu - LARGEST_HEADERS - SEALED_OVERHEAD;
+        config.max_payload = config.max_payload.map(|payload| payload.min(fits));
+    }
+    // The other path may be dead for good.
+    if !extras.upheavals.is_empty() {
+        config.policies.sack_route = &SackToSource;
+    }
     config
 }
 

@@ -81,6 +81,8 @@ pub(crate) struct Built {
     /// All interfaces of both hosts.
     pub(crate) interfaces: Vec<InterfaceId>,
     pub(crate) links: Vec<LinkId>,
+    /// The interface of each address, by side.
+    pub(crate) owners: [Vec<InterfaceId>; 2],
 }
 
 impl Topology {
@@ -138,6 +140,14 @@ impl Topology {
     /// Whether side 0 or 1 may lose the address with this number.
     pub(crate) fn loses_addresses(&self) -> bool {
         self.removal.is_some()
+    }
+
+    /// An address that a side does not have yet, where its first one is.
+    pub(crate) fn new_address(&self, side: usize) -> IpAddr {
+        match self.addresses[side][0] {
+            IpAddr::V4(first) => IpAddr::V4(Ipv4Addr::from_bits(first.to_bits() + 16)),
+            IpAddr::V6(first) => IpAddr::V6(Ipv6Addr::from_bits(first.to_bits() + 16)),
+        }
     }
 
     /// The bytes that an MTU must have for all families in use.
@@ -202,6 +212,7 @@ impl Topology {
             hosts,
             interfaces,
             links,
+            owners,
         }
     }
 

@@ -114,7 +114,9 @@ impl Association {
             let new = all.iter().filter(|a| fit(a) && !dynamic.locals.contains(a));
             wanted.extend(new.map(|a| (add, *a)));
         }
-        let kept = dynamic.locals.iter().any(|a| all.contains(a));
+        // One of a family that the peer lacks is none to it.
+        let stays = |a: &&IpAddr| all.contains(a) && family(a);
+        let kept = dynamic.locals.iter().any(|a| stays(&a));
         let wildcard = config.wildcard_addresses && !kept && wanted.len() == 1;
         wanted.retain(|(kind, a)| !dynamic.was_refused(*kind, *a));
         if let Some(preferred) = dynamic.preferred.take() {
@@ -136,7 +138,8 @@ impl Association {
             // The rest follows when these are answered.
             dynamic.seen = latest.wrapping_sub(1);
         }
-        let lookup = dynamic.locals.iter().find(|a| all.contains(a));
+        let lookup = dynamic.locals.iter().find(stays);
+        let lookup = lookup.or_else(|| dynamic.locals.iter().find(|a| family(a)));
         let lookup = lookup.or(dynamic.locals.first()).or(all.first());
         if let Some(lookup) = lookup.copied().filter(|_| !wanted.is_empty()) {
             let lookup = if wildcard { wanted[0].1 } else { lookup };
@@ -174,19 +177,19 @@ impl Association {
     }
 
     /// Where an ASCONF goes and where it comes from: from an address that the peer knows and that
-    /// stays (F6), or else from one that it adds (F1).
+    /// stays (F6), or else from a new one, of those that it adds if it can (F1).
     fn asconf_route(&self, sent: &Sent, cx: &Context<'_>) -> Option<(PathId, IpAddr)> {
         let dynamic = self.dynamic.as_ref()?;
         let gone: Vec<IpAddr> = sent.addresses(ParameterType::DELETE_IP_ADDRESS).collect();
         let added: Vec<IpAddr> = sent.addresses(ParameterType::ADD_IP_ADDRESS).collect();
-        let all = cx
-            .local_addresses
-            .all()
-            .iter()
-            .filter(|a| !gone.contains(a));
-        let (known, new): (Vec<IpAddr>, Vec<IpAddr>) = all
-            .filter(|a| dynamic.locals.contains(a) || added.contains(a))
-            .partition(|a| dynamic.locals.contains(a));
+        let all = cx.local_addresses.all().iter();
+        let all = all.copied().filter(|a| !gone.contains(a));
+        let (known, new): (Vec<IpAddr>, Vec<IpAddr>) =
+            all.partition(|a| dynamic.locals.contains(a));
+        // One that came later is as good: ASCONF may leave from it, and names an address by which it
+        // is known.
+        let (added, later): (Vec<IpAddr>, Vec<IpAddr>) =
+            new.into_iter().partition(|a| added.contains(a));
         let current = self.paths.current();
         // B4: another destination after a timeout, if there is one.
         let begin = sent
@@ -206,7 +209,7 @@ impl Association {
                 let same = |a: &&IpAddr| a.is_ipv4() == path.remote.is_ipv4();
                 list.iter().filter(same).copied().collect()
             };
-            for list in [of_family(&known), of_family(&new)] {
+            for list in [&known, &added, &later].map(|list| of_family(list)) {
                 let source = select(&list).or(list.first().copied());
                 if let Some(source) = source {
                     return Some((id, source));

@@ -53,17 +53,19 @@ impl Association {
     }
 
     /// Puts an ECNE into a packet that a SACK follows in.
-    pub(super) fn write_ecne(&self, packet: &mut PacketBuilder<'_>) {
+    pub(super) fn write_ecne(&mut self, packet: &mut PacketBuilder<'_>) {
         if let Some(lowest) = self.ecn.echo
             && packet.fits(ECNE_LEN)
         {
             packet.ecne(lowest);
+            self.counters.ecnes_sent += 1;
         }
     }
 
     /// The peer got a marked packet: the window of its path is reduced unless that was done after
     /// the packet had left, and the peer is told so in any case.
     pub(super) fn on_ecne(&mut self, ecne: Ecne, route: &Route, cx: &mut Context<'_>) {
+        self.counters.ecnes_received += 1;
         let lowest = ecne.lowest_tsn;
         let Some(last_sent) = self
             .sender
@@ -109,6 +111,7 @@ impl Association {
 
     /// The peer reduced its window for all marks up to this TSN.
     pub(super) fn on_cwr(&mut self, cwr: Cwr) {
+        self.counters.cwrs_received += 1;
         self.ecn.echo = self.ecn.echo.filter(|echo| echo.is_after(cwr.lowest_tsn));
     }
 }

@@ -10,7 +10,7 @@ use carrick_wire::{
 use super::output::single;
 use super::state::State;
 use super::{Association, Context, Reply};
-use crate::path::{PathId, heartbeat};
+use crate::path::{Path, PathId, heartbeat};
 use crate::policy::WindowAnnouncement;
 use crate::route::{Route, Transmit};
 
@@ -198,7 +198,10 @@ impl Association {
                     self.replies.pop_front();
                     break;
                 }
-                Reply::Cwr(tsn) if packet.fits(8) => packet.cwr(*tsn),
+                Reply::Cwr(tsn) if packet.fits(8) => {
+                    packet.cwr(*tsn);
+                    self.counters.cwrs_sent += 1;
+                }
                 Reply::HeartbeatAck(_)
                 | Reply::Error(_)
                 | Reply::ReConfig(_)
@@ -242,6 +245,16 @@ impl Association {
         {
             self.write_sack(id, packet, cx);
         }
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK has to go to an address that the peer told meanwhile, once that is
+    /// verified (section 5.4).
+    pub(super) fn verifies_to_end(&self) -> bool {
+        let ends = matches!(
+            self.state,
+            State::ShutdownSent(_) | State::ShutdownAckSent(_)
+        );
+        ends && !self.paths[self.paths.current()].confirmed
     }
 
     /// SHUTDOWN or SHUTDOWN ACK.
@@ -303,14 +316,12 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        if !self.state.sends_heartbeats() {
+        let monitors = self.state.sends_heartbeats();
+        if !monitors && !self.verifies_to_end() {
             return None;
         }
-        let id = self
-            .paths
-            .iter()
-            .find(|p| p.heartbeat.may_leave())
-            .map(|p| p.id)?;
+        let wanted = |p: &&Path| p.heartbeat.may_leave() && (monitors || !p.confirmed);
+        let id = self.paths.iter().find(wanted).map(|p| p.id)?;
         let info = self.heartbeat_sent(id, cx);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[id].packet_size());
         let slot = self.open_auth(&mut packet, &[ChunkType::HEARTBEAT]);

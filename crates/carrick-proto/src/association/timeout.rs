@@ -29,6 +29,10 @@ impl Association {
                 let discovery = path.discovery.as_ref();
                 next = earliest(next, discovery.and_then(|d| d.next_timeout()));
             }
+        } else if self.verifies_to_end() {
+            for path in self.paths.iter().filter(|p| !p.confirmed) {
+                next = earliest(next, path.heartbeat.next_timeout());
+            }
         }
         next
     }
@@ -44,7 +48,7 @@ impl Association {
             return;
         }
         if !self.state.sends_data() {
-            return;
+            return self.handle_verification(cx);
         }
         self.sender.handle_timeout(cx.now);
         self.on_reconfig_timers(cx);
@@ -60,11 +64,7 @@ impl Association {
             if self.state.is_closed() {
                 return;
             }
-            if self.paths[id]
-                .heartbeat
-                .next_timeout()
-                .is_some_and(|at| at <= cx.now)
-            {
+            if self.heartbeat_is_due(id, cx.now) {
                 self.on_heartbeat_timer(id, cx);
             }
             if self.state.is_closed() {
@@ -76,6 +76,23 @@ impl Association {
                 .is_some_and(|at| at <= cx.now)
             {
                 self.on_mtu_timer(id, cx.now);
+            }
+        }
+    }
+
+    fn heartbeat_is_due(&self, id: PathId, now: Time) -> bool {
+        let next = self.paths[id].heartbeat.next_timeout();
+        next.is_some_and(|at| at <= now)
+    }
+
+    /// The heartbeats without which a shutdown has nowhere to go.
+    fn handle_verification(&mut self, cx: &mut Context<'_>) {
+        for id in self.paths.ids() {
+            if !self.verifies_to_end() {
+                return;
+            }
+            if !self.paths[id].confirmed && self.heartbeat_is_due(id, cx.now) {
+                self.on_heartbeat_timer(id, cx);
             }
         }
     }

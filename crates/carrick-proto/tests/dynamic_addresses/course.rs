@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use carrick_proto::policy::{LossDetection, Policies};
-use carrick_proto::{AddressEvent, OperationError, PathId, Route};
+use carrick_proto::{AddressEvent, CloseReason, Event, OperationError, PathId, Route};
 use carrick_wire::{AsconfSerial, CauseCode, Chunk, ChunkType, PacketBuilder};
 
 use crate::common::*;
@@ -123,6 +123,83 @@ fn the_only_address_moves_and_the_association_goes_on_5_3_2() {
         exchange(&mut w, a, b);
         assert_eq!(w.stats(0, a).authentication.forged_packets, 0);
     }
+}
+
+#[test]
+fn an_asconf_that_waits_leaves_from_an_address_that_came_later_5_3_f1() {
+    let (mut w, a, b) = double();
+    w.lose(1, ChunkType::ASCONF_ACK, 1);
+    let later = ip("10.3.0.7");
+    for own in addresses(0) {
+        w.kill(own);
+        w.ends[0].local_address_removed(w.now, own);
+        w.run(ms(1));
+    }
+    w.run(secs(3));
+    assert_eq!(
+        w.sent(0, ChunkType::ASCONF).len(),
+        1,
+        "nothing to send from"
+    );
+    w.ends[0].local_address_added(later);
+    w.run(secs(60));
+    assert_eq!(remotes(&w, 1, b), [later]);
+    let from_later = w.log.iter().find(|p| p.from == 0 && p.source() == later);
+    let first = from_later.expect("a packet from it").kinds();
+    assert_eq!(first, [ChunkType::AUTH, ChunkType::ASCONF]);
+    exchange(&mut w, a, b);
+}
+
+#[test]
+fn a_shutdown_follows_to_an_address_that_is_told_meanwhile_5_3_f1() {
+    for lost in [0, 2] {
+        let (mut w, a, b) = single();
+        let [old, new] = addresses(0);
+        w.kill(old);
+        w.ends[0].local_address_removed(w.now, old);
+        w.send(0, a, 0, pattern(700));
+        w.ends[1].shutdown(w.now, b).expect("shutdown");
+        w.run(ms(100));
+        assert_eq!(state_name(&w.stats(1, b)), "ShutdownSent");
+        w.lose(1, ChunkType::HEARTBEAT, lost);
+        w.ends[0].local_address_added(new);
+        w.run(secs(30));
+        assert_eq!(w.receive_lengths(1, b), [700]);
+        for end in [0, 1] {
+            let closed = Event::Closed(CloseReason::Shutdown);
+            assert_eq!(w.events(end).last(), Some(&closed), "end {end}");
+        }
+        let verified = w.sent(0, ChunkType::HEARTBEAT_ACK)[0].time;
+        let to_new = |p: &&Seen| p.from == 1 && p.has(ChunkType::SHUTDOWN) && p.to() == new;
+        let told = w.log.iter().find(to_new).expect("a SHUTDOWN").time;
+        assert!(verified < told, "not before the address is verified (5.4)");
+    }
+}
+
+#[test]
+fn an_address_of_a_family_that_the_peer_lacks_is_nothing_to_fall_back_on_5_3_f5() {
+    let mut w = World::with(2, |end, c| {
+        c.association = dynamic();
+        c.local_addresses.truncate(1);
+        if end == 0 {
+            c.local_addresses.push(ip("fd00::9"));
+        }
+    });
+    w.config = dynamic();
+    let (a, b) = w.connect();
+    let [old, new] = addresses(0);
+    w.kill(old);
+    w.ends[0].local_address_removed(w.now, old);
+    w.run(ms(300));
+    assert!(
+        w.sent(0, ChunkType::ASCONF).is_empty(),
+        "the last one stays (F5)"
+    );
+    w.ends[0].local_address_removed(w.now, ip("fd00::9"));
+    w.ends[0].local_address_added(new);
+    w.run(secs(5));
+    assert_eq!(remotes(&w, 1, b), [new]);
+    exchange(&mut w, a, b);
 }
 
 #[test]

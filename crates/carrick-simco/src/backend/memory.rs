@@ -147,6 +147,11 @@ impl Backend for MemoryBackend {
         pool.take(wanted)
     }
 
+    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+        let pool = self.pool.as_mut().ok_or(BackendError::NoAddresses)?;
+        pool.readopt(reservation)
+    }
+
     fn release(&mut self, reservation: &Reservation) {
         if let Some(pool) = &mut self.pool {
             pool.give(reservation);

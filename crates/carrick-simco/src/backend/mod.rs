@@ -57,6 +57,15 @@ pub struct Reservation {
     pub inside: Option<AddressTuple>,
 }
 
+/// What has passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Octets, headers of IP included.
+    pub octets: u64,
+}
+
 /// A packet filter or translator.
 ///
 /// Each call is atomic: on an error nothing has changed. Lifetimes are a fail-safe, a little longer
@@ -90,6 +99,32 @@ pub trait Backend {
     /// When not all of them could be removed.
     fn remove(&mut self, now: Time, elements: &[Element]) -> Result<(), BackendError>;
 
+    /// At the start, before anything else: these elements shall be there, none shorter than its
+    /// lifetime, and nothing else that this backend ever made. The default adds them to an empty one.
+    ///
+    /// # Errors
+    /// When that could not be brought about.
+    fn reconcile(
+        &mut self,
+        now: Time,
+        elements: &[(Element, Lifetime)],
+    ) -> Result<(), BackendError> {
+        for (element, lifetime) in elements {
+            self.add(now, &[*element], *lifetime)?;
+        }
+        Ok(())
+    }
+
+    /// What these elements have let pass since they were added. An element that rules share counts
+    /// for each of them. The default doesn't count: `None`.
+    ///
+    /// # Errors
+    /// When the packet filter can't be asked.
+    fn traffic(&mut self, elements: &[Element]) -> Result<Option<Traffic>, BackendError> {
+        let _ = elements;
+        Ok(None)
+    }
+
     /// Whether addresses are translated, so that rules need reservations.
     fn translates(&self) -> bool {
         false
@@ -101,6 +136,15 @@ pub trait Backend {
     /// When there are none. The default has none.
     fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
         let _ = wanted;
+        Err(BackendError::NoAddresses)
+    }
+
+    /// Takes up a reservation of an earlier life.
+    ///
+    /// # Errors
+    /// When its addresses are not this backend's any more, or not free. The default has none.
+    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+        let _ = reservation;
         Err(BackendError::NoAddresses)
     }
 

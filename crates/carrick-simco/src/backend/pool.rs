@@ -75,6 +75,37 @@ impl PortPool {
             .find(fits)
     }
 
+    /// Takes the ports of a reservation that an earlier pool gave.
+    ///
+    /// # Errors
+    /// When the pool has another address, not all of the ports, or has given some of them.
+    pub fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+        let AddressTuple {
+            protocol, scope, ..
+        } = reservation.outside;
+        let Scope::Full {
+            address,
+            port,
+            ports,
+            ..
+        } = scope
+        else {
+            return Err(BackendError::NoAddresses);
+        };
+        if address != self.address {
+            return Err(BackendError::NoAddresses);
+        }
+        let last = ports.checked_sub(1).and_then(|more| port.checked_add(more));
+        let last = last.filter(|last| self.ports.contains(last) && self.ports.contains(&port));
+        let wanted = port..=last.ok_or(BackendError::NoPorts)?;
+        let range = (protocol, *wanted.start())..=(protocol, *wanted.end());
+        if self.used.range(range).next().is_some() {
+            return Err(BackendError::NoPorts);
+        }
+        self.used.extend(wanted.map(|port| (protocol, port)));
+        Ok(())
+    }
+
     /// Gives the ports back.
     pub fn give(&mut self, reservation: &Reservation) {
         let AddressTuple {

@@ -20,6 +20,30 @@ struct Reference {
 }
 
 impl References {
+    /// At the start: rules with these elements, each of which lives so long; then the backend is told
+    /// of all at once.
+    pub(crate) fn restore<B: Backend>(
+        &mut self,
+        now: Time,
+        backend: &mut B,
+        rules: impl IntoIterator<Item = (Vec<Element>, Lifetime)>,
+    ) -> Result<(), BackendError> {
+        let mut longest: BTreeMap<Element, Lifetime> = BTreeMap::new();
+        for (elements, lifetime) in rules {
+            for element in elements {
+                let until = ends(now, lifetime);
+                let reference = self.elements.entry(element);
+                let reference = reference.or_insert(Reference { count: 0, until });
+                reference.count += 1;
+                reference.until = reference.until.max(until);
+                let longest = longest.entry(element).or_default();
+                *longest = (*longest).max(failsafe(lifetime));
+            }
+        }
+        let elements: Vec<(Element, Lifetime)> = longest.into_iter().collect();
+        backend.reconcile(now, &elements)
+    }
+
     /// One more rule with these elements, which lives so long.
     pub(crate) fn add<B: Backend>(
         &mut self,

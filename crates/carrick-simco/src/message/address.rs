@@ -138,7 +138,7 @@ impl AddressTuple {
         }
     }
 
-    pub(super) fn from_value(value: &[u8]) -> Option<Self> {
+    pub(crate) fn from_value(value: &[u8]) -> Option<Self> {
         let [first, prefix, protocol, location] = *value.first_chunk::<4>()?;
         let (kind, version) = (first >> 4, first & 0x0f);
         let rest = &value[4..];
@@ -170,7 +170,7 @@ impl AddressTuple {
     }
 
     /// The value and its length.
-    pub(super) fn write(&self) -> ([u8; 24], usize) {
+    pub(crate) fn write(&self) -> ([u8; 24], usize) {
         let mut out = [0; 24];
         out[2] = self.protocol;
         out[3] = self.location as u8;

@@ -25,11 +25,11 @@ impl TransactionId {
 }
 
 /// PID: identifies a policy rule at a middlebox.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PolicyRuleId(pub u32);
 
 /// GID: identifies a group of policy rules at a middlebox.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct GroupId(pub u32);
 
 /// Remaining lifetime of a policy rule in seconds; zero ends it.

@@ -136,7 +136,7 @@ pub struct PerParameters {
 }
 
 impl PerParameters {
-    pub(super) fn from_value(value: &[u8]) -> Option<Self> {
+    pub(crate) fn from_value(value: &[u8]) -> Option<Self> {
         let [parity, direction, _, _] = *value else {
             return None;
         };
@@ -155,7 +155,7 @@ impl PerParameters {
         })
     }
 
-    pub(super) fn write(self) -> [u8; 4] {
+    pub(crate) fn write(self) -> [u8; 4] {
         let parity = match self.parity {
             PortParity::Any => 0,
             PortParity::Same => 3,

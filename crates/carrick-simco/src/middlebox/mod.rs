@@ -17,6 +17,7 @@ mod config;
 mod establish;
 mod event;
 mod requests;
+mod restore;
 mod sessions;
 mod status;
 
@@ -27,7 +28,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use crate::Time;
-use crate::backend::{Backend, References};
+use crate::backend::{Backend, BackendError, References, Traffic};
 use crate::message::{
     BasicType, HEADER_LEN, Header, Lifetime, NegativeReply, Notification, PolicyRuleId, Reply,
     Request, RequestKind, TransactionId,
@@ -39,6 +40,7 @@ use sessions::{Sessions, State};
 
 pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
 pub use event::{EndReason, MiddleboxEvent, SessionEnd};
+pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
 
 /// A session of a middlebox. Never used again.
@@ -121,6 +123,15 @@ impl<B: Backend> Middlebox<B> {
     /// The packet filter.
     pub fn backend(&self) -> &B {
         &self.backend
+    }
+
+    /// What a rule has let pass; `None` if there is no such rule, or the packet filter doesn't count.
+    ///
+    /// # Errors
+    /// When the packet filter can't be asked.
+    pub fn traffic(&mut self, rule: PolicyRuleId) -> Result<Option<Traffic>, BackendError> {
+        let elements = self.rules.get(rule).map(Rule::elements);
+        elements.map_or(Ok(None), |elements| self.backend.traffic(&elements))
     }
 
     /// The rules.

@@ -259,6 +259,10 @@ impl<B: Backend> Middlebox<B> {
         let outside = reservation.as_ref().map(|r| &r.outside);
         let most = self.config.limits.exact_ports;
         let elements = elements_of(&internal, &external, outside, parameters.direction, most);
+        // A translator needs to know both ends of each flow.
+        if reservation.is_some() && !elements.iter().all(|e| matches!(e, Element::Flow(_))) {
+            return Err(NegativeReply::WildcardingNotSupported);
+        }
         self.references
             .add(now, &mut self.backend, &elements, lifetime)
             .map_err(|error| error.reply())?;

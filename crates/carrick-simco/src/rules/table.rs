@@ -86,6 +86,12 @@ impl RuleTable {
         }
     }
 
+    /// Identifiers up to these were given in an earlier life.
+    pub(crate) fn resume(&mut self, last_rule: PolicyRuleId, last_group: GroupId) {
+        self.last_rule = self.last_rule.max(last_rule.0);
+        self.last_group = self.last_group.max(last_group.0);
+    }
+
     /// Adds a rule, or puts it in the place of the one with its identifier.
     pub fn insert(&mut self, rule: Rule) {
         self.remove(rule.id);

@@ -17,7 +17,7 @@ impl Identity {
         Self::from_octets(Bytes::copy_from_slice(name.as_bytes()))
     }
 
-    pub(super) fn from_octets(name: Bytes) -> Option<Self> {
+    pub(crate) fn from_octets(name: Bytes) -> Option<Self> {
         let fits = (1..=MAX_OWNER).contains(&name.len());
         (fits && core::str::from_utf8(&name).is_ok()).then_some(Self(name))
     }

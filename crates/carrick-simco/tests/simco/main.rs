@@ -4,6 +4,7 @@ mod conflicts;
 mod limits;
 mod load;
 mod network;
+mod restart;
 mod rights;
 mod rules;
 mod sessions;

@@ -2,8 +2,8 @@
 
 use carrick_simco::backend::{MemoryBackend, PortPool};
 use carrick_simco::message::{
-    AddressTuple, Lifetime, NatMode, NegativeReply, Parity, PortParity, PrrParameters, Reply,
-    Request, ReserveRequest, Scope,
+    AddressTuple, Direction, IpVersion, Lifetime, NatMode, NegativeReply, Parity, PortParity,
+    PrrParameters, Reply, Request, ReserveRequest, Scope,
 };
 
 use crate::network::{Net, UDP, change, config, pinhole};
@@ -111,4 +111,18 @@ fn what_is_not_there_is_refused_8_2_3() {
     let refusal = net.refusal(alice, &Request::Enable(pinhole(5)));
     assert_eq!(refusal, NegativeReply::LackOfPorts);
     assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 0));
+}
+
+#[test]
+fn a_translator_takes_no_wildcards_that_it_could_not_translate_8_3_1() {
+    let mut net = net();
+    let alice = net.open("alice");
+    let mut inbound = pinhole(5);
+    inbound.parameters.direction = Direction::Inbound;
+    inbound.external.scope = Scope::ProtocolsOnly(IpVersion::V4);
+    assert_eq!(
+        net.refusal(alice, &Request::Enable(inbound)),
+        NegativeReply::WildcardingNotSupported
+    );
+    assert_eq!(net.middlebox.backend().reserved_ports(), 0);
 }

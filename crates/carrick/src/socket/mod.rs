@@ -95,6 +95,7 @@ impl Socket {
         let failed = |source| BindError::Socket { address, source };
         options::set_buffers(&io, buffer);
         let state = UdpSocketState::new((&io).into()).map_err(failed)?;
+        options::leave_out_timestamps(&io).map_err(failed)?;
         options::report_errors(&io, address.is_ipv4()).map_err(failed)?;
         let local = io.local_addr().map_err(failed)?.as_socket();
         // The runtime only polls it, so a raw socket will do as well.

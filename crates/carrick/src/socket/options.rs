@@ -104,6 +104,20 @@ pub(super) fn report_errors(_: &socket2::Socket, _: bool) -> std::io::Result<()>
     Ok(())
 }
 
+/// Leaves out the times of arrival, which nobody reads. The room for what the system says beside a
+/// datagram is so small that, with the time and the size of those that came together, the ECN field
+/// would be cut off.
+#[cfg(target_os = "linux")]
+pub(super) fn leave_out_timestamps(socket: &socket2::Socket) -> std::io::Result<()> {
+    setsockopt(socket, sockopt::ReceiveTimestampns, &false)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn leave_out_timestamps(_: &socket2::Socket) -> std::io::Result<()> {
+    Ok(())
+}
+
 /// Makes the socket's buffers this large, or as large as the system allows.
 pub(super) fn set_buffers(socket: &socket2::Socket, bytes: usize) {
     #[cfg(target_os = "linux")]

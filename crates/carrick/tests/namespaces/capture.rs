@@ -1,7 +1,7 @@
 //! All SCTP packets of a host, as its kernel sees them come and go.
 
 use std::io::Read as _;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,8 @@ const SCTP: u8 = 132;
 pub(crate) struct Captured {
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
+    /// The ECN field (RFC 3168 section 5).
+    pub(crate) ecn: u8,
     pub(crate) sctp: Vec<u8>,
 }
 
@@ -58,24 +60,49 @@ pub(crate) fn read(socket: Socket, done: &Arc<AtomicBool>, mut take: impl FnMut(
     }
 }
 
-/// An IPv4 packet with SCTP, in UDP or not.
+/// A packet with SCTP, in UDP or not.
 fn parse(packet: &[u8]) -> Option<Captured> {
-    let header: &[u8; 20] = packet.first_chunk()?;
-    if header[0] >> 4 != 4 {
-        return None;
+    match packet.first()? >> 4 {
+        4 => parse_v4(packet),
+        6 => parse_v6(packet),
+        _ => None,
     }
-    let start = usize::from(header[0] & 15) * 4;
-    let start = match header[9] {
-        SCTP => start,
-        UDP => start + 8,
-        _ => return None,
-    };
+}
+
+fn parse_v4(packet: &[u8]) -> Option<Captured> {
+    let header: &[u8; 20] = packet.first_chunk()?;
     let address = |at: usize| {
         Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]).into()
     };
+    let start = sctp_at(usize::from(header[0] & 15) * 4, header[9])?;
     Some(Captured {
         from: address(12),
         to: address(16),
+        ecn: header[1] & 3,
         sctp: packet.get(start..)?.to_vec(),
     })
+}
+
+fn parse_v6(packet: &[u8]) -> Option<Captured> {
+    let header: &[u8; 40] = packet.first_chunk()?;
+    let address = |at: usize| {
+        let octets: Option<[u8; 16]> = header[at..].first_chunk().copied();
+        octets.map(|octets| Ipv6Addr::from(octets).into())
+    };
+    let start = sctp_at(header.len(), header[6])?;
+    Some(Captured {
+        from: address(8)?,
+        to: address(24)?,
+        ecn: header[1] >> 4 & 3,
+        sctp: packet.get(start..)?.to_vec(),
+    })
+}
+
+/// Where SCTP begins behind an IP header of this length, if the protocol behind that carries it.
+fn sctp_at(header: usize, protocol: u8) -> Option<usize> {
+    match protocol {
+        SCTP => Some(header),
+        UDP => Some(header + 8),
+        _ => None,
+    }
 }

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod capture;
+mod marks;
 mod moving;
 mod network;
 mod path_mtu;
@@ -69,6 +70,19 @@ fn namespaces_the_path_mtu_is_that_of_the_narrow_link_rfc_8899_6_2() {
             let narrow = mtus[0].min(mtus[1]) as usize;
             let found = path_mtu::found(transport, mtus);
             assert_eq!(found, narrow, "{transport:?} over {mtus:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn namespaces_a_mark_on_the_wire_reaches_the_association_3168_a() {
+    for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
+        for v6 in [false, true] {
+            for offload in [false, true] {
+                eprintln!("{transport:?}, IPv6: {v6}, offload: {offload}");
+                marks::run(transport, v6, offload);
+            }
         }
     }
 }

@@ -128,6 +128,54 @@ impl Network {
         network
     }
 
+    /// The same without translation, in both families, with a router that marks one of 100 packets
+    /// with ECT(0) "congestion experienced". Without `offload`, each packet is one on the links.
+    pub(crate) fn marking(offload: bool) -> Self {
+        let network = Self::routed([1500, 1500]);
+        let router = network.router.as_deref().unwrap();
+        let forward = "net.ipv6.conf.all.forwarding=1";
+        ip(&["netns", "exec", router, "sysctl", "-q", "-w", forward]);
+        for (path, side) in [Side::Near, Side::Far].into_iter().enumerate() {
+            let (host, device) = (network.name(side), interface(path));
+            let own = format!("{}/64", Self::routed_address(side, true));
+            let gateway = format!("fd77:{path}::fe");
+            let gateway_64 = format!("{gateway}/64");
+            for (name, address) in [(host, &own), (router, &gateway_64)] {
+                ip(&[
+                    "-n", name, "address", "add", address, "dev", &device, "nodad",
+                ]);
+                if !offload {
+                    let one = ["gso_max_segs", "1"];
+                    ip(&["-n", name, "link", "set", &device, one[0], one[1]]);
+                }
+            }
+            let via = ["route", "add", "default", "via", &gateway];
+            ip(&[&["-n", host, "-6"][..], &via].concat());
+        }
+        for rule in [
+            "add table inet marks".to_owned(),
+            "add chain inet marks way { type filter hook forward priority 0; }".to_owned(),
+            mark_rule("ip"),
+            mark_rule("ip6"),
+        ] {
+            ip(&["netns", "exec", router, "nft", &rule]);
+        }
+        network
+    }
+
+    /// The address of a side of a network with a router.
+    pub(crate) fn routed_address(side: Side, v6: bool) -> IpAddr {
+        let path = match side {
+            Side::Near => 0,
+            Side::Far => 1,
+        };
+        if v6 {
+            IpAddr::from([0xfd77, path, 0, 0, 0, 0, 0, 1])
+        } else {
+            address(side, usize::from(path))
+        }
+    }
+
     /// The translator forgets whom its ports lead to.
     pub(crate) fn forget_ports(&self) {
         let namespace = File::open(format!("/run/netns/{}", self.router.as_deref().unwrap()));
@@ -255,6 +303,10 @@ pub(crate) fn address(side: Side, path: usize) -> IpAddr {
 
 pub(crate) fn addresses(side: Side) -> [IpAddr; 2] {
     [address(side, 0), address(side, 1)]
+}
+
+fn mark_rule(family: &str) -> String {
+    format!("add rule inet marks way {family} ecn ect0 numgen inc mod 100 == 0 {family} ecn set ce")
 }
 
 fn ip(arguments: &[&str]) {

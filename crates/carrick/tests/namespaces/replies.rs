@@ -107,7 +107,7 @@ fn answers(sent: &BTreeSet<Pair>, reply: Pair) -> bool {
 }
 
 /// Type and value of the chunks of a packet, as far as they were captured.
-fn chunks(packet: &[u8]) -> Vec<(u8, &[u8])> {
+pub(crate) fn chunks(packet: &[u8]) -> Vec<(u8, &[u8])> {
     let mut rest = packet.get(12..).unwrap_or_default();
     let mut chunks = Vec::new();
     while let Some(&[kind, _, high, low]) = rest.first_chunk() {
@@ -139,6 +139,7 @@ mod tests {
         Captured {
             from: address(from),
             to: address(to),
+            ecn: 0,
             sctp,
         }
     }

@@ -3,11 +3,13 @@
 mod addresses;
 mod back_pressure;
 mod cancellation;
+mod ecn;
 mod ending;
 mod keys;
 mod plain_ip;
 mod protection;
 mod reconfiguration;
+mod relay;
 mod sealed;
 mod streams;
 mod support;

@@ -1,7 +1,6 @@
 //! A protection of chunks is put in from outside, through the configuration alone, and what is on the
 //! wire is looked at on the way.
 
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use carrick::{
     ProtectionError,
 };
 
+use crate::relay;
 use crate::sealed::{Offer, SEALED, Sealer, offer};
 use crate::support::{associate, config, content, ip, on, pair, quick, soon};
 
@@ -31,46 +31,31 @@ fn endpoint(offer: Offer) -> Endpoint {
 
 /// A way to a server that remembers what it carried, sends some of it twice, and some of what is
 /// sealed once more with a bit changed.
-struct Relay {
+struct Way {
     port: u16,
     seen: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl Relay {
+impl Way {
     fn to(server: &Endpoint) -> Self {
-        let socket = UdpSocket::bind((LOOPBACK, 0)).unwrap();
-        let port = socket.local_addr().unwrap().port();
-        let server = SocketAddr::new(ip(LOOPBACK), server.encapsulation_port().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
-        socket
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
-        std::thread::spawn(move || {
-            let (mut buffer, mut client, mut count) = (vec![0; 65_536], None, 0_usize);
-            // Ends when nothing has come for a while.
-            while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-                let datagram = &buffer[..length];
-                noted.lock().unwrap().push(datagram.to_vec());
-                let to = if from == server {
-                    client
-                } else {
-                    client = Some(from);
-                    Some(server)
-                };
-                let Some(to) = to else { continue };
-                count += 1;
-                let _ = socket.send_to(datagram, to);
-                if count % 10 == 0 {
-                    let _ = socket.send_to(datagram, to);
-                }
-                if count % 17 == 0 && datagram[COMMON_HEADER] == SEALED {
-                    // The checksum is right: it is for the protection to see it.
-                    let mut changed = datagram.to_vec();
-                    *changed.last_mut().unwrap() ^= 1;
-                    let _ = socket.send_to(&with_checksum(changed), to);
-                }
+        let mut count = 0_usize;
+        let port = relay::open(server, ip(LOOPBACK), move |carried| {
+            noted.lock().unwrap().push(carried.bytes.clone());
+            count += 1;
+            let mut out = vec![carried.clone()];
+            if count.is_multiple_of(10) {
+                out.push(carried.clone());
             }
+            if count.is_multiple_of(17) && carried.bytes[COMMON_HEADER] == SEALED {
+                // The checksum is right: it is for the protection to see it.
+                let mut changed = carried;
+                *changed.bytes.last_mut().unwrap() ^= 1;
+                changed.bytes = with_checksum(changed.bytes);
+                out.push(changed);
+            }
+            out
         });
         Self { port, seen }
     }
@@ -132,8 +117,8 @@ async fn stats(end: &Association) -> ProtectionStats {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
     let (client, server) = (endpoint(offer()), endpoint(offer()));
-    let relay = Relay::to(&server);
-    let options = ConnectOptions::to_port(server.port()).encapsulation_port(relay.port);
+    let way = Way::to(&server);
+    let options = ConnectOptions::to_port(server.port()).encapsulation_port(way.port);
     let peers = [ip(LOOPBACK)];
     let (connected, accepted) = soon("set-up", async {
         tokio::join!(client.connect(&peers, options), server.accept())
@@ -157,7 +142,7 @@ async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
     for end in [&a, &b] {
         end.with_protection(Sealer::lock).await.unwrap();
     }
-    relay.take();
+    way.take();
     transfer(&a, &mut b).await;
     transfer(&b, &mut a).await;
     use_key([&a, &b], 2).await;
@@ -177,7 +162,7 @@ async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
     let of_endpoint = server.stats().await.unwrap().protocol;
     assert_eq!(of_endpoint.forged_protection, theirs.forged);
     // What the way doubles after the end is nobody's, and answered in the clear.
-    let seen = relay.take();
+    let seen = way.take();
     let (asked, ended) = soon("shutdown", async { tokio::join!(a.shutdown(), b.recv()) }).await;
     assert_eq!((asked, ended), (Ok(()), Ok(None)));
     let clear = content(0, SIZE);

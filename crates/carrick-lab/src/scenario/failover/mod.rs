@@ -15,6 +15,7 @@ mod traffic;
 
 use super::{Progress, RunOptions, Scenario};
 use crate::error::LabError;
+use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
@@ -39,6 +40,10 @@ impl Scenario for FailoverScenario {
     fn question(&self) -> &'static str {
         "When a path breaks, how long until all data takes the other one, what does a message wait at most, and \
          which settings are fast without mistaking congestion for a break?"
+    }
+
+    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
+        Err("not yet.")
     }
 
     fn run(

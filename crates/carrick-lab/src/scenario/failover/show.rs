@@ -30,6 +30,7 @@ pub(super) fn result(
         splits: Vec::new(),
         notes: notes(observed),
         settings: settings(),
+        live: None,
     }
 }
 

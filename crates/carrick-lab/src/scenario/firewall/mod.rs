@@ -21,6 +21,7 @@ use carrick_simco::load::Measures;
 
 use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
+use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
@@ -51,6 +52,10 @@ impl Scenario for Firewall {
 
     fn network(&self) -> Option<NetworkPlan> {
         Some(setup::plain_network)
+    }
+
+    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
+        Err("not yet.")
     }
 
     fn run(

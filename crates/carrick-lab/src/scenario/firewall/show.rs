@@ -27,6 +27,7 @@ pub(super) fn result(
         splits: Vec::new(),
         notes: notes(observed),
         settings: settings(observed),
+        live: None,
     }
 }
 

@@ -17,6 +17,7 @@ mod traffic;
 
 use super::{Progress, RunOptions, Scenario};
 use crate::error::LabError;
+use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
@@ -41,6 +42,12 @@ impl Scenario for MobileIp {
     fn question(&self) -> &'static str {
         "What does SCTP carry to a node in a Mobile IP network, what does a second address add, and how long is \
          the user interrupted when the node moves: with Mobile IP, with two addresses, with new ones?"
+    }
+
+    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
+        Err(
+            "agents, tunnels and registrations are programs of the simulator, and the kernels of live hosts have no Mobile IP.",
+        )
     }
 
     fn run(

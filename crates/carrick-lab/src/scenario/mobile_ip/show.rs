@@ -32,6 +32,7 @@ pub(super) fn result(
         splits: vec![split(observed)],
         notes: notes(observed),
         settings: settings(),
+        live: None,
     }
 }
 

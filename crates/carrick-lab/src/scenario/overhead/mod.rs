@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use super::{Progress, RunOptions, Scenario};
 use crate::error::LabError;
+use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
@@ -43,6 +44,12 @@ impl Scenario for Overhead {
     fn question(&self) -> &'static str {
         "Do small messages take more than their share of a link when their headers don’t count, and what is sent \
          in vain when the receive window doesn’t show what messages really cost?"
+    }
+
+    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
+        Err(
+            "each of its 20 message sizes needs 450 s a repetition, and its receivers' memory accounting is that of the simulated user.",
+        )
     }
 
     fn run(

@@ -7,16 +7,14 @@
 
 mod control;
 mod figures;
+mod live;
 mod measure;
 mod notes;
-
 mod rows;
 mod run;
 mod setup;
 mod show;
-
 mod tcp;
-
 mod traffic;
 
 use std::time::Duration;
@@ -26,6 +24,7 @@ use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
+use crate::tcp_host::TcpCongestion;
 
 pub(super) use control::KeepsWindow;
 use measure::Measures;
@@ -60,6 +59,10 @@ impl Scenario for Satellite {
 
     fn network(&self) -> Option<NetworkPlan> {
         Some(setup::bare_network)
+    }
+
+    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+        Ok(live::plan(*self, options))
     }
 
     fn run(
@@ -159,7 +162,7 @@ fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Ou
             return run::saturated(&STANDARD, true, SATURATED, seed).map(Outcome::Saturated);
         }
         let rate = tcp::saturated(true, SATURATED, seed)?;
-        let run = tcp::lossy(messages, seed)?;
+        let run = tcp::lossy(messages, TcpCongestion::Reno, seed)?;
         let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
         return Ok(Outcome::Tcp(rate, measures));
     };

@@ -6,7 +6,8 @@ use carrick_netsim::Network;
 use carrick_proto::{Endpoint, EndpointConfig, Time};
 
 use super::setup::{MESSAGE, PORT, RECEIVER, SENDER, Variant, interval, network};
-use super::traffic::{Load, Sink, Source};
+use super::traffic::{Load, Sink, Source, log};
+use crate::live::Log;
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 
@@ -80,7 +81,7 @@ pub(super) fn lossy(variant: &Variant, count: u64, seed: u64) -> Result<Run, Str
         }
         if sink.deliveries.len() as u64 >= count {
             return Ok(Run {
-                lives: lives(source, sink)?,
+                lives: lives(&log(source, sink))?,
                 timeouts: source.timeouts,
                 shortest_round_trip: source.shortest_round_trip,
             });
@@ -114,19 +115,19 @@ pub(super) fn saturated(
 }
 
 /// Joins what the two hosts noted.
-fn lives(source: &Source, sink: &Sink) -> Result<Vec<Life>, String> {
-    let count = source.sends.len();
-    let first_tsn = source.transmissions.first().map(|t| t.tsn);
+pub(super) fn lives(log: &Log<'_>) -> Result<Vec<Life>, String> {
+    let count = log.sends.len();
+    let first_tsn = log.transmissions.first().map(|t| t.tsn);
     let first_tsn = first_tsn.ok_or("nothing was sent")?;
     // Each message is one chunk, so that TSNs count messages.
     let mut arrivals = vec![None; count];
-    for (tsn, time) in &sink.arrivals {
+    for (tsn, time) in log.arrivals {
         if let Some(arrival) = arrivals.get_mut(tsn.since(first_tsn) as usize) {
             *arrival = Some(*time);
         }
     }
     let mut deliveries = vec![None; count];
-    for (number, time) in &sink.deliveries {
+    for (number, time) in log.deliveries {
         match deliveries.get_mut(*number as usize) {
             Some(delivery @ None) => *delivery = Some(*time),
             _ => {
@@ -137,7 +138,7 @@ fn lives(source: &Source, sink: &Sink) -> Result<Vec<Life>, String> {
         }
     }
     let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); count];
-    for transmission in &source.transmissions {
+    for transmission in log.transmissions {
         let number = transmission.tsn.since(first_tsn) as usize;
         if number as u64 != transmission.message {
             return Err(format!(
@@ -145,13 +146,15 @@ fn lives(source: &Source, sink: &Sink) -> Result<Vec<Life>, String> {
                 transmission.message
             ));
         }
-        transmissions[number].push(transmission.time);
+        if let Some(times) = transmissions.get_mut(number) {
+            times.push(transmission.time);
+        }
     }
     let life = |number: usize| {
         let arrival = arrivals[number]?;
         let sent = &transmissions[number];
         Some(Life {
-            send: source.sends[number],
+            send: log.sends[number],
             first: *sent.first()?,
             bringing: *sent.iter().rev().find(|time| **time <= arrival)?,
             arrival,

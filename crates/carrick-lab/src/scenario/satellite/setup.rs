@@ -12,6 +12,7 @@ use carrick_proto::policy::{
 };
 
 use super::control::KeepsWindow;
+use crate::live::World;
 
 /// Bytes of user data in a message: a kilobyte of 1000 bytes.
 pub(super) const MESSAGE: usize = 1000;
@@ -88,6 +89,16 @@ pub(super) fn network(
 pub(super) fn bare_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
     let (builder, hosts) = paths(seed, true);
     Ok((builder.build()?, hosts.to_vec()))
+}
+
+/// The lossy network, to be run in real time.
+pub(super) fn live_world(seed: u64) -> Result<World, ConfigError> {
+    let (builder, hosts) = paths(seed, true);
+    Ok(World {
+        network: builder.build()?,
+        hosts,
+        changes: Vec::new(),
+    })
 }
 
 fn paths(seed: u64, lossy: bool) -> (NetworkBuilder, [NodeId; 2]) {

@@ -33,6 +33,7 @@ pub(super) fn result(
         splits: vec![split(observed)],
         notes: notes(observed),
         settings: settings(observed),
+        live: None,
     }
 }
 

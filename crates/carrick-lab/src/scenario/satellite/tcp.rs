@@ -11,7 +11,7 @@ use super::setup::{
 use crate::sctp_host::core_time;
 use crate::seed::derive;
 use crate::tcp_host::{
-    BulkSink, BulkSource, Connection, Segment, TcpApplication, TcpConfig, TcpHost,
+    BulkSink, BulkSource, Connection, Segment, TcpApplication, TcpConfig, TcpCongestion, TcpHost,
 };
 
 /// IP and TCP header without options.
@@ -31,10 +31,11 @@ pub(super) fn bound() -> f64 {
     3.0 * millis(FAR_DELAY) + 4.0 * PUBLISHED_INTERVAL
 }
 
-fn config(end: usize, seed: u64) -> TcpConfig {
+fn config(end: usize, congestion: TcpCongestion, seed: u64) -> TcpConfig {
     TcpConfig {
         receive_buffer: STANDARD.window,
         nagle: false,
+        congestion,
         // One message is one segment.
         mtu: MESSAGE + HEADERS,
         ..TcpConfig::new([SENDER, RECEIVER][end][0], derive(seed, &[3, end as u64]))
@@ -101,7 +102,7 @@ impl TcpApplication for Sink {
 }
 
 /// Sends `count` messages at the paper's rate through the lossy network.
-pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
+pub(super) fn lossy(count: u64, congestion: TcpCongestion, seed: u64) -> Result<Run, String> {
     let source = Source {
         count,
         next: Some(Time::ZERO + SETTLING),
@@ -109,8 +110,8 @@ pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
         sends: Vec::new(),
         segments: Vec::new(),
     };
-    let source = TcpHost::connect(config(0, seed), (RECEIVER[0], PORT), source);
-    let sink = TcpHost::listen(config(1, seed), PORT, Sink::default());
+    let source = TcpHost::connect(config(0, congestion, seed), (RECEIVER[0], PORT), source);
+    let sink = TcpHost::listen(config(1, congestion, seed), PORT, Sink::default());
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
     // Ten times the time of the flow, at a tenth of its rate, is more than any backlog needs.
@@ -119,7 +120,8 @@ pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
         net.run_until(net.now() + Duration::from_secs(10));
         let sink = net.node::<TcpHost<Sink>>(b).application();
         if sink.deliveries.len() as u64 >= count {
-            return lives(net.node::<TcpHost<Source>>(a).application(), sink);
+            let source = net.node::<TcpHost<Source>>(a).application();
+            return lives(&source.sends, &source.segments, &sink.deliveries);
         }
     }
     let delivered = net.node::<TcpHost<Sink>>(b).application().deliveries.len();
@@ -128,28 +130,32 @@ pub(super) fn lossy(count: u64, seed: u64) -> Result<Run, String> {
 
 /// Joins what the two hosts noted. Data in the receiver that waits for a hole is not seen here:
 /// arrival counts as delivery.
-fn lives(source: &Source, sink: &Sink) -> Result<Run, String> {
-    let count = source.sends.len();
+pub(super) fn lives(
+    sends: &[Time],
+    segments: &[Segment],
+    deliveries: &[Time],
+) -> Result<Run, String> {
+    let count = sends.len();
     let mut transmissions: Vec<Vec<Time>> = vec![Vec::new(); count];
     // A segment may hold parts of two messages; only one that repeats makes a message sent again.
     let mut again = vec![0; count];
-    for segment in &source.segments {
+    for segment in segments {
         let first = segment.offset as usize / MESSAGE;
         let last = (segment.offset as usize + segment.len - 1) / MESSAGE;
-        for message in first..=last {
+        for message in first..=last.min(count.saturating_sub(1)) {
             transmissions[message].push(segment.time);
             again[message] += u32::from(segment.again);
         }
     }
     let life = |number: usize| {
-        let delivery = *sink.deliveries.get(number)?;
+        let delivery = *deliveries.get(number)?;
         let sent = &transmissions[number];
         let bringing = sent
             .iter()
             .rev()
             .find(|time| **time + FAR_DELAY <= delivery);
         Some(Life {
-            send: core_time(source.sends[number]),
+            send: core_time(sends[number]),
             first: core_time(*sent.first()?),
             bringing: core_time(*bringing?),
             arrival: core_time(delivery),
@@ -168,11 +174,15 @@ fn lives(source: &Source, sink: &Sink) -> Result<Run, String> {
 /// Bytes per second that TCP carries at most, over `duration` after ten seconds.
 pub(super) fn saturated(with_loss: bool, duration: Duration, seed: u64) -> Result<f64, String> {
     let source = TcpHost::connect(
-        config(0, seed),
+        config(0, TcpCongestion::Reno, seed),
         (RECEIVER[0], PORT),
         BulkSource::new(u64::MAX),
     );
-    let sink = TcpHost::listen(config(1, seed), PORT, BulkSink::default());
+    let sink = TcpHost::listen(
+        config(1, TcpCongestion::Reno, seed),
+        PORT,
+        BulkSink::default(),
+    );
     let (mut net, [_, b]) = network(
         derive(seed, &[0]),
         with_loss,
@@ -198,7 +208,7 @@ mod tests {
 
     #[test]
     fn every_message_lives_its_life_in_order() {
-        let run = lossy(600, 5).expect("the run ends");
+        let run = lossy(600, TcpCongestion::Reno, 5).expect("the run ends");
         assert_eq!(run.lives.len(), 600);
         for life in &run.lives {
             let times = [life.send, life.first, life.bringing, life.arrival];

@@ -11,6 +11,7 @@ use carrick_proto::{
 };
 
 use super::setup::{MESSAGE, PORT, RECEIVER, interval};
+use crate::live::{Log, Transmission};
 use crate::sctp_host::Application;
 
 /// Quiet time between the verification of all paths and the first message.
@@ -23,19 +24,6 @@ pub(super) enum Load {
     Constant(u64),
     /// As much as the association takes.
     Saturating,
-}
-
-/// One transmission of a message's only chunk.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Transmission {
-    /// Number of the message.
-    pub(super) message: u64,
-    /// Its TSN.
-    pub(super) tsn: Tsn,
-    /// When it left the stack.
-    pub(super) time: Time,
-    /// The path it took.
-    pub(super) path: PathId,
 }
 
 /// Sets the association up on W' and sends.
@@ -240,5 +228,15 @@ impl Application for Sink {
         if let TraceEvent::ChunkReceived { tsn } = record.event {
             self.arrivals.push((tsn, record.time));
         }
+    }
+}
+
+/// What both hosts noted.
+pub(super) fn log<'a>(source: &'a Source, sink: &'a Sink) -> Log<'a> {
+    Log {
+        sends: &source.sends,
+        transmissions: &source.transmissions,
+        arrivals: &sink.arrivals,
+        deliveries: &sink.deliveries,
     }
 }

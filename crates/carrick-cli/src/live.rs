@@ -1,0 +1,147 @@
+//! `carrick reproduce --live`: scenarios in real time after their simulations.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use carrick_lab::{LiveResult, RunOptions, Scenario};
+use carrick_live::{Error, Progress};
+use indicatif::{ProgressBar, ProgressStyle};
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::failure::Failure;
+
+/// Without a terminal, how often a line says how far it is.
+const LINE: Duration = Duration::from_secs(15);
+
+/// Runs scenarios in real time, until somebody asks for the end.
+pub(crate) struct Live {
+    stop: Arc<AtomicBool>,
+    /// There are networks to be removed before the program may end.
+    running: Arc<AtomicBool>,
+}
+
+/// The exit code of a program that a signal ended.
+const INTERRUPTED: i32 = 130;
+
+impl Live {
+    /// Finds out whether this host can, and waits for signals from now on: the networks are removed
+    /// before the program ends.
+    pub(crate) fn new() -> Result<Self, Failure> {
+        carrick_live::check()?;
+        let mut signals = SigSet::empty();
+        signals.add(Signal::SIGINT);
+        signals.add(Signal::SIGTERM);
+        // Threads that start later inherit it; whoever asks twice is not kept waiting.
+        let blocked = signals.thread_block();
+        blocked.map_err(|error| Failure::Run(format!("cannot wait for Ctrl-C: {error}")))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let running = Arc::new(AtomicBool::new(false));
+        let (asked, needed) = (stop.clone(), running.clone());
+        thread::spawn(move || {
+            while signals.wait().is_ok() {
+                let again = asked.swap(true, Ordering::Relaxed);
+                if again || !needed.load(Ordering::Relaxed) {
+                    std::process::exit(INTERRUPTED);
+                }
+                eprintln!("stopping; once more ends at once");
+            }
+        });
+        Ok(Self { stop, running })
+    }
+
+    /// The runs of a scenario, or why it has none.
+    pub(crate) fn run(
+        &self,
+        scenario: &dyn Scenario,
+        options: &RunOptions,
+    ) -> Result<LiveResult, Failure> {
+        let plan = match scenario.live(options) {
+            Ok(plan) => plan,
+            Err(reason) => return Ok(LiveResult::none(reason)),
+        };
+        self.running.store(true, Ordering::Relaxed);
+        let result = carrick_live::run(scenario.name(), plan, &Bar::new(), &self.stop);
+        self.running.store(false, Ordering::Relaxed);
+        Ok(result?)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Run(error.to_string())
+    }
+}
+
+/// How far the runs are, on the error output.
+struct Bar {
+    terminal: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    bar: ProgressBar,
+    said: Duration,
+}
+
+impl Bar {
+    fn new() -> Self {
+        Self {
+            terminal: stderr().is_terminal(),
+            state: Mutex::new(State {
+                bar: ProgressBar::hidden(),
+                said: Duration::ZERO,
+            }),
+        }
+    }
+
+    fn with(&self, act: impl FnOnce(&mut State)) {
+        // Only this thread has the lock.
+        if let Ok(mut state) = self.state.lock() {
+            act(&mut state);
+        }
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, scenario: &str, runs: usize, expected: Duration) {
+        if !self.terminal {
+            let seconds = expected.as_secs();
+            eprintln!("{scenario} live: {runs} runs at the same time, about {seconds} s");
+            return;
+        }
+        let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        self.with(|state| {
+            state.bar = ProgressBar::new(runs as u64)
+                .with_style(style)
+                .with_message(format!("{scenario} live: networks built"));
+            state.bar.tick();
+        });
+    }
+
+    fn built(&self) {
+        self.with(|state| state.bar.inc(1));
+    }
+
+    fn running(&self, so_far: Duration, expected: Duration, done: usize) {
+        self.with(|state| {
+            if self.terminal {
+                let message = format!("live: {done} runs done, seconds");
+                state.bar.set_message(message);
+                state.bar.set_length(expected.max(so_far).as_secs());
+                state.bar.set_position(so_far.as_secs());
+            } else if so_far > state.said + LINE {
+                state.said = so_far;
+                eprintln!("  {} s, {done} runs done", so_far.as_secs());
+            }
+        });
+    }
+
+    fn end(&self) {
+        self.with(|state| state.bar.finish_and_clear());
+    }
+}

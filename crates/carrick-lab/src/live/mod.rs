@@ -1,0 +1,181 @@
+//! Scenarios in real time: what is to be run, told without sockets and clocks, and what came of it.
+//!
+//! A scenario names its runs ([`Plan`]): a network, a stack and its settings, and a program for each
+//! of the two hosts. Whoever has sockets and clocks carries them out and hands back what the programs
+//! noted and what was seen on the way into and out of the hosts ([`Record`]); the scenario measures it
+//! with the code that measures its simulations.
+
+mod accuracy;
+mod log;
+mod messages;
+mod record;
+
+use std::any::Any;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_netsim::{Change, ConfigError, Network, NodeId};
+use carrick_proto::{AssociationConfig, Time};
+
+use crate::error::LabError;
+use crate::result::LiveResult;
+
+pub use accuracy::{Accuracy, Lateness, Probe};
+pub(crate) use log::{Log, Transmission};
+pub use messages::{Messages, Sink, Source};
+pub use record::{Data, Record, Seen};
+
+/// What a scenario wants to be run in real time.
+pub struct Plan {
+    /// The runs, in the order in which their outcomes are wanted. They may run at the same time.
+    pub runs: Vec<Run>,
+    /// Makes a result of the outcomes, one for each run.
+    pub conclude: Box<dyn FnOnce(Vec<Outcome>) -> Result<LiveResult, LabError>>,
+}
+
+/// One run.
+pub struct Run {
+    /// Its name among the scenario's runs: letters, digits, dots and hyphens.
+    pub name: String,
+    /// Builds the network, on the thread that will run it.
+    pub world: Box<dyn FnOnce() -> Result<World, ConfigError> + Send>,
+    /// What the hosts speak.
+    pub stack: Stack,
+    /// The host that sets the connection up: 0 or 1.
+    pub client: usize,
+    /// The programs of the two hosts. The first begins a second after the connection is set up.
+    pub programs: [Box<dyn Program>; 2],
+    /// How long it is expected to take from there.
+    pub expected: Duration,
+    /// After how long it is given up.
+    pub limit: Duration,
+}
+
+/// A network for a run.
+pub struct World {
+    /// The network.
+    pub network: Network,
+    /// The two hosts.
+    pub hosts: [NodeId; 2],
+    /// What changes, and how long after the first program began.
+    pub changes: Vec<(Duration, Change)>,
+}
+
+/// What the hosts of a run speak.
+#[derive(Clone, Debug)]
+pub enum Stack {
+    /// SCTP of this project.
+    Sctp {
+        /// In UDP (RFC 6951) or on plain IP.
+        encapsulated: bool,
+        /// The SCTP port of both hosts.
+        port: u16,
+        /// The association's parameters at both ends. The first address of the other host is made the
+        /// primary path once all are verified.
+        config: Box<AssociationConfig>,
+    },
+    /// TCP of the kernel, on the hosts' first addresses.
+    Tcp {
+        /// Congestion control, by the kernel's name.
+        congestion: &'static str,
+        /// The port.
+        port: u16,
+        /// Bytes of data in a segment.
+        segment: u16,
+        /// The largest window that a receiver announces, in bytes.
+        window: usize,
+    },
+}
+
+/// A program of a host. It has no sockets and no clock: it is called, and asked what it wants.
+///
+/// After every call it is asked for what it wants to send, until there is no more.
+pub trait Program: Any + Send {
+    /// The connection stands and has this many streams in both directions; 1 for TCP.
+    fn connected(&mut self, now: Time, streams: u16);
+
+    /// A message came; a piece of the byte stream for TCP.
+    fn handle_message(&mut self, now: Time, stream: u16, message: Bytes);
+
+    /// What it wants to send.
+    fn poll_transmit(&mut self) -> Option<Outgoing>;
+
+    /// When it wants to be called though nothing came.
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// That time has come.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// It has no more to do. The run ends when both say so.
+    fn is_done(&self) -> bool;
+
+    /// What went wrong.
+    fn failure(&self) -> Option<String>;
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its stream.
+    pub stream: u16,
+    /// Its payload protocol identifier.
+    pub ppid: u32,
+    /// Its data.
+    pub payload: Bytes,
+}
+
+/// What became of a run.
+pub enum Outcome {
+    /// It ran to its end.
+    Ran(Record),
+    /// This host has not got what it needs; the text says what.
+    Missing(String),
+    /// It went wrong; the text says how.
+    Failed(String),
+}
+
+impl Outcome {
+    /// The record, if there is one.
+    pub fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Ran(record) => Some(record),
+            _ => None,
+        }
+    }
+}
+
+/// A sentence for each run that brought nothing, those that miss the same together.
+pub(crate) fn shortfalls(names: &[String], outcomes: &[Outcome]) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for (name, outcome) in names.iter().zip(outcomes) {
+        let sentence = match outcome {
+            Outcome::Ran(_) => continue,
+            Outcome::Missing(what) => format!("Not run: {what}."),
+            Outcome::Failed(what) => format!("The run {name} went wrong: {what}."),
+        };
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
+        }
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_once_and_what_failed_each_time() {
+        let names: Vec<String> = ["a", "b", "c", "d"].map(String::from).to_vec();
+        let outcomes = [
+            Outcome::Missing("no bbr".into()),
+            Outcome::Failed("a reset".into()),
+            Outcome::Missing("no bbr".into()),
+            Outcome::Failed("a reset".into()),
+        ];
+        let said = shortfalls(&names, &outcomes);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(said[0], "Not run: no bbr.");
+        assert_eq!(said[2], "The run d went wrong: a reset.");
+    }
+}

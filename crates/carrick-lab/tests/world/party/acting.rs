@@ -1,0 +1,191 @@
+//! Meddles with paths, streams and keys, and brings about the end.
+
+use carrick_proto::{
+    AssociationId, Endpoint, KeyError, OperationError, PathId, ReconfigError, SharedKeyId,
+    StreamId, Time,
+};
+
+use super::{MAX_RETRIES, Party, REASON, RETRY, SETTLING};
+use crate::world::extras::shared_key;
+use crate::world::protection;
+use crate::world::script::{Operation, Wish};
+
+impl Party {
+    pub(super) fn operate(&mut self, now: Time, endpoint: &mut Endpoint) {
+        let Some(current) = self.current.filter(|c| c.established && !c.closed) else {
+            return;
+        };
+        while let Some(&(at, path, operation)) = self.script.operations.get(self.operation) {
+            if current.start + at > now {
+                return;
+            }
+            self.operation += 1;
+            let paths = endpoint.paths(current.id).count().max(1);
+            let id = current.id;
+            let nth = usize::from(path) % paths;
+            // Numbers of paths that were removed are left out.
+            let path = endpoint.paths(id).nth(nth).map_or(PathId(0), |p| p.id);
+            let result = match operation {
+                Operation::AddKey(_)
+                | Operation::ActivateKey(_)
+                | Operation::DeactivateKey(_)
+                | Operation::DeleteKey(_) => {
+                    self.change_key(now, endpoint, id, operation);
+                    continue;
+                }
+                Operation::SealWith(key) => {
+                    let sealed = protection::seal_with(endpoint, id, Some(key));
+                    self.ledger.borrow_mut().seen.sealing_changes += u64::from(sealed);
+                    continue;
+                }
+                Operation::SetPrimary => endpoint.set_primary(now, id, path),
+                Operation::RequestHeartbeat => endpoint.request_heartbeat(now, id, path),
+                Operation::SetHeartbeat(on) => endpoint.set_heartbeat(now, id, path, on),
+                Operation::SetFailureThreshold(n) => {
+                    endpoint.set_failure_threshold(now, id, path, n)
+                }
+                Operation::SetPathMtu(mtu) => endpoint.set_path_mtu(now, id, path, mtu),
+                Operation::SetScheduler(scheduler) => endpoint.set_scheduler(now, id, scheduler),
+                Operation::SetStreamValue(stream, value) => {
+                    endpoint.set_stream_value(now, id, StreamId(stream), value)
+                }
+            };
+            self.log(now, || format!("{operation:?} {path:?}: {result:?}"));
+            if let Err(error @ (OperationError::UnknownPath | OperationError::UnknownAssociation)) =
+                result
+            {
+                self.fail(format!("{operation:?} on {path:?}: {error}"));
+            }
+        }
+    }
+
+    /// Keys change as two sides do that talk about it beside the association: none is used that the
+    /// peer does not have, none deleted that it uses.
+    fn change_key(
+        &self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        id: AssociationId,
+        operation: Operation,
+    ) {
+        let side = self.setting.side;
+        let [peer_has, peer_uses] = {
+            let keys = &self.ledger.borrow().keys[1 - side];
+            [keys.known.clone(), keys.active.into_iter().collect()]
+        };
+        let result = match operation {
+            Operation::AddKey(n) => endpoint.add_key(now, id, shared_key(n)),
+            Operation::ActivateKey(n) if peer_has.contains(&n) => {
+                endpoint.activate_key(now, id, SharedKeyId(n))
+            }
+            Operation::DeactivateKey(n) => endpoint.deactivate_key(now, id, SharedKeyId(n)),
+            Operation::DeleteKey(n) if !peer_uses.contains(&n) => {
+                endpoint.delete_key(now, id, SharedKeyId(n))
+            }
+            _ => return,
+        };
+        self.log(now, || format!("{operation:?}: {result:?}"));
+        let mut ledger = self.ledger.borrow_mut();
+        match (result, operation) {
+            (Ok(()), Operation::AddKey(n)) => {
+                ledger.keys[side].known.insert(n);
+            }
+            (Ok(()), Operation::ActivateKey(n)) => {
+                ledger.keys[side].active = Some(n);
+                ledger.seen.key_changes += 1;
+            }
+            (Ok(()), Operation::DeleteKey(n)) => {
+                ledger.keys[side].known.remove(&n);
+            }
+            (Err(KeyError::UnknownAssociation | KeyError::TooManyKeys), _) => {
+                ledger.fail(format!("side {side}: {operation:?}: {result:?}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks for what the script wishes. It may come at a bad moment; then it is refused.
+    pub(super) fn reconfigure(&mut self, now: Time, endpoint: &mut Endpoint) {
+        let Some(current) = self.current.filter(|c| c.established && !c.closed) else {
+            return;
+        };
+        while let Some((at, wish)) = self.script.wishes.get(self.wish).cloned() {
+            if current.start + at > now {
+                return;
+            }
+            self.wish += 1;
+            let id = current.id;
+            let Some(stats) = endpoint.association_stats(id) else {
+                return;
+            };
+            let result = match &wish {
+                Wish::Reset(direction, streams) => {
+                    let both = stats.outbound_streams.min(stats.inbound_streams).max(1);
+                    let streams: Vec<_> = streams.iter().map(|s| StreamId(s % both)).collect();
+                    endpoint.reset_streams(now, id, *direction, &streams)
+                }
+                Wish::ResetAssociation => endpoint.reset_association(now, id),
+                Wish::Add(outgoing, incoming) => {
+                    endpoint.add_streams(now, id, *outgoing, *incoming)
+                }
+            };
+            self.log(now, || format!("{wish:?}: {result:?}"));
+            match result {
+                Ok(()) => self.ledger.borrow_mut().seen.asked += 1,
+                Err(
+                    error @ (ReconfigError::UnknownAssociation
+                    | ReconfigError::InvalidStream { .. }
+                    | ReconfigError::ListTooLong { .. }),
+                ) => self.fail(format!("{wish:?}: {error}")),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// When to try again what the set-up has to come before; `None` if it never came.
+    pub(super) fn retry(&mut self, now: Time) -> Option<Time> {
+        self.retries += 1;
+        (self.retries < MAX_RETRIES).then(|| now + RETRY)
+    }
+
+    pub(super) fn end_due(&mut self, now: Time, endpoint: &mut Endpoint) {
+        let due = |at: &mut Option<Time>| at.take_if(|at| *at <= now).is_some();
+        if due(&mut self.script.restart_at) {
+            // A late COOKIE ECHO must not pass for that of the second life.
+            let settled = |since: &Option<Time>| since.is_some_and(|at| at + SETTLING <= now);
+            let up = self.ledger.borrow().up.iter().all(settled);
+            let ended = self.current.is_some_and(|c| c.closed);
+            if up || !self.script.restarts_settled {
+                self.restart_due = true;
+            } else if !ended {
+                self.script.restart_at = self.retry(now);
+            }
+        }
+        let (mut aborts, mut shuts) = (self.script.abort_at, self.script.shutdown_at);
+        let (aborts, shuts) = (due(&mut aborts), due(&mut shuts));
+        let Some(current) = self.current.filter(|c| !c.closed) else {
+            // Perhaps there will be one.
+            if aborts || shuts {
+                let later = self.retry(now).filter(|_| self.current.is_none());
+                self.script.abort_at = later.filter(|_| aborts);
+                self.script.shutdown_at = later.filter(|_| shuts);
+            }
+            return;
+        };
+        if aborts {
+            self.script.abort_at = None;
+        }
+        if shuts {
+            self.script.shutdown_at = None;
+        }
+        if aborts {
+            let result = endpoint.abort(now, current.id, REASON);
+            self.log(now, || format!("abort: {result:?}"));
+        } else if shuts && !current.established && self.script.patient {
+            self.script.shutdown_at = self.retry(now);
+        } else if shuts {
+            let result = endpoint.shutdown(now, current.id);
+            self.log(now, || format!("shutdown: {result:?}"));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What has to hold at any moment, and counts what happens.
+
+use carrick_proto::{Endpoint, Event, Time};
+
+use super::{MAX_FACTS_AT_ONCE, Party};
+
+impl Party {
+    /// The bounds of memory that hold at any moment.
+    pub(crate) fn check(&self, now: Time, endpoint: &Endpoint) {
+        let config = &self.setting.config;
+        let largest = self.script.messages.iter().flatten().map(|m| m.size).max();
+        for id in endpoint.associations() {
+            let Some(stats) = endpoint.association_stats(id) else {
+                continue;
+            };
+            let learned = stats.counters.encapsulation_changes;
+            if learned > 0 {
+                let at = self.instance(id);
+                self.ledger.borrow_mut().ports_learned(at, learned);
+            }
+            let grown = config.max_receive_buffer.unwrap_or(0);
+            let receive_buffer = config.receive_buffer.max(grown);
+            let (held, limit) = (
+                stats.receive_buffer_bytes,
+                receive_buffer + self.setting.slack,
+            );
+            if held > limit {
+                self.fail(format!(
+                    "{now:?}: {held} bytes in the receive buffer of {limit}"
+                ));
+            }
+            let grown = config.max_send_buffer.unwrap_or(0);
+            let limit = config.send_buffer.max(grown).max(largest.unwrap_or(0));
+            if stats.send_buffer_bytes > limit {
+                let held = stats.send_buffer_bytes;
+                self.fail(format!(
+                    "{now:?}: {held} bytes in the send buffer of {limit}"
+                ));
+            }
+            if stats.a_rwnd > receive_buffer {
+                self.fail(format!("{now:?}: a window of {}", stats.a_rwnd));
+            }
+            let (chunks, bytes) = (stats.outstanding_chunks, stats.outstanding_bytes);
+            if chunks == 0 && bytes > 0 {
+                self.fail(format!("{now:?}: {bytes} bytes outstanding in no chunk"));
+            }
+        }
+    }
+
+    pub(super) fn count_fact(&mut self, now: Time, event: &Event) {
+        if self.facts.0 != now {
+            self.facts = (now, 0);
+        }
+        self.facts.1 += usize::from(!matches!(event, Event::SendFailed(_)));
+        if self.facts.1 > MAX_FACTS_AT_ONCE {
+            self.fail(format!("{now:?}: {} facts at one moment", self.facts.1));
+        }
+    }
+
+    pub(super) fn note(&self, event: &Event) {
+        let seen = &mut self.ledger.borrow_mut().seen;
+        match event {
+            Event::PathFailed(_) => seen.path_failed += 1,
+            Event::PathRecovered(_) => seen.path_recovered += 1,
+            Event::PrimaryChanged(_) => seen.primary_changed += 1,
+            Event::PathLocalAddressChanged(_) => seen.local_changed += 1,
+            Event::Restarted => seen.restarted += 1,
+            Event::StreamsReset { outcome, .. } if outcome.is_success() => seen.reset += 1,
+            Event::AssociationReset { outcome, .. } if outcome.is_success() => seen.renumbered += 1,
+            Event::StreamsChanged { outcome, .. } if outcome.is_success() => seen.added += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Notes how the association comes up, begins anew and ends.
+
+use carrick_proto::{AssociationId, CloseReason, Endpoint, Event, Time};
+
+use super::{Current, Party};
+use crate::world::protection;
+
+impl Party {
+    pub(super) fn on_established(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        id: AssociationId,
+        event: &Event,
+    ) {
+        let Event::Established {
+            peer_addresses,
+            outbound_streams,
+            ..
+        } = event
+        else {
+            return;
+        };
+        self.ledger.borrow_mut().seen.established += 1;
+        self.ledger.borrow_mut().advanced(now);
+        let known = |address| self.setting.peer_addresses.contains(address);
+        if !peer_addresses.iter().all(known) {
+            self.fail(format!(
+                "addresses that the peer has not: {peer_addresses:?}"
+            ));
+        }
+        match self.current {
+            Some(current) if current.id == id => {}
+            Some(current) if current.closed && self.script_goes_on() => {
+                while self.read_one(now, endpoint, current.id) {}
+                self.begin_next_life();
+            }
+            None => {}
+            Some(current) => {
+                // A COOKIE ECHO that was late or came twice: RFC 9260 doesn't know it from a new one.
+                if !current.closed {
+                    self.fail(format!("{id:?} beside {:?}", current.id));
+                }
+                self.ledger.borrow_mut().seen.ghosts += 1;
+                self.ghosts.push(id);
+                let instance = self.instance(id);
+                self.ledger.borrow_mut().ghosts.insert(instance);
+                let result = endpoint.shutdown(now, id);
+                self.log(now, || {
+                    format!("shutdown of a belated association: {result:?}")
+                });
+                return;
+            }
+        }
+        let start = match self.current {
+            Some(current) if current.id == id && self.script.early && self.life == 0 => {
+                current.start
+            }
+            _ => now,
+        };
+        self.current = Some(Current {
+            id,
+            established: true,
+            closed: false,
+            streams: *outbound_streams,
+            start,
+        });
+        let sealed = protection::seal_with(endpoint, id, None);
+        self.ledger.borrow_mut().seen.sealed += u64::from(sealed);
+        let side = self.setting.side;
+        self.ledger.borrow_mut().agreed_streams[side] = Some(*outbound_streams);
+        self.ledger.borrow_mut().up[side] = Some(now);
+        self.outcome = None;
+    }
+
+    /// The peer restarts in this world, and this side has not yet noticed.
+    pub(super) fn script_goes_on(&self) -> bool {
+        self.life == 0 && self.script.second_life
+    }
+
+    pub(super) fn begin_next_life(&mut self) {
+        self.life = 1;
+        self.cursor = 0;
+        self.waiting = None;
+        self.blocked = false;
+        self.sent_all = false;
+    }
+
+    pub(super) fn on_closed(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        id: AssociationId,
+        reason: CloseReason,
+    ) {
+        if self.ghosts.contains(&id) {
+            self.ghosts.retain(|ghost| *ghost != id);
+            while self.read_one(now, endpoint, id) {}
+            return;
+        }
+        let Some(current) = self.current.as_mut().filter(|c| c.id == id && !c.closed) else {
+            return self.fail(format!("{id:?} ended twice or never began"));
+        };
+        current.closed = true;
+        self.ledger.borrow_mut().advanced(now);
+        if self.read_at.is_none() {
+            self.read(now, endpoint);
+        }
+        let seen = &mut self.ledger.borrow_mut().seen;
+        match &reason {
+            CloseReason::AbortedByPeer(_) => seen.aborted_by_peer += 1,
+            CloseReason::PeerUnreachable => seen.lost_peer += 1,
+            _ => {}
+        }
+        self.outcome = Some(reason);
+    }
+}

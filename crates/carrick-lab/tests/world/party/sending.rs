@@ -1,0 +1,144 @@
+//! Sets the association up and hands over messages.
+
+use std::net::IpAddr;
+
+use carrick_proto::{
+    Endpoint, PeerAddress, Ppid, Reliability, SendError, SendOptions, StreamId, Time,
+};
+
+use super::{Current, Party, Setting};
+use crate::world::content;
+use crate::world::ledger::Record;
+use crate::world::script::Planned;
+
+impl Party {
+    pub(super) fn connect(&mut self, now: Time, endpoint: &mut Endpoint) {
+        if self.current.is_some() {
+            // The peer was faster, and may even be done.
+            return;
+        }
+        let Setting {
+            peer_port,
+            peer_encapsulation,
+            plain,
+            ref config,
+            ..
+        } = self.setting;
+        // An address that vanished may have been the last of its family.
+        let local = endpoint.local_addresses();
+        let mut peers = self.script.peers.clone();
+        peers.retain(|peer| local.iter().any(|a| a.is_ipv4() == peer.is_ipv4()));
+        let way = |(place, &address): (usize, &IpAddr)| PeerAddress {
+            address,
+            encapsulation: peer_encapsulation.filter(|_| plain >> (place % 8) & 1 == 0),
+        };
+        let peers: Vec<PeerAddress> = peers.iter().enumerate().map(way).collect();
+        let result = endpoint.associate(now, &peers, peer_port, config.clone());
+        self.log(now, || format!("connect {peers:?}: {result:?}"));
+        match result {
+            Ok(id) => {
+                self.current = Some(Current {
+                    id,
+                    established: false,
+                    closed: false,
+                    streams: config.outbound_streams,
+                    start: now,
+                });
+            }
+            Err(error) => self.fail(format!("connect: {error}")),
+        }
+    }
+
+    pub(super) fn send_due(&mut self, now: Time, endpoint: &mut Endpoint) {
+        while let Some(current) = self.sendable() {
+            let Some(planned) = self.messages().get(self.cursor).copied() else {
+                break;
+            };
+            if current.start + planned.at > now {
+                break;
+            }
+            self.send(now, endpoint, current, planned);
+        }
+        let done = self.cursor >= self.messages().len();
+        self.sent_all |= done && self.current.is_some();
+    }
+
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        current: Current,
+        planned: Planned,
+    ) {
+        let Setting { seed, side, .. } = self.setting;
+        let number = self.waiting.take().unwrap_or_else(|| {
+            let record = Record {
+                stream: 0,
+                unordered: planned.unordered,
+                size: planned.size,
+                may_expire: planned.lifetime.is_some(),
+                partial: planned.reliability != Reliability::Full,
+                early: !current.established,
+                life: self.life,
+                accepted: None,
+                delivered: false,
+                begun: false,
+                to_ghost: false,
+                failed: false,
+                expired: false,
+                abandoned: false,
+                unsent: false,
+            };
+            self.ledger.borrow_mut().open(side, record)
+        });
+        // The set-up may have lowered the number since.
+        let known = endpoint.association_stats(current.id);
+        let streams = known.map_or(current.streams, |stats| stats.outbound_streams);
+        let stream = planned.stream % streams.max(1);
+        self.ledger.borrow_mut().messages[side][number].stream = stream;
+        let paths = endpoint.paths(current.id).count();
+        let options = SendOptions {
+            stream: StreamId(stream),
+            ppid: Ppid(content::ppid(side, number)),
+            unordered: planned.unordered,
+            immediate: planned.immediate,
+            no_delay: planned.no_delay,
+            lifetime: planned.lifetime,
+            reliability: planned.reliability,
+            path: planned
+                .path
+                .and_then(|path| {
+                    endpoint
+                        .paths(current.id)
+                        .nth(usize::from(path) % paths.max(1))
+                })
+                .map(|path| path.id),
+            context: number as u64,
+        };
+        let data = content::bytes(seed, side, number, planned.size);
+        let result = endpoint.send(now, current.id, options, data);
+        self.log(now, || {
+            format!(
+                "send {number}: stream {stream}, {} bytes: {result:?}",
+                planned.size
+            )
+        });
+        match result {
+            Ok(()) => self.ledger.borrow_mut().accepted(side, number, now),
+            Err(SendError::BufferFull) => {
+                self.ledger.borrow_mut().seen.refused_full += 1;
+                self.waiting = Some(number);
+                self.blocked = true;
+                return;
+            }
+            Err(SendError::TooLarge { limit }) if !self.setting.config.fragment => {
+                if planned.size <= limit {
+                    self.fail(format!("{} bytes refused, {limit} allowed", planned.size));
+                }
+            }
+            Err(SendError::ShuttingDown | SendError::UnknownAssociation) => {}
+            Err(error) => self.fail(format!("send {number}: {error}")),
+        }
+        self.cursor += 1;
+    }
+}

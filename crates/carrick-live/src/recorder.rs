@@ -1,0 +1,185 @@
+//! Notes what passes between the hosts and the network.
+
+use carrick_lab::live::{Data, Lateness, Seen};
+use carrick_livenet::{Tapped, Way};
+use carrick_netsim::Protocol;
+use carrick_proto::Time;
+use carrick_wire::{Chunk, ChunkType, Packet};
+
+/// The core's time at a moment of the network: both count nanoseconds from the same moment.
+pub(crate) fn core_time(time: carrick_netsim::Time) -> Time {
+    Time::from_nanos(time.as_nanos())
+}
+
+/// The notes of one network.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) lateness: Lateness,
+    /// The sequence number of the first byte that each host sends by TCP.
+    first: [Option<u32>; 2],
+}
+
+impl Recorder {
+    /// Notes a packet.
+    pub(crate) fn note(&mut self, tapped: &Tapped<'_>) {
+        if let Way::In { due } = tapped.way {
+            let late = core_time(tapped.time) - core_time(due);
+            self.lateness.add(late.as_secs_f64() * 1e3);
+        }
+        match tapped.packet.protocol {
+            Protocol::Sctp | Protocol::UdpEncapsulated { .. } => self.chunks(tapped),
+            Protocol::Tcp => self.segment(tapped),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, tapped: &Tapped<'_>, data: Data) {
+        self.seen.push(Seen {
+            time: core_time(tapped.time),
+            host: tapped.host,
+            interface: tapped.interface,
+            out: tapped.way == Way::Out,
+            data,
+        });
+    }
+
+    fn chunks(&mut self, tapped: &Tapped<'_>) {
+        let Ok(packet) = Packet::parse(&tapped.packet.payload) else {
+            return;
+        };
+        for raw in packet.chunks().map_while(Result::ok) {
+            if raw.kind != ChunkType::DATA {
+                continue;
+            }
+            if let Ok(Chunk::Data(data)) = Chunk::parse(raw) {
+                let number = data.payload.first_chunk().copied().unwrap_or_default();
+                let message = u64::from_be_bytes(number);
+                let tsn = data.tsn;
+                self.add(tapped, Data::Chunk { tsn, message });
+            }
+        }
+    }
+
+    /// Numbers are relative to the SYN of their sender (RFC 9293 section 3.4), which has one itself.
+    fn segment(&mut self, tapped: &Tapped<'_>) {
+        const SYN: u8 = 0x02;
+        const SHORTEST: usize = 20;
+        let bytes = &tapped.packet.payload[..];
+        let [_, _, _, _, a, b, c, d, ..] = *bytes else {
+            return;
+        };
+        let (Some(offset), Some(flags)) = (bytes.get(12), bytes.get(13)) else {
+            return;
+        };
+        let header = usize::from(offset >> 4) * 4;
+        let Some(len) = bytes.len().checked_sub(header.max(SHORTEST)) else {
+            return;
+        };
+        let sequence = u32::from_be_bytes([a, b, c, d]);
+        let sender = match tapped.way {
+            Way::Out => tapped.host,
+            Way::In { .. } => 1 - tapped.host.min(1),
+        };
+        let Some(first) = self.first.get_mut(sender) else {
+            return;
+        };
+        if flags & SYN != 0 {
+            *first = Some(sequence.wrapping_add(1));
+        } else if let (Some(first), true) = (*first, len > 0) {
+            let offset = u64::from(sequence.wrapping_sub(first));
+            self.add(tapped, Data::Segment { offset, len });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_netsim::{Packet as IpPacket, Time as NetTime};
+
+    use super::*;
+
+    fn packet(protocol: Protocol, payload: Vec<u8>) -> IpPacket {
+        let addresses = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+        IpPacket::new(addresses[0], addresses[1], protocol, payload)
+    }
+
+    fn out(recorder: &mut Recorder, packet: &IpPacket) {
+        recorder.note(&Tapped {
+            time: NetTime::from_millis(3),
+            host: 0,
+            interface: 1,
+            way: Way::Out,
+            packet,
+        });
+    }
+
+    fn segment(sequence: u32, flags: u8, len: usize) -> IpPacket {
+        let mut bytes = vec![0; 20 + len];
+        bytes[4..8].copy_from_slice(&sequence.to_be_bytes());
+        (bytes[12], bytes[13]) = (5 << 4, flags);
+        packet(Protocol::Tcp, bytes)
+    }
+
+    #[test]
+    fn each_data_chunk_of_a_packet_is_noted_with_its_number() {
+        let mut bytes = vec![0, 1, 0, 2, 0, 0, 0, 9, 0, 0, 0, 0];
+        for (tsn, number) in [(7_u32, 40_u64), (8, 41)] {
+            bytes.extend([0, 3, 0, 24]);
+            bytes.extend(tsn.to_be_bytes());
+            bytes.extend([0; 8]);
+            bytes.extend(number.to_be_bytes());
+            // A chunk of another type between them.
+            bytes.extend([11, 0, 0, 4]);
+        }
+        let mut recorder = Recorder::default();
+        out(&mut recorder, &packet(Protocol::Sctp, bytes));
+        let noted: Vec<_> = recorder
+            .seen
+            .iter()
+            .map(|seen| match seen.data {
+                Data::Chunk { tsn, message } => (tsn.value(), message, seen.interface, seen.out),
+                Data::Segment { .. } => panic!("no segment was sent"),
+            })
+            .collect();
+        assert_eq!(noted, [(7, 40, 1, true), (8, 41, 1, true)]);
+        assert_eq!(recorder.seen[0].time, Time::from_millis(3));
+    }
+
+    #[test]
+    fn bytes_of_a_stream_are_counted_from_the_syn_across_the_wrap() {
+        const SYN: u8 = 2;
+        let mut recorder = Recorder::default();
+        out(&mut recorder, &segment(5, 0, 100));
+        assert!(recorder.seen.is_empty(), "nothing is known before the SYN");
+        out(&mut recorder, &segment(u32::MAX - 50, SYN, 0));
+        out(&mut recorder, &segment(u32::MAX - 49, 0, 100));
+        out(&mut recorder, &segment(50, 0, 0));
+        out(&mut recorder, &segment(50, 0, 10));
+        let noted: Vec<_> = recorder.seen.iter().map(|seen| seen.data).collect();
+        let expected = [(0, 100), (100, 10)];
+        assert_eq!(
+            noted,
+            expected.map(|(offset, len)| Data::Segment { offset, len })
+        );
+    }
+
+    #[test]
+    fn what_is_handed_over_late_counts_and_broken_packets_do_not_matter() {
+        let mut recorder = Recorder::default();
+        let packet = packet(Protocol::Tcp, vec![0; 13]);
+        recorder.note(&Tapped {
+            time: NetTime::from_millis(5),
+            host: 1,
+            interface: 0,
+            way: Way::In {
+                due: NetTime::from_millis(4),
+            },
+            packet: &packet,
+        });
+        let mut expected = Lateness::default();
+        expected.add(1.0);
+        assert_eq!(recorder.lateness, expected);
+        assert!(recorder.seen.is_empty());
+    }
+}

@@ -1,0 +1,317 @@
+//! Carries out a plan.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use carrick_lab::LiveResult;
+use carrick_lab::live::{self, Accuracy, Lateness, Outcome, Plan, Program, Record, Stack};
+use carrick_livenet::{LiveNetwork, Plan as NetworkPlan};
+use carrick_netsim::Change;
+
+use crate::error::Error;
+use crate::host::{Ended, Host, Shared, Trouble};
+use crate::machine;
+use crate::recorder::Recorder;
+
+/// MTU of the hosts' devices, as that of an ordinary network.
+const MTU: u16 = 1500;
+/// Set-up may take this long.
+const SET_UP: Duration = Duration::from_secs(60);
+/// Between two looks at the runs.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Is told how far the runs of a scenario are.
+pub trait Progress {
+    /// Networks are built for so many runs, which will take about so long together.
+    fn begin(&self, scenario: &str, runs: usize, expected: Duration);
+    /// A network stands.
+    fn built(&self);
+    /// All networks stand; the runs have taken so long.
+    fn running(&self, so_far: Duration, expected: Duration, done: usize);
+    /// They are done.
+    fn end(&self);
+}
+
+/// Carries out the runs of a scenario, all at the same time, until `stop` is set.
+///
+/// # Errors
+/// [`Error::Stopped`] if it was; otherwise if a network can't be built, or if what was measured makes
+/// no result. Runs that go wrong are told in the result.
+pub fn run(
+    scenario: &str,
+    plan: Plan,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<LiveResult, Error> {
+    let expected = plan.runs.iter().map(|run| run.expected).max();
+    let expected = expected.unwrap_or_default();
+    progress.begin(scenario, plan.runs.len(), expected);
+    let outcomes = carry_out(scenario, plan.runs, expected, progress, stop);
+    progress.end();
+    let (outcomes, accuracy) = outcomes?;
+    let mut result = (plan.conclude)(outcomes)?;
+    result.accuracy = Some(accuracy);
+    Ok(result)
+}
+
+fn carry_out(
+    scenario: &str,
+    runs: Vec<live::Run>,
+    expected: Duration,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<(Vec<Outcome>, Accuracy), Error> {
+    let (cores, load) = machine::load();
+    // One after the other: what builds a network would be in the way of those that run.
+    let mut built = Vec::new();
+    for run in runs {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        built.push(Built::new(scenario, run)?);
+        progress.built();
+    }
+    let probing = thread::spawn(move || machine::probe(expected));
+    let mut started = Vec::new();
+    for built in built {
+        started.push(built.start()?);
+    }
+    let begin = Instant::now();
+    loop {
+        for run in &mut started {
+            run.schedule();
+        }
+        let done = started.iter().filter(|run| run.is_over()).count();
+        let stopped = stop.load(Ordering::Relaxed);
+        if done == started.len() && !stopped {
+            break;
+        }
+        if stopped {
+            for run in &started {
+                run.shared.over.store(true, Ordering::Release);
+            }
+            // Each host sees it within its patience; the networks go with what is dropped here.
+            for run in started {
+                drop(run.end());
+            }
+            return Err(Error::Stopped);
+        }
+        progress.running(begin.elapsed(), expected, done);
+        thread::sleep(TICK);
+    }
+    let outcomes: Vec<Outcome> = started.into_iter().map(Started::end).collect();
+    let mut lateness = Lateness::default();
+    for record in outcomes.iter().filter_map(Outcome::record) {
+        lateness.append(&record.lateness);
+    }
+    let probe = probing.join().ok().flatten();
+    Ok((outcomes, Accuracy::new(lateness, probe, load, cores)))
+}
+
+/// What changes in a network, and how long after the beginning.
+type Changes = Vec<(Duration, Change)>;
+
+/// A run whose network stands.
+struct Built {
+    live: LiveNetwork,
+    recorder: Arc<Mutex<Recorder>>,
+    changes: Changes,
+    stack: Stack,
+    client: usize,
+    programs: [Box<dyn Program>; 2],
+    limit: Duration,
+    epoch: Instant,
+}
+
+impl Built {
+    fn new(scenario: &str, run: live::Run) -> Result<Self, Error> {
+        let name = format!("{scenario}.{}", run.name);
+        let epoch = Instant::now();
+        let recorder = Arc::new(Mutex::new(Recorder::default()));
+        let (tell, told) = mpsc::channel();
+        let (notes, world) = (recorder.clone(), run.world);
+        let live = LiveNetwork::start_at(&name, epoch, MTU, move || {
+            let world = world()?;
+            // Whoever asked waits for it.
+            let _ = tell.send(world.changes);
+            let plan = NetworkPlan::new(world.network, world.hosts);
+            Ok(plan.with_tap(move |tapped| {
+                if let Ok(mut recorder) = notes.lock() {
+                    recorder.note(tapped);
+                }
+            }))
+        })?;
+        let changes = told.recv().unwrap_or_default();
+        if let Stack::Tcp { window, .. } = run.stack {
+            limit_window(&live, window)?;
+        }
+        Ok(Self {
+            live,
+            recorder,
+            changes,
+            stack: run.stack,
+            client: run.client,
+            programs: run.programs,
+            limit: run.limit,
+            epoch,
+        })
+    }
+
+    fn start(self) -> Result<Started, Error> {
+        let deadline = Instant::now() + SET_UP + self.limit;
+        let shared = Arc::new(Shared::new(self.epoch, deadline));
+        let hosts = self.live.hosts();
+        let mut threads = Vec::new();
+        for ((number, program), of) in self.programs.into_iter().enumerate().zip(hosts) {
+            let peers = hosts.get(1 - number).map(|peer| peer.addresses().to_vec());
+            let host = Host {
+                number,
+                client: number == self.client,
+                addresses: of.addresses().to_vec(),
+                peers: peers.unwrap_or_default(),
+                stack: self.stack.clone(),
+                program,
+            };
+            let shared = shared.clone();
+            threads.push(of.spawn(move || host.run(&shared))?);
+        }
+        Ok(Started {
+            live: self.live,
+            recorder: self.recorder,
+            changes: self.changes,
+            shared,
+            threads,
+        })
+    }
+}
+
+/// Windows of this many bytes at most on all ways of the hosts, in the routes that `ip` shows.
+fn limit_window(live: &LiveNetwork, window: usize) -> Result<(), Error> {
+    for host in live.hosts() {
+        let shown = host.command("ip", &["-4", "route", "show", "table", "all"])?;
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let routes = shown.lines().filter(|line| line.contains("dev link"));
+        for route in routes.filter(|line| !line.starts_with("local")) {
+            let window = window.to_string();
+            let words: Vec<&str> = ["route", "change"]
+                .into_iter()
+                .chain(route.split_whitespace())
+                .chain(["window", &window])
+                .collect();
+            let changed = host.command("ip", &words)?;
+            if !changed.status.success() {
+                return Err(Error::Network(carrick_livenet::Error::Command {
+                    command: format!("ip {}", words.join(" ")),
+                    output: String::from_utf8_lossy(&changed.stderr).trim().to_owned(),
+                }));
+            }
+        }
+    }
+    Ok(())
+}
+
+type HostThread = JoinHandle<std::io::Result<Result<Ended, Trouble>>>;
+
+/// A run whose hosts run.
+struct Started {
+    live: LiveNetwork,
+    recorder: Arc<Mutex<Recorder>>,
+    changes: Changes,
+    shared: Arc<Shared>,
+    threads: Vec<HostThread>,
+}
+
+impl Started {
+    /// Tells the network what will change, once it is known when.
+    fn schedule(&mut self) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let Some(begin) = self.shared.began() else {
+            return;
+        };
+        for (after, change) in self.changes.drain(..) {
+            let at = begin + after;
+            let at = carrick_netsim::Time::from_nanos(at.as_nanos());
+            if self.live.emulation().apply_at(at, change).is_err() {
+                // A run without its change is none.
+                self.shared.over.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for the hosts, and removes the network.
+    fn end(self) -> Outcome {
+        let mut programs = Vec::new();
+        let mut troubles = Vec::new();
+        let mut timeouts = None;
+        for thread in self.threads {
+            match thread.join() {
+                Ok(Ok(Ok(ended))) => {
+                    timeouts.get_or_insert(ended.timeouts);
+                    programs.push(ended.program);
+                }
+                Ok(Ok(Err(trouble))) => troubles.push(trouble),
+                Ok(Err(error)) => troubles.push(error.into()),
+                Err(_) => {
+                    troubles.push(Trouble::Failed("a host panicked (please report it)".into()))
+                }
+            }
+        }
+        let refused = self.live.emulation().refused();
+        // The recorder is complete when the network has stopped.
+        drop(self.live);
+        if let Some(trouble) = worst(troubles) {
+            return trouble;
+        }
+        let recorder = self.recorder.lock().map(|mut r| std::mem::take(&mut *r));
+        let (Ok(programs), Ok(recorder), Some(begin)) =
+            (programs.try_into(), recorder, self.shared.began())
+        else {
+            return Outcome::Failed("it ended before it began".into());
+        };
+        Outcome::Ran(Record {
+            begin,
+            programs,
+            seen: recorder.seen,
+            timeouts: timeouts.unwrap_or_default(),
+            lateness: recorder.lateness,
+            refused,
+        })
+    }
+}
+
+/// The trouble that explains the others.
+fn worst(troubles: Vec<Trouble>) -> Option<Outcome> {
+    let mut failed = None;
+    for trouble in troubles {
+        match trouble {
+            Trouble::Missing(what) => return Some(Outcome::Missing(what)),
+            Trouble::Failed(what) => {
+                failed.get_or_insert(what);
+            }
+        }
+    }
+    failed.map(Outcome::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_explains_what_failed() {
+        let failed = |what: &str| Trouble::Failed(what.into());
+        let both = vec![failed("x"), Trouble::Missing("no bbr".into())];
+        assert!(matches!(worst(both), Some(Outcome::Missing(what)) if what == "no bbr"));
+        let two = vec![failed("first"), failed("second")];
+        assert!(matches!(worst(two), Some(Outcome::Failed(what)) if what == "first"));
+        assert!(worst(Vec::new()).is_none());
+    }
+}

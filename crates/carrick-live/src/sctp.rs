@@ -1,0 +1,97 @@
+//! A program over SCTP: crate `carrick` as everybody uses it.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use carrick::{Association, Config, ConnectOptions, Endpoint, Ppid, SendOptions, StreamId};
+use carrick_lab::live::Stack;
+
+use crate::host::{Ended, Host, PATIENCE, Shared, Trouble};
+
+/// Messages wait in the association's send buffer, whose bound the scenario sets, not before it.
+const SEND_QUEUE: usize = 1 << 26;
+
+pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Trouble> {
+    let mut association = connect(&host, shared).await?;
+    verify(&host, shared, &association).await?;
+    let streams = association
+        .outbound_streams()
+        .min(association.inbound_streams());
+    host.begin(shared, streams).await;
+    while !host.is_over(shared)? {
+        while let Some(out) = host.program.poll_transmit() {
+            let options = SendOptions {
+                stream: StreamId(out.stream),
+                ppid: Ppid(out.ppid),
+                ..SendOptions::default()
+            };
+            association.send(out.payload, options).await?;
+        }
+        tokio::select! {
+            message = association.recv() => {
+                let message = message?.ok_or_else(|| Trouble::Failed("it was shut down".into()))?;
+                let now = shared.now();
+                host.program.handle_message(now, message.stream.0, message.payload.into_bytes());
+            }
+            () = host.sleep(shared) => {}
+        }
+        host.expire(shared);
+    }
+    let timeouts = association.stats().await?.counters.t3_expirations;
+    Ok(Ended {
+        program: host.program,
+        timeouts,
+    })
+}
+
+async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
+    let Stack::Sctp {
+        encapsulated,
+        port,
+        config,
+    } = &host.stack
+    else {
+        return Err(Trouble::Failed("the stack is not SCTP".into()));
+    };
+    let addresses = host.addresses.iter().copied();
+    let endpoint = if *encapsulated {
+        Config::udp(addresses)
+    } else {
+        Config::raw(addresses)
+    };
+    let endpoint = Endpoint::bind(Config {
+        send_queue: SEND_QUEUE,
+        ..endpoint.port(*port).association(config.as_ref().clone())
+    })?;
+    if host.client {
+        host.wait_for_server(shared).await?;
+        let options = ConnectOptions::to_port(*port);
+        return Ok(endpoint.connect(&host.peers, options).await?);
+    }
+    shared.listening.store(true, Ordering::Release);
+    loop {
+        match tokio::time::timeout(PATIENCE, endpoint.accept()).await {
+            Ok(Some(association)) => return Ok(association),
+            Ok(None) => return Err(Trouble::Failed("the endpoint closed".into())),
+            Err(_) => shared.go_on()?,
+        }
+    }
+}
+
+/// Waits until every path is verified, and makes the first one primary: a lost INIT may have set the
+/// association up over another one.
+async fn verify(host: &Host, shared: &Shared, association: &Association) -> Result<(), Trouble> {
+    loop {
+        let paths = association.paths().await?;
+        let confirmed = paths.iter().filter(|path| path.status.confirmed).count();
+        if confirmed == host.peers.len() {
+            let first = paths
+                .iter()
+                .find(|path| Some(&path.remote) == host.peers.first());
+            let first = first.ok_or_else(|| Trouble::Failed("an address is missing".into()))?;
+            return Ok(association.set_primary(first.id).await?);
+        }
+        shared.go_on()?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

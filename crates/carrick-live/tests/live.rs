@@ -1,0 +1,269 @@
+//! Runs in real time on this host; they need root and run with `--ignored`.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use carrick_lab::live::{Data, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, World};
+use carrick_lab::{LiveResult, RunOptions, scenario};
+use carrick_live::{Error, Progress, run};
+use carrick_livenet::running;
+use carrick_netsim::{Change, ConfigError, Direction, LinkConfig, Loss, NetworkBuilder};
+use carrick_proto::AssociationConfig;
+
+const FLOW: Messages = Messages {
+    count: 200,
+    size: 1000,
+    interval: Duration::from_millis(5),
+};
+
+/// Two hosts with two paths of 10 and 30 ms; the first loses every 20th packet of the sender, and all
+/// of them after a while, if `breaks`.
+fn world(breaks: bool) -> Result<World, ConfigError> {
+    let mut builder = NetworkBuilder::new(1);
+    let hosts = ["sender", "receiver"].map(|name| builder.add_host(name));
+    let mut links = Vec::new();
+    for (path, ms) in [(1, 10), (2, 30)] {
+        let ends = [0, 1]
+            .map(|n| builder.add_interface(hosts[usize::from(n)], [[10, path, 0, n + 1].into()]));
+        let link = LinkConfig::delay(Duration::from_millis(ms));
+        let lossy = if path == 1 {
+            Loss::Every(20)
+        } else {
+            Loss::None
+        };
+        let forward = link.clone().with_loss(lossy);
+        links.push(builder.connect(ends[0], ends[1], forward, link));
+    }
+    let gone = Change::SetLoss {
+        link: links[0],
+        direction: Direction::Forward,
+        loss: Loss::Random(1.0),
+    };
+    Ok(World {
+        network: builder.build()?,
+        hosts,
+        changes: Vec::from_iter(breaks.then_some((FLOW.length() / 2, gone))),
+    })
+}
+
+fn sctp(encapsulated: bool) -> Stack {
+    Stack::Sctp {
+        encapsulated,
+        port: 5001,
+        config: Box::new(AssociationConfig {
+            rto_initial: Duration::from_millis(200),
+            rto_min: Duration::from_millis(200),
+            path_max_retrans: 1,
+            ..AssociationConfig::default()
+        }),
+    }
+}
+
+fn tcp(congestion: &'static str) -> Stack {
+    Stack::Tcp {
+        congestion,
+        port: 5001,
+        segment: 1012,
+        window: 29_000,
+    }
+}
+
+fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> Run {
+    let sink = match stack {
+        Stack::Sctp { .. } => Sink::new(FLOW),
+        Stack::Tcp { .. } => Sink::of_stream(FLOW),
+    };
+    Run {
+        name: format!("{name}-{}", std::process::id()),
+        world: Box::new(move || world(breaks)),
+        stack,
+        client,
+        programs: [Box::new(Source::new(FLOW)), Box::new(sink)],
+        expected: FLOW.length(),
+        limit: Duration::from_secs(120),
+    }
+}
+
+struct Quiet;
+
+impl Progress for Quiet {
+    fn begin(&self, _: &str, _: usize, _: Duration) {}
+    fn built(&self) {}
+    fn running(&self, _: Duration, _: Duration, _: usize) {}
+    fn end(&self) {}
+}
+
+fn outcomes(runs: Vec<Run>) -> (Vec<Outcome>, LiveResult) {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keep = kept.clone();
+    let plan = Plan {
+        runs,
+        conclude: Box::new(move |outcomes| {
+            *keep.lock().unwrap() = outcomes;
+            Ok(LiveResult::default())
+        }),
+    };
+    let result = run("test", plan, &Quiet, &AtomicBool::new(false)).unwrap();
+    let outcomes = std::mem::take(&mut *kept.lock().unwrap());
+    (outcomes, result)
+}
+
+fn record(outcome: &Outcome) -> &Record {
+    match outcome {
+        Outcome::Ran(record) => record,
+        Outcome::Missing(what) | Outcome::Failed(what) => panic!("{what}"),
+    }
+}
+
+/// Each message was sent once, in order, and delivered once, no sooner than the network allows.
+fn check_messages(record: &Record) {
+    let source: &Source = record.program(0).unwrap();
+    let sink: &Sink = record.program(1).unwrap();
+    assert_eq!(source.sends.len() as u64, FLOW.count);
+    assert!(source.sends.is_sorted() && source.sends[0] >= record.begin);
+    let mut numbers: Vec<u64> = sink.deliveries.iter().map(|(number, _)| *number).collect();
+    assert!(numbers.is_sorted());
+    numbers.dedup();
+    assert_eq!(numbers.len() as u64, FLOW.count);
+    for (number, delivery) in &sink.deliveries {
+        let took = *delivery - source.sends[*number as usize];
+        assert!(took >= Duration::from_millis(10), "{number}: {took:?}");
+    }
+    assert_eq!(record.refused, 0);
+}
+
+/// Messages by their number that left the first host, and those that entered the second, one entry a
+/// packet.
+fn packets(record: &Record) -> [Vec<u64>; 2] {
+    [(0, true), (1, false)].map(|(host, out)| {
+        let seen = record.seen.iter();
+        let here = seen.filter(|seen| (seen.host, seen.out) == (host, out));
+        here.map(|seen| match seen.data {
+            Data::Chunk { message, .. } => message,
+            Data::Segment { offset, .. } => offset / FLOW.size as u64,
+        })
+        .collect()
+    })
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_flows_of_every_stack_are_seen_packet_by_packet() {
+    let names = ["udp", "raw", "reno", "cubic", "bbr"];
+    let stacks = [
+        sctp(true),
+        sctp(false),
+        tcp("reno"),
+        tcp("cubic"),
+        tcp("bbr"),
+    ];
+    let runs = names.into_iter().zip(stacks);
+    let runs = runs.map(|(name, stack)| flow(name, stack, 0, false));
+    let (outcomes, result) = outcomes(runs.collect());
+    for (name, outcome) in names.iter().zip(&outcomes) {
+        if let Outcome::Missing(what) = outcome {
+            assert!(
+                what.contains(name) && !["udp", "raw"].contains(name),
+                "{what}"
+            );
+            continue;
+        }
+        let record = record(outcome);
+        check_messages(record);
+        let [sent, arrived] = packets(record);
+        // Every 20th packet is lost, so that some are sent again and come then.
+        assert!(sent.len() > arrived.len(), "{name}");
+        assert!(sent.len() as u64 > FLOW.count, "{name}");
+        for number in 0..FLOW.count {
+            assert!(arrived.contains(&number), "{name}: {number} came somehow");
+        }
+        assert!(
+            record.seen.iter().map(|seen| seen.time).is_sorted(),
+            "{name}"
+        );
+    }
+    let accuracy = result.accuracy.expect("packets were measured");
+    assert!(accuracy.packets > 1000 && accuracy.late_median >= 0.0);
+    assert!(running().iter().all(|(name, _)| !name.starts_with("test.")));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_changes_come_in_mid_flow_and_data_takes_the_other_path() {
+    // The receiver sets the association up.
+    let (outcomes, _) = outcomes(vec![flow("breaks", sctp(true), 1, true)]);
+    let record = record(&outcomes[0]);
+    check_messages(record);
+    assert!(record.timeouts > 0);
+    let paths = |number: u64| -> Vec<usize> {
+        let of = |data| matches!(data, Data::Chunk { message, .. } if message == number);
+        let seen = record.seen.iter().filter(|s| s.host == 0 && s.out);
+        seen.filter(|s| of(s.data)).map(|s| s.interface).collect()
+    };
+    assert_eq!(paths(0)[0], 0, "the first path is the primary one");
+    assert!(
+        paths(FLOW.count - 1).contains(&1),
+        "it is broken at the end"
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
+    let name = format!("stop.stop-{}", std::process::id());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ask, network) = (stop.clone(), name.clone());
+    let asking = thread::spawn(move || {
+        let runs = || running().iter().any(|(running, _)| *running == network);
+        while !runs() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        ask.store(true, Ordering::Relaxed);
+    });
+    let plan = Plan {
+        runs: vec![flow("stop", sctp(true), 0, false)],
+        conclude: Box::new(|_| panic!("nothing is to be concluded")),
+    };
+    let ended = run("stop", plan, &Quiet, &stop);
+    assert!(matches!(ended, Err(Error::Stopped)));
+    asking.join().unwrap();
+    assert!(running().iter().all(|(running, _)| *running != name));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_a_congestion_control_that_is_not_there_is_missing_and_not_wrong() {
+    let (outcomes, _) = outcomes(vec![flow("none", tcp("none-such"), 0, false)]);
+    assert!(matches!(&outcomes[0], Outcome::Missing(what) if what.contains("none-such")));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_satellite_recovers_faster_with_gap_reports_on_the_backup() {
+    let scenarios = scenario::select(&["satellite".to_string()]).unwrap();
+    let options = RunOptions {
+        reps: Some(1),
+        ..RunOptions::default()
+    };
+    let plan = scenarios[0].live(&options).unwrap();
+    let result = run("satellite", plan, &Quiet, &AtomicBool::new(false)).unwrap();
+    let row = |id: &str| {
+        let row = result.rows.iter().find(|row| row.id == id);
+        row.unwrap_or_else(|| panic!("no row {id}"))
+    };
+    for way in ["udp", "raw"] {
+        let live = |variant: &str| row(&format!("{variant}.recovery.{way}")).live.unwrap();
+        assert!(
+            live("modified") < live("standard"),
+            "{way}: {:?}",
+            result.rows
+        );
+        assert!(live("best") < live("standard"), "{way}: {:?}", result.rows);
+        assert!(row(&format!("standard.throughput.{way}")).n == 1);
+    }
+    assert!(row("tcp.recovery.reno").live > row("standard.recovery.udp").live);
+    assert!(result.rows.iter().all(|row| row.simulated.is_some()));
+}

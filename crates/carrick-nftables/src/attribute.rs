@@ -1,0 +1,191 @@
+//! Netlink messages and attributes in octets (RFC 3549 section 2.3.2).
+//!
+//! ```text
+//! +-------------------------------+---------------+---------------+
+//! |  length of the message        |     type      |     flags     |   of this host's byte order
+//! +-------------------------------+---------------+---------------+
+//! |  sequence number              |  port of the sender           |
+//! +-------+-------+---------------+-------------------------------+
+//! |family |version|  resource     |   nfgenmsg: the same for all of netfilter
+//! +-------+-------+---------------+
+//! | length        |  type         |  value, filled up to 4 octets     attribute
+//! +---------------+---------------+
+//! ```
+
+/// Octets of a message's header, and of that with netfilter's.
+pub(crate) const HEADER_LEN: usize = 16;
+pub(crate) const GENERIC_LEN: usize = 20;
+
+const ATTRIBUTE_LEN: usize = 4;
+const NESTED: u16 = 0x8000;
+const TYPE_MASK: u16 = 0x3fff;
+
+/// Writes messages one after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Writer {
+    pub(crate) octets: Vec<u8>,
+}
+
+impl Writer {
+    /// A message; `build` writes its attributes.
+    pub(crate) fn message(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        sequence: u32,
+        family: u8,
+        resource: u16,
+        build: impl FnOnce(&mut Self),
+    ) {
+        let start = self.octets.len();
+        self.octets.extend_from_slice(&[0; 4]);
+        self.octets.extend_from_slice(&kind.to_ne_bytes());
+        self.octets.extend_from_slice(&flags.to_ne_bytes());
+        self.octets.extend_from_slice(&sequence.to_ne_bytes());
+        self.octets.extend_from_slice(&[0; 4]);
+        self.octets.extend_from_slice(&[family, 0]);
+        self.octets.extend_from_slice(&resource.to_be_bytes());
+        build(self);
+        let length = (self.octets.len() - start) as u32;
+        self.octets[start..start + 4].copy_from_slice(&length.to_ne_bytes());
+    }
+
+    /// An attribute with this value, which is much shorter than 64 KiB.
+    pub(crate) fn value(&mut self, kind: u16, value: &[u8]) {
+        let length = (ATTRIBUTE_LEN + value.len()) as u16;
+        self.octets.extend_from_slice(&length.to_ne_bytes());
+        self.octets.extend_from_slice(&kind.to_ne_bytes());
+        self.octets.extend_from_slice(value);
+        self.octets.resize(self.octets.len().next_multiple_of(4), 0);
+    }
+
+    /// A name, with the zero at its end.
+    pub(crate) fn name(&mut self, kind: u16, name: &str) {
+        let mut value = Vec::with_capacity(name.len() + 1);
+        value.extend_from_slice(name.as_bytes());
+        value.push(0);
+        self.value(kind, &value);
+    }
+
+    /// A number of 32 bits, in network byte order.
+    pub(crate) fn number(&mut self, kind: u16, number: u32) {
+        self.value(kind, &number.to_be_bytes());
+    }
+
+    /// A number of 64 bits, in network byte order.
+    pub(crate) fn long(&mut self, kind: u16, number: u64) {
+        self.value(kind, &number.to_be_bytes());
+    }
+
+    /// An attribute that holds others.
+    pub(crate) fn nest(&mut self, kind: u16, build: impl FnOnce(&mut Self)) {
+        let start = self.octets.len();
+        self.octets.extend_from_slice(&[0; 2]);
+        self.octets
+            .extend_from_slice(&(kind | NESTED).to_ne_bytes());
+        build(self);
+        let length = (self.octets.len() - start) as u16;
+        self.octets[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+    }
+}
+
+/// A message that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    pub(crate) kind: u16,
+    pub(crate) sequence: u32,
+    /// What follows the header.
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// Its attributes, after netfilter's header.
+    pub(crate) fn attributes(&self) -> Attributes<'a> {
+        Attributes(self.body.get(GENERIC_LEN - HEADER_LEN..).unwrap_or(&[]))
+    }
+}
+
+/// The messages of a datagram. What is cut short ends them.
+pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    fn next(&mut self) -> Option<Message<'a>> {
+        let [l0, l1, l2, l3, k0, k1, _, _, s0, s1, s2, s3, ..] =
+            *self.0.first_chunk::<HEADER_LEN>()?;
+        let length = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
+        let body = self.0.get(HEADER_LEN..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(Message {
+            kind: u16::from_ne_bytes([k0, k1]),
+            sequence: u32::from_ne_bytes([s0, s1, s2, s3]),
+            body,
+        })
+    }
+}
+
+/// Attributes one after the other. What is cut short ends them.
+#[derive(Clone, Debug)]
+pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let [l0, l1, k0, k1] = *self.0.first_chunk::<ATTRIBUTE_LEN>()?;
+        let length = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = self.0.get(ATTRIBUTE_LEN..length)?;
+        self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((u16::from_ne_bytes([k0, k1]) & TYPE_MASK, value))
+    }
+}
+
+impl<'a> Attributes<'a> {
+    /// The value of the first attribute of a type.
+    pub(crate) fn find(&self, wanted: u16) -> Option<&'a [u8]> {
+        self.clone()
+            .find_map(|(kind, value)| (kind == wanted).then_some(value))
+    }
+
+    /// The attributes in the first attribute of a type.
+    pub(crate) fn inner(&self, wanted: u16) -> Option<Attributes<'a>> {
+        self.find(wanted).map(Attributes)
+    }
+
+    /// A number of 64 bits.
+    pub(crate) fn long(&self, wanted: u16) -> Option<u64> {
+        let octets = self.find(wanted)?.first_chunk::<8>()?;
+        Some(u64::from_be_bytes(*octets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_cut_short_ends_quietly() {
+        let mut writer = Writer::default();
+        writer.message(0x0a03, 0x5, 77, 1, 10, |w| {
+            w.name(1, "carrick");
+            w.nest(2, |w| {
+                w.number(3, 0x0102_0304);
+                w.long(4, u64::MAX - 1);
+            });
+        });
+        let whole = writer.octets;
+        let message = Messages(&whole).next().unwrap();
+        assert_eq!((message.kind, message.sequence), (0x0a03, 77));
+        assert_eq!(message.attributes().find(1), Some(&b"carrick\0"[..]));
+        let inner = message.attributes().inner(2).unwrap();
+        assert_eq!(inner.find(3), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(inner.long(4), Some(u64::MAX - 1));
+        assert!(Messages(&whole).nth(1).is_none());
+        for length in 0..whole.len() {
+            assert!(Messages(&whole[..length]).next().is_none());
+            let cut = Attributes(&message.body[4..length.max(20) - 16]);
+            assert!(cut.count() <= 2);
+        }
+    }
+}

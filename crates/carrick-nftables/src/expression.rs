@@ -1,0 +1,234 @@
+//! Rules: what a packet is compared with, and what happens to it then.
+
+use crate::abi::{
+    IPV4, IPV6, LIST_ELEM, REGISTER_0, bitwise, cmp, data, expr, immediate, lookup, meta, nat,
+    payload, verdict,
+};
+use crate::attribute::Writer;
+
+/// Where fields stand in a header of one IP version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ip {
+    /// The family's number.
+    pub(crate) family: u8,
+    source: u32,
+    destination: u32,
+    /// Octets of an address.
+    pub(crate) length: u32,
+}
+
+pub(crate) const V4: Ip = Ip {
+    family: IPV4,
+    source: 12,
+    destination: 16,
+    length: 4,
+};
+
+pub(crate) const V6: Ip = Ip {
+    family: IPV6,
+    source: 8,
+    destination: 24,
+    length: 16,
+};
+
+impl Ip {
+    /// Registers that an address takes.
+    fn registers(self) -> u32 {
+        self.length / 4
+    }
+}
+
+/// One end of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Source,
+    Destination,
+}
+
+/// The expressions of a rule.
+pub(crate) struct Expressions<'a>(pub(crate) &'a mut Writer);
+
+impl Expressions<'_> {
+    fn push(&mut self, name: &str, build: impl FnOnce(&mut Writer)) {
+        self.0.nest(LIST_ELEM, |w| {
+            w.name(expr::NAME, name);
+            w.nest(expr::DATA, build);
+        });
+    }
+
+    fn meta(&mut self, key: u32, register: u32) {
+        self.push("meta", |w| {
+            w.number(meta::KEY, key);
+            w.number(meta::DREG, register);
+        });
+    }
+
+    fn compare(&mut self, register: u32, how: u32, with: &[u8]) {
+        self.push("cmp", |w| {
+            w.number(cmp::SREG, register);
+            w.number(cmp::OP, how);
+            w.nest(cmp::DATA, |w| w.value(data::VALUE, with));
+        });
+    }
+
+    fn load(&mut self, base: u32, offset: u32, length: u32, register: u32) {
+        self.push("payload", |w| {
+            w.number(payload::DREG, register);
+            w.number(payload::BASE, base);
+            w.number(payload::OFFSET, offset);
+            w.number(payload::LEN, length);
+        });
+    }
+
+    fn load_address(&mut self, ip: Ip, end: End, register: u32) {
+        let offset = match end {
+            End::Source => ip.source,
+            End::Destination => ip.destination,
+        };
+        self.load(payload::NETWORK, offset, ip.length, register);
+    }
+
+    fn load_port(&mut self, end: End, register: u32) {
+        let offset = match end {
+            End::Source => 0,
+            End::Destination => 2,
+        };
+        self.load(payload::TRANSPORT, offset, 2, register);
+    }
+
+    /// The packet is of this IP version.
+    pub(crate) fn version(&mut self, ip: Ip) {
+        self.meta(meta::NFPROTO, REGISTER_0);
+        self.compare(REGISTER_0, cmp::EQUAL, &[ip.family]);
+    }
+
+    /// The packet's transport protocol.
+    pub(crate) fn protocol(&mut self, protocol: u8) {
+        self.meta(meta::L4PROTO, REGISTER_0);
+        self.compare(REGISTER_0, cmp::EQUAL, &[protocol]);
+    }
+
+    /// The packet came from this interface (source), or goes to it (destination).
+    pub(crate) fn interface(&mut self, end: End, name: &str) {
+        let key = match end {
+            End::Source => meta::IIFNAME,
+            End::Destination => meta::OIFNAME,
+        };
+        self.meta(key, REGISTER_0);
+        let mut padded = [0; 16];
+        let octets = name.as_bytes().iter().take(15);
+        padded.iter_mut().zip(octets).for_each(|(p, o)| *p = *o);
+        self.compare(REGISTER_0, cmp::EQUAL, &padded);
+    }
+
+    /// The first `prefix` bits of an address.
+    pub(crate) fn network(&mut self, ip: Ip, end: End, network: &[u8], prefix: u8) {
+        if prefix == 0 {
+            return;
+        }
+        self.load_address(ip, end, REGISTER_0);
+        let length = ip.length as usize;
+        let mut mask = [0; 16];
+        for (n, octet) in mask.iter_mut().enumerate() {
+            let bits = usize::from(prefix).saturating_sub(n * 8).min(8);
+            *octet = (0xff00_u16 >> bits) as u8;
+        }
+        self.push("bitwise", |w| {
+            w.number(bitwise::SREG, REGISTER_0);
+            w.number(bitwise::DREG, REGISTER_0);
+            w.number(bitwise::LEN, ip.length);
+            w.nest(bitwise::MASK, |w| w.value(data::VALUE, &mask[..length]));
+            w.nest(bitwise::XOR, |w| w.value(data::VALUE, &[0; 16][..length]));
+        });
+        self.compare(REGISTER_0, cmp::EQUAL, network);
+    }
+
+    /// A port from `first` to `last`.
+    pub(crate) fn ports(&mut self, end: End, first: u16, last: u16) {
+        if (first, last) == (0, u16::MAX) {
+            return;
+        }
+        self.load_port(end, REGISTER_0);
+        if first == last {
+            return self.compare(REGISTER_0, cmp::EQUAL, &first.to_be_bytes());
+        }
+        self.compare(REGISTER_0, cmp::AT_LEAST, &first.to_be_bytes());
+        self.compare(REGISTER_0, cmp::AT_MOST, &last.to_be_bytes());
+    }
+
+    /// Protocol, source and destination of the packet are in a set; in a map, what is found there
+    /// goes into the first registers.
+    pub(crate) fn flow_in(&mut self, ip: Ip, set: &str, is_map: bool) {
+        let address = ip.registers();
+        let mut register = REGISTER_0;
+        self.meta(meta::L4PROTO, register);
+        register += 1;
+        for end in [End::Source, End::Destination] {
+            self.load_address(ip, end, register);
+            self.load_port(end, register + address);
+            register += address + 1;
+        }
+        self.lookup(set, is_map);
+    }
+
+    fn lookup(&mut self, set: &str, is_map: bool) {
+        self.push("lookup", |w| {
+            w.name(lookup::SET, set);
+            w.number(lookup::SREG, REGISTER_0);
+            if is_map {
+                w.number(lookup::DREG, REGISTER_0);
+            }
+        });
+    }
+
+    /// A number is in a set.
+    pub(crate) fn number_in(&mut self, number: u32, set: &str) {
+        self.push("immediate", |w| {
+            w.number(immediate::DREG, REGISTER_0);
+            w.nest(immediate::DATA, |w| {
+                w.value(data::VALUE, &number.to_ne_bytes());
+            });
+        });
+        self.lookup(set, false);
+    }
+
+    /// Translates to the address and port in the first registers.
+    pub(crate) fn translate(&mut self, ip: Ip, end: End) {
+        self.push("nat", |w| {
+            let kind = match end {
+                End::Source => nat::SNAT,
+                End::Destination => nat::DNAT,
+            };
+            w.number(nat::TYPE, kind);
+            w.number(nat::FAMILY, u32::from(ip.family));
+            w.number(nat::REG_ADDR_MIN, REGISTER_0);
+            w.number(nat::REG_PROTO_MIN, REGISTER_0 + ip.registers());
+        });
+    }
+
+    fn verdict(&mut self, code: u32, chain: Option<&str>) {
+        self.push("immediate", |w| {
+            w.number(immediate::DREG, 0);
+            w.nest(immediate::DATA, |w| {
+                w.nest(data::VERDICT, |w| {
+                    w.number(data::VERDICT_CODE, code);
+                    if let Some(chain) = chain {
+                        w.name(data::VERDICT_CHAIN, chain);
+                    }
+                });
+            });
+        });
+    }
+
+    pub(crate) fn accept(&mut self) {
+        self.verdict(verdict::ACCEPT, None);
+    }
+
+    pub(crate) fn drop(&mut self) {
+        self.verdict(verdict::DROP, None);
+    }
+
+    pub(crate) fn jump(&mut self, chain: &str) {
+        self.verdict(verdict::JUMP, Some(chain));
+    }
+}

@@ -1,0 +1,253 @@
+//! The netlink socket to the kernel's netfilter. All calls are answered before they return: the
+//! kernel does what a message says while it is sent.
+
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendmsg,
+    setsockopt, socket, sockopt,
+};
+
+use crate::abi::{self, netlink};
+use crate::attribute::{HEADER_LEN, Message, Messages, Writer};
+use crate::error::NftablesError;
+
+/// The largest batch that is sent, in octets; longer ones are the caller's fault.
+const SEND_BUFFER: usize = 8 << 20;
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+/// Messages that change things, all or none.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    writer: Writer,
+    count: u32,
+    /// Where the last message's flags stand.
+    last_flags: usize,
+}
+
+impl Batch {
+    /// A message of `nf_tables`; `build` writes its attributes.
+    pub(crate) fn push(&mut self, kind: u16, flags: u16, build: impl FnOnce(&mut Writer)) {
+        self.last_flags = self.writer.octets.len() + 6;
+        let kind = abi::NFTABLES << 8 | kind;
+        // The number of a message in its batch tells whose an error is.
+        let (flags, number) = (flags | netlink::REQUEST, self.count);
+        self.count += 1;
+        self.writer
+            .message(kind, flags, number, abi::INET, 0, build);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What it says, for telling whether a table is of this layout.
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.writer.octets
+    }
+}
+
+impl Socket {
+    pub(crate) fn open() -> Result<Self, NftablesError> {
+        let fd = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkNetFilter,
+        )
+        .map_err(|errno| match errno {
+            Errno::EPROTONOSUPPORT | Errno::EAFNOSUPPORT => NftablesError::Unsupported(errno),
+            errno => NftablesError::of("open a netlink socket", errno),
+        })?;
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0))
+            .map_err(|errno| NftablesError::of("bind a netlink socket", errno))?;
+        // Without CAP_NET_ADMIN the first change tells better what is missing.
+        let _ = setsockopt(&fd, sockopt::SndBufForce, &SEND_BUFFER);
+        let _ = setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER);
+        Ok(Self {
+            fd,
+            sequence: 0,
+            buffer: vec![0; 1 << 18],
+        })
+    }
+
+    /// Does what a batch says, and hands over what the kernel echoes.
+    ///
+    /// # Errors
+    /// The first error of the kernel; nothing was changed.
+    pub(crate) fn commit(
+        &mut self,
+        mut batch: Batch,
+        mut echo: impl FnMut(&Message<'_>),
+    ) -> Result<(), Errno> {
+        let base = self.take_numbers(batch.count + 2);
+        let octets = &mut batch.writer.octets;
+        set_flag(octets, batch.last_flags, netlink::ACK);
+        renumber(octets, base + 1);
+        let (mut begin, mut end) = (Writer::default(), Writer::default());
+        let flags = netlink::REQUEST;
+        begin.message(abi::BATCH_BEGIN, flags, base, 0, abi::NFTABLES, |_| ());
+        let last = base + batch.count + 1;
+        end.message(abi::BATCH_END, flags, last, 0, abi::NFTABLES, |_| ());
+        self.send(&[&begin.octets, octets, &end.octets])?;
+        let mut outcome = None;
+        self.receive(false, |message| {
+            if message.sequence.wrapping_sub(base) > batch.count + 1 {
+                return false;
+            }
+            match error_of(message) {
+                Some(0) => {
+                    outcome.get_or_insert(Ok(()));
+                }
+                Some(errno) => {
+                    // An acknowledgement means nothing beside an error: it is all or none.
+                    if !matches!(outcome, Some(Err(_))) {
+                        outcome = Some(Err(Errno::from_raw(errno)));
+                    }
+                }
+                None => echo(message),
+            }
+            false
+        })?;
+        outcome.unwrap_or(Err(Errno::ENOBUFS))
+    }
+
+    /// Asks for something, and hands over each message of the answer.
+    pub(crate) fn ask(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        build: impl FnOnce(&mut Writer),
+        each: impl FnMut(&Message<'_>),
+    ) -> Result<(), Errno> {
+        self.ask_family(abi::INET, kind, flags, build, each)
+    }
+
+    /// The same of a family.
+    pub(crate) fn ask_family(
+        &mut self,
+        family: u8,
+        kind: u16,
+        flags: u16,
+        build: impl FnOnce(&mut Writer),
+        mut each: impl FnMut(&Message<'_>),
+    ) -> Result<(), Errno> {
+        let number = self.take_numbers(1);
+        let mut request = Writer::default();
+        // A dump ends with DONE, anything else with an acknowledgement.
+        let end = if flags & netlink::DUMP == 0 {
+            netlink::ACK
+        } else {
+            0
+        };
+        let flags = flags | end | netlink::REQUEST;
+        request.message(kind, flags, number, family, 0, build);
+        self.send(&[&request.octets])?;
+        let mut outcome = Err(Errno::ENOBUFS);
+        self.receive(true, |message| {
+            if message.sequence != number {
+                return false;
+            }
+            match (error_of(message), message.kind) {
+                (Some(0), _) | (None, netlink::DONE) => outcome = Ok(()),
+                (Some(errno), _) => outcome = Err(Errno::from_raw(errno)),
+                (None, _) => {
+                    each(message);
+                    return false;
+                }
+            }
+            true
+        })?;
+        outcome
+    }
+
+    fn take_numbers(&mut self, count: u32) -> u32 {
+        let first = self.sequence;
+        self.sequence = first.wrapping_add(count);
+        if self.sequence < first {
+            // Around the end: begin anew, so that numbers of a batch are in order.
+            self.sequence = count;
+            return 0;
+        }
+        first
+    }
+
+    fn send(&self, parts: &[&[u8]]) -> Result<(), Errno> {
+        let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        loop {
+            let fd = self.fd.as_raw_fd();
+            match sendmsg::<()>(fd, &parts, &[], MsgFlags::empty(), None) {
+                Err(Errno::EINTR) => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    /// Hands over messages until `each` says that it was the last, or, unless it is to `wait`, none
+    /// is left.
+    fn receive(
+        &mut self,
+        wait: bool,
+        mut each: impl FnMut(&Message<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        let flags = if wait {
+            MsgFlags::empty()
+        } else {
+            MsgFlags::MSG_DONTWAIT
+        };
+        loop {
+            match recv(self.fd.as_raw_fd(), &mut self.buffer, flags) {
+                Ok(length) => {
+                    for message in Messages(&self.buffer[..length]) {
+                        if each(&message) {
+                            return Ok(());
+                        }
+                    }
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if !wait => return Ok(()),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+/// The error that a message tells: 0 for an acknowledgement, `None` if it is something else.
+fn error_of(message: &Message<'_>) -> Option<i32> {
+    if message.kind != netlink::ERROR {
+        return None;
+    }
+    let negative = message.body.first_chunk::<4>()?;
+    Some(i32::from_ne_bytes(*negative).saturating_neg())
+}
+
+fn set_flag(octets: &mut [u8], at: usize, flag: u16) {
+    if let Some(flags) = octets.get_mut(at..).and_then(|o| o.first_chunk_mut::<2>()) {
+        *flags = (u16::from_ne_bytes(*flags) | flag).to_ne_bytes();
+    }
+}
+
+/// Adds to the number of each message.
+fn renumber(octets: &mut [u8], base: u32) {
+    let mut at = 0;
+    while let Some(header) = octets
+        .get_mut(at..)
+        .and_then(|o| o.first_chunk_mut::<HEADER_LEN>())
+    {
+        let [l0, l1, l2, l3, _, _, _, _, s0, s1, s2, s3, ..] = *header;
+        let number = u32::from_ne_bytes([s0, s1, s2, s3]).wrapping_add(base);
+        header[8..12].copy_from_slice(&number.to_ne_bytes());
+        at += (u32::from_ne_bytes([l0, l1, l2, l3]) as usize)
+            .next_multiple_of(4)
+            .max(HEADER_LEN);
+    }
+}

@@ -1,0 +1,12 @@
+//! The packet filter with real packets, between three network namespaces that each test makes and
+//! removes: inside - firewall - outside.
+//!
+//! They need root, and `ip` and `nft`: `cargo test -p carrick-nftables --test filter -- --ignored`.
+
+#![cfg(target_os = "linux")]
+
+mod flows;
+mod network;
+mod patterns;
+mod restart;
+mod translation;

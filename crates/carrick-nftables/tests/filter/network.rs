@@ -1,0 +1,298 @@
+//! Three hosts in a row, and packets between the outer two.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, id};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use carrick_nftables::{NftablesBackend, NftablesConfig};
+use carrick_simco::Time;
+use carrick_simco::backend::{Backend as _, Element, Flow};
+use carrick_simco::message::{Direction, Lifetime};
+use nix::sched::{CloneFlags, setns};
+
+pub(crate) const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+
+/// Always lets pass, by the administrator's chain: what arrived after it would not have come.
+const WITNESS: u16 = 9;
+
+static NETWORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Where a packet begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Inside,
+    Outside,
+}
+
+/// The hosts; they are removed when it is dropped.
+pub(crate) struct Network {
+    names: [String; 3],
+}
+
+pub(crate) fn inside(v6: bool, port: u16) -> SocketAddr {
+    address(v6, "10.81.1.2", "fd81:1::2", port)
+}
+
+pub(crate) fn outside(v6: bool, port: u16) -> SocketAddr {
+    address(v6, "10.81.2.2", "fd81:2::2", port)
+}
+
+/// The firewall's address on the outer side.
+pub(crate) fn translator(v6: bool, port: u16) -> SocketAddr {
+    address(v6, "10.81.2.1", "fd81:2::1", port)
+}
+
+fn address(v6: bool, four: &str, six: &str, port: u16) -> SocketAddr {
+    let address = if v6 { six } else { four };
+    SocketAddr::new(address.parse().unwrap(), port)
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}; is it installed?"));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn ip(arguments: &str) {
+    run("ip", &arguments.split_whitespace().collect::<Vec<_>>());
+}
+
+impl Network {
+    pub(crate) fn new() -> Self {
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        let name = |what| format!("pinhole{}-{number}{what}", id());
+        let network = Self {
+            names: [name("in"), name("fw"), name("out")],
+        };
+        let [near, fire, far] = &network.names;
+        for name in &network.names {
+            ip(&format!("netns add {name}"));
+            ip(&format!("-n {name} link set lo up"));
+        }
+        for (host, device, net) in [(near, "inner", 1), (far, "outer", 2)] {
+            ip(&format!(
+                "-n {host} link add {device} type veth peer name {device} netns {fire}"
+            ));
+            for (at, last) in [(host, 2), (fire, 1)] {
+                ip(&format!(
+                    "-n {at} address add 10.81.{net}.{last}/24 dev {device}"
+                ));
+                ip(&format!(
+                    "-n {at} address add fd81:{net}::{last}/64 dev {device} nodad"
+                ));
+                ip(&format!("-n {at} link set {device} up"));
+            }
+            ip(&format!("-n {host} route add default via 10.81.{net}.1"));
+            ip(&format!("-n {host} route add default via fd81:{net}::1"));
+        }
+        for setting in ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"] {
+            ip(&format!("netns exec {fire} sysctl -q -w {setting}"));
+        }
+        network
+    }
+
+    /// A backend on the firewall, reconciled to nothing.
+    pub(crate) fn filter(&self, config: NftablesConfig) -> NftablesBackend {
+        let mut backend = self.open(config);
+        backend.reconcile(Time::ZERO, &[]).unwrap();
+        backend
+    }
+
+    /// A backend on the firewall with what it finds.
+    pub(crate) fn open(&self, config: NftablesConfig) -> NftablesBackend {
+        let table = config.table.clone();
+        let backend = within(&self.names[1], move || {
+            NftablesBackend::open(config).unwrap()
+        });
+        let site = self.nft(&format!("list chain inet {table} site"));
+        if !site.contains("accept") {
+            self.nft(&format!(
+                "add rule inet {table} site udp dport {WITNESS} accept"
+            ));
+        }
+        backend
+    }
+
+    /// What `nft` says on the firewall.
+    pub(crate) fn nft(&self, command: &str) -> String {
+        let arguments = ["netns", "exec", &self.names[1], "nft", command];
+        run("ip", &arguments)
+    }
+
+    pub(crate) fn host(&self, side: Side) -> &str {
+        match side {
+            Side::Inside => &self.names[0],
+            Side::Outside => &self.names[2],
+        }
+    }
+
+    pub(crate) fn udp(&self, side: Side, address: SocketAddr) -> UdpSocket {
+        within(self.host(side), move || {
+            let socket = UdpSocket::bind(address).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        })
+    }
+
+    /// Waits until all that was sent from a side before has arrived or been dropped.
+    pub(crate) fn settle(&self, from: Side, v6: bool) {
+        let (source, sink) = match from {
+            Side::Inside => (inside(v6, 0), outside(v6, WITNESS)),
+            Side::Outside => (outside(v6, 0), inside(v6, WITNESS)),
+        };
+        let to = match from {
+            Side::Inside => Side::Outside,
+            Side::Outside => Side::Inside,
+        };
+        let (receiver, sender) = (self.udp(to, sink), self.udp(from, source));
+        receiver.set_nonblocking(false).unwrap();
+        let patience = Duration::from_millis(200);
+        receiver.set_read_timeout(Some(patience)).unwrap();
+        for _ in 0..100 {
+            sender.send_to(b"witness", sink).unwrap();
+            if receiver.recv(&mut [0; 16]).is_ok() {
+                return;
+            }
+        }
+        panic!("no packet passes the administrator's chain from {from:?}");
+    }
+
+    /// Whether a datagram passes between these ends of flows, and from where it seems to come.
+    pub(crate) fn datagram(
+        &self,
+        from: Side,
+        source: SocketAddr,
+        to: SocketAddr,
+        sink: SocketAddr,
+    ) -> Option<SocketAddr> {
+        let other = match from {
+            Side::Inside => Side::Outside,
+            Side::Outside => Side::Inside,
+        };
+        let (receiver, sender) = (self.udp(other, sink), self.udp(from, source));
+        let v6 = source.is_ipv6();
+        // The neighbours know each other then, so that nothing overtakes.
+        self.settle(from, v6);
+        sender.send_to(b"packet", to).unwrap();
+        self.settle(from, v6);
+        match receiver.recv_from(&mut [0; 16]) {
+            Ok((_, seen)) => Some(seen),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Whether a datagram passes from the inner to the outer host, and one the other way.
+    pub(crate) fn both_ways(&self, internal: SocketAddr, external: SocketAddr) -> [bool; 2] {
+        [
+            self.datagram(Side::Inside, internal, external, external),
+            self.datagram(Side::Outside, external, internal, internal),
+        ]
+        .map(|seen| seen.is_some())
+    }
+
+    /// A TCP connection from the inner host, if one can be set up.
+    pub(crate) fn connect(
+        &self,
+        internal: SocketAddr,
+        external: SocketAddr,
+    ) -> Option<[TcpStream; 2]> {
+        let listener = within(self.host(Side::Outside), move || {
+            TcpListener::bind(external).unwrap()
+        });
+        listener.set_nonblocking(true).unwrap();
+        let client = within(self.host(Side::Inside), move || {
+            connect_from(internal, external)
+        });
+        let v6 = internal.is_ipv6();
+        // SYN, SYN ACK, ACK.
+        for from in [Side::Inside, Side::Outside, Side::Inside] {
+            self.settle(from, v6);
+        }
+        match listener.accept() {
+            Ok((server, _)) => Some([client, server]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Whether octets pass from one end of a connection of the inner host to the other.
+    pub(crate) fn carries(&self, streams: &mut [TcpStream; 2], from: Side, v6: bool) -> bool {
+        let [client, server] = streams;
+        let (sender, receiver) = match from {
+            Side::Inside => (client, server),
+            Side::Outside => (server, client),
+        };
+        sender.write_all(b"octets").unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        self.settle(from, v6);
+        receiver.read(&mut [0; 16]).is_ok()
+    }
+}
+
+fn connect_from(internal: SocketAddr, external: SocketAddr) -> TcpStream {
+    use nix::sys::socket::{
+        AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket,
+        sockopt,
+    };
+    use std::os::fd::AsRawFd as _;
+    let family = if internal.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    let fd = socket(family, SockType::Stream, SockFlag::SOCK_NONBLOCK, None).unwrap();
+    setsockopt(&fd, sockopt::ReuseAddr, &true).unwrap();
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(internal)).unwrap();
+    let begun = connect(fd.as_raw_fd(), &SockaddrStorage::from(external));
+    assert_eq!(begun, Err(nix::errno::Errno::EINPROGRESS));
+    TcpStream::from(fd)
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+/// Does something in a namespace.
+pub(crate) fn within<T: Send + 'static>(
+    namespace: &str,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let path = format!("/run/netns/{namespace}");
+    let inside = move || {
+        setns(File::open(path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+        act()
+    };
+    thread::spawn(inside).join().unwrap()
+}
+
+pub(crate) fn at(seconds: u64) -> Time {
+    Time::ZERO + Duration::from_secs(seconds)
+}
+
+pub(crate) const LONG: Lifetime = Lifetime(600);
+
+/// A flow between the hosts.
+pub(crate) fn flow(v6: bool, protocol: u8, port: u16, direction: Direction) -> Element {
+    Element::Flow(Flow {
+        protocol,
+        internal: inside(v6, port),
+        external: outside(v6, port),
+        outside: None,
+        direction,
+    })
+}

@@ -1,0 +1,152 @@
+//! Wildcards and prohibits.
+
+use carrick_nftables::NftablesConfig;
+use carrick_simco::backend::{Backend as _, BackendError, Element, Pattern, Traffic, pattern_of};
+use carrick_simco::message::{AddressTuple, Direction, IpVersion, Lifetime, Location, Scope};
+
+use crate::network::{LONG, Network, TCP, UDP, at, flow, inside, outside};
+
+/// The inner host's port, and any port of the outer host's network.
+fn wildcard(v6: bool, protocol: u8, port: u16, ports: u16) -> Pattern {
+    let internal = AddressTuple::range(
+        Location::Internal,
+        protocol,
+        inside(v6, 0).ip(),
+        port,
+        ports,
+    );
+    let external = AddressTuple {
+        location: Location::External,
+        protocol,
+        scope: Scope::Full {
+            address: outside(v6, 0).ip(),
+            prefix: if v6 { 61 } else { 23 },
+            port: 0,
+            ports: 1,
+        },
+    };
+    pattern_of(&internal, &external)
+}
+
+#[test]
+#[ignore = "needs root"]
+fn wildcards_let_pass_what_they_cover_in_their_direction() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    for v6 in [false, true] {
+        for (direction, expected) in [
+            (Direction::Inbound, [false, true]),
+            (Direction::Outbound, [true, false]),
+        ] {
+            let element = [Element::Allow(wildcard(v6, UDP, 100, 10), direction)];
+            filter.add(at(0), &element, LONG).unwrap();
+            for (port, covered) in [(99, false), (100, true), (109, true), (110, false)] {
+                let passes = network.both_ways(inside(v6, port), outside(v6, 7000 + port));
+                let expected = if covered { expected } else { [false; 2] };
+                assert_eq!(passes, expected, "{direction:?} {port} {v6}");
+            }
+            filter.remove(at(0), &element).unwrap();
+            let passes = network.both_ways(inside(v6, 105), outside(v6, 7105));
+            assert_eq!(passes, [false; 2]);
+        }
+        let elsewhere = Pattern {
+            external: wildcard(v6, UDP, 1, 1).internal,
+            ..wildcard(v6, UDP, 100, 10)
+        };
+        let element = [Element::Allow(elsewhere, Direction::Both)];
+        filter.add(at(0), &element, LONG).unwrap();
+        let passes = network.both_ways(inside(v6, 105), outside(v6, 7105));
+        assert_eq!(passes, [false; 2], "another network");
+        filter.remove(at(0), &element).unwrap();
+    }
+    assert_eq!(filter.elements(), 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn overlapping_wildcards_are_all_accepted_and_each_ends_alone() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    let first = [Element::Allow(
+        wildcard(false, UDP, 100, 10),
+        Direction::Inbound,
+    )];
+    let second = [Element::Allow(
+        wildcard(false, UDP, 105, 10),
+        Direction::Inbound,
+    )];
+    let exact = [flow(false, UDP, 107, Direction::Inbound)];
+    for element in [&first, &second, &exact] {
+        filter.add(at(0), element, LONG).unwrap();
+    }
+    let passes = |port| network.both_ways(inside(false, port), outside(false, port))[1];
+    assert_eq!([101, 107, 113].map(passes), [true; 3]);
+    filter.remove(at(0), &first).unwrap();
+    assert_eq!([101, 107, 113].map(passes), [false, true, true]);
+    filter.remove(at(0), &second).unwrap();
+    assert_eq!([101, 107, 113].map(passes), [false, true, false]);
+    filter.remove(at(0), &exact).unwrap();
+    assert!(!passes(107));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_prohibit_blocks_running_flows_whatever_lets_them_pass() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    for v6 in [false, true] {
+        let tcp = [flow(v6, TCP, 200, Direction::Both)];
+        filter.add(at(0), &tcp, LONG).unwrap();
+        let streams = network.connect(inside(v6, 200), outside(v6, 200));
+        let mut streams = streams.unwrap();
+        let any = |location| AddressTuple {
+            location,
+            protocol: 0,
+            scope: Scope::ProtocolsOnly(if v6 { IpVersion::V6 } else { IpVersion::V4 }),
+        };
+        let all = pattern_of(&any(Location::Internal), &any(Location::External));
+        let block = [Element::Block(all)];
+        let side = crate::network::Side::Inside;
+        assert!(network.carries(&mut streams, side, v6));
+        filter.add(at(0), &block, LONG).unwrap();
+        assert!(!network.carries(&mut streams, side, v6));
+        filter.remove(at(0), &block).unwrap();
+        let passes = network.both_ways(inside(v6, 200), outside(v6, 200));
+        assert_eq!(passes, [false; 2], "TCP only");
+        filter.remove(at(0), &tcp).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn wildcards_end_by_themselves_are_prolonged_and_counted() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig {
+        max_patterns: 2,
+        ..NftablesConfig::default()
+    });
+    let [short, long, third] = [1, 2, 3].map(|n| {
+        [Element::Allow(
+            wildcard(false, UDP, n * 100, 10),
+            Direction::Both,
+        )]
+    });
+    for element in [&short, &long] {
+        filter.add(at(0), element, Lifetime(2)).unwrap();
+    }
+    assert_eq!(filter.add(at(0), &third, LONG), Err(BackendError::Full));
+    filter.extend(at(0), &long, Lifetime(1000)).unwrap();
+    let passes = |port| network.both_ways(inside(false, port), outside(false, port));
+    assert_eq!([passes(100), passes(200)], [[true; 2]; 2]);
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert_eq!([passes(100), passes(200)], [[false; 2], [true; 2]]);
+    let passed = Traffic {
+        packets: 4,
+        octets: 4 * (20 + 8 + 6),
+    };
+    assert_eq!(filter.traffic(&long), Ok(Some(passed)));
+    filter.extend(at(3), &short, Lifetime(1000)).unwrap();
+    assert_eq!(passes(100), [true; 2]);
+    filter.remove(at(3), &[short[0], long[0]]).unwrap();
+    assert_eq!([passes(100), passes(200)], [[false; 2]; 2]);
+}

@@ -1,0 +1,255 @@
+//! A middlebox on the packet filter that dies and comes back.
+
+use std::time::{Duration, SystemTime};
+
+use carrick_nftables::{NftablesBackend, NftablesConfig};
+use carrick_simco::Time;
+use carrick_simco::agent::{Agent, AgentSettings};
+use carrick_simco::backend::{Backend as _, Element, Flow, PortPool};
+use carrick_simco::message::{
+    AddressTuple, Direction, EnableRequest, FromMiddlebox, Lifetime, Location, PerParameters,
+    PolicyRuleId, PortParity, Reply, Request, TransactionId,
+};
+use carrick_simco::middlebox::{
+    AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
+};
+use carrick_simco::session::Identity;
+use carrick_simco::state::{FileJournal, Journal as _, Moment, RuleChange};
+
+use crate::network::{LONG, Network, TCP, UDP, at, flow, inside, outside, translator};
+
+#[test]
+#[ignore = "needs root"]
+fn what_is_to_be_there_stays_and_counts_on_and_everything_else_goes() {
+    let network = Network::new();
+    let pool = PortPool::new(translator(false, 0).ip(), 4000..=4100);
+    let config = NftablesConfig {
+        translation: vec![pool],
+        ..NftablesConfig::default()
+    };
+    let mut filter = network.filter(config.clone());
+    let [stays, goes, longer, new] =
+        [100, 101, 102, 103].map(|port| flow(false, UDP, port, Direction::Both));
+    let pattern = |version| {
+        let any = |location| AddressTuple {
+            location,
+            protocol: TCP,
+            scope: carrick_simco::message::Scope::ProtocolsOnly(version),
+        };
+        carrick_simco::backend::pattern_of(&any(Location::Internal), &any(Location::External))
+    };
+    let wild = Element::Allow(
+        pattern(carrick_simco::message::IpVersion::V4),
+        Direction::Both,
+    );
+    let block = Element::Block(pattern(carrick_simco::message::IpVersion::V6));
+    let translated = |port| {
+        Element::Flow(Flow {
+            protocol: UDP,
+            internal: inside(false, 300),
+            external: outside(false, 300),
+            outside: Some(translator(false, port)),
+            direction: Direction::Both,
+        })
+    };
+    let before = [stays, goes, longer, wild, block, translated(4000)];
+    filter.add(at(0), &before, Lifetime(60)).unwrap();
+    let passes = |port| network.both_ways(inside(false, port), outside(false, port));
+    assert_eq!(passes(100), [true; 2]);
+    // It dies. The kernel goes on.
+    drop(filter);
+    assert_eq!(passes(100), [true; 2]);
+    let mut filter = network.open(config.clone());
+    assert_eq!(passes(100), [true; 2], "opening changes nothing");
+    let after = [
+        (stays, Lifetime(60)),
+        (longer, Lifetime(1000)),
+        (new, Lifetime(60)),
+        (translated(4001), Lifetime(60)),
+    ];
+    filter.reconcile(at(0), &after).unwrap();
+    assert_eq!(
+        [100, 101, 102, 103].map(passes),
+        [[true; 2], [false; 2], [true; 2], [true; 2]]
+    );
+    let traffic = filter.traffic(&[stays]).unwrap().unwrap();
+    assert_eq!(traffic.packets, 8, "2 before each step");
+    assert!(
+        network
+            .connect(inside(false, 1), outside(false, 1))
+            .is_none()
+    );
+    let rules = network.nft("list ruleset");
+    assert!(rules.contains("10.81.2.1 . 4001") && !rules.contains("10.81.2.1 . 4000"));
+    let seconds = |port: &str| {
+        let line = rules.lines().find(|line| line.contains(port));
+        let expires = line.unwrap().split("expires ").nth(1).unwrap();
+        expires.contains('m')
+    };
+    assert!(seconds("10.81.1.2 . 102"), "1000 s are minutes");
+    drop(filter);
+    // Another layout is made anew.
+    let other = NftablesConfig {
+        priority: -5,
+        ..config
+    };
+    let filter = network.filter(other);
+    assert_eq!(passes(100), [false; 2]);
+    assert!(network.nft("list ruleset").contains("priority filter - 5"));
+    filter.remove_table().unwrap();
+    assert_eq!(network.nft("list ruleset"), "");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_table_that_somebody_flushed_is_told_of() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    network.nft("flush ruleset");
+    let element = [flow(false, UDP, 100, Direction::Both)];
+    let error = filter.add(at(0), &element, LONG).unwrap_err();
+    assert!(error.to_string().contains("start the middlebox again"));
+}
+
+/// A middlebox on the packet filter, with a journal and a session of an agent.
+struct Life {
+    middlebox: Middlebox<NftablesBackend>,
+    journal: FileJournal,
+    session: SessionId,
+    began: SystemTime,
+}
+
+impl Life {
+    fn begin(network: &Network, folder: &std::path::Path, config: NftablesConfig) -> Self {
+        let (journal, recovered) = FileJournal::open(folder).unwrap();
+        let name = Identity::new("agent").unwrap();
+        let settings = MiddleboxConfig {
+            agents: vec![AgentConfig::new(name.clone(), None)],
+            anonymous: Some(name.clone()),
+            ..MiddleboxConfig::packet_filter(name)
+        };
+        let mut middlebox = Middlebox::new(settings, network.open(config), [1; 32]);
+        let began = SystemTime::now();
+        let moment = Moment {
+            time: Time::ZERO,
+            wall: began,
+        };
+        middlebox.restore(&moment, &recovered).unwrap();
+        let session = middlebox.connected(Time::ZERO, &Connection::plain(1));
+        let mut agent = Agent::new(AgentSettings::default(), [2; 32]);
+        agent.connected(Time::ZERO, 1);
+        while let Some((stream, message)) = agent.poll_transmit() {
+            middlebox.handle_message(Time::ZERO, session, stream, &message);
+            while let Some(SessionOutput::Send { stream, message }) = middlebox.poll_output(session)
+            {
+                agent.handle_message(Time::ZERO, stream, &message);
+            }
+        }
+        Self {
+            middlebox,
+            journal,
+            session,
+            began,
+        }
+    }
+
+    fn now(&self) -> Moment {
+        let wall = SystemTime::now();
+        let since = wall.duration_since(self.began).unwrap_or_default();
+        Moment {
+            time: Time::ZERO + since,
+            wall,
+        }
+    }
+
+    fn keep(&mut self) {
+        let now = self.now();
+        while let Some(event) = self.middlebox.poll_event() {
+            if let Some(change) = RuleChange::of(&self.middlebox, &event) {
+                self.journal.record(&now, &change);
+            }
+        }
+        self.journal.commit().unwrap();
+    }
+
+    fn ask(&mut self, request: &Request) -> Reply {
+        let message = request.to_bytes(TransactionId(5));
+        let now = self.now().time;
+        self.middlebox
+            .handle_message(now, self.session, 0, &message);
+        self.keep();
+        let Some(SessionOutput::Send { message, .. }) = self.middlebox.poll_output(self.session)
+        else {
+            panic!("no reply to {request:?}");
+        };
+        match FromMiddlebox::parse(&message).unwrap() {
+            (_, FromMiddlebox::Reply(reply)) => reply,
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+
+    fn enable(&mut self, port: u16, seconds: u32) -> PolicyRuleId {
+        let tuple = |location, address: std::net::SocketAddr| {
+            AddressTuple::single(location, UDP, address.ip(), address.port())
+        };
+        let request = Request::Enable(EnableRequest {
+            parameters: PerParameters {
+                parity: PortParity::Any,
+                direction: Direction::Both,
+            },
+            internal: tuple(Location::Internal, inside(false, port)),
+            external: tuple(Location::External, outside(false, port)),
+            lifetime: Lifetime(seconds),
+            group: None,
+        });
+        match self.ask(&request) {
+            Reply::Enabled(enabled) => enabled.rule,
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = self.now().time;
+        self.middlebox.handle_timeout(now);
+        self.keep();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn rules_of_agents_survive_the_middlebox_and_the_rule_set_is_empty_in_the_end() {
+    let network = Network::new();
+    let folder = std::env::temp_dir().join(format!("carrick-nftables-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let passes = |port| network.both_ways(inside(false, port), outside(false, port));
+    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
+    let long = life.enable(100, 600);
+    life.enable(101, 2);
+    let twins = [(); 2].map(|()| life.enable(102, 600));
+    assert_eq!([100, 101, 102].map(passes), [[true; 2]; 3]);
+    drop(life);
+    std::thread::sleep(Duration::from_millis(2200));
+    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
+    assert_eq!(
+        [100, 101, 102].map(passes),
+        [[true; 2], [false; 2], [true; 2]]
+    );
+    let mut end = |rule, port| {
+        let request = Request::ChangeLifetime {
+            rule,
+            lifetime: Lifetime(0),
+        };
+        assert_eq!(life.ask(&request), Reply::Deleted);
+        passes(port)
+    };
+    assert_eq!(end(twins[0], 102), [true; 2]);
+    assert_eq!(end(twins[1], 102), [false; 2]);
+    assert_eq!(end(long, 100), [false; 2]);
+    life.enable(103, 1);
+    std::thread::sleep(Duration::from_millis(1100));
+    life.expire();
+    assert_eq!(passes(103), [false; 2]);
+    assert_eq!(life.middlebox.backend().elements(), 0);
+    assert!(!network.nft("list ruleset").contains("elements"));
+    let _ = std::fs::remove_dir_all(&folder);
+}

@@ -1,0 +1,145 @@
+//! What an earlier life of the middlebox granted, taken up again.
+
+use std::time::Duration;
+
+use super::Middlebox;
+use crate::backend::{Backend, BackendError, Reservation, elements_of, pattern_of};
+use crate::message::{Lifetime, Location, PolicyRuleId};
+use crate::rules::{Rule, RuleKind};
+use crate::state::{Moment, Recovered, StoredKind, StoredRule};
+
+/// What became of the rules of an earlier life.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Restored {
+    /// Rules that go on.
+    pub rules: usize,
+    /// Rules that don't; the journal must be told of their end.
+    pub ended: Vec<(PolicyRuleId, NotRestored)>,
+}
+
+/// Why a rule does not go on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotRestored {
+    /// Its lifetime ended while the middlebox was away.
+    #[error("its lifetime is over")]
+    Expired,
+    /// Its owner is no longer in the configuration.
+    #[error("its owner is no longer in the configuration")]
+    UnknownOwner,
+    /// It was granted on a translator, and the packet filter doesn't translate, or the other way.
+    #[error("it was granted by a middlebox that translates differently")]
+    OtherTranslation,
+    /// What it had reserved can't be reserved any more.
+    #[error("its reservation is not possible any more: {0}")]
+    Reservation(BackendError),
+}
+
+impl<B: Backend> Middlebox<B> {
+    /// Takes up the rules of an earlier life, before the first session, and makes the packet filter
+    /// hold what they say and nothing else. Must be called at the start even if there is none.
+    ///
+    /// A lifetime is counted by the wall clock while no middlebox runs, and never longer than this one
+    /// grants: a clock that was set back opens nothing for longer.
+    ///
+    /// # Errors
+    /// When the packet filter could not be brought to what they say. The middlebox must not run then.
+    pub fn restore(
+        &mut self,
+        at: &Moment,
+        recovered: &Recovered,
+    ) -> Result<Restored, BackendError> {
+        let mut outcome = Restored::default();
+        let mut lives = Vec::new();
+        for stored in &recovered.rules {
+            let left = at.until(stored.expires);
+            match self.restored_rule(at, stored, left) {
+                Ok(rule) => {
+                    lives.push((rule.elements(), rule.remaining(at.time)));
+                    self.rules.insert(rule);
+                    outcome.rules += 1;
+                }
+                Err(why) => outcome.ended.push((stored.id, why)),
+            }
+        }
+        self.rules.resume(recovered.last_rule, recovered.last_group);
+        self.references.restore(at.time, &mut self.backend, lives)?;
+        Ok(outcome)
+    }
+
+    fn restored_rule(
+        &mut self,
+        at: &Moment,
+        stored: &StoredRule,
+        left: Duration,
+    ) -> Result<Rule, NotRestored> {
+        if left.is_zero() {
+            return Err(NotRestored::Expired);
+        }
+        let owner = self.agents.find(&stored.owner);
+        let owner = owner.ok_or(NotRestored::UnknownOwner)?;
+        let Lifetime(longest) = self.config.capabilities.max_lifetime;
+        let left = left.min(Duration::from_secs(u64::from(longest)));
+        Ok(Rule {
+            id: stored.id,
+            group: stored.group,
+            owner,
+            expires: at.time + left,
+            kind: self.restored_kind(&stored.kind)?,
+        })
+    }
+
+    fn restored_kind(&mut self, stored: &StoredKind) -> Result<RuleKind, NotRestored> {
+        Ok(match *stored {
+            StoredKind::Reserved { reservation } => {
+                if self.backend.translates() {
+                    self.readopt(&reservation)?;
+                }
+                RuleKind::Reserved { reservation }
+            }
+            StoredKind::Enabled {
+                parameters,
+                internal,
+                external,
+                reservation,
+            } => {
+                if reservation.is_some() != self.backend.translates() {
+                    return Err(NotRestored::OtherTranslation);
+                }
+                if let Some(reservation) = &reservation {
+                    self.readopt(reservation)?;
+                }
+                let outside = reservation.as_ref().map(|r| &r.outside);
+                let most = self.config.limits.exact_ports;
+                RuleKind::Enabled {
+                    parameters,
+                    internal,
+                    external,
+                    told: reservation.unwrap_or(Reservation {
+                        outside: internal.at(Location::Outside),
+                        inside: Some(external.at(Location::Inside)),
+                    }),
+                    reservation,
+                    elements: elements_of(
+                        &internal,
+                        &external,
+                        outside,
+                        parameters.direction,
+                        most,
+                    ),
+                    pattern: pattern_of(&internal, &external),
+                }
+            }
+            StoredKind::Disabled { internal, external } => RuleKind::Disabled {
+                internal,
+                external,
+                pattern: pattern_of(&internal, &external),
+            },
+        })
+    }
+
+    fn readopt(&mut self, reservation: &Reservation) -> Result<(), NotRestored> {
+        self.backend
+            .readopt(reservation)
+            .map_err(NotRestored::Reservation)
+    }
+}

@@ -1,0 +1,198 @@
+//! The rule file: what it holds, and how it stays small.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::frame::{self, MAGIC, Unreadable};
+use super::record::{Reader, Record};
+use super::storage::Storage;
+use super::{Moment, Recovered, RuleChange, StateError, StoredRule};
+use crate::message::{GroupId, PolicyRuleId};
+
+/// The rule file, and the name under which a new one is written.
+pub(super) const FILE: &str = "rules";
+pub(super) const NEW_FILE: &str = "rules.new";
+
+/// A file of this size or less is left as it is.
+const SMALL: u64 = 1 << 20;
+
+/// The rule file in a folder.
+#[derive(Debug)]
+pub(super) struct Log<S: Storage> {
+    storage: S,
+    file: S::File,
+    /// What the file holds with the batch that is being recorded.
+    rules: Rules,
+    batch: Vec<u8>,
+    next_number: u64,
+    written: u64,
+    /// When the file has this size, it is written anew.
+    limit: u64,
+    failed: bool,
+}
+
+/// Rules as changes leave them.
+#[derive(Clone, Debug, Default)]
+struct Rules {
+    by_id: BTreeMap<PolicyRuleId, StoredRule>,
+    last_rule: PolicyRuleId,
+    last_group: GroupId,
+}
+
+impl Rules {
+    fn apply(&mut self, record: Record) {
+        match record {
+            Record::Granted(rule) => {
+                self.last_rule = self.last_rule.max(rule.id);
+                self.last_group = self.last_group.max(rule.group);
+                self.by_id.insert(rule.id, rule);
+            }
+            Record::Lifetime(id, expires) => {
+                if let Some(rule) = self.by_id.get_mut(&id) {
+                    rule.expires = expires;
+                }
+            }
+            Record::Ended(id) => {
+                self.by_id.remove(&id);
+            }
+            Record::Last(rule, group) => (self.last_rule, self.last_group) = (rule, group),
+        }
+    }
+
+    /// A first batch that holds them all.
+    fn snapshot(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for rule in self.by_id.values() {
+            Record::Granted(rule.clone()).write(&mut out);
+        }
+        Record::Last(self.last_rule, self.last_group).write(&mut out);
+        out
+    }
+}
+
+impl<S: Storage> Log<S> {
+    /// Reads what is there, and writes it anew.
+    pub(super) fn open(mut storage: S) -> Result<(Self, Recovered), StateError> {
+        let path = storage.path(FILE);
+        let octets = storage.read(FILE).map_err(|source| StateError::Io {
+            what: "read",
+            path: path.clone(),
+            source,
+        })?;
+        let (rules, dropped) = match octets {
+            None => (Rules::default(), 0),
+            Some(octets) => read(&octets).map_err(|error| match error {
+                Unreadable::NotOurs => StateError::NotOurs(path),
+                Unreadable::Damaged(offset) => StateError::Damaged { path, offset },
+            })?,
+        };
+        let recovered = Recovered {
+            rules: rules.by_id.values().cloned().collect(),
+            last_rule: rules.last_rule,
+            last_group: rules.last_group,
+            dropped,
+        };
+        let (file, written) =
+            write_anew(&mut storage, &rules).map_err(|s| io_error(&storage, s))?;
+        let log = Self {
+            storage,
+            file,
+            rules,
+            batch: Vec::new(),
+            next_number: 1,
+            written,
+            limit: limit(written),
+            failed: false,
+        };
+        Ok((log, recovered))
+    }
+
+    pub(super) fn record(&mut self, at: &Moment, change: &RuleChange<'_>) {
+        let record = Record::of(at, change);
+        record.write(&mut self.batch);
+        self.rules.apply(record);
+    }
+
+    pub(super) fn commit(&mut self) -> Result<(), StateError> {
+        if self.failed {
+            return Err(StateError::Failed);
+        }
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let outcome = if self.written + self.batch.len() as u64 > self.limit {
+            self.compact()
+        } else {
+            self.append()
+        };
+        self.batch.clear();
+        outcome.map_err(|source| {
+            self.failed = true;
+            io_error(&self.storage, source)
+        })
+    }
+
+    fn append(&mut self) -> io::Result<()> {
+        let frame = frame::frame(self.next_number, &self.batch);
+        self.storage.append(&mut self.file, &frame)?;
+        self.storage.sync(&mut self.file)?;
+        self.next_number += 1;
+        self.written += frame.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the file anew, with the batch.
+    fn compact(&mut self) -> io::Result<()> {
+        (self.file, self.written) = write_anew(&mut self.storage, &self.rules)?;
+        self.next_number = 1;
+        self.limit = limit(self.written);
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+}
+
+/// The size at which a file is written anew that has this one now: seldom enough that an octet is
+/// written twice in the mean.
+fn limit(written: u64) -> u64 {
+    written.saturating_mul(2).saturating_add(SMALL)
+}
+
+/// A crash at any place leaves the old file or the new one.
+fn write_anew<S: Storage>(storage: &mut S, rules: &Rules) -> io::Result<(S::File, u64)> {
+    let mut octets = MAGIC.to_vec();
+    octets.extend_from_slice(&frame::frame(0, &rules.snapshot()));
+    let mut file = storage.create(NEW_FILE)?;
+    storage.append(&mut file, &octets)?;
+    storage.sync(&mut file)?;
+    storage.rename(NEW_FILE, FILE)?;
+    storage.sync_folder()?;
+    Ok((file, octets.len() as u64))
+}
+
+fn read(file: &[u8]) -> Result<(Rules, u64), Unreadable> {
+    let frames = frame::read(file)?;
+    let mut rules = Rules::default();
+    let mut offset = MAGIC.len();
+    for batch in &frames.batches {
+        let mut reader = Reader(batch);
+        while let Some(record) = reader.next() {
+            // A checksum that is right over records that are none: of another program.
+            let record = record.map_err(|_| Unreadable::Damaged(offset as u64))?;
+            rules.apply(record);
+        }
+        offset += frame::HEADER_LEN + batch.len();
+    }
+    Ok((rules, frames.dropped))
+}
+
+fn io_error<S: Storage>(storage: &S, source: io::Error) -> StateError {
+    StateError::Io {
+        what: "write",
+        path: storage.path(FILE),
+        source,
+    }
+}

@@ -1,0 +1,114 @@
+//! A crash at each operation on the disk.
+
+use super::disk::{Crash, Disk};
+use super::{Model, at, batches};
+use crate::message::PolicyRuleId;
+use crate::state::StateError;
+use crate::state::log::Log;
+
+const CRASHES: [Crash; 9] = [
+    Crash::Kill,
+    Crash::Power(0),
+    Crash::Power(3),
+    Crash::Power(7),
+    Crash::Power(8),
+    Crash::PowerAfterNames(0),
+    Crash::PowerAfterNames(3),
+    Crash::PowerAfterNames(7),
+    Crash::PowerAfterNames(8),
+];
+
+/// Lives until the disk crashes, or the batches end. Returns what was told to agents, and what was
+/// being written.
+fn live(disk: &Disk, limit: u64) -> (Model, Model) {
+    let (mut told, mut written) = (Model::default(), Model::default());
+    let Ok((mut log, _)) = Log::open(disk.clone()) else {
+        return (told, written);
+    };
+    for batch in batches(3, 40) {
+        for change in &batch {
+            change.with(|change| log.record(&at(0), change));
+        }
+        log.set_limit(limit);
+        written.apply(&batch);
+        if log.commit().is_err() {
+            assert!(matches!(log.commit(), Err(StateError::Failed)));
+            break;
+        }
+        told = written.clone();
+    }
+    (told, written)
+}
+
+fn every_operation(limit: u64) -> usize {
+    let mut crashes = 0;
+    for operations in 0.. {
+        for eighths in [0, 1, 5, 8] {
+            let disk = Disk::default();
+            disk.crash_after(operations, eighths);
+            let (told, written) = live(&disk, limit);
+            for crash in CRASHES {
+                let found = disk.after(crash);
+                let (_, recovered) = Log::open(found.clone()).unwrap();
+                let rules = Model::of(&recovered.rules);
+                assert!(
+                    rules == told || rules == written,
+                    "{operations} {eighths} {crash:?}: {rules:?}, told {told:?}"
+                );
+                // What was written anew is whole, and the same.
+                let (_, again) = Log::open(found.after(Crash::Power(0))).unwrap();
+                assert_eq!((&again.rules, again.dropped), (&recovered.rules, 0));
+            }
+            if !disk.crashed() {
+                return crashes;
+            }
+            crashes += 1;
+        }
+    }
+    crashes
+}
+
+#[test]
+fn a_crash_at_any_operation_loses_nothing_granted_and_brings_nothing_back() {
+    assert!(every_operation(u64::MAX) > 300);
+}
+
+#[test]
+fn a_crash_at_any_step_of_compaction_loses_nothing_either() {
+    // Each batch makes the file anew.
+    assert!(every_operation(0) > 800);
+}
+
+#[test]
+fn a_file_stays_small_and_the_last_identifiers_are_remembered() {
+    let disk = Disk::default();
+    let (mut log, _) = Log::open(disk.clone()).unwrap();
+    log.set_limit(4000);
+    for batch in batches(3, 40) {
+        for change in &batch {
+            change.with(|change| log.record(&at(0), change));
+        }
+        log.commit().unwrap();
+    }
+    let before = Log::open(disk.after(Crash::Kill)).unwrap().1;
+    for rule in &before.rules {
+        super::Change::End(rule.id.0).with(|change| log.record(&at(0), change));
+    }
+    log.set_limit(0);
+    log.commit().unwrap();
+    assert!(disk.contents("rules").unwrap().len() < 100);
+    let (_, recovered) = Log::open(disk).unwrap();
+    assert!(recovered.rules.is_empty() && recovered.last_rule > PolicyRuleId(20));
+    assert_eq!(
+        (recovered.last_rule, recovered.last_group),
+        (before.last_rule, before.last_group)
+    );
+}
+
+#[test]
+fn an_empty_batch_touches_no_disk() {
+    let disk = Disk::default();
+    let (mut log, _) = Log::open(disk.clone()).unwrap();
+    disk.crash_after(0, 0);
+    log.commit().unwrap();
+}

@@ -1,0 +1,146 @@
+//! The ECN field goes from the protocol to the wire and back, through the sockets (RFC 4960 appendix
+//! A, RFC 3168).
+
+use std::sync::{Arc, Mutex};
+
+use carrick::{Association, AssociationConfig, ChunkType, ConnectOptions, Endpoint};
+use quinn_udp::EcnCodepoint;
+
+use crate::relay::{self, Carried};
+use crate::support::{config, content, ip, on, quick, soon};
+
+const SIZE: usize = 50_000;
+const COUNT: usize = 40;
+/// Of so many packets that are ECN-capable, so many are marked, one after the other: they arrive
+/// together.
+const MARKED: (usize, usize) = (100, 10);
+
+/// What a way saw.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Packets with DATA that the client sent, ECN-capable and not.
+    capable: usize,
+    other_data: usize,
+    marked: usize,
+    /// ECN-capable ones that have no DATA, or are the server's, who sends none.
+    wrong: usize,
+    ecnes: usize,
+    cwrs: usize,
+}
+
+impl Seen {
+    fn carry(&mut self, mut carried: Carried) -> Vec<Carried> {
+        let kinds = kinds(&carried.bytes);
+        let has = |kind| kinds.contains(&kind);
+        self.ecnes += usize::from(has(ChunkType::ECNE) && carried.from_server);
+        self.cwrs += usize::from(has(ChunkType::CWR) && !carried.from_server);
+        let data = has(ChunkType::DATA);
+        match carried.ecn {
+            Some(EcnCodepoint::Ect0) if data && !carried.from_server => {
+                self.capable += 1;
+                if self.capable % MARKED.0 < MARKED.1 {
+                    carried.ecn = Some(EcnCodepoint::Ce);
+                    self.marked += 1;
+                }
+            }
+            Some(_) => self.wrong += 1,
+            None => self.other_data += usize::from(data),
+        }
+        vec![carried]
+    }
+}
+
+/// The types of the chunks of a packet.
+fn kinds(packet: &[u8]) -> Vec<ChunkType> {
+    let mut rest = packet.get(12..).unwrap_or_default();
+    let mut kinds = Vec::new();
+    while let Some(&[kind, _, high, low]) = rest.first_chunk() {
+        kinds.push(ChunkType(kind));
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        rest = rest
+            .get(length.next_multiple_of(4).max(4)..)
+            .unwrap_or_default();
+    }
+    kinds
+}
+
+fn bind(address: &str, ecn: bool) -> Endpoint {
+    let mut association = AssociationConfig {
+        max_send_buffer: None,
+        ..quick()
+    };
+    association.extensions.ecn = ecn;
+    Endpoint::bind(config(&[address]).association(association)).unwrap()
+}
+
+/// Sends everything over a way that marks; both ends, still up, and what was seen.
+async fn transfer(address: &str, client: bool, server: bool) -> (Association, Association, Seen) {
+    let (client, server) = (bind(address, client), bind(address, server));
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let noted = Arc::clone(&seen);
+    let port = relay::open(&server, ip(address), move |carried| {
+        noted.lock().unwrap().carry(carried)
+    });
+    let options = ConnectOptions::to_port(server.port()).encapsulation_port(port);
+    let peers = [ip(address)];
+    let (connected, accepted) = soon("set-up", async {
+        tokio::join!(client.connect(&peers, options), server.accept())
+    })
+    .await;
+    let (a, mut b) = (connected.unwrap(), accepted.unwrap());
+    let send = async {
+        for number in 0..COUNT {
+            a.send(content(number, SIZE), on(0)).await.unwrap();
+        }
+    };
+    let receive = async {
+        for number in 0..COUNT {
+            let message = b.recv().await.unwrap().unwrap();
+            assert!(message.payload == content(number, SIZE)[..]);
+        }
+    };
+    soon("transfer", async { tokio::join!(send, receive) }).await;
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    (a, b, seen)
+}
+
+#[tokio::test]
+async fn data_is_ecn_capable_on_the_wire_and_a_mark_reaches_the_association_3168_a() {
+    for address in ["127.0.0.1", "::1"] {
+        let (a, b, seen) = transfer(address, true, true).await;
+        assert!(seen.marked > 5, "{address}: {seen:?}");
+        assert!(
+            seen.capable > 10 * seen.other_data,
+            "only what is sent again is not: {seen:?}"
+        );
+        assert_eq!(seen.wrong, 0, "{seen:?}");
+        assert!(seen.ecnes > 0 && seen.cwrs > 0, "{seen:?}");
+        let (ours, theirs) = (a.stats().await.unwrap(), b.stats().await.unwrap());
+        assert!(ours.extensions.ecn && theirs.extensions.ecn);
+        let (ours, theirs) = (ours.counters, theirs.counters);
+        // What was lost on the way was not received, and that is little.
+        assert!(
+            theirs.congestion_marks_received > seen.marked as u64 / 2,
+            "{seen:?} {theirs:?}"
+        );
+        assert!(theirs.ecnes_sent > 0 && theirs.cwrs_received > 0);
+        assert!(ours.congestion_mark_reductions > 0, "{ours:?}");
+        assert!(ours.ecnes_received > 0 && ours.cwrs_sent > 0);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_ecn_capable_on_the_wire_where_one_side_lacks_it_3168_a() {
+    for (client, server) in [(true, false), (false, true)] {
+        let (a, b, seen) = transfer("127.0.0.1", client, server).await;
+        assert_eq!((seen.capable, seen.wrong), (0, 0), "{seen:?}");
+        assert!(seen.other_data > 100, "{seen:?}");
+        for end in [a, b] {
+            let stats = end.stats().await.unwrap();
+            assert!(!stats.extensions.ecn);
+            let counters = stats.counters;
+            assert_eq!(counters.congestion_marks_received, 0);
+            assert_eq!(counters.ecnes_sent + counters.cwrs_sent, 0);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A way between two endpoints in UDP that looks at what it carries, with its ECN field, and may
+//! change it. It needs no privileges.
+
+use std::io::IoSliceMut;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use carrick::Endpoint;
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+
+/// The relay ends when nothing has come for so long.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// A datagram on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) ecn: Option<EcnCodepoint>,
+    pub(crate) from_server: bool,
+}
+
+/// Opens a way to a server on this address and returns its UDP port. What `carry` makes of a datagram
+/// goes on.
+pub(crate) fn open(
+    server: &Endpoint,
+    address: IpAddr,
+    mut carry: impl FnMut(Carried) -> Vec<Carried> + Send + 'static,
+) -> u16 {
+    let socket = UdpSocket::bind((address, 0)).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let server = SocketAddr::new(address, server.encapsulation_port().unwrap());
+    let state = UdpSocketState::new((&socket).into()).unwrap();
+    // With the time of arrival, the ECN field would not fit beside it.
+    #[cfg(target_os = "linux")]
+    nix::sys::socket::setsockopt(
+        &socket,
+        nix::sys::socket::sockopt::ReceiveTimestampns,
+        &false,
+    )
+    .unwrap();
+    socket.set_nonblocking(false).unwrap();
+    socket.set_read_timeout(Some(QUIET)).unwrap();
+    std::thread::spawn(move || {
+        let (mut buffer, mut client) = (vec![0; 65_536], None);
+        loop {
+            let mut meta = [RecvMeta::default()];
+            let mut slices = [IoSliceMut::new(&mut buffer)];
+            if !matches!(state.recv((&socket).into(), &mut slices, &mut meta), Ok(1)) {
+                return;
+            }
+            let [meta] = meta;
+            let from_server = meta.addr == server;
+            if !from_server {
+                client = Some(meta.addr);
+            }
+            let to = if from_server { client } else { Some(server) };
+            let Some(to) = to else { continue };
+            let datagrams = buffer[..meta.len].chunks(meta.stride.max(1));
+            let carried = datagrams.flat_map(|bytes| {
+                carry(Carried {
+                    bytes: bytes.to_vec(),
+                    ecn: meta.ecn,
+                    from_server,
+                })
+            });
+            let carried: Vec<Carried> = carried.collect();
+            for together in
+                carried.chunk_by(|a, b| a.ecn == b.ecn && a.bytes.len() == b.bytes.len())
+            {
+                send(&state, &socket, to, together);
+            }
+        }
+    });
+    port
+}
+
+/// Datagrams of one size and ECN field leave with segmentation offload, so that they arrive together.
+fn send(state: &UdpSocketState, socket: &UdpSocket, to: SocketAddr, together: &[Carried]) {
+    for part in together.chunks(state.max_gso_segments().clamp(1, 32)) {
+        let contents: Vec<u8> = part.iter().flat_map(|c| c.bytes.iter().copied()).collect();
+        let out = Transmit {
+            destination: to,
+            ecn: part[0].ecn,
+            contents: &contents,
+            segment_size: (part.len() > 1).then_some(part[0].bytes.len()),
+            src_ip: None,
+        };
+        // What is lost is sent again.
+        let _ = state.try_send(socket.into(), &out);
+    }
+}
