@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use carrick_proto::congestion::Rfc2960;
 use carrick_proto::policy::{
     OtherPathOnDuplicates, Policies, RetransmitOnAlternate, SackRoute, SackToSource,
     WindowAnnouncement,
@@ -143,6 +144,7 @@ impl Stack {
                 missing_reports: 4,
                 retransmission_route: &RetransmitOnAlternate,
                 sack_route,
+                congestion: &Rfc2960,
                 window_announcement: WindowAnnouncement::True,
                 ..Policies::default()
             },
