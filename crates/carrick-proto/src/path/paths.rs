@@ -199,8 +199,13 @@ impl Paths {
         for path in &self.list {
             set[usize::from(path.id.0 >> 6)] |= 1 << (path.id.0 & 63);
         }
-        let has = move |n: &u8| set[usize::from(n >> 6)] >> (n & 63) & 1 == 1;
-        (0..=u8::MAX).filter(has).map(PathId)
+        // From one number that is there to the next: most associations have one or two of 256.
+        core::iter::from_fn(move || {
+            let word = set.iter().position(|bits| *bits != 0)?;
+            let bit = set[word].trailing_zeros();
+            set[word] &= set[word] - 1;
+            Some(PathId((word as u32 * 64 + bit) as u8))
+        })
     }
 
     pub(crate) fn contains(&self, id: PathId) -> bool {
@@ -484,6 +489,17 @@ mod tests {
             (Some(ip("10.1.0.1")), ip("10.2.0.2"))
         );
         assert!(!paths[found].confirmed, "each pair is verified by itself");
+    }
+
+    #[test]
+    fn numbers_come_in_order_whichever_there_are() {
+        let mut paths = paths(&AssociationConfig::default());
+        for (path, number) in paths.list.iter_mut().zip([255, 64]) {
+            path.id = PathId(number);
+        }
+        assert!(paths.ids().eq([PathId(64), PathId(255)]));
+        paths.list.clear();
+        assert_eq!(paths.ids().count(), 0);
     }
 
     #[test]

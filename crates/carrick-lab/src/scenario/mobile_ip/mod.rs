@@ -28,7 +28,7 @@ use setup::{LOSSES, Stack};
 /// Repetitions in some ten seconds on two cores.
 const SHORT: u64 = 10;
 /// The paper does not say how often it measured.
-const FULL: u64 = 100;
+const FULL: u64 = 50;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug, Default)]
