@@ -153,6 +153,7 @@ check world world
 need python3 reproduce reproduce
 need c++ fuzz-parser fuzz packet_parser
 need c++ fuzz-pair fuzz two_endpoints
+need c++ fuzz-layer fuzz lower_layer
 need c++ fuzz-simco fuzz simco_messages
 need c++ fuzz-simco-session fuzz simco_session
 if [ -n "$installed" ]; then

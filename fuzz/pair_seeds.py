@@ -13,7 +13,9 @@ import sys
 PARTIAL, AUTH, ADDRESSES, RECONFIG, INTERLEAVING, ECN, WITHOUT_AUTH, WILDCARD = (1 << n for n in range(8))
 EXTENDED, ROOMY = 0x80, 0x0F
 NEAR, FAR = 0, 1
-LATER = 4
+LATER, LAST = 4, 8
+IN_UDP, PORTS_OF_THEIR_OWN = 7, 8
+OFFERED, REQUIRED, STRICT = 1, 2, 0x10
 INTERLEAVED_PARTIAL, NR_SACK, ZERO_CHECKSUM, PROTECTED = (1 << n for n in range(4))
 ROUND_ROBIN, SPLIT_REPORTS, PACKETS, SPLIT_BUFFERS = 1, 4, 8, 0xC0
 
@@ -29,6 +31,21 @@ def world(near, far=None, flags=0, sizes=ROOMY, link=0):
 def further(near, far=None):
     """Of a world whose link has LATER: what came after the other extensions."""
     return bytes(near) + bytes(far or near)
+
+
+def last(near, far=None):
+    """Of a world whose link has LAST: how addresses are reached, and the protection of chunks."""
+    return bytes(near) + bytes(far or near)
+
+
+def protect(key, end, *steps):
+    """Put a key in (0), use it (1), take it away (2), go on in the clear (3)."""
+    return b"".join(more(12, end, 0x80 | key << 2 | what) for what in steps)
+
+
+def rebind(which):
+    """The translator in front of the first side gives an address another port."""
+    return more(24, NEAR, 0x80 | which)
 
 
 def base(code, end=NEAR, *rest):
@@ -115,6 +132,21 @@ SEEDS = {
     + connect() + run(250) + (send(NEAR, 0, 16000) + send(FAR, 1, 16000) + base(16) * 2 + run(20)) * 4 + lose_all(FAR) + wait(10) + run(250),
     "multipath-reports": world(side(0), link=LATER) + further([NR_SACK, ROUND_ROBIN | SPLIT_REPORTS | 0x30, 1 << 3 | 3], [0x70, 2, 2 << 3 | 1]) + connect()
     + run(250) + (send(NEAR, 0, 16000) + send(FAR, 1, 16000) + base(16) + run(20)) * 4 + run(250),
+    "encapsulated": world(side(0), flags=0x80, link=LAST) + last([IN_UDP | PORTS_OF_THEIR_OWN, 0]) + connect() + run(200)
+    + (send(NEAR, 0, 9000) + rebind(0) + send(FAR, 1, 9000) + rebind(1) + base(16) + run(100)) * 3 + run(250),
+    "encapsulated-and-plain": world(side(0, recovery=MODERN), link=LATER | LAST) + further([0, ROUND_ROBIN | SPLIT_REPORTS, 4]) + last([1, 0], [2, 0])
+    + connect() + run(200) + (send(NEAR, 0, 9000) + send(FAR, 1, 9000) + lose_all(FAR) + wait(10) + rebind(0)) * 3 + run(250),
+    "encapsulated-addresses": world(side(ADDRESSES | WITHOUT_AUTH | WILDCARD), flags=0x80, link=LAST) + last([IN_UDP, 0]) + connect() + more(17, NEAR, 0)
+    + send(NEAR, 0, 5000) + rebind(1) + run(250) + more(17, NEAR, 0) + send(FAR, 0, 5000) + run(250),
+    "protected": world(side(PARTIAL | RECONFIG), link=LAST) + last([0, OFFERED]) + connect() + protect(0, NEAR, 0) + protect(0, FAR, 0, 1) + protect(0, NEAR, 1)
+    + send(NEAR, 0, 9000) + send(FAR, 1, 9000) + run(100) + protect(1, NEAR, 0) + protect(1, FAR, 0, 1) + protect(1, NEAR, 1) + send(NEAR, 0, 9000)
+    + run(50) + protect(0, NEAR, 2) + protect(0, FAR, 2) + base(16) + base(17, NEAR, 0) + send(FAR, 2, 3000) + run(250),
+    "protected-and-strict": world(side(0, recovery=MODERN), flags=0x80, link=LAST) + last([IN_UDP, OFFERED | REQUIRED | STRICT], [IN_UDP, OFFERED | STRICT]) + connect()
+    + protect(2, NEAR, 0) + protect(2, FAR, 0, 1) + protect(2, NEAR, 1) + send(NEAR, 0, 9000) + rebind(0) + base(16) + run(200) + protect(2, FAR, 3) + send(FAR)
+    + base(18, NEAR, 3) + run(100) + protect(1, NEAR, 1) + send(NEAR) + wait(12) + run(250),
+    "protected-by-one-side": world(side(0), link=LAST) + last([0, OFFERED], [0, 0]) + connect() + send(NEAR, 0, 9000) + protect(0, NEAR, 0, 1) + send(FAR) + run(250),
+    "protected-and-disturbed": world(side(0), link=LAST) + last([0, OFFERED]) + connect() + protect(0, NEAR, 0) + protect(0, FAR, 0, 1) + protect(0, NEAR, 1)
+    + send(NEAR, 0, 9000) + base(19, NEAR, 1, 0, 0, 20, 9) + more(27, FAR, 0, 0x41, 1) + more(29, NEAR, 0, 1) + run(250) + send(FAR) + run(250),
     "chunks-from-nowhere": world(side(0x3D | WITHOUT_AUTH)) + connect() + send(NEAR, 0, 5000) + run(20) + send(FAR, 1, 3000)
     + b"".join(more(27, n & 1, n, 1 | n << 1 & 0x1E, n) for n in range(32)) + more(29, NEAR, 3, 1) + run(250),
 }

@@ -13,6 +13,7 @@ mod memory;
 mod messages;
 mod network;
 mod operations;
+mod protection;
 mod settings;
 mod settle;
 mod tamper;

@@ -22,6 +22,8 @@ pub struct Flight {
     /// As the receiver sees it.
     pub route: Route,
     pub to: usize,
+    /// The UDP port that it was sent to.
+    pub port: Option<u16>,
     pub bytes: Bytes,
 }
 
@@ -30,9 +32,13 @@ pub struct Network {
     pub ends: [Endpoint; 2],
     pub settings: Settings,
     pub addresses: [Vec<IpAddr>; 2],
+    /// The UDP port by which each address is reached, and seen by the other side.
+    pub ports: [[Option<u16>; 3]; 2],
     pub flights: VecDeque<Flight>,
     /// The last packets, which can come again after they arrived.
     pub old: VecDeque<Flight>,
+    /// Ports that the translator has given.
+    translated: u16,
     /// Messages by the endpoint that sends them.
     pub messages: [Direction; 2],
     pub sends: usize,
@@ -68,10 +74,12 @@ impl Network {
         Self {
             now: Time::from_millis(1000),
             ends,
+            ports: settings.ports,
             settings,
             addresses,
             flights: VecDeque::new(),
             old: VecDeque::new(),
+            translated: 0,
             messages: [Direction::default(), Direction::default()],
             sends: 0,
             connects: 0,
@@ -145,10 +153,23 @@ impl Network {
         }
     }
 
-    /// The links take packets of another size from now on.
+    /// The links take packets of another size from now on, or a translator in front of the first
+    /// side forgets the port of an address.
     fn link_mtu(&mut self, input: &mut Input<'_>) {
         let sizes = [usize::MAX, 1280, 1400, 9000];
-        self.settings.link_mtu = sizes[usize::from(input.byte() & 3)];
+        let what = input.byte();
+        if what & 0x80 == 0 {
+            self.settings.link_mtu = sizes[usize::from(what & 3)];
+        } else if let Some(Some(port)) = self.ports[0].get_mut(usize::from(what & 3)) {
+            self.translated = self.translated.wrapping_add(1);
+            *port = 10_000 + self.translated;
+        }
+    }
+
+    /// How an address of one side is reached and seen.
+    pub fn port(&self, end: usize, address: IpAddr) -> Option<u16> {
+        let at = self.addresses[end].iter().position(|a| *a == address)?;
+        self.ports[end][at]
     }
 
     /// Of the packets under way, all are lost that have a chunk of one type.
@@ -287,6 +308,7 @@ impl Network {
         };
         let searches = self.settings.sides[end].path_mtu_discovery.is_some();
         let header = if route.remote.is_ipv6() { 40 } else { 20 };
+        let header = header + route.encapsulation.map_or(0, |_| 8);
         if searches && !transmit.may_fragment && header + bytes.len() > self.settings.link_mtu {
             return;
         }
@@ -294,11 +316,22 @@ impl Network {
         if self.ends[to].local_addresses().contains(&route.remote)
             && self.ends[end].local_addresses().contains(&local)
         {
+            // A port that nobody has, or has any more, leads to nobody.
+            let port = route.encapsulation;
+            if self.port(to, route.remote) != port {
+                return;
+            }
             let route = Route {
                 ecn: route.ecn,
+                encapsulation: self.port(end, local),
                 ..Route::plain(route.remote, local)
             };
-            self.launch(Flight { route, to, bytes });
+            self.launch(Flight {
+                route,
+                to,
+                port,
+                bytes,
+            });
         }
     }
 
@@ -342,6 +375,7 @@ impl Flight {
         Self {
             route: self.route,
             to: self.to,
+            port: self.port,
             bytes: self.bytes.clone(),
         }
     }

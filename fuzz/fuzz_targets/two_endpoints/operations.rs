@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationId, Endpoint, IcmpInput, IcmpKind, PathId, PathThresholds, Reliability, SendOptions,
-    SharedKeyId, StreamDirection, StreamId, StreamScheduler, Time,
+    AssociationId, Endpoint, IcmpInput, IcmpKind, PathId, PathThresholds, PeerAddress, Reliability,
+    SendOptions, SharedKeyId, StreamDirection, StreamId, StreamScheduler, Time,
 };
 
 use crate::input::Input;
 use crate::messages::{Sent, payload};
 use crate::network::Network;
+use crate::protection;
 use crate::settings::{KEYS, key};
 
 /// Messages and associations that the users ask for at most: enough to fill all buffers.
@@ -24,11 +25,16 @@ impl Network {
             return;
         }
         let skip = input.below(self.addresses[1 - end].len());
-        let peers = self.addresses[1 - end][skip..].to_vec();
+        let peers = &self.addresses[1 - end][skip..];
+        let ways = peers.iter().map(|&address| PeerAddress {
+            address,
+            encapsulation: self.port(1 - end, address),
+        });
+        let peers: Vec<PeerAddress> = ways.collect();
         let port = self.ends[1 - end].port();
         // A peer that is connected already is refused, and no harm.
         let config = self.settings.sides[end].clone();
-        let _ = self.ends[end].connect(self.now, &peers, port, None, config);
+        let _ = self.ends[end].associate(self.now, &peers, port, config);
     }
 
     /// An association of the endpoint, if it has any.
@@ -146,14 +152,14 @@ impl Network {
             },
         };
         let about = self.flights.iter().rev().find(|f| f.to != end);
-        let (remote, quoted) = match about {
-            Some(flight) => (flight.route.local, flight.bytes.clone()),
-            None => (None, Bytes::copy_from_slice(input.bytes(28))),
+        let (remote, encapsulation, quoted) = match about {
+            Some(flight) => (flight.route.local, flight.port, flight.bytes.clone()),
+            None => (None, None, Bytes::copy_from_slice(input.bytes(28))),
         };
         let icmp = IcmpInput {
             kind,
             remote: remote.unwrap_or(self.addresses[1 - end][0]),
-            encapsulation: None,
+            encapsulation,
             quoted: &quoted[..quoted.len().min(28)],
         };
         self.ends[end].handle_icmp(self.now, &icmp);
@@ -204,6 +210,9 @@ impl Network {
     pub fn keys(&mut self, end: usize, input: &mut Input<'_>) {
         self.operate(end, input, |e, now, id, input| {
             let what = input.byte();
+            if what & 0x80 != 0 {
+                return protection::change(e, id, what);
+            }
             let number = u16::from(what >> 2) % KEYS;
             let name = SharedKeyId(number);
             // A key that is in use stays, one that is not there can't be used.
@@ -259,6 +268,7 @@ impl Network {
         for end in &mut self.ends {
             let ids: Vec<AssociationId> = end.associations().collect();
             for id in ids {
+                protection::agree(end, id);
                 for number in 0..KEYS {
                     // Without authentication there is nothing to agree on.
                     let _ = end.add_key(self.now, id, key(number));

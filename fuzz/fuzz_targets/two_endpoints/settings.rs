@@ -17,6 +17,7 @@ use carrick_proto::{
 };
 
 use crate::input::Input;
+use crate::protection;
 
 /// Keys that the users know, 0 being the null key.
 pub const KEYS: u16 = 4;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub extended: bool,
     /// The largest packet that passes, its IP header included, where its sender looks for it.
     pub link_mtu: usize,
+    /// By which UDP port the addresses of each side are reached, at first; `None` for plain IP.
+    pub ports: [[Option<u16>; 3]; 2],
 }
 
 /// The secret of a key; both users know the same.
@@ -50,16 +53,23 @@ impl Settings {
         let extended = sizes & 0x80 != 0;
         let mut sides = [base.clone(), base];
         let mut link_mtu = ANY_SIZE;
+        let mut ports = [[None; 3]; 2];
         if extended {
             let link = input.byte();
             link_mtu = [ANY_SIZE, 1280, 1400, 1500][usize::from(link & 3)];
             for side in &mut sides {
                 extend(side, input);
             }
-            // As above, for what came after these.
+            // As above, for what came after these, and the last.
             if link & 4 != 0 {
                 for side in &mut sides {
                     extend_further(side, input);
+                }
+            }
+            if link & 8 != 0 {
+                for end in [0, 1] {
+                    ports[end] = encapsulation(end, input.byte());
+                    sides[end].protection = protection::draw(input.byte());
                 }
             }
         }
@@ -68,8 +78,17 @@ impl Settings {
             addresses: if flags & 0x80 == 0 { 2 } else { 3 },
             extended,
             link_mtu,
+            ports,
         }
     }
+}
+
+/// A bit says of each address whether it is in UDP, another one whether they share a port.
+fn encapsulation(end: usize, bits: u8) -> [Option<u16>; 3] {
+    [0, 1, 2].map(|n: u16| {
+        let port = 4000 + 1000 * end as u16 + if bits & 8 == 0 { 0 } else { n };
+        (bits >> n & 1 != 0).then_some(port)
+    })
 }
 
 /// What both sides have in common.

@@ -92,6 +92,7 @@ impl Network {
         let flight = Flight {
             route,
             to: end,
+            port: None,
             bytes: bytes.into(),
         };
         self.launch(flight);
@@ -131,6 +132,7 @@ impl Network {
         let flight = Flight {
             route,
             to: end,
+            port: None,
             bytes: bytes.into(),
         };
         self.launch(flight);

@@ -225,14 +225,37 @@ impl Association {
     }
 
     /// Advice that is taken (section 5.4). An address that is not verified yet gets the data as soon
-    /// as it is.
+    /// as it is, with what is outstanding then.
     fn prefer(&mut self, address: IpAddr) -> Result<(), Refusal> {
         let path = self.paths.iter().find(|p| p.remote == address);
-        let path = path.ok_or(CauseCode::UNRESOLVABLE_ADDRESS)?.id;
+        let path = path.ok_or(CauseCode::UNRESOLVABLE_ADDRESS)?;
+        let (path, verified) = (path.id, path.confirmed);
+        if let Some(dynamic) = &mut self.dynamic {
+            dynamic.handover = (!verified).then_some(path);
+        }
         self.paths.set_primary(path);
         self.tell_address(AddressEvent::PeerPrefers(path));
         self.choose_path();
         Ok(())
+    }
+}
+
+/// Fast handover: a peer that prefers a new address is about to leave the old one, whether it says so
+/// or not.
+impl Association {
+    /// A path has been verified. If the peer moves there, what is in flight elsewhere leaves again at
+    /// once on it, in a window of its own; that is no sign of congestion. Where all paths carry data,
+    /// each keeps its own.
+    pub(super) fn complete_handover(&mut self, id: PathId) {
+        let dynamic = self.dynamic.as_mut();
+        let moves = dynamic.is_some_and(|d| d.handover.take_if(|path| *path == id).is_some());
+        let everywhere = self.config.policies.multipath.data_route.concurrent();
+        if !moves || everywhere || self.paths.current() != id {
+            return;
+        }
+        for other in self.paths.ids().filter(|other| *other != id) {
+            self.sender.move_path(other, id, &mut self.paths);
+        }
     }
 }
 

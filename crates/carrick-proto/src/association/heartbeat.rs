@@ -7,6 +7,7 @@ use super::{Association, Context};
 use crate::error::OperationError;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, heartbeat};
+use crate::trace::TraceEvent;
 
 impl Association {
     /// Verification and monitoring begin when the association is established.
@@ -112,12 +113,14 @@ impl Association {
         if let Some(sent) = path.heartbeat.answered(nonce) {
             path.counters.heartbeats_answered += 1;
             path.rto.measured(cx.now.since(sent), &config);
+            self.trace.record(cx.now, TraceEvent::rto_of(path));
         } else if !self.on_probe_ack(id, nonce, cx) {
             return;
         }
         self.after_heartbeat_ack(id, cx.now);
         let path = &mut self.paths[id];
-        if !path.confirmed {
+        let verified = !path.confirmed;
+        if verified {
             path.confirmed = true;
             self.events.push_back(Event::PathConfirmed(id));
             self.restart_mtu_discovery(id);
@@ -146,6 +149,9 @@ impl Association {
         self.last_heartbeat_ack = Some(cx.now);
         self.report_stall(cx);
         self.choose_path();
+        if verified {
+            self.complete_handover(id);
+        }
     }
 
     /// Something sent to the path was acknowledged.

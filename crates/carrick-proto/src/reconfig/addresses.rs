@@ -95,6 +95,8 @@ pub(crate) struct DynamicAddresses {
     /// Peer-Sequence-Number.
     peer_serial: AsconfSerial,
     cache: VecDeque<(AsconfSerial, Bytes)>,
+    /// The peer moves to this path, as soon as it is verified.
+    pub(crate) handover: Option<PathId>,
     /// The peer's addresses have changed; those that are gone.
     pub(crate) news: Option<Vec<IpAddr>>,
 }
@@ -110,6 +112,7 @@ impl DynamicAddresses {
             refused: Vec::new(),
             seen,
             preferred: None,
+            handover: None,
             no_changes: false,
             no_preference: false,
             stranded: false,

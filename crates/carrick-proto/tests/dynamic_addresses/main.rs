@@ -4,6 +4,7 @@
 mod common;
 
 mod course;
+mod handover;
 mod lacking;
 mod loss;
 mod misuse;

@@ -7,12 +7,17 @@
 //!
 //! A request that gets no answer is not repeated, and nothing is guessed of its outcome: after the
 //! configured time the agent tells [`AgentEvent::TimedOut`], and its user can ask with PRS or PRL.
-//! An answer that comes later is told as [`AgentEvent::LateReply`].
+//! An answer that comes later is told as [`AgentEvent::LateReply`]. A request that was given up before
+//! the transport took it is never sent. Answers that nobody asked for are counted and left out; one
+//! that doesn't fit its request ends the session.
 
 mod config;
 mod event;
+mod pending;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use rand_chacha::ChaCha20Rng;
@@ -20,8 +25,8 @@ use rand_core::{Rng, SeedableRng};
 
 use crate::Time;
 use crate::message::{
-    Challenge, FromMiddlebox, Lifetime, NegativeReply, Notification, Reply, Request, RequestKind,
-    TransactionId, VERSION,
+    Challenge, FromMiddlebox, Lifetime, NegativeReply, Notification, PolicyRuleId, Reply, Request,
+    RequestKind, TransactionId, VERSION,
 };
 use crate::session::{
     Identity, NONCE_LEN, Side, StreamPairs, challenge_identity, make_challenge, make_token,
@@ -30,6 +35,7 @@ use crate::session::{
 
 pub use config::{AgentSettings, Credentials};
 pub use event::{AgentEvent, CloseReason, SubmitError};
+use pending::Pending;
 
 /// The states of RFC 4540 section 7.1, as the agent sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,14 +52,6 @@ enum State {
     Terminating,
 }
 
-/// A request without an answer.
-#[derive(Clone, Debug)]
-struct Pending {
-    kind: RequestKind,
-    rule: Option<crate::message::PolicyRuleId>,
-    sent: Time,
-}
-
 /// One side of a session: the agent.
 #[derive(Debug)]
 pub struct Agent {
@@ -62,9 +60,17 @@ pub struct Agent {
     streams: StreamPairs,
     last_transaction: TransactionId,
     pending: BTreeMap<TransactionId, Pending>,
+    /// Those of `pending` that create a rule.
+    creating: usize,
+    /// Requests that were given up and may be answered yet.
+    given_up: BTreeMap<TransactionId, Pending>,
+    /// Rules that have ended before the reply came that creates them.
+    ended: BTreeSet<PolicyRuleId>,
+    /// Replies that nobody asked for.
+    unexpected: u64,
     /// Deadlines of `pending`, in the order of sending, which is that of the deadlines.
     deadlines: VecDeque<(Time, TransactionId)>,
-    out: VecDeque<(u16, Bytes)>,
+    out: VecDeque<(u16, TransactionId, Bytes)>,
     events: VecDeque<AgentEvent>,
     random: ChaCha20Rng,
 }
@@ -79,6 +85,10 @@ impl Agent {
             state: State::Closed,
             last_transaction: TransactionId(0),
             pending: BTreeMap::new(),
+            creating: 0,
+            given_up: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            unexpected: 0,
             deadlines: VecDeque::new(),
             out: VecDeque::new(),
             events: VecDeque::new(),
@@ -96,14 +106,31 @@ impl Agent {
         self.pending.len()
     }
 
+    /// Messages that the transport has not taken; of requests that were given up, not all count.
+    pub fn queued(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Replies that nobody asked for, since the start.
+    pub fn unexpected(&self) -> u64 {
+        self.unexpected
+    }
+
+    /// Rules of which an end was told and no beginning, while requests for rules are under way. At
+    /// most [`AgentSettings::max_pending`].
+    pub fn remembered(&self) -> usize {
+        self.ended.len()
+    }
+
     /// The stream pairs and what is bound to them.
     pub fn streams(&self) -> &StreamPairs {
         &self.streams
     }
 
     /// The transport is up, with so many stream pairs (the smaller of the streams both ways; 1 over
-    /// TCP): the session begins.
+    /// TCP): the session begins. One on another connection is over.
     pub fn connected(&mut self, now: Time, streams: u16) {
+        self.close(CloseReason::Disconnected);
         self.streams.restart(streams);
         let challenge = self.settings.credentials.as_ref().map(|credentials| {
             let mut nonce = [0; NONCE_LEN];
@@ -145,11 +172,15 @@ impl Agent {
         Ok(self.send(now, stream, request))
     }
 
-    /// Ends the session with ST. Rules stay.
+    /// Ends the session with ST, or gives it up if the middlebox knows of none yet. Rules stay.
     pub fn terminate(&mut self, now: Time) {
-        if matches!(self.state, State::Open | State::Authenticating) {
-            self.state = State::Terminating;
-            self.send(now, 0, &Request::Terminate);
+        match self.state {
+            State::Open | State::Authenticating => {
+                self.state = State::Terminating;
+                self.send(now, 0, &Request::Terminate);
+            }
+            State::Establishing(_) => self.close(CloseReason::Requested),
+            State::Closed | State::Terminating => {}
         }
     }
 
@@ -179,25 +210,41 @@ impl Agent {
                 break;
             }
             self.deadlines.pop_front();
-            if let Some(pending) = self.pending.remove(&transaction) {
+            if let Some(pending) = self.take_pending(transaction) {
                 match pending.kind {
                     RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate => {
-                        self.close(CloseReason::NoAnswer)
+                        self.close(CloseReason::NoAnswer);
                     }
-                    request => self.events.push_back(AgentEvent::TimedOut {
-                        transaction,
-                        request,
-                        rule: pending.rule,
-                    }),
+                    request => {
+                        self.events.push_back(AgentEvent::TimedOut {
+                            transaction,
+                            request,
+                            rule: pending.rule,
+                        });
+                        self.given_up.insert(transaction, pending);
+                    }
                 }
             }
+            while self.given_up.len() > self.settings.max_pending {
+                self.given_up.pop_first();
+            }
             self.skip_answered();
+        }
+        if self.out.len() > 2 * self.pending.len() + 64 {
+            let pending = &self.pending;
+            self.out
+                .retain(|(_, transaction, _)| pending.contains_key(transaction));
         }
     }
 
     /// The next message to send, and its stream.
     pub fn poll_transmit(&mut self) -> Option<(u16, Bytes)> {
-        self.out.pop_front()
+        while let Some((stream, transaction, message)) = self.out.pop_front() {
+            if self.pending.contains_key(&transaction) {
+                return Some((stream, message));
+            }
+        }
+        None
     }
 
     /// What happened, oldest first.
@@ -207,19 +254,27 @@ impl Agent {
 
     fn send(&mut self, now: Time, stream: u16, request: &Request) -> TransactionId {
         self.last_transaction = self.last_transaction.next();
+        // Around the end of the number range: none that may be answered yet is used again.
+        while self.pending.contains_key(&self.last_transaction)
+            || self.given_up.contains_key(&self.last_transaction)
+        {
+            self.last_transaction = self.last_transaction.next();
+        }
         let transaction = self.last_transaction;
         let deadline = now + self.settings.timeout;
-        self.pending.insert(
-            transaction,
-            Pending {
-                kind: request.kind(),
-                rule: request.rule(),
-                sent: now,
-            },
-        );
+        let pending = Pending::new(now, request);
+        self.creating += usize::from(pending.creates());
+        self.pending.insert(transaction, pending);
         self.deadlines.push_back((deadline, transaction));
-        self.out.push_back((stream, request.to_bytes(transaction)));
+        let message = request.to_bytes(transaction);
+        self.out.push_back((stream, transaction, message));
         transaction
+    }
+
+    fn take_pending(&mut self, transaction: TransactionId) -> Option<Pending> {
+        let pending = self.pending.remove(&transaction)?;
+        self.creating -= usize::from(pending.creates());
+        Some(pending)
     }
 
     /// Forgets deadlines of requests that were answered, so that there are no more deadlines than
@@ -239,36 +294,53 @@ impl Agent {
     }
 
     fn handle_reply(&mut self, now: Time, stream: u16, transaction: TransactionId, reply: Reply) {
-        let pending = self.pending.remove(&transaction);
-        self.skip_answered();
-        if let Some(rule) = reply.rule() {
-            self.streams.bind(rule, stream);
-        }
-        let Some(pending) = pending else {
-            self.events
-                .push_back(AgentEvent::LateReply { transaction, reply });
+        let asked = self.pending.get(&transaction);
+        let Some(asked) = asked.or_else(|| self.given_up.get(&transaction)) else {
+            self.unexpected += 1;
             return;
         };
-        match pending.kind {
-            RequestKind::Establish => self.established(now, reply),
-            RequestKind::Authenticate => self.authenticated(&reply),
-            RequestKind::Terminate => self.close(CloseReason::Requested),
-            request => {
-                let gone = matches!(
-                    reply,
-                    Reply::Deleted | Reply::Negative(NegativeReply::NoSuchRule)
-                );
-                if let (true, Some(rule)) = (gone, pending.rule) {
-                    self.streams.release(rule);
-                }
-                self.events.push_back(AgentEvent::Reply {
+        if !asked.fits(&reply) {
+            return self.close(CloseReason::Misbehaved);
+        }
+        let pending = self.take_pending(transaction);
+        let late = self.given_up.remove(&transaction);
+        self.skip_answered();
+        let created = reply.rule();
+        if let Some(rule) = created {
+            self.streams.bind(rule, stream);
+        }
+        let gone = matches!(
+            reply,
+            Reply::Deleted | Reply::Negative(NegativeReply::NoSuchRule)
+        );
+        let about = pending.as_ref().or(late.as_ref()).and_then(|p| p.rule);
+        if let (true, Some(rule)) = (gone, about) {
+            self.streams.release(rule);
+        }
+        match pending {
+            None => self
+                .events
+                .push_back(AgentEvent::LateReply { transaction, reply }),
+            Some(pending) => match pending.kind {
+                RequestKind::Establish => self.established(now, reply),
+                RequestKind::Authenticate => self.authenticated(&reply),
+                RequestKind::Terminate => self.close(CloseReason::Requested),
+                request => self.events.push_back(AgentEvent::Reply {
                     transaction,
                     request,
                     rule: pending.rule,
                     reply,
                     elapsed: now.since(pending.sent),
-                });
-            }
+                }),
+            },
+        }
+        if let Some(rule) = created
+            && self.ended.remove(&rule)
+        {
+            self.rule_event(rule, Lifetime(0));
+        }
+        if self.creating == 0 {
+            self.ended.clear();
         }
     }
 
@@ -288,6 +360,7 @@ impl Agent {
             }
             Reply::Authenticate { challenge, token } => {
                 let credentials = self.settings.credentials.clone();
+                let mut proved = None;
                 if let (Some(own), Some(credentials)) = (&own, &credentials)
                     && self.settings.verify_middlebox
                 {
@@ -301,12 +374,19 @@ impl Agent {
                     if proof.is_none() {
                         return self.close(CloseReason::MiddleboxNotAuthenticated);
                     }
+                    proved = proof;
                 }
                 let token = match (challenge, &credentials) {
                     (Some(challenge), Some(credentials)) => {
                         let Some(middlebox) = challenge_identity(&challenge) else {
                             return self.close(CloseReason::Misbehaved);
                         };
+                        // A middlebox could pass on the challenge of another one.
+                        if !credentials.expects(&middlebox)
+                            || proved.is_some_and(|proved| proved != middlebox)
+                        {
+                            return self.close(CloseReason::MiddleboxNotAuthenticated);
+                        }
                         let Credentials { agent, key, .. } = credentials;
                         Some(make_token(key, Side::Agent, &challenge, agent, &middlebox))
                     }
@@ -321,6 +401,9 @@ impl Agent {
     }
 
     fn authenticated(&mut self, reply: &Reply) {
+        if self.state == State::Terminating {
+            return;
+        }
         match reply {
             Reply::Established(capabilities) if self.state == State::Authenticating => {
                 self.state = State::Open;
@@ -334,14 +417,22 @@ impl Agent {
     fn notified(&mut self, notification: Notification) {
         match notification {
             Notification::RuleEvent { rule, lifetime } => {
-                if lifetime == Lifetime(0) {
-                    self.streams.release(rule);
+                let ended = lifetime == Lifetime(0);
+                if ended && self.creating > 0 && self.ended.len() < self.settings.max_pending {
+                    self.ended.insert(rule);
                 }
-                self.events.push_back(AgentEvent::Rule { rule, lifetime });
+                self.rule_event(rule, lifetime);
             }
             Notification::SessionTerminated => self.close(CloseReason::Terminated),
             Notification::BadlyFormedMessage => self.close(CloseReason::BadlyFormed),
         }
+    }
+
+    fn rule_event(&mut self, rule: PolicyRuleId, lifetime: Lifetime) {
+        if lifetime == Lifetime(0) {
+            self.streams.release(rule);
+        }
+        self.events.push_back(AgentEvent::Rule { rule, lifetime });
     }
 
     /// The session is over; the driver closes the connection.
@@ -352,6 +443,9 @@ impl Agent {
         self.state = State::Closed;
         self.out.clear();
         self.deadlines.clear();
+        self.given_up.clear();
+        self.ended.clear();
+        self.creating = 0;
         for (transaction, pending) in std::mem::take(&mut self.pending) {
             if !matches!(
                 pending.kind,

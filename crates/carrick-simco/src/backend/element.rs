@@ -157,22 +157,29 @@ fn exact(tuple: &AddressTuple) -> Option<(IpAddr, u16, u16)> {
     }
 }
 
+/// How many flows two tuples are, if they are consecutive ports of one host each, and as many.
+pub(crate) fn single_flows(internal: &AddressTuple, external: &AddressTuple) -> Option<u16> {
+    let (_, port, ports) = exact(internal)?;
+    let (_, external_port, external_ports) = exact(external)?;
+    let last = ports.checked_sub(1)?;
+    port.checked_add(last)?;
+    external_port.checked_add(last)?;
+    (ports == external_ports).then_some(ports)
+}
+
 /// What to add to a packet filter so that the streams between two tuples pass. With port ranges,
-/// the first port belongs to the first, the second to the second, and so on: RTP and RTCP are two
-/// flows. More than `most` flows become a pattern.
+/// the first port belongs to the first, the second to the second, and so on (RFC 5189 section
+/// 2.3.6): RTP and RTCP are two flows. Wildcards become a pattern.
 pub fn elements_of(
     internal: &AddressTuple,
     external: &AddressTuple,
     outside: Option<&AddressTuple>,
     direction: Direction,
-    most: u16,
 ) -> Vec<Element> {
     let flows = || {
-        let (a0, internal_port, ports) = exact(internal)?;
-        let (a3, external_port, external_ports) = exact(external)?;
-        if ports != external_ports || ports > most {
-            return None;
-        }
+        let (a0, internal_port, _) = exact(internal)?;
+        let (a3, external_port, _) = exact(external)?;
+        let ports = single_flows(internal, external)?;
         let outside = outside.and_then(exact);
         let flow = |n: u16| {
             Some(Element::Flow(Flow {
@@ -184,7 +191,7 @@ pub fn elements_of(
                 direction,
             }))
         };
-        (0..ports).map(flow).collect()
+        (0..ports).map(flow).collect::<Option<Vec<Element>>>()
     };
     flows().unwrap_or_else(|| vec![Element::Allow(pattern_of(internal, external), direction)])
 }
@@ -293,7 +300,7 @@ mod tests {
             internal("10.0.0.1", 32, 100, 2),
             external("192.0.2.1", 32, 200, 2),
         );
-        let flows = elements_of(&a, &b, None, Direction::Both, 64);
+        let flows = elements_of(&a, &b, None, Direction::Both);
         let ports: Vec<(u16, u16)> = flows
             .iter()
             .map(|e| match e {
@@ -303,16 +310,13 @@ mod tests {
             .collect();
         assert_eq!(ports, [(100, 200), (101, 201)]);
         let is_pattern = |i: &AddressTuple, e: &AddressTuple| {
-            let elements = elements_of(i, e, None, Direction::Inbound, 64);
+            let elements = elements_of(i, e, None, Direction::Inbound);
             matches!(elements[..], [Element::Allow(..)])
         };
         assert!(is_pattern(&a, &external("192.0.2.0", 24, 200, 2)));
         assert!(is_pattern(&a, &external("192.0.2.1", 32, 0, 2)));
-        let (many, like) = (
-            internal("10.0.0.1", 32, 100, 65),
-            external("192.0.2.1", 32, 200, 65),
-        );
-        assert!(is_pattern(&many, &like), "more than the limit");
+        let all = external("192.0.2.1", 32, 1, u16::MAX);
+        assert!(is_pattern(&a, &all), "all ports of one side");
         let only = AddressTuple {
             scope: Scope::ProtocolsOnly(IpVersion::V4),
             ..b

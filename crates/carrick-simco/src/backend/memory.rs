@@ -102,8 +102,12 @@ impl Backend for MemoryBackend {
         elements: &[Element],
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
-        if elements.iter().any(|e| self.elements.contains_key(e)) {
+        let there = |e: &Element| self.elements.get(e).is_some_and(|until| *until > now);
+        if elements.iter().any(there) {
             return Err(BackendError::OutOfStep);
+        }
+        if self.elements.len() + elements.len() > self.limits.elements {
+            self.elements.retain(|_, until| *until > now);
         }
         if self.elements.len() + elements.len() > self.limits.elements {
             return Err(BackendError::Full);
@@ -229,6 +233,20 @@ mod tests {
             .unwrap();
         assert!(!passes(&backend, at(10), Direction::Inbound));
         assert!(passes(&backend, at(12), Direction::Inbound));
+    }
+
+    #[test]
+    fn an_element_that_has_ended_by_itself_is_in_nobodys_way() {
+        let mut backend = MemoryBackend::new(MemoryLimits { elements: 1 });
+        let [a, b] = [1, 2].map(|port| flow(port, Direction::Both));
+        backend.add(at(0), &[a], Lifetime(9)).unwrap();
+        assert_eq!(
+            backend.add(at(8), &[b], Lifetime(9)),
+            Err(BackendError::Full)
+        );
+        assert_eq!(backend.add(at(9), &[a], Lifetime(9)), Ok(()), "again");
+        assert_eq!(backend.add(at(18), &[b], Lifetime(9)), Ok(()), "its room");
+        assert_eq!(backend.live(at(18)).collect::<Vec<_>>(), [&b]);
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! share an element: the middlebox counts them, and a backend sees each element once.
 
 mod element;
+mod leftovers;
 mod memory;
 mod pool;
 mod references;
 
+pub(crate) use element::single_flows;
 pub use element::{Element, Flow, Pattern, PatternSide, elements_of, pattern_of};
 pub use memory::{MemoryBackend, MemoryLimits};
 pub use pool::PortPool;

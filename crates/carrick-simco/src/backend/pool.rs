@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use super::{BackendError, Reservation};
-use crate::message::{AddressTuple, IpVersion, Location, Parity, PrrParameters, Scope};
+use crate::message::{AddressTuple, IpVersion, Location, NatMode, Parity, PrrParameters, Scope};
 
 /// Consecutive free ports of one address, for traditional NAT.
 #[derive(Clone, Debug)]
@@ -31,10 +31,14 @@ impl PortPool {
     /// Takes as many consecutive ports as wanted, of the parity wanted.
     ///
     /// # Errors
-    /// When there are none, or none of the IP version.
+    /// When there are none; when an address is wanted and not ports of it, or another IP version, or
+    /// an address inside.
     pub fn take(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
         let version = IpVersion::of(self.address);
-        if wanted.outside.is_some_and(|v| v != version) {
+        if wanted.outside.is_some_and(|v| v != version)
+            || wanted.protocol == 0
+            || wanted.nat_mode == NatMode::Twice
+        {
             return Err(BackendError::NoAddresses);
         }
         let base = self.find(*wanted).ok_or(BackendError::NoPorts)?;
@@ -59,6 +63,9 @@ impl PortPool {
     }
 
     fn find(&self, wanted: PrrParameters) -> Option<u16> {
+        if self.ports.is_empty() {
+            return None;
+        }
         let last = self.ports.end().checked_sub(wanted.ports.checked_sub(1)?)?;
         let start = self.next.clamp(*self.ports.start(), *self.ports.end());
         let fits = |base: &u16| {
@@ -127,7 +134,6 @@ impl PortPool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::NatMode;
 
     fn wanted(ports: u16, parity: Parity) -> PrrParameters {
         PrrParameters {

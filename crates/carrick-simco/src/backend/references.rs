@@ -2,21 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use super::{Backend, BackendError, Element};
+use super::leftovers::Leftovers;
+use super::{Backend, BackendError, Element, Flow, Reservation};
 use crate::Time;
-use crate::message::Lifetime;
+use crate::message::{Direction, Lifetime};
 
 /// Counts rules per element, and tells a backend of the first and the last.
 #[derive(Debug, Default)]
 pub(crate) struct References {
     elements: BTreeMap<Element, Reference>,
+    left: Leftovers,
 }
 
 #[derive(Debug)]
 struct Reference {
     count: u32,
-    /// The fail-safe of the backend ends then.
+    /// The longest rule ends then.
     until: Time,
+    /// The fail-safe of the backend ends then, at the latest.
+    gone: Time,
+}
+
+impl Reference {
+    /// Of an element that lives so long, in no rule yet.
+    fn new(now: Time, lifetime: Lifetime) -> Self {
+        Self {
+            count: 0,
+            until: ends(now, lifetime),
+            gone: ends(now, failsafe(lifetime)),
+        }
+    }
 }
 
 impl References {
@@ -31,11 +46,12 @@ impl References {
         let mut longest: BTreeMap<Element, Lifetime> = BTreeMap::new();
         for (elements, lifetime) in rules {
             for element in elements {
-                let until = ends(now, lifetime);
-                let reference = self.elements.entry(element);
-                let reference = reference.or_insert(Reference { count: 0, until });
+                let fresh = Reference::new(now, lifetime);
+                let (until, gone) = (fresh.until, fresh.gone);
+                let reference = self.elements.entry(element).or_insert(fresh);
                 reference.count += 1;
                 reference.until = reference.until.max(until);
+                reference.gone = reference.gone.max(gone);
                 let longest = longest.entry(element).or_default();
                 *longest = (*longest).max(failsafe(lifetime));
             }
@@ -44,7 +60,8 @@ impl References {
         backend.reconcile(now, &elements)
     }
 
-    /// One more rule with these elements, which lives so long.
+    /// One more rule with these elements, which lives so long. On an error nothing has changed but
+    /// that some elements may stay a little longer if the middlebox forgets them.
     pub(crate) fn add<B: Backend>(
         &mut self,
         now: Time,
@@ -52,18 +69,27 @@ impl References {
         elements: &[Element],
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
+        // What can fail comes first, what is new last: it needs no taking back.
+        self.extend(now, backend, elements, lifetime)?;
         let missing = |e: &&Element| !self.elements.contains_key(e);
-        let new: Vec<Element> = elements.iter().filter(missing).copied().collect();
+        let mut new: Vec<Element> = elements.iter().filter(missing).copied().collect();
+        let left = &mut self.left;
+        new.retain(|e| {
+            // One that could not be removed goes on, unless it has ended by itself.
+            let there = left.contains(e) && backend.extend(now, &[*e], failsafe(lifetime)).is_ok();
+            if there {
+                left.lengthen(e, ends(now, failsafe(lifetime)));
+            }
+            !there
+        });
         if !new.is_empty() {
             backend.add(now, &new, failsafe(lifetime))?;
         }
-        let until = ends(now, lifetime);
         for element in elements {
+            self.left.forget(element);
             let reference = self.elements.entry(*element);
-            reference.or_insert(Reference { count: 0, until }).count += 1;
-        }
-        if new.len() < elements.len() {
-            self.extend(now, backend, elements, lifetime)?;
+            let reference = reference.or_insert_with(|| Reference::new(now, lifetime));
+            reference.count += 1;
         }
         Ok(())
     }
@@ -86,12 +112,14 @@ impl References {
         for element in &longer {
             if let Some(reference) = self.elements.get_mut(element) {
                 reference.until = until;
+                reference.gone = ends(now, failsafe(lifetime));
             }
         }
         Ok(())
     }
 
-    /// One rule less with these elements.
+    /// One rule less with these elements. What the backend doesn't remove now it is asked to remove
+    /// again later, with [`Self::retry`].
     pub(crate) fn remove<B: Backend>(
         &mut self,
         now: Time,
@@ -99,10 +127,12 @@ impl References {
         elements: &[Element],
     ) -> Result<(), BackendError> {
         let mut last = Vec::new();
+        let mut gone = now;
         for element in elements {
             if let Some(reference) = self.elements.get_mut(element) {
                 reference.count -= 1;
                 if reference.count == 0 {
+                    gone = gone.max(reference.gone);
                     self.elements.remove(element);
                     last.push(*element);
                 }
@@ -111,7 +141,54 @@ impl References {
         if last.is_empty() {
             return Ok(());
         }
-        backend.remove(now, &last)
+        let removed = backend.remove(now, &last);
+        if removed.is_err() {
+            self.left.keep(now, last, gone);
+        }
+        removed
+    }
+
+    /// Gives back the addresses that these elements were bound to, once they are removed.
+    pub(crate) fn release<B: Backend>(
+        &mut self,
+        backend: &mut B,
+        reservation: &Reservation,
+        elements: &[Element],
+    ) {
+        self.left.release(backend, reservation, elements);
+    }
+
+    /// When [`Self::retry`] must be called.
+    pub(crate) fn next_retry(&self) -> Option<Time> {
+        self.left.due()
+    }
+
+    /// Asks the backend again to remove what it did not.
+    pub(crate) fn retry<B: Backend>(&mut self, now: Time, backend: &mut B) {
+        self.left.retry(now, backend);
+    }
+
+    /// Whether one of the flows is bound to another outside address already.
+    pub(crate) fn bound_elsewhere(&self, elements: &[Element]) -> bool {
+        elements.iter().any(|element| {
+            let Element::Flow(flow) = element else {
+                return false;
+            };
+            let first = Element::Flow(Flow {
+                outside: None,
+                direction: Direction::Inbound,
+                ..*flow
+            });
+            let bound = self.elements.range(first..).map_while(|(e, _)| match e {
+                Element::Flow(f) => {
+                    let same = (f.protocol, f.internal, f.external)
+                        == (flow.protocol, flow.internal, flow.external);
+                    same.then_some(f.outside)
+                }
+                Element::Allow(..) | Element::Block(_) => None,
+            });
+            bound.into_iter().any(|outside| outside != flow.outside)
+        })
     }
 }
 

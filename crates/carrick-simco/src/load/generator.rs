@@ -121,7 +121,7 @@ impl Generator {
             for _ in 0..calls {
                 self.open(now, agent, now + life, false);
             }
-            let pause = self.exponential(self.workload.opening_interval * calls);
+            let pause = self.exponential(self.call_interval());
             self.arrival = Some(arrival + pause);
         }
         while let Some((time, number)) = self.due.first().copied() {
@@ -138,12 +138,13 @@ impl Generator {
         match event {
             AgentEvent::Reply {
                 transaction,
+                rule,
                 reply,
                 elapsed,
                 ..
             } => {
                 if let Some(asked) = self.asked.remove(transaction) {
-                    self.answered(now, asked, reply, *elapsed);
+                    self.answered(now, asked, *rule, reply, *elapsed);
                     self.preload(now, agent);
                 }
             }
@@ -151,6 +152,9 @@ impl Generator {
                 if let Some(asked) = self.asked.remove(transaction) {
                     self.measures.timed_out += 1;
                     self.given_up(asked);
+                    if matches!(event, AgentEvent::TimedOut { .. }) {
+                        self.preload(now, agent);
+                    }
                 }
             }
             AgentEvent::LateReply {
@@ -173,6 +177,12 @@ impl Generator {
             }
             _ => {}
         }
+    }
+
+    /// The mean time between two calls. Zero is no rate that anything could keep up with: none come.
+    fn call_interval(&self) -> Duration {
+        let pinholes = self.workload.pinholes_per_call.max(1);
+        self.workload.opening_interval.saturating_mul(pinholes)
     }
 
     /// A time from the exponential distribution with this mean.
@@ -198,8 +208,8 @@ impl Generator {
         }
         if self.preloaded >= self.workload.preload && self.preload_pending == 0 {
             self.steady = Some(now);
-            let mean = self.workload.opening_interval * self.workload.pinholes_per_call.max(1);
-            self.arrival = Some(now + self.exponential(mean));
+            let mean = self.call_interval();
+            self.arrival = (!mean.is_zero()).then(|| now + self.exponential(mean));
         }
     }
 
@@ -239,7 +249,14 @@ impl Generator {
         true
     }
 
-    fn answered(&mut self, now: Time, asked: Asked, reply: &Reply, elapsed: Duration) {
+    fn answered(
+        &mut self,
+        now: Time,
+        asked: Asked,
+        rule: Option<PolicyRuleId>,
+        reply: &Reply,
+        elapsed: Duration,
+    ) {
         let counts = self
             .measuring_from
             .is_some_and(|from| now.since(from) >= elapsed);
@@ -267,6 +284,10 @@ impl Generator {
                 self.measures.refused += 1;
                 self.failure.get_or_insert(Failure::Refused(*negative));
                 self.given_up(asked);
+                let gone = rule.filter(|_| *negative == NegativeReply::NoSuchRule);
+                if let Some(number) = gone.and_then(|rule| self.rules.remove(&rule)) {
+                    self.forget(number);
+                }
             }
             _ => {}
         }

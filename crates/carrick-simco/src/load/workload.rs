@@ -8,7 +8,8 @@ use crate::model::Demand;
 /// A workload. The default is the paper's (section 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// 1/λ: mean time between two requests to open a pinhole, exponentially distributed.
+    /// 1/λ: mean time between two requests to open a pinhole, exponentially distributed. With zero,
+    /// none are opened after the preload.
     pub opening_interval: Duration,
     /// h: mean life of a pinhole, exponentially distributed.
     pub holding: Duration,

@@ -32,7 +32,11 @@ impl Agents {
             Access::Of(names) => own == other || names.contains(other),
         };
         let watchers = |owner: &AgentConfig| {
-            let sees = |c: &&AgentConfig| covers(&c.sees, &c.identity, &owner.identity);
+            // Who may change a rule has access to it, and so is told of it.
+            let sees = |c: &&AgentConfig| {
+                covers(&c.sees, &c.identity, &owner.identity)
+                    || covers(&c.controls, &c.identity, &owner.identity)
+            };
             let names = configs.iter().filter(sees).map(|c| &c.identity);
             names
                 .filter_map(|name| by_name.get(name).copied())

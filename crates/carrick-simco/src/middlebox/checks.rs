@@ -89,7 +89,7 @@ fn legal(tuple: &AddressTuple) -> Result<(), NegativeReply> {
     if ports == 0 {
         return Err(NegativeReply::IllegalPortRange);
     }
-    if ports != u16::MAX && port.checked_add(ports - 1).is_none() {
+    if port.checked_add(ports - 1).is_none() {
         return Err(NegativeReply::IllegalPort);
     }
     Ok(())

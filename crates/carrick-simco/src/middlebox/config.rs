@@ -63,10 +63,12 @@ pub struct AgentConfig {
     pub rights: Rights,
     /// Whose rules it may see and is told of.
     pub sees: Access,
-    /// Whose rules it may change and end.
+    /// Whose rules it may change and end, and so see too.
     pub controls: Access,
     /// Rules it may own at a time.
     pub max_rules: usize,
+    /// Elements in the packet filter, or ports of a translator, that its rules may have at a time.
+    pub max_elements: usize,
     /// Sessions it may have at a time.
     pub max_sessions: usize,
 }
@@ -84,6 +86,7 @@ impl AgentConfig {
             sees: Access::Own,
             controls: Access::Own,
             max_rules: 100_000,
+            max_elements: 200_000,
             max_sessions: 8,
         }
     }
@@ -158,9 +161,12 @@ pub struct Limits {
     /// Messages that wait to be sent in a session. With more, its agent doesn't keep up, and the
     /// session ends.
     pub queued_messages: usize,
+    /// The octets of these messages; a single message may have more.
+    pub queued_octets: usize,
     /// Octets of a PRL reply at most.
     pub max_reply: usize,
-    /// Ports of a request that become an element each; more become a pattern.
+    /// Ports of a request that lets a range pass: each is an element. More are refused, because a
+    /// pattern would let each port of one side pass to each of the other.
     pub exact_ports: u16,
 }
 
@@ -173,6 +179,7 @@ impl Default for Limits {
             half_open: 256,
             establishment: Duration::from_secs(10),
             queued_messages: 4096,
+            queued_octets: 1 << 20,
             max_reply: MAX_MESSAGE,
             exact_ports: 64,
         }

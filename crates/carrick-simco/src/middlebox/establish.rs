@@ -46,6 +46,7 @@ impl<B: Backend> Middlebox<B> {
             return;
         };
         let (authenticated, secure) = (session.authenticated, session.secure);
+        let stranger = session.stranger;
         if self.sessions.open() >= self.config.limits.open_sessions {
             return self.refuse(to, NegativeReply::LackOfResources);
         }
@@ -54,6 +55,9 @@ impl<B: Backend> Middlebox<B> {
         }
         if version != VERSION {
             return self.refuse(to, NegativeReply::VersionMismatch(VERSION));
+        }
+        if stranger {
+            return self.refuse(to, NegativeReply::NoAuthorization);
         }
         let known = authenticated.or(self.anonymous);
         match (known, challenge) {

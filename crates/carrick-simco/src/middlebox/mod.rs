@@ -8,6 +8,10 @@
 //! - what is to be sent ([`Middlebox::poll_ready`], [`Middlebox::poll_output`]), from each session
 //!   as much as its connection takes.
 //!
+//! When many rules end at once, [`Middlebox::handle_timeout`] ends some of them and is due again at
+//! once: what was queued can leave in between. After [`MiddleboxEvent::SessionClosed`] the driver
+//! gives what is left a few seconds to leave, then closes the connection in any case.
+//!
 //! Rules live in the middlebox, not in a session: they outlive the connection and end with their
 //! lifetime. Requests are atomic: a negative reply changed nothing.
 
@@ -42,6 +46,9 @@ pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
 pub use event::{EndReason, MiddleboxEvent, SessionEnd};
 pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
+
+/// Rules that end in one call at most: what is told of them must leave before more is told.
+const EXPIRED_AT_ONCE: usize = 256;
 
 /// A session of a middlebox. Never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -167,12 +174,14 @@ impl<B: Backend> Middlebox<B> {
             .peer
             .as_ref()
             .and_then(|name| self.agents.find(name));
+        let stranger = connection.peer.is_some() && authenticated.is_none();
         let deadline = now + self.config.limits.establishment;
         self.sessions.add(
             deadline,
             connection.streams,
             connection.secure,
             authenticated,
+            stranger,
         )
     }
 
@@ -233,7 +242,7 @@ impl<B: Backend> Middlebox<B> {
         };
         match agent {
             Some(agent) if !session_control => {
-                let outcome = self.rule_request(now, to.session, agent, &request);
+                let outcome = self.rule_request_now(now, to.session, agent, &request);
                 self.reply(to, &outcome.unwrap_or_else(Reply::Negative));
             }
             _ => self.session_request(now, to, &state, request),
@@ -243,15 +252,20 @@ impl<B: Backend> Middlebox<B> {
     /// When [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&self) -> Option<Time> {
         let half_open = self.sessions.oldest_half_open().map(|(time, _)| time);
-        [half_open, self.rules.next_expiry()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            half_open,
+            self.rules.next_expiry(),
+            self.references.next_retry(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.expire(now);
+        self.references.retry(now, &mut self.backend);
         while let Some((deadline, session)) = self.sessions.oldest_half_open() {
             if deadline > now {
                 break;
@@ -296,8 +310,8 @@ impl<B: Backend> Middlebox<B> {
             _ => self.stats.accepted += 1,
         }
         let message = reply.to_bytes(to.transaction);
-        let waiting = self.sessions.send(to.session, to.stream, message);
-        self.check_queue(to.session, waiting);
+        self.sessions.send(to.session, to.stream, message);
+        self.check_queue(to.session);
     }
 
     /// A request that is none: the reply, and the end of a connection without a session.
@@ -332,7 +346,15 @@ impl<B: Backend> Middlebox<B> {
                 self.agents.session_closed(agent, session);
                 Some(self.agents.config(agent).identity.clone())
             }
-            State::Closed | State::NoAuth { .. } => None,
+            State::NoAuth { .. } => {
+                // Nobody has told it yet.
+                if matches!(why, SessionEnd::NotEstablished | SessionEnd::CrowdedOut) {
+                    self.sessions
+                        .notify(session, 0, Notification::SessionTerminated);
+                }
+                None
+            }
+            State::Closed => None,
         };
         self.events.push_back(MiddleboxEvent::SessionClosed {
             session,
@@ -342,20 +364,29 @@ impl<B: Backend> Middlebox<B> {
         self.sessions.set_state(session, State::Ended);
     }
 
-    /// An agent that doesn't take what is sent loses its session; its rules stay.
-    fn check_queue(&mut self, session: SessionId, waiting: usize) {
-        if waiting > self.config.limits.queued_messages {
+    /// An agent that doesn't take what is sent loses its session; its rules stay. What waits goes out
+    /// before AST (section 7.5), as far as the agent takes it.
+    fn check_queue(&mut self, session: SessionId) {
+        let open = self.sessions.get(session).map(|s| &s.state) != Some(&State::Ended);
+        let (messages, octets) = self.sessions.queued(session);
+        let limits = &self.config.limits;
+        let full =
+            messages > limits.queued_messages || (messages > 1 && octets > limits.queued_octets);
+        if open && full {
             self.stats.overrun += 1;
-            self.sessions.drop_queue(session);
             self.sessions
                 .notify(session, 0, Notification::SessionTerminated);
             self.end_session(session, SessionEnd::Overrun);
         }
     }
 
-    /// Ends the rules whose life is over.
+    /// Ends rules whose life is over, as many as one queue has room for.
     fn expire(&mut self, now: Time) {
-        while let Some(rule) = self.rules.expired(now) {
+        let most = (self.config.limits.queued_messages / 2).clamp(1, EXPIRED_AT_ONCE);
+        for _ in 0..most {
+            let Some(rule) = self.rules.expired(now) else {
+                return;
+            };
             self.delete_rule(now, rule, EndReason::Expired, None);
         }
     }
@@ -380,7 +411,8 @@ impl<B: Backend> Middlebox<B> {
         if self.backend.translates()
             && let Some(reservation) = rule.reservation()
         {
-            self.backend.release(reservation);
+            self.references
+                .release(&mut self.backend, reservation, &elements);
         }
         self.announce(rule.owner, id, Lifetime(0), except);
         self.events
@@ -399,8 +431,8 @@ impl<B: Backend> Middlebox<B> {
         for session in watching {
             if Some(session) != except {
                 let event = Notification::RuleEvent { rule, lifetime };
-                let waiting = self.sessions.notify(session, rule.0, event);
-                self.check_queue(session, waiting);
+                self.sessions.notify(session, rule.0, event);
+                self.check_queue(session);
             }
         }
     }

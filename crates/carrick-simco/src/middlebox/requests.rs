@@ -6,7 +6,7 @@ use super::checks::{check_protocol, check_tuples};
 use super::event::{EndReason, MiddleboxEvent};
 use super::{Middlebox, SessionId};
 use crate::Time;
-use crate::backend::{Backend, Element, Reservation, elements_of, pattern_of};
+use crate::backend::{Backend, Element, Reservation, elements_of, pattern_of, single_flows};
 use crate::message::{
     AddressTuple, Direction, DisableRequest, EnableRequest, Enabled, GroupId, IpVersion, Lifetime,
     Location, NatMode, NegativeReply, Parity, PolicyRuleId, PortParity, PrrParameters, Reply,
@@ -17,8 +17,35 @@ use crate::rules::{AgentIndex, Rule, RuleKind};
 type Outcome = Result<Reply, NegativeReply>;
 
 impl<B: Backend> Middlebox<B> {
+    /// Does what an agent with an open session asks for, as if all rules whose life is over had
+    /// ended: some may be left, when many end at once.
+    pub(super) fn rule_request_now(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        agent: AgentIndex,
+        request: &Request,
+    ) -> Outcome {
+        let over = |id: &PolicyRuleId| self.rules.get(*id).is_some_and(|rule| rule.expires <= now);
+        if let Some(id) = request.rule().filter(over) {
+            self.delete_rule(now, id, EndReason::Expired, None);
+        }
+        let outcome = self.rule_request(now, session, agent, request);
+        let in_the_way = matches!(
+            outcome,
+            Err(NegativeReply::Conflict | NegativeReply::NoResources | NegativeReply::ReplyTooBig)
+        );
+        if !in_the_way || self.rules.expired(now).is_none() {
+            return outcome;
+        }
+        while let Some(id) = self.rules.expired(now) {
+            self.delete_rule(now, id, EndReason::Expired, None);
+        }
+        self.rule_request(now, session, agent, request)
+    }
+
     /// Does what an agent with an open session asks for.
-    pub(super) fn rule_request(
+    fn rule_request(
         &mut self,
         now: Time,
         session: SessionId,
@@ -43,7 +70,7 @@ impl<B: Backend> Middlebox<B> {
                 self.change_lifetime(now, session, agent, *rule, *lifetime)
             }
             Request::Status(rule) => self.status(now, agent, *rule),
-            Request::List => self.list(agent),
+            Request::List => self.list(now, agent),
             Request::Establish { .. } | Request::Authenticate(_) | Request::Terminate => {
                 Err(NegativeReply::NotApplicable)
             }
@@ -61,11 +88,26 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// There is room for another rule of the agent.
-    fn check_quota(&self, agent: AgentIndex) -> Result<(), NegativeReply> {
+    /// There is room for another rule of the agent with so many elements or ports.
+    fn check_quota(&self, agent: AgentIndex, elements: usize) -> Result<(), NegativeReply> {
         let own = self.rules.of_owner(agent).len();
         if own < self.agents.config(agent).max_rules && self.rules.len() < self.config.limits.rules
         {
+            self.check_elements(agent, 0, elements)
+        } else {
+            Err(NegativeReply::NoResources)
+        }
+    }
+
+    /// There is room for so many elements or ports of the agent, in the place of others.
+    fn check_elements(
+        &self,
+        agent: AgentIndex,
+        without: usize,
+        with: usize,
+    ) -> Result<(), NegativeReply> {
+        let held = self.rules.elements_of_owner(agent).saturating_sub(without);
+        if held.saturating_add(with) <= self.agents.config(agent).max_elements {
             Ok(())
         } else {
             Err(NegativeReply::NoResources)
@@ -129,7 +171,12 @@ impl<B: Backend> Middlebox<B> {
         if wanted.ports == 0 {
             return Err(NegativeReply::IllegalPortRange);
         }
-        self.check_quota(agent)?;
+        let ports = if self.backend.translates() {
+            usize::from(wanted.ports)
+        } else {
+            0
+        };
+        self.check_quota(agent, ports)?;
         let lifetime = self.grant(request.lifetime)?;
         let reservation = if self.backend.translates() {
             if wanted.nat_mode == NatMode::Twice && !capabilities.twice_nat {
@@ -172,8 +219,8 @@ impl<B: Backend> Middlebox<B> {
         request: &EnableRequest,
     ) -> Outcome {
         self.check_group(agent, request.group)?;
-        self.check_enable(request)?;
-        self.check_quota(agent)?;
+        let elements = self.check_enable(request)?;
+        self.check_quota(agent, elements)?;
         let lifetime = self.grant(request.lifetime)?;
         let reservation = if self.backend.translates() {
             let wanted = binding(request)?;
@@ -208,12 +255,13 @@ impl<B: Backend> Middlebox<B> {
         let RuleKind::Reserved { reservation } = reserved.kind else {
             return Err(NegativeReply::Inconsistent);
         };
-        let (owner, group) = (reserved.owner, reserved.group);
+        let (owner, group, held) = (reserved.owner, reserved.group, reserved.weight());
         if !self.agents.controls(agent, owner) {
             return Err(NegativeReply::RuleNotAuthorized);
         }
-        self.check_enable(request)?;
+        let elements = self.check_enable(request)?;
         check_reservation(request, &reservation)?;
+        self.check_elements(owner, held, elements)?;
         let lifetime = self.grant(request.lifetime)?;
         let held = self.backend.translates().then_some(reservation);
         let kind = self.install(now, request, held, lifetime)?;
@@ -229,17 +277,25 @@ impl<B: Backend> Middlebox<B> {
         reply
     }
 
-    /// The checks of PER and PEA on what is to pass.
-    fn check_enable(&self, request: &EnableRequest) -> Result<(), NegativeReply> {
+    /// The checks of PER and PEA on what is to pass. Returns how many elements that takes.
+    fn check_enable(&self, request: &EnableRequest) -> Result<usize, NegativeReply> {
         let EnableRequest {
             internal, external, ..
         } = request;
         let both_ways = request.parameters.direction == Direction::Both;
         check_tuples(&self.config, internal, external, both_ways)?;
+        let flows = single_flows(internal, external);
+        if flows.is_none() && self.backend.translates() {
+            // A binding is of one flow.
+            return Err(NegativeReply::WildcardingNotSupported);
+        }
+        if flows.is_some_and(|flows| flows > self.config.limits.exact_ports) {
+            return Err(NegativeReply::IllegalPortRange);
+        }
         if self.rules.is_disabled(&pattern_of(internal, external)) {
             return Err(NegativeReply::Conflict);
         }
-        Ok(())
+        Ok(flows.map_or(1, usize::from))
     }
 
     /// Changes the packet filter for a rule that enables.
@@ -257,11 +313,9 @@ impl<B: Backend> Middlebox<B> {
             ..
         } = *request;
         let outside = reservation.as_ref().map(|r| &r.outside);
-        let most = self.config.limits.exact_ports;
-        let elements = elements_of(&internal, &external, outside, parameters.direction, most);
-        // A translator needs to know both ends of each flow.
-        if reservation.is_some() && !elements.iter().all(|e| matches!(e, Element::Flow(_))) {
-            return Err(NegativeReply::WildcardingNotSupported);
+        let elements = elements_of(&internal, &external, outside, parameters.direction);
+        if reservation.is_some() && self.references.bound_elsewhere(&elements) {
+            return Err(NegativeReply::Conflict);
         }
         self.references
             .add(now, &mut self.backend, &elements, lifetime)
@@ -295,7 +349,7 @@ impl<B: Backend> Middlebox<B> {
             lifetime,
         } = *request;
         check_tuples(&self.config, &internal, &external, false)?;
-        self.check_quota(agent)?;
+        self.check_quota(agent, 1)?;
         if self.rules.disable_rules() >= self.config.limits.disable_rules {
             return Err(NegativeReply::NoResources);
         }
@@ -342,7 +396,7 @@ impl<B: Backend> Middlebox<B> {
         let elements = rule.elements();
         self.references
             .extend(now, &mut self.backend, &elements, lifetime)
-            .map_err(|error| error.reply())?;
+            .map_err(|_| NegativeReply::LifetimeNotExtendable)?;
         self.rules.set_expiry(id, end(now, lifetime));
         if let Some(rule) = self.rules.get(id) {
             self.events
@@ -408,6 +462,10 @@ fn check_reservation(
     let Some((reserved_port, reserved)) = ports(&reservation.outside) else {
         return Ok(());
     };
+    // A2 and A3 are of one version (RFC 5189 section 2.3.6).
+    if request.external.version() != reservation.outside.version() {
+        return Err(NegativeReply::IpVersionMismatch);
+    }
     let (port, wanted) = ports(&request.internal).ok_or(NegativeReply::WildcardingNotSupported)?;
     if wanted > reserved {
         return Err(NegativeReply::IllegalPortRange);

@@ -109,7 +109,6 @@ impl<B: Backend> Middlebox<B> {
                     self.readopt(reservation)?;
                 }
                 let outside = reservation.as_ref().map(|r| &r.outside);
-                let most = self.config.limits.exact_ports;
                 RuleKind::Enabled {
                     parameters,
                     internal,
@@ -119,13 +118,7 @@ impl<B: Backend> Middlebox<B> {
                         inside: Some(external.at(Location::Inside)),
                     }),
                     reservation,
-                    elements: elements_of(
-                        &internal,
-                        &external,
-                        outside,
-                        parameters.direction,
-                        most,
-                    ),
+                    elements: elements_of(&internal, &external, outside, parameters.direction),
                     pattern: pattern_of(&internal, &external),
                 }
             }

@@ -30,10 +30,13 @@ pub(super) struct Session {
     pub(super) state: State,
     /// The agent that the transport has authenticated.
     pub(super) authenticated: Option<AgentIndex>,
+    /// The transport has authenticated somebody whom nobody knows.
+    pub(super) stranger: bool,
     pub(super) secure: bool,
     streams: u16,
     deadline: Option<Time>,
     queue: VecDeque<(u16, Bytes)>,
+    queued_octets: usize,
     next_transaction: TransactionId,
 }
 
@@ -69,16 +72,19 @@ impl Sessions {
         streams: u16,
         secure: bool,
         authenticated: Option<AgentIndex>,
+        stranger: bool,
     ) -> SessionId {
         let id = SessionId(self.next);
         self.next += 1;
         let session = Session {
             state: State::Closed,
             authenticated,
+            stranger,
             secure,
             streams: streams.max(1),
             deadline: Some(deadline),
             queue: VecDeque::new(),
+            queued_octets: 0,
             next_transaction: TransactionId(1),
         };
         self.half_open.insert((deadline, id));
@@ -127,32 +133,36 @@ impl Sessions {
         self.ready.remove(&id);
     }
 
-    /// Queues a message on a stream. Returns how many wait now.
-    pub(super) fn send(&mut self, id: SessionId, stream: u16, message: Bytes) -> usize {
+    /// Queues a message on a stream, or on one with a pair where that has none. Nothing is sent in
+    /// a session that has ended.
+    pub(super) fn send(&mut self, id: SessionId, stream: u16, message: Bytes) {
         let Some(session) = self.all.get_mut(&id) else {
-            return 0;
+            return;
         };
+        if session.state == State::Ended {
+            return;
+        }
+        session.queued_octets += message.len();
+        let stream = stream % session.streams;
         session.queue.push_back((stream, message));
         self.ready.insert(id);
-        session.queue.len()
     }
 
-    /// Queues a notification on a stream that `spread` chooses. Returns how many wait now.
-    pub(super) fn notify(&mut self, id: SessionId, spread: u32, what: Notification) -> usize {
+    /// Messages that wait in a session, and their octets.
+    pub(super) fn queued(&self, id: SessionId) -> (usize, usize) {
+        let session = self.all.get(&id);
+        session.map_or((0, 0), |s| (s.queue.len(), s.queued_octets))
+    }
+
+    /// Queues a notification on a stream that `spread` chooses.
+    pub(super) fn notify(&mut self, id: SessionId, spread: u32, what: Notification) {
         let Some(session) = self.all.get_mut(&id) else {
-            return 0;
+            return;
         };
         let transaction = session.next_transaction;
         session.next_transaction = transaction.next();
         let stream = (spread % u32::from(session.streams)) as u16;
-        self.send(id, stream, what.to_bytes(transaction))
-    }
-
-    /// Forgets what waits in a session.
-    pub(super) fn drop_queue(&mut self, id: SessionId) {
-        if let Some(session) = self.all.get_mut(&id) {
-            session.queue.clear();
-        }
+        self.send(id, stream, what.to_bytes(transaction));
     }
 
     pub(super) fn first_ready(&self) -> Option<SessionId> {
@@ -162,6 +172,7 @@ impl Sessions {
     pub(super) fn next_output(&mut self, id: SessionId) -> Option<SessionOutput> {
         let session = self.all.get_mut(&id)?;
         if let Some((stream, message)) = session.queue.pop_front() {
+            session.queued_octets -= message.len();
             if session.queue.is_empty() && session.state != State::Ended {
                 self.ready.remove(&id);
             }

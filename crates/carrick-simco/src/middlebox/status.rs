@@ -71,7 +71,7 @@ impl<B: Backend> Middlebox<B> {
 
     /// The rules that the agent may see, in the order of their identifiers. Counted before they are
     /// put together: a list that is too long costs nothing.
-    pub(super) fn list(&self, agent: AgentIndex) -> Result<Reply, NegativeReply> {
+    pub(super) fn list(&self, now: Time, agent: AgentIndex) -> Result<Reply, NegativeReply> {
         let owners: Vec<AgentIndex> = self.agents.seen_by(agent).collect();
         let counts = owners.iter().map(|owner| self.rules.of_owner(*owner).len());
         let count: usize = counts.sum();
@@ -82,6 +82,9 @@ impl<B: Backend> Middlebox<B> {
             .into_iter()
             .flat_map(|owner| self.rules.of_owner(owner))
             .collect();
+        if self.rules.expired(now).is_some() {
+            rules.retain(|id| self.rules.get(*id).is_some_and(|rule| rule.expires > now));
+        }
         rules.sort_unstable();
         let list = RuleList::new(rules).ok_or(NegativeReply::ReplyTooBig)?;
         Ok(Reply::List(list))

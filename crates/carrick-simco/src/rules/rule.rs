@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Time;
 use crate::backend::{Element, Pattern, Reservation};
-use crate::message::{AddressTuple, GroupId, Lifetime, PerParameters, PolicyRuleId};
+use crate::message::{AddressTuple, GroupId, Lifetime, PerParameters, PolicyRuleId, Scope};
 
 /// An agent of the middlebox's configuration, by its place there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -81,6 +81,23 @@ impl Rule {
             RuleKind::Enabled { elements, .. } => elements.clone(),
             RuleKind::Disabled { pattern, .. } => vec![Element::Block(*pattern)],
         }
+    }
+
+    /// What it takes of the packet filter: its elements, or the ports that it holds.
+    pub fn weight(&self) -> usize {
+        let elements = match &self.kind {
+            RuleKind::Reserved { .. } => 0,
+            RuleKind::Enabled { elements, .. } => elements.len(),
+            RuleKind::Disabled { .. } => 1,
+        };
+        let ports = match self
+            .reservation()
+            .map(|reservation| reservation.outside.scope)
+        {
+            Some(Scope::Full { ports, .. }) => usize::from(ports),
+            Some(Scope::ProtocolsOnly(_)) | None => 0,
+        };
+        elements.max(ports)
     }
 
     /// The addresses on the translator that it holds.

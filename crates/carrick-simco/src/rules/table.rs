@@ -21,6 +21,8 @@ pub struct RuleTable {
     expiry: BTreeSet<(Time, PolicyRuleId)>,
     groups: BTreeMap<GroupId, Group>,
     owners: BTreeMap<AgentIndex, BTreeSet<PolicyRuleId>>,
+    /// What the rules of an owner take of the packet filter ([`Rule::weight`]).
+    weights: BTreeMap<AgentIndex, usize>,
     /// Rules by PDR: usually none.
     disable: BTreeSet<PolicyRuleId>,
     last_rule: u32,
@@ -59,6 +61,11 @@ impl RuleTable {
         self.owners.get(&owner).unwrap_or(&NONE).iter().copied()
     }
 
+    /// The elements and ports that the rules of an agent take ([`Rule::weight`]).
+    pub fn elements_of_owner(&self, owner: AgentIndex) -> usize {
+        self.weights.get(&owner).copied().unwrap_or(0)
+    }
+
     /// The owner of a group.
     pub fn group_owner(&self, group: GroupId) -> Option<AgentIndex> {
         self.groups.get(&group).map(|group| group.owner)
@@ -94,17 +101,27 @@ impl RuleTable {
 
     /// Adds a rule, or puts it in the place of the one with its identifier.
     pub fn insert(&mut self, rule: Rule) {
-        self.remove(rule.id);
+        let replaced = self.remove(rule.id).is_some();
         self.expiry.insert((rule.expires, rule.id));
         self.owners.entry(rule.owner).or_default().insert(rule.id);
-        let group = self.groups.entry(rule.group);
+        *self.weights.entry(rule.owner).or_default() += rule.weight();
         let owner = rule.owner;
-        group.or_insert(Group { owner, members: 0 }).members += 1;
+        let group = self
+            .groups
+            .entry(rule.group)
+            .or_insert(Group { owner, members: 0 });
+        group.members += 1;
+        let new_group = group.members == 1 && !replaced;
         if matches!(rule.kind, RuleKind::Disabled { .. }) {
             self.disable.insert(rule.id);
         }
-        self.last_rule = self.last_rule.max(rule.id.0);
-        self.last_group = self.last_group.max(rule.group.0);
+        // Not of what was there: around the end of the number range, that is far ahead.
+        if !replaced {
+            self.last_rule = self.last_rule.max(rule.id.0);
+        }
+        if new_group {
+            self.last_group = self.last_group.max(rule.group.0);
+        }
         self.rules.insert(rule.id, rule);
     }
 
@@ -115,6 +132,9 @@ impl RuleTable {
         self.disable.remove(&id);
         if let Some(rules) = self.owners.get_mut(&rule.owner) {
             rules.remove(&id);
+        }
+        if let Some(weight) = self.weights.get_mut(&rule.owner) {
+            *weight -= rule.weight();
         }
         if let Some(group) = self.groups.get_mut(&rule.group) {
             group.members -= 1;
@@ -237,6 +257,21 @@ mod tests {
             "around the end, past 0"
         );
         assert_eq!(table.unused_group(), GroupId(1));
+    }
+
+    #[test]
+    fn an_old_identifier_in_use_again_moves_nothing_after_the_end_of_the_range_8_1() {
+        let mut table = RuleTable::default();
+        table.insert(rule(u32::MAX, u32::MAX, 0, 10));
+        let (id, group) = (table.unused_rule().0, table.unused_group().0);
+        table.insert(rule(id, group, 0, 10));
+        table.remove(PolicyRuleId(id));
+        // PEA on the old reservation, and a new rule in its group.
+        table.insert(rule(u32::MAX, u32::MAX, 0, 20));
+        let next = table.unused_rule();
+        assert_eq!(next, PolicyRuleId(id + 1), "the one that ended rests");
+        table.insert(rule(next.0, u32::MAX, 0, 20));
+        assert_eq!(table.unused_group(), GroupId(group + 1));
     }
 
     #[test]

@@ -58,10 +58,11 @@ impl StreamPairs {
         stream
     }
 
-    /// The reply that created the rule came on this stream. When as many rules are bound as may be,
-    /// the one with the smallest identifier is forgotten.
+    /// The reply that created the rule came on this stream; a stream without a pair stands for one
+    /// that has. When as many rules are bound as may be, the one with the smallest identifier is
+    /// forgotten.
     pub fn bind(&mut self, rule: PolicyRuleId, stream: u16) {
-        self.bound.insert(rule, stream);
+        self.bound.insert(rule, stream % self.count);
         while self.bound.len() > self.limit {
             self.bound.pop_first();
         }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 use carrick_simco::message::{
-    FromMiddlebox, Lifetime, MAX_LISTED, NegativeReply, Notification, Reply, Request,
-    TransactionId, VERSION,
+    DisableRequest, FromMiddlebox, IpVersion, Lifetime, MAX_LISTED, NegativeReply, Notification,
+    PolicyRuleId, Reply, Request, Scope, TransactionId, VERSION,
 };
-use carrick_simco::middlebox::{Access, Limits, MiddleboxConfig};
+use carrick_simco::middlebox::{Access, Limits, MiddleboxConfig, SessionOutput};
 
-use crate::network::{Net, change, config, pinhole};
+use crate::network::{Net, change, config, pinhole, range};
 
 fn limited(limits: Limits) -> MiddleboxConfig {
     MiddleboxConfig { limits, ..config() }
@@ -36,7 +36,29 @@ fn a_flood_of_half_open_sessions_takes_bounded_memory_and_keeps_nobody_out() {
         }
         assert!(net.middlebox.session_counts().1 <= 10);
     }
-    net.open("bob");
+    // Somebody honest comes while it goes on, and needs a while.
+    let settings = carrick_simco::agent::AgentSettings {
+        credentials: Some(crate::network::credentials("bob")),
+        ..Default::default()
+    };
+    let mut bob = carrick_simco::agent::Agent::new(settings, [2; 32]);
+    let session = net.connect();
+    bob.connected(net.now, 4);
+    while !bob.is_open() {
+        for _ in 0..4 {
+            net.connect();
+        }
+        let (stream, message) = bob.poll_transmit().unwrap();
+        net.raw(session, stream, &message);
+        let Some(SessionOutput::Send { stream, message }) = net.middlebox.poll_output(session)
+        else {
+            panic!("crowded out");
+        };
+        bob.handle_message(net.now, stream, &message);
+    }
+    while let Some(ready) = net.middlebox.poll_ready() {
+        net.received(ready);
+    }
     net.enable(alice, pinhole(5));
     assert!(net.middlebox.stats().crowded_out > 900);
     net.wait(10);
@@ -129,12 +151,10 @@ fn an_agent_that_does_not_read_loses_its_session_and_keeps_its_rules() {
         net.ask(alice, &change(rule, 0));
     }
     let (received, closed) = net.received(deaf);
-    let [(_, _, what)] = &received[..] else {
-        panic!("{} messages were kept", received.len());
-    };
+    assert_eq!(received.len(), 22, "no more than it may, and AST");
     assert_eq!(
-        what,
-        &FromMiddlebox::Notification(Notification::SessionTerminated)
+        received[21].2,
+        FromMiddlebox::Notification(Notification::SessionTerminated)
     );
     assert!(closed);
     assert_eq!(net.middlebox.stats().overrun, 1);
@@ -180,4 +200,143 @@ fn a_session_that_does_not_open_ends_in_time() {
     net.wait(1);
     assert_eq!(net.received(session), (vec![], true));
     assert_eq!(net.middlebox.poll_timeout(), None);
+}
+
+#[test]
+fn replies_go_out_before_ast_when_an_agent_does_not_read_7_5() {
+    let mut net = Net::new(limited(Limits {
+        queued_messages: 20,
+        ..Limits::default()
+    }));
+    let alice = net.open("alice");
+    for tid in 0..50 {
+        let request = Request::Status(PolicyRuleId(99));
+        net.raw(alice, 0, &request.to_bytes(TransactionId(tid)));
+    }
+    let (received, closed) = net.received(alice);
+    let (last, replies) = received.split_last().unwrap();
+    assert_eq!(
+        last.2,
+        FromMiddlebox::Notification(Notification::SessionTerminated)
+    );
+    let answered: Vec<u32> = replies.iter().map(|(_, tid, _)| tid.0).collect();
+    assert_eq!(
+        answered,
+        (0..21).collect::<Vec<u32>>(),
+        "all that was done, and no more than was done"
+    );
+    assert!(closed);
+}
+
+#[test]
+fn nothing_follows_ast_even_in_the_session_whose_request_caused_it_7_5() {
+    let mut config = limited(Limits {
+        queued_messages: 3,
+        ..Limits::default()
+    });
+    config.agents[1].rights.disable = true;
+    config.agents[1].sees = Access::All;
+    let mut net = Net::new(config);
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    for port in 1..6 {
+        net.enable(alice, pinhole(port));
+        net.received(bob);
+    }
+    let block = Request::Disable(DisableRequest {
+        internal: pinhole(1).internal,
+        external: pinhole(1).external,
+        lifetime: Lifetime(60),
+    });
+    let Request::Disable(mut all) = block else {
+        panic!("no PDR");
+    };
+    for tuple in [&mut all.internal, &mut all.external] {
+        tuple.scope = Scope::ProtocolsOnly(IpVersion::V4);
+    }
+    net.raw(bob, 0, &Request::Disable(all).to_bytes(TransactionId(5)));
+    let (received, closed) = net.received(bob);
+    let last = received.last().map(|(_, _, what)| what.clone());
+    let ast = FromMiddlebox::Notification(Notification::SessionTerminated);
+    assert_eq!((last, closed), (Some(ast), true), "{received:?}");
+}
+
+#[test]
+fn what_waits_in_a_session_is_bounded_in_octets_too() {
+    let mut net = Net::new(limited(Limits {
+        queued_octets: 100_000,
+        ..Limits::default()
+    }));
+    let alice = net.open("alice");
+    for port in 1..=2000 {
+        net.enable(alice, pinhole(port));
+    }
+    // 16 kB each.
+    for tid in 0..100 {
+        net.raw(alice, 0, &Request::List.to_bytes(TransactionId(tid)));
+    }
+    let (received, closed) = net.received(alice);
+    assert_eq!((received.len(), closed), (8, true), "7 lists and AST");
+    assert_eq!(net.middlebox.stats().overrun, 1);
+}
+
+#[test]
+fn an_agent_that_reads_keeps_its_session_when_many_rules_end_at_once_8_9() {
+    let mut net = Net::new(limited(Limits {
+        queued_messages: 1000,
+        ..Limits::default()
+    }));
+    let alice = net.open("alice");
+    for port in 1..=5000 {
+        net.enable(alice, pinhole(port));
+    }
+    net.now += Duration::from_secs(60);
+    let mut told = 0;
+    while net
+        .middlebox
+        .poll_timeout()
+        .is_some_and(|due| due <= net.now)
+    {
+        net.middlebox.handle_timeout(net.now);
+        told += net.rule_events(alice).len();
+    }
+    assert_eq!((told, net.elements()), (5000, 0));
+    assert_eq!(net.middlebox.session_counts(), (1, 0));
+}
+
+#[test]
+fn a_rule_is_over_at_its_time_whatever_else_is_due_8_1() {
+    let mut net = Net::new(config());
+    let alice = net.open("alice");
+    let rules: Vec<PolicyRuleId> = (1..=5000)
+        .map(|port| net.enable(alice, pinhole(port)).rule)
+        .collect();
+    net.now += Duration::from_secs(60);
+    for rule in [rules[0], rules[4999]] {
+        assert_eq!(
+            net.refusal(alice, &Request::Status(rule)),
+            NegativeReply::NoSuchRule
+        );
+    }
+}
+
+#[test]
+fn one_agent_cannot_take_the_whole_packet_filter_with_wide_rules() {
+    let mut config = config();
+    config.agents[0].max_rules = 100;
+    config.agents[0].max_elements = 100;
+    let backend = MemoryBackend::new(MemoryLimits { elements: 150 });
+    let mut net = Net::with_backend(config, backend);
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let mut rules = Vec::new();
+    for n in 0..100 {
+        match net.ask(alice, &Request::Enable(range(1 + n * 32, 32))) {
+            Reply::Enabled(enabled) => rules.push(enabled.rule),
+            Reply::Negative(NegativeReply::NoResources) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((rules.len(), net.elements()), (3, 96));
+    net.enable(bob, range(60_000, 50));
+    net.ask(alice, &change(rules[0], 0));
+    net.enable(alice, range(1, 32));
 }

@@ -133,3 +133,60 @@ fn refusals_are_counted_and_nothing_is_left_behind() {
     assert_eq!(load.generator.failure(), Some(&refused));
     assert_eq!(load.generator.pinholes(), load.net.middlebox.rules().len());
 }
+
+#[test]
+fn a_pinhole_that_ended_unnoticed_is_not_refreshed_for_ever() {
+    let quiet = Workload {
+        opening_interval: Duration::ZERO,
+        holding: Duration::from_secs(100_000),
+        preload: 20,
+        ..workload()
+    };
+    let mut load = Load::new(quiet, 100_000);
+    let rules: Vec<_> = load.net.middlebox.rules().iter().map(|r| r.id).collect();
+    for rule in &rules[..5] {
+        load.net.middlebox.end_rule(load.net.now, *rule);
+    }
+    // Nobody is told, as if it had happened between two sessions.
+    load.net.received(load.session);
+    load.run(60);
+    assert_eq!(load.generator.pinholes(), load.net.middlebox.rules().len());
+    assert_eq!(load.generator.measures().refused, 5, "once each");
+}
+
+#[test]
+fn no_interval_is_no_load_and_no_endless_loop() {
+    let none = Workload {
+        opening_interval: Duration::ZERO,
+        ..workload()
+    };
+    let mut load = Load::new(none, 100_000);
+    load.run(1000);
+    assert_eq!(
+        load.generator.pinholes(),
+        0,
+        "all of the preload was closed"
+    );
+}
+
+#[test]
+fn a_preload_whose_answers_are_lost_goes_on() {
+    let mut net = Net::new(config());
+    let settings = AgentSettings {
+        credentials: Some(credentials("alice")),
+        ..AgentSettings::default()
+    };
+    let (mut agent, _, _) = net.agent(settings);
+    let mut generator = Generator::new(workload(), 5);
+    generator.start(net.now, &mut agent);
+    let window = std::iter::from_fn(|| agent.poll_transmit()).count();
+    assert!((1..200).contains(&window), "{window}");
+    net.now += Duration::from_secs(31);
+    agent.handle_timeout(net.now);
+    let events: Vec<AgentEvent> = std::iter::from_fn(|| agent.poll_event()).collect();
+    for event in events {
+        generator.handle_event(net.now, &mut agent, &event);
+    }
+    let next = std::iter::from_fn(|| agent.poll_transmit()).count();
+    assert_eq!(next, window, "the next are asked for");
+}

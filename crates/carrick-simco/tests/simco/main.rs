@@ -1,9 +1,12 @@
 //! Agents and a middlebox in one process: sessions, rules, rights, limits, in virtual time.
 
+mod answers;
+mod broken;
 mod conflicts;
 mod limits;
 mod load;
 mod network;
+mod order;
 mod restart;
 mod rights;
 mod rules;

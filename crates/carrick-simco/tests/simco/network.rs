@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, Credentials};
-use carrick_simco::backend::MemoryBackend;
+use carrick_simco::backend::{Backend, MemoryBackend};
 use carrick_simco::message::{
     AddressTuple, Capabilities, Direction, EnableRequest, Enabled, FromMiddlebox, GroupId,
     Lifetime, Location, NegativeReply, Notification, PerParameters, PolicyRuleId, PortParity,
-    Reply, Request, TransactionId,
+    Reply, Request, Scope, TransactionId,
 };
 use carrick_simco::middlebox::{
     AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
@@ -52,9 +52,9 @@ pub(crate) fn config() -> MiddleboxConfig {
 pub(crate) type Received = (u16, TransactionId, FromMiddlebox);
 
 /// A middlebox and its time.
-pub(crate) struct Net {
+pub(crate) struct Net<B = MemoryBackend> {
     pub(crate) now: Time,
-    pub(crate) middlebox: Middlebox<MemoryBackend>,
+    pub(crate) middlebox: Middlebox<B>,
 }
 
 impl Net {
@@ -62,7 +62,19 @@ impl Net {
         Self::with_backend(config, MemoryBackend::default())
     }
 
-    pub(crate) fn with_backend(config: MiddleboxConfig, backend: MemoryBackend) -> Self {
+    pub(crate) fn elements(&self) -> usize {
+        self.middlebox.backend().live(self.now).count()
+    }
+
+    pub(crate) fn passes(&self, port: u16, direction: Direction) -> bool {
+        let (internal, external) = ends(port);
+        let backend = self.middlebox.backend();
+        backend.passes(self.now, UDP, internal.into(), external.into(), direction)
+    }
+}
+
+impl<B: Backend> Net<B> {
+    pub(crate) fn with_backend(config: MiddleboxConfig, backend: B) -> Self {
         Self {
             now: Time::ZERO,
             middlebox: Middlebox::new(config, backend, [1; 32]),
@@ -206,16 +218,6 @@ impl Net {
         );
         session
     }
-
-    pub(crate) fn elements(&self) -> usize {
-        self.middlebox.backend().live(self.now).count()
-    }
-
-    pub(crate) fn passes(&self, port: u16, direction: Direction) -> bool {
-        let (internal, external) = ends(port);
-        let backend = self.middlebox.backend();
-        backend.passes(self.now, UDP, internal.into(), external.into(), direction)
-    }
 }
 
 pub(crate) fn ends(port: u16) -> ((Ipv4Addr, u16), (Ipv4Addr, u16)) {
@@ -249,4 +251,15 @@ pub(crate) fn change(rule: PolicyRuleId, seconds: u32) -> Request {
         rule,
         lifetime: Lifetime(seconds),
     }
+}
+
+/// Lets so many consecutive ports pass from this one on.
+pub(crate) fn range(port: u16, ports: u16) -> EnableRequest {
+    let mut request = pinhole(port);
+    for tuple in [&mut request.internal, &mut request.external] {
+        if let Scope::Full { ports: count, .. } = &mut tuple.scope {
+            *count = ports;
+        }
+    }
+    request
 }

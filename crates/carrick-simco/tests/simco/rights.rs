@@ -1,6 +1,9 @@
 //! Rights: who may ask for what, see what, change what, and is told of what.
 
-use carrick_simco::message::{Lifetime, NegativeReply, PolicyRuleId, Reply, Request};
+use carrick_simco::message::{
+    DisableRequest, Lifetime, NatMode, NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply,
+    Request, ReserveRequest,
+};
 use carrick_simco::middlebox::{Access, MiddleboxConfig, Rights};
 
 use crate::network::{Net, agent_config, change, config, name, pinhole};
@@ -68,11 +71,28 @@ fn a_transaction_without_the_right_is_refused_first_8() {
     let session = net.open("nobody");
     let unknown = PolicyRuleId(99);
     let requests = [
+        Request::Reserve(ReserveRequest {
+            parameters: PrrParameters {
+                nat_mode: NatMode::Traditional,
+                parity: Parity::Any,
+                inside: None,
+                outside: None,
+                protocol: 17,
+                ports: 0,
+            },
+            lifetime: Lifetime(0),
+            group: None,
+        }),
         Request::Enable(pinhole(5)),
         Request::EnableReserved {
             enable: pinhole(5),
             rule: unknown,
         },
+        Request::Disable(DisableRequest {
+            internal: pinhole(5).external,
+            external: pinhole(5).internal,
+            lifetime: Lifetime(0),
+        }),
         change(unknown, 0),
         Request::Status(unknown),
         Request::List,
@@ -134,10 +154,78 @@ fn events_of_a_rule_keep_their_order_on_one_stream() {
         "and all streams are used"
     );
     let mut transactions: Vec<u32> = received.iter().map(|(_, t, _)| t.0).collect();
+    transactions.sort_unstable();
     transactions.dedup();
     assert_eq!(
         transactions.len(),
         16,
         "no transaction identifier twice: 4.2.5"
     );
+}
+
+#[test]
+fn who_may_change_a_rule_may_see_it_and_is_told_of_it_5_3_1() {
+    let mut config = house();
+    config.agents[3].sees = Access::Own;
+    let mut net = Net::new(config);
+    let [alice, bob, admin] = ["alice", "bob", "admin"].map(|name| net.open(name));
+    let rule = net.enable(alice, pinhole(5)).rule;
+    net.enable(bob, pinhole(6));
+    assert_eq!(net.rule_events(admin), [(rule, Lifetime(60))]);
+    assert!(matches!(
+        net.ask(admin, &Request::Status(rule)),
+        Reply::EnableStatus(_)
+    ));
+    assert_eq!(list(net.ask(admin, &Request::List)), [1]);
+}
+
+#[test]
+fn all_kinds_of_events_go_to_whom_they_concern_with_the_life_granted_5_3_19() {
+    let mut config = house();
+    config.agents[1].rights = Rights::ALL;
+    let mut net = Net::new(config);
+    let [alice, bob, watcher] = ["alice", "bob", "watcher"].map(|name| net.open(name));
+    let reserve = Request::Reserve(ReserveRequest {
+        parameters: PrrParameters {
+            nat_mode: NatMode::Traditional,
+            parity: Parity::Any,
+            inside: None,
+            outside: None,
+            protocol: 17,
+            ports: 1,
+        },
+        lifetime: Lifetime(u32::MAX),
+        group: None,
+    });
+    let Reply::Reserved(reserved) = net.ask(alice, &reserve) else {
+        panic!("not reserved");
+    };
+    let rule = reserved.rule;
+    let enable = Request::EnableReserved {
+        enable: pinhole(5),
+        rule,
+    };
+    net.ask(alice, &enable);
+    let block = Request::Disable(DisableRequest {
+        internal: pinhole(5).internal,
+        external: pinhole(5).external,
+        lifetime: Lifetime(30),
+    });
+    let Reply::Disabled { rule: blocking, .. } = net.ask(bob, &block) else {
+        panic!("not disabled");
+    };
+    let end = (rule, Lifetime(0));
+    assert_eq!(
+        net.rule_events(watcher),
+        [
+            (rule, Lifetime(3600)),
+            (rule, Lifetime(60)),
+            end,
+            (blocking, Lifetime(30))
+        ],
+        "PRR, PEA, and PDR with what it ended"
+    );
+    assert_eq!(net.rule_events(alice), [end], "who asked has replies");
+    net.middlebox.end_rule(net.now, blocking);
+    assert_eq!(net.rule_events(bob), [(blocking, Lifetime(0))], "8.9");
 }

@@ -1,11 +1,12 @@
 //! Policy rules: lives, groups, status, lists, and who is told.
 
 use carrick_simco::message::{
-    AddressTuple, Direction, EnableRequest, GroupId, IpVersion, Lifetime, Location, NatMode,
-    NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Request, ReserveRequest, Scope,
+    AddressTuple, Capabilities, Direction, EnableRequest, GroupId, IpVersion, Lifetime, Location,
+    NatMode, NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Request, ReserveRequest,
+    Scope,
 };
 
-use crate::network::{Net, UDP, change, config, in_group, pinhole};
+use crate::network::{Net, UDP, change, config, in_group, pinhole, range};
 
 fn reservation() -> Request {
     Request::Reserve(ReserveRequest {
@@ -369,4 +370,97 @@ fn a_range_of_two_ports_is_two_flows() {
     assert_eq!(net.elements(), 2, "RTP and RTCP");
     assert!(net.passes(5, Direction::Inbound) && net.passes(6, Direction::Inbound));
     assert!(!net.passes(7, Direction::Inbound));
+}
+
+#[test]
+fn a_range_opens_its_pairs_of_ports_and_no_others_5189_2_3_6() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    let crossed = |net: &Net| {
+        let backend = net.middlebox.backend();
+        let [internal, external] = [([10, 0, 0, 1], 100), ([192, 0, 2, 1], 101)];
+        backend.passes(
+            net.now,
+            UDP,
+            internal.into(),
+            external.into(),
+            Direction::Inbound,
+        )
+    };
+    net.enable(session, range(100, 64));
+    assert!(net.passes(100, Direction::Inbound) && net.passes(163, Direction::Inbound));
+    assert!(!crossed(&net));
+    // More than this middlebox makes single flows of is refused, not opened crosswise.
+    let refusal = net.refusal(session, &Request::Enable(range(100, 65)));
+    assert_eq!(refusal, NegativeReply::IllegalPortRange);
+    assert!(!crossed(&net) && net.elements() == 64);
+}
+
+#[test]
+fn a_range_that_runs_past_the_last_port_is_refused_however_long_8_3_1() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    for (port, ports) in [(65_535, 2), (2, u16::MAX), (65_000, u16::MAX)] {
+        let mut request = pinhole(5);
+        request.external.scope = range(port, ports).external.scope;
+        let refusal = net.refusal(session, &Request::Enable(request));
+        assert_eq!(refusal, NegativeReply::IllegalPort, "{port} and {ports}");
+    }
+    let mut all = pinhole(5);
+    all.external.scope = range(1, u16::MAX).external.scope;
+    net.enable(session, all);
+}
+
+#[test]
+fn each_wildcard_needs_its_own_capability_8_3_1() {
+    type Take = fn(&mut Capabilities);
+    type Use = fn(&mut EnableRequest);
+    let cases: [(Take, Use); 4] = [
+        (
+            |c| c.internal_address_wildcards = false,
+            |r| r.internal.scope = wide([10, 0, 0, 0], 24, 5),
+        ),
+        (
+            |c| c.external_address_wildcards = false,
+            |r| r.external.scope = wide([192, 0, 2, 0], 24, 5),
+        ),
+        (
+            |c| c.port_wildcards = false,
+            |r| r.external.scope = wide([192, 0, 2, 1], 32, 0),
+        ),
+        (
+            |c| c.port_wildcards = false,
+            |r| {
+                r.internal.protocol = 0;
+                r.external.protocol = 0;
+            },
+        ),
+    ];
+    for (lacking, (take, _)) in cases.iter().enumerate() {
+        let mut config = config();
+        take(&mut config.capabilities);
+        let mut net = Net::new(config);
+        let session = net.open("alice");
+        for (wanted, (_, make)) in cases.iter().enumerate() {
+            let mut request = pinhole(5);
+            request.parameters.direction = Direction::Inbound;
+            make(&mut request);
+            let same = lacking == wanted || (lacking >= 2 && wanted >= 2);
+            let expected = same.then_some(Reply::Negative(NegativeReply::WildcardingNotSupported));
+            let reply = net.ask(session, &Request::Enable(request));
+            match expected {
+                Some(refusal) => assert_eq!(reply, refusal, "{lacking} {wanted}"),
+                None => assert!(matches!(reply, Reply::Enabled(_)), "{lacking} {wanted}"),
+            }
+        }
+    }
+}
+
+fn wide(address: [u8; 4], prefix: u8, port: u16) -> Scope {
+    Scope::Full {
+        address: address.into(),
+        prefix,
+        port,
+        ports: 1,
+    }
 }

@@ -6,6 +6,7 @@ use carrick_simco::message::{
     Token, TransactionId, VERSION,
 };
 use carrick_simco::middlebox::{Connection, MiddleboxConfig, MiddleboxEvent, SessionId};
+use carrick_simco::session::make_challenge;
 
 use crate::network::{Net, change, config, credentials, key, name, pinhole};
 
@@ -63,7 +64,7 @@ fn what_the_transport_has_authenticated_needs_no_token_7_2() {
     let mut net = Net::new(config());
     let connection = Connection {
         peer: Some(name("bob")),
-        ..Connection::plain(1)
+        ..Connection::plain(4)
     };
     let session = net.middlebox.connected(net.now, &connection);
     assert_eq!(
@@ -189,7 +190,7 @@ fn a_transport_without_encryption_is_refused_where_it_is_required_7_2() {
     );
     let secure = Connection {
         secure: true,
-        ..Connection::plain(1)
+        ..Connection::plain(4)
     };
     let session = net.middlebox.connected(net.now, &secure);
     assert!(matches!(
@@ -386,4 +387,87 @@ fn transactions_of_a_rule_use_the_stream_of_the_reply_that_created_it() {
         }
     }
     assert_eq!(agent.streams().bound(), 0, "ended rules are forgotten");
+}
+
+#[test]
+fn an_unknown_agent_gets_an_empty_token_7_2() {
+    let mut net = Net::new(config());
+    for (agent, known) in [("alice", true), ("mallory", false)] {
+        let session = net.connect();
+        let establish = Request::Establish {
+            version: VERSION,
+            challenge: Some(make_challenge(&name(agent), [5; 32])),
+        };
+        let Reply::Authenticate { challenge, token } = net.ask(session, &establish) else {
+            panic!("no SA reply");
+        };
+        let token = token.expect("the agent asked for it");
+        assert_eq!(!token.as_bytes().is_empty(), known, "{agent}");
+        assert!(challenge.is_some(), "and has to prove itself");
+    }
+}
+
+#[test]
+fn whom_the_transport_has_authenticated_but_nobody_knows_may_not_come_7_2() {
+    let mut net = Net::new(MiddleboxConfig {
+        anonymous: Some(name("alice")),
+        ..config()
+    });
+    let connection = Connection {
+        peer: Some(name("mallory")),
+        ..Connection::plain(1)
+    };
+    let session = net.middlebox.connected(net.now, &connection);
+    net.raw(session, 0, &ESTABLISH.to_bytes(TID));
+    assert_eq!(
+        net.answer(session),
+        (negative(NegativeReply::NoAuthorization), true)
+    );
+}
+
+#[test]
+fn a_session_in_noauth_that_the_middlebox_gives_up_is_told_by_ast_7_5() {
+    let ast = FromMiddlebox::Notification(Notification::SessionTerminated);
+    let mut net = Net::new(config());
+    let session = net.connect();
+    net.raw(session, 0, &ESTABLISH.to_bytes(TID));
+    net.received(session);
+    net.wait(10);
+    assert_eq!(net.answer(session), (ast.clone(), true), "too slow");
+
+    let session = net.connect();
+    net.raw(session, 0, &ESTABLISH.to_bytes(TID));
+    net.received(session);
+    for _ in 0..1000 {
+        net.connect();
+    }
+    assert_eq!(net.answer(session), (ast, true), "crowded out");
+}
+
+#[test]
+fn nothing_follows_the_end_of_a_session_7_4_and_7_5() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    net.raw(session, 0, &Request::Terminate.to_bytes(TID));
+    net.raw(session, 0, &Request::List.to_bytes(TID));
+    net.raw(session, 0, b"garbage");
+    net.middlebox.stream_failed(session);
+    net.middlebox.terminate(session);
+    let terminated = FromMiddlebox::Reply(Reply::Terminated);
+    assert_eq!(net.answer(session), (terminated, true));
+}
+
+#[test]
+fn a_reply_goes_on_a_stream_that_has_a_pair() {
+    let mut net = Net::new(config());
+    let session = net.open("alice");
+    for stream in [0, 3, 4, 60_000] {
+        net.raw(session, stream, &Request::List.to_bytes(TID));
+        let (received, _) = net.received(session);
+        let [(used, TID, FromMiddlebox::Reply(_))] = received[..] else {
+            panic!("{received:?}");
+        };
+        assert!(used < 4, "{used} of 4");
+        assert!(stream >= 4 || used == stream, "the request's own");
+    }
 }

@@ -2,8 +2,8 @@
 
 use carrick_simco::backend::{MemoryBackend, PortPool};
 use carrick_simco::message::{
-    AddressTuple, Direction, IpVersion, Lifetime, NatMode, NegativeReply, Parity, PortParity,
-    PrrParameters, Reply, Request, ReserveRequest, Scope,
+    AddressTuple, Direction, IpVersion, Lifetime, Location, NatMode, NegativeReply, Parity,
+    PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope,
 };
 
 use crate::network::{Net, UDP, change, config, pinhole};
@@ -111,6 +111,147 @@ fn what_is_not_there_is_refused_8_2_3() {
     let refusal = net.refusal(alice, &Request::Enable(pinhole(5)));
     assert_eq!(refusal, NegativeReply::LackOfPorts);
     assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 0));
+}
+
+#[test]
+fn an_address_without_ports_is_not_in_a_pool_of_ports_4_3_9() {
+    let mut net = net();
+    let alice = net.open("alice");
+    let Request::Reserve(mut whole) = reserve(1, Parity::Any) else {
+        panic!("no PRR");
+    };
+    // It would have to be free for all protocols.
+    whole.parameters.protocol = 0;
+    let refusal = net.refusal(alice, &Request::Reserve(whole));
+    assert_eq!(refusal, NegativeReply::LackOfAddresses);
+    let mut any = pinhole(5);
+    any.internal.protocol = 0;
+    any.external.protocol = 0;
+    let refusal = net.refusal(alice, &Request::Enable(any));
+    assert_eq!(refusal, NegativeReply::WildcardingNotSupported);
+    assert_eq!(net.middlebox.backend().reserved_ports(), 0);
+}
+
+#[test]
+fn a_binding_that_is_told_is_one_that_is_made_8_3_3() {
+    let mut net = net();
+    let alice = net.open("alice");
+    let Reply::Reserved(reserved) = net.ask(alice, &reserve(1, Parity::Any)) else {
+        panic!("not reserved");
+    };
+    let wide = |host: [u8; 4], prefix, port| Scope::Full {
+        address: host.into(),
+        prefix,
+        port,
+        ports: 1,
+    };
+    let mut inbound = pinhole(5);
+    inbound.parameters.direction = Direction::Inbound;
+    for (internal, external) in [
+        (wide([10, 0, 0, 0], 24, 5), inbound.external.scope),
+        (inbound.internal.scope, wide([192, 0, 2, 0], 24, 5)),
+        (inbound.internal.scope, wide([192, 0, 2, 1], 32, 0)),
+        (inbound.internal.scope, Scope::ProtocolsOnly(IpVersion::V4)),
+    ] {
+        let mut enable = inbound;
+        enable.internal.scope = internal;
+        enable.external.scope = external;
+        let after = Request::EnableReserved {
+            enable,
+            rule: reserved.rule,
+        };
+        // An element of the packet filter binds one outside port to one flow.
+        for request in [Request::Enable(enable), after] {
+            let refusal = net.refusal(alice, &request);
+            assert_eq!(refusal, NegativeReply::WildcardingNotSupported);
+        }
+    }
+    assert_eq!(net.middlebox.backend().reserved_ports(), 1);
+    assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 0));
+}
+
+#[test]
+fn one_flow_has_one_outside_address_first_come_first_served_5189_2_3_9() {
+    let mut net = net();
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let first = net.enable(alice, pinhole(5)).rule;
+    let refusal = net.refusal(bob, &Request::Enable(pinhole(5)));
+    assert_eq!(refusal, NegativeReply::Conflict);
+    let Reply::Reserved(reserved) = net.ask(bob, &reserve(1, Parity::Any)) else {
+        panic!("not reserved");
+    };
+    let after = Request::EnableReserved {
+        enable: pinhole(5),
+        rule: reserved.rule,
+    };
+    assert_eq!(net.refusal(bob, &after), NegativeReply::Conflict);
+    assert_eq!(net.middlebox.backend().reserved_ports(), 2);
+    net.ask(alice, &change(first, 0));
+    assert!(matches!(net.ask(bob, &after), Reply::Enabled(_)));
+}
+
+#[test]
+fn a_reservation_is_for_its_ip_version_8_4_1() {
+    let mut config = config();
+    config.capabilities.address_translator = true;
+    config.capabilities.protocol_translation = true;
+    let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
+    let backend = MemoryBackend::default().with_translation(pool);
+    let mut net = Net::with_backend(config, backend);
+    let alice = net.open("alice");
+    let Reply::Reserved(reserved) = net.ask(alice, &reserve(1, Parity::Any)) else {
+        panic!("not reserved");
+    };
+    let mut enable = pinhole(5);
+    let external = std::net::IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+    enable.external = AddressTuple::single(Location::External, UDP, external, 5);
+    let after = Request::EnableReserved {
+        enable,
+        rule: reserved.rule,
+    };
+    assert_eq!(net.refusal(alice, &after), NegativeReply::IpVersionMismatch);
+}
+
+#[test]
+fn a_pool_that_has_nothing_inside_makes_no_twice_nat_8_2_3() {
+    let mut config = config();
+    config.capabilities.address_translator = true;
+    config.capabilities.twice_nat = true;
+    let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
+    let backend = MemoryBackend::default().with_translation(pool);
+    let mut net = Net::with_backend(config, backend);
+    let alice = net.open("alice");
+    let Request::Reserve(mut twice) = reserve(1, Parity::Any) else {
+        panic!("no PRR");
+    };
+    twice.parameters.nat_mode = NatMode::Twice;
+    let refusal = net.refusal(alice, &Request::Reserve(twice));
+    assert_eq!(refusal, NegativeReply::LackOfAddresses);
+}
+
+#[test]
+fn one_agent_cannot_take_all_ports() {
+    let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
+    let mut config = config();
+    config.capabilities.address_translator = true;
+    config.capabilities.port_translation = true;
+    config.agents[0].max_elements = 6;
+    let backend = MemoryBackend::default().with_translation(pool);
+    let mut net = Net::with_backend(config, backend);
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    assert_eq!(
+        net.refusal(alice, &reserve(7, Parity::Any)),
+        NegativeReply::NoResources
+    );
+    net.ask(alice, &reserve(6, Parity::Any));
+    assert_eq!(
+        net.refusal(alice, &reserve(1, Parity::Any)),
+        NegativeReply::NoResources
+    );
+    assert!(matches!(
+        net.ask(bob, &reserve(4, Parity::Any)),
+        Reply::Reserved(_)
+    ));
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! A middlebox and agents that the input steers: connections come and go, messages of all kinds
-//! arrive, time goes on, agents don't read.
+//! arrive, time goes on, agents don't read, the packet filter fails.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentSettings};
-use carrick_simco::backend::{MemoryBackend, MemoryLimits};
+use carrick_simco::backend::{Backend, BackendError, Element, MemoryBackend, MemoryLimits};
 use carrick_simco::message::{
     AddressTuple, Direction, DisableRequest, EnableRequest, FromMiddlebox, GroupId, Lifetime,
-    Location, NatMode, Parity, PerParameters, PolicyRuleId, PortParity, PrrParameters, Request,
-    ReserveRequest, Scope, TransactionId, VERSION,
+    Location, NatMode, Parity, PerParameters, PolicyRuleId, PortParity, PrrParameters, Reply,
+    Request, ReserveRequest, Scope, TransactionId, VERSION,
 };
 use carrick_simco::middlebox::{
     AgentConfig, Connection, Limits, Middlebox, MiddleboxConfig, Rights, SessionId, SessionOutput,
@@ -24,12 +27,49 @@ const LIMITS: Limits = Limits {
     half_open: 4,
     establishment: Duration::from_secs(10),
     queued_messages: 20,
+    queued_octets: 900,
     max_reply: 200,
     exact_ports: 4,
 };
 
 /// Elements that the packet filter holds.
 const ELEMENTS: usize = 60;
+
+/// Elements that an agent may have.
+const AGENT_ELEMENTS: usize = 50;
+
+/// A packet filter that fails when it is told to: 1 to add, 2 to extend, 4 to remove.
+#[derive(Debug)]
+struct Faulty {
+    inner: MemoryBackend,
+    faults: Rc<Cell<u8>>,
+}
+
+impl Faulty {
+    fn works(&self, fault: u8) -> Result<(), BackendError> {
+        match self.faults.get() & fault {
+            0 => Ok(()),
+            _ => Err(BackendError::System("told to fail".into())),
+        }
+    }
+}
+
+impl Backend for Faulty {
+    fn add(&mut self, now: Time, what: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        self.works(1)?;
+        self.inner.add(now, what, life)
+    }
+
+    fn extend(&mut self, now: Time, what: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        self.works(2)?;
+        self.inner.extend(now, what, life)
+    }
+
+    fn remove(&mut self, now: Time, what: &[Element]) -> Result<(), BackendError> {
+        self.works(4)?;
+        self.inner.remove(now, what)
+    }
+}
 
 /// Takes what the middlebox does from octets.
 struct Input<'a>(&'a [u8]);
@@ -149,11 +189,13 @@ pub struct Outcome {
 /// is left.
 pub fn steer(octets: &[u8]) -> Outcome {
     let mut input = Input(octets);
-    let mut middlebox = Middlebox::new(
-        config(),
-        MemoryBackend::new(MemoryLimits { elements: ELEMENTS }),
-        [7; 32],
-    );
+    let faults = Rc::new(Cell::new(0));
+    let mut failed = false;
+    let backend = Faulty {
+        inner: MemoryBackend::new(MemoryLimits { elements: ELEMENTS }),
+        faults: Rc::clone(&faults),
+    };
+    let mut middlebox = Middlebox::new(config(), backend, [7; 32]);
     let mut now = Time::ZERO;
     let mut sessions: Vec<SessionId> = Vec::new();
     let mut outcome = Outcome::default();
@@ -186,6 +228,10 @@ pub fn steer(octets: &[u8]) -> Outcome {
             (5, Some(session)) if command & 8 != 0 => match input.octet() {
                 0 => middlebox.terminate(session),
                 1 => middlebox.stream_failed(session),
+                fault @ 0xf0..=0xf7 => {
+                    faults.set(fault & 7);
+                    failed |= fault & 4 != 0;
+                }
                 rule => middlebox.end_rule(now, PolicyRuleId(u32::from(rule))),
             },
             (_, Some(session)) => {
@@ -195,11 +241,12 @@ pub fn steer(octets: &[u8]) -> Outcome {
             }
         }
         while middlebox.poll_event().is_some() {}
-        check(&middlebox, now);
+        check(&middlebox, now, failed);
         outcome.rules = outcome.rules.max(middlebox.rules().len());
     }
     outcome.accepted = middlebox.stats().accepted;
-    finish(&mut middlebox, now);
+    faults.set(0);
+    finish(&mut middlebox, now, failed);
     arbitrary_replies(octets);
     outcome
 }
@@ -209,6 +256,7 @@ fn config() -> MiddleboxConfig {
     let agent = AgentConfig {
         rights: Rights::ALL,
         max_rules: 30,
+        max_elements: AGENT_ELEMENTS,
         max_sessions: 5,
         ..AgentConfig::new(name.clone(), None)
     };
@@ -220,18 +268,22 @@ fn config() -> MiddleboxConfig {
     }
 }
 
-fn drain(middlebox: &mut Middlebox<MemoryBackend>, session: SessionId) {
-    let mut sent = 0;
+fn drain(middlebox: &mut Middlebox<Faulty>, session: SessionId) {
+    let (mut sent, mut octets) = (0, 0);
     while let Some(output) = middlebox.poll_output(session) {
         if let SessionOutput::Send { message, .. } = output {
             FromMiddlebox::parse(&message).unwrap();
             sent += 1;
+            octets += message.len();
         }
     }
     assert!(sent <= LIMITS.queued_messages + 3, "{sent} messages waited");
+    // One more than fits, BFM and AST.
+    let most = LIMITS.queued_octets + LIMITS.max_reply + 16;
+    assert!(octets <= most, "{octets} octets waited");
 }
 
-fn check(middlebox: &Middlebox<MemoryBackend>, now: Time) {
+fn check(middlebox: &Middlebox<Faulty>, now: Time, failed: bool) {
     let (open, half_open) = middlebox.session_counts();
     assert!(
         open <= 5 && half_open <= LIMITS.half_open,
@@ -239,39 +291,81 @@ fn check(middlebox: &Middlebox<MemoryBackend>, now: Time) {
     );
     let rules = middlebox.rules();
     assert!(rules.len() <= 30 && rules.disable_rules() <= LIMITS.disable_rules);
-    let elements = middlebox.backend().live(now).count();
-    assert!(elements <= ELEMENTS);
-    assert!(
-        elements == 0 || !rules.is_empty(),
-        "{elements} elements of no rule"
-    );
-    assert_eq!(middlebox.stats().backend_failures, 0);
+    let elements: BTreeSet<Element> = middlebox.backend().inner.live(now).copied().collect();
+    assert!(elements.len() <= ELEMENTS);
+    let live = rules.iter().filter(|rule| rule.expires > now);
+    let granted: BTreeSet<Element> = live.flat_map(|rule| rule.elements()).collect();
+    assert!(granted.is_subset(&elements), "what is granted passes");
+    let weight: usize = rules.iter().map(|rule| rule.weight()).sum();
+    assert!(weight <= AGENT_ELEMENTS, "{weight} elements of one agent");
+    if !failed {
+        let all: BTreeSet<Element> = rules.iter().flat_map(|rule| rule.elements()).collect();
+        assert!(elements.is_subset(&all), "nothing else passes");
+        assert_eq!(middlebox.stats().backend_failures, 0);
+    }
 }
 
 /// All lives and times come to their end.
-fn finish(middlebox: &mut Middlebox<MemoryBackend>, mut now: Time) {
+fn finish(middlebox: &mut Middlebox<Faulty>, mut now: Time, failed: bool) {
     now += Duration::from_secs(10_000);
     while middlebox.poll_timeout().is_some_and(|due| due <= now) {
         middlebox.handle_timeout(now);
     }
     assert!(middlebox.rules().is_empty() && middlebox.poll_timeout().is_none());
-    assert_eq!(middlebox.backend().live(Time::ZERO).count(), 0);
+    // What could not be removed has ended by itself, or was removed later.
+    let since = if failed { now } else { Time::ZERO };
+    assert_eq!(middlebox.backend().inner.live(since).count(), 0);
     while let Some(session) = middlebox.poll_ready() {
         drain(middlebox, session);
     }
 }
 
-/// An agent gets the octets as messages.
+/// An agent with an open session gets the octets as messages: whole ones, or attributes under the
+/// header of an answer to a request of its own.
 fn arbitrary_replies(octets: &[u8]) {
-    let mut agent = Agent::new(AgentSettings::default(), [9; 32]);
-    agent.connected(Time::ZERO, 3);
+    let settings = AgentSettings {
+        max_pending: 8,
+        max_bindings: 8,
+        ..AgentSettings::default()
+    };
+    let mut agent = Agent::new(settings, [9; 32]);
+    let mut now = Time::ZERO;
     let mut input = Input(octets);
+    let mut transaction = TransactionId(0);
     while !input.0.is_empty() {
-        let length = usize::from(input.octet());
-        let message = input.octets(length);
-        agent.handle_message(Time::ZERO, 2, &message);
-        let _ = agent.submit(Time::ZERO, &Request::List);
-        while agent.poll_transmit().is_some() || agent.poll_event().is_some() {}
+        if !agent.is_open() {
+            agent.connected(now, 3);
+            let (_, establish) = agent.poll_transmit().unwrap();
+            let (transaction, _) = Request::parse(&establish).unwrap();
+            let capabilities = config().capabilities;
+            let reply = Reply::Established(capabilities).to_bytes(transaction);
+            agent.handle_message(now, 0, &reply);
+            assert!(agent.is_open());
+        }
+        if let Ok(submitted) = agent.submit(now, &input.request()) {
+            transaction = submitted;
+        }
+        let kind = input.octet();
+        let length = usize::from(input.octet() & 0x3f);
+        let value = input.octets(length);
+        let answer = [2 + (kind & 1), kind >> 2, 0, value.len() as u8];
+        let message = match kind & 2 {
+            0 => value,
+            _ => [&answer[..], &transaction.0.to_be_bytes(), &value]
+                .concat()
+                .into(),
+        };
+        agent.handle_message(now, u16::from(kind), &message);
+        now += Duration::from_secs(u64::from(kind & 3));
+        agent.handle_timeout(now);
+        assert!(agent.pending() <= 8 && agent.streams().bound() <= 8);
+        assert!(agent.queued() <= 2 * 8 + 64 && agent.remembered() <= 8);
+        while agent.poll_event().is_some() {}
+        if kind & 0x80 != 0 {
+            while let Some((stream, _)) = agent.poll_transmit() {
+                assert!(stream < 3);
+            }
+        }
     }
     agent.disconnected();
     assert!(agent.poll_timeout().is_none() && agent.pending() == 0);

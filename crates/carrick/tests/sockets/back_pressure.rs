@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carrick::{Endpoint, Event, Notification, TrySendError};
 
-use crate::support::{associate, config, content, on, pair, soon};
+use crate::support::{associate, config, content, on, pair, pair_of, soon};
 
 #[tokio::test]
 async fn a_receiver_that_does_not_receive_stops_the_sender() {
@@ -52,9 +52,7 @@ async fn small_messages_are_bounded_in_number() {
     few.association.receive_buffer = 20_000;
     few.association.send_buffer_messages = 50;
     few.send_queue = 10 * 65;
-    let client = Endpoint::bind(few.clone()).unwrap();
-    let server = Endpoint::bind(few).unwrap();
-    let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let (_client, _server, a, mut b) = pair_of(few).await;
     let mut sent = 0;
     while let Ok(result) =
         tokio::time::timeout(Duration::from_millis(300), a.send(vec![sent as u8], on(0))).await
@@ -76,9 +74,7 @@ async fn a_message_larger_than_every_queue_gets_through() {
     small.receive_queue = 1;
     small.association.send_buffer = 1000;
     small.association.receive_buffer = 5000;
-    let client = Endpoint::bind(small.clone()).unwrap();
-    let server = Endpoint::bind(small).unwrap();
-    let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let (_client, _server, a, mut b) = pair_of(small).await;
     let sender = tokio::spawn(async move {
         for number in 0..3 {
             a.send(content(number, 40_000), on(0)).await.unwrap();

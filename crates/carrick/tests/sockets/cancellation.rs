@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use carrick::{ConnectOptions, Endpoint};
+use carrick::ConnectOptions;
 
-use crate::support::{associate, config, content, endpoint, ip, on, pair, quick, soon};
+use crate::support::{content, endpoint, gone, ip, on, pair, pair_of, quick, small, soon};
 
 /// Polls a future a few times, with other work between, then drops it.
 async fn poll_and_drop<F: Future>(polls: usize, future: F) -> Option<F::Output> {
@@ -23,13 +23,7 @@ async fn poll_and_drop<F: Future>(polls: usize, future: F) -> Option<F::Output> 
 
 #[tokio::test]
 async fn a_cancelled_send_was_queued_as_a_whole_or_not_at_all() {
-    let mut small = config(&["127.0.0.1"]);
-    small.send_queue = 8000;
-    small.association.send_buffer = 20_000;
-    small.association.receive_buffer = 20_000;
-    let client = Endpoint::bind(small.clone()).unwrap();
-    let server = Endpoint::bind(small).unwrap();
-    let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let (_client, _server, a, mut b) = pair_of(small()).await;
     let receiver = tokio::spawn(async move {
         let mut seen = Vec::new();
         while let Some(message) = b.recv().await.unwrap() {
@@ -102,12 +96,7 @@ async fn a_cancelled_connect_gives_up_the_set_up() {
     let peers = [ip("127.0.0.1")];
     let connecting = client.connect(&peers, options);
     assert!(poll_and_drop(3, connecting).await.is_none());
-    soon("giving up", async {
-        while client.associations().await.unwrap() > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    gone(&client).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use carrick::{Association, AssociationConfig, ChunkType, ConnectOptions, Endpoint};
+use carrick::{Association, AssociationConfig, ChunkType, Endpoint};
 use quinn_udp::EcnCodepoint;
 
 use crate::relay::{self, Carried};
@@ -81,13 +81,7 @@ async fn transfer(address: &str, client: bool, server: bool) -> (Association, As
     let port = relay::open(&server, ip(address), move |carried| {
         noted.lock().unwrap().carry(carried)
     });
-    let options = ConnectOptions::to_port(server.port()).encapsulation_port(port);
-    let peers = [ip(address)];
-    let (connected, accepted) = soon("set-up", async {
-        tokio::join!(client.connect(&peers, options), server.accept())
-    })
-    .await;
-    let (a, mut b) = (connected.unwrap(), accepted.unwrap());
+    let (a, mut b) = relay::associate(&client, &server, ip(address), port).await;
     let send = async {
         for number in 0..COUNT {
             a.send(content(number, SIZE), on(0)).await.unwrap();

@@ -8,7 +8,9 @@ use carrick::{
 use carrick_proto::SendError as Refusal;
 use tokio::runtime::Handle;
 
-use crate::support::{associate, config, content, endpoint, ip, on, pair, quick, soon, to};
+use crate::support::{
+    associate, config, content, endpoint, gone, ip, on, pair, pair_of, quick, small, soon, to,
+};
 
 /// Waits until no task is left that the test did not start.
 async fn no_task_left() {
@@ -48,13 +50,7 @@ async fn shutdown_delivers_everything_first() {
 /// Shuts down under senders that go on until they are told to stop, some of them waiting for room.
 /// Returns how many messages they were told are sent, how many arrived, and how many failed.
 async fn shut_down_under_senders(round: usize) -> (usize, usize, usize) {
-    let mut small = config(&["127.0.0.1"]);
-    small.send_queue = 8000;
-    small.association.send_buffer = 20_000;
-    small.association.receive_buffer = 20_000;
-    let client = Endpoint::bind(small.clone()).unwrap();
-    let server = Endpoint::bind(small).unwrap();
-    let (mut a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let (_client, _server, mut a, mut b) = pair_of(small()).await;
     let mut events = a.take_events().unwrap();
     let senders: Vec<_> = (0..3)
         .map(|stream| {
@@ -109,13 +105,7 @@ async fn what_a_send_took_is_delivered_by_a_shutdown_meanwhile_9_2() {
 
 #[tokio::test]
 async fn a_send_that_waits_for_room_is_refused_when_the_peer_shuts_down_9_2() {
-    let mut small = config(&["127.0.0.1"]);
-    small.send_queue = 8000;
-    small.association.send_buffer = 20_000;
-    small.association.receive_buffer = 20_000;
-    let client = Endpoint::bind(small.clone()).unwrap();
-    let server = Endpoint::bind(small).unwrap();
-    let (mut a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
+    let (_client, _server, mut a, mut b) = pair_of(small()).await;
     let mut events = a.take_events().unwrap();
     let sender = a.sender();
     let sending = tokio::spawn(async move {
@@ -254,12 +244,7 @@ async fn dropping_an_association_shuts_it_down() {
         assert!(message.payload == content(number, 20_000)[..]);
     }
     assert_eq!(soon("end", b.recv()).await.unwrap(), None);
-    soon("removal", async {
-        while client.associations().await.unwrap() > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    gone(&client).await;
 }
 
 #[tokio::test]

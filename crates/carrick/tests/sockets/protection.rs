@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use carrick::protection::{ChunkProtection, PacketContext, ProtectionStats, Seal};
 use carrick::{
-    Association, ChunkType, CloseReason, Config, ConnectError, ConnectOptions, Endpoint,
-    ProtectionError,
+    Association, ChunkType, CloseReason, Config, ConnectError, Endpoint, ProtectionError,
 };
 
 use crate::relay;
@@ -118,13 +117,7 @@ async fn stats(end: &Association) -> ProtectionStats {
 async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
     let (client, server) = (endpoint(offer()), endpoint(offer()));
     let way = Way::to(&server);
-    let options = ConnectOptions::to_port(server.port()).encapsulation_port(way.port);
-    let peers = [ip(LOOPBACK)];
-    let (connected, accepted) = soon("set-up", async {
-        tokio::join!(client.connect(&peers, options), server.accept())
-    })
-    .await;
-    let (mut a, mut b) = (connected.unwrap(), accepted.unwrap());
+    let (mut a, mut b) = relay::associate(&client, &server, ip(LOOPBACK), way.port).await;
     assert_eq!(stats(&a).await.chunk_type, ChunkType(SEALED));
     // Without keys everything is in the clear, and told so.
     transfer(&a, &mut b).await;

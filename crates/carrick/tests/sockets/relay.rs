@@ -5,8 +5,10 @@ use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use carrick::Endpoint;
+use carrick::{Association, ConnectOptions, Endpoint};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+
+use crate::support::soon;
 
 /// The relay ends when nothing has come for so long.
 const QUIET: Duration = Duration::from_secs(5);
@@ -72,6 +74,22 @@ pub(crate) fn open(
         }
     });
     port
+}
+
+/// Both ends of an association over a way with this port.
+pub(crate) async fn associate(
+    client: &Endpoint,
+    server: &Endpoint,
+    address: IpAddr,
+    port: u16,
+) -> (Association, Association) {
+    let options = ConnectOptions::to_port(server.port()).encapsulation_port(port);
+    let peers = [address];
+    let (connected, accepted) = soon("set-up", async {
+        tokio::join!(client.connect(&peers, options), server.accept())
+    })
+    .await;
+    (connected.unwrap(), accepted.unwrap())
 }
 
 /// Datagrams of one size and ECN field leave with segmentation offload, so that they arrive together.

@@ -72,6 +72,33 @@ pub(crate) async fn pair() -> (Endpoint, Endpoint, Association, Association) {
     (client, server, a, b)
 }
 
+/// Two endpoints with this configuration and an association.
+pub(crate) async fn pair_of(config: Config) -> (Endpoint, Endpoint, Association, Association) {
+    let client = Endpoint::bind(config.clone()).unwrap();
+    let server = Endpoint::bind(config).unwrap();
+    let (a, b) = associate(&client, &server, &["127.0.0.1"]).await;
+    (client, server, a, b)
+}
+
+/// Little room in both programs.
+pub(crate) fn small() -> Config {
+    let mut small = config(&["127.0.0.1"]);
+    small.send_queue = 8000;
+    small.association.send_buffer = 20_000;
+    small.association.receive_buffer = 20_000;
+    small
+}
+
+/// Until the endpoint has no association.
+pub(crate) async fn gone(endpoint: &Endpoint) {
+    soon("end of the associations", async {
+        while endpoint.associations().await.unwrap() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// The content of the message `number` with this size.
 pub(crate) fn content(number: usize, size: usize) -> Vec<u8> {
     (0..size).map(|at| (number * 31 + at * 7) as u8).collect()

@@ -8,7 +8,7 @@ use carrick_simco::PORT;
 use carrick_simco::load::{Measures, Workload};
 
 use super::programs::{AgentProgram, MiddleboxProgram};
-use super::setup::{AGENT, Cell, MIDDLEBOX, Transport, Variant, network};
+use super::setup::{AGENT, Cell, MIDDLEBOX, Variant, network};
 use super::sides::{AgentSide, MiddleboxSide};
 use super::tcp::{self, TcpAgent, TcpMiddlebox};
 use crate::sctp_host::{SctpHost, core_time};
@@ -18,7 +18,7 @@ use crate::tcp_host::TcpHost;
 /// How long the load may take to get to its steady state.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// Between the end of the preload and the first request that counts.
-const SETTLING: Duration = Duration::from_secs(5);
+pub(super) const SETTLING: Duration = Duration::from_secs(5);
 
 /// What one simulation showed.
 #[derive(Debug)]
@@ -95,18 +95,16 @@ pub(super) fn run(
     duration: Duration,
     seed: u64,
 ) -> Result<Run, String> {
-    let Transport::Sctp(config) = variant.transport else {
-        let (agent, middlebox) = tcp::hosts(workload, seed)?;
-        let run = measure::<Tcp>(cell, (agent, middlebox), duration, seed)?;
-        return Ok(run);
+    let Some(config) = variant.config() else {
+        return measure::<Tcp>(cell, tcp::hosts(workload, seed)?, duration, seed);
     };
     let endpoint = |address, label| {
         let mut own = EndpointConfig::new(PORT, vec![address], derive_bytes(seed, &[label]));
-        own.association = config();
+        own.association = config.clone();
         own.association.outbound_streams = cell.streams;
         Endpoint::new(own).map_err(|error| error.to_string())
     };
-    let program = AgentProgram::new(config(), cell.streams, workload, seed);
+    let program = AgentProgram::new(config.clone(), cell.streams, workload, seed);
     let agent = SctpHost::new(endpoint(AGENT, 1)?, program);
     let middlebox = SctpHost::new(endpoint(MIDDLEBOX, 2)?, MiddleboxProgram::new(seed)?);
     let run = measure::<Sctp>(cell, (agent, middlebox), duration, seed)?;

@@ -17,6 +17,36 @@ use carrick_simco::session::Identity;
 use super::setup::PROCESSING;
 use crate::seed::{derive, derive_bytes};
 
+/// The agent of a run.
+pub(super) fn agent(seed: u64) -> Agent {
+    let settings = AgentSettings {
+        // A transaction behind a lost retransmission takes longer than a user would wait; it counts
+        // with the time it takes.
+        timeout: Duration::from_secs(600),
+        ..AgentSettings::default()
+    };
+    Agent::new(settings, derive_bytes(seed, &[3]))
+}
+
+/// The load of a run.
+pub(super) fn generator(workload: Workload, seed: u64) -> Generator {
+    Generator::new(workload, derive(seed, &[4]))
+}
+
+/// The middlebox of a run.
+pub(super) fn middlebox(seed: u64) -> Result<Middlebox<MemoryBackend>, String> {
+    let name = |name| Identity::new(name).ok_or_else(|| format!("{name} is no name"));
+    let agent = name("agent")?;
+    // Any agent counts as this one: the paper's prototype had no authentication.
+    let config = MiddleboxConfig {
+        agents: vec![AgentConfig::new(agent.clone(), None)],
+        anonymous: Some(agent),
+        ..MiddleboxConfig::packet_filter(name("middlebox")?)
+    };
+    let seed = derive_bytes(seed, &[5]);
+    Ok(Middlebox::new(config, MemoryBackend::default(), seed))
+}
+
 /// Takes a message for a stream, or says why not.
 pub(super) type Send<'a> = dyn FnMut(u16, Bytes) -> Result<(), String> + 'a;
 
@@ -29,15 +59,9 @@ pub(super) struct AgentSide {
 
 impl AgentSide {
     pub(super) fn new(workload: Workload, seed: u64) -> Self {
-        let settings = AgentSettings {
-            // A transaction behind a lost retransmission takes longer than a user would wait; it
-            // counts with the time it takes.
-            timeout: Duration::from_secs(600),
-            ..AgentSettings::default()
-        };
         Self {
-            agent: Agent::new(settings, derive_bytes(seed, &[3])),
-            generator: Generator::new(workload, derive(seed, &[4])),
+            agent: agent(seed),
+            generator: generator(workload, seed),
             failure: None,
         }
     }
@@ -109,16 +133,8 @@ pub(super) struct MiddleboxSide {
 
 impl MiddleboxSide {
     pub(super) fn new(seed: u64) -> Result<Self, String> {
-        let name = |name| Identity::new(name).ok_or_else(|| format!("{name} is no name"));
-        let agent = name("agent")?;
-        // Any agent counts as this one: the paper's prototype had no authentication.
-        let config = MiddleboxConfig {
-            agents: vec![AgentConfig::new(agent.clone(), None)],
-            anonymous: Some(agent),
-            ..MiddleboxConfig::packet_filter(name("middlebox")?)
-        };
         Ok(Self {
-            middlebox: Middlebox::new(config, MemoryBackend::default(), derive_bytes(seed, &[5])),
+            middlebox: middlebox(seed)?,
             session: None,
             waiting: VecDeque::new(),
             failure: None,

@@ -74,7 +74,7 @@ fn rule(id: u32) -> Rule {
             external,
             told: reservation,
             reservation: (n == 3).then_some(reservation),
-            elements: elements_of(&internal, &external, None, direction, 64),
+            elements: elements_of(&internal, &external, None, direction),
             pattern: pattern_of(&internal, &external),
         },
     };

@@ -1,0 +1,116 @@
+//! Peers that are not who they should be.
+
+use std::time::Duration;
+
+use carrick_dtls::{Certificate, DtlsConfig, DtlsError, Trust};
+use carrick_proto::CloseReason;
+
+use crate::common::{CLIENT, SERVER, World, association, certificate, expecting, fingerprint};
+use crate::{VERSIONS, failure};
+
+#[test]
+fn a_server_with_a_wrong_fingerprint_is_refused_and_learns_nothing() {
+    for versions in VERSIONS {
+        let mut world = World::with(versions);
+        let id = world.try_connect(expecting(2), association()).unwrap();
+        world.run(Duration::from_secs(60));
+        let refused = failure(&world, CLIENT).expect("refused");
+        assert!(
+            matches!(refused, DtlsError::PeerRefused { fingerprint: f, .. } if *f == fingerprint(SERVER)),
+            "{refused}"
+        );
+        assert!(refused.to_string().starts_with("the peer's certificate"));
+        assert_eq!(
+            world.nodes[CLIENT].closed(id),
+            Some(&CloseReason::LowerLayerLost)
+        );
+        assert!(world.nodes[SERVER].events.is_empty());
+        // Not even the certificate of the client left.
+        let der = certificate(CLIENT).der().to_vec();
+        let part = &der[der.len() / 2..der.len() / 2 + 24];
+        assert!(
+            world
+                .log
+                .iter()
+                .all(|s| !s.bytes.windows(24).any(|w| w == part))
+        );
+        for node in [CLIENT, SERVER] {
+            assert_eq!(
+                world.nodes[node].layer.sessions().count(),
+                0,
+                "nothing is kept"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_client_with_a_wrong_fingerprint_is_refused_and_told_so() {
+    for versions in VERSIONS {
+        let mut world = World::of(|node| {
+            let trust = if node == SERVER {
+                expecting(2)
+            } else {
+                expecting(SERVER)
+            };
+            DtlsConfig {
+                versions,
+                ..DtlsConfig::new(certificate(node), trust)
+            }
+        });
+        let id = world.connect();
+        world.run(Duration::from_secs(5));
+        assert!(matches!(
+            failure(&world, SERVER),
+            Some(DtlsError::PeerRefused { .. })
+        ));
+        assert!(
+            world.nodes[SERVER].events.is_empty(),
+            "nothing of SCTP was taken"
+        );
+        assert_eq!(
+            world.nodes[CLIENT].closed(id),
+            Some(&CloseReason::LowerLayerLost)
+        );
+    }
+}
+
+#[test]
+fn a_function_may_judge_certificates() {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let judged = std::sync::Arc::clone(&seen);
+    let judge = move |der: &[u8]| {
+        judged.lock().unwrap().push(der.to_vec());
+        Err("its name is wrong".to_string())
+    };
+    let mut world = World::new();
+    world
+        .try_connect(Trust::Judge(std::sync::Arc::new(judge)), association())
+        .unwrap();
+    world.run(Duration::from_secs(5));
+    assert_eq!(*seen.lock().unwrap(), [certificate(SERVER).der()]);
+    let refused = failure(&world, CLIENT).expect("refused").to_string();
+    assert!(refused.contains("its name is wrong"), "{refused}");
+}
+
+#[test]
+fn a_key_that_does_not_belong_to_the_certificate_fails_without_a_panic() {
+    let mixed = Certificate::from_der(
+        certificate(SERVER).der().to_vec(),
+        certificate(2).private_key().to_vec(),
+    );
+    let mut world = World::of(|node| {
+        let own = if node == SERVER {
+            mixed.clone()
+        } else {
+            certificate(CLIENT)
+        };
+        DtlsConfig::new(own, expecting(1 - node))
+    });
+    let id = world.connect();
+    world.run(Duration::from_secs(60));
+    assert_eq!(
+        world.nodes[CLIENT].closed(id),
+        Some(&CloseReason::LowerLayerLost)
+    );
+}

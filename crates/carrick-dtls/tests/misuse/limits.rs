@@ -1,0 +1,156 @@
+//! Too many sessions, handshakes that take too long, datagrams that are too large.
+
+use std::time::Duration;
+
+use carrick_dtls::{Dtls, DtlsConfig, DtlsError, Trust};
+use carrick_proto::protection::{SessionEvent, SessionLayerConfig};
+use carrick_proto::{CloseReason, Ecn, Route};
+
+use crate::common::{
+    CLIENT, Fate, Node, SERVER, World, address, association, certificate, expecting,
+};
+use crate::{VERSIONS, failure};
+
+#[test]
+fn a_client_without_a_peer_gives_up_in_time() {
+    let mut world = World::new();
+    world.rule = Box::new(|_| Fate::Drop);
+    let id = world.connect();
+    world.run(Duration::from_secs(60));
+    assert_eq!(
+        world.nodes[CLIENT].closed(id),
+        Some(&CloseReason::LowerLayerLost)
+    );
+    assert_eq!(failure(&world, CLIENT), Some(&DtlsError::TimedOut));
+    assert_eq!(world.nodes[CLIENT].layer.sessions().count(), 0);
+}
+
+#[test]
+fn half_open_sessions_are_bounded_and_go_in_time_6347_4_2_1() {
+    let mut world = World::new();
+    let limits = SessionLayerConfig {
+        max_handshakes: 10,
+        ..SessionLayerConfig::default()
+    };
+    let dtls = DtlsConfig::new(certificate(SERVER), expecting(CLIENT));
+    world.nodes[SERVER] = Node::new(SERVER, dtls, limits);
+    let mut attacker = World::new();
+    attacker.rule = Box::new(|_| Fate::Drop);
+    attacker.connect();
+    let hello = attacker.log[0].bytes.clone();
+    for n in 0..1000_u16 {
+        let route = Route {
+            local: Some(address(SERVER).ip()),
+            remote: "203.0.113.5".parse().unwrap(),
+            encapsulation: Some(1000 + n),
+            ecn: Ecn::NotCapable,
+        };
+        let server = &mut world.nodes[SERVER];
+        server
+            .layer
+            .handle_datagram(world.now, &mut server.core, &route, &hello);
+        world.pump();
+    }
+    let stats = world.nodes[SERVER].layer.stats();
+    assert_eq!(world.nodes[SERVER].layer.sessions().count(), 10);
+    assert_eq!(stats.evicted, 990);
+    // One small answer each: less comes back than was sent.
+    let answers: usize = world.log.iter().map(|s| s.bytes.len()).sum();
+    assert!(
+        answers <= 1000 * hello.len(),
+        "{answers} for {}",
+        1000 * hello.len()
+    );
+    // A real peer still gets in, and in the end nothing is left of the others.
+    let ids = world.establish();
+    world.transfer(CLIENT, ids, 3);
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.nodes[SERVER].layer.sessions().count(), 1);
+}
+
+#[test]
+fn sessions_are_bounded() {
+    let mut world = World::new();
+    let limits = SessionLayerConfig {
+        max_sessions: 1,
+        ..SessionLayerConfig::default()
+    };
+    let dtls = DtlsConfig::new(certificate(SERVER), expecting(CLIENT));
+    world.nodes[SERVER] = Node::new(SERVER, dtls, limits);
+    let ids = world.establish();
+    let hello = world.log[0].bytes.clone();
+    let server = &mut world.nodes[SERVER];
+    let route = Route {
+        local: Some(address(SERVER).ip()),
+        remote: "203.0.113.5".parse().unwrap(),
+        encapsulation: Some(1),
+        ecn: Ecn::NotCapable,
+    };
+    server
+        .layer
+        .handle_datagram(world.now, &mut server.core, &route, &hello);
+    assert_eq!(server.layer.stats().refused, 1);
+    assert_eq!(server.layer.sessions().count(), 1);
+    world.transfer(CLIENT, ids, 3);
+}
+
+#[test]
+fn a_hello_that_nobody_follows_up_does_not_disturb_the_session_6347_4_2_8() {
+    let mut world = World::new();
+    let ids = world.establish();
+    let hello = world.log[0].bytes.clone();
+    for _ in 0..3 {
+        world.inject(CLIENT, SERVER, &hello);
+        world.transfer(CLIENT, ids, 3);
+    }
+    world.run(Duration::from_secs(60));
+    world.transfer(SERVER, ids, 3);
+    let replaced = |e: &_| matches!(e, SessionEvent::Replaced(_));
+    assert!(!world.nodes[SERVER].sessions.iter().any(replaced));
+}
+
+#[test]
+fn a_handshake_that_is_given_up_does_not_stand_in_the_way_of_the_next_from_the_same_port() {
+    for versions in VERSIONS {
+        let mut world = World::with(versions);
+        world.try_connect(expecting(2), association()).unwrap();
+        let refused = |w: &mut World| failure(w, CLIENT).is_some();
+        assert!(world.run_until(Duration::from_secs(5), refused));
+        assert_eq!(
+            world.nodes[SERVER].layer.sessions().count(),
+            1,
+            "half of one"
+        );
+        let id = world.connect();
+        let done = |w: &mut World| w.nodes[CLIENT].established() == Some(id);
+        assert!(
+            world.run_until(Duration::from_secs(5), done),
+            "{versions:?}"
+        );
+        let peer = world.nodes[SERVER].established().unwrap();
+        world.transfer(CLIENT, (id, peer), 5);
+        world.run(Duration::from_secs(60));
+        world.transfer(CLIENT, (id, peer), 5);
+        assert_eq!(world.nodes[SERVER].layer.sessions().count(), 1);
+    }
+}
+
+#[test]
+fn datagrams_of_the_handshake_are_no_larger_than_configured() {
+    let mut world = World::of(|node| DtlsConfig {
+        handshake_datagram: 400,
+        ..DtlsConfig::new(certificate(node), expecting(1 - node))
+    });
+    world.connect();
+    let done = |w: &mut World| w.nodes[CLIENT].layer.stats().established == 1;
+    assert!(world.run_until(Duration::from_secs(10), done));
+    assert!(world.log.iter().all(|s| s.bytes.len() <= 400));
+    for handshake_datagram in [0, 255, 16_385] {
+        let config = DtlsConfig {
+            handshake_datagram,
+            ..DtlsConfig::new(certificate(0), Trust::Anyone)
+        };
+        let error = Dtls::new(config).expect_err("out of range").to_string();
+        assert!(error.contains("handshake_datagram"), "{error}");
+    }
+}

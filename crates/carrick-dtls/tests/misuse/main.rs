@@ -1,0 +1,24 @@
+//! What peers and strangers do that they should not (RFC 8261, RFC 6347 section 4.2.1).
+//!
+//! - `identity`: peers that are not who they should be
+//! - `limits`: too many, too long, too large
+//! - `records`: datagrams that are no records of the session, and SCTP without DTLS
+
+#[path = "../common/mod.rs"]
+mod common;
+mod identity;
+mod limits;
+mod records;
+
+use carrick_dtls::{DtlsError, Versions};
+use carrick_proto::protection::SessionEvent;
+use common::World;
+
+const VERSIONS: [Versions; 2] = [Versions::Dtls12, Versions::Dtls13];
+
+fn failure(world: &World, node: usize) -> Option<&DtlsError> {
+    world.nodes[node].sessions.iter().find_map(|e| match e {
+        SessionEvent::Failed(_, error, _) => Some(error),
+        _ => None,
+    })
+}

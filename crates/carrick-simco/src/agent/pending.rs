@@ -1,0 +1,69 @@
+//! A request without an answer, and which answers fit it.
+
+use crate::Time;
+use crate::message::{Lifetime, PolicyRuleId, Reply, Request, RequestKind};
+
+/// A request without an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub(super) kind: RequestKind,
+    pub(super) rule: Option<PolicyRuleId>,
+    pub(super) sent: Time,
+    /// PLC with a lifetime of zero.
+    ends: bool,
+}
+
+impl Pending {
+    pub(super) fn new(now: Time, request: &Request) -> Self {
+        Self {
+            kind: request.kind(),
+            rule: request.rule(),
+            sent: now,
+            ends: matches!(
+                request,
+                Request::ChangeLifetime {
+                    lifetime: Lifetime(0),
+                    ..
+                }
+            ),
+        }
+    }
+
+    /// Whether its reply tells of a new rule.
+    pub(super) fn creates(&self) -> bool {
+        matches!(
+            self.kind,
+            RequestKind::Reserve | RequestKind::Enable | RequestKind::Disable
+        )
+    }
+
+    /// Whether the reply is one to this request (RFC 4540 section 5.3), and of its rule.
+    pub(super) fn fits(&self, reply: &Reply) -> bool {
+        match (self.kind, reply) {
+            // Session control looks at its replies itself.
+            (RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate, _)
+            | (_, Reply::Negative(_))
+            | (RequestKind::Reserve, Reply::Reserved(_))
+            | (RequestKind::Enable, Reply::Enabled(_))
+            | (RequestKind::Disable, Reply::Disabled { .. })
+            | (RequestKind::ChangeLifetime, Reply::Deleted)
+            | (RequestKind::List, Reply::List(_)) => true,
+            (RequestKind::ChangeLifetime, Reply::LifetimeChanged(lifetime)) => {
+                !self.ends && *lifetime != Lifetime(0)
+            }
+            (RequestKind::EnableReserved, Reply::Enabled(enabled)) => self.is_about(enabled.rule),
+            (RequestKind::Status, Reply::ReserveStatus { reserved, .. }) => {
+                self.is_about(reserved.rule)
+            }
+            (RequestKind::Status, Reply::EnableStatus(status)) => {
+                self.is_about(status.enabled.rule)
+            }
+            (RequestKind::Status, Reply::DisableStatus { rule, .. }) => self.is_about(*rule),
+            _ => false,
+        }
+    }
+
+    fn is_about(&self, rule: PolicyRuleId) -> bool {
+        self.rule == Some(rule)
+    }
+}

@@ -1,0 +1,388 @@
+//! An agent and answers that are none: never asked for, doubled, of another kind, too early, too late.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_simco::Time;
+use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, CloseReason, SubmitError};
+use carrick_simco::message::{
+    EnableStatus, Enabled, GroupId, Lifetime, Location, NatMode, NegativeReply, Notification,
+    Parity, PolicyRuleId, PrrParameters, Reply, Request, RequestKind, ReserveRequest, Reserved,
+    RuleList, TransactionId,
+};
+use carrick_simco::session::{Side, make_challenge, make_token};
+
+use crate::network::{UDP, change, config, credentials, key, name, pinhole};
+
+const RULE: PolicyRuleId = PolicyRuleId(7);
+
+fn asked(message: &Bytes) -> (TransactionId, Request) {
+    Request::parse(message).unwrap()
+}
+
+fn events(agent: &mut Agent) -> Vec<AgentEvent> {
+    std::iter::from_fn(|| agent.poll_event()).collect()
+}
+
+/// An agent with an open session and four stream pairs.
+fn opened(settings: AgentSettings) -> Agent {
+    let mut agent = Agent::new(settings, [2; 32]);
+    agent.connected(Time::ZERO, 4);
+    let (_, message) = agent.poll_transmit().unwrap();
+    let reply = Reply::Established(config().capabilities);
+    agent.handle_message(Time::ZERO, 0, &reply.to_bytes(asked(&message).0));
+    assert!(agent.is_open());
+    events(&mut agent);
+    agent
+}
+
+fn ask(agent: &mut Agent, request: &Request) -> TransactionId {
+    let transaction = agent.submit(Time::ZERO, request).unwrap();
+    assert!(agent.poll_transmit().is_some());
+    transaction
+}
+
+fn answer(agent: &mut Agent, transaction: TransactionId, reply: &Reply) {
+    agent.handle_message(Time::ZERO, 1, &reply.to_bytes(transaction));
+}
+
+fn enabled(rule: PolicyRuleId) -> Reply {
+    Reply::Enabled(Enabled {
+        rule,
+        group: GroupId(1),
+        lifetime: Lifetime(60),
+        outside: pinhole(5).internal.at(Location::Outside),
+        inside: None,
+    })
+}
+
+fn reserved(rule: PolicyRuleId) -> Reply {
+    Reply::Reserved(Reserved {
+        rule,
+        group: GroupId(1),
+        lifetime: Lifetime(60),
+        outside: pinhole(5).internal.at(Location::Outside),
+        inside: None,
+    })
+}
+
+fn status(rule: PolicyRuleId) -> Reply {
+    let Reply::Enabled(enabled) = enabled(rule) else {
+        panic!("no PER reply");
+    };
+    Reply::EnableStatus(Box::new(EnableStatus {
+        enabled,
+        parameters: pinhole(5).parameters,
+        internal: pinhole(5).internal,
+        external: pinhole(5).external,
+        owner: name("alice").owner(),
+    }))
+}
+
+#[test]
+fn a_reply_that_was_never_asked_for_is_counted_and_binds_nothing_4_2_5() {
+    let mut agent = opened(AgentSettings::default());
+    for rule in 0..1000 {
+        answer(
+            &mut agent,
+            TransactionId(5000 + rule),
+            &enabled(PolicyRuleId(rule)),
+        );
+    }
+    assert_eq!(events(&mut agent), []);
+    assert_eq!((agent.streams().bound(), agent.unexpected()), (0, 1000));
+    assert!(agent.is_open(), "nothing else happened");
+}
+
+#[test]
+fn a_doubled_reply_is_told_once_4_2_5() {
+    let mut agent = opened(AgentSettings::default());
+    let transaction = ask(&mut agent, &Request::Enable(pinhole(5)));
+    for _ in 0..2 {
+        answer(&mut agent, transaction, &enabled(RULE));
+    }
+    let told = events(&mut agent);
+    assert!(
+        matches!(told[..], [AgentEvent::Reply { .. }]),
+        "told once: {told:?}"
+    );
+    assert_eq!(agent.unexpected(), 1);
+    // The same for one that comes late.
+    let transaction = ask(&mut agent, &Request::Enable(pinhole(6)));
+    agent.handle_timeout(Time::from_millis(60_000));
+    events(&mut agent);
+    for _ in 0..2 {
+        answer(&mut agent, transaction, &enabled(PolicyRuleId(8)));
+    }
+    let told = events(&mut agent);
+    assert!(
+        matches!(told[..], [AgentEvent::LateReply { .. }]),
+        "told once: {told:?}"
+    );
+    assert_eq!((agent.unexpected(), agent.streams().bound()), (2, 2));
+}
+
+#[test]
+fn a_reply_of_another_kind_than_the_request_ends_the_session_4_2_2() {
+    let reserve = Request::Reserve(ReserveRequest {
+        parameters: PrrParameters {
+            nat_mode: NatMode::Traditional,
+            parity: Parity::Any,
+            inside: None,
+            outside: None,
+            protocol: UDP,
+            ports: 1,
+        },
+        lifetime: Lifetime(60),
+        group: None,
+    });
+    let after = Request::EnableReserved {
+        enable: pinhole(5),
+        rule: RULE,
+    };
+    let lengthened = Reply::LifetimeChanged(Lifetime(60));
+    let list = Reply::List(RuleList::default());
+    let another = PolicyRuleId(8);
+    let wrong = [
+        (reserve.clone(), enabled(RULE)),
+        (Request::Enable(pinhole(5)), reserved(RULE)),
+        (Request::Enable(pinhole(5)), Reply::Deleted),
+        (after.clone(), reserved(RULE)),
+        (after.clone(), enabled(another)),
+        (change(RULE, 60), status(RULE)),
+        // Who asks for an end doesn't get a life.
+        (change(RULE, 0), lengthened.clone()),
+        (Request::Status(RULE), list.clone()),
+        (Request::Status(RULE), status(another)),
+        (Request::List, Reply::Terminated),
+        (Request::List, Reply::Established(config().capabilities)),
+    ];
+    for (request, reply) in wrong {
+        let mut agent = opened(AgentSettings::default());
+        let transaction = ask(&mut agent, &request);
+        answer(&mut agent, transaction, &reply);
+        let told = events(&mut agent);
+        let lost = matches!(told.first(), Some(AgentEvent::Lost { transaction: t, .. }) if *t == transaction);
+        assert!(lost, "{request:?} and {reply:?}: {told:?}");
+        assert_eq!(
+            told.last(),
+            Some(&AgentEvent::Closed(CloseReason::Misbehaved))
+        );
+    }
+    let right = [
+        (reserve, reserved(RULE)),
+        (Request::Enable(pinhole(5)), enabled(RULE)),
+        (after, enabled(RULE)),
+        (change(RULE, 60), lengthened),
+        // A middlebox may grant nothing (section 8.5).
+        (change(RULE, 60), Reply::Deleted),
+        (change(RULE, 0), Reply::Deleted),
+        (Request::Status(RULE), status(RULE)),
+        (Request::List, list),
+        (
+            Request::List,
+            Reply::Negative(NegativeReply::AgentNotAuthorized),
+        ),
+    ];
+    for (request, reply) in right {
+        let mut agent = opened(AgentSettings::default());
+        let transaction = ask(&mut agent, &request);
+        answer(&mut agent, transaction, &reply);
+        let told = events(&mut agent);
+        assert!(matches!(told[..], [AgentEvent::Reply { .. }]), "{told:?}");
+    }
+}
+
+#[test]
+fn a_reply_on_a_stream_without_a_pair_binds_its_rule_to_one_that_has() {
+    let mut agent = opened(AgentSettings::default());
+    let transaction = ask(&mut agent, &Request::Enable(pinhole(5)));
+    agent.handle_message(Time::ZERO, 60_000, &enabled(RULE).to_bytes(transaction));
+    agent.submit(Time::ZERO, &change(RULE, 60)).unwrap();
+    let (stream, _) = agent.poll_transmit().unwrap();
+    assert!(stream < 4, "{stream}");
+}
+
+#[test]
+fn an_end_that_overtakes_the_reply_is_told_after_it_too_5_3_19() {
+    let mut agent = opened(AgentSettings::default());
+    let first = ask(&mut agent, &Request::Enable(pinhole(5)));
+    let second = ask(&mut agent, &Request::Enable(pinhole(6)));
+    let ended = |rule| Notification::RuleEvent {
+        rule,
+        lifetime: Lifetime(0),
+    };
+    let are = ended(RULE).to_bytes(TransactionId(1));
+    agent.handle_message(Time::ZERO, 3, &are);
+    let gone = AgentEvent::Rule {
+        rule: RULE,
+        lifetime: Lifetime(0),
+    };
+    assert_eq!(events(&mut agent), std::slice::from_ref(&gone));
+    answer(&mut agent, first, &enabled(RULE));
+    let told = events(&mut agent);
+    assert!(matches!(told[0], AgentEvent::Reply { .. }), "{told:?}");
+    assert_eq!(
+        told[1..],
+        [gone],
+        "whoever reads in order ends with no rule"
+    );
+    assert_eq!(agent.streams().bound(), 0, "nothing stays bound");
+    answer(&mut agent, second, &enabled(PolicyRuleId(8)));
+    assert_eq!(events(&mut agent).len(), 1, "the other lives");
+    assert_eq!(agent.streams().bound(), 1);
+}
+
+#[test]
+fn ends_of_unknown_rules_are_remembered_within_bounds_only() {
+    let mut agent = opened(AgentSettings {
+        max_pending: 10,
+        ..AgentSettings::default()
+    });
+    ask(&mut agent, &Request::Enable(pinhole(5)));
+    for rule in 0..100_000 {
+        let are = Notification::RuleEvent {
+            rule: PolicyRuleId(rule),
+            lifetime: Lifetime(0),
+        };
+        agent.handle_message(Time::ZERO, 0, &are.to_bytes(TransactionId(rule)));
+        assert!(agent.poll_event().is_some());
+    }
+    assert!(agent.remembered() <= 10, "{}", agent.remembered());
+}
+
+#[test]
+fn a_request_that_was_given_up_before_it_left_never_leaves() {
+    let mut agent = opened(AgentSettings::default());
+    let given_up = agent.submit(Time::ZERO, &Request::Enable(pinhole(5)));
+    let due = agent.poll_timeout().unwrap();
+    let later = Time::from_millis(29_000);
+    let kept = agent.submit(later, &Request::Enable(pinhole(6))).unwrap();
+    agent.handle_timeout(due);
+    let told = events(&mut agent);
+    assert!(
+        matches!(told[..], [AgentEvent::TimedOut { transaction, .. }] if Ok(transaction) == given_up)
+    );
+    let (_, message) = agent.poll_transmit().unwrap();
+    assert_eq!(asked(&message).0, kept);
+    assert_eq!(agent.poll_transmit(), None);
+}
+
+#[test]
+fn requests_that_the_transport_does_not_take_are_bounded() {
+    let mut agent = opened(AgentSettings {
+        max_pending: 50,
+        ..AgentSettings::default()
+    });
+    let mut now = Time::ZERO;
+    for _ in 0..10 {
+        while agent.submit(now, &Request::List).is_ok() {}
+        assert_eq!(agent.submit(now, &Request::List), Err(SubmitError::TooMany));
+        now += Duration::from_secs(31);
+        agent.handle_timeout(now);
+        assert_eq!(events(&mut agent).len(), 50);
+        assert!(agent.queued() <= 100, "{} wait", agent.queued());
+    }
+    assert_eq!(agent.poll_transmit(), None);
+}
+
+#[test]
+fn another_connection_ends_the_session_of_the_first() {
+    let mut agent = opened(AgentSettings::default());
+    let lost = ask(&mut agent, &Request::List);
+    agent.connected(Time::ZERO, 2);
+    let told = events(&mut agent);
+    assert!(
+        matches!(told[..], [
+            AgentEvent::Lost { transaction, request: RequestKind::List, .. },
+            AgentEvent::Closed(CloseReason::Disconnected),
+        ] if transaction == lost),
+        "{told:?}"
+    );
+    let (_, message) = agent.poll_transmit().unwrap();
+    let (transaction, request) = asked(&message);
+    assert!(matches!(request, Request::Establish { .. }) && transaction != lost);
+    // What was asked in the first session is no answer in the second.
+    answer(&mut agent, lost, &Reply::List(RuleList::default()));
+    assert_eq!(events(&mut agent), []);
+}
+
+#[test]
+fn a_session_can_be_ended_before_it_is_open_7_4() {
+    let mut agent = Agent::new(AgentSettings::default(), [2; 32]);
+    agent.connected(Time::ZERO, 4);
+    agent.terminate(Time::ZERO);
+    assert_eq!(
+        events(&mut agent),
+        [AgentEvent::Closed(CloseReason::Requested)],
+        "there is nothing to end at the middlebox"
+    );
+
+    // SA is out: its answer and that of ST cross.
+    let settings = AgentSettings {
+        credentials: Some(credentials("alice")),
+        verify_middlebox: false,
+        ..AgentSettings::default()
+    };
+    let mut agent = Agent::new(settings, [2; 32]);
+    agent.connected(Time::ZERO, 4);
+    let (_, message) = agent.poll_transmit().unwrap();
+    let demand = Reply::Authenticate {
+        challenge: Some(make_challenge(&name("firewall"), [1; 32])),
+        token: None,
+    };
+    answer(&mut agent, asked(&message).0, &demand);
+    let (_, authenticate) = agent.poll_transmit().unwrap();
+    agent.terminate(Time::ZERO);
+    let (_, terminate) = agent.poll_transmit().unwrap();
+    let established = Reply::Established(config().capabilities);
+    answer(&mut agent, asked(&authenticate).0, &established);
+    assert_eq!(events(&mut agent), [], "it doesn't open any more");
+    answer(&mut agent, asked(&terminate).0, &Reply::Terminated);
+    assert_eq!(
+        events(&mut agent),
+        [AgentEvent::Closed(CloseReason::Requested)]
+    );
+}
+
+#[test]
+fn a_challenge_of_another_than_the_one_that_proved_itself_is_not_answered_7_2() {
+    for (challenger, opens) in [("firewall", true), ("another", false)] {
+        // With one key for two middleboxes, one of them could pass on the challenge of the other.
+        for expected in [Some(name("firewall")), None] {
+            let mut own = credentials("alice");
+            own.middlebox = expected;
+            let settings = AgentSettings {
+                credentials: Some(own),
+                ..AgentSettings::default()
+            };
+            let mut agent = Agent::new(settings, [2; 32]);
+            agent.connected(Time::ZERO, 4);
+            let (_, message) = agent.poll_transmit().unwrap();
+            let (transaction, request) = asked(&message);
+            let Request::Establish {
+                challenge: Some(challenge),
+                ..
+            } = request
+            else {
+                panic!("no challenge");
+            };
+            let (alice, firewall) = (name("alice"), name("firewall"));
+            let token = make_token(
+                &key("alice"),
+                Side::Middlebox,
+                &challenge,
+                &alice,
+                &firewall,
+            );
+            let reply = Reply::Authenticate {
+                challenge: Some(make_challenge(&name(challenger), [1; 32])),
+                token: Some(token),
+            };
+            answer(&mut agent, transaction, &reply);
+            assert_eq!(agent.poll_transmit().is_some(), opens, "{challenger}");
+            let closed = AgentEvent::Closed(CloseReason::MiddleboxNotAuthenticated);
+            assert_eq!(events(&mut agent).contains(&closed), !opens);
+        }
+    }
+}

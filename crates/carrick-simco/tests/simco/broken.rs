@@ -1,0 +1,246 @@
+//! A packet filter that fails: half-way through a request, at the end of a rule, for a while.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use carrick_simco::Time;
+use carrick_simco::backend::{
+    Backend, BackendError, Element, MemoryBackend, PortPool, Reservation,
+};
+use carrick_simco::message::{
+    Direction, DisableRequest, Lifetime, NegativeReply, PolicyRuleId, PrrParameters, Reply, Request,
+};
+use carrick_simco::middlebox::{MiddleboxConfig, Rights};
+
+use crate::network::{Net, UDP, agent_config, change, config, ends, pinhole, range};
+
+/// What fails now.
+#[derive(Debug, Default)]
+struct Faults {
+    add: Cell<bool>,
+    extend: Cell<bool>,
+    remove: Cell<bool>,
+    /// Removing this one fails, and with it all of the call.
+    stuck: Cell<Option<Element>>,
+}
+
+#[derive(Debug, Default)]
+struct Flaky {
+    inner: MemoryBackend,
+    faults: Rc<Faults>,
+}
+
+fn broken() -> BackendError {
+    BackendError::System("broken".into())
+}
+
+impl Backend for Flaky {
+    fn add(&mut self, now: Time, what: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        if self.faults.add.get() {
+            return Err(broken());
+        }
+        self.inner.add(now, what, life)
+    }
+
+    fn extend(&mut self, now: Time, what: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        if self.faults.extend.get() {
+            return Err(broken());
+        }
+        self.inner.extend(now, what, life)
+    }
+
+    fn remove(&mut self, now: Time, what: &[Element]) -> Result<(), BackendError> {
+        let stuck = self.faults.stuck.get().is_some_and(|e| what.contains(&e));
+        if self.faults.remove.get() || stuck {
+            return Err(broken());
+        }
+        self.inner.remove(now, what)
+    }
+
+    fn translates(&self) -> bool {
+        self.inner.translates()
+    }
+
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        self.inner.reserve(wanted)
+    }
+
+    fn release(&mut self, reservation: &Reservation) {
+        self.inner.release(reservation);
+    }
+}
+
+fn net() -> (Net<Flaky>, Rc<Faults>) {
+    over(MemoryBackend::default())
+}
+
+fn over(inner: MemoryBackend) -> (Net<Flaky>, Rc<Faults>) {
+    let backend = Flaky {
+        inner,
+        ..Flaky::default()
+    };
+    let faults = Rc::clone(&backend.faults);
+    let mut police = agent_config("police");
+    police.rights = Rights::ALL;
+    let config = MiddleboxConfig {
+        agents: vec![agent_config("alice"), agent_config("bob"), police],
+        ..config()
+    };
+    (Net::with_backend(config, backend), faults)
+}
+
+impl Net<Flaky> {
+    fn held(&self) -> usize {
+        self.middlebox.backend().inner.live(self.now).count()
+    }
+
+    fn lets_pass(&self, port: u16) -> bool {
+        let (a0, a3) = ends(port);
+        let backend = &self.middlebox.backend().inner;
+        backend.passes(self.now, UDP, a0.into(), a3.into(), Direction::Inbound)
+    }
+}
+
+#[test]
+fn a_request_that_fails_half_way_leaves_nothing_behind_5189_2_1_4() {
+    let (mut net, faults) = net();
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let first = net.enable(alice, pinhole(5)).rule;
+    // One flow is shared and must live longer, which fails; the other is new.
+    faults.extend.set(true);
+    let mut wanted = range(5, 2);
+    wanted.lifetime = Lifetime(600);
+    let refusal = net.refusal(bob, &Request::Enable(wanted));
+    assert_eq!(refusal, NegativeReply::ConfigurationFailed);
+    assert_eq!((net.middlebox.rules().len(), net.held()), (1, 1));
+    faults.extend.set(false);
+    net.ask(alice, &change(first, 0));
+    assert_eq!(net.held(), 0, "nobody has a share in it any more");
+    net.enable(bob, wanted);
+    assert!(net.lets_pass(5) && net.lets_pass(6));
+}
+
+#[test]
+fn what_could_not_be_removed_is_tried_again_until_it_is_gone_8_9() {
+    let (mut net, faults) = net();
+    let alice = net.open("alice");
+    let rule = net.enable(alice, pinhole(5)).rule;
+    faults.remove.set(true);
+    assert_eq!(net.ask(alice, &change(rule, 0)), Reply::Deleted);
+    assert_eq!(
+        net.refusal(alice, &Request::Status(rule)),
+        NegativeReply::NoSuchRule
+    );
+    net.wait(20);
+    assert!(net.lets_pass(5), "it fails and fails");
+    assert!(net.middlebox.poll_timeout().is_some());
+    faults.remove.set(false);
+    net.wait(40);
+    assert_eq!(net.held(), 0, "long before its own end");
+    assert_eq!(net.middlebox.poll_timeout(), None);
+    assert_eq!(net.middlebox.stats().backend_failures, 1, "told once");
+}
+
+#[test]
+fn a_new_rule_takes_over_what_could_not_be_removed_8_3_2() {
+    let (mut net, faults) = net();
+    let alice = net.open("alice");
+    let rule = net.enable(alice, pinhole(5)).rule;
+    faults.remove.set(true);
+    net.ask(alice, &change(rule, 0));
+    let mut again = pinhole(5);
+    again.lifetime = Lifetime(1000);
+    let rule = net.enable(alice, again).rule;
+    faults.remove.set(false);
+    net.wait(999);
+    assert!(net.lets_pass(5), "as long as the new rule");
+    net.ask(alice, &change(rule, 0));
+    assert_eq!(net.held(), 0);
+}
+
+#[test]
+fn an_element_that_is_stuck_does_not_keep_others_open_8_9() {
+    let (mut net, faults) = net();
+    let alice = net.open("alice");
+    let rule = net.enable(alice, range(5, 2)).rule;
+    let first = *net.middlebox.backend().inner.live(net.now).next().unwrap();
+    faults.stuck.set(Some(first));
+    net.ask(alice, &change(rule, 0));
+    net.wait(10);
+    let left: Vec<Element> = net
+        .middlebox
+        .backend()
+        .inner
+        .live(net.now)
+        .copied()
+        .collect();
+    assert_eq!(left, [first]);
+}
+
+#[test]
+fn a_life_that_the_packet_filter_cannot_lengthen_stays_as_it_is_8_5() {
+    let (mut net, faults) = net();
+    let [alice, other] = ["alice", "alice"].map(|name| net.open(name));
+    let rule = net.enable(alice, pinhole(5)).rule;
+    net.received(other);
+    faults.extend.set(true);
+    let refusal = net.refusal(alice, &change(rule, 600));
+    assert_eq!(refusal, NegativeReply::LifetimeNotExtendable);
+    assert_eq!(net.rule_events(other), [], "nobody is told of what is not");
+    assert_eq!(
+        net.ask(alice, &change(rule, 30)),
+        Reply::LifetimeChanged(Lifetime(30)),
+        "shorter is possible"
+    );
+    net.wait(30);
+    assert_eq!((net.middlebox.rules().len(), net.held()), (0, 0));
+}
+
+#[test]
+fn a_block_that_cannot_be_set_ends_no_rule_8_8_3() {
+    let (mut net, faults) = net();
+    let [alice, police] = ["alice", "police"].map(|name| net.open(name));
+    let rule = net.enable(alice, pinhole(5)).rule;
+    let block = Request::Disable(DisableRequest {
+        internal: pinhole(5).internal,
+        external: pinhole(5).external,
+        lifetime: Lifetime(30),
+    });
+    faults.add.set(true);
+    assert_eq!(
+        net.refusal(police, &block),
+        NegativeReply::ConfigurationFailed
+    );
+    assert!(net.lets_pass(5));
+    assert_eq!(net.rule_events(alice), []);
+    faults.add.set(false);
+    // The block holds, even where what it ends can't be removed.
+    faults.remove.set(true);
+    assert!(matches!(net.ask(police, &block), Reply::Disabled { .. }));
+    assert_eq!(net.rule_events(alice), [(rule, Lifetime(0))]);
+    assert!(!net.lets_pass(5));
+    assert_eq!(
+        net.refusal(police, &Request::Status(PolicyRuleId(1))),
+        NegativeReply::NoSuchRule
+    );
+}
+
+#[test]
+fn an_outside_port_is_nobody_elses_before_its_binding_is_gone_8_2_3() {
+    let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4000);
+    let (mut net, faults) = over(MemoryBackend::default().with_translation(pool));
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let rule = net.enable(alice, pinhole(5)).rule;
+    faults.remove.set(true);
+    net.ask(alice, &change(rule, 0));
+    let refusal = net.refusal(bob, &Request::Enable(pinhole(6)));
+    assert_eq!(
+        refusal,
+        NegativeReply::LackOfPorts,
+        "it still leads to alice"
+    );
+    faults.remove.set(false);
+    net.wait(10);
+    net.enable(bob, pinhole(6));
+    assert_eq!(net.held(), 1);
+}

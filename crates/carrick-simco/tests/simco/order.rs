@@ -1,0 +1,282 @@
+//! Requests with many faults: which one is answered, in the order of RFC 4540 section 8.
+
+use carrick_simco::message::{
+    DisableRequest, EnableRequest, GroupId, IpVersion, Lifetime, Location, NatMode, NegativeReply,
+    Parity, PolicyRuleId, PrrParameters, Reply, Request, ReserveRequest, Scope,
+};
+use carrick_simco::middlebox::{MiddleboxConfig, Rights};
+
+use crate::network::{Net, UDP, agent_config, config, pinhole};
+
+/// `alice`, `bob` with a rule, `nobody` without rights, `police` who blocks; few wildcards.
+fn house() -> MiddleboxConfig {
+    let mut nobody = agent_config("nobody");
+    nobody.rights = Rights {
+        reserve: false,
+        enable: false,
+        disable: false,
+        change_lifetime: false,
+        status: false,
+        list: false,
+    };
+    let mut police = agent_config("police");
+    police.rights = Rights::ALL;
+    let mut config = MiddleboxConfig {
+        agents: vec![agent_config("alice"), agent_config("bob"), nobody, police],
+        protocols: vec![UDP],
+        ..config()
+    };
+    config.capabilities.internal_address_wildcards = false;
+    config
+}
+
+/// A fault, taken away once it was answered.
+type Mend<R> = (NegativeReply, fn(&mut R));
+
+fn peel<R: Clone>(
+    net: &mut Net,
+    session: carrick_simco::middlebox::SessionId,
+    mut request: R,
+    build: impl Fn(R) -> Request,
+    faults: &[Mend<R>],
+) {
+    for (place, (expected, mend)) in faults.iter().enumerate() {
+        let refusal = net.refusal(session, &build(request.clone()));
+        assert_eq!(refusal, *expected, "fault {place}");
+        mend(&mut request);
+    }
+    let reply = net.ask(session, &build(request));
+    assert!(!matches!(reply, Reply::Negative(_)), "{reply:?}");
+}
+
+/// Prefix and port of the internal tuple.
+fn internal(prefix: u8, ports: u16) -> Scope {
+    Scope::Full {
+        address: [10, 0, 0, 1].into(),
+        prefix,
+        port: 5,
+        ports,
+    }
+}
+
+/// The faults that PER, PEA and PDR have in common, from the location on.
+const TUPLES: &[Mend<EnableRequest>] = &[
+    (NegativeReply::Inconsistent, |r| {
+        r.internal.location = Location::Internal;
+    }),
+    (NegativeReply::Inconsistent, |r| r.internal.protocol = 6),
+    (NegativeReply::Inconsistent, |r| {
+        r.internal.scope = internal(24, 1);
+    }),
+    (NegativeReply::ProtocolNotSupported, |r| {
+        r.internal.protocol = UDP;
+        r.external.protocol = UDP;
+    }),
+    (NegativeReply::WildcardingNotSupported, |r| {
+        r.internal.scope = internal(32, 1);
+    }),
+];
+
+fn faulty() -> EnableRequest {
+    let mut request = pinhole(5);
+    request.lifetime = Lifetime(0);
+    request.internal.location = Location::Outside;
+    request.external.protocol = 6;
+    request.internal.scope = internal(24, 2);
+    request
+}
+
+fn life(request: &mut EnableRequest) {
+    request.lifetime = Lifetime(60);
+}
+
+#[test]
+fn per_is_checked_in_the_order_of_8_3_1() {
+    let mut net = Net::new(house());
+    let [alice, bob, nobody, police] =
+        ["alice", "bob", "nobody", "police"].map(|name| net.open(name));
+    let theirs = net.enable(bob, pinhole(9)).group;
+    assert_eq!(theirs, GroupId(1));
+    let block = Request::Disable(DisableRequest {
+        internal: pinhole(5).internal,
+        external: pinhole(5).external,
+        lifetime: Lifetime(60),
+    });
+    net.ask(police, &block);
+    let mut request = faulty();
+    request.group = Some(GroupId(99));
+    assert_eq!(
+        net.refusal(nobody, &Request::Enable(request)),
+        NegativeReply::AgentNotAuthorized
+    );
+    let mut faults: Vec<Mend<EnableRequest>> = vec![
+        (NegativeReply::NoSuchGroup, |r| r.group = Some(GroupId(1))),
+        (NegativeReply::GroupNotAuthorized, |r| r.group = None),
+    ];
+    faults.extend(TUPLES);
+    faults.push((NegativeReply::Conflict, |r| {
+        r.internal.scope = Scope::Full {
+            address: [10, 0, 0, 9].into(),
+            prefix: 32,
+            port: 5,
+            ports: 1,
+        };
+    }));
+    faults.push((NegativeReply::ConfigurationFailed, life));
+    peel(&mut net, alice, request, Request::Enable, &faults);
+}
+
+#[test]
+fn a_stream_both_ways_with_wildcards_fails_after_their_support_8_3_1() {
+    let mut net = Net::new(house());
+    let alice = net.open("alice");
+    let mut request = pinhole(5);
+    request.internal.scope = internal(24, 1);
+    request.external.scope = Scope::ProtocolsOnly(IpVersion::V4);
+    let faults: &[Mend<EnableRequest>] = &[
+        (NegativeReply::WildcardingNotSupported, |r| {
+            r.internal.scope = internal(32, 1);
+        }),
+        (NegativeReply::Inconsistent, |r| {
+            r.external = pinhole(5).external;
+        }),
+    ];
+    peel(&mut net, alice, request, Request::Enable, faults);
+}
+
+#[test]
+fn pea_is_checked_in_the_order_of_8_4_1() {
+    let mut net = Net::new(house());
+    let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
+    let reserve = |net: &mut Net, session| match net.ask(session, &reservation()) {
+        Reply::Reserved(reserved) => reserved.rule,
+        other => panic!("{other:?}"),
+    };
+    let enabled = net.enable(bob, pinhole(9)).rule;
+    let theirs = reserve(&mut net, bob);
+    let own = reserve(&mut net, alice);
+    let request = |rule, enable| Request::EnableReserved { enable, rule };
+    assert_eq!(
+        net.refusal(nobody, &request(PolicyRuleId(99), faulty())),
+        NegativeReply::AgentNotAuthorized
+    );
+    for (rule, expected) in [
+        (PolicyRuleId(99), NegativeReply::NoSuchRule),
+        (enabled, NegativeReply::Inconsistent),
+        (theirs, NegativeReply::RuleNotAuthorized),
+    ] {
+        assert_eq!(net.refusal(alice, &request(rule, faulty())), expected);
+    }
+    let mut faults = TUPLES.to_vec();
+    faults.push((NegativeReply::ConfigurationFailed, life));
+    peel(&mut net, alice, faulty(), |r| request(own, r), &faults);
+    // A failed request left the reservation as it was (section 8.1).
+    assert!(matches!(
+        net.ask(bob, &Request::Status(theirs)),
+        Reply::ReserveStatus { .. }
+    ));
+}
+
+#[test]
+fn pdr_is_checked_in_the_order_of_8_8_2() {
+    let mut net = Net::new(house());
+    let [alice, police] = ["alice", "police"].map(|name| net.open(name));
+    let rule = net.enable(alice, pinhole(5)).rule;
+    let build = |r: EnableRequest| {
+        Request::Disable(DisableRequest {
+            internal: r.internal,
+            external: r.external,
+            lifetime: r.lifetime,
+        })
+    };
+    assert_eq!(
+        net.refusal(alice, &build(faulty())),
+        NegativeReply::AgentNotAuthorized
+    );
+    let mut faults = TUPLES.to_vec();
+    faults.push((NegativeReply::ConfigurationFailed, life));
+    peel(&mut net, police, faulty(), build, &faults);
+    assert_eq!(
+        net.rule_events(alice),
+        [(rule, Lifetime(0))],
+        "once, at the end"
+    );
+}
+
+fn reservation() -> Request {
+    Request::Reserve(good_reservation())
+}
+
+fn good_reservation() -> ReserveRequest {
+    ReserveRequest {
+        parameters: PrrParameters {
+            nat_mode: NatMode::Traditional,
+            parity: Parity::Any,
+            inside: None,
+            outside: None,
+            protocol: UDP,
+            ports: 1,
+        },
+        lifetime: Lifetime(60),
+        group: None,
+    }
+}
+
+#[test]
+fn prr_is_checked_in_the_order_of_8_2_1() {
+    let mut house = house();
+    house.capabilities.internal_v6 = false;
+    house.capabilities.external_v6 = false;
+    let mut net = Net::new(house);
+    let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
+    net.enable(bob, pinhole(9));
+    let mut request = good_reservation();
+    request.group = Some(GroupId(99));
+    request.lifetime = Lifetime(0);
+    request.parameters.inside = Some(IpVersion::V6);
+    request.parameters.outside = Some(IpVersion::V6);
+    request.parameters.protocol = 6;
+    request.parameters.ports = 0;
+    assert_eq!(
+        net.refusal(nobody, &Request::Reserve(request)),
+        NegativeReply::AgentNotAuthorized
+    );
+    let faults: &[Mend<ReserveRequest>] = &[
+        (NegativeReply::NoSuchGroup, |r| r.group = Some(GroupId(1))),
+        (NegativeReply::GroupNotAuthorized, |r| r.group = None),
+        (NegativeReply::IpVersionMismatch, |r| {
+            r.parameters.inside = None;
+        }),
+        (NegativeReply::IpVersionMismatch, |r| {
+            r.parameters.outside = None;
+        }),
+        (NegativeReply::ProtocolNotSupported, |r| {
+            r.parameters.protocol = UDP;
+        }),
+        (NegativeReply::IllegalPortRange, |r| r.parameters.ports = 1),
+        (NegativeReply::ConfigurationFailed, |r| {
+            r.lifetime = Lifetime(60);
+        }),
+    ];
+    peel(&mut net, alice, request, Request::Reserve, faults);
+}
+
+#[test]
+fn plc_and_prs_are_checked_in_the_order_of_8_5_and_8_6() {
+    let mut net = Net::new(house());
+    let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
+    let theirs = net.enable(bob, pinhole(9)).rule;
+    let unknown = PolicyRuleId(99);
+    for build in [
+        |rule| Request::Status(rule),
+        |rule| crate::network::change(rule, 0),
+    ] {
+        for (session, rule, expected) in [
+            (nobody, unknown, NegativeReply::AgentNotAuthorized),
+            (alice, unknown, NegativeReply::NoSuchRule),
+            (alice, theirs, NegativeReply::RuleNotAuthorized),
+        ] {
+            assert_eq!(net.refusal(session, &build(rule)), expected);
+        }
+    }
+}
