@@ -121,7 +121,7 @@ impl Kind {
                 variant,
                 encapsulated,
             } => {
-                let mut config = (variant.config)();
+                let mut config = variant.config().unwrap_or_default();
                 config.outbound_streams = self.cell.streams;
                 Stack::Sctp {
                     encapsulated,

@@ -111,6 +111,11 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             "RACK and tail loss probe (RFC 8985), CUBIC, a SACK for each packet, RTO.Min 100 ms",
         ),
         Setting::new(
+            "TCP",
+            "smoltcp, Reno, Nagle off (“nodelay”), ACKs after 200 ms at the latest, buffers of 64 KiB; messages one behind \
+             the other, what it does not take yet waits",
+        ),
+        Setting::new(
             "streams",
             "requests for new pinholes take the streams in turn, later ones the stream of their rule; replies come \
              back on the same stream",
