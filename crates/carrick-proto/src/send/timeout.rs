@@ -4,6 +4,7 @@ use super::Sender;
 use super::sack::window_event;
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
+use crate::policy::MarkedData;
 use crate::time::{Time, earliest};
 use crate::trace::{Trace, TraceEvent};
 
@@ -26,7 +27,10 @@ impl Sender {
             forward.on_t3(id);
         }
         self.settle(now, paths);
-        self.force_after_timeout(id, paths);
+        paths.pass_retransmission_turn(id);
+        if config.policies.marked_data == MarkedData::HoldsPath {
+            self.force_after_timeout(id, paths);
+        }
         if !probing {
             self.couple(id, paths);
         }
