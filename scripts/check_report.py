@@ -14,6 +14,9 @@ LIVE_FIELDS = ["id", "label", "unit", "published", "simulated", "live", "ci95", 
 LIVE_REQUIRED = {
     "satellite": [f"{variant}.{what}.{way}" for variant in ("standard", "modified", "best") for what in ("delay", "recovery", "throughput") for way in ("udp", "raw")]
     + [f"gain.recovery.{way}" for way in ("udp", "raw")],
+    "failover": [f"{variant}.{what}.{way}" for variant in ("pmr2", "pmr3", "pmr4", "pmr5", "best") for what in ("failover", "transfer") for way in ("udp", "raw")],
+    "firewall": [f"{cell}.{what}.{way}" for cell in ("sctp.p0.n1", "sctp.p1.n1", "sctp.p1.n6", "sctp.p5.n1", "sctp.p5.n6", "best.p1.n1") for what in ("mean", "q99") for way in ("udp", "raw")]
+    + [f"tcp.p{loss}.n1.{what}.{name}" for loss in (1, 5) for what in ("mean", "q99") for name in ("reno", "cubic", "bbr")],
 }
 REQUIRED = {
     "satellite": [f"{variant}.{what}" for variant in ("tcp", "standard", "modified", "best") for what in ("delay", "recovery", "throughput")],
@@ -68,6 +71,7 @@ def check_live(path, live, report, faults):
         if not live.get("notes"):
             faults.append(f"{path.name}: no live run and no reason")
         return
+    faults.extend(f"{path.name}: {note}" for note in live["notes"] if "went wrong" in note)
     rows = {row.get("id"): row for row in live["rows"]}
     for wanted in LIVE_REQUIRED.get(path.stem, []):
         if wanted not in rows:

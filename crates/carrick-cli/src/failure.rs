@@ -59,7 +59,9 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Option<Failure> {
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
-            LabError::UnknownScenario { .. } => Self::Usage(error.to_string()),
+            LabError::UnknownScenario { .. } | LabError::File(_) | LabError::Choice { .. } => {
+                Self::Usage(error.to_string())
+            }
             _ => Self::Run(error.to_string()),
         }
     }

@@ -1,4 +1,4 @@
-//! `carrick lab`: the networks of the scenarios in real time, for any program.
+//! `carrick lab`: scenarios from files, and networks of scenarios in real time, for any program.
 
 use std::io::{Write, stdout};
 use std::process::Command;
@@ -10,13 +10,13 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::units;
+use crate::{lab_file, units};
 
-/// Run the network of a scenario on this host, in real time.
+/// Run scenarios of your own, and networks of scenarios in real time.
 ///
-/// Each host of the scenario is a network namespace, and what passes between them takes the scenario's
-/// links with their rates, delays, queues and losses. Needs Linux and root. Nothing of it outlives the
-/// process that runs it.
+/// `run` and `sweep` run scenario files in virtual time. With `up` and `shell`, each host of a
+/// scenario is a network namespace, and what passes between them takes the scenario's links with their
+/// rates, delays, queues and losses; that needs Linux and root, and nothing of it outlives the process.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Lab {
+    Run(lab_file::Run),
+    Sweep(lab_file::Sweep),
+    Trace(lab_file::Trace),
     Up(Up),
     Shell(Shell),
     Accuracy(Measure),
@@ -77,6 +80,9 @@ struct Measure {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
+        Lab::Run(arguments) => lab_file::run(arguments),
+        Lab::Sweep(arguments) => lab_file::sweep(arguments),
+        Lab::Trace(arguments) => lab_file::trace(arguments),
         Lab::Up(arguments) => up(arguments),
         Lab::Shell(arguments) => shell(arguments),
         Lab::Accuracy(arguments) => accuracy(arguments),

@@ -84,6 +84,8 @@ struct Bar {
 
 struct State {
     bar: ProgressBar,
+    /// The bar shows seconds, no longer networks that are built.
+    running: bool,
     said: Duration,
 }
 
@@ -93,6 +95,7 @@ impl Bar {
             terminal: stderr().is_terminal(),
             state: Mutex::new(State {
                 bar: ProgressBar::hidden(),
+                running: false,
                 said: Duration::ZERO,
             }),
         }
@@ -110,7 +113,7 @@ impl Progress for Bar {
     fn begin(&self, scenario: &str, runs: usize, expected: Duration) {
         if !self.terminal {
             let seconds = expected.as_secs();
-            eprintln!("{scenario} live: {runs} runs at the same time, about {seconds} s");
+            eprintln!("{scenario} live: {runs} runs, about {seconds} s");
             return;
         }
         let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} {elapsed}")
@@ -124,11 +127,16 @@ impl Progress for Bar {
     }
 
     fn built(&self) {
-        self.with(|state| state.bar.inc(1));
+        self.with(|state| {
+            if !state.running {
+                state.bar.inc(1);
+            }
+        });
     }
 
     fn running(&self, so_far: Duration, expected: Duration, done: usize) {
         self.with(|state| {
+            state.running = true;
             if self.terminal {
                 let message = format!("live: {done} runs done, seconds");
                 state.bar.set_message(message);

@@ -5,6 +5,10 @@ mod endpoint;
 mod failure;
 #[cfg(target_os = "linux")]
 mod lab;
+#[cfg(not(target_os = "linux"))]
+#[path = "lab_elsewhere.rs"]
+mod lab;
+mod lab_file;
 #[cfg(target_os = "linux")]
 mod live;
 mod perf;
@@ -31,7 +35,6 @@ enum Command {
     Perf(perf::Arguments),
     Cat(cat::Arguments),
     Simco(simco::Arguments),
-    #[cfg(target_os = "linux")]
     Lab(lab::Arguments),
 }
 
@@ -49,7 +52,6 @@ fn main() -> ExitCode {
         Command::Perf(arguments) => perf::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
         Command::Simco(arguments) => simco::run(&arguments),
-        #[cfg(target_os = "linux")]
         Command::Lab(arguments) => lab::run(&arguments),
     };
     match done {

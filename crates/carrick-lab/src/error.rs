@@ -22,6 +22,23 @@ pub enum LabError {
         /// What happened.
         what: String,
     },
+    /// Something in a scenario file is wrong.
+    #[error("{0}")]
+    File(crate::file::FileError),
+    /// The caller chose what there is not.
+    #[error("{what}")]
+    Choice {
+        /// What, and what there is.
+        what: String,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A file of the report could not be written.
     #[error("cannot write {}: {source}; choose another directory with --out", path.display())]
     Write {

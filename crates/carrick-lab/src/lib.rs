@@ -5,9 +5,11 @@
 //! [`ScenarioResult`] carries a table of published and measured values, figures, and what is needed
 //! to repeat it; [`output::write`] makes files of it and [`report`] one page for people.
 
+mod capture;
 mod drawing;
 mod error;
 pub mod figure;
+pub mod file;
 pub mod format;
 pub mod live;
 mod markup;

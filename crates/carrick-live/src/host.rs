@@ -1,5 +1,6 @@
 //! A host of a run: its program, on a thread in its namespace.
 
+use std::io;
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use carrick_lab::live::{Program, Stack};
 use carrick_proto::Time;
 
+use crate::alarm::Alarm;
 use crate::{sctp, tcp};
 
 /// Quiet time between the set-up and the first program's beginning.
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     /// The server can be reached.
     pub(crate) listening: AtomicBool,
     done: [AtomicBool; 2],
+    /// A host has all that it wants to know.
+    left: [AtomicBool; 2],
     /// Nobody needs the run any more.
     pub(crate) over: AtomicBool,
     /// When the first program began.
@@ -53,6 +57,7 @@ impl Shared {
             deadline,
             listening: AtomicBool::new(false),
             done: [false, false].map(AtomicBool::new),
+            left: [false, false].map(AtomicBool::new),
             over: AtomicBool::new(false),
             begin: Mutex::new(None),
         }
@@ -62,8 +67,8 @@ impl Shared {
         Time::from_nanos(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn instant(&self, time: Time) -> tokio::time::Instant {
-        (self.epoch + Duration::from_nanos(time.as_nanos())).into()
+    fn instant(&self, time: Time) -> Instant {
+        self.epoch + Duration::from_nanos(time.as_nanos())
     }
 
     /// An error if there is no use in going on.
@@ -158,11 +163,21 @@ impl Host {
         Ok(false)
     }
 
+    /// Until the other one has all that it wants to know as well: when sockets close here, its
+    /// connection breaks.
+    pub(crate) async fn leave(&self, shared: &Shared) -> Result<(), Trouble> {
+        shared.left[self.number].store(true, Ordering::Release);
+        while !shared.left.iter().all(|left| left.load(Ordering::Acquire)) {
+            shared.go_on()?;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Ok(())
+    }
+
     /// Until the program wants to be called, or for a while.
-    pub(crate) async fn sleep(&self, shared: &Shared) {
-        let latest = tokio::time::Instant::now() + PATIENCE;
+    pub(crate) async fn sleep(&self, shared: &Shared, alarm: &Alarm) -> io::Result<()> {
         let due = self.program.poll_timeout().map(|due| shared.instant(due));
-        tokio::time::sleep_until(due.map_or(latest, |due| due.min(latest))).await;
+        alarm.wait_at_most(due, PATIENCE).await
     }
 
     /// Calls the program if it is time.

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 
+mod alarm;
 mod error;
 mod host;
 mod machine;

@@ -28,13 +28,13 @@ pub trait Progress {
     fn begin(&self, scenario: &str, runs: usize, expected: Duration);
     /// A network stands.
     fn built(&self);
-    /// All networks stand; the runs have taken so long.
+    /// Networks stand and run; all has taken so long.
     fn running(&self, so_far: Duration, expected: Duration, done: usize);
     /// They are done.
     fn end(&self);
 }
 
-/// Carries out the runs of a scenario, all at the same time, until `stop` is set.
+/// Carries out the runs of a scenario, as many at the same time as the plan allows, until `stop` is set.
 ///
 /// # Errors
 /// [`Error::Stopped`] if it was; otherwise if a network can't be built, or if what was measured makes
@@ -45,10 +45,19 @@ pub fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<LiveResult, Error> {
-    let expected = plan.runs.iter().map(|run| run.expected).max();
-    let expected = expected.unwrap_or_default();
-    progress.begin(scenario, plan.runs.len(), expected);
-    let outcomes = carry_out(scenario, plan.runs, expected, progress, stop);
+    let longest = plan.runs.iter().map(|run| run.expected).max();
+    let at_once = plan.at_once.max(1);
+    let batches = u32::try_from(plan.runs.len().div_ceil(at_once)).unwrap_or(u32::MAX);
+    let job = Job {
+        scenario,
+        each: longest.unwrap_or_default(),
+        expected: longest.unwrap_or_default() * batches,
+        begin: Instant::now(),
+        progress,
+        stop,
+    };
+    progress.begin(scenario, plan.runs.len(), job.expected);
+    let outcomes = job.carry_out(plan.runs, at_once);
     progress.end();
     let (outcomes, accuracy) = outcomes?;
     let mut result = (plan.conclude)(outcomes)?;
@@ -56,58 +65,83 @@ pub fn run(
     Ok(result)
 }
 
-fn carry_out(
-    scenario: &str,
-    runs: Vec<live::Run>,
+/// The runs of a scenario, under way.
+struct Job<'a> {
+    scenario: &'a str,
+    /// How long a batch is expected to take, and all of them.
+    each: Duration,
     expected: Duration,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> Result<(Vec<Outcome>, Accuracy), Error> {
-    let (cores, load) = machine::load();
-    // One after the other: what builds a network would be in the way of those that run.
-    let mut built = Vec::new();
-    for run in runs {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Error::Stopped);
-        }
-        built.push(Built::new(scenario, run)?);
-        progress.built();
-    }
-    let probing = thread::spawn(move || machine::probe(expected));
-    let mut started = Vec::new();
-    for built in built {
-        started.push(built.start()?);
-    }
-    let begin = Instant::now();
-    loop {
-        for run in &mut started {
-            run.schedule();
-        }
-        let done = started.iter().filter(|run| run.is_over()).count();
-        let stopped = stop.load(Ordering::Relaxed);
-        if done == started.len() && !stopped {
-            break;
-        }
-        if stopped {
-            for run in &started {
-                run.shared.over.store(true, Ordering::Release);
+    begin: Instant,
+    progress: &'a dyn Progress,
+    stop: &'a AtomicBool,
+}
+
+impl Job<'_> {
+    fn carry_out(
+        &self,
+        runs: Vec<live::Run>,
+        at_once: usize,
+    ) -> Result<(Vec<Outcome>, Accuracy), Error> {
+        let (cores, load) = machine::load();
+        let mut outcomes = Vec::new();
+        let mut probing = None;
+        let mut runs = runs.into_iter().peekable();
+        while runs.peek().is_some() {
+            let built = self.build(runs.by_ref().take(at_once))?;
+            let each = self.each;
+            probing.get_or_insert_with(|| thread::spawn(move || machine::probe(each)));
+            let mut started = Vec::new();
+            for built in built {
+                started.push(built.start()?);
             }
-            // Each host sees it within its patience; the networks go with what is dropped here.
-            for run in started {
-                drop(run.end());
-            }
-            return Err(Error::Stopped);
+            outcomes.extend(self.finish(started, outcomes.len())?);
         }
-        progress.running(begin.elapsed(), expected, done);
-        thread::sleep(TICK);
+        let mut lateness = Lateness::default();
+        for record in outcomes.iter().filter_map(Outcome::record) {
+            lateness.append(&record.lateness);
+        }
+        let probe = probing.and_then(|probing| probing.join().ok().flatten());
+        Ok((outcomes, Accuracy::new(lateness, probe, load, cores)))
     }
-    let outcomes: Vec<Outcome> = started.into_iter().map(Started::end).collect();
-    let mut lateness = Lateness::default();
-    for record in outcomes.iter().filter_map(Outcome::record) {
-        lateness.append(&record.lateness);
+
+    /// Builds networks one after the other: it would be in the way of those that run.
+    fn build(&self, runs: impl Iterator<Item = live::Run>) -> Result<Vec<Built>, Error> {
+        let mut built = Vec::new();
+        for run in runs {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+            built.push(Built::new(self.scenario, run)?);
+            self.progress.built();
+        }
+        Ok(built)
     }
-    let probe = probing.join().ok().flatten();
-    Ok((outcomes, Accuracy::new(lateness, probe, load, cores)))
+
+    /// Waits for the end of runs, `before` others having ended.
+    fn finish(&self, mut started: Vec<Started>, before: usize) -> Result<Vec<Outcome>, Error> {
+        loop {
+            for run in &mut started {
+                run.schedule();
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                for run in &started {
+                    run.shared.over.store(true, Ordering::Release);
+                }
+                // Each host sees it within its patience; the networks go with what is dropped here.
+                for run in started {
+                    drop(run.end());
+                }
+                return Err(Error::Stopped);
+            }
+            let done = started.iter().filter(|run| run.is_over()).count();
+            if done == started.len() {
+                return Ok(started.into_iter().map(Started::end).collect());
+            }
+            let so_far = self.begin.elapsed();
+            self.progress.running(so_far, self.expected, before + done);
+            thread::sleep(TICK);
+        }
+    }
 }
 
 /// What changes in a network, and how long after the beginning.
@@ -144,7 +178,11 @@ impl Built {
             }))
         })?;
         let changes = told.recv().unwrap_or_default();
-        if let Stack::Tcp { window, .. } = run.stack {
+        if let Stack::Tcp {
+            window: Some(window),
+            ..
+        } = run.stack
+        {
             limit_window(&live, window)?;
         }
         Ok(Self {

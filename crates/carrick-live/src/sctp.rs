@@ -6,12 +6,14 @@ use std::time::Duration;
 use carrick::{Association, Config, ConnectOptions, Endpoint, Ppid, SendOptions, StreamId};
 use carrick_lab::live::Stack;
 
+use crate::alarm::Alarm;
 use crate::host::{Ended, Host, PATIENCE, Shared, Trouble};
 
 /// Messages wait in the association's send buffer, whose bound the scenario sets, not before it.
 const SEND_QUEUE: usize = 1 << 26;
 
 pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Trouble> {
+    let alarm = Alarm::new()?;
     let mut association = connect(&host, shared).await?;
     verify(&host, shared, &association).await?;
     let streams = association
@@ -33,11 +35,12 @@ pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Troubl
                 let now = shared.now();
                 host.program.handle_message(now, message.stream.0, message.payload.into_bytes());
             }
-            () = host.sleep(shared) => {}
+            slept = host.sleep(shared, &alarm) => slept?,
         }
         host.expire(shared);
     }
     let timeouts = association.stats().await?.counters.t3_expirations;
+    host.leave(shared).await?;
     Ok(Ended {
         program: host.program,
         timeouts,

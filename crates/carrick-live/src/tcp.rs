@@ -10,12 +10,14 @@ use carrick_lab::live::Stack;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use crate::alarm::Alarm;
 use crate::host::{Ended, Host, PATIENCE, Shared, Trouble};
 
 /// Read at once, at most.
 const PIECE: usize = 1 << 16;
 
 pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Trouble> {
+    let alarm = Alarm::new()?;
     let stream = connect(&host, shared).await?;
     stream.set_nodelay(true)?;
     host.begin(shared, 1).await;
@@ -28,15 +30,16 @@ pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Troubl
         tokio::select! {
             ready = stream.readable() => {
                 ready?;
-                if take(&mut host, shared, &stream)? == Taken::End && !host.is_over(shared)? {
+                if take(&mut host, shared, &stream)? == Taken::End {
                     return Err(Trouble::Failed("the connection was closed".into()));
                 }
             }
             ready = stream.writable(), if !waiting.is_empty() => ready?,
-            () = host.sleep(shared) => {}
+            slept = host.sleep(shared, &alarm) => slept?,
         }
         host.expire(shared);
     }
+    host.leave(shared).await?;
     Ok(Ended {
         program: host.program,
         timeouts: 0,
@@ -63,7 +66,7 @@ fn write(stream: &TcpStream, waiting: &mut VecDeque<Bytes>) -> io::Result<()> {
 enum Taken {
     /// More, some time.
     More,
-    /// Nothing: the other host is through, or gone.
+    /// Nothing: the other host is gone.
     End,
 }
 
@@ -103,7 +106,9 @@ fn socket(host: &Host) -> Result<(Socket, u16), Trouble> {
         }
         chosen => chosen?,
     }
-    socket.set_tcp_mss(segment.into())?;
+    if let Some(segment) = segment {
+        socket.set_tcp_mss(segment.into())?;
+    }
     socket.set_nonblocking(true)?;
     Ok((socket, port))
 }

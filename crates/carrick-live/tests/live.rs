@@ -66,8 +66,8 @@ fn tcp(congestion: &'static str) -> Stack {
     Stack::Tcp {
         congestion,
         port: 5001,
-        segment: 1012,
-        window: 29_000,
+        segment: Some(1012),
+        window: Some(29_000),
     }
 }
 
@@ -100,6 +100,7 @@ fn outcomes(runs: Vec<Run>) -> (Vec<Outcome>, LiveResult) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let keep = kept.clone();
     let plan = Plan {
+        at_once: runs.len(),
         runs,
         conclude: Box::new(move |outcomes| {
             *keep.lock().unwrap() = outcomes;
@@ -224,6 +225,7 @@ fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
         ask.store(true, Ordering::Relaxed);
     });
     let plan = Plan {
+        at_once: 1,
         runs: vec![flow("stop", sctp(true), 0, false)],
         conclude: Box::new(|_| panic!("nothing is to be concluded")),
     };
@@ -240,30 +242,78 @@ fn live_a_congestion_control_that_is_not_there_is_missing_and_not_wrong() {
     assert!(matches!(&outcomes[0], Outcome::Missing(what) if what.contains("none-such")));
 }
 
-#[test]
-#[ignore = "needs root"]
-fn live_satellite_recovers_faster_with_gap_reports_on_the_backup() {
-    let scenarios = scenario::select(&["satellite".to_string()]).unwrap();
+fn of_scenario(name: &str) -> LiveResult {
+    let scenarios = scenario::select(&[name.to_string()]).unwrap();
     let options = RunOptions {
         reps: Some(1),
         ..RunOptions::default()
     };
     let plan = scenarios[0].live(&options).unwrap();
-    let result = run("satellite", plan, &Quiet, &AtomicBool::new(false)).unwrap();
-    let row = |id: &str| {
-        let row = result.rows.iter().find(|row| row.id == id);
-        row.unwrap_or_else(|| panic!("no row {id}"))
-    };
+    run(name, plan, &Quiet, &AtomicBool::new(false)).unwrap()
+}
+
+/// The mean of a live row.
+fn live(result: &LiveResult, id: &str) -> f64 {
+    let row = result.rows.iter().find(|row| row.id == id);
+    row.and_then(|row| row.live)
+        .unwrap_or_else(|| panic!("no row {id}: {:?}", result.notes))
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_satellite_recovers_faster_with_gap_reports_on_the_backup() {
+    let result = of_scenario("satellite");
     for way in ["udp", "raw"] {
-        let live = |variant: &str| row(&format!("{variant}.recovery.{way}")).live.unwrap();
-        assert!(
-            live("modified") < live("standard"),
-            "{way}: {:?}",
-            result.rows
-        );
-        assert!(live("best") < live("standard"), "{way}: {:?}", result.rows);
-        assert!(row(&format!("standard.throughput.{way}")).n == 1);
+        let recovery = |variant: &str| live(&result, &format!("{variant}.recovery.{way}"));
+        assert!(recovery("modified") < recovery("standard"), "{way}");
+        assert!(recovery("best") < recovery("standard"), "{way}");
     }
-    assert!(row("tcp.recovery.reno").live > row("standard.recovery.udp").live);
+    assert!(live(&result, "tcp.recovery.reno") > live(&result, "standard.recovery.udp"));
     assert!(result.rows.iter().all(|row| row.simulated.is_some()));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_failover_takes_longer_with_each_retransmission_allowed() {
+    let result = of_scenario("failover");
+    for way in ["udp", "raw"] {
+        let times = ["best", "pmr2", "pmr3", "pmr4", "pmr5"]
+            .map(|variant| live(&result, &format!("{variant}.failover.{way}")));
+        assert!(times.is_sorted(), "{way}: {times:?}");
+        // The timeouts alone: a timer never expires early.
+        for (time, bound) in times.iter().zip([150.0, 380.0, 530.0, 680.0, 830.0]) {
+            assert!(*time >= bound, "{way}: {times:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_firewall_carries_its_transactions_over_every_stack() {
+    let result = of_scenario("firewall");
+    assert!(
+        result.notes.iter().all(|note| !note.contains("went wrong")),
+        "{:?}",
+        result.notes
+    );
+    // A round trip and the processing, which no clock can shorten.
+    let bound = 20.5;
+    for row in result.rows.iter().filter(|row| row.id.contains(".mean.")) {
+        let missing = result.notes.iter().any(|note| note.contains("Not run"));
+        assert!(
+            row.live.is_some_and(|mean| mean >= bound) || missing,
+            "{row:?}"
+        );
+    }
+    for way in ["udp", "raw"] {
+        let mean = |cell: &str| live(&result, &format!("{cell}.mean.{way}"));
+        assert!(
+            mean("sctp.p0.n1") < mean("sctp.p5.n1"),
+            "{way}: losses delay"
+        );
+        assert!(
+            mean("sctp.p5.n6") < mean("sctp.p5.n1"),
+            "{way}: streams help"
+        );
+    }
 }

@@ -68,7 +68,7 @@ pub enum TraceEvent {
         /// Gap blocks in it.
         gaps: usize,
     },
-    /// A path's window changed.
+    /// A path's window, or what is outstanding in it, changed.
     Window {
         /// The path.
         path: PathId,
@@ -86,6 +86,24 @@ pub enum TraceEvent {
         /// The sample in nanoseconds.
         nanos: u64,
     },
+    /// A path's retransmission timeout was computed anew, from a sample (of a heartbeat, too) or
+    /// because T3-rtx expired.
+    Rto {
+        /// The path.
+        path: PathId,
+        /// RTO in nanoseconds.
+        nanos: u64,
+    },
+}
+
+impl TraceEvent {
+    /// The retransmission timeout of a path as it is now.
+    pub(crate) fn rto_of(path: &crate::path::Path) -> Self {
+        Self::Rto {
+            path: path.id,
+            nanos: path.rto.value().as_nanos() as u64,
+        }
+    }
 }
 
 /// A bounded log, absent when tracing is off.

@@ -1,5 +1,10 @@
 //! `carrick simco`: firewall control, one file a subcommand.
 
+mod address;
+mod agent;
+mod connect;
+mod load;
+mod middlebox;
 mod plan;
 
 use clap::{Args, Subcommand};
@@ -15,11 +20,17 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Middlebox(middlebox::Arguments),
+    Agent(Box<agent::Arguments>),
+    Load(Box<load::Arguments>),
     Plan(plan::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
+        Command::Middlebox(arguments) => middlebox::run(arguments),
+        Command::Agent(arguments) => agent::run(arguments),
+        Command::Load(arguments) => load::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
     }
 }

@@ -3,5 +3,8 @@
 mod cat;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod paths;
 mod perf;
+mod simco;
 mod support;

@@ -27,8 +27,11 @@ pub use record::{Data, Record, Seen};
 
 /// What a scenario wants to be run in real time.
 pub struct Plan {
-    /// The runs, in the order in which their outcomes are wanted. They may run at the same time.
+    /// The runs, in the order in which their outcomes are wanted. They run at the same time, as far as
+    /// `at_once` allows.
     pub runs: Vec<Run>,
+    /// How many may run at the same time, at least 1.
+    pub at_once: usize,
     /// Makes a result of the outcomes, one for each run.
     pub conclude: Box<dyn FnOnce(Vec<Outcome>) -> Result<LiveResult, LabError>>,
 }
@@ -80,10 +83,10 @@ pub enum Stack {
         congestion: &'static str,
         /// The port.
         port: u16,
-        /// Bytes of data in a segment.
-        segment: u16,
-        /// The largest window that a receiver announces, in bytes.
-        window: usize,
+        /// Bytes of data and options in a segment; `None` for what fits the network.
+        segment: Option<u16>,
+        /// The largest window that a receiver announces, in bytes; `None` for the kernel's choice.
+        window: Option<usize>,
     },
 }
 

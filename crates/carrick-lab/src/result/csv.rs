@@ -77,19 +77,22 @@ pub fn live_to_csv(rows: &[LiveRow]) -> String {
 }
 
 fn record(out: &mut String, fields: &[Cow<'_, str>]) {
-    for (i, field) in fields.iter().enumerate() {
+    for (i, text) in fields.iter().enumerate() {
         if i > 0 {
             out.push(',');
         }
-        if field.contains(['"', ',', '\r', '\n']) {
-            out.push('"');
-            out.push_str(&field.replace('"', "\"\""));
-            out.push('"');
-        } else {
-            out.push_str(field);
-        }
+        out.push_str(&field(text));
     }
     out.push_str("\r\n");
+}
+
+/// A field, in quotes where it needs them.
+pub(crate) fn field(text: &str) -> Cow<'_, str> {
+    if text.contains(['"', ',', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\"")).into()
+    } else {
+        text.into()
+    }
 }
 
 #[cfg(test)]

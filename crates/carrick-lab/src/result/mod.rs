@@ -6,6 +6,7 @@ mod table;
 
 use serde::Serialize;
 
+pub(crate) use csv::field;
 pub use csv::{live_to_csv, to_csv};
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;

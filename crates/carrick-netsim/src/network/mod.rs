@@ -92,6 +92,11 @@ impl Network {
         Random::for_node(self.seed, node)
     }
 
+    /// All nodes in the order of their creation.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+
     /// The name of a node.
     pub fn node_name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name

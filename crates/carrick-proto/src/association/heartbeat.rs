@@ -7,6 +7,7 @@ use super::{Association, Context};
 use crate::error::OperationError;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, heartbeat};
+use crate::trace::TraceEvent;
 
 impl Association {
     /// Verification and monitoring begin when the association is established.
@@ -112,6 +113,7 @@ impl Association {
         if let Some(sent) = path.heartbeat.answered(nonce) {
             path.counters.heartbeats_answered += 1;
             path.rto.measured(cx.now.since(sent), &config);
+            self.trace.record(cx.now, TraceEvent::rto_of(path));
         } else if !self.on_probe_ack(id, nonce, cx) {
             return;
         }

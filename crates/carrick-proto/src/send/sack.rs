@@ -357,6 +357,7 @@ impl Sender {
                         nanos: rtt.as_nanos() as u64,
                     },
                 );
+                cx.trace.record(cx.now, TraceEvent::rto_of(path));
             } else if timed == index && transmissions == 1 {
                 path.heartbeat.unmeasured = true;
             }

@@ -38,6 +38,7 @@ impl Sender {
         path.recovery.probe.cancel();
         path.recovery.rack.timer = None;
         trace.record(now, TraceEvent::Timeout { path: id });
+        trace.record(now, TraceEvent::rto_of(path));
         if probing {
             // Nothing but probes leaves: the window decays as on an idle path.
             path.congestion.on_idle(1);

@@ -6,6 +6,7 @@ use carrick_wire::{
 };
 
 use super::outstanding::{Chunk, ChunkState};
+use super::sack::window_event;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
@@ -481,6 +482,9 @@ impl Sender {
                 context: chunk.context,
             },
         );
+        if cx.trace.enabled() {
+            cx.trace.record(cx.now, window_event(&cx.paths[to]));
+        }
         if chunk.transmissions == 1 {
             cx.counters.data_chunks_sent += 1;
             cx.counters.data_bytes_sent += payload.len() as u64;

@@ -6,6 +6,7 @@
 //! is added, with the failovers that happen although nothing is broken.
 
 mod figures;
+mod live;
 mod notes;
 mod rows;
 mod run;
@@ -13,9 +14,8 @@ mod setup;
 mod show;
 mod traffic;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
-use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
@@ -42,8 +42,12 @@ impl Scenario for FailoverScenario {
          which settings are fast without mistaking congestion for a break?"
     }
 
-    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
-        Err("not yet.")
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(setup::bare_network)
+    }
+
+    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+        Ok(live::plan(*self, options))
     }
 
     fn run(

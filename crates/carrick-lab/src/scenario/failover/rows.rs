@@ -43,6 +43,12 @@ impl Published {
     pub(super) fn mean_failover(&self) -> f64 {
         weighted(&self.failover, &self.count)
     }
+
+    /// The mean of the published longest transfers.
+    pub(super) fn mean_transfer(&self) -> f64 {
+        let [a, others] = self.transfer;
+        weighted(&[a, others, others], &self.count)
+    }
 }
 
 fn weighted(values: &[f64; 3], counts: &[u32; 3]) -> f64 {

@@ -7,7 +7,8 @@ use carrick_proto::{Endpoint, EndpointConfig, Time};
 use super::setup::{
     AFTERMATH, LENGTH, Load, PORT, START, Variant, WATCH, World, address, millis, network,
 };
-use super::traffic::{PRIMARY, Sink, Source};
+use super::traffic::{PRIMARY, Sink, Source, log};
+use crate::live::Log;
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 
@@ -117,7 +118,7 @@ pub(super) fn broken(
     if before(&source.left) > before(&source.returned) {
         return Ok(None);
     }
-    measure(source, sink, at).map(Some)
+    measure(&log(source, sink), at).map(Some)
 }
 
 /// Watches a minute without a break.
@@ -144,19 +145,19 @@ pub(super) fn unbroken(variant: &Variant, load: Load, seed: u64) -> Result<Watch
 }
 
 /// The times of the paper, from the logs of both hosts.
-fn measure(source: &Source, sink: &Sink, at: Time) -> Result<Failover, String> {
+pub(super) fn measure(log: &Log<'_>, at: Time) -> Result<Failover, String> {
     // The first message that is sent again after the break, by its first sending.
-    let mut first_sent: Vec<Option<Time>> = vec![None; source.sends.len()];
+    let mut first_sent: Vec<Option<Time>> = vec![None; log.sends.len()];
     let mut first = None;
-    let mut delivered = vec![None; source.sends.len()];
-    for (number, time) in &sink.deliveries {
+    let mut delivered = vec![None; log.sends.len()];
+    for (number, time) in log.deliveries {
         if let Some(delivery) = delivered.get_mut(*number as usize) {
             *delivery = Some(*time);
         }
     }
     // The last transmission of each message before its delivery.
-    let mut bringing = vec![None; source.sends.len()];
-    for t in &source.transmissions {
+    let mut bringing = vec![None; log.sends.len()];
+    for t in log.transmissions {
         if delivered[t.message as usize].is_some_and(|delivery| t.time <= delivery) {
             bringing[t.message as usize] = Some((t.time, t.path));
         }
@@ -180,24 +181,24 @@ fn measure(source: &Source, sink: &Sink, at: Time) -> Result<Failover, String> {
     let (start, first, retransmission) = first.ok_or("nothing was sent again")?;
     // Later losses, by other traffic, are not the failover's.
     let last = at + AFTERMATH;
-    let taken = sink.deliveries.iter().filter_map(|(number, delivery)| {
-        let sent = *source.sends.get(*number as usize)?;
+    let taken = log.deliveries.iter().filter_map(|(number, delivery)| {
+        let sent = *log.sends.get(*number as usize)?;
         let bringing = bringing[*number as usize].filter(|(_, path)| *path != PRIMARY)?;
         (*delivery > at && sent < last).then(|| (*delivery - sent, *number, bringing.0))
     });
     let longest = taken.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     let (transfer, _, resent) = longest.ok_or("nothing was delivered over the other path")?;
     Ok(Failover {
-        case: case(source, sink, first, retransmission),
+        case: case(log, first, retransmission),
         time: millis(resent - start),
         max_transfer: millis(transfer),
     })
 }
 
 /// Which case: by the messages from `first` on that had arrived before the first retransmission.
-fn case(source: &Source, sink: &Sink, first: u64, retransmission: Time) -> Case {
-    let first_tsn = source.transmissions.first().map(|t| t.tsn);
-    let unreported = sink.arrivals.iter().filter(|(tsn, time)| {
+fn case(log: &Log<'_>, first: u64, retransmission: Time) -> Case {
+    let first_tsn = log.transmissions.first().map(|t| t.tsn);
+    let unreported = log.arrivals.iter().filter(|(tsn, time)| {
         let number = first_tsn.map_or(0, |f| u64::from(tsn.since(f)));
         number >= first && *time < retransmission
     });

@@ -11,6 +11,8 @@ use carrick_netsim::{
 use carrick_proto::AssociationConfig;
 use carrick_proto::policy::{AfterTimeout, BundledDuplicates, Policies};
 
+use crate::live;
+
 /// Bytes of user data in a message.
 pub(super) const MESSAGE: usize = 250;
 /// Time between two messages.
@@ -243,6 +245,37 @@ pub(super) fn network(
     source: Box<dyn Node>,
     destination: Box<dyn Node>,
 ) -> Result<World, ConfigError> {
+    let (mut builder, hosts, primary) = paths(seed, load)?;
+    builder.set_node_program(hosts[0], source);
+    builder.set_node_program(hosts[1], destination);
+    Ok(World {
+        net: builder.build()?,
+        hosts,
+        primary,
+    })
+}
+
+/// The quiet network, for programs from outside.
+pub(super) fn bare_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
+    let (builder, hosts, _) = paths(seed, Load::Quiet)?;
+    Ok((builder.build()?, hosts.to_vec()))
+}
+
+/// The quiet network, to be run in real time, whose primary breaks that long after the first message.
+pub(super) fn live_world(seed: u64, moment: Duration) -> Result<live::World, ConfigError> {
+    let (builder, hosts, primary) = paths(seed, Load::Quiet)?;
+    Ok(live::World {
+        network: builder.build()?,
+        hosts,
+        changes: breaking(primary)
+            .map(|(later, change)| (moment + later, change))
+            .to_vec(),
+    })
+}
+
+type Paths = (NetworkBuilder, [NodeId; 2], LinkId);
+
+fn paths(seed: u64, load: Load) -> Result<Paths, ConfigError> {
     let mut builder = NetworkBuilder::new(seed);
     let hosts = ["source", "destination"].map(|name| builder.add_host(name));
     let link = LinkConfig::new(RATE, DELAY).with_queue(Queue::packets(QUEUE));
@@ -272,29 +305,30 @@ pub(super) fn network(
             builder.set_node_program(others, Box::new(source));
         }
     }
-    builder.set_node_program(hosts[0], source);
-    builder.set_node_program(hosts[1], destination);
-    Ok(World {
-        net: builder.build()?,
-        hosts,
-        primary: links[0],
+    Ok((builder, hosts, links[0]))
+}
+
+/// What breaks the primary: each direction loses everything, one a little later than the other.
+fn breaking(primary: LinkId) -> [(Duration, Change); 2] {
+    let ways = [
+        (Direction::Forward, Duration::ZERO),
+        (Direction::Backward, SECOND_PIPE),
+    ];
+    ways.map(|(direction, later)| {
+        let loss = Change::SetLoss {
+            link: primary,
+            direction,
+            loss: Loss::Random(1.0),
+        };
+        (later, loss)
     })
 }
 
 impl World {
     /// Has the primary lose everything from then on.
     pub(super) fn break_primary(&mut self, at: Time) -> Result<(), ConfigError> {
-        let ways = [
-            (Direction::Forward, Duration::ZERO),
-            (Direction::Backward, SECOND_PIPE),
-        ];
-        for (direction, later) in ways {
-            let loss = Change::SetLoss {
-                link: self.primary,
-                direction,
-                loss: Loss::Random(1.0),
-            };
-            self.net.at(at + later, loss)?;
+        for (later, change) in breaking(self.primary) {
+            self.net.at(at + later, change)?;
         }
         Ok(())
     }

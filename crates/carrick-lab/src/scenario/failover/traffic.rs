@@ -12,23 +12,11 @@ use carrick_proto::{
 };
 
 use super::setup::{INTERVAL, MESSAGE, PORT, START, address};
+use crate::live::{Log, Transmission};
 use crate::sctp_host::Application;
 
 /// The path that breaks.
 pub(super) const PRIMARY: PathId = PathId(0);
-
-/// One transmission of a message's only chunk.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Transmission {
-    /// Number of the message.
-    pub(super) message: u64,
-    /// Its TSN.
-    pub(super) tsn: Tsn,
-    /// When it left the stack.
-    pub(super) time: Time,
-    /// The path it took.
-    pub(super) path: PathId,
-}
 
 /// Sends when the association is set up; the destination does that, as in the paper.
 pub(super) struct Source {
@@ -213,5 +201,15 @@ impl Application for Sink {
         if let TraceEvent::ChunkReceived { tsn } = record.event {
             self.arrivals.push((tsn, record.time));
         }
+    }
+}
+
+/// What both hosts noted.
+pub(super) fn log<'a>(source: &'a Source, sink: &'a Sink) -> Log<'a> {
+    Log {
+        sends: &source.sends,
+        transmissions: &source.transmissions,
+        arrivals: &sink.arrivals,
+        deliveries: &sink.deliveries,
     }
 }

@@ -6,6 +6,8 @@
 //! streams, fewer wait.
 
 mod figures;
+mod live;
+mod live_programs;
 mod notes;
 mod programs;
 mod rows;
@@ -19,7 +21,6 @@ use carrick_simco::load::Measures;
 
 use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
-use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
@@ -52,8 +53,8 @@ impl Scenario for Firewall {
         Some(setup::plain_network)
     }
 
-    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
-        Err("not yet.")
+    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+        Ok(live::plan(*self, options))
     }
 
     fn run(

@@ -30,6 +30,36 @@ fn options(stream: u16) -> SendOptions {
     }
 }
 
+/// The agent of a run.
+pub(super) fn agent(seed: u64) -> Agent {
+    let settings = AgentSettings {
+        // A transaction behind a lost retransmission takes longer than a user would wait; it counts
+        // with the time it takes.
+        timeout: Duration::from_secs(600),
+        ..AgentSettings::default()
+    };
+    Agent::new(settings, derive_bytes(seed, &[3]))
+}
+
+/// The load of a run.
+pub(super) fn generator(workload: Workload, seed: u64) -> Generator {
+    Generator::new(workload, crate::seed::derive(seed, &[4]))
+}
+
+/// The middlebox of a run.
+pub(super) fn middlebox(seed: u64) -> Result<Middlebox<MemoryBackend>, String> {
+    let name = |name| Identity::new(name).ok_or_else(|| format!("{name} is no name"));
+    let agent = name("agent")?;
+    // Any agent counts as this one: the paper's prototype had no authentication.
+    let config = MiddleboxConfig {
+        agents: vec![AgentConfig::new(agent.clone(), None)],
+        anonymous: Some(agent),
+        ..MiddleboxConfig::packet_filter(name("middlebox")?)
+    };
+    let seed = derive_bytes(seed, &[5]);
+    Ok(Middlebox::new(config, MemoryBackend::default(), seed))
+}
+
 /// The load generator with its agent.
 pub(super) struct AgentProgram {
     config: Arc<AssociationConfig>,
@@ -52,19 +82,13 @@ impl AgentProgram {
     ) -> Self {
         config.outbound_streams = streams;
         config.trace = true;
-        let settings = AgentSettings {
-            // A transaction behind a lost retransmission takes longer than a user would wait; it
-            // counts with the time it takes.
-            timeout: Duration::from_secs(600),
-            ..AgentSettings::default()
-        };
         Self {
             config: Arc::new(config),
             streams,
             start: Some(Time::ZERO),
             id: None,
-            agent: Agent::new(settings, derive_bytes(seed, &[3])),
-            generator: Generator::new(workload, crate::seed::derive(seed, &[4])),
+            agent: agent(seed),
+            generator: generator(workload, seed),
             timeouts: 0,
             failure: None,
         }
@@ -178,16 +202,8 @@ pub(super) struct MiddleboxProgram {
 
 impl MiddleboxProgram {
     pub(super) fn new(seed: u64) -> Result<Self, String> {
-        let name = |name| Identity::new(name).ok_or_else(|| format!("{name} is no name"));
-        let agent = name("agent")?;
-        // Any agent counts as this one: the paper's prototype had no authentication.
-        let config = MiddleboxConfig {
-            agents: vec![AgentConfig::new(agent.clone(), None)],
-            anonymous: Some(agent),
-            ..MiddleboxConfig::packet_filter(name("middlebox")?)
-        };
         Ok(Self {
-            middlebox: Middlebox::new(config, MemoryBackend::default(), derive_bytes(seed, &[5])),
+            middlebox: middlebox(seed)?,
             association: None,
             waiting: VecDeque::new(),
             failure: None,

@@ -15,7 +15,7 @@ use crate::seed::{derive, derive_bytes};
 /// How long the load may take to get to its steady state.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// Between the end of the preload and the first request that counts.
-const SETTLING: Duration = Duration::from_secs(5);
+pub(super) const SETTLING: Duration = Duration::from_secs(5);
 
 /// What one simulation showed.
 #[derive(Debug)]

@@ -9,6 +9,8 @@ use carrick_proto::policy::Policies;
 use carrick_simco::load::Workload;
 use carrick_simco::model::Model;
 
+use crate::live::World;
+
 /// Rate of the link in bit/s.
 pub(super) const RATE: u64 = 100_000_000;
 /// One-way delay.
@@ -51,6 +53,16 @@ fn hosts(seed: u64, loss: f64) -> (NetworkBuilder, [NodeId; 2]) {
 pub(super) fn plain_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
     let (builder, hosts) = hosts(seed, LIVE_LOSS);
     Ok((builder.build()?, hosts.to_vec()))
+}
+
+/// The network of a cell, to be run in real time.
+pub(super) fn live_world(seed: u64, loss: f64) -> Result<World, ConfigError> {
+    let (builder, hosts) = hosts(seed, loss);
+    Ok(World {
+        network: builder.build()?,
+        hosts,
+        changes: Vec::new(),
+    })
 }
 
 /// The network of a cell with its programs.

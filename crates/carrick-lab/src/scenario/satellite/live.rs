@@ -81,8 +81,8 @@ impl Kind {
             Self::Tcp(congestion) => Stack::Tcp {
                 congestion,
                 port: PORT,
-                segment: MESSAGE as u16 + TIME_STAMPS,
-                window: STANDARD.window,
+                segment: Some(MESSAGE as u16 + TIME_STAMPS),
+                window: Some(STANDARD.window),
             },
         }
     }
@@ -143,6 +143,7 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
     let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
     live::Plan {
+        at_once: runs.len(),
         runs,
         conclude: Box::new(move |outcomes| {
             conclude(scenario, &options, repetitions, &names, &outcomes)

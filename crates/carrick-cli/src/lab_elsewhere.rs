@@ -1,0 +1,28 @@
+//! `carrick lab` on systems without network namespaces: scenarios from files.
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+use crate::lab_file;
+
+/// Run scenarios of your own, in virtual time.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Lab,
+}
+
+#[derive(Debug, Subcommand)]
+enum Lab {
+    Run(lab_file::Run),
+    Sweep(lab_file::Sweep),
+    Trace(lab_file::Trace),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Lab::Run(arguments) => lab_file::run(arguments),
+        Lab::Sweep(arguments) => lab_file::sweep(arguments),
+        Lab::Trace(arguments) => lab_file::trace(arguments),
+    }
+}

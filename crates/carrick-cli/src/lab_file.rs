@@ -1,0 +1,228 @@
+//! `carrick lab run`, `sweep` and `trace`: scenarios from files.
+
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use carrick_lab::file::{ScenarioFile, Shard, TraceOptions, to_plain_table};
+use carrick_lab::report::RunInfo;
+use carrick_lab::{RunOptions, ScenarioResult, output, to_csv};
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::progress::Bar;
+use crate::units;
+
+/// What all that run files have in common.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// The scenario file (see docs/scenario-files.md), or the name of a published experiment:
+    /// satellite, firewall, mobile-ip, failover, overhead-fairness, overhead-flow-control.
+    file: PathBuf,
+    /// Seed of everything random; the file's own, or 1.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Repetitions of each cell, instead of the file's own number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    reps: Option<u64>,
+}
+
+/// Run a scenario of a TOML file in virtual time.
+///
+/// Runs every cell of the file's sweep as often as it says, on all cores, and prints means with their
+/// 95 % confidence intervals. The same seed gives the same numbers.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    form: Form,
+    /// Write report.html, CSV, JSON and figures into this directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Capture the first repetition of each cell at every interface, into pcapng files in this
+    /// directory.
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+}
+
+/// How results are printed.
+#[derive(Debug, Args)]
+struct Form {
+    /// Print JSON instead of a table.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV instead of a table.
+    #[arg(long)]
+    csv: bool,
+}
+
+/// Run a part of a sweep, and go on where it was when it is started again.
+///
+/// Each run is a line in DIR/NAME-i-of-n.csv. The process may be killed at any moment: started again,
+/// it runs what is missing. `--merge` puts the files of all parts together.
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    common: Common,
+    /// Which part: 2/5 is the second of five.
+    #[arg(long, value_name = "I/N", conflicts_with = "merge")]
+    shard: Option<Shard>,
+    /// Directory of the parts' files.
+    #[arg(long, value_name = "DIR", default_value = "sweep")]
+    out: PathBuf,
+    /// Run nothing: print the results of all parts together.
+    #[arg(long)]
+    merge: bool,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Draw what one association of one run did.
+///
+/// Writes SVG figures and a page with all of them: TSNs over time with retransmissions, acknowledgements
+/// and losses; for each path cwnd, ssthresh and outstanding bytes, round-trip times and RTO; the states
+/// of the paths. They come from the protocol core's own event log.
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(flatten)]
+    common: Common,
+    /// The cell of the file's sweep, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    cell: usize,
+    /// The repetition of the cell, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    repetition: u64,
+    /// The flow whose association is drawn, as its sender sees it; the first one.
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+    /// From when on.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::duration)]
+    from: Duration,
+    /// Until when; the end of the run.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    to: Option<Duration>,
+    /// Directory for the figures.
+    #[arg(long, value_name = "DIR", default_value = "trace")]
+    out: PathBuf,
+    /// Capture the run at every interface, into pcapng files in this directory.
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    /// The file, or the published experiment of this name if there is no such file.
+    pub(crate) fn load(&self) -> Result<(ScenarioFile, RunOptions), Failure> {
+        let name = self.file.to_str().filter(|_| !self.file.exists());
+        let file = match name.and_then(ScenarioFile::built_in) {
+            Some(file) => file,
+            None => ScenarioFile::load(&self.file)?,
+        };
+        let options = RunOptions {
+            seed: self
+                .seed
+                .or(file.seed())
+                .unwrap_or(RunOptions::default().seed),
+            reps: self.reps,
+            full: false,
+        };
+        Ok((file, options))
+    }
+}
+
+pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
+    let (file, options) = arguments.common.load()?;
+    if let Some(directory) = &arguments.out {
+        output::prepare(directory)?;
+    }
+    let result = file.run_captured(&options, &Bar::new(), arguments.capture.as_deref())?;
+    print(&arguments.form, &result)?;
+    if let Some(directory) = &arguments.out {
+        write(directory, options.seed, &result)?;
+    }
+    Ok(())
+}
+
+fn write(directory: &Path, seed: u64, result: &ScenarioResult) -> Result<(), Failure> {
+    let files = output::write(directory, &RunInfo::new(seed), std::slice::from_ref(result))?;
+    if let Some(report) = files.first() {
+        eprintln!("report: {}", report.display());
+    }
+    Ok(())
+}
+
+fn print(form: &Form, result: &ScenarioResult) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    if form.json {
+        writeln!(out, "{}", result.to_json())?;
+    } else if form.csv {
+        write!(out, "{}", to_csv(&result.rows))?;
+    } else {
+        if !result.question.is_empty() {
+            writeln!(out, "{}: {}", result.scenario, result.question)?;
+        }
+        writeln!(out, "{}, seed {}\n", result.extent(), result.seed)?;
+        write!(out, "{}", to_plain_table(&result.rows))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+pub(crate) fn sweep(arguments: &Sweep) -> Result<(), Failure> {
+    let (file, options) = arguments.common.load()?;
+    if arguments.merge {
+        return print(&arguments.form, &file.merge(&options, &arguments.out)?);
+    }
+    let shard = arguments.shard.unwrap_or(Shard::ALL);
+    let done = file.sweep(&options, shard, &arguments.out, &Bar::new())?;
+    let (path, before, added) = (done.path.display(), done.before, done.added);
+    if arguments.form.json {
+        let line = serde_json::json!({ "path": done.path, "before": before, "added": added });
+        writeln!(stdout(), "{line}")?;
+    } else {
+        writeln!(stdout(), "{path}: {added} runs added to {before}")?;
+        if stderr().is_terminal() {
+            let (file, out) = (arguments.common.file.display(), arguments.out.display());
+            eprintln!(
+                "carrick lab sweep {file} --merge --out {out}    prints the results of all parts"
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
+    let (file, options) = arguments.common.load()?;
+    if arguments.to.is_some_and(|to| to <= arguments.from) {
+        return Err(Failure::Usage("--to must be later than --from".into()));
+    }
+    output::prepare(&arguments.out)?;
+    let wanted = TraceOptions {
+        cell: arguments.cell,
+        repetition: arguments.repetition,
+        flow: arguments.flow.as_deref(),
+        from: arguments.from,
+        to: arguments.to,
+        capture: arguments.capture.as_deref(),
+    };
+    let result = file.trace(&options, &wanted)?;
+    let files = output::write(
+        &arguments.out,
+        &RunInfo::new(options.seed),
+        std::slice::from_ref(&result),
+    )?;
+    let mut out = stdout().lock();
+    if arguments.json {
+        let line = serde_json::json!({ "result": result.to_json(), "files": files });
+        writeln!(out, "{line}")?;
+    } else {
+        write!(out, "{}", to_plain_table(&result.rows))?;
+        for file in files {
+            writeln!(out, "{}", file.display())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! Scenarios of one's own: a TOML file with hosts, links, a schedule, flows, what to measure and what
+//! to sweep. Its format is documented in `docs/scenario-files.md`.
+//!
+//! ```
+//! use carrick_lab::file::ScenarioFile;
+//! use carrick_lab::scenario::{RunOptions, Silent};
+//!
+//! let text = r#"
+//! duration = "20 s"
+//! measure = ["goodput"]
+//! [hosts.a]
+//! addresses = { wire = "10.0.0.1" }
+//! [hosts.b]
+//! addresses = { wire = "10.0.0.2" }
+//! [links.wire]
+//! between = ["a", "b"]
+//! rate = "1 Mbit/s"
+//! delay = "10 ms"
+//! queue = "50 packets"
+//! [flows.data]
+//! from = "a"
+//! to = "b"
+//! kind = "bulk"
+//! size = "1000 bytes"
+//! "#;
+//! let file = ScenarioFile::parse("wire.toml", text)?;
+//! let result = file.run(&RunOptions::default(), &Silent)?;
+//! let goodput = result.rows[0].measured.expect("it was measured");
+//! assert!((800.0..1000.0).contains(&goodput), "{goodput} kbit/s");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod build;
+mod error;
+mod flows;
+mod library;
+mod measure;
+mod model;
+mod network;
+mod program;
+mod reader;
+mod result;
+mod run;
+mod settings;
+mod shard;
+mod sweep;
+mod trace;
+mod tree;
+mod units;
+
+use std::path::Path;
+use std::time::Duration;
+
+pub use error::FileError;
+pub use result::to_plain_table;
+pub use shard::{Shard, Shards};
+pub use sweep::Cell;
+pub use trace::TraceOptions;
+
+use build::Repetition;
+use model::Model;
+use reader::{Item, Section};
+use run::{Extras, Outcome};
+use tree::Node;
+
+use crate::error::LabError;
+use crate::parallel;
+use crate::result::ScenarioResult;
+use crate::scenario::{Progress, RunOptions};
+
+/// A scenario that was read from a file, with all cells of its sweep.
+#[derive(Clone, Debug)]
+pub struct ScenarioFile {
+    name: String,
+    title: String,
+    question: String,
+    repetitions: u64,
+    /// The seed that the file gives.
+    seed: Option<u64>,
+    fingerprint: u64,
+    cells: Vec<(Cell, Model)>,
+}
+
+/// What the file says besides its network.
+struct Head {
+    title: String,
+    question: String,
+    repetitions: u64,
+    seed: Option<u64>,
+}
+
+impl ScenarioFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`LabError::Read`] if it can't be read, [`LabError::File`] if something in it is wrong.
+    pub fn load(path: &Path) -> Result<Self, LabError> {
+        let text = std::fs::read_to_string(path).map_err(|source| LabError::Read {
+            path: path.into(),
+            source,
+        })?;
+        Self::parse(&path.display().to_string(), &text).map_err(LabError::File)
+    }
+
+    /// Reads the text of a file; `name` is its path for messages.
+    ///
+    /// # Errors
+    /// Names the line, the key and what was expected. Every cell of the sweep is looked at.
+    pub fn parse(name: &str, text: &str) -> Result<Self, FileError> {
+        Self::read(name, text).map_err(|error| error.of_file(name))
+    }
+
+    fn read(path: &str, text: &str) -> Result<Self, FileError> {
+        let tree = tree::parse(text)?;
+        let sweep = sweep::Sweep::read(&Section::root(&tree)?)?;
+        let mut cells = Vec::new();
+        let mut head = None;
+        for cell in sweep.cells() {
+            let mut tree = tree.clone();
+            sweep.apply(&cell, &mut tree)?;
+            let (own, model) = decode(&tree)?;
+            head.get_or_insert(own);
+            cells.push((cell, model));
+        }
+        let Some(head) = head else {
+            return Err(FileError::new(0, "sweep", "leaves nothing to run"));
+        };
+        let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str());
+        Ok(Self {
+            name: stem.unwrap_or("scenario").into(),
+            title: head.title,
+            question: head.question,
+            repetitions: head.repetitions,
+            seed: head.seed,
+            fingerprint: fingerprint(text),
+            cells,
+        })
+    }
+
+    /// The file's name without its ending.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The title that the file gives, or its name.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The cells of the sweep, in order; one if nothing is swept.
+    pub fn cells(&self) -> impl ExactSizeIterator<Item = &Cell> {
+        self.cells.iter().map(|(cell, _)| cell)
+    }
+
+    /// The repetitions of each cell under these options.
+    pub fn repetitions(&self, options: &RunOptions) -> u64 {
+        options.repetitions(self.repetitions, self.repetitions)
+    }
+
+    /// A number that changes with the text of the file.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// The seed that the file gives, if it gives one.
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
+    /// Runs all repetitions of all cells on all cores.
+    ///
+    /// # Errors
+    /// When a simulation does not do what it should.
+    pub fn run(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+    ) -> Result<ScenarioResult, LabError> {
+        self.run_captured(options, progress, None)
+    }
+
+    /// As [`Self::run`]; the first repetition of each cell is captured at every interface, into
+    /// `capture/cell-N/`, or into `capture` itself if there is one cell.
+    ///
+    /// # Errors
+    /// As [`Self::run`], or if a capture can't be written.
+    pub fn run_captured(
+        &self,
+        options: &RunOptions,
+        progress: &dyn Progress,
+        capture: Option<&Path>,
+    ) -> Result<ScenarioResult, LabError> {
+        let repetitions = self.repetitions(options);
+        let jobs = self.cells.len() * repetitions as usize;
+        progress.begin(&self.name, jobs as u64);
+        let outcomes = parallel::run(jobs, |job| {
+            let (cell, number) = (job / repetitions as usize, job as u64 % repetitions);
+            let directory = capture.filter(|_| number == 0).map(|directory| {
+                if self.cells.len() == 1 {
+                    directory.to_path_buf()
+                } else {
+                    directory.join(format!("cell-{cell}"))
+                }
+            });
+            let extras = Extras {
+                log: false,
+                capture: directory.as_deref(),
+            };
+            let outcome = self.run_one(cell, number, options, extras);
+            progress.step();
+            outcome.map(|outcome| outcome.values)
+        });
+        progress.end();
+        let mut cells: Vec<Vec<Vec<Option<f64>>>> = vec![Vec::new(); self.cells.len()];
+        for (job, values) in outcomes.into_iter().enumerate() {
+            cells[job / repetitions as usize].push(values?);
+        }
+        Ok(result::of(self, options, &cells))
+    }
+
+    fn run_one(
+        &self,
+        cell: usize,
+        number: u64,
+        options: &RunOptions,
+        extras: Extras<'_>,
+    ) -> Result<Outcome, LabError> {
+        let repetition = Repetition {
+            seed: options.seed,
+            number,
+            count: self.repetitions(options),
+        };
+        let (own, model) = &self.cells[cell];
+        run::run(model, repetition, extras).map_err(|what| LabError::Simulation {
+            scenario: self.name.clone(),
+            what: format!("cell {cell} ({}), repetition {number}: {what}", own.label()),
+        })
+    }
+}
+
+/// Reads one cell's tree.
+fn decode(tree: &Node) -> Result<(Head, Model), FileError> {
+    let root = Section::root(tree)?;
+    // Read by whoever makes the cells.
+    let _ = root.get("sweep");
+    let settings = settings::Settings::read(&root)?;
+    let parts = network::Parts::read(&root, &settings)?;
+    let schedule = network::schedule(&root, &parts)?;
+    let flows = flows::read(&root, &parts)?;
+    let measures = flows::measures(&root, &parts)?;
+    let duration = root.need("duration", "the length of a run such as \"60 s\"")?;
+    let length = duration.time()?;
+    if length.is_zero() || length > Duration::from_secs(10_000_000) {
+        return Err(duration.wrong("a time above 0, at most 10000000 s"));
+    }
+    let mut warmup = Duration::ZERO;
+    root.set("warmup", &mut warmup, Item::time)?;
+    if warmup >= length {
+        return Err(root.error("warmup: must be shorter than the duration"));
+    }
+    let mut head = Head {
+        title: String::new(),
+        question: String::new(),
+        repetitions: 1,
+        seed: None,
+    };
+    root.set("title", &mut head.title, |i| i.text().map(Into::into))?;
+    root.set("question", &mut head.question, |i| i.text().map(Into::into))?;
+    root.set("repetitions", &mut head.repetitions, |i| {
+        i.whole(1..=1_000_000)
+    })?;
+    root.set("seed", &mut head.seed, |i| {
+        i.whole(0..=i64::MAX as u64).map(Some)
+    })?;
+    root.finish()?;
+    let model = Model {
+        duration: length,
+        warmup,
+        nodes: parts.nodes,
+        links: parts.links,
+        schedule,
+        flows,
+        measures,
+    };
+    Ok((head, model))
+}
+
+/// FNV-1a over the bytes.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! The programs of the hosts: one for each stack, with the same flows of numbered messages.
+
+mod log;
+mod pace;
+mod sctp;
+mod tcp;
+mod udp;
+
+use bytes::{Bytes, BytesMut};
+
+pub(super) use log::{Log, PathState};
+pub(super) use sctp::{Receiver, SctpProgram, Session, State};
+pub(super) use tcp::TcpProgram;
+pub(super) use udp::UdpProgram;
+
+pub(super) use pace::Pace;
+
+use super::measure::Record;
+use super::model::Flow;
+
+/// A flow as its sender knows it.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// The flow's number.
+    pub(super) number: usize,
+    pub(super) flow: Flow,
+    pub(super) pace: Pace,
+    pub(super) record: Record,
+}
+
+impl Sender {
+    pub(super) fn new(number: usize, flow: &Flow, random: carrick_netsim::Random) -> Self {
+        Self {
+            number,
+            flow: flow.clone(),
+            pace: Pace::new(flow, random),
+            record: Record::default(),
+        }
+    }
+
+    /// Another message may be sent.
+    fn has_more(&self) -> bool {
+        let sent = self.record.sends.len() as u64 + self.record.refused;
+        self.flow.messages.is_none_or(|most| sent < most)
+    }
+}
+
+/// A message of `size` bytes that begins with its number.
+fn message(number: u64, size: usize) -> Bytes {
+    let mut bytes = BytesMut::zeroed(size.max(8));
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes.freeze()
+}
+
+/// The number that a message begins with.
+fn number_of(bytes: &[u8]) -> Option<u64> {
+    bytes
+        .first_chunk()
+        .map(|number| u64::from_be_bytes(*number))
+}

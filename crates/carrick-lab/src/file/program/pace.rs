@@ -1,0 +1,91 @@
+//! When the messages of a flow are due.
+
+use std::time::Duration;
+
+use carrick_netsim::Random;
+use carrick_netsim::traffic::Spread;
+
+use super::super::model::{Flow, Pattern};
+
+/// The moments of a flow's messages, in nanoseconds from the start of the run.
+#[derive(Debug)]
+pub(in crate::file) struct Pace {
+    pattern: Pattern,
+    random: Random,
+    next: Option<u64>,
+    stop: u64,
+    burst_end: u64,
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Pace {
+    pub(super) fn new(flow: &Flow, random: Random) -> Self {
+        Self {
+            pattern: flow.pattern,
+            random,
+            next: None,
+            stop: flow.stop.map_or(u64::MAX, nanos),
+            burst_end: 0,
+        }
+    }
+
+    /// The flow begins at `at`.
+    pub(super) fn begin(&mut self, at: u64) {
+        self.next = Some(at);
+        match self.pattern {
+            Pattern::Poisson { interval } => {
+                self.next = Some(at.saturating_add(nanos(self.random.exponential(interval))));
+            }
+            Pattern::OnOff { on, .. } => self.burst_end = at.saturating_add(self.draw(on)),
+            Pattern::Bulk | Pattern::Constant { .. } => {}
+        }
+    }
+
+    /// When the next message is due.
+    pub(super) fn due(&self) -> Option<u64> {
+        self.next.filter(|next| *next < self.stop)
+    }
+
+    /// How many messages are due now; the next are due later.
+    pub(super) fn take(&mut self, now: u64) -> u32 {
+        if self.due().is_none_or(|due| due > now) {
+            return 0;
+        }
+        match self.pattern {
+            Pattern::Bulk => {
+                self.next = None;
+                u32::MAX
+            }
+            Pattern::Constant { interval, burst } => {
+                self.next =
+                    Some(now.saturating_add(nanos(interval).saturating_mul(u64::from(burst))));
+                burst
+            }
+            Pattern::Poisson { interval } => {
+                let interval = nanos(self.random.exponential(interval)).max(1);
+                self.next = Some(now.saturating_add(interval));
+                1
+            }
+            Pattern::OnOff { interval, on, off } => {
+                let mut next = now.saturating_add(nanos(interval));
+                if next >= self.burst_end {
+                    next = next.max(self.burst_end.saturating_add(self.draw(off)));
+                    self.burst_end = next.saturating_add(self.draw(on));
+                }
+                self.next = Some(next);
+                1
+            }
+        }
+    }
+
+    fn draw(&mut self, spread: Spread) -> u64 {
+        nanos(match spread {
+            Spread::Fixed(duration) => duration,
+            Spread::Exponential(mean) => self.random.exponential(mean),
+            Spread::Pareto { mean, shape } => self.random.pareto(mean, shape),
+        })
+    }
+}

@@ -1,0 +1,290 @@
+//! Reading keys of a tree: each with what it must be, and none that nobody asked for.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::error::FileError;
+use super::tree::{Node, Value};
+use super::units;
+
+/// A table whose keys are being read.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    path: String,
+    line: usize,
+    entries: &'a [(String, Node)],
+    asked: RefCell<Vec<&'static str>>,
+}
+
+/// A value with the key that leads to it.
+#[derive(Clone, Debug)]
+pub(super) struct Item<'a> {
+    pub(super) path: String,
+    pub(super) node: &'a Node,
+}
+
+impl<'a> Section<'a> {
+    /// The whole document.
+    pub(super) fn root(node: &'a Node) -> Result<Self, FileError> {
+        let path = String::new();
+        Item { path, node }.section()
+    }
+
+    /// The value of a key, if it is there.
+    pub(super) fn get(&self, key: &'static str) -> Option<Item<'a>> {
+        self.asked.borrow_mut().push(key);
+        let (_, node) = self.entries.iter().find(|(name, _)| name == key)?;
+        let path = self.child(key);
+        Some(Item { path, node })
+    }
+
+    /// The value of a key that must be there.
+    pub(super) fn need(&self, key: &'static str, expected: &str) -> Result<Item<'a>, FileError> {
+        self.get(key).ok_or_else(|| {
+            let what = format!("missing; expected {expected}");
+            FileError::new(self.line, &self.child(key), what)
+        })
+    }
+
+    /// Sets `target` to the value of a key, if it is there.
+    pub(super) fn set<T>(
+        &self,
+        key: &'static str,
+        target: &mut T,
+        read: impl FnOnce(&Item<'a>) -> Result<T, FileError>,
+    ) -> Result<(), FileError> {
+        if let Some(item) = self.get(key) {
+            *target = read(&item)?;
+        }
+        Ok(())
+    }
+
+    /// The tables below a key, each with its name, in the order of the file.
+    pub(super) fn tables(&self, key: &'static str) -> Result<Vec<(&'a str, Self)>, FileError> {
+        let Some(item) = self.get(key) else {
+            return Ok(Vec::new());
+        };
+        let Value::Table(entries) = &item.node.value else {
+            return Err(item.wrong(&format!("tables such as [{key}.name]")));
+        };
+        let table = |(name, node): &'a (String, Node)| {
+            let path = format!("{}.{name}", item.path);
+            Ok((name.as_str(), Item { path, node }.section()?))
+        };
+        entries.iter().map(table).collect()
+    }
+
+    /// An error about the table itself.
+    pub(super) fn error(&self, what: impl Into<String>) -> FileError {
+        FileError::new(self.line, &self.path, what)
+    }
+
+    /// Refuses keys that nobody asked for.
+    pub(super) fn finish(&self) -> Result<(), FileError> {
+        let mut asked = self.asked.borrow().clone();
+        let unknown = |(name, _): &&(String, Node)| !asked.contains(&name.as_str());
+        let Some((name, node)) = self.entries.iter().find(unknown) else {
+            return Ok(());
+        };
+        asked.sort_unstable();
+        asked.dedup();
+        let what = format!("unknown key; expected one of {}", asked.join(", "));
+        Err(FileError::new(node.line, &self.child(name), what))
+    }
+
+    fn child(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            key.into()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+}
+
+impl<'a> Item<'a> {
+    /// An error that says what this is and what it should be.
+    pub(super) fn wrong(&self, expected: &str) -> FileError {
+        let what = format!(
+            "{} is not right here; expected {expected}",
+            self.node.describe()
+        );
+        self.error(what)
+    }
+
+    /// An error about this value.
+    pub(super) fn error(&self, what: impl Into<String>) -> FileError {
+        FileError::new(self.node.line, &self.path, what)
+    }
+
+    pub(super) fn text(&self) -> Result<&'a str, FileError> {
+        match &self.node.value {
+            Value::Text(text) => Ok(text),
+            _ => Err(self.wrong("a text in quotes")),
+        }
+    }
+
+    pub(super) fn flag(&self) -> Result<bool, FileError> {
+        match self.node.value {
+            Value::Flag(flag) => Ok(flag),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    pub(super) fn time(&self) -> Result<Duration, FileError> {
+        let expected = "a time such as \"10 ms\" (ns, us, ms, s, min, h)";
+        self.quantity(units::time, expected)
+    }
+
+    /// A time, or `None` for "none".
+    pub(super) fn optional<T>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, FileError>,
+    ) -> Result<Option<T>, FileError> {
+        match &self.node.value {
+            Value::Text(text) if text == "none" => Ok(None),
+            _ => read(self).map(Some).map_err(|mut error| {
+                // Not where the mistake is further inside.
+                if error.key == self.path {
+                    error.what.push_str(", or \"none\"");
+                }
+                error
+            }),
+        }
+    }
+
+    pub(super) fn rate(&self) -> Result<f64, FileError> {
+        let expected = "a rate above 0 such as \"1.5 Mbit/s\" (bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s)";
+        self.quantity(units::rate, expected)
+    }
+
+    /// Bytes, with a unit or as a bare number.
+    pub(super) fn size(&self, range: RangeInclusive<u64>) -> Result<u64, FileError> {
+        let size = match &self.node.value {
+            Value::Integer(number) => u64::try_from(*number).ok(),
+            Value::Text(text) => units::size(text),
+            _ => None,
+        };
+        size.filter(|size| range.contains(size)).ok_or_else(|| {
+            let (from, to) = range.into_inner();
+            self.wrong(&format!(
+                "a size such as \"1000 bytes\" or \"64 KiB\" (bytes, kB, MB, GB, KiB, MiB, GiB), {}",
+                limits(from, to)
+            ))
+        })
+    }
+
+    /// A number of packets, with the word or without.
+    pub(super) fn packets(&self) -> Result<u64, FileError> {
+        let count = match &self.node.value {
+            Value::Integer(number) => u64::try_from(*number).ok(),
+            Value::Text(text) => units::packets(text),
+            _ => None,
+        };
+        count.ok_or_else(|| self.wrong("a number such as \"6 packets\""))
+    }
+
+    /// A probability or share, as `1 %` or as a number from 0 to 1.
+    pub(super) fn share(&self) -> Result<f64, FileError> {
+        let share = match &self.node.value {
+            Value::Text(text) => units::share(text),
+            _ => self.node.number().filter(|n| (0.0..=1.0).contains(n)),
+        };
+        share.ok_or_else(|| self.wrong("a share such as \"1 %\" or 0.01, from 0 to 1"))
+    }
+
+    pub(super) fn whole(&self, range: RangeInclusive<u64>) -> Result<u64, FileError> {
+        let number = match self.node.value {
+            Value::Integer(number) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        number.filter(|n| range.contains(n)).ok_or_else(|| {
+            let (from, to) = range.into_inner();
+            self.wrong(&format!("a whole number, {}", limits(from, to)))
+        })
+    }
+
+    pub(super) fn number(&self, range: RangeInclusive<f64>) -> Result<f64, FileError> {
+        let number = self.node.number().filter(|n| range.contains(n));
+        number.ok_or_else(|| {
+            self.wrong(&format!(
+                "a number from {} to {}",
+                range.start(),
+                range.end()
+            ))
+        })
+    }
+
+    pub(super) fn address(&self) -> Result<IpAddr, FileError> {
+        let parsed = self.text().ok().and_then(|text| text.parse().ok());
+        parsed.ok_or_else(|| self.wrong("an IP address such as \"10.0.0.1\""))
+    }
+
+    /// One of several names.
+    pub(super) fn choice<T: Clone>(&self, choices: &[(&str, T)]) -> Result<T, FileError> {
+        let text = self.text().ok();
+        let found = choices.iter().find(|(name, _)| text == Some(name));
+        found.map(|(_, value)| value.clone()).ok_or_else(|| {
+            let names: Vec<String> = choices
+                .iter()
+                .map(|(name, _)| format!("\"{name}\""))
+                .collect();
+            self.wrong(&format!("one of {}", names.join(", ")))
+        })
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Self>, FileError> {
+        let Value::List(items) = &self.node.value else {
+            return Err(self.wrong("a list in brackets"));
+        };
+        let item = |(n, node)| Self {
+            path: format!("{}[{n}]", self.path),
+            node,
+        };
+        Ok(items.iter().enumerate().map(item).collect())
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.node.value, Value::Table(_))
+    }
+
+    pub(super) fn section(&self) -> Result<Section<'a>, FileError> {
+        match &self.node.value {
+            Value::Table(entries) => Ok(Section {
+                path: self.path.clone(),
+                line: self.node.line,
+                entries,
+                asked: RefCell::new(Vec::new()),
+            }),
+            _ => Err(self.wrong("a table")),
+        }
+    }
+
+    /// The entries of a table, each with its key.
+    pub(super) fn entries(&self) -> Result<Vec<(&'a str, Self)>, FileError> {
+        let Value::Table(entries) = &self.node.value else {
+            return Err(self.wrong("a table"));
+        };
+        let entry = |(key, node): &'a (String, Node)| {
+            let path = format!("{}.{key}", self.path);
+            (key.as_str(), Self { path, node })
+        };
+        Ok(entries.iter().map(entry).collect())
+    }
+
+    fn quantity<T>(&self, read: fn(&str) -> Option<T>, expected: &str) -> Result<T, FileError> {
+        match &self.node.value {
+            Value::Text(text) => read(text).ok_or_else(|| self.wrong(expected)),
+            _ => Err(self.wrong(expected)),
+        }
+    }
+}
+
+fn limits(from: u64, to: u64) -> String {
+    if to >= i64::MAX as u64 {
+        format!("at least {from}")
+    } else {
+        format!("{from} to {to}")
+    }
+}

@@ -1,0 +1,374 @@
+//! `[settings.NAME]`: the parameters of associations, by the names of their fields in the core.
+
+use std::time::Duration;
+
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
+use carrick_proto::policy::{
+    AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
+    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly,
+    ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
+    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
+    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
+    SackRoute, SackToSource, SplitBasis, WindowAnnouncement, WindowGrowth,
+};
+use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery, StreamScheduler};
+
+use super::error::FileError;
+use super::reader::{Item, Section};
+
+const MAX: u64 = i64::MAX as u64;
+
+/// Settings by their names; those of the core come first.
+#[derive(Debug)]
+pub(super) struct Settings(Vec<(String, AssociationConfig)>);
+
+impl Settings {
+    /// Reads all `[settings.NAME]`, each built on one before it.
+    pub(super) fn read(root: &Section<'_>) -> Result<Self, FileError> {
+        let mut all = Self(vec![
+            ("rfc9260".into(), AssociationConfig::default()),
+            ("modern".into(), AssociationConfig::modern()),
+        ]);
+        for (name, section) in root.tables("settings")? {
+            if all.0.iter().any(|(known, _)| known == name) {
+                return Err(section.error("the name is taken by settings of the core"));
+            }
+            let mut config = match section.get("base") {
+                Some(base) => all.find(&base)?,
+                None => AssociationConfig::default(),
+            };
+            association(&section, &mut config)?;
+            section.finish()?;
+            config
+                .validate()
+                .map_err(|error| section.error(error.to_string()))?;
+            all.0.push((name.into(), config));
+        }
+        Ok(all)
+    }
+
+    /// The settings that an item names.
+    pub(super) fn find(&self, item: &Item<'_>) -> Result<AssociationConfig, FileError> {
+        let choices: Vec<(&str, &AssociationConfig)> = self
+            .0
+            .iter()
+            .map(|(name, config)| (name.as_str(), config))
+            .collect();
+        item.choice(&choices).cloned()
+    }
+}
+
+fn association(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
+    timers(section, config)?;
+    counts(section, config)?;
+    buffers(section, config)?;
+    flags(section, config)?;
+    section.set("scheduler", &mut config.scheduler, |i| {
+        i.choice(&SCHEDULERS)
+    })?;
+    if let Some(item) = section.get("path_mtu_discovery") {
+        config.path_mtu_discovery = item.optional(mtu_discovery)?;
+    }
+    if let Some(item) = section.get("extensions") {
+        extensions(&item.section()?, &mut config.extensions)?;
+    }
+    if let Some(item) = section.get("policies") {
+        policies(&item.section()?, &mut config.policies)?;
+    }
+    Ok(())
+}
+
+const SCHEDULERS: [(&str, StreamScheduler); 6] = [
+    ("first-come", StreamScheduler::FirstCome),
+    ("round-robin", StreamScheduler::RoundRobin),
+    (
+        "round-robin-per-packet",
+        StreamScheduler::RoundRobinPerPacket,
+    ),
+    ("priority", StreamScheduler::Priority),
+    ("fair-bandwidth", StreamScheduler::FairBandwidth),
+    ("weighted-fair", StreamScheduler::WeightedFair),
+];
+
+fn timers(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
+    let all: [(&'static str, &mut Duration); 7] = [
+        ("rto_initial", &mut config.rto_initial),
+        ("rto_min", &mut config.rto_min),
+        ("rto_max", &mut config.rto_max),
+        ("valid_cookie_life", &mut config.valid_cookie_life),
+        (
+            "max_cookie_life_increment",
+            &mut config.max_cookie_life_increment,
+        ),
+        ("hb_interval", &mut config.hb_interval),
+        ("sack_delay", &mut config.sack_delay),
+    ];
+    for (key, field) in all {
+        section.set(key, field, Item::time)?;
+    }
+    section.set("shutdown_guard", &mut config.shutdown_guard, |i| {
+        i.optional(Item::time)
+    })
+}
+
+fn counts(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
+    let read = |item: &Item<'_>| item.whole(0..=u64::from(u32::MAX)).map(|n| n as u32);
+    let all: [(&'static str, &mut u32); 7] = [
+        ("max_burst", &mut config.max_burst),
+        ("slow_start_limit", &mut config.slow_start_limit),
+        (
+            "association_max_retrans",
+            &mut config.association_max_retrans,
+        ),
+        ("path_max_retrans", &mut config.path_max_retrans),
+        ("max_init_retransmits", &mut config.max_init_retransmits),
+        ("hb_max_burst", &mut config.hb_max_burst),
+        ("sack_frequency", &mut config.sack_frequency),
+    ];
+    for (key, field) in all {
+        section.set(key, field, read)?;
+    }
+    let all: [(&'static str, &mut Option<u32>); 3] = [
+        (
+            "potentially_failed_max_retrans",
+            &mut config.potentially_failed_max_retrans,
+        ),
+        (
+            "primary_switchover_max_retrans",
+            &mut config.primary_switchover_max_retrans,
+        ),
+        ("no_progress_after", &mut config.no_progress_after),
+    ];
+    for (key, field) in all {
+        section.set(key, field, |item| item.optional(read))?;
+    }
+    let all: [(&'static str, &mut u16); 3] = [
+        ("outbound_streams", &mut config.outbound_streams),
+        ("max_inbound_streams", &mut config.max_inbound_streams),
+        ("max_outbound_streams", &mut config.max_outbound_streams),
+    ];
+    for (key, field) in all {
+        section.set(key, field, |item| item.whole(1..=65_535).map(|n| n as u16))?;
+    }
+    let all: [(&'static str, &mut usize); 3] = [
+        ("receive_buffer_chunks", &mut config.receive_buffer_chunks),
+        ("send_buffer_messages", &mut config.send_buffer_messages),
+        ("max_paths", &mut config.max_paths),
+    ];
+    for (key, field) in all {
+        section.set(key, field, |item| item.whole(1..=MAX).map(|n| n as usize))?;
+    }
+    Ok(())
+}
+
+fn buffers(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
+    let read = |item: &Item<'_>| item.size(0..=MAX).map(|n| n as usize);
+    let all: [(&'static str, &mut usize); 4] = [
+        ("receive_buffer", &mut config.receive_buffer),
+        ("message_overhead", &mut config.message_overhead),
+        ("send_buffer", &mut config.send_buffer),
+        ("path_mtu", &mut config.path_mtu),
+    ];
+    for (key, field) in all {
+        section.set(key, field, read)?;
+    }
+    let all: [(&'static str, &mut Option<usize>); 3] = [
+        ("max_receive_buffer", &mut config.max_receive_buffer),
+        ("max_send_buffer", &mut config.max_send_buffer),
+        ("max_payload", &mut config.max_payload),
+    ];
+    for (key, field) in all {
+        section.set(key, field, |item| item.optional(read))?;
+    }
+    Ok(())
+}
+
+fn flags(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
+    let all: [(&'static str, &mut bool); 9] = [
+        (
+            "expose_potentially_failed",
+            &mut config.expose_potentially_failed,
+        ),
+        ("heartbeat", &mut config.heartbeat),
+        ("fragment", &mut config.fragment),
+        ("nagle", &mut config.nagle),
+        ("sender_sws_avoidance", &mut config.sender_sws_avoidance),
+        ("receiver_sws_avoidance", &mut config.receiver_sws_avoidance),
+        ("monitor_pairs", &mut config.monitor_pairs),
+        (
+            "dynamic_addresses_without_authentication",
+            &mut config.dynamic_addresses_without_authentication,
+        ),
+        ("wildcard_addresses", &mut config.wildcard_addresses),
+    ];
+    for (key, field) in all {
+        section.set(key, field, Item::flag)?;
+    }
+    Ok(())
+}
+
+fn mtu_discovery(item: &Item<'_>) -> Result<PathMtuDiscovery, FileError> {
+    let section = item.section()?;
+    let mut found = PathMtuDiscovery::default();
+    let size = |item: &Item<'_>| item.size(576..=65_535).map(|n| n as usize);
+    section.set("base_mtu", &mut found.base_mtu, size)?;
+    section.set("max_probed_mtu", &mut found.max_probed_mtu, size)?;
+    section.set("max_probes", &mut found.max_probes, |i| {
+        i.whole(1..=100).map(|n| n as u32)
+    })?;
+    section.set("probe_timer", &mut found.probe_timer, Item::time)?;
+    section.set("raise_timer", &mut found.raise_timer, Item::time)?;
+    section.finish()?;
+    Ok(found)
+}
+
+fn extensions(section: &Section<'_>, all: &mut Extensions) -> Result<(), FileError> {
+    let fields: [(&'static str, &mut bool); 9] = [
+        ("partial_reliability", &mut all.partial_reliability),
+        ("authentication", &mut all.authentication),
+        ("dynamic_addresses", &mut all.dynamic_addresses),
+        ("reconfiguration", &mut all.reconfiguration),
+        ("interleaving", &mut all.interleaving),
+        ("ecn", &mut all.ecn),
+        (
+            "interleaved_partial_reliability",
+            &mut all.interleaved_partial_reliability,
+        ),
+        ("nr_sack", &mut all.nr_sack),
+        ("zero_checksum", &mut all.zero_checksum),
+    ];
+    for (key, field) in fields {
+        section.set(key, field, Item::flag)?;
+    }
+    section.finish()
+}
+
+const WINDOWS: [(&str, WindowAnnouncement); 3] = [
+    ("fitting", WindowAnnouncement::Fitting),
+    ("true", WindowAnnouncement::True),
+    ("payload-only", WindowAnnouncement::PayloadOnly),
+];
+
+fn policies(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> {
+    let sack_routes: [&'static dyn SackRoute; 3] =
+        [&SackToSource, &LowestRttForGapSacks, &OtherPathOnDuplicates];
+    let sack_routes = sack_routes.map(|route| (route.name(), route));
+    let retransmission_routes: [&'static dyn RetransmissionRoute; 7] = [
+        &RetransmitTimeoutsOnAlternate,
+        &RetransmitOnAlternate,
+        &RetransmitOnSamePath,
+        &RetransmitAsap,
+        &RetransmitOnLargestCwnd,
+        &RetransmitOnLargestSsthresh,
+        &RetransmitOnLowestLoss,
+    ];
+    let retransmission_routes = retransmission_routes.map(|route| (route.name(), route));
+    let algorithms: [&'static dyn Algorithm; 6] =
+        [&Rfc9260, &Cubic, &Lia, &Olia, &CmtRpV1, &CmtRpV2];
+    let algorithms = algorithms.map(|algorithm| (algorithm.name(), algorithm));
+    section.set("sack_route", &mut all.sack_route, |i| {
+        i.choice(&sack_routes)
+    })?;
+    section.set("retransmission_route", &mut all.retransmission_route, |i| {
+        i.choice(&retransmission_routes)
+    })?;
+    section.set("congestion", &mut all.congestion, |i| i.choice(&algorithms))?;
+    section.set("missing_reports", &mut all.missing_reports, |i| {
+        i.whole(1..=255).map(|n| n as u8)
+    })?;
+    section.set("window_announcement", &mut all.window_announcement, |i| {
+        i.choice(&WINDOWS)
+    })?;
+    section.set("protocol_unreachable", &mut all.protocol_unreachable, |i| {
+        i.choice(&[
+            ("abort", ProtocolUnreachable::Abort),
+            (
+                "abort-after-silence",
+                ProtocolUnreachable::AbortAfterSilence,
+            ),
+        ])
+    })?;
+    section.set("after_timeout", &mut all.after_timeout, |i| {
+        i.choice(&[
+            ("one-packet", AfterTimeout::OnePacket),
+            ("one-window", AfterTimeout::OneWindow),
+        ])
+    })?;
+    section.set("bundled_duplicates", &mut all.bundled_duplicates, |i| {
+        i.choice(&[
+            ("report-at-once", BundledDuplicates::ReportAtOnce),
+            ("report-later", BundledDuplicates::ReportLater),
+        ])
+    })?;
+    section.set("loss_detection", &mut all.loss_detection, |i| {
+        i.choice(&[
+            ("missing-reports", LossDetection::MissingReports),
+            ("rack", LossDetection::Rack),
+        ])
+    })?;
+    let flags: [(&'static str, &mut bool); 5] = [
+        ("count_data_header", &mut all.count_data_header),
+        (
+            "repeated_fast_retransmit",
+            &mut all.repeated_fast_retransmit,
+        ),
+        ("tail_loss_probe", &mut all.tail_loss_probe),
+        (
+            "proportional_rate_reduction",
+            &mut all.proportional_rate_reduction,
+        ),
+        ("undo_spurious", &mut all.undo_spurious),
+    ];
+    for (key, field) in flags {
+        section.set(key, field, Item::flag)?;
+    }
+    if let Some(item) = section.get("multipath") {
+        multipath(&item.section()?, &mut all.multipath)?;
+    }
+    section.finish()
+}
+
+fn multipath(section: &Section<'_>, all: &mut Multipath) -> Result<(), FileError> {
+    let routes: [&'static dyn DataRoute; 3] = [&PrimaryOnly, &RoundRobin, &FastestFirst];
+    let routes = routes.map(|route| (route.name(), route));
+    section.set("data_route", &mut all.data_route, |i| i.choice(&routes))?;
+    section.set("report_scope", &mut all.report_scope, |i| {
+        i.choice(&[
+            ("association", ReportScope::Association),
+            ("path", ReportScope::Path),
+        ])
+    })?;
+    section.set("reports_per_sack", &mut all.reports_per_sack, |i| {
+        i.choice(&[
+            ("one", ReportsPerSack::One),
+            ("packets", ReportsPerSack::Packets),
+        ])
+    })?;
+    section.set("window_growth", &mut all.window_growth, |i| {
+        i.choice(&[
+            ("any-acknowledgement", WindowGrowth::AnyAcknowledgement),
+            ("pseudo-cumulative", WindowGrowth::PseudoCumulative),
+        ])
+    })?;
+    section.set("buffer_splitting", &mut all.buffer_splitting, |i| {
+        i.choice(&[
+            ("none", BufferSplitting::None),
+            ("sender", BufferSplitting::Sender),
+            ("receiver", BufferSplitting::Receiver),
+            ("both", BufferSplitting::Both),
+        ])
+    })?;
+    section.set("split_basis", &mut all.split_basis, |i| {
+        i.choice(&[
+            ("outstanding", SplitBasis::Outstanding),
+            ("buffered", SplitBasis::Buffered),
+        ])
+    })?;
+    section.set("gap_sacks", &mut all.gap_sacks, |i| {
+        i.choice(&[
+            ("at-once", GapSacks::AtOnce),
+            ("delayed-across-paths", GapSacks::DelayedAcrossPaths),
+        ])
+    })?;
+    section.finish()
+}

@@ -1,0 +1,351 @@
+//! A sweep in parts, for a cluster's scheduler: each part appends its runs to a file of its own, and
+//! goes on where it was when it is started again.
+//!
+//! A run is a line, written at once. Of a process that was killed at least whole lines are there; what
+//! follows the last line break is thrown away.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Mutex;
+
+use super::ScenarioFile;
+use super::result::{self, headings};
+use super::run::Extras;
+use crate::error::LabError;
+use crate::parallel;
+use crate::result::{ScenarioResult, field};
+use crate::scenario::{Progress, RunOptions};
+
+/// Which part of a sweep: `2/5` is the second of five.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1.
+    number: usize,
+    count: usize,
+}
+
+impl Shard {
+    /// The whole.
+    pub const ALL: Self = Self {
+        number: 1,
+        count: 1,
+    };
+
+    /// Whether a run belongs to it: runs are dealt out in turn.
+    fn has(self, job: usize) -> bool {
+        job % self.count == self.number - 1
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(number, count)| {
+            Some(Self {
+                number: number.parse().ok()?,
+                count: count.parse().ok()?,
+            })
+        });
+        parsed
+            .filter(|shard| (1..=shard.count).contains(&shard.number))
+            .ok_or_else(|| "a shard is like 2/5: the second of five".into())
+    }
+}
+
+/// What a shard's file has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shards {
+    /// The file.
+    pub path: PathBuf,
+    /// Runs that were there before.
+    pub before: usize,
+    /// Runs that were added.
+    pub added: usize,
+}
+
+/// A run's cell and repetition, and its values.
+type Runs = BTreeMap<(usize, u64), Vec<Option<f64>>>;
+
+impl ScenarioFile {
+    /// Runs what is missing of a shard, and appends it to the shard's file in `directory`, which is
+    /// made if it is missing.
+    ///
+    /// # Errors
+    /// If the file is not of this scenario with these options, another process works on it, it can't
+    /// be written, or a simulation fails.
+    pub fn sweep(
+        &self,
+        options: &RunOptions,
+        shard: Shard,
+        directory: &Path,
+        progress: &dyn Progress,
+    ) -> Result<Shards, LabError> {
+        crate::output::prepare(directory)?;
+        let name = format!("{}-{}-of-{}.csv", self.name, shard.number, shard.count);
+        let path = directory.join(name);
+        let (file, done) = self.open(options, &path)?;
+        let repetitions = self.repetitions(options);
+        let jobs: Vec<(usize, u64)> = (0..self.cells.len() * repetitions as usize)
+            .filter(|job| shard.has(*job))
+            .map(|job| (job / repetitions as usize, job as u64 % repetitions))
+            .collect();
+        let missing: Vec<(usize, u64)> = jobs
+            .iter()
+            .copied()
+            .filter(|job| !done.contains_key(job))
+            .collect();
+        if let Some(stranger) = done.keys().find(|job| !jobs.contains(job)) {
+            return Err(foreign(
+                &path,
+                0,
+                &format!("run {stranger:?} is none of this shard"),
+            ));
+        }
+        progress.begin(&self.name, missing.len() as u64);
+        let file = Mutex::new(file);
+        let results = parallel::run(missing.len(), |index| {
+            let (cell, number) = missing[index];
+            let values = self
+                .run_one(cell, number, options, Extras::default())?
+                .values;
+            let line = self.line(options, cell, number, &values);
+            let mut file = file
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            file.write_all(line.as_bytes())
+                .map_err(|source| LabError::Write {
+                    path: path.clone(),
+                    source,
+                })?;
+            progress.step();
+            Ok::<(), LabError>(())
+        });
+        progress.end();
+        results.into_iter().collect::<Result<(), LabError>>()?;
+        Ok(Shards {
+            path: path.clone(),
+            before: done.len(),
+            added: missing.len(),
+        })
+    }
+
+    /// Puts the files of all shards in `directory` together: the result of one run of everything.
+    ///
+    /// # Errors
+    /// If a run is missing, or a file is not of this scenario with these options.
+    pub fn merge(
+        &self,
+        options: &RunOptions,
+        directory: &Path,
+    ) -> Result<ScenarioResult, LabError> {
+        let mut runs = Runs::new();
+        for path in self.shard_files(directory)? {
+            let text = std::fs::read_to_string(&path).map_err(|source| LabError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            for (job, values) in self.lines(options, &path, &text)?.0 {
+                if runs.insert(job, values).is_some() {
+                    let what = format!(
+                        "cell {}, repetition {} is in another shard, too",
+                        job.0, job.1
+                    );
+                    return Err(foreign(&path, 0, &what));
+                }
+            }
+        }
+        let repetitions = self.repetitions(options);
+        let wanted = self.cells.len() * repetitions as usize;
+        if runs.len() < wanted {
+            let what = format!(
+                "{} of {wanted} runs are there: run the missing shards first",
+                runs.len()
+            );
+            return Err(foreign(directory, 0, &what));
+        }
+        let mut cells = vec![Vec::new(); self.cells.len()];
+        // In the order of cells and repetitions.
+        for ((cell, _), values) in runs {
+            cells[cell].push(values);
+        }
+        Ok(result::of(self, options, &cells))
+    }
+
+    fn shard_files(&self, directory: &Path) -> Result<Vec<PathBuf>, LabError> {
+        let failed = |source| LabError::Read {
+            path: directory.into(),
+            source,
+        };
+        let own = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str())?;
+            let shard = name
+                .strip_prefix(&self.name)?
+                .strip_prefix('-')?
+                .strip_suffix(".csv")?;
+            shard.replacen("-of-", "/", 1).parse::<Shard>().ok()
+        };
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if own(&path).is_some() {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// Opens a shard's file at its end, and reads what it has.
+    fn open(&self, options: &RunOptions, path: &Path) -> Result<(File, Runs), LabError> {
+        let failed = |source| LabError::Write {
+            path: path.into(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(failed)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => foreign(path, 0, "another process works on this shard"),
+            TryLockError::Error(source) => failed(source),
+        })?;
+        let mut text = String::new();
+        match file.read_to_string(&mut text) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(foreign(path, 0, "is no text: it is none of these files"));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        if whole < text.len() {
+            file.set_len(whole as u64).map_err(failed)?;
+            file.seek(SeekFrom::End(0)).map_err(failed)?;
+        }
+        if whole == 0 {
+            file.write_all(self.header().as_bytes()).map_err(failed)?;
+            return Ok((file, Runs::new()));
+        }
+        let (runs, twice) = self.lines(options, path, &text[..whole])?;
+        if let Some((cell, number)) = twice {
+            let what = format!("cell {cell}, repetition {number} is there twice");
+            return Err(foreign(path, 0, &what));
+        }
+        Ok((file, runs))
+    }
+
+    fn header(&self) -> String {
+        let mut fields: Vec<String> = ["file", "seed", "repetitions", "cell", "repetition"]
+            .map(Into::into)
+            .into();
+        if let Some((cell, model)) = self.cells.first() {
+            fields.extend(cell.values().iter().map(|(key, _)| key.clone()));
+            let headings = headings(model).into_iter();
+            fields.extend(headings.map(|heading| format!("{} [{}]", heading.id, heading.unit)));
+        }
+        record(&fields)
+    }
+
+    /// What a run's line begins with.
+    fn prefix(&self, options: &RunOptions, cell: usize, number: u64) -> Vec<String> {
+        let mut fields = vec![
+            format!("{:016x}", self.fingerprint),
+            options.seed.to_string(),
+            self.repetitions(options).to_string(),
+            cell.to_string(),
+            number.to_string(),
+        ];
+        let values = self.cells[cell].0.values().iter();
+        fields.extend(values.map(|(_, value)| value.clone()));
+        fields
+    }
+
+    fn line(
+        &self,
+        options: &RunOptions,
+        cell: usize,
+        number: u64,
+        values: &[Option<f64>],
+    ) -> String {
+        let mut fields = self.prefix(options, cell, number);
+        let shown = |value: &Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+        fields.extend(values.iter().map(shown));
+        record(&fields)
+    }
+
+    /// The runs of a file's text, and one that is there twice.
+    fn lines(
+        &self,
+        options: &RunOptions,
+        path: &Path,
+        text: &str,
+    ) -> Result<(Runs, Option<(usize, u64)>), LabError> {
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        let mut lines = text[..whole].split_inclusive('\n').zip(1..);
+        if lines
+            .next()
+            .is_none_or(|(header, _)| header != self.header())
+        {
+            return Err(foreign(
+                path,
+                1,
+                "has other columns: the scenario was changed; choose another directory",
+            ));
+        }
+        let columns = self
+            .cells
+            .first()
+            .map_or(0, |(_, model)| headings(model).len());
+        let (mut runs, mut twice) = (Runs::new(), None);
+        for (line, number) in lines {
+            let mut ids = line.splitn(6, ',').skip(3);
+            let cell = ids.next().and_then(|id| id.parse::<usize>().ok());
+            let repetition = ids.next().and_then(|id| id.trim_end().parse::<u64>().ok());
+            let (Some(cell), Some(repetition)) =
+                (cell.filter(|c| *c < self.cells.len()), repetition)
+            else {
+                return Err(foreign(path, number, "is no line of this sweep"));
+            };
+            let prefix = record(&self.prefix(options, cell, repetition));
+            let rest = line.strip_prefix(prefix.trim_end());
+            let Some(rest) = rest.filter(|_| repetition < self.repetitions(options)) else {
+                let what = "is of another scenario file, seed or number of repetitions; choose another directory";
+                return Err(foreign(path, number, what));
+            };
+            let values: Result<Vec<Option<f64>>, _> = rest
+                .trim_end()
+                .split(',')
+                .skip(1)
+                .map(|value| {
+                    if value.is_empty() {
+                        Ok(None)
+                    } else {
+                        value.parse().map(Some)
+                    }
+                })
+                .collect();
+            let values = values.ok().filter(|values| values.len() == columns);
+            let values = values.ok_or_else(|| foreign(path, number, "has values that are none"))?;
+            if runs.insert((cell, repetition), values).is_some() {
+                twice = Some((cell, repetition));
+            }
+        }
+        Ok((runs, twice))
+    }
+}
+
+/// A line of CSV with a plain line break.
+fn record(fields: &[String]) -> String {
+    let fields: Vec<String> = fields.iter().map(|text| field(text).into_owned()).collect();
+    fields.join(",") + "\n"
+}
+
+fn foreign(path: &Path, line: usize, what: &str) -> LabError {
+    LabError::File(super::FileError::new(line, "", what).of_file(&path.display().to_string()))
+}

@@ -1,0 +1,228 @@
+//! The figures and counts of an association's story.
+
+use std::time::Duration;
+
+use carrick_proto::PathId;
+
+use super::story::{PathLog, Story};
+use crate::figure::{Axis, Figure, Kind as Draw, Point, Series};
+use crate::result::Row;
+
+impl Story {
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut row = |id: &str, label: &str, unit: &str, value: f64| {
+            rows.push(Row::new(id, label, unit).measured(&[value]));
+        };
+        for (id, path) in &self.paths {
+            let (n, remote) = (id.0, path.remote);
+            let mut count = |id: &str, label: &str, unit: &str, values: &[Point]| {
+                let label = format!("path {n} ({remote}): {label}");
+                row(&format!("path{n}.{id}"), &label, unit, values.len() as f64);
+            };
+            count("first", "first transmissions", "chunks", &path.first);
+            count("again", "retransmissions", "chunks", &path.again);
+            count(
+                "timeouts",
+                "expirations of T3-rtx",
+                "timeouts",
+                &path.timeouts,
+            );
+            let most = path.cwnd.iter().map(|p| p.y).fold(0.0, f64::max);
+            row(
+                &format!("path{n}.cwnd"),
+                &format!("path {n} ({remote}): largest cwnd"),
+                "kB",
+                most,
+            );
+        }
+        row(
+            "losses",
+            "chunks found lost before T3-rtx",
+            "chunks",
+            self.losses.len() as f64,
+        );
+        row(
+            "gaps",
+            "chunks acknowledged by gap blocks",
+            "chunks",
+            self.gaps.len() as f64,
+        );
+        rows
+    }
+
+    pub(super) fn figures(&self, [from, to]: [Duration; 2]) -> Vec<Figure> {
+        let time = Axis::linear("time", "s").range(from.as_secs_f64(), to.as_secs_f64());
+        let mut figures = vec![self.sequence(&time)];
+        for (id, path) in &self.paths {
+            if path.outstanding.iter().any(|p| p.y > 0.0) {
+                figures.push(windows(*id, path, &time));
+            }
+            if !path.rto.is_empty() {
+                figures.push(times(*id, path, &time));
+            }
+        }
+        figures.push(self.states(&time));
+        figures
+    }
+
+    fn sequence(&self, time: &Axis) -> Figure {
+        let series = |label: String, kind, style, points: &[Point]| Series {
+            label,
+            kind,
+            style,
+            points: points.to_vec(),
+        };
+        let mut all = Vec::new();
+        if !self.cumulative.is_empty() {
+            all.push(series(
+                "cumulative acknowledgement".into(),
+                Draw::Step,
+                5,
+                &self.cumulative,
+            ));
+        }
+        for (place, (id, path)) in self.paths.iter().enumerate() {
+            if !path.first.is_empty() {
+                let label = format!("first transmission, path {}", id.0);
+                all.push(series(label, Draw::Points, 2 * place, &path.first));
+            }
+        }
+        if !self.gaps.is_empty() {
+            all.push(series(
+                "gap acknowledgement".into(),
+                Draw::Points,
+                5,
+                &self.gaps,
+            ));
+        }
+        for (place, (id, path)) in self.paths.iter().enumerate() {
+            if !path.again.is_empty() {
+                let label = format!("retransmission, path {}", id.0);
+                all.push(series(label, Draw::Points, 2 * place + 1, &path.again));
+            }
+        }
+        if !self.losses.is_empty() {
+            all.push(series("found lost".into(), Draw::Points, 4, &self.losses));
+        }
+        Figure {
+            id: "sequence".into(),
+            title: "TSNs over time".into(),
+            caption:
+                "What left the sender and what it learnt of its fate; chunks are counted from 1."
+                    .into(),
+            x: time.clone(),
+            y: Axis::linear("TSN", "chunks from the first"),
+            series: all,
+            references: Vec::new(),
+        }
+    }
+
+    fn states(&self, time: &Axis) -> Figure {
+        let series = self
+            .paths
+            .iter()
+            .enumerate()
+            .map(|(place, (id, path))| Series {
+                label: format!("path {} ({})", id.0, path.remote),
+                kind: Draw::Step,
+                style: place,
+                points: path.states.clone(),
+            });
+        Figure {
+            id: "states".into(),
+            title: "States of the paths".into(),
+            caption: "As the sender sees them.".into(),
+            x: time.clone(),
+            y: Axis::linear(
+                "state",
+                "1 unconfirmed, 2 inactive, 3 potentially failed, 4 active, 5 primary",
+            )
+            .range(0.0, 6.0),
+            series: series.collect(),
+            references: Vec::new(),
+        }
+    }
+}
+
+fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
+    let largest = path
+        .cwnd
+        .iter()
+        .chain(&path.outstanding)
+        .map(|p| p.y)
+        .fold(0.0, f64::max);
+    // Before the first loss it is beyond all that is sent.
+    let bounded: Vec<Point> = path
+        .ssthresh
+        .iter()
+        .map(|p| Point::new(p.x, if p.y > 1.5 * largest { f64::NAN } else { p.y }))
+        .collect();
+    let series = |label: &str, kind, style, points: Vec<Point>| Series {
+        label: label.into(),
+        kind,
+        style,
+        points,
+    };
+    let mut all = vec![
+        series("outstanding", Draw::Trace, 2, steps(&path.outstanding)),
+        series("cwnd", Draw::Step, 0, path.cwnd.clone()),
+    ];
+    if bounded.iter().any(|p| p.y.is_finite()) {
+        all.push(series("ssthresh", Draw::Step, 1, bounded));
+    }
+    let timeouts: Vec<Point> = path.timeouts.clone();
+    if !timeouts.is_empty() {
+        all.push(series("T3-rtx expired", Draw::Points, 3, timeouts));
+    }
+    Figure {
+        id: format!("path{}-window", id.0),
+        title: format!("Windows of path {} ({})", id.0, path.remote),
+        caption:
+            "Congestion window, slow-start threshold where it is in sight, and outstanding bytes."
+                .into(),
+        x: time.clone(),
+        y: Axis::linear("bytes", "kB").from(0.0),
+        series: all,
+        references: Vec::new(),
+    }
+}
+
+/// A thin line that keeps each value until the next point.
+fn steps(points: &[Point]) -> Vec<Point> {
+    let mut all = Vec::with_capacity(2 * points.len());
+    let mut before: Option<Point> = None;
+    for point in points {
+        all.extend(before.map(|before| Point::new(point.x, before.y)));
+        all.push(*point);
+        before = Some(*point);
+    }
+    all
+}
+
+fn times(id: PathId, path: &PathLog, time: &Axis) -> Figure {
+    let mut series = vec![Series {
+        label: "RTO".into(),
+        kind: Draw::Step,
+        style: 1,
+        points: path.rto.clone(),
+    }];
+    if !path.round_trips.is_empty() {
+        series.push(Series {
+            label: "round trip of data".into(),
+            kind: Draw::Points,
+            style: 0,
+            points: path.round_trips.clone(),
+        });
+    }
+    Figure {
+        id: format!("path{}-rtt", id.0),
+        title: format!("Round trips of path {} ({})", id.0, path.remote),
+        caption: "Samples of data, and the retransmission timeout, which heartbeats change, too."
+            .into(),
+        x: time.clone(),
+        y: Axis::linear("time", "ms").from(0.0),
+        series,
+        references: Vec::new(),
+    }
+}

@@ -1,0 +1,221 @@
+//! What happened to an association, in the order in which it happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_proto::{AssociationId, PathId, Time, TraceEvent, Tsn};
+
+use super::super::program::{Log, PathState};
+use crate::figure::Point;
+
+/// What happened to one path.
+#[derive(Debug)]
+pub(super) struct PathLog {
+    pub(super) remote: IpAddr,
+    /// Time in s and number of the chunk.
+    pub(super) first: Vec<Point>,
+    pub(super) again: Vec<Point>,
+    pub(super) cwnd: Vec<Point>,
+    pub(super) ssthresh: Vec<Point>,
+    pub(super) outstanding: Vec<Point>,
+    pub(super) round_trips: Vec<Point>,
+    pub(super) rto: Vec<Point>,
+    pub(super) timeouts: Vec<Point>,
+    pub(super) states: Vec<Point>,
+}
+
+impl PathLog {
+    fn new(remote: IpAddr) -> Self {
+        Self {
+            remote,
+            first: Vec::new(),
+            again: Vec::new(),
+            cwnd: Vec::new(),
+            ssthresh: Vec::new(),
+            outstanding: Vec::new(),
+            round_trips: Vec::new(),
+            rto: Vec::new(),
+            timeouts: Vec::new(),
+            states: Vec::new(),
+        }
+    }
+}
+
+/// What happened to an association.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    pub(super) paths: BTreeMap<PathId, PathLog>,
+    /// The highest chunk of which all before were acknowledged.
+    pub(super) cumulative: Vec<Point>,
+    /// Chunks that gap blocks acknowledged.
+    pub(super) gaps: Vec<Point>,
+    pub(super) losses: Vec<Point>,
+    /// Chunks above the cumulative one that are acknowledged.
+    pub(super) above: BTreeSet<u32>,
+    /// The first chunk that is not acknowledged.
+    pub(super) next: u32,
+    pub(super) first: Option<Tsn>,
+}
+
+impl Story {
+    /// What a log says of an association in a range of time.
+    pub(super) fn of(log: &Log, id: AssociationId, [from, to]: [Duration; 2]) -> Self {
+        let mut story = Self::default();
+        let within = |time: Time| (from..=to).contains(&time.since(Time::ZERO));
+        for entered in log
+            .states
+            .iter()
+            .filter(|entered| entered.association == id)
+        {
+            let path = story
+                .paths
+                .entry(entered.path)
+                .or_insert_with(|| PathLog::new(entered.remote));
+            let value = match entered.state {
+                PathState::Unconfirmed => 1.0,
+                PathState::Inactive => 2.0,
+                PathState::PotentiallyFailed => 3.0,
+                PathState::Active => 4.0,
+                PathState::Primary => 5.0,
+            };
+            path.states
+                .push(Point::new(entered.time.as_secs_f64(), value));
+        }
+        for (_, record) in log.records.iter().filter(|(own, _)| *own == id) {
+            story.take(record.time, &record.event, within(record.time));
+        }
+        let range = [from, to].map(|time| time.as_secs_f64());
+        for path in story.paths.values_mut() {
+            let lists = [
+                &mut path.states,
+                &mut path.cwnd,
+                &mut path.ssthresh,
+                &mut path.outstanding,
+                &mut path.rto,
+            ];
+            for list in lists {
+                keep(list, range);
+            }
+        }
+        story
+    }
+
+    /// Chunks are counted from 1.
+    fn number(&mut self, tsn: Tsn) -> u32 {
+        let first = *self.first.get_or_insert(tsn);
+        tsn.since(first).wrapping_add(1)
+    }
+
+    fn take(&mut self, time: Time, event: &TraceEvent, shown: bool) {
+        let at = |y: f64| Point::new(time.as_secs_f64(), y);
+        match *event {
+            TraceEvent::ChunkSent {
+                tsn,
+                path,
+                transmission,
+                ..
+            } => {
+                let number = self.number(tsn);
+                let Some(path) = self.paths.get_mut(&path).filter(|_| shown) else {
+                    return;
+                };
+                let list = if transmission > 1 {
+                    &mut path.again
+                } else {
+                    &mut path.first
+                };
+                list.push(at(f64::from(number)));
+            }
+            TraceEvent::ChunkAcked { tsn } => {
+                let number = self.number(tsn);
+                self.acknowledged(number, at, shown);
+            }
+            TraceEvent::LossDetected { tsn } => {
+                let number = self.number(tsn);
+                if shown {
+                    self.losses.push(at(f64::from(number)));
+                }
+            }
+            TraceEvent::Timeout { .. } | TraceEvent::RoundTrip { .. } if !shown => {}
+            TraceEvent::Timeout { path } => {
+                let Some(path) = self.paths.get_mut(&path) else {
+                    return;
+                };
+                path.timeouts.push(at(0.0));
+            }
+            TraceEvent::Window {
+                path,
+                cwnd,
+                ssthresh,
+                flight_size,
+            } => {
+                let Some(path) = self.paths.get_mut(&path) else {
+                    return;
+                };
+                let kilobytes = |bytes: usize| at(bytes as f64 / 1e3);
+                changed(&mut path.cwnd, kilobytes(cwnd));
+                changed(&mut path.ssthresh, kilobytes(ssthresh));
+                changed(&mut path.outstanding, kilobytes(flight_size));
+            }
+            TraceEvent::RoundTrip { path, nanos } => {
+                let Some(path) = self.paths.get_mut(&path) else {
+                    return;
+                };
+                path.round_trips.push(at(nanos as f64 / 1e6));
+            }
+            TraceEvent::Rto { path, nanos } => {
+                let Some(path) = self.paths.get_mut(&path) else {
+                    return;
+                };
+                path.rto.push(at(nanos as f64 / 1e6));
+            }
+            TraceEvent::ChunkReceived { .. } | TraceEvent::SackSent { .. } => {}
+        }
+    }
+
+    /// A chunk was acknowledged: by the cumulative TSN if all before are, else by a gap block.
+    fn acknowledged(&mut self, number: u32, at: impl Fn(f64) -> Point, shown: bool) {
+        self.above.insert(number);
+        let before = self.next;
+        while self.above.remove(&(self.next + 1)) {
+            self.next += 1;
+        }
+        if !shown {
+            return;
+        }
+        if self.next > before {
+            // Several chunks of one SACK are one step.
+            let point = at(f64::from(self.next));
+            match self.cumulative.last_mut() {
+                Some(last) if last.x.to_bits() == point.x.to_bits() => *last = point,
+                _ => self.cumulative.push(point),
+            }
+        } else {
+            self.gaps.push(at(f64::from(number)));
+        }
+    }
+}
+
+/// Cuts a list of values that last until the next one to a range of time: the value at its beginning
+/// counts, whenever it came, and the last one lasts until its end.
+fn keep(points: &mut Vec<Point>, [from, to]: [f64; 2]) {
+    points.retain(|point| point.x <= to);
+    let before = points.partition_point(|point| point.x < from);
+    points.drain(..before.saturating_sub(1));
+    if let Some(first) = points.first_mut() {
+        first.x = first.x.max(from);
+    }
+    if let Some(last) = points.last().copied() {
+        points.push(Point::new(to, last.y));
+    }
+}
+
+/// Adds a point where the value is another one.
+fn changed(points: &mut Vec<Point>, point: Point) {
+    match points.last_mut() {
+        Some(last) if last.y.to_bits() == point.y.to_bits() => {}
+        Some(last) if last.x.to_bits() == point.x.to_bits() => *last = point,
+        _ => points.push(point),
+    }
+}

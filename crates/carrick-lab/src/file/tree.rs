@@ -1,0 +1,226 @@
+//! A TOML document as a tree that knows its lines and the order of its keys.
+//!
+//! A sweep changes values in it before it is read, and a mistake is found in the line that it comes
+//! from, be it the key's own or that of the sweep.
+
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::error::FileError;
+
+/// A value and the line on which it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub(super) line: usize,
+    pub(super) value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Text(String),
+    Integer(i64),
+    Number(f64),
+    Flag(bool),
+    List(Vec<Node>),
+    /// In the order of the file.
+    Table(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// What it is, for messages: `"10 ms"`, `a table`.
+    pub(super) fn describe(&self) -> String {
+        match &self.value {
+            Value::Text(text) => format!("{text:?}"),
+            Value::Integer(number) => number.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::Flag(flag) => flag.to_string(),
+            Value::List(_) => "a list".into(),
+            Value::Table(_) => "a table".into(),
+        }
+    }
+
+    /// The value as a name for people: without quotes.
+    pub(super) fn shown(&self) -> String {
+        match &self.value {
+            Value::Text(text) => text.clone(),
+            Value::List(items) => {
+                let items: Vec<String> = items.iter().map(Self::shown).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Table(entries) => {
+                let entries: Vec<String> = entries
+                    .iter()
+                    .map(|(key, node)| format!("{key} = {}", node.shown()))
+                    .collect();
+                format!("{{{}}}", entries.join(", "))
+            }
+            _ => self.describe(),
+        }
+    }
+
+    /// The value of a number, if it is one.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self.value {
+            Value::Integer(number) => Some(number as f64),
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn entry(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Table(entries) => entries.iter().find(|(k, _)| k == key).map(|(_, n)| n),
+            _ => None,
+        }
+    }
+
+    /// Puts `new` at every place that `path` names; a `*` in it stands for each key. A key that
+    /// isn't there is added to a table that is. Returns at how many places.
+    pub(super) fn replace(&mut self, path: &[&str], new: &Self) -> usize {
+        let Some((&key, rest)) = path.split_first() else {
+            *self = new.clone();
+            return 1;
+        };
+        let entries = match &mut self.value {
+            Value::Table(entries) => entries,
+            Value::List(items) => {
+                return match key.parse::<usize>() {
+                    Ok(n) => items.get_mut(n).map_or(0, |item| item.replace(rest, new)),
+                    Err(_) => 0,
+                };
+            }
+            _ => return 0,
+        };
+        if key == "*" {
+            let all = entries.iter_mut();
+            return all.map(|(_, node)| node.replace(rest, new)).sum();
+        }
+        if let Some((_, node)) = entries.iter_mut().find(|(k, _)| k == key) {
+            return node.replace(rest, new);
+        }
+        if rest.is_empty() {
+            entries.push((key.into(), new.clone()));
+            return 1;
+        }
+        0
+    }
+}
+
+/// Reads a document.
+pub(super) fn parse(text: &str) -> Result<Node, FileError> {
+    let lines = Lines::new(text);
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| lines.of(span.start));
+        FileError::new(line, "", error.message().replace('\n', "; "))
+    })?;
+    let value = Value::Table(lines.table(table.get_ref())?);
+    Ok(Node { line: 1, value })
+}
+
+/// Where lines begin.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn new(text: &str) -> Self {
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(breaks).collect())
+    }
+
+    fn of(&self, offset: usize) -> usize {
+        self.0.partition_point(|start| *start <= offset)
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Result<Vec<(String, Node)>, FileError> {
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let node = |(key, value): (
+            &toml::Spanned<std::borrow::Cow<'_, str>>,
+            &toml::Spanned<DeValue<'_>>,
+        )| {
+            let line = self.of(key.span().start);
+            let name = key.get_ref().to_string();
+            let value = self.value(value.get_ref(), line, &name)?;
+            Ok((name, Node { line, value }))
+        };
+        entries.into_iter().map(node).collect()
+    }
+
+    fn list(&self, list: &DeArray<'_>, key: &str) -> Result<Vec<Node>, FileError> {
+        let node = |item: &toml::Spanned<DeValue<'_>>| {
+            let line = self.of(item.span().start);
+            let value = self.value(item.get_ref(), line, key)?;
+            Ok(Node { line, value })
+        };
+        list.iter().map(node).collect()
+    }
+
+    fn value(&self, value: &DeValue<'_>, line: usize, key: &str) -> Result<Value, FileError> {
+        let wrong = |what: &str| FileError::new(line, key, what);
+        Ok(match value {
+            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::Integer(number) => {
+                let parsed = i64::from_str_radix(number.as_str(), number.radix());
+                Value::Integer(parsed.map_err(|_| wrong("the number is too large"))?)
+            }
+            DeValue::Float(number) => {
+                let parsed: Result<f64, _> = number.as_str().parse();
+                let finite = parsed.ok().filter(|n| n.is_finite());
+                Value::Number(finite.ok_or_else(|| wrong("expected a finite number"))?)
+            }
+            DeValue::Boolean(flag) => Value::Flag(*flag),
+            DeValue::Datetime(_) => {
+                return Err(wrong(
+                    "a date means nothing here; write times such as \"10 ms\"",
+                ));
+            }
+            DeValue::Array(list) => Value::List(self.list(list, key)?),
+            DeValue::Table(table) => Value::Table(self.table(table)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "b = 1\n[t.z]\nx = \"y\"\n[t.a]\nx = [1,\n 2]\n";
+
+    #[test]
+    fn keys_keep_their_order_and_lines() {
+        let tree = parse(TEXT).unwrap();
+        let t = tree.entry("t").unwrap();
+        let Value::Table(entries) = &t.value else {
+            panic!("no table")
+        };
+        let names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["z", "a"]);
+        let list = t.entry("a").unwrap().entry("x").unwrap();
+        assert_eq!(list.line, 5);
+        let Value::List(items) = &list.value else {
+            panic!("no list")
+        };
+        assert_eq!((items[0].line, items[1].line), (5, 6));
+    }
+
+    #[test]
+    fn a_star_replaces_at_every_place_and_a_missing_table_at_none() {
+        let mut tree = parse(TEXT).unwrap();
+        let new = Node {
+            line: 9,
+            value: Value::Flag(true),
+        };
+        assert_eq!(tree.replace(&["t", "*", "x"], &new), 2);
+        assert_eq!(tree.replace(&["t", "*", "new"], &new), 2);
+        assert_eq!(tree.replace(&["u", "x"], &new), 0);
+        assert_eq!(
+            tree.entry("t").unwrap().entry("z").unwrap().entry("x"),
+            Some(&new)
+        );
+    }
+
+    #[test]
+    fn a_syntax_error_has_its_line() {
+        let error = parse("a = 1\nb = \n").unwrap_err();
+        assert_eq!(error.line, 2, "{error}");
+    }
+}
