@@ -38,10 +38,7 @@ impl Pinholes for MiddleboxAgent {
             Ok(Ok(rule)) => Ok(rule),
             Ok(Err(error @ RequestError::Refused(_))) => Err(Refusal::Refused(error.to_string())),
             Ok(Err(error)) => Err(Refusal::Silent(error.to_string())),
-            Err(_) => Err(Refusal::Silent(format!(
-                "no answer in {:?}",
-                self.patience
-            ))),
+            Err(_) => Err(Refusal::Silent(format!("no answer in {:?}", self.patience))),
         }
     }
 }

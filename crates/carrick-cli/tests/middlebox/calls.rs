@@ -21,7 +21,7 @@ const SIP: &str = "5060";
 /// A capture with RTP of 20 ms each, for SIPp to play: Ethernet, IPv4, UDP, RTP, PCMU.
 fn speech() -> Vec<u8> {
     let mut out = Vec::new();
-    let mut long = |out: &mut Vec<u8>, number: u32| out.extend_from_slice(&number.to_le_bytes());
+    let long = |out: &mut Vec<u8>, number: u32| out.extend_from_slice(&number.to_le_bytes());
     long(&mut out, 0xa1b2_c3d4);
     out.extend_from_slice(&[2, 0, 4, 0]);
     for number in [0, 0, 65_535, 1] {
@@ -71,7 +71,9 @@ impl World {
             for (hook, there, back) in [("output", "dport", "sport"), ("input", "dport", "sport")] {
                 network.nft(
                     host,
-                    &format!("add chain inet count {hook} {{ type filter hook {hook} priority 0; }}"),
+                    &format!(
+                        "add chain inet count {hook} {{ type filter hook {hook} priority 0; }}"
+                    ),
                 );
                 for port in [there, back] {
                     let rule = format!("add rule inet count {hook} udp {port} {MEDIA} counter");
@@ -80,7 +82,18 @@ impl World {
             }
         }
         let arguments = [
-            "-sn", "uas", "-i", "10.82.2.2", "-p", SIP, "-mi", "10.82.2.2", "-mp", "6000", "-rtp_echo", "-nostdin",
+            "-sn",
+            "uas",
+            "-i",
+            "10.82.2.2",
+            "-p",
+            SIP,
+            "-mi",
+            "10.82.2.2",
+            "-mp",
+            "6000",
+            "-rtp_echo",
+            "-nostdin",
         ];
         let callee = network.start(Host::Outside, "callee.log", "sipp", &arguments);
         Self {
@@ -92,10 +105,21 @@ impl World {
 
     fn b2bua(&self) -> Running {
         let arguments = [
-            "simco", "b2bua", "--middlebox", "tcp://127.0.0.1", "--listen", "10.82.1.1:5060",
-            "--internal", "10.82.1.0/24", "--outer", "10.82.2.2:5060", "--json",
+            "simco",
+            "b2bua",
+            "--middlebox",
+            "tcp://127.0.0.1",
+            "--listen",
+            "10.82.1.1:5060",
+            "--internal",
+            "10.82.1.0/24",
+            "--outer",
+            "10.82.2.2:5060",
+            "--json",
         ];
-        let running = self.network.carrick(Host::Firewall, "b2bua.log", &arguments);
+        let running = self
+            .network
+            .carrick(Host::Firewall, "b2bua.log", &arguments);
         self.network.wait_for("b2bua.log", "carrick: sip udp");
         running
     }
@@ -104,9 +128,30 @@ impl World {
     fn call(&self, to: &str, calls: u32, rate: u32) -> bool {
         let (calls, rate) = (calls.to_string(), rate.to_string());
         let arguments = [
-            "-sf", "caller.xml", "-i", "10.82.1.2", "-p", SIP, "-mi", "10.82.1.2", "-mp", "10000", "-m", &calls,
-            "-r", &rate, "-l", "1000", "-nostdin", "-timeout", "120", "-timeout_error", "-trace_err",
-            "-error_file", "caller.errors", to,
+            "-sf",
+            "caller.xml",
+            "-i",
+            "10.82.1.2",
+            "-p",
+            SIP,
+            "-mi",
+            "10.82.1.2",
+            "-mp",
+            "10000",
+            "-m",
+            &calls,
+            "-r",
+            &rate,
+            "-l",
+            "1000",
+            "-nostdin",
+            "-timeout",
+            "120",
+            "-timeout_error",
+            "-trace_err",
+            "-error_file",
+            "caller.errors",
+            to,
         ];
         let mut command = self.network.command(Host::Inside, "sipp", &arguments);
         let log = std::fs::File::create(self.network.folder.join("caller.log")).unwrap();
@@ -116,7 +161,9 @@ impl World {
 
     fn rtp(&self) -> Rtp {
         let count = |host, hook, port| {
-            let chain = self.network.nft(host, &format!("list chain inet count {hook}"));
+            let chain = self
+                .network
+                .nft(host, &format!("list chain inet count {hook}"));
             let wanted = format!("udp {port} {MEDIA} counter packets ");
             let at = chain.find(&wanted).unwrap() + wanted.len();
             let digits = chain[at..].split_whitespace().next().unwrap();
@@ -138,14 +185,28 @@ fn no_rtp_passes_without_pinholes_all_with_the_b2bua_and_none_after_bye() {
     // The administrator lets SIP pass, and nothing else.
     let site = "add rule inet carrick site udp dport 5060 udp sport 5060 accept";
     world.network.nft(Host::Firewall, site);
-    assert!(world.call("10.82.2.2:5060", 1, 1), "{}", world.network.log("caller.errors"));
+    assert!(
+        world.call("10.82.2.2:5060", 1, 1),
+        "{}",
+        world.network.log("caller.errors")
+    );
     assert_eq!(world.rtp(), Rtp([PACKETS, 0, 0, 0]), "directly");
     let _b2bua = world.b2bua();
-    assert!(world.call("10.82.1.1:5060", 1, 1), "{}", world.network.log("caller.errors"));
-    assert_eq!(world.rtp(), Rtp([2 * PACKETS, PACKETS, PACKETS, PACKETS]), "with pinholes");
+    assert!(
+        world.call("10.82.1.1:5060", 1, 1),
+        "{}",
+        world.network.log("caller.errors")
+    );
+    assert_eq!(
+        world.rtp(),
+        Rtp([2 * PACKETS, PACKETS, PACKETS, PACKETS]),
+        "with pinholes"
+    );
     until("the rule set is empty", || world.network.elements() == 0);
     // SIPp's first port for media.
-    let sender = on(&world.network, || UdpSocket::bind("10.82.1.2:10000").unwrap());
+    let sender = on(&world.network, || {
+        UdpSocket::bind("10.82.1.2:10000").unwrap()
+    });
     for _ in 0..PACKETS {
         sender.send_to(&[0x80; 172], ("10.82.2.2", MEDIA)).unwrap();
     }
@@ -171,7 +232,10 @@ fn five_hundred_calls_at_fifty_a_second_succeed_and_leave_nothing() {
     assert!(b2bua.0.wait().unwrap().success());
     let said = world.network.log("b2bua.log");
     let counted = "\"offered\":500";
-    assert!(said.contains(counted) && said.contains("\"established\":500"), "{said}");
+    assert!(
+        said.contains(counted) && said.contains("\"established\":500"),
+        "{said}"
+    );
     assert!(said.contains("\"pinholes_at_stop\":0"), "{said}");
 }
 

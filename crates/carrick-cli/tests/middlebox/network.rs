@@ -69,12 +69,16 @@ impl Network {
                 "-n {host} link add {device} type veth peer name {device} netns {fire}"
             ));
             for (at, last) in [(host, 2), (fire, 1)] {
-                ip(&format!("-n {at} address add 10.82.{net}.{last}/24 dev {device}"));
+                ip(&format!(
+                    "-n {at} address add 10.82.{net}.{last}/24 dev {device}"
+                ));
                 ip(&format!("-n {at} link set {device} up"));
             }
             ip(&format!("-n {host} route add default via 10.82.{net}.1"));
         }
-        ip(&format!("netns exec {fire} sysctl -q -w net.ipv4.ip_forward=1"));
+        ip(&format!(
+            "netns exec {fire} sysctl -q -w net.ipv4.ip_forward=1"
+        ));
         network
     }
 
@@ -103,7 +107,13 @@ impl Network {
     }
 
     /// A program on a host, with its output in a file.
-    pub(crate) fn start(&self, host: Host, log: &str, program: &str, arguments: &[&str]) -> Running {
+    pub(crate) fn start(
+        &self,
+        host: Host,
+        log: &str,
+        program: &str,
+        arguments: &[&str],
+    ) -> Running {
         let file = std::fs::File::create(self.folder.join(log)).unwrap();
         let mut command = self.command(host, program, arguments);
         command.stdout(file.try_clone().unwrap()).stderr(file);
@@ -126,7 +136,9 @@ impl Network {
 
     /// Waits until a log has a text.
     pub(crate) fn wait_for(&self, log: &str, text: &str) {
-        until(&format!("{text:?} in {log}"), || self.log(log).contains(text));
+        until(&format!("{text:?} in {log}"), || {
+            self.log(log).contains(text)
+        });
     }
 
     /// The middlebox's configuration. Returns where it is.
