@@ -120,7 +120,8 @@ namespaces() {
     cargo test -p carrick-live --release --locked --test live -- --ignored --test-threads 1 &&
     cargo test -p carrick-cli --release --locked --test command live -- --ignored --test-threads 1 &&
     cargo test -p carrick-cli --release --locked --test command simco -- --ignored --test-threads 1 &&
-    cargo test -p carrick-nftables --release --locked --test filter -- --ignored --test-threads 1
+    cargo test -p carrick-nftables --release --locked --test filter -- --ignored --test-threads 1 &&
+    cargo test -p carrick-cli --release --locked --test middlebox -- --ignored --test-threads 1
 }
 
 # need TOOL NAME COMMAND...: the check if the tool is there.

@@ -19,8 +19,9 @@
 //!   |<----------------|<----------------------|                   |
 //! ```
 //!
-//! What opens pinholes is behind the trait [`Pinholes`].
+//! What opens pinholes is behind the trait [`Pinholes`]; [`MiddleboxAgent`] asks a SIMCO middlebox.
 
+mod agent;
 mod call;
 mod config;
 mod legs;
@@ -29,6 +30,7 @@ mod pinholes;
 mod sdp;
 mod server;
 
+pub use agent::MiddleboxAgent;
 pub use config::{B2buaConfig, Prefix};
 pub use media::{Opening, openings};
 pub use pinholes::{Held, Pinholes, Refusal};

@@ -2,6 +2,7 @@
 
 mod address;
 mod agent;
+mod b2bua;
 mod connect;
 mod load;
 mod middlebox;
@@ -22,6 +23,7 @@ pub(crate) struct Arguments {
 enum Command {
     Middlebox(middlebox::Arguments),
     Agent(Box<agent::Arguments>),
+    B2bua(Box<b2bua::Arguments>),
     Load(Box<load::Arguments>),
     Plan(plan::Arguments),
 }
@@ -30,6 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Middlebox(arguments) => middlebox::run(arguments),
         Command::Agent(arguments) => agent::run(arguments),
+        Command::B2bua(arguments) => b2bua::run(arguments),
         Command::Load(arguments) => load::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
     }
