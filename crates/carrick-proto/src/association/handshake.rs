@@ -139,6 +139,7 @@ impl Association {
         }
         acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
         self.paths = paths;
+        self.sender.count_on_new_paths(&mut self.paths);
         self.extensions = config.offered().and(peer.offered);
         let theirs = peer.auth.vector().unwrap_or_default();
         self.agree_on_keys(None, theirs);
@@ -317,6 +318,7 @@ impl Association {
         paths.set_encapsulation(route.remote, route.encapsulation);
         acceptable(&cookie.addresses, cookie.remote).for_each(|a| paths.note(a));
         self.paths = paths;
+        self.sender.count_on_new_paths(&mut self.paths);
     }
 
     /// Action A of table 12: the peer restarted.

@@ -207,3 +207,37 @@ fn an_init_for_another_port_is_refused_with_its_own_tag() {
     assert_eq!(pair.ends[0].stats().wrong_tag, 0);
     assert_eq!(pair.ends[1].stats().out_of_the_blue, 1);
 }
+
+/// What was sent to the paths of an association, and what it keeps for retransmission.
+fn buffered(pair: &Pair, end: usize) -> Option<[usize; 2]> {
+    let endpoint = &pair.ends[end];
+    let id = endpoint.associations().next()?;
+    let association = endpoint.registry.get(id)?;
+    let sent = association.paths.iter().map(|path| path.buffered).sum();
+    let kept = association.sender.buffered_bytes();
+    (association.sender.queued_messages() == 0).then_some([sent, kept])
+}
+
+#[test]
+fn what_is_kept_counts_on_a_path_also_where_set_ups_cross_5_2_4() {
+    let mut pair = Pair::new();
+    for end in [0, 1] {
+        let peers = [ADDRESSES[1 - end].parse().unwrap()];
+        let config = AssociationConfig::default();
+        let port = 5001 - end as u16;
+        let now = pair.now;
+        let id = pair.ends[end].connect(now, &peers, port, None, config);
+        let data = vec![7; 300].into();
+        let sent = pair.ends[end].send(now, id.unwrap(), SendOptions::default(), data);
+        sent.unwrap();
+    }
+    let mut met = 0;
+    for _ in 0..200 {
+        pair.run(pair.now + Duration::from_millis(1));
+        for [sent, kept] in [0, 1].iter().filter_map(|end| buffered(&pair, *end)) {
+            assert_eq!(sent, kept, "at {:?}", pair.now);
+            met += usize::from(kept > 0);
+        }
+    }
+    assert!(met > 0, "DATA went beside COOKIE ECHO");
+}
