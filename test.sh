@@ -79,7 +79,8 @@ docs() {
 
 unit() {
   cargo test --workspace --locked -- --skip every_message_arrives_once &&
-    cargo test -p carrick --features dtls --locked --test dtls
+    cargo test -p carrick --features dtls --locked --test dtls &&
+    cargo test -p carrick-simco --features net --locked --test net
 }
 
 world() {
@@ -118,7 +119,9 @@ namespaces() {
     cargo test -p carrick-livenet --release --locked --test live -- --ignored --test-threads 1 &&
     cargo test -p carrick-live --release --locked --test live -- --ignored --test-threads 1 &&
     cargo test -p carrick-cli --release --locked --test command live -- --ignored --test-threads 1 &&
-    cargo test -p carrick-nftables --release --locked --test filter -- --ignored --test-threads 1
+    cargo test -p carrick-cli --release --locked --test command simco -- --ignored --test-threads 1 &&
+    cargo test -p carrick-nftables --release --locked --test filter -- --ignored --test-threads 1 &&
+    cargo test -p carrick-cli --release --locked --test middlebox -- --ignored --test-threads 1
 }
 
 # need TOOL NAME COMMAND...: the check if the tool is there.

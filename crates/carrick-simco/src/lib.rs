@@ -5,10 +5,18 @@
 //! messages and events come out.
 //!
 //! - [`message`]: bytes and values.
+//! - [`agent`], [`middlebox`]: the two sides of a session.
 //! - [`model`]: how long a transaction takes over SCTP with so many streams, by equation.
+//!
+//! With the feature `net` the same state machines run on sockets: [`transport`] carries their
+//! messages, [`daemon`] is the middlebox as a program, [`client`] the agent as a library.
 
 pub mod agent;
 pub mod backend;
+#[cfg(feature = "net")]
+pub mod client;
+#[cfg(feature = "net")]
+pub mod daemon;
 pub mod load;
 pub mod message;
 pub mod middlebox;
@@ -16,6 +24,8 @@ pub mod model;
 pub mod rules;
 pub mod session;
 pub mod state;
+#[cfg(feature = "net")]
+pub mod transport;
 
 pub use carrick_proto::Time;
 

@@ -105,14 +105,14 @@ fn plan(arguments: &Arguments) -> Plan {
 /// Lines of response times at most.
 const MOST_SHOWN: u32 = 64;
 
-fn positive(text: &str) -> Result<Duration, String> {
+pub(super) fn positive(text: &str) -> Result<Duration, String> {
     match units::duration(text)? {
         Duration::ZERO => Err("must be longer than 0".into()),
         duration => Ok(duration),
     }
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+pub(super) fn rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
         _ => Err("must be a number above 0, at most 1e9".into()),

@@ -28,7 +28,12 @@ pub(crate) struct Finished {
 
 /// Starts the program.
 pub(crate) fn start(arguments: &[&str]) -> Running {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_carrick"))
+    start_with(env!("CARGO_BIN_EXE_carrick"), arguments)
+}
+
+/// Starts another program, which starts this one.
+pub(crate) fn start_with(program: &str, arguments: &[&str]) -> Running {
+    let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -88,6 +93,24 @@ impl Running {
     pub(crate) fn interrupt(&self) {
         let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+    }
+
+    /// What a terminal does when it goes, and an operator after a change of the configuration.
+    pub(crate) fn hang_up(&self) {
+        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGHUP).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as a crash would, and waits until it is gone.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Waits for the end while nobody reads the output.

@@ -9,9 +9,9 @@ use super::*;
 use crate::route::Route;
 
 /// Two endpoints and the packets between them.
-struct Pair {
-    now: Time,
-    ends: [Endpoint; 2],
+pub(super) struct Pair {
+    pub(super) now: Time,
+    pub(super) ends: [Endpoint; 2],
     latency: Duration,
     /// Packets on their way: when they arrive, to which end, their route and bytes.
     wire: VecDeque<(Time, usize, Route, Bytes)>,
@@ -21,20 +21,29 @@ const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
 
 impl Pair {
     fn new() -> Self {
-        let end = |i: usize| {
-            let config = EndpointConfig::new(
-                5000 + i as u16,
-                vec![ADDRESSES[i].parse().unwrap()],
-                [i as u8 + 1; 32],
-            );
-            Endpoint::new(config).unwrap()
-        };
+        Self::with(|_| {})
+    }
+
+    /// With another configuration on both sides.
+    pub(super) fn with(change: fn(&mut EndpointConfig)) -> Self {
         Self {
             now: Time::ZERO,
-            ends: [end(0), end(1)],
+            ends: [0, 1].map(|i| Self::end(i, i as u8 + 1, change)),
             latency: Duration::from_millis(10),
             wire: VecDeque::new(),
         }
+    }
+
+    fn end(i: usize, seed: u8, change: fn(&mut EndpointConfig)) -> Endpoint {
+        let address = ADDRESSES[i].parse().unwrap();
+        let mut config = EndpointConfig::new(5000 + i as u16, vec![address], [seed; 32]);
+        change(&mut config);
+        Endpoint::new(config).unwrap()
+    }
+
+    /// An end begins anew.
+    pub(super) fn forget(&mut self, i: usize, change: fn(&mut EndpointConfig)) {
+        self.ends[i] = Self::end(i, i as u8 + 77, change);
     }
 
     fn pump(&mut self) {
@@ -61,7 +70,7 @@ impl Pair {
     }
 
     /// Runs until nothing happens any more before `until`.
-    fn run(&mut self, until: Time) {
+    pub(super) fn run(&mut self, until: Time) {
         loop {
             self.pump();
             let arrival = self.wire.front().map(|p| p.0);
@@ -81,16 +90,11 @@ impl Pair {
         self.now = self.now.max(until);
     }
 
-    fn connect(&mut self) -> (AssociationId, AssociationId) {
-        let a = self.ends[0]
-            .connect(
-                self.now,
-                &[ADDRESSES[1].parse().unwrap()],
-                5001,
-                None,
-                AssociationConfig::default(),
-            )
-            .unwrap();
+    pub(super) fn connect(&mut self) -> (AssociationId, AssociationId) {
+        let config = Arc::clone(&self.ends[0].accepted);
+        let peers = [ADDRESSES[1].parse().unwrap()];
+        let a = self.ends[0].connect(self.now, &peers, 5001, None, config);
+        let a = a.unwrap();
         self.run(self.now + Duration::from_secs(1));
         let b = self.ends[1].associations().next().unwrap();
         (a, b)

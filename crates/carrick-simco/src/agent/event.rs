@@ -49,8 +49,9 @@ pub enum AgentEvent {
         /// The rule that it was about.
         rule: Option<PolicyRuleId>,
     },
-    /// ARE: a rule was created, changed or, with a lifetime of zero, has ended. It may overtake the
-    /// reply that creates the rule.
+    /// ARE: a rule was created, changed or, with a lifetime of zero, has ended. It may overtake a
+    /// reply that tells of the rule: then the end is told again after that reply. One with a lifetime
+    /// may come after the reply with which the agent ended the rule, and says nothing then.
     Rule {
         /// Which rule.
         rule: PolicyRuleId,

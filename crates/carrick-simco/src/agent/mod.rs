@@ -12,12 +12,13 @@
 //! that doesn't fit its request ends the session.
 
 mod config;
+mod ended;
 mod event;
 mod pending;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use rand_chacha::ChaCha20Rng;
@@ -34,6 +35,7 @@ use crate::session::{
 };
 
 pub use config::{AgentSettings, Credentials};
+use ended::Ended;
 pub use event::{AgentEvent, CloseReason, SubmitError};
 use pending::Pending;
 
@@ -60,12 +62,12 @@ pub struct Agent {
     streams: StreamPairs,
     last_transaction: TransactionId,
     pending: BTreeMap<TransactionId, Pending>,
-    /// Those of `pending` that create a rule.
-    creating: usize,
+    /// Requests made since the start.
+    made: u64,
     /// Requests that were given up and may be answered yet.
     given_up: BTreeMap<TransactionId, Pending>,
-    /// Rules that have ended before the reply came that creates them.
-    ended: BTreeSet<PolicyRuleId>,
+    /// Ends that may have overtaken replies.
+    ended: Ended,
     /// Replies that nobody asked for.
     unexpected: u64,
     /// Deadlines of `pending`, in the order of sending, which is that of the deadlines.
@@ -85,9 +87,9 @@ impl Agent {
             state: State::Closed,
             last_transaction: TransactionId(0),
             pending: BTreeMap::new(),
-            creating: 0,
+            made: 0,
             given_up: BTreeMap::new(),
-            ended: BTreeSet::new(),
+            ended: Ended::default(),
             unexpected: 0,
             deadlines: VecDeque::new(),
             out: VecDeque::new(),
@@ -116,8 +118,8 @@ impl Agent {
         self.unexpected
     }
 
-    /// Rules of which an end was told and no beginning, while requests for rules are under way. At
-    /// most [`AgentSettings::max_pending`].
+    /// Ends of rules that are remembered, because requests are under way that may be answered as if
+    /// the rules lived. At most [`AgentSettings::max_pending`].
     pub fn remembered(&self) -> usize {
         self.ended.len()
     }
@@ -210,7 +212,7 @@ impl Agent {
                 break;
             }
             self.deadlines.pop_front();
-            if let Some(pending) = self.take_pending(transaction) {
+            if let Some(pending) = self.pending.remove(&transaction) {
                 match pending.kind {
                     RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate => {
                         self.close(CloseReason::NoAnswer);
@@ -262,19 +264,13 @@ impl Agent {
         }
         let transaction = self.last_transaction;
         let deadline = now + self.settings.timeout;
-        let pending = Pending::new(now, request);
-        self.creating += usize::from(pending.creates());
+        self.made += 1;
+        let pending = Pending::new(now, self.made, request);
         self.pending.insert(transaction, pending);
         self.deadlines.push_back((deadline, transaction));
         let message = request.to_bytes(transaction);
         self.out.push_back((stream, transaction, message));
         transaction
-    }
-
-    fn take_pending(&mut self, transaction: TransactionId) -> Option<Pending> {
-        let pending = self.pending.remove(&transaction)?;
-        self.creating -= usize::from(pending.creates());
-        Some(pending)
     }
 
     /// Forgets deadlines of requests that were answered, so that there are no more deadlines than
@@ -291,6 +287,10 @@ impl Agent {
             self.deadlines
                 .retain(|(_, transaction)| pending.contains_key(transaction));
         }
+        let oldest = self.deadlines.front();
+        let oldest = oldest.and_then(|(_, transaction)| self.pending.get(transaction));
+        self.ended
+            .answered_before(oldest.map_or(u64::MAX, |p| p.number));
     }
 
     fn handle_reply(&mut self, now: Time, stream: u16, transaction: TransactionId, reply: Reply) {
@@ -302,9 +302,8 @@ impl Agent {
         if !asked.fits(&reply) {
             return self.close(CloseReason::Misbehaved);
         }
-        let pending = self.take_pending(transaction);
+        let pending = self.pending.remove(&transaction);
         let late = self.given_up.remove(&transaction);
-        self.skip_answered();
         let created = reply.rule();
         if let Some(rule) = created {
             self.streams.bind(rule, stream);
@@ -316,7 +315,14 @@ impl Agent {
         let about = pending.as_ref().or(late.as_ref()).and_then(|p| p.rule);
         if let (true, Some(rule)) = (gone, about) {
             self.streams.release(rule);
+            self.remember_end(rule);
         }
+        let living = if gone { None } else { created.or(about) };
+        let over: Vec<PolicyRuleId> = match &reply {
+            Reply::List(list) => list.rules().to_vec(),
+            Reply::Negative(_) => Vec::new(),
+            _ => living.into_iter().collect(),
+        };
         match pending {
             None => self
                 .events
@@ -334,14 +340,12 @@ impl Agent {
                 }),
             },
         }
-        if let Some(rule) = created
-            && self.ended.remove(&rule)
-        {
-            self.rule_event(rule, Lifetime(0));
+        for rule in over {
+            if self.ended.contains(rule) {
+                self.rule_event(rule, Lifetime(0));
+            }
         }
-        if self.creating == 0 {
-            self.ended.clear();
-        }
+        self.skip_answered();
     }
 
     fn established(&mut self, now: Time, reply: Reply) {
@@ -417,14 +421,20 @@ impl Agent {
     fn notified(&mut self, notification: Notification) {
         match notification {
             Notification::RuleEvent { rule, lifetime } => {
-                let ended = lifetime == Lifetime(0);
-                if ended && self.creating > 0 && self.ended.len() < self.settings.max_pending {
-                    self.ended.insert(rule);
+                if lifetime == Lifetime(0) {
+                    self.remember_end(rule);
                 }
                 self.rule_event(rule, lifetime);
             }
             Notification::SessionTerminated => self.close(CloseReason::Terminated),
             Notification::BadlyFormedMessage => self.close(CloseReason::BadlyFormed),
+        }
+    }
+
+    /// Requests under way may be answered as if the rule had not ended.
+    fn remember_end(&mut self, rule: PolicyRuleId) {
+        if !self.pending.is_empty() {
+            self.ended.add(rule, self.made, self.settings.max_pending);
         }
     }
 
@@ -445,7 +455,6 @@ impl Agent {
         self.deadlines.clear();
         self.given_up.clear();
         self.ended.clear();
-        self.creating = 0;
         for (transaction, pending) in std::mem::take(&mut self.pending) {
             if !matches!(
                 pending.kind,

@@ -9,13 +9,16 @@ pub(super) struct Pending {
     pub(super) kind: RequestKind,
     pub(super) rule: Option<PolicyRuleId>,
     pub(super) sent: Time,
+    /// Which request of this agent it is.
+    pub(super) number: u64,
     /// PLC with a lifetime of zero.
     ends: bool,
 }
 
 impl Pending {
-    pub(super) fn new(now: Time, request: &Request) -> Self {
+    pub(super) fn new(now: Time, number: u64, request: &Request) -> Self {
         Self {
+            number,
             kind: request.kind(),
             rule: request.rule(),
             sent: now,
@@ -27,14 +30,6 @@ impl Pending {
                 }
             ),
         }
-    }
-
-    /// Whether its reply tells of a new rule.
-    pub(super) fn creates(&self) -> bool {
-        matches!(
-            self.kind,
-            RequestKind::Reserve | RequestKind::Enable | RequestKind::Disable
-        )
     }
 
     /// Whether the reply is one to this request (RFC 4540 section 5.3), and of its rule.

@@ -155,3 +155,55 @@ pub trait Backend {
         let _ = reservation;
     }
 }
+
+impl<B: Backend + ?Sized> Backend for Box<B> {
+    fn add(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        (**self).add(now, elements, lifetime)
+    }
+
+    fn extend(
+        &mut self,
+        now: Time,
+        elements: &[Element],
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        (**self).extend(now, elements, lifetime)
+    }
+
+    fn remove(&mut self, now: Time, elements: &[Element]) -> Result<(), BackendError> {
+        (**self).remove(now, elements)
+    }
+
+    fn reconcile(
+        &mut self,
+        now: Time,
+        elements: &[(Element, Lifetime)],
+    ) -> Result<(), BackendError> {
+        (**self).reconcile(now, elements)
+    }
+
+    fn traffic(&mut self, elements: &[Element]) -> Result<Option<Traffic>, BackendError> {
+        (**self).traffic(elements)
+    }
+
+    fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
+        (**self).readopt(reservation)
+    }
+
+    fn translates(&self) -> bool {
+        (**self).translates()
+    }
+
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        (**self).reserve(wanted)
+    }
+
+    fn release(&mut self, reservation: &Reservation) {
+        (**self).release(reservation);
+    }
+}

@@ -55,6 +55,37 @@ impl Agents {
         }
     }
 
+    /// All, with the number of their open sessions.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (AgentIndex, &Identity, usize)> {
+        let agents = (0..).map(AgentIndex).zip(&self.agents);
+        agents.map(|(index, agent)| (index, &agent.config.identity, agent.sessions.len()))
+    }
+
+    /// Other agents from now on. Those that were there keep their place, because rules know their
+    /// owners by it; one that is gone may do nothing any more. Returns the sessions of those.
+    pub(super) fn replace(&mut self, configs: Vec<AgentConfig>) -> Vec<SessionId> {
+        let mut coming: BTreeMap<Identity, AgentConfig> = BTreeMap::new();
+        let names: Vec<Identity> = configs.iter().map(|c| c.identity.clone()).collect();
+        coming.extend(configs.into_iter().map(|c| (c.identity.clone(), c)));
+        let mut merged = Vec::new();
+        let mut orphans = Vec::new();
+        for agent in &self.agents {
+            let name = &agent.config.identity;
+            merged.push(coming.remove(name).unwrap_or_else(|| {
+                orphans.extend(&agent.sessions);
+                AgentConfig::dismissed(name.clone())
+            }));
+        }
+        let new = names.iter().filter_map(|name| coming.remove(name));
+        merged.extend(new);
+        let mut next = Self::new(merged);
+        for (agent, old) in next.agents.iter_mut().zip(&mut self.agents) {
+            agent.sessions = std::mem::take(&mut old.sessions);
+        }
+        *self = next;
+        orphans
+    }
+
     pub(super) fn find(&self, name: &Identity) -> Option<AgentIndex> {
         self.by_name.get(name).copied()
     }

@@ -90,6 +90,16 @@ impl AgentConfig {
             max_sessions: 8,
         }
     }
+
+    /// An agent that is no longer known: it may do nothing; its rules live on.
+    pub(super) fn dismissed(identity: Identity) -> Self {
+        Self {
+            rights: Rights::NONE,
+            max_rules: 0,
+            max_sessions: 0,
+            ..Self::new(identity, None)
+        }
+    }
 }
 
 /// Transactions that an agent may ask for.
@@ -118,6 +128,16 @@ impl Rights {
         change_lifetime: true,
         status: true,
         list: true,
+    };
+
+    /// Nothing.
+    pub const NONE: Self = Self {
+        reserve: false,
+        enable: false,
+        disable: false,
+        change_lifetime: false,
+        status: false,
+        list: false,
     };
 
     /// Whether a request of this kind may be asked for.
@@ -150,7 +170,7 @@ pub enum Access {
 pub struct Limits {
     /// Rules at a time.
     pub rules: usize,
-    /// Rules by PDR at a time; each request for a pinhole is compared with all of them.
+    /// Rules by PDR at a time.
     pub disable_rules: usize,
     /// Sessions in state OPEN.
     pub open_sessions: usize,

@@ -3,63 +3,73 @@
 use rand_core::Rng;
 
 use super::sessions::State;
-use super::{Middlebox, MiddleboxEvent, ReplyTo, SessionEnd};
-use crate::Time;
+use super::{AgentConfig, Middlebox, MiddleboxEvent, ReplyTo, SessionEnd};
 use crate::backend::Backend;
 use crate::message::{Challenge, NegativeReply, ProtocolVersion, Reply, Request, Token, VERSION};
 use crate::rules::AgentIndex;
 use crate::session::{
-    Identity, NONCE_LEN, Side, challenge_identity, make_challenge, make_token, token_identity,
+    Identity, Key, NONCE_LEN, Side, challenge_identity, make_challenge, make_token, token_identity,
     verify_token,
 };
 
 impl<B: Backend> Middlebox<B> {
+    /// Does what a request of session control asks for; returns why not.
     pub(super) fn session_request(
         &mut self,
-        _now: Time,
         to: ReplyTo,
         state: &State,
         request: Request,
-    ) {
+    ) -> Option<NegativeReply> {
         match (state, request) {
             (State::Closed, Request::Establish { version, challenge }) => {
-                self.establish(to, version, challenge.as_ref());
+                self.establish(to, version, challenge.as_ref())
             }
             (State::NoAuth { challenge }, Request::Authenticate(token)) => {
-                self.authenticate(to, challenge.as_ref(), token.as_ref());
+                self.authenticate(to, challenge.as_ref(), token.as_ref())
             }
             (State::NoAuth { .. } | State::Open(_), Request::Terminate) => {
                 self.reply(to, &Reply::Terminated);
                 self.end_session(to.session, SessionEnd::Requested);
+                None
             }
-            _ => self.reply(to, &Reply::Negative(NegativeReply::NotApplicable)),
+            _ => {
+                let refused = NegativeReply::NotApplicable;
+                self.reply(to, &Reply::Negative(refused));
+                Some(refused)
+            }
         }
     }
 
-    fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) {
+    fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) -> NegativeReply {
         self.reply(to, &Reply::Negative(reply));
         self.end_session(to.session, SessionEnd::Refused);
+        reply
     }
 
-    fn establish(&mut self, to: ReplyTo, version: ProtocolVersion, challenge: Option<&Challenge>) {
-        let Some(session) = self.sessions.get(to.session) else {
-            return;
-        };
+    fn establish(
+        &mut self,
+        to: ReplyTo,
+        version: ProtocolVersion,
+        challenge: Option<&Challenge>,
+    ) -> Option<NegativeReply> {
+        let session = self.sessions.get(to.session)?;
         let (authenticated, secure) = (session.authenticated, session.secure);
         let stranger = session.stranger;
         if self.sessions.open() >= self.config.limits.open_sessions {
-            return self.refuse(to, NegativeReply::LackOfResources);
+            return Some(self.refuse(to, NegativeReply::LackOfResources));
         }
         if self.config.require_security && !secure {
-            return self.refuse(to, NegativeReply::InsufficientSecurity);
+            return Some(self.refuse(to, NegativeReply::InsufficientSecurity));
         }
         if version != VERSION {
-            return self.refuse(to, NegativeReply::VersionMismatch(VERSION));
+            return Some(self.refuse(to, NegativeReply::VersionMismatch(VERSION)));
         }
         if stranger {
-            return self.refuse(to, NegativeReply::NoAuthorization);
+            return Some(self.refuse(to, NegativeReply::NoAuthorization));
         }
-        let known = authenticated.or(self.anonymous);
+        // Whoever can prove who it is does, also where others need not.
+        let can_prove = challenge.is_some_and(|challenge| self.key_of(challenge).is_some());
+        let known = authenticated.or(self.anonymous.filter(|_| !can_prove));
         match (known, challenge) {
             (Some(agent), None) => self.open(to, agent),
             (known, challenge) => {
@@ -76,17 +86,21 @@ impl<B: Backend> Middlebox<B> {
                     },
                 );
                 self.reply(to, &Reply::Authenticate { challenge, token });
+                None
             }
         }
     }
 
+    /// The agent whose challenge this is, if it has a key.
+    fn key_of(&self, challenge: &Challenge) -> Option<(&AgentConfig, &Key)> {
+        let index = self.agents.find(&challenge_identity(challenge)?)?;
+        let config = self.agents.config(index);
+        Some((config, config.key.as_ref()?))
+    }
+
     /// The proof of this middlebox; an empty one if the agent that asks is not known, or has no key.
     fn own_token(&self, challenge: &Challenge) -> Token {
-        let agent = challenge_identity(challenge);
-        let config = agent
-            .and_then(|name| self.agents.find(&name))
-            .map(|index| self.agents.config(index));
-        match config.and_then(|config| Some((config, config.key.as_ref()?))) {
+        match self.key_of(challenge) {
             Some((config, key)) => make_token(
                 key,
                 Side::Middlebox,
@@ -98,13 +112,18 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    fn authenticate(&mut self, to: ReplyTo, challenge: Option<&Challenge>, token: Option<&Token>) {
+    fn authenticate(
+        &mut self,
+        to: ReplyTo,
+        challenge: Option<&Challenge>,
+        token: Option<&Token>,
+    ) -> Option<NegativeReply> {
         let Some(challenge) = challenge else {
             // Only the middlebox had to prove itself.
             let authenticated = self.sessions.get(to.session).and_then(|s| s.authenticated);
             return match authenticated.or(self.anonymous) {
                 Some(agent) => self.open(to, agent),
-                None => self.refuse(to, NegativeReply::NoAuthorization),
+                None => Some(self.refuse(to, NegativeReply::NoAuthorization)),
             };
         };
         let claimed = token.and_then(token_identity);
@@ -115,7 +134,7 @@ impl<B: Backend> Middlebox<B> {
             session: to.session,
             claimed,
         });
-        self.refuse(to, NegativeReply::AuthenticationFailed);
+        Some(self.refuse(to, NegativeReply::AuthenticationFailed))
     }
 
     fn prove(
@@ -137,12 +156,12 @@ impl<B: Backend> Middlebox<B> {
         .then_some(agent)
     }
 
-    fn open(&mut self, to: ReplyTo, agent: AgentIndex) {
+    fn open(&mut self, to: ReplyTo, agent: AgentIndex) -> Option<NegativeReply> {
         let config = self.agents.config(agent);
         if self.agents.sessions(agent).len() >= config.max_sessions
             || self.sessions.open() >= self.config.limits.open_sessions
         {
-            return self.refuse(to, NegativeReply::LackOfResources);
+            return Some(self.refuse(to, NegativeReply::LackOfResources));
         }
         let identity = config.identity.clone();
         self.sessions.set_state(to.session, State::Open(agent));
@@ -152,5 +171,6 @@ impl<B: Backend> Middlebox<B> {
             agent: identity,
         });
         self.reply(to, &Reply::Established(self.config.capabilities));
+        None
     }
 }

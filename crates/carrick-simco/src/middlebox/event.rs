@@ -2,7 +2,7 @@
 
 use super::SessionId;
 use crate::backend::BackendError;
-use crate::message::PolicyRuleId;
+use crate::message::{NegativeReply, PolicyRuleId, RequestKind};
 use crate::rules::Rule;
 use crate::session::Identity;
 
@@ -31,6 +31,17 @@ pub enum MiddleboxEvent {
         agent: Option<Identity>,
         /// Why.
         why: SessionEnd,
+    },
+    /// A request about policy rules got a negative reply.
+    Refused {
+        /// The session.
+        session: SessionId,
+        /// Whose request.
+        agent: Identity,
+        /// Its type.
+        request: RequestKind,
+        /// The reply.
+        reply: NegativeReply,
     },
     /// A rule was created, or a reservation became an enable rule.
     RuleCreated(Rule),

@@ -18,8 +18,10 @@
 mod agents;
 mod checks;
 mod config;
+mod counts;
 mod establish;
 mod event;
+mod reconfigure;
 mod requests;
 mod restore;
 mod sessions;
@@ -43,6 +45,7 @@ use agents::Agents;
 use sessions::{Sessions, State};
 
 pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
+pub use counts::{AgentCounts, TransactionCounts};
 pub use event::{EndReason, MiddleboxEvent, SessionEnd};
 pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
@@ -106,6 +109,7 @@ pub struct Middlebox<B> {
     events: VecDeque<MiddleboxEvent>,
     random: ChaCha20Rng,
     stats: MiddleboxStats,
+    counts: TransactionCounts,
 }
 
 impl<B: Backend> Middlebox<B> {
@@ -124,6 +128,7 @@ impl<B: Backend> Middlebox<B> {
             events: VecDeque::new(),
             random: ChaCha20Rng::from_seed(seed),
             stats: MiddleboxStats::default(),
+            counts: TransactionCounts::default(),
         }
     }
 
@@ -146,9 +151,27 @@ impl<B: Backend> Middlebox<B> {
         &self.rules
     }
 
+    /// What is bounded, and how.
+    pub fn limits(&self) -> &Limits {
+        &self.config.limits
+    }
+
     /// Counters.
     pub fn stats(&self) -> MiddleboxStats {
         self.stats
+    }
+
+    /// Transactions by type, result and agent.
+    pub fn counts(&self) -> &TransactionCounts {
+        &self.counts
+    }
+
+    /// The names of all agents, with their rules and open sessions; an agent that is no longer in
+    /// the configuration as long as the middlebox lives.
+    pub fn agents(&self) -> impl Iterator<Item = (AgentIndex, &Identity, usize, usize)> {
+        self.agents.iter().map(|(agent, name, sessions)| {
+            (agent, name, self.rules.of_owner(agent).len(), sessions)
+        })
     }
 
     /// Sessions in state OPEN, and connections on which none is open.
@@ -243,9 +266,23 @@ impl<B: Backend> Middlebox<B> {
         match agent {
             Some(agent) if !session_control => {
                 let outcome = self.rule_request_now(now, to.session, agent, &request);
+                if let Err(reply) = outcome {
+                    self.counts.refuse(kind, reply, Some(agent));
+                    self.events.push_back(MiddleboxEvent::Refused {
+                        session,
+                        agent: self.agents.config(agent).identity.clone(),
+                        request: kind,
+                        reply,
+                    });
+                } else {
+                    self.counts.accept(kind, Some(agent));
+                }
                 self.reply(to, &outcome.unwrap_or_else(Reply::Negative));
             }
-            _ => self.session_request(now, to, &state, request),
+            _ => match self.session_request(to, &state, request) {
+                Some(refused) => self.counts.refuse(kind, refused, None),
+                None => self.counts.accept(kind, None),
+            },
         }
     }
 
@@ -277,6 +314,13 @@ impl<B: Backend> Middlebox<B> {
     /// What happened, oldest first.
     pub fn poll_event(&mut self) -> Option<MiddleboxEvent> {
         self.events.pop_front()
+    }
+
+    /// A session with something to do on its connection, told once: the driver takes it from
+    /// [`poll_output`](Self::poll_output), now or when the connection takes more. It is told again
+    /// when more comes up.
+    pub fn take_ready(&mut self) -> Option<SessionId> {
+        self.sessions.take_ready()
     }
 
     /// A session with something to send.

@@ -169,6 +169,10 @@ impl Sessions {
         self.ready.first().copied()
     }
 
+    pub(super) fn take_ready(&mut self) -> Option<SessionId> {
+        self.ready.pop_first()
+    }
+
     pub(super) fn next_output(&mut self, id: SessionId) -> Option<SessionOutput> {
         let session = self.all.get_mut(&id)?;
         if let Some((stream, message)) = session.queue.pop_front() {

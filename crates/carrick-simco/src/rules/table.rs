@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::index::PatternIndex;
 use super::{AgentIndex, Rule, RuleKind};
 use crate::Time;
 use crate::backend::Pattern;
@@ -21,10 +22,12 @@ pub struct RuleTable {
     expiry: BTreeSet<(Time, PolicyRuleId)>,
     groups: BTreeMap<GroupId, Group>,
     owners: BTreeMap<AgentIndex, BTreeSet<PolicyRuleId>>,
+    /// What rules by PDR block: usually nothing.
+    blocks: PatternIndex,
+    /// What rules by PER and PEA let pass.
+    passes: PatternIndex,
     /// What the rules of an owner take of the packet filter ([`Rule::weight`]).
     weights: BTreeMap<AgentIndex, usize>,
-    /// Rules by PDR: usually none.
-    disable: BTreeSet<PolicyRuleId>,
     last_rule: u32,
     last_group: u32,
 }
@@ -42,7 +45,7 @@ impl RuleTable {
 
     /// The number of rules by PDR.
     pub fn disable_rules(&self) -> usize {
-        self.disable.len()
+        self.blocks.len()
     }
 
     /// A rule.
@@ -112,8 +115,10 @@ impl RuleTable {
             .or_insert(Group { owner, members: 0 });
         group.members += 1;
         let new_group = group.members == 1 && !replaced;
-        if matches!(rule.kind, RuleKind::Disabled { .. }) {
-            self.disable.insert(rule.id);
+        match &rule.kind {
+            RuleKind::Reserved { .. } => {}
+            RuleKind::Enabled { pattern, .. } => self.passes.insert(rule.id, pattern),
+            RuleKind::Disabled { pattern, .. } => self.blocks.insert(rule.id, pattern),
         }
         // Not of what was there: around the end of the number range, that is far ahead.
         if !replaced {
@@ -129,7 +134,11 @@ impl RuleTable {
     pub fn remove(&mut self, id: PolicyRuleId) -> Option<Rule> {
         let rule = self.rules.remove(&id)?;
         self.expiry.remove(&(rule.expires, id));
-        self.disable.remove(&id);
+        match &rule.kind {
+            RuleKind::Reserved { .. } => {}
+            RuleKind::Enabled { pattern, .. } => self.passes.remove(id, pattern),
+            RuleKind::Disabled { pattern, .. } => self.blocks.remove(id, pattern),
+        }
         if let Some(rules) = self.owners.get_mut(&rule.owner) {
             rules.remove(&id);
         }
@@ -165,26 +174,30 @@ impl RuleTable {
         (*time <= now).then_some(*id)
     }
 
-    /// Whether a PDR blocks some packet of the pattern. Looks at each PDR.
+    /// Whether a PDR blocks some packet of the pattern. Its cost does not grow with the number of
+    /// rules that have nothing to do with it.
     pub fn is_disabled(&self, pattern: &Pattern) -> bool {
-        let blocks = |id: &PolicyRuleId| match self.rules.get(id).map(|rule| &rule.kind) {
-            Some(RuleKind::Disabled { pattern: block, .. }) => block.overlaps(pattern),
-            _ => false,
-        };
-        self.disable.iter().any(blocks)
+        let found = self.blocks.overlapping(pattern, |id| self.pattern(id), 1);
+        !found.rules.is_empty()
     }
 
-    /// The rules that let some packet of the pattern pass. Looks at each rule.
+    /// The rules that let some packet of the pattern pass, in the order of their identifiers. Its
+    /// cost does not grow with the number of rules that have nothing to do with it.
     pub fn enabling(&self, pattern: &Pattern) -> Vec<PolicyRuleId> {
-        let conflicts = |rule: &&Rule| match &rule.kind {
-            RuleKind::Enabled { pattern: allow, .. } => allow.overlaps(pattern),
-            _ => false,
-        };
-        self.rules
-            .values()
-            .filter(conflicts)
-            .map(|rule| rule.id)
-            .collect()
+        let pattern_of = |id| self.pattern(id);
+        let mut found = self
+            .passes
+            .overlapping(pattern, pattern_of, usize::MAX)
+            .rules;
+        found.sort_unstable();
+        found
+    }
+
+    fn pattern(&self, id: PolicyRuleId) -> Option<&Pattern> {
+        match &self.rules.get(&id)?.kind {
+            RuleKind::Reserved { .. } => None,
+            RuleKind::Enabled { pattern, .. } | RuleKind::Disabled { pattern, .. } => Some(pattern),
+        }
     }
 }
 

@@ -101,6 +101,7 @@ impl<'a> RuleChange<'a> {
             MiddleboxEvent::SessionOpened { .. }
             | MiddleboxEvent::AuthenticationFailed { .. }
             | MiddleboxEvent::SessionClosed { .. }
+            | MiddleboxEvent::Refused { .. }
             | MiddleboxEvent::BackendFailed { .. } => None,
         }
     }

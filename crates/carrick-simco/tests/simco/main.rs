@@ -7,6 +7,7 @@ mod limits;
 mod load;
 mod network;
 mod order;
+mod overtaking;
 mod restart;
 mod rights;
 mod rules;

@@ -33,6 +33,7 @@ pub(super) fn result(
         notes: notes(observed),
         settings: settings(),
         live: None,
+        compared: None,
     }
 }
 

@@ -50,7 +50,7 @@ impl Scenario for Overhead {
 
     fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
         Err(
-            "each of its 20 message sizes needs 450 s a repetition, and its receivers' memory accounting is that of the simulated user.",
+            "a live run has one flow between two hosts; here two share a link for 450 s at each of 20 sizes, or a reader is as slow as only a simulated user is for certain.",
         )
     }
 

@@ -1,0 +1,248 @@
+//! Which pinholes an offer and its answer need (RFC 3264).
+
+use std::net::SocketAddr;
+
+use carrick_simco::message::{
+    AddressTuple, Direction, EnableRequest, Lifetime, Location, PerParameters, PortParity,
+};
+
+use crate::config::B2buaConfig;
+use crate::sdp::{Description, Media};
+
+/// One pinhole: consecutive ports of an internal and of an external host, the first to the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Opening {
+    /// Transport protocol.
+    pub protocol: u8,
+    /// The host behind the firewall.
+    pub internal: SocketAddr,
+    /// The host beyond it.
+    pub external: SocketAddr,
+    /// Ports, 1 at least.
+    pub ports: u16,
+    /// Which way packets go.
+    pub direction: Direction,
+}
+
+impl Opening {
+    /// The request for a middlebox.
+    pub fn request(&self, lifetime: Lifetime) -> EnableRequest {
+        let tuple = |location, end: SocketAddr| {
+            AddressTuple::range(location, self.protocol, end.ip(), end.port(), self.ports)
+        };
+        EnableRequest {
+            parameters: PerParameters {
+                parity: if self.ports > 1 {
+                    PortParity::Same
+                } else {
+                    PortParity::Any
+                },
+                direction: self.direction,
+            },
+            internal: tuple(Location::Internal, self.internal),
+            external: tuple(Location::External, self.external),
+            lifetime,
+            group: None,
+        }
+    }
+}
+
+/// The pinholes that the streams of an offer and its answer need, in order. A stream whose ends are on
+/// the same side of the firewall needs none.
+pub fn openings(config: &B2buaConfig, offer: &Description, answer: &Description) -> Vec<Opening> {
+    let mut out = Vec::new();
+    for (offered, answered) in offer.streams.iter().zip(&answer.streams) {
+        let (Some(offered), Some(answered)) = (offered, answered) else {
+            continue;
+        };
+        let internal = |media: &Media| media.address.map(|end| config.is_internal(end.ip()));
+        match (internal(offered), internal(answered)) {
+            (Some(true), Some(false)) => add(&mut out, offered, answered),
+            (Some(false), Some(true)) => add(&mut out, answered, offered),
+            // On hold one has no address: nobody sends to it.
+            _ => {}
+        }
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// Between streams of an internal and an external host.
+fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
+    let (Some(internal), Some(external)) = (inner.address, outer.address) else {
+        return;
+    };
+    if inner.protocol != outer.protocol || internal.is_ipv4() != external.is_ipv4() {
+        return;
+    }
+    let opening = |internal, external, ports, direction| Opening {
+        protocol: inner.protocol,
+        internal,
+        external,
+        ports,
+        direction,
+    };
+    let outward = inner.sends && outer.receives;
+    let inward = outer.sends && inner.receives;
+    let direction = match (outward, inward) {
+        (true, true) => Some(Direction::Both),
+        (true, false) => Some(Direction::Outbound),
+        (false, true) => Some(Direction::Inbound),
+        (false, false) => None,
+    };
+    if inner.protocol != 17 {
+        // TCP needs both ways whoever sends.
+        out.push(opening(internal, external, 1, Direction::Both));
+        return;
+    }
+    let (Some(inner_rtcp), Some(outer_rtcp)) = (inner.rtcp, outer.rtcp) else {
+        out.extend(direction.map(|way| opening(internal, external, 1, way)));
+        return;
+    };
+    // RTCP goes both ways whoever sends (RFC 3264 section 5.1).
+    if inner.mux && outer.mux {
+        out.push(opening(internal, external, 1, Direction::Both));
+        return;
+    }
+    let next = |first: SocketAddr, second: SocketAddr| {
+        first.ip() == second.ip() && first.port().checked_add(1) == Some(second.port())
+    };
+    let pairs = inner.pairs.min(outer.pairs);
+    let side_by_side = next(internal, inner_rtcp) && next(external, outer_rtcp);
+    if side_by_side && (direction == Some(Direction::Both) || pairs > 1) {
+        out.push(opening(internal, external, 2 * pairs, Direction::Both));
+        return;
+    }
+    out.extend(direction.map(|way| opening(internal, external, 1, way)));
+    if inner_rtcp.is_ipv4() == outer_rtcp.is_ipv4() {
+        out.push(opening(inner_rtcp, outer_rtcp, 1, Direction::Both));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> B2buaConfig {
+        let internal = ["10.0.0.0/8", "fd00::/16"].map(|p| p.parse().unwrap());
+        B2buaConfig::new("10.0.0.254:5060".parse().unwrap(), internal.to_vec())
+    }
+
+    fn describe(address: &str, lines: &str) -> Description {
+        let version = if address.contains(':') { 6 } else { 4 };
+        let text = format!(
+            "v=0\no=a 1 1 IN IP{version} {address}\ns=-\nc=IN IP{version} {address}\nt=0 0\n{lines}"
+        );
+        Description::parse(text.replace('\n', "\r\n").as_bytes()).unwrap()
+    }
+
+    /// Pinholes as text: ends, ports, direction.
+    fn found(offer: &Description, answer: &Description) -> Vec<String> {
+        let text = |o: Opening| {
+            format!(
+                "{} {} {} {:?}",
+                o.internal, o.external, o.ports, o.direction
+            )
+        };
+        let mut forth: Vec<_> = openings(&config(), offer, answer)
+            .into_iter()
+            .map(text)
+            .collect();
+        let back: Vec<_> = openings(&config(), answer, offer)
+            .into_iter()
+            .map(text)
+            .collect();
+        assert_eq!(forth, back, "whoever offered");
+        forth.sort();
+        forth
+    }
+
+    #[test]
+    fn rtp_and_rtcp_are_one_pinhole_of_two_ports_when_they_are_side_by_side() {
+        let offer = describe(
+            "10.0.0.1",
+            "m=audio 4000 RTP/AVP 0\nm=video 4002 RTP/AVP 96\n",
+        );
+        let answer = describe(
+            "192.0.2.1",
+            "m=audio 6000 RTP/AVP 0\nm=video 6002 RTP/AVP 96\n",
+        );
+        assert_eq!(
+            found(&offer, &answer),
+            [
+                "10.0.0.1:4000 192.0.2.1:6000 2 Both",
+                "10.0.0.1:4002 192.0.2.1:6002 2 Both"
+            ]
+        );
+        let six = describe("fd00::1", "m=audio 4000 RTP/AVP 0\n");
+        let answer = describe("2001:db8::1", "m=audio 6000 RTP/AVP 0\n");
+        assert_eq!(
+            found(&six, &answer),
+            ["[fd00::1]:4000 [2001:db8::1]:6000 2 Both"]
+        );
+    }
+
+    #[test]
+    fn rtcp_elsewhere_is_a_pinhole_of_its_own_and_none_when_it_shares_the_port() {
+        let offer = describe("10.0.0.1", "m=audio 4000 RTP/AVP 0\na=rtcp:4700\n");
+        let answer = describe("192.0.2.1", "m=audio 6000 RTP/AVP 0\n");
+        assert_eq!(
+            found(&offer, &answer),
+            [
+                "10.0.0.1:4000 192.0.2.1:6000 1 Both",
+                "10.0.0.1:4700 192.0.2.1:6001 1 Both"
+            ]
+        );
+        let mux =
+            |address, port| describe(address, &format!("m=audio {port} RTP/AVP 0\na=rtcp-mux\n"));
+        assert_eq!(
+            found(&mux("10.0.0.1", 4000), &mux("192.0.2.1", 6000)),
+            ["10.0.0.1:4000 192.0.2.1:6000 1 Both"]
+        );
+        let refused = found(&mux("10.0.0.1", 4000), &answer);
+        assert_eq!(refused, ["10.0.0.1:4000 192.0.2.1:6000 2 Both"]);
+    }
+
+    #[test]
+    fn on_hold_only_what_is_sent_passes_and_rtcp() {
+        let hold = |way: &str| describe("10.0.0.1", &format!("m=audio 4000 RTP/AVP 0\na={way}\n"));
+        let answer =
+            |way: &str| describe("192.0.2.1", &format!("m=audio 6000 RTP/AVP 0\na={way}\n"));
+        let rtcp = "10.0.0.1:4001 192.0.2.1:6001 1 Both";
+        assert_eq!(
+            found(&hold("sendonly"), &answer("recvonly")),
+            ["10.0.0.1:4000 192.0.2.1:6000 1 Outbound", rtcp]
+        );
+        assert_eq!(
+            found(&hold("recvonly"), &answer("sendonly")),
+            ["10.0.0.1:4000 192.0.2.1:6000 1 Inbound", rtcp]
+        );
+        assert_eq!(found(&hold("inactive"), &answer("inactive")), [rtcp]);
+        let old = describe("0.0.0.0", "m=audio 4000 RTP/AVP 0\n");
+        assert_eq!(found(&old, &answer("recvonly")), [""; 0]);
+    }
+
+    #[test]
+    fn rejected_streams_one_side_and_other_transports_are_told_apart() {
+        let offer = describe(
+            "10.0.0.1",
+            "m=audio 4000 RTP/AVP 0\nm=video 4002 RTP/AVP 96\nm=message 4004 TCP/MSRP *\nm=image 4006 udptl t38\nm=audio 4008/2 RTP/AVP 0\n",
+        );
+        let answer = describe(
+            "192.0.2.1",
+            "m=audio 0 RTP/AVP 0\nm=video 6002 RTP/AVP 96\nm=message 6004 TCP/MSRP *\nm=image 6006 udptl t38\nm=audio 6008/2 RTP/AVP 0\n",
+        );
+        assert_eq!(
+            found(&offer, &answer),
+            [
+                "10.0.0.1:4002 192.0.2.1:6002 2 Both",
+                "10.0.0.1:4004 192.0.2.1:6004 1 Both",
+                "10.0.0.1:4006 192.0.2.1:6006 1 Both",
+                "10.0.0.1:4008 192.0.2.1:6008 4 Both"
+            ]
+        );
+        let inside = describe("10.0.0.2", "m=audio 6000 RTP/AVP 0\n");
+        assert_eq!(found(&offer, &inside), [""; 0]);
+    }
+}

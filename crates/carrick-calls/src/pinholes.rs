@@ -1,0 +1,32 @@
+//! What opens and closes pinholes.
+
+use std::future::Future;
+
+use crate::media::Opening;
+
+/// Why a pinhole was not opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The middlebox does not want to.
+    #[error("the middlebox refused: {0}")]
+    Refused(String),
+    /// The middlebox does not answer, or can't be reached.
+    #[error("the middlebox does not answer: {0}")]
+    Silent(String),
+}
+
+/// A middlebox, as an agent sees it.
+pub trait Pinholes: Send + Sync + 'static {
+    /// A pinhole that is open.
+    type Held: Held;
+
+    /// Opens a pinhole, and keeps it open until it is closed. Answers in bounded time. What is opened
+    /// when nobody waits for it any more is closed.
+    fn open(&self, opening: &Opening) -> impl Future<Output = Result<Self::Held, Refusal>> + Send;
+}
+
+/// A pinhole that is kept open.
+pub trait Held: Send + 'static {
+    /// Closes it. Nothing more can be done when the middlebox can't be reached: it ends by itself.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}

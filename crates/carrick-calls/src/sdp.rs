@@ -1,0 +1,250 @@
+//! What a session description says of addresses (RFC 4566), and no more.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Why a description can't be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SdpError {
+    /// It is none.
+    #[error("the session description is malformed: {0}")]
+    Malformed(String),
+    /// Names are not looked up: what they mean to the peer is not known here.
+    #[error("{0:?} is no IP address")]
+    NotAnAddress(String),
+    /// A stream without an address, its own or the session's.
+    #[error("a stream has no address")]
+    NoAddress,
+    /// Addresses of groups can't be let pass to one host.
+    #[error("{0} is no address of one host")]
+    NotOneHost(IpAddr),
+    /// A transport that is not known.
+    #[error("the transport {0:?} is not known")]
+    UnknownTransport(String),
+    /// Ports beyond the last one.
+    #[error("the port of a stream is out of range")]
+    Port,
+}
+
+/// A session description.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Description {
+    /// Its streams, in order; `None` for those that are rejected (port 0).
+    pub streams: Vec<Option<Media>>,
+}
+
+/// One stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Media {
+    /// 17 for UDP, 6 for TCP.
+    pub protocol: u8,
+    /// Where it is received; no address if it is on hold the old way (0.0.0.0).
+    pub address: Option<SocketAddr>,
+    /// RTP streams with consecutive pairs of ports; mostly 1.
+    pub pairs: u16,
+    /// Where RTCP is received, if it is RTP.
+    pub rtcp: Option<SocketAddr>,
+    /// RTP and RTCP may share a port (RFC 5761).
+    pub mux: bool,
+    /// Who described it will send.
+    pub sends: bool,
+    /// Who described it will receive.
+    pub receives: bool,
+}
+
+impl Description {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// When it is none, or has addresses that pinholes can't be opened for.
+    pub fn parse(body: &[u8]) -> Result<Self, SdpError> {
+        let session = sdp_types::Session::parse(body);
+        let session = session.map_err(|error| SdpError::Malformed(error.to_string()))?;
+        let common = session.connection.as_ref();
+        let way = direction(&session.attributes).unwrap_or((true, true));
+        let streams = session
+            .medias
+            .iter()
+            .map(|media| stream(media, common, way));
+        let streams = streams.collect::<Result<_, _>>()?;
+        Ok(Self { streams })
+    }
+}
+
+fn stream(
+    media: &sdp_types::Media,
+    common: Option<&sdp_types::Connection>,
+    way: (bool, bool),
+) -> Result<Option<Media>, SdpError> {
+    if media.port == 0 {
+        return Ok(None);
+    }
+    let connection = media.connections.first().or(common);
+    let connection = connection.ok_or(SdpError::NoAddress)?;
+    let address = address(&connection.connection_address)?;
+    let transport = media.proto.to_ascii_uppercase();
+    let is_rtp = transport.contains("RTP/");
+    let protocol = if transport.starts_with("TCP") {
+        6
+    } else if is_rtp || transport.starts_with("UDP") {
+        17
+    } else {
+        return Err(SdpError::UnknownTransport(media.proto.clone()));
+    };
+    let pairs = if is_rtp {
+        media.num_ports.unwrap_or(1).max(1)
+    } else {
+        1
+    };
+    let last = pairs
+        .checked_mul(2)
+        .and_then(|ports| media.port.checked_add(ports - 1));
+    if is_rtp {
+        last.ok_or(SdpError::Port)?;
+    }
+    let mux = media.attributes.iter().any(|a| a.attribute == "rtcp-mux");
+    let rtcp = media.attributes.iter().find(|a| a.attribute == "rtcp");
+    let rtcp = match rtcp.and_then(|a| a.value.as_deref()) {
+        Some(text) if is_rtp => Some(rtcp_attribute(text, address)?),
+        _ if is_rtp => address.map(|ip| SocketAddr::new(ip, media.port.saturating_add(1))),
+        _ => None,
+    };
+    let (sends, receives) = direction(&media.attributes).unwrap_or(way);
+    Ok(Some(Media {
+        protocol,
+        address: address.map(|ip| SocketAddr::new(ip, media.port)),
+        pairs,
+        rtcp: rtcp.filter(|_| address.is_some()),
+        mux,
+        sends,
+        receives,
+    }))
+}
+
+/// An address of one host; `None` for that of no host, which means hold (RFC 3264 section 8.4).
+fn address(text: &str) -> Result<Option<IpAddr>, SdpError> {
+    // A time to live may follow, after a slash.
+    let first = text.split('/').next().unwrap_or(text);
+    let address: IpAddr = first
+        .parse()
+        .map_err(|_| SdpError::NotAnAddress(text.to_owned()))?;
+    if address.is_unspecified() {
+        return Ok(None);
+    }
+    if address.is_multicast() || address.is_loopback() {
+        return Err(SdpError::NotOneHost(address));
+    }
+    Ok(Some(address))
+}
+
+/// `a=rtcp:53020` or `a=rtcp:53020 IN IP4 192.0.2.1` (RFC 3605).
+fn rtcp_attribute(text: &str, common: Option<IpAddr>) -> Result<SocketAddr, SdpError> {
+    let malformed = || SdpError::Malformed(format!("a=rtcp:{text}"));
+    let mut words = text.split_whitespace();
+    let port = words.next().and_then(|word| word.parse::<u16>().ok());
+    let port = port.filter(|port| *port != 0).ok_or_else(malformed)?;
+    let own = match words.nth(2) {
+        Some(word) => address(word)?,
+        None => common,
+    };
+    // On hold, the address does not matter.
+    let ip = own.unwrap_or(IpAddr::from([0, 0, 0, 0]));
+    Ok(SocketAddr::new(ip, port))
+}
+
+/// Whether who wrote the attributes sends and receives.
+fn direction(attributes: &[sdp_types::Attribute]) -> Option<(bool, bool)> {
+    attributes.iter().find_map(|a| match a.attribute.as_str() {
+        "sendrecv" => Some((true, true)),
+        "sendonly" => Some((true, false)),
+        "recvonly" => Some((false, true)),
+        "inactive" => Some((false, false)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(lines: &str) -> Result<Description, SdpError> {
+        let text = format!("v=0\no=a 1 1 IN IP4 10.0.0.1\ns=-\n{lines}");
+        Description::parse(text.replace('\n', "\r\n").as_bytes())
+    }
+
+    fn streams(lines: &str) -> Vec<Option<Media>> {
+        parse(lines).unwrap().streams
+    }
+
+    fn at(text: &str) -> Option<SocketAddr> {
+        text.parse().ok()
+    }
+
+    #[test]
+    fn a_stream_has_its_own_address_or_the_sessions_and_rtcp_the_next_port() {
+        let found = streams(
+            "c=IN IP4 10.0.0.1\nt=0 0\nm=audio 4000 RTP/AVP 0\nm=video 5000 RTP/SAVPF 96\nc=IN IP6 fd00::7\nm=image 6000 udptl t38\n",
+        );
+        let [Some(audio), Some(video), Some(image)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            (audio.address, audio.rtcp),
+            (at("10.0.0.1:4000"), at("10.0.0.1:4001"))
+        );
+        assert_eq!(
+            (video.address, video.rtcp),
+            (at("[fd00::7]:5000"), at("[fd00::7]:5001"))
+        );
+        assert_eq!((image.address, image.rtcp), (at("10.0.0.1:6000"), None));
+        assert!(audio.sends && audio.receives && !audio.mux);
+    }
+
+    #[test]
+    fn rtcp_can_be_elsewhere_or_on_the_same_port() {
+        let found = streams(
+            "c=IN IP4 10.0.0.1\nt=0 0\nm=audio 4000 RTP/AVP 0\na=rtcp:4500\nm=audio 4100 RTP/AVP 0\na=rtcp:4501 IN IP4 10.0.0.2\nm=audio 4200 RTP/AVP 0\na=rtcp-mux\n",
+        );
+        let rtcp = |n: usize| found[n].as_ref().unwrap().rtcp;
+        assert_eq!(
+            [rtcp(0), rtcp(1)],
+            [at("10.0.0.1:4500"), at("10.0.0.2:4501")]
+        );
+        assert!(found[2].as_ref().unwrap().mux);
+        assert!(parse("c=IN IP4 10.0.0.1\nt=0 0\nm=audio 4000 RTP/AVP 0\na=rtcp:no\n").is_err());
+    }
+
+    #[test]
+    fn directions_are_the_streams_or_the_sessions_and_hold_has_two_ways() {
+        let found = streams(
+            "c=IN IP4 10.0.0.1\nt=0 0\na=sendonly\nm=audio 4000 RTP/AVP 0\nm=audio 4100 RTP/AVP 0\na=inactive\nm=audio 4200 RTP/AVP 0\nc=IN IP4 0.0.0.0\nm=audio 0 RTP/AVP 0\n",
+        );
+        let way = |n: usize| {
+            let media = found[n].as_ref().unwrap();
+            (media.sends, media.receives)
+        };
+        assert_eq!([way(0), way(1)], [(true, false), (false, false)]);
+        let held = found[2].as_ref().unwrap();
+        assert_eq!((held.address, held.rtcp), (None, None));
+        assert_eq!(found[3], None, "rejected");
+    }
+
+    #[test]
+    fn what_no_pinhole_can_be_opened_for_is_an_error() {
+        let one = |c: &str, m: &str| parse(&format!("{c}t=0 0\nm={m}\n")).unwrap_err();
+        let audio = "audio 4000 RTP/AVP 0";
+        assert_eq!(one("", audio), SdpError::NoAddress);
+        let name = one("c=IN IP4 host.example.net\n", audio);
+        assert_eq!(name, SdpError::NotAnAddress("host.example.net".to_owned()));
+        let group = one("c=IN IP4 224.2.1.1/127\n", audio);
+        assert!(matches!(group, SdpError::NotOneHost(_)));
+        let host = "c=IN IP4 10.0.0.1\n";
+        let strange = one(host, "audio 4000 XYZ 0");
+        assert!(matches!(strange, SdpError::UnknownTransport(_)));
+        assert_eq!(one(host, "audio 65535 RTP/AVP 0"), SdpError::Port);
+        assert_eq!(one(host, "audio 4000/40000 RTP/AVP 0"), SdpError::Port);
+        assert!(matches!(
+            Description::parse(b"\x00\xff"),
+            Err(SdpError::Malformed(_))
+        ));
+    }
+}

@@ -1,0 +1,369 @@
+//! SIP by hand, and the world between.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use carrick_calls::{B2bua, B2buaConfig, Counts, Held, Opening, Pinholes, Refusal};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A message as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Message(pub(crate) String);
+
+impl Message {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let wanted = format!("{name}:");
+        let mut lines = self.0.lines();
+        let line = lines.find(|line| {
+            line.len() > wanted.len() && line[..wanted.len()].eq_ignore_ascii_case(&wanted)
+        });
+        let line = line.unwrap_or_else(|| panic!("no {name} in {}", self.0));
+        line[wanted.len()..].trim()
+    }
+
+    pub(crate) fn body(&self) -> &str {
+        self.0.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+    }
+
+    pub(crate) fn is(&self, start: &str) -> bool {
+        match start.parse::<u16>() {
+            Ok(_) => self.0.starts_with(&format!("SIP/2.0 {start} ")),
+            Err(_) => self.0.starts_with(&format!("{start} ")),
+        }
+    }
+
+    /// The URI in a header, without brackets.
+    fn uri(&self, name: &str) -> String {
+        let value = self.header(name);
+        let value = value.split_once('<').map_or(value, |(_, rest)| rest);
+        value.split('>').next().unwrap().to_owned()
+    }
+}
+
+static CALLS: AtomicU32 = AtomicU32::new(1);
+
+/// One end, with the state of its one call.
+pub(crate) struct Peer {
+    socket: UdpSocket,
+    pub(crate) address: SocketAddr,
+    b2bua: SocketAddr,
+    call: u32,
+    sequence: u32,
+    /// Of the dialog: From and To as this end sends them, Call-ID, where to.
+    dialog: Option<[String; 4]>,
+    seen: BTreeSet<String>,
+}
+
+impl Peer {
+    fn new(b2bua: SocketAddr, socket: UdpSocket) -> Self {
+        Self {
+            address: socket.local_addr().unwrap(),
+            socket,
+            b2bua,
+            call: CALLS.fetch_add(1, Ordering::Relaxed),
+            sequence: 0,
+            dialog: None,
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// The next message that begins so; others are passed over.
+    pub(crate) fn expect(&mut self, start: &str) -> Message {
+        let until = Instant::now() + PATIENCE;
+        let mut others = Vec::new();
+        while Instant::now() < until {
+            match self.receive(until - Instant::now()) {
+                Some(message) if message.is(start) => return message,
+                Some(message) => others.push(message.0.lines().next().unwrap().to_owned()),
+                None => break,
+            }
+        }
+        panic!("no {start}, but {others:?}");
+    }
+
+    /// Whether such a message comes in a while. Others are passed over.
+    pub(crate) fn hears(&mut self, start: &str, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            match self.receive(left) {
+                Some(message) if message.is(start) => return true,
+                Some(_) => {}
+                None => return false,
+            }
+        }
+        false
+    }
+
+    fn receive(&mut self, within: Duration) -> Option<Message> {
+        let mut buffer = [0; 8192];
+        loop {
+            let within = within.max(Duration::from_millis(1));
+            self.socket.set_read_timeout(Some(within)).unwrap();
+            let length = self.socket.recv(&mut buffer).ok()?;
+            let message = Message(String::from_utf8(buffer[..length].to_vec()).unwrap());
+            // Each once: retransmissions are the transport's matter.
+            let branch = message.header("Via").to_owned();
+            let start = message.0.lines().next().unwrap();
+            if self.seen.insert(format!("{branch} {start}")) {
+                return Some(message);
+            }
+        }
+    }
+
+    /// Has no call any more, and can begin another.
+    pub(crate) fn fresh(&mut self) {
+        self.call = CALLS.fetch_add(1, Ordering::Relaxed);
+        self.dialog = None;
+    }
+
+    /// Speaks of a call that nobody knows.
+    pub(crate) fn forget(&mut self) {
+        if let Some([_, _, id, _]) = &mut self.dialog {
+            id.push_str("-other");
+        }
+    }
+
+    pub(crate) fn silent(&self) {
+        // Nothing is read any more, nothing answered.
+        self.socket.connect("127.0.0.1:9").unwrap();
+    }
+
+    fn send(&self, text: &str) {
+        self.socket.send_to(text.as_bytes(), self.b2bua).unwrap();
+    }
+
+    fn compose(first: &str, headers: &[String], body: &str) -> String {
+        let mut text = format!("{first}\r\n");
+        for header in headers {
+            write!(text, "{header}\r\n").unwrap();
+        }
+        let kind = if body.is_empty() {
+            ""
+        } else {
+            "Content-Type: application/sdp\r\n"
+        };
+        write!(text, "{kind}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        text
+    }
+
+    /// Offers a call.
+    pub(crate) fn invite(&mut self, body: &str) {
+        let from = format!("<sip:anna@{}>;tag=a{}", self.address, self.call);
+        let to = format!("<sip:bert@{}>", self.b2bua);
+        let id = format!("call-{}-{}", std::process::id(), self.call);
+        let target = format!("sip:bert@{}", self.b2bua);
+        self.dialog = Some([from, to, id, target]);
+        self.request("INVITE", body);
+    }
+
+    /// A request in the call; for ACK and CANCEL with the number of the one before.
+    pub(crate) fn request(&mut self, method: &str, body: &str) {
+        if !matches!(method, "ACK" | "CANCEL") {
+            self.sequence += 1;
+        }
+        let [from, to, id, target] = self.dialog.clone().unwrap();
+        let branch = match method {
+            "CANCEL" => "INVITE",
+            other => other,
+        };
+        let headers = [
+            format!(
+                "Via: SIP/2.0/UDP {};branch=z9hG4bK-{}-{}-{branch}",
+                self.address, self.call, self.sequence
+            ),
+            format!("From: {from}"),
+            format!("To: {to}"),
+            format!("Call-ID: {id}"),
+            format!("CSeq: {} {method}", self.sequence),
+            format!("Contact: <sip:me@{}>", self.address),
+            "Max-Forwards: 70".to_owned(),
+        ];
+        self.send(&Self::compose(
+            &format!("{method} {target} SIP/2.0"),
+            &headers,
+            body,
+        ));
+    }
+
+    /// Takes the answer to an INVITE as that of the dialog, and confirms it.
+    pub(crate) fn confirm(&mut self, answer: &Message) {
+        let [from, _, id, _] = self.dialog.clone().unwrap();
+        let to = answer.header("To").to_owned();
+        self.dialog = Some([from, to, id, answer.uri("Contact")]);
+        self.request("ACK", "");
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&mut self, request: &Message, status: &str, body: &str) {
+        let mut to = request.header("To").to_owned();
+        if !to.contains(";tag=") {
+            to = format!("{to};tag=b{}", self.call);
+        }
+        if request.is("INVITE") && self.dialog.is_none() && status.starts_with('2') {
+            let from = request.header("From").to_owned();
+            let id = request.header("Call-ID").to_owned();
+            self.dialog = Some([to.clone(), from, id, request.uri("Contact")]);
+        }
+        let headers = [
+            format!("Via: {}", request.header("Via")),
+            format!("From: {}", request.header("From")),
+            format!("To: {to}"),
+            format!("Call-ID: {}", request.header("Call-ID")),
+            format!("CSeq: {}", request.header("CSeq")),
+            format!("Contact: <sip:me@{}>", self.address),
+        ];
+        self.send(&Self::compose(&format!("SIP/2.0 {status}"), &headers, body));
+    }
+}
+
+/// A description of one audio stream.
+pub(crate) fn audio(address: &str, port: u16) -> String {
+    format!(
+        "v=0\r\no=- 1 1 IN IP4 {address}\r\ns=-\r\nc=IN IP4 {address}\r\nt=0 0\r\nm=audio {port} RTP/AVP 0\r\n"
+    )
+}
+
+/// What the middlebox is to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mood {
+    Grants,
+    Waits,
+    Refuses,
+    IsSilent,
+}
+
+/// A middlebox that keeps what is open.
+#[derive(Clone)]
+pub(crate) struct Middlebox {
+    open: Arc<Mutex<Vec<Opening>>>,
+    mood: watch::Sender<Mood>,
+}
+
+pub(crate) struct Hole {
+    opening: Opening,
+    open: Arc<Mutex<Vec<Opening>>>,
+}
+
+impl Pinholes for Middlebox {
+    type Held = Hole;
+
+    async fn open(&self, opening: &Opening) -> Result<Hole, Refusal> {
+        let mut mood = self.mood.subscribe();
+        let now = *mood.wait_for(|mood| *mood != Mood::Waits).await.unwrap();
+        match now {
+            Mood::Refuses => return Err(Refusal::Refused("quota \"full\"".to_owned())),
+            Mood::IsSilent => return Err(Refusal::Silent("no answer".to_owned())),
+            Mood::Grants | Mood::Waits => {}
+        }
+        self.open.lock().unwrap().push(*opening);
+        Ok(Hole {
+            opening: *opening,
+            open: Arc::clone(&self.open),
+        })
+    }
+}
+
+impl Held for Hole {
+    async fn close(self) {
+        let mut open = self.open.lock().unwrap();
+        let at = open.iter().position(|o| *o == self.opening).unwrap();
+        open.remove(at);
+    }
+}
+
+/// A caller inside, a callee outside, and what is between.
+pub(crate) struct World {
+    pub(crate) runtime: Runtime,
+    pub(crate) b2bua: Option<B2bua<Middlebox>>,
+    middlebox: Middlebox,
+    pub(crate) caller: Peer,
+    pub(crate) callee: Peer,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut B2buaConfig)) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (near, far) = (socket(), socket());
+        // A port that is free.
+        let listen = socket().local_addr().unwrap();
+        let internal = vec!["10.0.0.0/8".parse().unwrap()];
+        let mut config = B2buaConfig::new(listen, internal);
+        config.outer = Some(far.local_addr().unwrap());
+        config.inner = Some(near.local_addr().unwrap());
+        change(&mut config);
+        let middlebox = Middlebox {
+            open: Arc::default(),
+            mood: watch::Sender::new(Mood::Grants),
+        };
+        let started = runtime.block_on(B2bua::start(config, middlebox.clone()));
+        Self {
+            runtime,
+            b2bua: Some(started.unwrap()),
+            middlebox,
+            caller: Peer::new(listen, near),
+            callee: Peer::new(listen, far),
+        }
+    }
+
+    pub(crate) fn mood(&self, mood: Mood) {
+        self.middlebox.mood.send_replace(mood);
+    }
+
+    /// What is open, as text, sorted.
+    pub(crate) fn open(&self) -> Vec<String> {
+        let open = self.middlebox.open.lock().unwrap();
+        let text = |o: &Opening| format!("{} {} {}", o.internal, o.external, o.ports);
+        let mut all: Vec<String> = open.iter().map(text).collect();
+        all.sort();
+        all
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.b2bua.as_ref().unwrap().counts()
+    }
+
+    /// Waits until something is so.
+    pub(crate) fn until(&self, what: &str, so: impl Fn(&Self) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !so(self) {
+            assert!(
+                Instant::now() < until,
+                "{what}: open {:?}, {:?}",
+                self.open(),
+                self.counts()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Nothing is left.
+    pub(crate) fn assert_over(&self) {
+        self.until("the call is over", |world| {
+            world.open().is_empty() && world.counts().calls == 0 && world.counts().pinholes == 0
+        });
+    }
+
+    /// A call that is there.
+    pub(crate) fn established(&mut self) {
+        self.caller.invite(&audio("10.0.0.1", 4000));
+        let invite = self.callee.expect("INVITE");
+        self.callee
+            .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+        let answer = self.caller.expect("200");
+        self.caller.confirm(&answer);
+        self.callee.expect("ACK");
+        self.until("established", |world| world.counts().established == 1);
+    }
+}

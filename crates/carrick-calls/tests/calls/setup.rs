@@ -1,0 +1,231 @@
+//! Until the answer passes, or doesn't.
+
+use std::time::Duration;
+
+use crate::peer::{Mood, World, audio};
+
+const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
+const SOON: Duration = Duration::from_millis(300);
+
+#[test]
+fn the_answer_passes_when_the_pinholes_are_open_and_not_before() {
+    let mut world = World::new();
+    world.mood(Mood::Waits);
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    assert_eq!(invite.body(), audio("10.0.0.1", 4000));
+    assert_eq!(invite.header("Max-Forwards"), "69");
+    assert_eq!(invite.header("Content-Type"), "application/sdp");
+    assert!(invite.header("From").contains("anna"), "{invite:?}");
+    assert!(invite.0.starts_with("INVITE sip:bert@127.0.0.1"));
+    world.callee.answer(&invite, "180 Ringing", "");
+    world.caller.expect("180");
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.callee.expect("ACK");
+    assert!(!world.caller.hears("200", SOON), "no pinhole yet");
+    assert_eq!(world.open(), [""; 0]);
+    world.mood(Mood::Grants);
+    let answer = world.caller.expect("200");
+    assert_eq!(answer.body(), audio("192.0.2.1", 6000));
+    assert_eq!(world.open(), [AUDIO]);
+    world.caller.confirm(&answer);
+    world.until("established", |world| world.counts().established == 1);
+}
+
+#[test]
+fn a_call_from_outside_goes_inside() {
+    let mut world = World::new();
+    world.callee.invite(&audio("192.0.2.1", 6000));
+    let invite = world.caller.expect("INVITE");
+    world
+        .caller
+        .answer(&invite, "200 OK", &audio("10.0.0.1", 4000));
+    let answer = world.callee.expect("200");
+    assert_eq!(world.open(), [AUDIO]);
+    world.callee.confirm(&answer);
+}
+
+#[test]
+fn a_middlebox_that_refuses_or_is_silent_ends_the_call_properly_and_nothing_is_open() {
+    for (mood, status) in [(Mood::Refuses, "503"), (Mood::IsSilent, "504")] {
+        let mut world = World::new();
+        world.mood(mood);
+        world.caller.invite(&audio("10.0.0.1", 4000));
+        let invite = world.callee.expect("INVITE");
+        world
+            .callee
+            .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+        let refused = world.caller.expect(status);
+        assert!(refused.header("Reason").contains(status), "{refused:?}");
+        world.caller.request("ACK", "");
+        let bye = world.callee.expect("BYE");
+        world.callee.answer(&bye, "200 OK", "");
+        world.assert_over();
+        assert_eq!(world.counts().refused_by_middlebox, 1);
+        assert_eq!(world.counts().established, 0);
+    }
+}
+
+#[test]
+fn of_several_streams_all_are_opened_or_none() {
+    let mut world = World::new();
+    let video = |address, port| {
+        format!(
+            "{}m=video {} RTP/AVP 96\r\n",
+            audio(address, port),
+            port + 2
+        )
+    };
+    world.caller.invite(&video("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world
+        .callee
+        .answer(&invite, "200 OK", &video("192.0.2.1", 6000));
+    world.caller.expect("200");
+    assert_eq!(world.open(), [AUDIO, "10.0.0.1:4002 192.0.2.1:6002 2"]);
+}
+
+#[test]
+fn early_media_pass_with_pinholes_that_stay_or_go_with_the_answer() {
+    let mut world = World::new();
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world
+        .callee
+        .answer(&invite, "183 Session Progress", &audio("192.0.2.7", 7000));
+    let early = world.caller.expect("183");
+    assert_eq!(early.body(), audio("192.0.2.7", 7000));
+    assert_eq!(world.open(), ["10.0.0.1:4000 192.0.2.7:7000 2"]);
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.caller.expect("200");
+    world.until("only the answer's", |world| world.open() == [AUDIO]);
+}
+
+#[test]
+fn a_refusal_of_the_callee_is_the_callers() {
+    for (said, heard) in [
+        ("486 Busy Here", "486"),
+        ("302 Moved Temporarily", "480"),
+        ("407 Proxy Authentication Required", "403"),
+        ("603 Decline", "603"),
+    ] {
+        let mut world = World::new();
+        world.caller.invite(&audio("10.0.0.1", 4000));
+        let invite = world.callee.expect("INVITE");
+        world.callee.answer(&invite, said, "");
+        world.callee.expect("ACK");
+        world.caller.expect(heard);
+        world.caller.request("ACK", "");
+        world.assert_over();
+    }
+}
+
+#[test]
+fn cancel_reaches_the_callee_and_closes_early_media() {
+    let mut world = World::new();
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world
+        .callee
+        .answer(&invite, "183 Session Progress", &audio("192.0.2.1", 6000));
+    world.caller.expect("183");
+    world.caller.request("CANCEL", "");
+    world.caller.expect("487");
+    world.caller.request("ACK", "");
+    let cancel = world.callee.expect("CANCEL");
+    world.callee.answer(&cancel, "200 OK", "");
+    world.callee.answer(&invite, "487 Request Terminated", "");
+    world.callee.expect("ACK");
+    world.assert_over();
+}
+
+#[test]
+fn an_answer_that_crosses_a_cancel_is_ended_with_bye() {
+    let mut world = World::new();
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world.callee.answer(&invite, "180 Ringing", "");
+    world.caller.expect("180");
+    world.caller.request("CANCEL", "");
+    let cancel = world.callee.expect("CANCEL");
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.callee.answer(&cancel, "200 OK", "");
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.caller.expect("487");
+    world.assert_over();
+    assert_eq!(world.counts().established, 0);
+}
+
+#[test]
+fn a_caller_who_cancels_while_the_middlebox_thinks_gets_no_answer() {
+    let mut world = World::new();
+    world.mood(Mood::Waits);
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.callee.expect("ACK");
+    world.caller.request("CANCEL", "");
+    world.caller.expect("487");
+    world.caller.request("ACK", "");
+    world.mood(Mood::Grants);
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.assert_over();
+}
+
+#[test]
+fn a_callee_who_does_not_answer_is_given_up() {
+    let mut world = World::with(|config| config.answer = Duration::from_millis(300));
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world.callee.answer(&invite, "180 Ringing", "");
+    world.caller.expect("408");
+    world.caller.request("ACK", "");
+    let cancel = world.callee.expect("CANCEL");
+    world.callee.answer(&cancel, "200 OK", "");
+    world.callee.answer(&invite, "487 Request Terminated", "");
+    world.assert_over();
+}
+
+#[test]
+fn what_can_not_be_let_pass_is_refused_at_once() {
+    let mut world = World::with(|config| config.max_calls = 1);
+    for body in ["", &audio("host.example.net", 4000)] {
+        world.caller.invite(body);
+        world.caller.expect("488");
+        world.caller.request("ACK", "");
+        world.assert_over();
+        world.caller.fresh();
+    }
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    world.callee.expect("INVITE");
+    world.caller.fresh();
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let refused = world.caller.expect("503");
+    assert_eq!(refused.header("Retry-After"), "10");
+    assert_eq!(world.counts().too_many, 1);
+}
+
+#[test]
+fn an_answer_without_usable_addresses_ends_the_call() {
+    let mut world = World::new();
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("host.example.net", 6000));
+    world.caller.expect("502");
+    world.caller.request("ACK", "");
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.assert_over();
+}

@@ -1,0 +1,168 @@
+//! Ends of data streams as people write them: `10.0.0.1:5000`, `192.0.2.0/24`, `any`.
+
+use std::net::IpAddr;
+
+use carrick_simco::message::{AddressTuple, IpVersion, Location, Scope};
+
+/// One end: which hosts, and the first port; 0 for any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    host: Option<(IpAddr, u8)>,
+    port: u16,
+}
+
+/// Reads `ADDR[/PREFIX][:PORT]` (an IPv6 address with a port in brackets) or `any`.
+pub(super) fn end(text: &str) -> Result<End, String> {
+    let form = "give ADDR[/PREFIX][:PORT], an IPv6 address with a port in brackets, or any";
+    if text == "any" {
+        return Ok(End {
+            host: None,
+            port: 0,
+        });
+    }
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or(form)?;
+            let (prefix, port) = match rest.split_once(':') {
+                Some((prefix, port)) => (prefix, Some(port)),
+                None => (rest, None),
+            };
+            (format!("{host}{prefix}"), port)
+        }
+        None if text.matches(':').count() == 1 => {
+            let (host, port) = text.split_once(':').ok_or(form)?;
+            (host.to_owned(), Some(port))
+        }
+        None => (text.to_owned(), None),
+    };
+    let port = match port {
+        None => 0,
+        Some(port) => port.parse().map_err(|_| format!("{port:?} is no port"))?,
+    };
+    let (address, prefix) = match host.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (&*host, None),
+    };
+    let address: IpAddr = address.parse().map_err(|_| form.to_owned())?;
+    let bits = IpVersion::of(address).bits();
+    let prefix = match prefix {
+        None => bits,
+        Some(prefix) => match prefix.parse() {
+            Ok(prefix) if prefix <= bits => prefix,
+            _ => return Err(format!("{prefix:?} is no prefix from 0 to {bits}")),
+        },
+    };
+    Ok(End {
+        host: Some((address, prefix)),
+        port,
+    })
+}
+
+impl End {
+    pub(super) fn version(&self) -> Option<IpVersion> {
+        self.host.map(|(address, _)| IpVersion::of(address))
+    }
+
+    /// The attribute; `version` is that of the other end, where this one is `any`.
+    pub(super) fn tuple(
+        self,
+        location: Location,
+        protocol: u8,
+        ports: u16,
+        version: IpVersion,
+    ) -> AddressTuple {
+        let scope = match self.host {
+            None => Scope::ProtocolsOnly(version),
+            Some((address, prefix)) => Scope::Full {
+                address,
+                prefix,
+                port: self.port,
+                ports,
+            },
+        };
+        AddressTuple {
+            location,
+            protocol,
+            scope,
+        }
+    }
+}
+
+/// A transport protocol by name or number.
+pub(super) fn protocol(text: &str) -> Result<u8, String> {
+    match text {
+        "any" => Ok(0),
+        "icmp" => Ok(1),
+        "tcp" => Ok(6),
+        "udp" => Ok(17),
+        "dccp" => Ok(33),
+        "sctp" => Ok(132),
+        number => number
+            .parse()
+            .map_err(|_| "give udp, tcp, sctp, dccp, icmp, any or a number to 255".into()),
+    }
+}
+
+/// A tuple as people write it; a port range as `5000+2`.
+pub(super) fn shown(tuple: &AddressTuple) -> String {
+    match tuple.scope {
+        Scope::ProtocolsOnly(_) => "any".into(),
+        Scope::Full {
+            address,
+            prefix,
+            port,
+            ports,
+        } => {
+            let host = match address {
+                IpAddr::V6(_) if port != 0 => format!("[{address}]"),
+                _ => address.to_string(),
+            };
+            let length = if prefix == IpVersion::of(address).bits() {
+                String::new()
+            } else {
+                format!("/{prefix}")
+            };
+            match (port, ports) {
+                (0, _) => format!("{host}{length}"),
+                (port, 1) => format!("{host}{length}:{port}"),
+                (port, ports) => format!("{host}{length}:{port}+{ports}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_read_and_shown_the_same() {
+        for text in [
+            "10.0.0.1:5000",
+            "192.0.2.0/24",
+            "192.0.2.0/24:80",
+            "2001:db8::1",
+            "[2001:db8::1]:5000",
+            "2001:db8::/32",
+            "[2001:db8::]/32:53",
+            "any",
+        ] {
+            let tuple = end(text)
+                .unwrap()
+                .tuple(Location::Internal, 17, 1, IpVersion::V4);
+            assert_eq!(shown(&tuple), text);
+        }
+        for wrong in [
+            "",
+            "10.0.0.1:x",
+            "10.0.0.1/33",
+            "host:5",
+            "[::1",
+            "10.0.0.1:70000",
+        ] {
+            assert!(end(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(protocol("sctp"), Ok(132));
+        assert!(protocol("256").is_err());
+    }
+}

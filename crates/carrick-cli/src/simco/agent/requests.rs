@@ -1,0 +1,204 @@
+//! The requests that make rules, as arguments.
+
+use carrick_simco::message::{
+    AddressTuple, Direction, DisableRequest, EnableRequest, GroupId, IpVersion, Lifetime, Location,
+    NatMode, Parity, PerParameters, PolicyRuleId, PortParity, PrrParameters, Request,
+    ReserveRequest,
+};
+use clap::{Args, ValueEnum};
+
+use super::super::address::{End, end, protocol};
+use crate::failure::Failure;
+
+/// Both ends of a data stream.
+#[derive(Debug, Args)]
+pub(super) struct Stream {
+    /// The host behind the middlebox: `ADDR[/PREFIX][:PORT]` or `any`.
+    #[arg(long, value_name = "END", value_parser = end)]
+    internal: End,
+    /// The host beyond the middlebox: likewise.
+    #[arg(long, value_name = "END", value_parser = end)]
+    external: End,
+    /// The transport protocol: udp, tcp, sctp, dccp, icmp, any or a number.
+    #[arg(long, default_value = "udp", value_parser = protocol)]
+    protocol: u8,
+    /// Consecutive ports on both ends, 2 for RTP and RTCP.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    ports: u16,
+    /// The lifetime that is asked for, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    lifetime: u32,
+}
+
+impl Stream {
+    fn tuples(&self) -> Result<[AddressTuple; 2], Failure> {
+        let version = match (self.internal.version(), self.external.version()) {
+            (Some(a), Some(b)) if a != b => {
+                let why = "both ends must be of one IP version";
+                return Err(Failure::Usage(why.into()));
+            }
+            (Some(version), _) | (None, Some(version)) => version,
+            (None, None) => IpVersion::V4,
+        };
+        let Self {
+            protocol, ports, ..
+        } = *self;
+        let tuple = |end: End, location| end.tuple(location, protocol, ports, version);
+        Ok([
+            tuple(self.internal, Location::Internal),
+            tuple(self.external, Location::External),
+        ])
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// From the external to the internal host.
+    In,
+    /// From the internal to the external host.
+    Out,
+    /// Both.
+    Both,
+}
+
+/// Which packets pass.
+#[derive(Debug, Args)]
+pub(super) struct EnableArguments {
+    #[command(flatten)]
+    stream: Stream,
+    /// Which way packets may go.
+    #[arg(long, value_enum, default_value = "both")]
+    direction: Way,
+    /// A translator keeps the parity of the port.
+    #[arg(long)]
+    same_parity: bool,
+}
+
+impl EnableArguments {
+    fn request(&self, group: Option<u32>) -> Result<EnableRequest, Failure> {
+        let [internal, external] = self.stream.tuples()?;
+        Ok(EnableRequest {
+            parameters: PerParameters {
+                parity: if self.same_parity {
+                    PortParity::Same
+                } else {
+                    PortParity::Any
+                },
+                direction: match self.direction {
+                    Way::In => Direction::Inbound,
+                    Way::Out => Direction::Outbound,
+                    Way::Both => Direction::Both,
+                },
+            },
+            internal,
+            external,
+            lifetime: Lifetime(self.stream.lifetime),
+            group: group.map(GroupId),
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PerArguments {
+    #[command(flatten)]
+    enable: EnableArguments,
+    /// The group of the new rule [default: a new one].
+    #[arg(long, value_name = "GROUP")]
+    group: Option<u32>,
+    /// Keep the rule until interrupted, then end it.
+    #[arg(long)]
+    pub(super) hold: bool,
+}
+
+impl PerArguments {
+    pub(super) fn request(&self) -> Result<EnableRequest, Failure> {
+        self.enable.request(self.group)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PeaArguments {
+    /// The reservation.
+    rule: u32,
+    #[command(flatten)]
+    enable: EnableArguments,
+}
+
+impl PeaArguments {
+    pub(super) fn request(&self) -> Result<Request, Failure> {
+        Ok(Request::EnableReserved {
+            enable: self.enable.request(None)?,
+            rule: PolicyRuleId(self.rule),
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PdrArguments {
+    #[command(flatten)]
+    stream: Stream,
+}
+
+impl PdrArguments {
+    pub(super) fn request(&self) -> Result<DisableRequest, Failure> {
+        let [internal, external] = self.stream.tuples()?;
+        Ok(DisableRequest {
+            internal,
+            external,
+            lifetime: Lifetime(self.stream.lifetime),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Start {
+    /// Any port.
+    Any,
+    /// An even port first, as for RTP.
+    Even,
+    /// An odd port first.
+    Odd,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PrrArguments {
+    /// The transport protocol: udp, tcp, sctp, dccp, icmp, any or a number.
+    #[arg(long, default_value = "udp", value_parser = protocol)]
+    protocol: u8,
+    /// Consecutive ports.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    ports: u16,
+    /// Where they begin.
+    #[arg(long, value_enum, default_value = "any")]
+    parity: Start,
+    /// The lifetime that is asked for, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    lifetime: u32,
+    /// The group of the new rule [default: a new one].
+    #[arg(long, value_name = "GROUP")]
+    group: Option<u32>,
+    /// Keep the reservation until interrupted, then end it.
+    #[arg(long)]
+    pub(super) hold: bool,
+}
+
+impl PrrArguments {
+    pub(super) fn request(&self) -> ReserveRequest {
+        ReserveRequest {
+            parameters: PrrParameters {
+                nat_mode: NatMode::Traditional,
+                parity: match self.parity {
+                    Start::Any => Parity::Any,
+                    Start::Even => Parity::Even,
+                    Start::Odd => Parity::Odd,
+                },
+                inside: None,
+                outside: None,
+                protocol: self.protocol,
+                ports: self.ports,
+            },
+            lifetime: Lifetime(self.lifetime),
+            group: self.group.map(GroupId),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Which middlebox, and who the agent is: what `agent` and `load` share.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use carrick_simco::PORT;
+use carrick_simco::agent::{AgentSettings, Credentials};
+use carrick_simco::client::{SctpTarget, Target};
+use carrick_simco::daemon::read_key_file;
+use carrick_simco::session::Identity;
+use carrick_simco::transport::tls;
+use clap::Args;
+
+use crate::endpoint::resolve;
+use crate::failure::Failure;
+use crate::units;
+
+/// The middlebox and the way to it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Session")]
+pub(super) struct ConnectArguments {
+    /// The middlebox: `sctp://ADDR[,ADDR][:PORT]`, `tcp://HOST[:PORT]` or `tls://HOST[:PORT]`.
+    #[arg(long, value_name = "URL", value_parser = place, global = true)]
+    middlebox: Option<Place>,
+    /// The agent's name; without it, the middlebox must know the agent otherwise.
+    #[arg(long, value_name = "NAME", requires = "key_file", global = true)]
+    name: Option<String>,
+    /// File with the agent's key in hexadecimal digits.
+    #[arg(long, value_name = "FILE", requires = "name", global = true)]
+    key_file: Option<PathBuf>,
+    /// The name that the middlebox must prove [default: any that has the key].
+    #[arg(long, value_name = "NAME", requires = "name", global = true)]
+    middlebox_name: Option<String>,
+    /// How long an answer may take.
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s", global = true)]
+    timeout: Duration,
+    /// SCTP: stream pairs to ask for.
+    #[arg(long, value_name = "N", default_value_t = 8, global = true)]
+    streams: u16,
+    /// SCTP: local address; several times for several.
+    #[arg(long, value_name = "ADDR", global = true)]
+    bind: Vec<IpAddr>,
+    /// SCTP: the middlebox's UDP port.
+    #[arg(long, value_name = "N", default_value_t = carrick::DEFAULT_ENCAPSULATION_PORT, global = true)]
+    udp_port: u16,
+    /// SCTP directly on IP instead of in UDP (needs `CAP_NET_RAW`).
+    #[arg(long, global = true)]
+    raw: bool,
+    /// SCTP: the shortest retransmission timeout.
+    #[arg(long, value_name = "TIME", value_parser = units::duration, global = true)]
+    rto_min: Option<Duration>,
+    /// SCTP: unanswered transmissions after which a path is given up.
+    #[arg(long, value_name = "N", global = true)]
+    path_max_retrans: Option<u32>,
+    /// TLS: file with the certificates to trust, in PEM form.
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
+    /// TLS: the name that the certificate must have [default: the host].
+    #[arg(long, value_name = "NAME", global = true)]
+    tls_name: Option<String>,
+}
+
+/// What a URL says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    scheme: Scheme,
+    host: String,
+    port: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Sctp,
+    Tcp,
+    Tls,
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    let form = "give sctp://ADDR[,ADDR][:PORT], tcp://HOST[:PORT] or tls://HOST[:PORT]";
+    let (scheme, rest) = text.split_once("://").ok_or(form)?;
+    let scheme = match scheme {
+        "sctp" => Scheme::Sctp,
+        "tcp" => Scheme::Tcp,
+        "tls" => Scheme::Tls,
+        _ => return Err(form.into()),
+    };
+    // A colon within brackets belongs to an IPv6 address, and so does one of several without them.
+    let bracket = rest.rfind(']').map_or(0, |at| at + 1);
+    let colon = rest[bracket..].find(':').map(|at| bracket + at);
+    let last = rest.rfind(':');
+    let (host, port) = match colon {
+        Some(at) if Some(at) == last => {
+            let port = rest[at + 1..].parse();
+            let port = port.map_err(|_| format!("{:?} is no port", &rest[at + 1..]))?;
+            (&rest[..at], port)
+        }
+        _ => (rest, PORT),
+    };
+    let host = host.replace(['[', ']'], "");
+    if host.is_empty() || port == 0 {
+        return Err(form.into());
+    }
+    Ok(Place { scheme, host, port })
+}
+
+impl ConnectArguments {
+    /// The middlebox and the way to it.
+    pub(super) async fn target(&self) -> Result<Target, Failure> {
+        let place = self.middlebox.as_ref();
+        let place = place.ok_or_else(|| Failure::Usage("--middlebox URL is missing".into()))?;
+        let Place { scheme, host, port } = place.clone();
+        Ok(match scheme {
+            Scheme::Tcp => Target::tcp(host, port),
+            Scheme::Tls => {
+                let missing = || Failure::Usage("tls:// needs --ca FILE".into());
+                let roots = self.ca.as_ref().ok_or_else(missing)?;
+                let config = tls::client(roots).map_err(|e| Failure::Run(e.to_string()))?;
+                Target::Tls {
+                    name: self.tls_name.clone().unwrap_or_else(|| host.clone()),
+                    host,
+                    port,
+                    config,
+                }
+            }
+            Scheme::Sctp => {
+                let addresses = resolve(&host).await?;
+                Target::Sctp(Box::new(self.sctp(addresses, port)))
+            }
+        })
+    }
+
+    fn sctp(&self, addresses: Vec<IpAddr>, port: u16) -> SctpTarget {
+        let mut association = carrick_simco::transport::sctp::association(self.streams);
+        if let Some(rto_min) = self.rto_min {
+            association.rto_min = rto_min;
+            association.rto_initial = association.rto_initial.max(rto_min);
+        }
+        if let Some(threshold) = self.path_max_retrans {
+            association.path_max_retrans = threshold;
+        }
+        // Other hosts don't answer to loopback, and a peer on loopback need not know our addresses.
+        let loopback = addresses.iter().all(IpAddr::is_loopback) && self.bind.is_empty();
+        let local = if loopback {
+            addresses.iter().take(1).copied().collect()
+        } else {
+            self.bind.clone()
+        };
+        SctpTarget {
+            addresses,
+            port,
+            udp_port: (!self.raw).then_some(self.udp_port),
+            local,
+            local_udp_port: 0,
+            streams: self.streams,
+            association: Some(association),
+        }
+    }
+
+    /// Who the agent is.
+    pub(super) fn settings(&self) -> Result<AgentSettings, Failure> {
+        let mut settings = AgentSettings {
+            timeout: self.timeout,
+            ..AgentSettings::default()
+        };
+        let identity = |name: &str| {
+            let wrong = || Failure::Usage(format!("{name:?} is no name: 1 to 255 octets"));
+            Identity::new(name).ok_or_else(wrong)
+        };
+        if let (Some(name), Some(path)) = (&self.name, &self.key_file) {
+            let key = read_key_file(path).map_err(|e| Failure::Run(e.to_string()))?;
+            let middlebox = self.middlebox_name.as_deref().map(identity).transpose()?;
+            settings.credentials = Some(Credentials {
+                agent: identity(name)?,
+                key,
+                middlebox,
+            });
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_a_transport_addresses_and_a_port() {
+        let of = |text| {
+            let Place { scheme, host, port } = place(text).unwrap();
+            (scheme, host, port)
+        };
+        let [sctp, tcp, tls] = [Scheme::Sctp, Scheme::Tcp, Scheme::Tls];
+        assert_eq!(of("tcp://fw1"), (tcp, "fw1".into(), PORT));
+        assert_eq!(of("tls://fw1:99"), (tls, "fw1".into(), 99));
+        let two = "192.0.2.1,198.51.100.1".to_owned();
+        assert_eq!(of("sctp://192.0.2.1,198.51.100.1:7"), (sctp, two, 7));
+        assert_eq!(of("tcp://[::1]:99"), (tcp, "::1".into(), 99));
+        assert_eq!(of("tcp://[::1]"), (tcp, "::1".into(), PORT));
+        assert_eq!(of("tcp://2001:db8::1"), (tcp, "2001:db8::1".into(), PORT));
+        for wrong in [
+            "fw1",
+            "udp://fw1",
+            "tcp://",
+            "tcp://a:0",
+            "tcp://a:x",
+            "tcp://:7",
+        ] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::support::{Finished, Running, run, start};
+
+/// A configuration with its files, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("carrick-command-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("key"), "000102030405060708090a0b0c0d0e0f\n").unwrap();
+        let folder = Self(path);
+        folder.configure("rights = \"all\"");
+        folder
+    }
+
+    fn configure(&self, agent: &str) {
+        let config = format!(
+            "name = \"box\"\n[listen]\ntcp = [\"127.0.0.1:0\"]\n\
+             sctp = {{ addresses = [\"127.0.0.1\"], port = 0, udp-port = 0 }}\n\
+             [[agents]]\nname = \"pbx\"\nkey-file = \"key\"\n{agent}\n"
+        );
+        std::fs::write(self.0.join("box.toml"), config).unwrap();
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A middlebox and how to reach it.
+struct Middlebox {
+    running: Running,
+    sctp: Vec<String>,
+    tcp: Vec<String>,
+}
+
+fn middlebox(folder: &Folder) -> Middlebox {
+    let config = folder.file("box.toml");
+    let mut running = start(&["simco", "middlebox", "--config", &config]);
+    let line = running.error_line();
+    let numbers: Vec<&str> = line.split_whitespace().collect();
+    let ["carrick:", "sctp", "port", port, "in", "udp", "port", udp] = numbers[..] else {
+        panic!("{line:?}");
+    };
+    let sctp = vec![
+        format!("--middlebox=sctp://127.0.0.1:{port}"),
+        format!("--udp-port={udp}"),
+    ];
+    let line = running.error_line();
+    let address = line
+        .trim()
+        .strip_prefix("carrick: tcp ")
+        .unwrap()
+        .to_owned();
+    let tcp = vec![format!("--middlebox=tcp://{address}")];
+    Middlebox { running, sctp, tcp }
+}
+
+fn agent(folder: &Folder, place: &[String], request: &[&str]) -> Finished {
+    let key = folder.file("key");
+    let mut line = vec![
+        "simco",
+        "agent",
+        "--json",
+        "--name",
+        "pbx",
+        "--key-file",
+        &key,
+    ];
+    line.extend(place.iter().map(String::as_str));
+    line.extend(request);
+    run(&line)
+}
+
+fn answer(finished: &Finished) -> Value {
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    finished.json().remove(0)
+}
+
+#[test]
+fn an_agent_on_the_command_line_opens_lists_and_closes() {
+    let folder = Folder::new("agent");
+    let middlebox = middlebox(&folder);
+    for place in [&middlebox.sctp, &middlebox.tcp] {
+        let ask = |request: &[&str]| agent(&folder, place, request);
+        let ends = [
+            "--internal",
+            "10.0.0.1:5000",
+            "--external",
+            "192.0.2.1:6000",
+        ];
+        let per = [&["per", "--ports", "2", "--lifetime", "100"][..], &ends].concat();
+        let opened = answer(&ask(&per));
+        assert_eq!(
+            (&opened["kind"], &opened["lifetime"]),
+            (&"enabled".into(), &100.into())
+        );
+        let rule = opened["rule"].to_string();
+        let listed = answer(&ask(&["list", "--long"]));
+        assert_eq!(listed["internal"], "10.0.0.1:5000+2");
+        assert_eq!(listed["owner"], "pbx");
+        assert_eq!(answer(&ask(&["plc", &rule, "50"]))["lifetime"], 50);
+        assert_eq!(answer(&ask(&["plc", &rule, "0"]))["lifetime"], 0);
+        ask(&["status", &rule]).assert_failed(1, "does not exist");
+        let pdr = [&["pdr"][..], &ends].concat();
+        let blocked = answer(&ask(&pdr));
+        assert_eq!(blocked["kind"], "disabled");
+        ask(&per).assert_failed(1, "conflict");
+        let rule = blocked["rule"].to_string();
+        assert_eq!(answer(&ask(&["plc", &rule, "0"]))["lifetime"], 0);
+        assert_eq!(answer(&ask(&["list"]))["rules"], Value::Array(vec![]));
+        let reserved = answer(&ask(&["prr"]));
+        assert_eq!(reserved["kind"], "reserved");
+        let rule = reserved["rule"].to_string();
+        assert_eq!(answer(&ask(&["plc", &rule, "0"]))["lifetime"], 0);
+    }
+    middlebox.running.interrupt();
+    assert_eq!(middlebox.running.finish().code, Some(0));
+}
+
+#[test]
+fn a_signal_makes_the_middlebox_read_its_configuration_again() {
+    let folder = Folder::new("reload");
+    let mut middlebox = middlebox(&folder);
+    let list = || agent(&folder, &middlebox.tcp, &["list"]);
+    answer(&list());
+    folder.configure("rights = [\"enable\"]");
+    middlebox.running.hang_up();
+    let told = middlebox.running.error_line();
+    assert!(told.contains("read again"), "{told}");
+    let list = agent(&folder, &middlebox.tcp, &["list"]);
+    list.assert_failed(1, "not authorized");
+    folder.configure("rights = [\"enabl\"]");
+    middlebox.running.hang_up();
+    let told = middlebox.running.error_line();
+    assert!(
+        told.contains("stays as it was") && told.contains("enabl"),
+        "{told}"
+    );
+    middlebox.running.interrupt();
+    assert_eq!(middlebox.running.finish().code, Some(0));
+}
+
+#[test]
+fn a_wrong_configuration_is_told_with_its_place() {
+    let folder = Folder::new("wrong");
+    let config = folder.file("box.toml");
+    let right = run(&["simco", "middlebox", "--check", "--config", &config]);
+    assert_eq!(right.code, Some(0), "{right:?}");
+    folder.configure("right = 1");
+    let wrong = run(&["simco", "middlebox", "--check", "--config", &config]);
+    wrong.assert_failed(1, "line 8");
+    let none = run(&["simco", "agent", "list"]);
+    none.assert_failed(2, "--middlebox");
+}
+
+#[test]
+fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
+    let folder = Folder::new("load");
+    let middlebox = middlebox(&folder);
+    let key = folder.file("key");
+    for place in [&middlebox.sctp, &middlebox.tcp] {
+        let mut line = vec![
+            "simco",
+            "load",
+            "--json",
+            "--name",
+            "pbx",
+            "--key-file",
+            &key,
+        ];
+        line.extend(place.iter().map(String::as_str));
+        line.extend([
+            "--rate",
+            "200",
+            "--hold",
+            "1s",
+            "--refresh",
+            "500ms",
+            "--lifetime",
+            "60",
+        ]);
+        line.extend(["--warm-up", "200ms", "--time", "2s"]);
+        let report = answer(&run(&line));
+        for kind in ["enable", "refresh", "close"] {
+            let count = report[kind]["count"].as_u64().unwrap();
+            assert!(count > 100, "{kind}: {report}");
+        }
+        for kind in ["refused", "timed_out", "suppressed", "not_taken", "expired"] {
+            assert_eq!(report["failures"][kind], 0, "{report}");
+        }
+        assert!(report["pinholes"].as_u64().unwrap() > 50, "{report}");
+    }
+}

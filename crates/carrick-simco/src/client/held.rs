@@ -1,0 +1,281 @@
+//! Rules that are held: what they are, and when they are to be refreshed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use super::{Inner, inquiry};
+use crate::message::{
+    AddressTuple, EnableRequest, GroupId, Lifetime, PolicyRuleId, Reply, Request,
+};
+
+/// The share of a rule's life after which it is refreshed.
+const REFRESH_AT: f64 = 0.5;
+
+/// A rule that is refreshed as long as this is not dropped. Dropped, the rule lives out its life.
+pub struct HeldRule {
+    inner: Arc<Inner>,
+    key: u64,
+}
+
+/// What is known of a held rule.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// What it was asked for with.
+    pub(super) request: Request,
+    pub(super) rule: PolicyRuleId,
+    pub(super) group: Option<GroupId>,
+    /// A2, where the reply told one.
+    pub(super) outside: Option<AddressTuple>,
+    /// The middlebox may have forgotten it: it is to be compared with its status first.
+    pub(super) doubtful: bool,
+    due: Option<Instant>,
+}
+
+/// All held rules.
+#[derive(Default)]
+pub(super) struct Shelf {
+    entries: Mutex<Entries>,
+    /// There is something to do earlier than before.
+    pub(super) changed: Notify,
+}
+
+#[derive(Default)]
+struct Entries {
+    all: BTreeMap<u64, Entry>,
+    due: BTreeSet<(Instant, u64)>,
+    next: u64,
+}
+
+impl Shelf {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        // Whoever panicked with it left it whole: each change is a few insertions.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().all.len()
+    }
+
+    pub(super) fn rules(&self) -> BTreeSet<PolicyRuleId> {
+        self.lock().all.values().map(|entry| entry.rule).collect()
+    }
+
+    pub(super) fn get(&self, key: u64) -> Option<Entry> {
+        self.lock().all.get(&key).cloned()
+    }
+
+    fn add(&self, request: Request, reply: &Reply) -> Option<u64> {
+        let (rule, lifetime) = made(reply)?;
+        let mut entries = self.lock();
+        let key = entries.next;
+        entries.next += 1;
+        let due = Some(refresh(lifetime));
+        let entry = Entry {
+            request,
+            rule,
+            group: group(reply),
+            outside: outside(reply),
+            doubtful: false,
+            due,
+        };
+        entries.due.extend(due.map(|due| (due, key)));
+        entries.all.insert(key, entry);
+        drop(entries);
+        self.changed.notify_one();
+        Some(key)
+    }
+
+    /// Takes a rule off the shelf.
+    pub(super) fn remove(&self, key: u64) -> Option<Entry> {
+        let mut entries = self.lock();
+        let entry = entries.all.remove(&key)?;
+        if let Some(due) = entry.due {
+            entries.due.remove(&(due, key));
+        }
+        Some(entry)
+    }
+
+    /// Somebody has ended a rule. Returns whether it was held, and surely that one.
+    pub(super) fn ended(&self, rule: PolicyRuleId) -> bool {
+        let mut entries = self.lock();
+        let held = entries.all.iter();
+        let key = held
+            .filter(|(_, entry)| entry.rule == rule && !entry.doubtful)
+            .map(|(key, _)| *key)
+            .next();
+        let Some(key) = key else { return false };
+        if let Some(due) = entries.all.remove(&key).and_then(|entry| entry.due) {
+            entries.due.remove(&(due, key));
+        }
+        true
+    }
+
+    /// A new session: all rules are to be looked at.
+    pub(super) fn doubt(&self) {
+        let now = Instant::now();
+        let mut entries = self.lock();
+        let Entries { all, due, .. } = &mut *entries;
+        due.clear();
+        for (key, entry) in all {
+            entry.doubtful = true;
+            entry.due = Some(now);
+            due.insert((now, *key));
+        }
+    }
+
+    /// When the next rule is to be refreshed.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.lock().due.first().map(|(due, _)| *due)
+    }
+
+    /// A rule whose time has come; it is not due again before [`Self::again`] or [`Self::renewed`].
+    pub(super) fn take_due(&self, now: Instant) -> Option<(u64, Entry)> {
+        let mut entries = self.lock();
+        let (due, key) = *entries.due.first()?;
+        if due > now {
+            return None;
+        }
+        entries.due.pop_first();
+        let entry = entries.all.get_mut(&key)?;
+        entry.due = None;
+        Some((key, entry.clone()))
+    }
+
+    /// A rule lives so long from now.
+    pub(super) fn refreshed(&self, key: u64, lifetime: Lifetime) {
+        self.set_due(key, refresh(lifetime), Some(false));
+    }
+
+    /// A rule is to be looked at again after this time.
+    pub(super) fn again(&self, key: u64, after: Duration) {
+        self.set_due(key, Instant::now() + after, None);
+    }
+
+    fn set_due(&self, key: u64, at: Instant, doubtful: Option<bool>) {
+        let mut entries = self.lock();
+        let Entries { all, due, .. } = &mut *entries;
+        let Some(entry) = all.get_mut(&key) else {
+            return;
+        };
+        if let Some(old) = entry.due.replace(at) {
+            due.remove(&(old, key));
+        }
+        entry.doubtful = doubtful.unwrap_or(entry.doubtful);
+        due.insert((at, key));
+    }
+
+    /// A rule was granted again. Returns whether it is still held.
+    pub(super) fn renewed(&self, key: u64, reply: &Reply) -> bool {
+        let Some((rule, lifetime)) = made(reply) else {
+            return false;
+        };
+        {
+            let mut entries = self.lock();
+            let Some(entry) = entries.all.get_mut(&key) else {
+                return false;
+            };
+            entry.rule = rule;
+            entry.group = group(reply);
+            entry.outside = outside(reply);
+        }
+        self.refreshed(key, lifetime);
+        true
+    }
+}
+
+impl HeldRule {
+    pub(super) fn new(inner: Arc<Inner>, request: Request, reply: &Reply) -> Option<Self> {
+        let key = inner.shelf.add(request, reply)?;
+        Some(Self { inner, key })
+    }
+
+    /// Its identifier; another one after [`super::ClientEvent::Renewed`], and zero when it has
+    /// ended.
+    pub fn id(&self) -> PolicyRuleId {
+        let entry = self.inner.shelf.get(self.key);
+        entry.map_or(PolicyRuleId(0), |entry| entry.rule)
+    }
+
+    /// Its group; `None` for PDR, and when it has ended.
+    pub fn group(&self) -> Option<GroupId> {
+        self.inner.shelf.get(self.key)?.group
+    }
+
+    /// A2: the address that the external host sees; `None` for PDR, and when it has ended.
+    pub fn outside(&self) -> Option<AddressTuple> {
+        self.inner.shelf.get(self.key)?.outside
+    }
+
+    /// Whether it is held: not when somebody ended it, or it could not be had again.
+    pub fn is_held(&self) -> bool {
+        self.inner.shelf.get(self.key).is_some()
+    }
+
+    /// PEA: lets a data stream pass on this reservation, which becomes that rule.
+    ///
+    /// # Errors
+    /// When it is refused or not answered; the reservation is held as before.
+    pub async fn enable(&self, enable: EnableRequest) -> Result<(), RequestError> {
+        let rule = self.id();
+        let request = Request::EnableReserved { enable, rule };
+        let reply = self.inner.ask(request).await?;
+        if self.inner.shelf.renewed(self.key, &reply) {
+            Ok(())
+        } else {
+            Err(RequestError::Unexpected)
+        }
+    }
+
+    /// Ends the rule now.
+    ///
+    /// # Errors
+    /// When it is refused or not answered; the rule then lives out its life.
+    pub async fn close(self) -> Result<(), RequestError> {
+        let Some(entry) = self.inner.shelf.remove(self.key) else {
+            return Ok(());
+        };
+        let ended = inquiry::change_lifetime(&self.inner, entry.rule, Lifetime(0)).await;
+        ended.map(|_| ())
+    }
+}
+
+impl Drop for HeldRule {
+    fn drop(&mut self) {
+        self.inner.shelf.remove(self.key);
+    }
+}
+
+fn refresh(lifetime: Lifetime) -> Instant {
+    let life = Duration::from_secs(u64::from(lifetime.0));
+    Instant::now() + life.mul_f64(REFRESH_AT)
+}
+
+fn made(reply: &Reply) -> Option<(PolicyRuleId, Lifetime)> {
+    match reply {
+        Reply::Enabled(enabled) => Some((enabled.rule, enabled.lifetime)),
+        Reply::Reserved(reserved) => Some((reserved.rule, reserved.lifetime)),
+        Reply::Disabled { rule, lifetime } => Some((*rule, *lifetime)),
+        _ => None,
+    }
+}
+
+fn group(reply: &Reply) -> Option<GroupId> {
+    match reply {
+        Reply::Enabled(enabled) => Some(enabled.group),
+        Reply::Reserved(reserved) => Some(reserved.group),
+        _ => None,
+    }
+}
+
+fn outside(reply: &Reply) -> Option<AddressTuple> {
+    match reply {
+        Reply::Enabled(enabled) => Some(enabled.outside),
+        Reply::Reserved(reserved) => Some(reserved.outside),
+        _ => None,
+    }
+}

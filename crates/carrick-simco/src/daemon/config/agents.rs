@@ -1,0 +1,151 @@
+//! The agents of a configuration file.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{ConfigError, identity, value};
+use crate::middlebox::{Access, AgentConfig, Rights};
+use crate::session::Key;
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AgentEntry {
+    /// Its name, which owns its rules.
+    pub name: String,
+    /// Its key in hexadecimal digits, at least 32.
+    pub key: Option<String>,
+    /// A file with the same.
+    pub key_file: Option<PathBuf>,
+    /// What it may ask for: `all`, or some of `reserve`, `enable`, `disable`, `lifetime`, `status`,
+    /// `list`. Without: all but `disable`.
+    pub rights: Option<Words>,
+    /// Whose rules it may see and is told of: `own`, `all`, or names of agents.
+    pub sees: Option<Words>,
+    /// Whose rules it may change and end; likewise.
+    pub controls: Option<Words>,
+    /// Rules at a time.
+    pub max_rules: Option<usize>,
+    /// Sessions at a time.
+    pub max_sessions: Option<usize>,
+}
+
+/// One word, or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Words {
+    /// Such as `"all"`.
+    One(String),
+    /// Such as `["enable", "list"]`.
+    Many(Vec<String>),
+}
+
+impl AgentEntry {
+    pub(super) fn agent(&self, all: &[Self]) -> Result<AgentConfig, ConfigError> {
+        let place = |key: &str| format!("agent {:?}: {key}", self.name);
+        let identity = identity(&place("name"), &self.name)?;
+        let base = AgentConfig::new(identity, self.read_key(&place("key"))?);
+        let rights = match &self.rights {
+            None => base.rights,
+            Some(words) => rights(&place("rights"), words)?,
+        };
+        let sees = access(&place("sees"), self.sees.as_ref(), all)?;
+        let controls = access(&place("controls"), self.controls.as_ref(), all)?;
+        Ok(AgentConfig {
+            rights,
+            sees,
+            controls,
+            max_rules: self.max_rules.unwrap_or(base.max_rules),
+            max_sessions: self.max_sessions.unwrap_or(base.max_sessions),
+            ..base
+        })
+    }
+
+    fn read_key(&self, place: &str) -> Result<Option<Key>, ConfigError> {
+        match (&self.key, &self.key_file) {
+            (None, None) => Ok(None),
+            (Some(digits), None) => parse_key(place, digits).map(Some),
+            (None, Some(path)) => read_key_file(path).map(Some),
+            (Some(_), Some(_)) => Err(value(place, "give key or key-file, not both")),
+        }
+    }
+}
+
+/// Reads a key in hexadecimal digits from a file.
+///
+/// # Errors
+/// When the file can't be read, or has no such key.
+pub fn read_key_file(path: &Path) -> Result<Key, ConfigError> {
+    let digits = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.display().to_string(),
+        source,
+    })?;
+    parse_key(&path.display().to_string(), &digits)
+}
+
+/// Reads a key in hexadecimal digits.
+///
+/// # Errors
+/// When it is none; `place` says where it came from.
+pub fn parse_key(place: &str, digits: &str) -> Result<Key, ConfigError> {
+    let digits = digits.trim();
+    let digit = |c: u8| (c as char).to_digit(16);
+    let pairs = digits.as_bytes().chunks(2);
+    let octets: Option<Vec<u8>> = pairs
+        .map(|pair| match *pair {
+            [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
+            _ => None,
+        })
+        .collect();
+    let octets = octets.ok_or_else(|| value(place, "must be an even number of digits 0-9, a-f"))?;
+    Key::new(octets).ok_or_else(|| value(place, "must have at least 16 octets (32 digits)"))
+}
+
+fn rights(key: &str, words: &Words) -> Result<Rights, ConfigError> {
+    let words = match words {
+        Words::One(word) if word == "all" => return Ok(Rights::ALL),
+        Words::One(word) if word == "none" => return Ok(Rights::NONE),
+        Words::One(word) => std::slice::from_ref(word),
+        Words::Many(words) => words,
+    };
+    let mut rights = Rights::NONE;
+    for word in words {
+        let right = match word.as_str() {
+            "reserve" => &mut rights.reserve,
+            "enable" => &mut rights.enable,
+            "disable" => &mut rights.disable,
+            "lifetime" => &mut rights.change_lifetime,
+            "status" => &mut rights.status,
+            "list" => &mut rights.list,
+            _ => {
+                let known = "reserve, enable, disable, lifetime, status, list; or \"all\"";
+                return Err(value(key, format!("{word:?} is not known: give {known}")));
+            }
+        };
+        *right = true;
+    }
+    Ok(rights)
+}
+
+fn access(key: &str, words: Option<&Words>, all: &[AgentEntry]) -> Result<Access, ConfigError> {
+    let names = match words {
+        None => return Ok(Access::Own),
+        Some(Words::One(word)) if word == "own" => return Ok(Access::Own),
+        Some(Words::One(word)) if word == "all" => return Ok(Access::All),
+        Some(Words::One(name)) => std::slice::from_ref(name),
+        Some(Words::Many(names)) => names,
+    };
+    let mut identities = Vec::new();
+    for name in names {
+        if !all.iter().any(|agent| agent.name == *name) {
+            let known = "give \"own\", \"all\" or names of agents";
+            return Err(value(
+                key,
+                format!("{name:?} is none of the agents: {known}"),
+            ));
+        }
+        identities.push(identity(key, name)?);
+    }
+    Ok(Access::Of(identities))
+}

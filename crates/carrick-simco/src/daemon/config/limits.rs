@@ -1,0 +1,58 @@
+//! The bounds in a configuration file.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{ConfigError, value};
+use crate::middlebox::Limits;
+
+/// What is bounded. Whatever is left out has the value of [`Limits::default`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LimitsEntry {
+    /// Rules at a time.
+    pub rules: Option<usize>,
+    /// Rules by PDR at a time.
+    pub disable_rules: Option<usize>,
+    /// Open sessions.
+    pub sessions: Option<usize>,
+    /// Connections without a session.
+    pub half_open: Option<usize>,
+    /// Seconds that a session may take to open.
+    pub establishment: Option<u64>,
+    /// Messages that wait to be sent in a session.
+    pub queued_messages: Option<usize>,
+    /// Ports of a request that become an element each.
+    pub exact_ports: Option<u16>,
+}
+
+impl LimitsEntry {
+    pub(super) fn limits(&self) -> Result<Limits, ConfigError> {
+        let base = Limits::default();
+        if self.establishment == Some(0) {
+            return Err(value("limits.establishment", "must be at least 1 second"));
+        }
+        for (key, given) in [
+            ("limits.sessions", self.sessions),
+            ("limits.half-open", self.half_open),
+            ("limits.queued-messages", self.queued_messages),
+        ] {
+            if given == Some(0) {
+                return Err(value(key, "must be at least 1"));
+            }
+        }
+        Ok(Limits {
+            rules: self.rules.unwrap_or(base.rules),
+            disable_rules: self.disable_rules.unwrap_or(base.disable_rules),
+            open_sessions: self.sessions.unwrap_or(base.open_sessions),
+            half_open: self.half_open.unwrap_or(base.half_open),
+            establishment: self
+                .establishment
+                .map_or(base.establishment, Duration::from_secs),
+            queued_messages: self.queued_messages.unwrap_or(base.queued_messages),
+            exact_ports: self.exact_ports.unwrap_or(base.exact_ports),
+            ..base
+        })
+    }
+}

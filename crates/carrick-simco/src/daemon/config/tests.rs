@@ -1,0 +1,101 @@
+use super::*;
+use crate::middlebox::{Access, Rights};
+
+const WHOLE: &str = r#"
+name = "fw1"
+state = "rules"
+audit = "/var/log/carrick.json"
+metrics = "127.0.0.1:9626"
+max-lifetime = 600
+protocols = ["udp", 6]
+wildcards = false
+
+[listen]
+sctp = { addresses = ["192.0.2.1", "198.51.100.1"], udp-port = 9899 }
+tcp = ["127.0.0.1:7626"]
+tls = { addresses = ["[::1]:7627"], certificate = "chain.pem", key = "key.pem" }
+
+[limits]
+rules = 1000
+
+[[agents]]
+name = "pbx"
+key = "000102030405060708090a0b0c0d0e0f"
+rights = ["enable", "lifetime"]
+max-rules = 10
+
+[[agents]]
+name = "noc"
+rights = "all"
+sees = "all"
+controls = ["pbx"]
+"#;
+
+#[test]
+fn a_whole_file_says_everything() {
+    let settings = Settings::parse(WHOLE).unwrap();
+    let config = settings.middlebox().unwrap();
+    assert_eq!(config.identity.as_str(), "fw1");
+    assert_eq!(config.protocols, [17, 6]);
+    assert_eq!(config.limits.rules, 1000);
+    assert!(config.capabilities.persistent && !config.capabilities.port_wildcards);
+    let [pbx, noc] = &config.agents[..] else {
+        panic!("{:?}", config.agents)
+    };
+    let few = Rights {
+        enable: true,
+        change_lifetime: true,
+        ..Rights::NONE
+    };
+    assert_eq!((pbx.rights, pbx.max_rules), (few, 10));
+    assert!(pbx.key.is_some() && noc.key.is_none());
+    assert_eq!((noc.rights, &noc.sees), (Rights::ALL, &Access::All));
+    assert_eq!(noc.controls, Access::Of(vec![pbx.identity.clone()]));
+}
+
+#[test]
+fn a_mistake_is_told_with_its_place() {
+    let changed = |from: &str, to: &str| {
+        let text = WHOLE.replace(from, to);
+        assert_ne!(text, WHOLE, "{from}");
+        match Settings::parse(&text).and_then(|settings| settings.middlebox()) {
+            Ok(_) => panic!("{to} was taken"),
+            Err(error) => error.to_string(),
+        }
+    };
+    for (from, to, told) in [
+        ("wildcards = false", "wildcard = false", "line 8: "),
+        ("max-lifetime = 600", "max-lifetime = \"x\"", "line 6: "),
+        ("max-lifetime = 600", "max-lifetime = 0", "max-lifetime: "),
+        ("0e0f", "0e", "agent \"pbx\": key: "),
+        (
+            "\"lifetime\"",
+            "\"live\"",
+            "agent \"pbx\": rights: \"live\"",
+        ),
+        (
+            "[\"pbx\"]",
+            "[\"pbxx\"]",
+            "agent \"noc\": controls: \"pbxx\"",
+        ),
+        ("name = \"noc\"", "name = \"pbx\"", "two agents"),
+        ("\"udp\"", "\"udb\"", "protocols: \"udb\""),
+        ("name = \"fw1\"", "name = \"\"", "name: "),
+        (
+            "name = \"fw1\"",
+            "name = \"fw1\"\nanonymous = \"x\"",
+            "anonymous: ",
+        ),
+    ] {
+        let error = changed(from, to);
+        assert!(error.contains(told), "{to}: {error}");
+    }
+    let nowhere = Settings::parse("name = \"a\"\n[listen]\n").unwrap();
+    assert!(
+        nowhere
+            .middlebox()
+            .unwrap_err()
+            .to_string()
+            .contains("listen")
+    );
+}

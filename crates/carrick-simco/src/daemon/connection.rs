@@ -1,0 +1,189 @@
+//! One connection: a task that reads, a task that writes, and what the core keeps of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::core::Input;
+use crate::middlebox::SessionId;
+use crate::transport::{Link, MessageReader, MessageWriter, Packet};
+
+/// Messages on their way to the writer.
+const OUTBOX: usize = 256;
+
+/// How long what is left may take to go out when a session is over.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// What the core keeps of a connection. When it is dropped, what was given to the writer goes out,
+/// then the connection is closed.
+pub(super) struct Connection {
+    outbox: mpsc::Sender<Packet>,
+    blocked: Arc<AtomicBool>,
+    closing: Arc<Notify>,
+    /// The reader may go on: all replies to what it read are with the writer.
+    answered: Arc<Notify>,
+    reader: AbortHandle,
+    /// The peer's address for people.
+    pub(super) peer: String,
+}
+
+/// Room for a message in the outbox.
+pub(super) enum Room<'a> {
+    /// One message may be sent.
+    Free(mpsc::Permit<'a, Packet>),
+    /// Not now: the core is told when there is.
+    None,
+    /// Never again.
+    Gone,
+}
+
+impl Connection {
+    /// Starts both tasks. The core gets `batch` messages at a time.
+    pub(super) fn start(
+        session: SessionId,
+        link: Link,
+        core: &mpsc::Sender<Input>,
+        batch: usize,
+    ) -> Self {
+        let (outbox, to_send) = mpsc::channel(OUTBOX);
+        let blocked = Arc::new(AtomicBool::new(false));
+        let closing = Arc::new(Notify::new());
+        let answered = Arc::new(Notify::new());
+        let reader = Reader {
+            session,
+            half: link.reader,
+            batch,
+            core: core.clone(),
+            answered: Arc::clone(&answered),
+        };
+        let reader = tokio::spawn(reader.run());
+        let writer = Writer {
+            session,
+            half: link.writer,
+            to_send,
+            blocked: Arc::clone(&blocked),
+            core: core.clone(),
+        };
+        tokio::spawn(writer.run(Arc::clone(&closing)));
+        Self {
+            outbox,
+            blocked,
+            closing,
+            answered,
+            reader: reader.abort_handle(),
+            peer: link.peer,
+        }
+    }
+
+    pub(super) fn room(&self) -> Room<'_> {
+        // Once more after the mark was set: the writer may have made room just before.
+        for mark in [true, false] {
+            match self.outbox.try_reserve() {
+                Ok(permit) => return Room::Free(permit),
+                Err(TrySendError::Closed(())) => return Room::Gone,
+                Err(TrySendError::Full(())) if mark => self.blocked.store(true, Ordering::SeqCst),
+                Err(TrySendError::Full(())) => {}
+            }
+        }
+        Room::None
+    }
+
+    /// All that waited for this connection is with the writer: the reader may read on.
+    pub(super) fn answered(&self) {
+        self.answered.notify_one();
+    }
+
+    /// The session is over: what is left has [`LINGER`] to go out.
+    pub(super) fn ending(&self) {
+        self.closing.notify_one();
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reader.abort();
+        self.closing.notify_one();
+    }
+}
+
+struct Reader {
+    session: SessionId,
+    half: Box<dyn MessageReader>,
+    batch: usize,
+    core: mpsc::Sender<Input>,
+    answered: Arc<Notify>,
+}
+
+impl Reader {
+    /// Reads on when what it read is answered and the writer has the answers: an agent that does
+    /// not take its replies is not read from, and waits in its transport.
+    async fn run(mut self) {
+        let session = self.session;
+        loop {
+            let mut came = Vec::new();
+            let end = self.half.read(&mut came).await.err();
+            let arrived = Instant::now();
+            let mut came = came.into_iter();
+            while came.len() > 0 {
+                let messages = came.by_ref().take(self.batch).collect();
+                let input = Input::Messages {
+                    session,
+                    arrived,
+                    messages,
+                };
+                if self.core.send(input).await.is_err() {
+                    return;
+                }
+                self.answered.notified().await;
+            }
+            if let Some(end) = end {
+                let badly_formed = end.is_badly_formed();
+                // Without a core there is nobody to tell.
+                let _ = self.core.send(Input::ReadEnd(session, badly_formed)).await;
+                return;
+            }
+        }
+    }
+}
+
+struct Writer {
+    session: SessionId,
+    half: Box<dyn MessageWriter>,
+    to_send: mpsc::Receiver<Packet>,
+    blocked: Arc<AtomicBool>,
+    core: mpsc::Sender<Input>,
+}
+
+impl Writer {
+    async fn run(mut self, closing: Arc<Notify>) {
+        let (session, core) = (self.session, self.core.clone());
+        tokio::select! {
+            () = self.write() => {}
+            () = async {
+                closing.notified().await;
+                tokio::time::sleep(LINGER).await;
+            } => {}
+        }
+        // Without a core there is nobody to tell.
+        let _ = core.send(Input::Written(session)).await;
+    }
+
+    async fn write(&mut self) {
+        let mut batch = Vec::new();
+        while self.to_send.recv_many(&mut batch, OUTBOX).await > 0 {
+            let room = self.blocked.swap(false, Ordering::SeqCst);
+            if room && self.core.send(Input::Room(self.session)).await.is_err() {
+                return;
+            }
+            if self.half.write(&mut batch).await.is_err() {
+                return;
+            }
+        }
+        self.half.close().await;
+    }
+}

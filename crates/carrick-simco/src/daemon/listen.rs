@@ -1,0 +1,200 @@
+//! Listeners: each hands links that are up to the core.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carrick::{Config, Endpoint};
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::config::{SctpListen, Settings};
+use super::core::Input;
+use super::{DaemonError, Listen, http};
+use crate::transport::{sctp, tcp, tls};
+
+/// How long to wait when the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(100);
+
+/// Associations beside those with a session: such as are being set up or shut down.
+const SPARE_ASSOCIATIONS: usize = 64;
+
+/// The certificate that new connections see; it may be exchanged.
+pub(super) type TlsConfig = Arc<Mutex<Arc<ServerConfig>>>;
+
+/// Where a middlebox listens.
+#[derive(Clone, Default)]
+pub struct Bound {
+    /// The SCTP port and the UDP port that carries it.
+    pub sctp: Option<(u16, Option<u16>)>,
+    /// TCP.
+    pub tcp: Vec<SocketAddr>,
+    /// TLS on TCP.
+    pub tls: Vec<SocketAddr>,
+    /// Metrics over HTTP.
+    pub metrics: Option<SocketAddr>,
+    pub(super) tls_config: Option<TlsConfig>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Bound {
+    pub(super) fn stop(&self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+pub(super) async fn start(
+    settings: &Settings,
+    core: &mpsc::Sender<Input>,
+) -> Result<Bound, DaemonError> {
+    let limits = settings.middlebox()?.limits;
+    let mut bound = Bound::default();
+    let Listen { sctp, tcp, tls } = &settings.listen;
+    // All are opened before any is served.
+    let endpoint = match sctp {
+        Some(listen) => {
+            let most = limits.open_sessions + limits.half_open + SPARE_ASSOCIATIONS;
+            Some(bind_sctp(listen, most)?)
+        }
+        None => None,
+    };
+    let plain = bind_tcp("tcp", tcp).await?;
+    let mut secure = Vec::new();
+    if let Some(listen) = tls {
+        let config = tls::server(&listen.certificate, &listen.key)?;
+        bound.tls_config = Some(Arc::new(Mutex::new(config)));
+        secure = bind_tcp("tls", &listen.addresses).await?;
+    }
+    if let Some(address) = settings.metrics {
+        for (listener, address) in bind_tcp("metrics", &[address]).await? {
+            bound.metrics = Some(address);
+            let task = tokio::spawn(http::serve(listener, core.clone()));
+            bound.tasks.push(task.abort_handle());
+        }
+    }
+    if let Some(endpoint) = endpoint {
+        bound.sctp = Some((endpoint.port(), endpoint.encapsulation_port()));
+        let task = tokio::spawn(serve_sctp(endpoint, core.clone()));
+        bound.tasks.push(task.abort_handle());
+    }
+    for (listener, address) in plain {
+        bound.tcp.push(address);
+        let task = tokio::spawn(serve_tcp(listener, core.clone()));
+        bound.tasks.push(task.abort_handle());
+    }
+    for (listener, address) in secure {
+        let Some(config) = bound.tls_config.clone() else {
+            break;
+        };
+        bound.tls.push(address);
+        let half_open = (limits.half_open, limits.establishment);
+        let task = tokio::spawn(serve_tls(listener, config, half_open, core.clone()));
+        bound.tasks.push(task.abort_handle());
+    }
+    Ok(bound)
+}
+
+fn bind_sctp(listen: &SctpListen, associations: usize) -> Result<Endpoint, DaemonError> {
+    let addresses = listen.addresses.iter().copied();
+    let config = match (listen.raw, listen.udp_port) {
+        (true, None) => Config::raw(addresses),
+        (true, Some(port)) => Config::udp(addresses)
+            .encapsulation_port(port)
+            .and_plain_ip(),
+        (false, Some(port)) => Config::udp(addresses).encapsulation_port(port),
+        (false, None) => Config::udp(addresses),
+    };
+    let config = sctp::endpoint(config.port(listen.port), listen.streams);
+    let config = Config {
+        max_associations: associations,
+        ..config
+    };
+    Endpoint::bind(config).map_err(|error| DaemonError::Listen {
+        place: format!("sctp port {}", listen.port),
+        why: error.to_string(),
+    })
+}
+
+async fn bind_tcp(
+    kind: &str,
+    addresses: &[SocketAddr],
+) -> Result<Vec<(TcpListener, SocketAddr)>, DaemonError> {
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let failed = |error: std::io::Error| DaemonError::Listen {
+            place: format!("{kind} {address}"),
+            why: error.to_string(),
+        };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        listeners.push((listener, address));
+    }
+    Ok(listeners)
+}
+
+async fn serve_sctp(endpoint: Endpoint, core: mpsc::Sender<Input>) {
+    while let Some(association) = endpoint.accept().await {
+        let link = sctp::link(association, None);
+        if core.send(Input::Connected(link)).await.is_err() {
+            return;
+        }
+    }
+}
+
+pub(super) async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            // The connection is gone again, or there are no more file descriptors.
+            Err(_) => tokio::time::sleep(NO_ROOM).await,
+        }
+    }
+}
+
+async fn serve_tcp(listener: TcpListener, core: mpsc::Sender<Input>) {
+    loop {
+        let stream = accept(&listener).await;
+        // One that has ended already is none.
+        let Ok(link) = tcp::link(stream) else {
+            continue;
+        };
+        if core.send(Input::Connected(link)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Set-ups run beside each other; when there are too many, the oldest gives way.
+async fn serve_tls(
+    listener: TcpListener,
+    config: TlsConfig,
+    (most, patience): (usize, Duration),
+    core: mpsc::Sender<Input>,
+) {
+    let mut under_way: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let stream = accept(&listener).await;
+        under_way.retain(|task| !task.is_finished());
+        if under_way.len() >= most.max(1)
+            && let Some(oldest) = under_way.pop_front()
+        {
+            oldest.abort();
+        }
+        let config = match config.lock() {
+            Ok(config) => Arc::clone(&config),
+            Err(poisoned) => Arc::clone(&poisoned.into_inner()),
+        };
+        let core = core.clone();
+        let task = tokio::spawn(async move {
+            // A set-up that fails is the peer's affair.
+            if let Ok(Ok(link)) = tokio::time::timeout(patience, tls::accept(stream, config)).await
+            {
+                let _ = core.send(Input::Connected(link)).await;
+            }
+        });
+        under_way.push_back(task.abort_handle());
+    }
+}

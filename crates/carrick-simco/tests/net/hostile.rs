@@ -1,0 +1,243 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_simco::client::Target;
+use carrick_simco::message::{
+    FromMiddlebox, NegativeReply, Notification, PolicyRuleId, ProtocolVersion, Reply, Request,
+    TransactionId, VERSION,
+};
+use carrick_simco::transport::{Link, Packet};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{ALL, Box3, Transport, pinhole, soon};
+
+async fn connect(target: &Target) -> Link {
+    soon("connect", target.connect()).await.unwrap()
+}
+
+async fn send(link: &mut Link, message: impl Into<Bytes>) {
+    let message = message.into();
+    let mut batch = vec![Packet { stream: 0, message }];
+    link.writer.write(&mut batch).await.unwrap();
+}
+
+/// All that comes until the connection ends.
+async fn rest(link: &mut Link) -> Vec<FromMiddlebox> {
+    let mut came = Vec::new();
+    soon("the end", async {
+        while link.reader.read(&mut came).await.is_ok() {}
+    })
+    .await;
+    let parsed = came
+        .iter()
+        .map(|packet| FromMiddlebox::parse(&packet.message).unwrap());
+    parsed.map(|(_, message)| message).collect()
+}
+
+#[tokio::test]
+async fn a_flood_of_half_open_sessions_keeps_nobody_out() {
+    let middlebox = Box3::start("[limits]\nhalf-open = 10\nestablishment = 2").await;
+    for transport in ALL {
+        let before = middlebox.client(transport, "bob").await;
+        let target = middlebox.target(transport);
+        let mut flood = Vec::new();
+        for _ in 0..60 {
+            flood.push(connect(&target).await);
+        }
+        let after = middlebox.client(transport, "alice").await;
+        assert!(before.enable(pinhole(1, 10)).await.is_ok());
+        assert!(after.enable(pinhole(2, 10)).await.is_ok());
+        assert!(middlebox.metric("carrick_simco_half_open ").await <= 10);
+        // Those that are left are thrown out when their time is over.
+        let mut last = flood.pop().unwrap();
+        assert_eq!(rest(&mut last).await, []);
+    }
+    let crowded = middlebox.metric("carrick_simco_crowded_out_total ").await;
+    assert!(crowded >= 150, "{crowded}");
+}
+
+#[tokio::test]
+async fn a_length_that_lies_is_answered_with_bfm_and_the_end_6() {
+    let middlebox = Box3::start("").await;
+    let mut link = connect(&middlebox.target(Transport::Sctp)).await;
+    let mut lie = Request::List.to_bytes(TransactionId(1)).to_vec();
+    lie[3] = 4;
+    send(&mut link, lie).await;
+    let bfm = FromMiddlebox::Notification(Notification::BadlyFormedMessage);
+    assert_eq!(rest(&mut link).await, [bfm]);
+    // In a byte stream the lie can only be within the message.
+    for transport in [Transport::Tcp, Transport::Tls] {
+        let mut link = connect(&middlebox.target(transport)).await;
+        let establish = Request::Establish {
+            version: VERSION,
+            challenge: None,
+        };
+        let mut lie = establish.to_bytes(TransactionId(1)).to_vec();
+        lie[11] = 200;
+        send(&mut link, lie).await;
+        let reply = FromMiddlebox::Reply(Reply::Negative(NegativeReply::BadlyFormed));
+        assert_eq!(rest(&mut link).await, [reply], "{transport:?}");
+    }
+    let client = middlebox.client(Transport::Tcp, "alice").await;
+    assert!(client.enable(pinhole(1, 10)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_byte_stream_that_ends_within_a_message_is_answered_with_bfm_6() {
+    let middlebox = Box3::start("").await;
+    let mut stream = TcpStream::connect(middlebox.daemon.bound().tcp[0])
+        .await
+        .unwrap();
+    stream.write_all(&[1, 1, 0, 8, 0]).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut came = Vec::new();
+    soon("the end", stream.read_to_end(&mut came))
+        .await
+        .unwrap();
+    let (_, message) = FromMiddlebox::parse(&Bytes::from(came)).unwrap();
+    let bfm = FromMiddlebox::Notification(Notification::BadlyFormedMessage);
+    assert_eq!(message, bfm);
+}
+
+#[tokio::test]
+async fn another_version_is_told_ours_4_3_1() {
+    let middlebox = Box3::start("").await;
+    for transport in ALL {
+        let mut link = connect(&middlebox.target(transport)).await;
+        let version = ProtocolVersion { major: 2, minor: 9 };
+        let establish = Request::Establish {
+            version,
+            challenge: None,
+        };
+        send(&mut link, establish.to_bytes(TransactionId(1))).await;
+        let refused = Reply::Negative(NegativeReply::VersionMismatch(VERSION));
+        assert_eq!(rest(&mut link).await, [FromMiddlebox::Reply(refused)]);
+    }
+}
+
+/// Requests of one agent with a quota of 50 rules.
+const ASKED: u32 = 100_000;
+
+/// A hundred thousand requests with a quota of 50; what they cost is the same for each further one.
+#[tokio::test]
+async fn an_agent_that_asks_for_too_many_rules_is_refused_and_others_are_not() {
+    let middlebox = Box3::start("anonymous = \"alice\"").await;
+    let bob = middlebox.client(Transport::Sctp, "bob").await;
+    let Link {
+        mut reader,
+        mut writer,
+        ..
+    } = connect(&middlebox.target(Transport::Tcp)).await;
+    let establish = Request::Establish {
+        version: VERSION,
+        challenge: None,
+    };
+    let asking = tokio::spawn(async move {
+        let message = establish.to_bytes(TransactionId(0));
+        let mut batch = vec![Packet { stream: 0, message }];
+        writer.write(&mut batch).await.unwrap();
+        for number in 0..ASKED {
+            let request = Request::Enable(pinhole((number % 50_000) as u16, 100));
+            let message = request.to_bytes(TransactionId(number + 1));
+            batch.push(Packet { stream: 0, message });
+            if batch.len() == 100 {
+                writer.write(&mut batch).await.unwrap();
+            }
+        }
+        writer
+    });
+    let reading = tokio::spawn(async move {
+        let (mut granted, mut refused) = (0, 0);
+        let mut came = Vec::new();
+        while granted + refused < ASKED {
+            reader.read(&mut came).await.unwrap();
+            for packet in came.drain(..) {
+                match FromMiddlebox::parse(&packet.message).unwrap().1 {
+                    FromMiddlebox::Reply(Reply::Established(_)) => {}
+                    FromMiddlebox::Reply(Reply::Enabled(_)) => granted += 1,
+                    FromMiddlebox::Reply(Reply::Negative(NegativeReply::NoResources)) => {
+                        refused += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        (granted, refused)
+    });
+    let mut others = 0;
+    while !reading.is_finished() {
+        let rule = soon("another agent", bob.enable(pinhole(1, 10)))
+            .await
+            .unwrap();
+        rule.close().await.unwrap();
+        others += 1;
+    }
+    let (granted, refused) = reading.await.unwrap();
+    assert_eq!((granted, refused), (50, ASKED - 50));
+    assert!(
+        others > 0,
+        "{others} transactions of another agent meanwhile"
+    );
+    drop(asking.await.unwrap());
+    assert_eq!(middlebox.metric("carrick_simco_rules ").await, 50);
+}
+
+/// Asks without reading until nothing more is taken, and goes on trying.
+async fn ask_deaf(link: &mut Link) {
+    let establish = Request::Establish {
+        version: VERSION,
+        challenge: None,
+    };
+    send(link, establish.to_bytes(TransactionId(0))).await;
+    let request = Request::Status(PolicyRuleId(9));
+    let asking = async {
+        for number in 1.. {
+            let message = request.to_bytes(TransactionId(number));
+            let mut batch = vec![Packet { stream: 0, message }];
+            batch.resize(200, batch[0].clone());
+            if link.writer.write(&mut batch).await.is_err() {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(300), asking).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_reads_nothing_waits_then_loses_its_session_and_no_other_does() {
+    let more = "anonymous = \"alice\"\n[limits]\nqueued-messages = 1000";
+    let middlebox = Box3::start(more).await;
+    let bob = middlebox.client(Transport::Sctp, "bob").await;
+    for transport in ALL {
+        let alice = middlebox.client(Transport::Tcp, "alice").await;
+        let before = middlebox.metric("carrick_simco_overrun_total ").await;
+        let mut link = connect(&middlebox.target(transport)).await;
+        ask_deaf(&mut link).await;
+        // As long as it only asks, it is made to wait: nothing piles up.
+        let mut overrun = middlebox.metric("carrick_simco_overrun_total ").await;
+        assert_eq!(overrun, before, "{transport:?}");
+        // What happens to the rules that it may see can't wait for it.
+        for _ in 0..20_000 {
+            alice
+                .enable(pinhole(3, 10))
+                .await
+                .unwrap()
+                .close()
+                .await
+                .unwrap();
+            overrun = middlebox.metric("carrick_simco_overrun_total ").await;
+            if overrun > before {
+                break;
+            }
+        }
+        assert!(overrun > before, "{transport:?}");
+        bob.enable(pinhole(4, 10))
+            .await
+            .unwrap()
+            .close()
+            .await
+            .unwrap();
+        alice.end().await;
+    }
+}

@@ -1,0 +1,205 @@
+//! Streams that overtake each other: what an agent knows in the end is what the middlebox has.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use carrick_simco::agent::{Agent, AgentEvent, AgentSettings};
+use carrick_simco::message::{
+    DisableRequest, Lifetime, NatMode, NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply,
+    Request, ReserveRequest, TransactionId,
+};
+use carrick_simco::middlebox::{MiddleboxConfig, Rights, SessionId, SessionOutput};
+use proptest::prelude::*;
+
+use crate::network::{Net, UDP, agent_config, change, config, credentials, pinhole};
+
+const STREAMS: usize = 4;
+
+type Way = [VecDeque<Bytes>; STREAMS];
+
+/// An agent whose user believes what it is told, in order.
+struct World {
+    net: Net,
+    agent: Agent,
+    alice: SessionId,
+    police: SessionId,
+    there: Way,
+    back: Way,
+    known: BTreeSet<PolicyRuleId>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut police = agent_config("police");
+        police.rights = Rights::ALL;
+        let mut net = Net::new(MiddleboxConfig {
+            agents: vec![agent_config("alice"), police],
+            ..config()
+        });
+        let police = net.open("police");
+        let settings = AgentSettings {
+            credentials: Some(credentials("alice")),
+            ..AgentSettings::default()
+        };
+        let (agent, alice, _) = net.agent(settings);
+        assert!(agent.is_open());
+        Self {
+            net,
+            agent,
+            alice,
+            police,
+            there: Way::default(),
+            back: Way::default(),
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// What both sides have to send is put on its streams.
+    fn collect(&mut self) {
+        while let Some((stream, message)) = self.agent.poll_transmit() {
+            self.there[usize::from(stream)].push_back(message);
+        }
+        while let Some(output) = self.net.middlebox.poll_output(self.alice) {
+            let SessionOutput::Send { stream, message } = output else {
+                panic!("the session goes on");
+            };
+            self.back[usize::from(stream)].push_back(message);
+        }
+    }
+
+    fn deliver(&mut self, place: usize) -> bool {
+        let stream = place % STREAMS;
+        let now = self.net.now;
+        if (place / STREAMS).is_multiple_of(2) {
+            let Some(message) = self.there[stream].pop_front() else {
+                return false;
+            };
+            let middlebox = &mut self.net.middlebox;
+            middlebox.handle_message(now, self.alice, stream as u16, &message);
+        } else {
+            let Some(message) = self.back[stream].pop_front() else {
+                return false;
+            };
+            self.agent.handle_message(now, stream as u16, &message);
+            while let Some(event) = self.agent.poll_event() {
+                self.believe(&event);
+            }
+        }
+        self.collect();
+        true
+    }
+
+    fn believe(&mut self, event: &AgentEvent) {
+        match event {
+            AgentEvent::Reply { rule, reply, .. } => match (reply, rule) {
+                (Reply::Reserved(reserved), _) => {
+                    self.known.insert(reserved.rule);
+                }
+                (Reply::Enabled(enabled), _) => {
+                    self.known.insert(enabled.rule);
+                }
+                (Reply::List(list), _) => self.known.extend(list.rules()),
+                (Reply::Deleted | Reply::Negative(NegativeReply::NoSuchRule), Some(rule)) => {
+                    self.known.remove(rule);
+                }
+                (Reply::Negative(_), _) | (_, None) => {}
+                // It was changed, or its status told: it lives.
+                (_, Some(rule)) => {
+                    self.known.insert(*rule);
+                }
+            },
+            AgentEvent::Rule { rule, lifetime } => {
+                assert_eq!(*lifetime, Lifetime(0), "nobody else changes it");
+                self.known.remove(rule);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn submit(&mut self, request: &Request) {
+        self.agent.submit(self.net.now, request).unwrap();
+        self.collect();
+    }
+
+    fn step(&mut self, [what, which]: [u8; 2]) {
+        let place = usize::from(which);
+        let rule = self
+            .known
+            .iter()
+            .nth(place % self.known.len().max(1))
+            .copied();
+        let life = Lifetime(u32::from(which >> 4) + 1);
+        let mut enable = pinhole(u16::from(which & 3) + 1);
+        enable.lifetime = life;
+        match (what % 16, rule) {
+            (0 | 1, _) => self.submit(&Request::Enable(enable)),
+            (2, _) => self.submit(&Request::Reserve(ReserveRequest {
+                parameters: PrrParameters {
+                    nat_mode: NatMode::Traditional,
+                    parity: Parity::Any,
+                    inside: None,
+                    outside: None,
+                    protocol: UDP,
+                    ports: 1,
+                },
+                lifetime: life,
+                group: None,
+            })),
+            (3, Some(rule)) => self.submit(&Request::EnableReserved { enable, rule }),
+            (4, Some(rule)) => self.submit(&change(rule, life.0)),
+            (5, Some(rule)) => self.submit(&change(rule, 0)),
+            (6, Some(rule)) => self.submit(&Request::Status(rule)),
+            (7, _) => self.submit(&Request::List),
+            (8, _) => {
+                // Blocks at once, and lets go again.
+                let block = DisableRequest {
+                    internal: enable.internal,
+                    external: enable.external,
+                    lifetime: life,
+                };
+                let block = Request::Disable(block).to_bytes(TransactionId(1));
+                self.net.raw(self.police, 0, &block);
+                self.net.received(self.police);
+                self.collect();
+            }
+            (9, _) => {
+                self.net.wait(u64::from(which & 3));
+                self.collect();
+            }
+            _ => {
+                self.deliver(place);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn who_reads_events_in_order_knows_the_rules_whatever_overtakes_what_5_3_19(
+        steps in proptest::collection::vec(any::<[u8; 2]>(), 1..300)
+    ) {
+        let mut world = World::new();
+        for step in steps {
+            world.step(step);
+        }
+        while (0..2 * STREAMS).any(|place| world.deliver(place)) {}
+        let rules: BTreeSet<PolicyRuleId> = world
+            .net
+            .middlebox
+            .rules()
+            .iter()
+            .filter(|rule| world.net.middlebox.owner(rule).as_str() == "alice")
+            .map(|rule| rule.id)
+            .collect();
+        prop_assert_eq!(&world.known, &rules);
+        prop_assert_eq!(world.agent.pending(), 0);
+        prop_assert_eq!(world.agent.remembered(), 0);
+        prop_assert!(world.agent.streams().bound() <= rules.len());
+    }
+}
