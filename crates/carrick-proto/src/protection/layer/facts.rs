@@ -15,7 +15,7 @@ pub struct SessionLayerConfig {
     pub max_sessions: usize,
     /// Sessions of peers whose handshake is not finished, at most, at least 1. A further one takes the
     /// place of the oldest whose peer has not shown that it is where its datagrams say
-    /// ([`PacketSession::has_shown_itself`]), if there is such a one.
+    /// ([`crate::protection::PacketSession::has_shown_itself`]), if there is such a one.
     pub max_handshakes: usize,
     /// A handshake may take so long.
     pub handshake_timeout: Duration,
@@ -70,7 +70,7 @@ pub enum SessionEvent<E> {
     TimedOut(SessionId, Vec<AssociationId>),
 }
 
-/// Why [`SessionLayer::connect`] refused.
+/// Why [`super::SessionLayer::connect`] refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionConnectError {
     /// The endpoint refused the association.
