@@ -1,4 +1,4 @@
-//! Calls of SIPp with real RTP through the firewall.
+//! Calls of `SIPp` with real RTP through the firewall.
 
 use std::net::UdpSocket;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ const MEDIA: u16 = 6000;
 
 const SIP: &str = "5060";
 
-/// A capture with RTP of 20 ms each, for SIPp to play: Ethernet, IPv4, UDP, RTP, PCMU.
+/// A capture with RTP of 20 ms each, for `SIPp` to play: Ethernet, IPv4, UDP, RTP, PCMU.
 fn speech() -> Vec<u8> {
     let mut out = Vec::new();
     let long = |out: &mut Vec<u8>, number: u32| out.extend_from_slice(&number.to_le_bytes());

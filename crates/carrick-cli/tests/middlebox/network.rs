@@ -144,7 +144,7 @@ impl Network {
     /// The middlebox's configuration. Returns where it is.
     pub(crate) fn configure(&self) -> String {
         let path = self.folder.join("middlebox.toml");
-        let state = self.folder.join("state");
+        let state = text_of(&self.folder.join("state"));
         let text = format!(
             "name = \"firewall\"\nstate = {state:?}\nanonymous = \"agent\"\n\n[listen]\ntcp = [\"127.0.0.1:7626\"]\n\n[backend]\nkind = \"nftables\"\n\n[[agents]]\nname = \"agent\"\n"
         );
