@@ -74,7 +74,7 @@ async fn load(client: Client, book: Arc<Mutex<Book>>) {
             book.next += 1;
             book.next
         };
-        let short = n % 5 == 0;
+        let short = n.is_multiple_of(5);
         let life = if short { SHORT } else { LONG };
         let Ok(enabled) = client.enable_once(request(n, life)).await else {
             return;
@@ -85,7 +85,7 @@ async fn load(client: Client, book: Arc<Mutex<Book>>) {
             continue;
         }
         book.lock().unwrap().granted.insert(n, enabled.rule);
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             // From now on nobody knows, until it is answered.
             book.lock().unwrap().granted.remove(&n);
             if client.extend(enabled.rule, Lifetime(0)).await.is_err() {
