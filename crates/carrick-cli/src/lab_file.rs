@@ -1,7 +1,7 @@
 //! `carrick lab run`, `sweep` and `trace`: scenarios from files.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use carrick_lab::file::{ScenarioFile, Shard, TraceOptions, to_plain_table};
@@ -141,17 +141,21 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let result = file.run_captured(&options, &Bar::new(), arguments.capture.as_deref())?;
     print(&arguments.form, &result)?;
     if let Some(directory) = &arguments.out {
-        write(directory, options.seed, &result)?;
+        let info = RunInfo::new(options.seed).titled(title(&file));
+        let files = output::write(directory, &info, std::slice::from_ref(&result))?;
+        if let Some(report) = files.first() {
+            eprintln!("report: {}", report.display());
+        }
     }
     Ok(())
 }
 
-fn write(directory: &Path, seed: u64, result: &ScenarioResult) -> Result<(), Failure> {
-    let files = output::write(directory, &RunInfo::new(seed), std::slice::from_ref(result))?;
-    if let Some(report) = files.first() {
-        eprintln!("report: {}", report.display());
+fn title(file: &ScenarioFile) -> &str {
+    if file.title().is_empty() {
+        file.name()
+    } else {
+        file.title()
     }
-    Ok(())
 }
 
 fn print(form: &Form, result: &ScenarioResult) -> Result<(), Failure> {
@@ -209,11 +213,8 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
         capture: arguments.capture.as_deref(),
     };
     let result = file.trace(&options, &wanted)?;
-    let files = output::write(
-        &arguments.out,
-        &RunInfo::new(options.seed),
-        std::slice::from_ref(&result),
-    )?;
+    let info = RunInfo::new(options.seed).titled(title(&file));
+    let files = output::write(&arguments.out, &info, std::slice::from_ref(&result))?;
     let mut out = stdout().lock();
     if arguments.json {
         let line = serde_json::json!({ "result": result.to_json(), "files": files });

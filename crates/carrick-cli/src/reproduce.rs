@@ -3,8 +3,11 @@
 use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 
+use carrick_lab::file::ScenarioFile;
 use carrick_lab::report::RunInfo;
-use carrick_lab::{RunOptions, ScenarioResult, live_to_table, output, scenario, to_table, wrap};
+use carrick_lab::{
+    Earlier, RunOptions, Scenario, ScenarioResult, live_to_table, output, scenario, to_table, wrap,
+};
 use clap::Args;
 
 use crate::failure::Failure;
@@ -40,6 +43,14 @@ pub(crate) struct Arguments {
     /// namespaces joined by the scenario's links. Needs Linux and root.
     #[arg(long)]
     live: bool,
+    /// Compare with an earlier run: a scenario's .json of its report, or what --json printed. May be
+    /// given several times.
+    #[arg(long, value_name = "OLD.json")]
+    compare: Vec<PathBuf>,
+    /// Capture one run of each scenario, with the first settings of its file in scenarios/, at every
+    /// interface: pcapng files in DIR/SCENARIO.
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
     /// Print each result as JSON on one line instead of a table.
     #[arg(long)]
     json: bool,
@@ -47,6 +58,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let scenarios = scenario::select(&arguments.scenarios)?;
+    let earlier = earlier(arguments, &scenarios)?;
     let live = arguments.live.then(Live::new).transpose()?;
     output::prepare(&arguments.out)?;
     let options = RunOptions {
@@ -60,6 +72,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let mut result = scenario.run(&options, &progress)?;
         if let Some(live) = &live {
             result.live = Some(live.run(scenario, &options)?);
+        }
+        result.compared = earlier.iter().find_map(|earlier| earlier.compare(&result));
+        if let Some(directory) = &arguments.capture {
+            capture(scenario.name(), &options, directory)?;
         }
         if !arguments.json {
             print_result(&mut stdout().lock(), &result)?;
@@ -77,10 +93,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Earlier results, read before a long run. Each must be of a scenario that is run.
+fn earlier(arguments: &Arguments, scenarios: &[&dyn Scenario]) -> Result<Vec<Earlier>, Failure> {
+    let mut all = Vec::new();
+    for path in &arguments.compare {
+        let earlier = Earlier::load(path)?;
+        let run = |name: &str| scenarios.iter().any(|scenario| scenario.name() == name);
+        if !earlier.scenarios().any(run) {
+            let names: Vec<&str> = earlier.scenarios().collect();
+            let (path, names) = (path.display(), names.join(", "));
+            return Err(Failure::Usage(format!(
+                "{path} has results of {names}, which is not run: name that scenario"
+            )));
+        }
+        all.push(earlier);
+    }
+    Ok(all)
+}
+
+/// Captures one run of a scenario as its file has it.
+fn capture(name: &str, options: &RunOptions, directory: &Path) -> Result<(), Failure> {
+    let mut files = ScenarioFile::built_in_names().filter(|file| file.starts_with(name));
+    if let Some(file) = files.next().and_then(ScenarioFile::built_in) {
+        file.capture(options, 0, &directory.join(name))?;
+    }
+    Ok(())
+}
+
 fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()> {
     writeln!(out, "{}: {}", result.scenario, result.question)?;
     writeln!(out, "{}, seed {}\n", result.extent(), result.seed)?;
     writeln!(out, "{}", to_table(&result.rows))?;
+    if let Some(comparison) = &result.compared {
+        writeln!(out, "{}\n", wrap(&comparison.summary(), WIDTH).join("\n"))?;
+        writeln!(out, "{}", comparison.to_table())?;
+    }
     let Some(live) = &result.live else {
         return Ok(());
     };

@@ -191,6 +191,7 @@ fn variants() -> Vec<(&'static str, AssociationConfig)> {
         ("classic", AssociationConfig::default()),
         ("classic, 128 MiB", buffers.clone()),
         ("cubic, 128 MiB", with(cubic)),
+        ("cubic and RACK, 128 MiB", with(Policies::modern())),
         ("modern", AssociationConfig::modern()),
     ]
 }

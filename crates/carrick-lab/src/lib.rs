@@ -6,6 +6,7 @@
 //! to repeat it; [`output::write`] makes files of it and [`report`] one page for people.
 
 mod capture;
+mod compare;
 mod drawing;
 mod error;
 pub mod figure;
@@ -23,6 +24,7 @@ pub mod seed;
 pub mod stats;
 pub mod tcp_host;
 
+pub use compare::{ComparedRow, Comparison, Earlier};
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;
 pub use result::{

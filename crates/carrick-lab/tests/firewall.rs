@@ -44,6 +44,9 @@ fn every_cell_of_the_published_table_is_measured() {
             assert!((20.5..59.0).contains(&model), "{id}: {model}");
         }
     }
+    for loss in ["0", "0.5", "1", "2", "3", "5", "7", "10"] {
+        assert!(measured(&format!("tcp.p{loss}.n1.mean")) > 20.5, "{loss}");
+    }
     let empty: Vec<&str> = result()
         .rows
         .iter()
@@ -58,6 +61,17 @@ fn without_loss_the_model_is_met_and_streams_make_no_difference() {
     for streams in [1, 6, 10] {
         let mean = measured(&format!("sctp.p0.n{streams}.mean"));
         assert!((mean / 20.5 - 1.0).abs() < 0.005, "{mean}");
+    }
+}
+
+#[test]
+fn tcp_is_slower_than_sctp_with_one_stream_where_packets_are_lost() {
+    for loss in ["1", "2", "3", "5", "7", "10"] {
+        let [tcp, sctp] = ["tcp", "sctp"].map(|what| measured(&format!("{what}.p{loss}.n1.mean")));
+        assert!(tcp > sctp, "{loss} %: {tcp} and {sctp}");
+    }
+    for quantile in ["50", "90", "99", "99.9"] {
+        assert!(measured(&format!("tcp.p1.n1.q{quantile}")) > 20.5);
     }
 }
 

@@ -44,7 +44,7 @@ fn no_cell_is_empty_and_every_promised_row_is_there() {
         assert_eq!(row.n, 3, "{}", row.id);
     }
     for loss in [0, 1, 2, 5] {
-        for what in ["config1", "config2", "best"] {
+        for what in ["tcp", "config1", "config2", "best"] {
             measured(&format!("{what}.{loss}.throughput"));
         }
     }
@@ -64,6 +64,9 @@ fn no_cell_is_empty_and_every_promised_row_is_there() {
             Some(value)
         );
     }
+    for (loss, value) in [0, 1, 2, 5].into_iter().zip([1.32, 1.08, 0.72, 0.35]) {
+        assert_eq!(published(&format!("tcp.{loss}.throughput")), Some(value));
+    }
     assert_eq!(published("config2.1.throughput"), Some(1.375));
     assert_eq!(published("config2.2.throughput"), None);
     assert_eq!(published("config2.5.throughput"), Some(0.68));
@@ -72,7 +75,7 @@ fn no_cell_is_empty_and_every_promised_row_is_there() {
 #[test]
 fn more_loss_carries_less_and_the_second_link_does_not_hurt() {
     let of = |what: &str| [0, 1, 2, 5].map(|loss| measured(&format!("{what}.{loss}.throughput")));
-    for what in ["config1", "config2", "best"] {
+    for what in ["tcp", "config1", "config2", "best"] {
         assert!(
             of(what).is_sorted_by(|a, b| a > b),
             "{what}: {:?}",

@@ -155,3 +155,50 @@ fn segments_are_told_with_their_place_in_the_stream() {
     let sink = net.node::<TcpHost<BulkSink>>(hosts[1]).application();
     assert_eq!(sink.received, end);
 }
+
+/// Sends so many bytes and reads what the other end sends.
+struct Both {
+    rest: u64,
+    received: u64,
+}
+
+impl TcpApplication for Both {
+    fn on_progress(&mut self, _: Time, connection: &mut Connection<'_>) {
+        let mut buffer = [0; 4096];
+        while self.rest > 0 {
+            let piece = buffer.len().min(self.rest as usize);
+            let sent = connection.send(&buffer[..piece]);
+            if sent == 0 {
+                break;
+            }
+            self.rest -= sent as u64;
+        }
+        while let read @ 1.. = connection.receive(&mut buffer) {
+            self.received += read as u64;
+        }
+    }
+}
+
+#[test]
+fn ends_that_time_out_together_believe_each_others_acks_9293_3_10_7_4() {
+    let addresses: [IpAddr; 2] =
+        ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().expect("an address"));
+    for seed in 0..20 {
+        let mut builder = NetworkBuilder::new(seed);
+        let hosts = ["a", "b"].map(|name| builder.add_host(name));
+        let [from, to] = [0, 1].map(|end| builder.add_interface(hosts[end], [addresses[end]]));
+        builder.connect_both(from, to, link(0.05));
+        let both = || Both {
+            rest: BYTES,
+            received: 0,
+        };
+        let [near, far] = [0, 1].map(|end| TcpConfig::new(addresses[end], seed + end as u64));
+        let a = TcpHost::connect(near, (addresses[1], 80), both());
+        builder.set_node_program(hosts[0], Box::new(a));
+        builder.set_node_program(hosts[1], Box::new(TcpHost::listen(far, 80, both())));
+        let mut net = builder.build().expect("a sound network");
+        net.run_until(Time::from_secs(1000));
+        let received = hosts.map(|host| net.node::<TcpHost<Both>>(host).application().received);
+        assert_eq!(received, [BYTES; 2], "seed {seed}");
+    }
+}

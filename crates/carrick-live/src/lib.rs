@@ -6,7 +6,8 @@
 //! measures it as it measures its simulations.
 //!
 //! All runs of a plan run at the same time, each in a network of its own; meanwhile probes on a network
-//! beside them measure how exactly this host keeps delays and rates. Needs Linux and root; nothing
+//! beside them measure how exactly this host keeps delays and rates. A network is found by others as
+//! `SCENARIO-PID.RUN`. Needs Linux and root; nothing
 //! outlives the process.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]

@@ -161,7 +161,8 @@ struct Built {
 
 impl Built {
     fn new(scenario: &str, run: live::Run) -> Result<Self, Error> {
-        let name = format!("{scenario}.{}", run.name);
+        // Others may run the same scenario on this host.
+        let name = format!("{scenario}-{}.{}", std::process::id(), run.name);
         let epoch = Instant::now();
         let recorder = Arc::new(Mutex::new(Recorder::default()));
         let (tell, told) = mpsc::channel();

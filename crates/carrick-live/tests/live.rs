@@ -77,7 +77,7 @@ fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> Run {
         Stack::Tcp { .. } => Sink::of_stream(FLOW),
     };
     Run {
-        name: format!("{name}-{}", std::process::id()),
+        name: name.to_string(),
         world: Box::new(move || world(breaks)),
         stack,
         client,
@@ -85,6 +85,11 @@ fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> Run {
         expected: FLOW.length(),
         limit: Duration::from_secs(120),
     }
+}
+
+/// What the names of this process's networks begin with.
+fn own(scenario: &str) -> String {
+    format!("{scenario}-{}.", std::process::id())
 }
 
 struct Quiet;
@@ -188,7 +193,11 @@ fn live_flows_of_every_stack_are_seen_packet_by_packet() {
     }
     let accuracy = result.accuracy.expect("packets were measured");
     assert!(accuracy.packets > 1000 && accuracy.late_median >= 0.0);
-    assert!(running().iter().all(|(name, _)| !name.starts_with("test.")));
+    assert!(
+        running()
+            .iter()
+            .all(|(name, _)| !name.starts_with(&own("test")))
+    );
 }
 
 #[test]
@@ -214,7 +223,7 @@ fn live_changes_come_in_mid_flow_and_data_takes_the_other_path() {
 #[test]
 #[ignore = "needs root"]
 fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
-    let name = format!("stop.stop-{}", std::process::id());
+    let name = format!("{}stop", own("stop"));
     let stop = Arc::new(AtomicBool::new(false));
     let (ask, network) = (stop.clone(), name.clone());
     let asking = thread::spawn(move || {

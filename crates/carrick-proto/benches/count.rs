@@ -3,10 +3,12 @@
 //! ```text
 //! cargo bench -p carrick-proto --bench count --no-run
 //! valgrind --tool=callgrind target/release/deps/count-* default|modern SIZE COUNT
+//! valgrind --tool=callgrind target/release/deps/count-* setup COUNT
 //! ```
 //!
 //! COUNT messages of SIZE bytes pass between two endpoints in memory, and the chunks that took are
-//! printed. Twice the count less once is what the messages cost without the set-up.
+//! printed; or COUNT associations are set up and aborted. Twice the count less once is what the
+//! messages, or the set-ups, cost by themselves.
 
 #[path = "support/bulk.rs"]
 mod bulk;
@@ -18,6 +20,19 @@ use bytes::Bytes;
 use carrick_proto::AssociationConfig;
 use support::Memory;
 
+/// Sets associations up and aborts them, one after the other.
+fn set_up(count: usize) {
+    let config = Arc::new(AssociationConfig::default());
+    let mut memory = Memory::new(&config);
+    for _ in 0..count {
+        let (a, _) = memory.connect(&config);
+        memory.ends[0].abort(memory.now, a, b"").expect("open");
+        memory.exchange();
+        while memory.ends[0].poll_event().is_some() || memory.ends[1].poll_event().is_some() {}
+    }
+    println!("{count} associations");
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |n: usize, default| {
@@ -26,6 +41,9 @@ fn main() {
             .and_then(|a| a.parse().ok())
             .unwrap_or(default)
     };
+    if arguments.first().is_some_and(|what| what == "setup") {
+        return set_up(number(1, 500));
+    }
     let base = match arguments.first().map(String::as_str) {
         Some("modern") => AssociationConfig::modern(),
         _ => AssociationConfig::default(),

@@ -113,21 +113,20 @@ pub(super) fn shown(tuple: &AddressTuple) -> String {
             port,
             ports,
         } => {
-            let whole = prefix == IpVersion::of(address).bits();
-            let mut text = match address {
+            let host = match address {
                 IpAddr::V6(_) if port != 0 => format!("[{address}]"),
                 _ => address.to_string(),
             };
-            if !whole {
-                text += &format!("/{prefix}");
+            let length = if prefix == IpVersion::of(address).bits() {
+                String::new()
+            } else {
+                format!("/{prefix}")
+            };
+            match (port, ports) {
+                (0, _) => format!("{host}{length}"),
+                (port, 1) => format!("{host}{length}:{port}"),
+                (port, ports) => format!("{host}{length}:{port}+{ports}"),
             }
-            if port != 0 {
-                text += &format!(":{port}");
-                if ports != 1 {
-                    text += &format!("+{ports}");
-                }
-            }
-            text
         }
     }
 }

@@ -1,6 +1,7 @@
-//! The built program over loopback: `carrick perf` and `carrick cat`.
+//! The built program: `carrick perf` and `carrick cat` over loopback, `carrick lab` and `reproduce`.
 
 mod cat;
+mod lab;
 #[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]

@@ -101,6 +101,18 @@ impl Running {
         nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGHUP).unwrap();
     }
 
+    #[cfg(target_os = "linux")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as a crash would, and waits until it is gone.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Waits for the end while nobody reads the output.
     pub(crate) fn finish_unread(mut self) -> Finished {
         let out = self.out.take();

@@ -13,6 +13,8 @@ const PLOT_HEIGHT: f64 = 270.0;
 const ROW: f64 = 20.0;
 /// Width of an average letter at 15 px in the sans-serif faces of today's systems, rounded up.
 const LETTER: f64 = 8.2;
+/// The same of a capital.
+const CAPITAL: f64 = 10.8;
 /// Letters of a title line: semi-bold ones are wider.
 const TITLE: usize = 55;
 const SWATCH: f64 = 30.0;
@@ -115,7 +117,7 @@ fn legend_rows(figure: &Figure) -> Vec<Vec<(usize, f64)>> {
         if series.label.is_empty() {
             continue;
         }
-        let width = SWATCH + 8.0 + series.label.chars().count() as f64 * LETTER;
+        let width = SWATCH + 8.0 + text_width(&series.label);
         if end + width > WIDTH {
             rows.push(Vec::new());
             end = 8.0;
@@ -126,6 +128,12 @@ fn legend_rows(figure: &Figure) -> Vec<Vec<(usize, f64)>> {
         end += width + 14.0;
     }
     rows
+}
+
+/// About how wide a text is; capitals are wider.
+fn text_width(text: &str) -> f64 {
+    let letter = |c: char| if c.is_uppercase() { CAPITAL } else { LETTER };
+    text.chars().map(letter).sum()
 }
 
 fn draw_legend(out: &mut String, figure: &Figure, rows: &[Vec<(usize, f64)>], top: f64) {

@@ -71,6 +71,8 @@ use crate::scenario::{Progress, RunOptions};
 /// A scenario that was read from a file, with all cells of its sweep.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
+    /// As the caller named the file.
+    path: String,
     name: String,
     title: String,
     question: String,
@@ -127,6 +129,7 @@ impl ScenarioFile {
         };
         let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str());
         Ok(Self {
+            path: path.into(),
             name: stem.unwrap_or("scenario").into(),
             title: head.title,
             question: head.question,
@@ -218,6 +221,23 @@ impl ScenarioFile {
         Ok(result::of(self, options, &cells))
     }
 
+    /// Captures the first repetition of a cell at every interface, into files in `directory`.
+    ///
+    /// # Errors
+    /// When the simulation does not do what it should, or a file can't be written.
+    pub fn capture(
+        &self,
+        options: &RunOptions,
+        cell: usize,
+        directory: &Path,
+    ) -> Result<(), LabError> {
+        let extras = Extras {
+            log: false,
+            capture: Some(directory),
+        };
+        self.run_one(cell, 0, options, extras).map(|_| ())
+    }
+
     fn run_one(
         &self,
         cell: usize,
@@ -230,7 +250,14 @@ impl ScenarioFile {
             number,
             count: self.repetitions(options),
         };
-        let (own, model) = &self.cells[cell];
+        let Some((own, model)) = self.cells.get(cell) else {
+            return Err(LabError::Choice {
+                what: format!(
+                    "there is no cell {cell}; there are {}, from 0 on",
+                    self.cells.len()
+                ),
+            });
+        };
         run::run(model, repetition, extras).map_err(|what| LabError::Simulation {
             scenario: self.name.clone(),
             what: format!("cell {cell} ({}), repetition {number}: {what}", own.label()),

@@ -89,8 +89,10 @@ pub(super) fn of(
         drawing: Drawing::default(),
         splits: Vec::new(),
         live: None,
+        compared: None,
         notes: Vec::new(),
         settings: vec![
+            Setting::new("command", command(file, options)),
             Setting::new("scenario file", file.name.clone()),
             Setting::new(
                 "fingerprint of the file",
@@ -99,6 +101,11 @@ pub(super) fn of(
             Setting::new("cells", file.cells.len().to_string()),
         ],
     }
+}
+
+fn command(file: &ScenarioFile, options: &RunOptions) -> String {
+    let (path, seed, reps) = (&file.path, options.seed, file.repetitions(options));
+    format!("carrick lab run {path} --seed {seed} --reps {reps}")
 }
 
 /// A figure for each column over the first swept key, where all its values are numbers, with a curve

@@ -1,6 +1,7 @@
 //! The report: one HTML file that needs nothing else, for screens of any width, light or dark, and
 //! for paper.
 
+mod compared;
 mod live;
 mod section;
 
@@ -19,6 +20,8 @@ pub struct RunInfo {
     pub version: String,
     /// Seed of the run.
     pub seed: u64,
+    /// The heading.
+    pub title: String,
 }
 
 impl RunInfo {
@@ -27,7 +30,15 @@ impl RunInfo {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             seed,
+            title: "Published results, reproduced".into(),
         }
+    }
+
+    /// The same run under another heading.
+    #[must_use]
+    pub fn titled(mut self, title: &str) -> Self {
+        self.title = title.into();
+        self
     }
 }
 
@@ -38,16 +49,17 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Carrick: published results, reproduced</title>\n\
+         <title>Carrick: {title}</title>\n\
          <style>\n{STYLE}{}</style>\n</head>\n<body>\n\
-         <h1>Published results, reproduced</h1>\n\
+         <h1>{title}</h1>\n\
          <p class=\"soft\">Carrick {}, in virtual time, seed {}. The same version and seed give the \
          same numbers on every machine. Measured values are means of independent repetitions with \
          their 95 % confidence interval (Student’s t); n counts the repetitions. \
          Nothing is adjusted to fit: what comes out differently is shown as it is.</p>\n",
         figure::STYLE,
         escape(&info.version),
-        info.seed
+        info.seed,
+        title = escape(&info.title),
     );
     if results.len() > 1 {
         out.push_str("<ul>\n");

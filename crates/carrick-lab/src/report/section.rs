@@ -6,6 +6,9 @@ use crate::format;
 use crate::markup::escape;
 use crate::result::{Row, ScenarioResult, Setting, Split};
 
+/// The setting that says how to repeat a run that `carrick reproduce` doesn't do.
+const COMMAND: &str = "command";
+
 pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     let _ = writeln!(
         out,
@@ -24,7 +27,13 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
             escape(&result.drawing.description)
         );
     }
-    out.push_str("<h3>Published and measured</h3>\n");
+    let published = result.rows.iter().any(|row| row.published.is_some());
+    let heading = if published {
+        "Published and measured"
+    } else {
+        "Measured"
+    };
+    let _ = writeln!(out, "<h3>{heading}</h3>");
     table(out, &result.rows);
     figures(out, result);
     for split in &result.splits {
@@ -32,6 +41,9 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     }
     if let Some(live) = &result.live {
         super::live::section(out, live);
+    }
+    if let Some(comparison) = &result.compared {
+        super::compared::section(out, comparison);
     }
     if !result.notes.is_empty() {
         out.push_str("<h3>What differs, and why</h3>\n<ul>\n");
@@ -60,13 +72,13 @@ fn table(out: &mut String, rows: &[Row]) {
         };
         let _ = writeln!(
             out,
-            "<tbody data-row=\"{}\"><tr><th scope=\"row\">{} <span class=\"soft\">[{}]</span></th>\
+            "<tbody data-row=\"{}\"><tr><th scope=\"row\">{}{}</th>\
              <td class=\"number\">{}</td><td class=\"number\">{}</td>\
              <td class=\"number measured\">{}</td><td class=\"number\">{interval}</td>\
              <td class=\"number\">{}</td></tr>",
             escape(&row.id),
             escape(&row.label),
-            escape(&row.unit),
+            unit(&row.unit),
             cell(row.published, format::given),
             cell(row.bound, format::bound),
             cell(row.measured, format::measured),
@@ -79,6 +91,14 @@ fn table(out: &mut String, rows: &[Row]) {
         out.push_str("</tbody>\n");
     }
     out.push_str("</table></div>\n");
+}
+
+/// A row's unit behind its label.
+pub(super) fn unit(unit: &str) -> String {
+    if unit.is_empty() {
+        return String::new();
+    }
+    format!(" <span class=\"soft\">[{}]</span>", escape(unit))
 }
 
 fn figures(out: &mut String, result: &ScenarioResult) {
@@ -121,14 +141,31 @@ fn split_table(out: &mut String, split: &Split) {
 }
 
 fn repeat(out: &mut String, result: &ScenarioResult) {
+    let command = result
+        .settings
+        .iter()
+        .find(|setting| setting.name == COMMAND);
+    let command = command.map_or_else(
+        || {
+            let (name, seed) = (&result.scenario, result.seed);
+            format!(
+                "carrick reproduce {name} --seed {seed} --reps {}",
+                result.repetitions
+            )
+        },
+        |setting| setting.value.clone(),
+    );
     let _ = writeln!(
         out,
-        "<h3>Settings, to repeat it</h3>\n<p><code>carrick reproduce {} --seed {} --reps {}</code></p>",
-        escape(&result.scenario),
-        result.seed,
-        result.repetitions
+        "<h3>Settings, to repeat it</h3>\n<p><code>{}</code></p>",
+        escape(&command)
     );
-    settings(out, &result.settings);
+    let others = result
+        .settings
+        .iter()
+        .filter(|setting| setting.name != COMMAND);
+    let others: Vec<Setting> = others.cloned().collect();
+    settings(out, &others);
 }
 
 /// Settings as a table.

@@ -13,6 +13,7 @@ pub(crate) use live::tests::sample as live_sample;
 pub use live::{LiveResult, LiveRow};
 pub use table::{live_to_table, to_table, wrap};
 
+use crate::compare::{Comparison, FORMAT};
 use crate::drawing::Drawing;
 use crate::figure::Figure;
 use crate::stats::Summary;
@@ -161,11 +162,15 @@ pub struct ScenarioResult {
     pub settings: Vec<Setting>,
     /// The same in real time, if that was asked for.
     pub live: Option<LiveResult>,
+    /// The rows beside those of an earlier run, if that was asked for.
+    pub compared: Option<Comparison>,
 }
 
 /// The machine-readable part of a result.
 #[derive(Serialize)]
 struct Document<'a> {
+    format: u32,
+    version: &'a str,
     scenario: &'a str,
     seed: u64,
     rows: &'a [Row],
@@ -175,14 +180,19 @@ struct Document<'a> {
     settings: &'a [Setting],
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<&'a LiveResult>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compared: Option<&'a Comparison>,
 }
 
 impl ScenarioResult {
-    /// The result as JSON: `{"scenario", "seed", "rows": [{"id", "label", "unit", "bound",
+    /// The result as JSON: `{"format": 1, "version", "scenario", "seed", "rows": [{"id", "label", "unit", "bound",
     /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`. After a run in
-    /// real time there is `"live"`, with the fields of [`LiveResult`].
+    /// real time there is `"live"`, with the fields of [`LiveResult`]; after a comparison `"compared"`, with those of
+    /// [`Comparison`].
     pub fn to_json(&self) -> serde_json::Value {
         let document = Document {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION"),
             scenario: &self.scenario,
             seed: self.seed,
             rows: &self.rows,
@@ -191,18 +201,18 @@ impl ScenarioResult {
             notes: &self.notes,
             settings: &self.settings,
             live: self.live.as_ref(),
+            compared: self.compared.as_ref(),
         };
         serde_json::to_value(document).unwrap_or_default()
     }
 
     /// How many repetitions were run, and whether that is a shortened run.
     pub fn extent(&self) -> String {
+        let plural = if self.repetitions == 1 { "" } else { "s" };
+        let own = format!("{} repetition{plural}", self.repetitions);
         match self.full_repetitions {
-            Some(full) => format!(
-                "shortened run: {} repetitions; --full runs {full}",
-                self.repetitions
-            ),
-            None => format!("{} repetitions", self.repetitions),
+            Some(full) => format!("shortened run: {own}; --full runs {full}"),
+            None => own,
         }
     }
 }
@@ -240,6 +250,7 @@ pub(crate) mod tests {
             notes: vec!["It differs.".into()],
             settings: vec![Setting::new("rate", "1.536 Mbit/s")],
             live: None,
+            compared: None,
         }
     }
 

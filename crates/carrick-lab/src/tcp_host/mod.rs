@@ -234,11 +234,40 @@ impl<A: TcpApplication> TcpHost<A> {
     }
 
     fn send(&mut self, now: Time, packet: Vec<u8>, out: &mut Outbox) {
-        let Ok(packet) = Packet::from_ip_bytes(&Bytes::from(packet)) else {
+        let Ok(mut packet) = Packet::from_ip_bytes(&Bytes::from(packet)) else {
             return;
         };
         self.note(now, &packet.payload);
+        if let Some(mended) = self.with_highest_sequence(&packet.payload) {
+            packet.payload = mended;
+        }
         out.send(packet.with_flow(self.flow));
+    }
+
+    /// An ACK without data that carries a sequence number below what was sent already: the same with
+    /// SND.NXT (RFC 9293 section 3.10.7.4). The stack sets its own back when its timer expires; where both
+    /// ends do that at once, each would drop the other's ACKs as old for ever.
+    fn with_highest_sequence(&self, segment: &Bytes) -> Option<Bytes> {
+        const ACK: u8 = 0x10;
+        const CHECKSUM: usize = 16;
+        let (offset, flags) = (segment.get(12)?, segment.get(13)?);
+        let bare = segment.len() == usize::from(offset >> 4) * 4 && *flags == ACK;
+        let highest = self.first.filter(|_| bare)?.wrapping_add(self.sent as u32);
+        let old = u32::from_be_bytes(*segment.get(4..8)?.first_chunk()?);
+        if (highest.wrapping_sub(old) as i32) <= 0 {
+            return None;
+        }
+        let mut mended = segment.to_vec();
+        mended[4..8].copy_from_slice(&highest.to_be_bytes());
+        let words = |value: u32| (value >> 16) + (value & 0xffff);
+        let sum = u16::from_be_bytes([segment[CHECKSUM], segment[CHECKSUM + 1]]);
+        // RFC 1624: the one's complement sum changes by what its words changed by.
+        let mut new = u32::from(!sum) + words(!old) + words(highest);
+        while new > 0xffff {
+            new = words(new);
+        }
+        mended[CHECKSUM..CHECKSUM + 2].copy_from_slice(&(!(new as u16)).to_be_bytes());
+        Some(mended.into())
     }
 
     /// Keeps count of what is sent again.

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
 use carrick_proto::policy::{
-    AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
-    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly,
-    ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
-    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
-    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
-    SackRoute, SackToSource, SplitBasis, WindowAnnouncement, WindowGrowth,
+    AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
+    GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
+    Policies, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute,
+    RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate, RetransmitOnLargestCwnd,
+    RetransmitOnLargestSsthresh, RetransmitOnLowestLoss, RetransmitOnSamePath,
+    RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource, SplitBasis,
+    WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -235,11 +236,12 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
     if !topology.loses_addresses() {
         sack_routes.push(&OtherPathOnDuplicates);
     }
-    let routes: [&'static dyn RetransmissionRoute; 4] = [
+    let routes: [&'static dyn RetransmissionRoute; 5] = [
         &RetransmitTimeoutsOnAlternate,
         &RetransmitTimeoutsOnAlternate,
         &RetransmitOnAlternate,
         &RetransmitOnSamePath,
+        &RetransmitInTurn,
     ];
     let congestion: [&'static dyn Algorithm; 2] = [&Rfc9260, &Cubic];
     Policies {
@@ -268,6 +270,12 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             BundledDuplicates::ReportAtOnce,
             BundledDuplicates::ReportLater,
         ]),
+        marked_data: dice.pick(&[
+            MarkedData::HoldsPath,
+            MarkedData::HoldsPath,
+            MarkedData::HoldsAll,
+        ]),
+        address_verification: AddressVerification::Heartbeat,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::endpoint::{Cookie, PeerAddress, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, Paths};
+use crate::policy::AddressVerification;
 use crate::reconfig::Streams;
 use crate::recv::Receiver;
 use crate::route::{Ecn, Route};
@@ -129,14 +130,16 @@ impl Association {
         if !trusted {
             paths.add(route.for_reply(), false, &config);
         }
+        let believed = config.policies.address_verification == AddressVerification::Trust;
         for &remote in listed.iter().filter(|a| !asked.contains(a)) {
-            paths.add_address(remote, route, false, &locals, cx.selection, &config);
+            paths.add_address(remote, route, believed, &locals, cx.selection, &config);
         }
         if config.monitor_pairs {
             paths.add_address(route.remote, route, false, &locals, cx.selection, &config);
         }
         acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
         self.paths = paths;
+        self.sender.count_on_new_paths(&mut self.paths);
         self.extensions = config.offered().and(peer.offered);
         let theirs = peer.auth.vector().unwrap_or_default();
         self.agree_on_keys(None, theirs);
@@ -291,7 +294,8 @@ impl Association {
         self.establish(true, cx);
     }
 
-    /// The peer's addresses: only the one that the INIT ACK was sent to is confirmed (section 5.4).
+    /// The peer's addresses: only the one that the INIT ACK was sent to is confirmed (section 5.4),
+    /// unless the others are trusted.
     fn build_paths(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         let locals = cx.local_addresses.told(self.told);
         let config: Arc<AssociationConfig> = Arc::clone(&self.config);
@@ -303,9 +307,10 @@ impl Association {
         };
         let mut paths = Paths::new();
         paths.add(like, true, &config);
+        let trusted = config.policies.address_verification == AddressVerification::Trust;
         for &remote in &listed_addresses(&cookie.addresses, cookie.remote, &locals) {
             let like = self.paths.like(remote, &like);
-            paths.add_address(remote, &like, false, &locals, cx.selection, &config);
+            paths.add_address(remote, &like, trusted, &locals, cx.selection, &config);
         }
         if config.monitor_pairs {
             paths.add_address(cookie.remote, &like, false, &locals, cx.selection, &config);
@@ -313,6 +318,7 @@ impl Association {
         paths.set_encapsulation(route.remote, route.encapsulation);
         acceptable(&cookie.addresses, cookie.remote).for_each(|a| paths.note(a));
         self.paths = paths;
+        self.sender.count_on_new_paths(&mut self.paths);
     }
 
     /// Action A of table 12: the peer restarted.

@@ -162,6 +162,8 @@ pub(crate) struct Association {
     unreachable_since: Option<Time>,
     /// The endpoint's timer structure wakes this association at this time.
     pub(crate) scheduled: Option<Time>,
+    /// The tag of ours by which the registry finds it, where it does so.
+    pub(crate) indexed: Option<VerificationTag>,
     /// The peer's UDP ports changed, which the endpoint does not know yet.
     pub(crate) ways_changed: bool,
     /// In the endpoint's list of associations that may have something to send.
@@ -214,6 +216,7 @@ impl Association {
             last_heartbeat_ack: None,
             unreachable_since: None,
             scheduled: None,
+            indexed: None,
             ways_changed: false,
             listed: false,
         })

@@ -3,9 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use carrick_wire::{
-    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder, VerificationTag, padded,
-};
+use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder, padded};
 
 use super::{Association, Context};
 use crate::protection::{ChunkProtection, PacketContext, ProtectionStats, Seal};
@@ -20,8 +18,6 @@ const MAX_OVERHEAD: usize = 200;
 pub(crate) struct Protected {
     pub(crate) hook: Box<dyn ChunkProtection>,
     pub(crate) chunk_type: ChunkType,
-    /// The tag of ours by which it is found.
-    pub(crate) indexed: Option<VerificationTag>,
     pub(crate) stats: ProtectionStats,
     scratch: Vec<u8>,
 }
@@ -66,7 +62,6 @@ impl Association {
             self.protection = Some(Box::new(Protected {
                 hook: offer.begin(theirs, connects),
                 chunk_type,
-                indexed: None,
                 stats: ProtectionStats::new(chunk_type),
                 scratch: Vec::new(),
             }));

@@ -6,6 +6,7 @@ mod hystart;
 mod lia;
 mod olia;
 mod pooled;
+mod rfc2960;
 mod rfc9260;
 
 use alloc::boxed::Box;
@@ -18,6 +19,7 @@ pub use cubic::Cubic;
 pub use lia::Lia;
 pub use olia::Olia;
 pub use pooled::{CmtRpV1, CmtRpV2};
+pub use rfc2960::Rfc2960;
 pub use rfc9260::Rfc9260;
 
 /// Makes the congestion control of a path.
@@ -62,6 +64,8 @@ pub struct Acknowledged {
     pub fast_recovery: bool,
     /// Nothing is outstanding on the association any more.
     pub all_acknowledged: bool,
+    /// It advanced the Cumulative TSN Ack Point.
+    pub advanced: bool,
     /// When the SACK arrived.
     pub now: Time,
     /// The round trip of the last chunk that this SACK acknowledged, if that had been sent once. It

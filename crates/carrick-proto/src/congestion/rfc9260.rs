@@ -5,6 +5,9 @@ use alloc::boxed::Box;
 
 use super::{Acknowledged, Algorithm, CongestionControl, Parameters, initial_window};
 
+/// The least that a loss leaves of ssthresh, in PMDCS.
+const FLOOR: usize = 4;
+
 /// The algorithm of RFC 9260 section 7.2.
 #[derive(Clone, Copy, Debug)]
 pub struct Rfc9260;
@@ -15,14 +18,16 @@ impl Algorithm for Rfc9260 {
     }
 
     fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
-        Box::new(Window::new(parameters))
+        Box::new(Window::new(parameters, FLOOR))
     }
 }
 
 #[derive(Debug)]
-struct Window {
+pub(super) struct Window {
     parameters: Parameters,
-    cwnd: usize,
+    /// The least that a loss leaves of ssthresh, in PMDCS.
+    floor: usize,
+    pub(super) cwnd: usize,
     ssthresh: usize,
     partial_bytes_acked: usize,
     /// The first idle adjustment since data was sent has been made (section 7.2.1).
@@ -32,9 +37,10 @@ struct Window {
 }
 
 impl Window {
-    fn new(parameters: Parameters) -> Self {
+    pub(super) fn new(parameters: Parameters, floor: usize) -> Self {
         let mut window = Self {
             parameters,
+            floor,
             cwnd: 0,
             ssthresh: 0,
             partial_bytes_acked: 0,
@@ -46,7 +52,7 @@ impl Window {
     }
 
     fn halved(&self) -> usize {
-        (self.cwnd / 2).max(4 * self.parameters.pmdcs)
+        (self.cwnd / 2).max(self.floor * self.parameters.pmdcs)
     }
 }
 
@@ -113,7 +119,7 @@ impl CongestionControl for Window {
     }
 
     fn on_idle(&mut self, rtos: u32) {
-        let floor = 4 * self.parameters.pmdcs;
+        let floor = self.floor * self.parameters.pmdcs;
         for _ in 0..rtos {
             // Idleness never raises a window that a loss made small.
             if self.cwnd <= floor {
@@ -147,8 +153,12 @@ mod tests {
 
     const PMDCS: usize = 1452;
 
+    fn of(parameters: Parameters) -> Window {
+        Window::new(parameters, FLOOR)
+    }
+
     fn window() -> Window {
-        Window::new(Parameters {
+        of(Parameters {
             pmdcs: PMDCS,
             ipv6: false,
             slow_start_limit: 1,
@@ -167,7 +177,7 @@ mod tests {
     fn the_initial_window_is_that_of_section_7_2_1() {
         assert_eq!(window().cwnd(), 4404);
         assert_eq!(
-            Window::new(Parameters {
+            of(Parameters {
                 pmdcs: 1432,
                 ipv6: true,
                 slow_start_limit: 1
@@ -176,7 +186,7 @@ mod tests {
             4344
         );
         assert_eq!(
-            Window::new(Parameters {
+            of(Parameters {
                 pmdcs: 500,
                 ipv6: false,
                 slow_start_limit: 1
@@ -185,7 +195,7 @@ mod tests {
             2000
         );
         assert_eq!(
-            Window::new(Parameters {
+            of(Parameters {
                 pmdcs: 8952,
                 ipv6: false,
                 slow_start_limit: 1

@@ -54,8 +54,10 @@ pub(crate) struct Registry {
     slots: Vec<Slot>,
     free: Vec<u32>,
     peers: Peers,
-    /// Those with a protection, by our tag and the peer's port.
-    protected: BTreeMap<(u32, u16), AssociationId>,
+    /// By our tag and the peer's port: those with a protection, and where they are wanted all.
+    tags: BTreeMap<(u32, u16), AssociationId>,
+    /// All associations are found by their tags, not only those with a protection.
+    all_tags: bool,
     /// Earliest first. An association is in here with the time it was last scheduled for; when
     /// its timers moved to later it is put back when that time comes.
     timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
@@ -65,12 +67,14 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn new(random: &mut Random) -> Self {
+    /// An empty one; `all_tags` where peers may name an association by its tag alone.
+    pub(crate) fn new(random: &mut Random, all_tags: bool) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             peers: Peers::new(KeyedHash::new(random.u64(), random.u64())),
-            protected: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            all_tags,
             timers: BinaryHeap::new(),
             ready: VecDeque::new(),
             len: 0,
@@ -260,44 +264,43 @@ impl Registry {
         self.peers.is_full((remote, port))
     }
 
-    /// The association with this tag of ours and this port of the peer's. Looks at all of them.
+    /// The association with this tag of ours and this port of the peer's, if it may be found so.
     pub(crate) fn find_by_tag(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
-        let mut all = self.slots.iter().filter_map(|s| s.association.as_deref());
-        let found = all.find(|a| a.local_tag == tag && a.peer_port == port);
-        found.map(|a| a.id)
+        self.tags.get(&(tag.0, port)).copied()
     }
 
-    /// The association with a protection, this tag of ours and this port of the peer's.
+    /// The same of those with a protection.
     pub(crate) fn find_protected(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
-        self.protected.get(&(tag.0, port)).copied()
+        let found = self.find_by_tag(tag, port);
+        found.filter(|id| self.get(*id).is_some_and(|a| a.protection.is_some()))
     }
 
-    /// A protection is found by the association's tag from now on.
+    /// The association is found by its tag from now on, if it is to be.
     fn note_tag(&mut self, id: AssociationId) {
+        let all = self.all_tags;
         let Some(association) = self.get_mut(id) else {
             return;
         };
         let (tag, port) = (association.local_tag, association.peer_port);
-        let Some(protected) = association.protection.as_mut() else {
-            return;
-        };
-        if protected.indexed == Some(tag) {
+        let wanted = all || association.protection.is_some();
+        if !wanted || association.indexed == Some(tag) || association.state.is_closed() {
             return;
         }
-        if let Some(old) = protected.indexed.replace(tag) {
-            self.protected.remove(&(old.0, port));
+        if let Some(old) = association.indexed.replace(tag) {
+            self.drop_tag(old, port, id);
         }
-        self.protected.insert((tag.0, port), id);
+        self.tags.insert((tag.0, port), id);
+    }
+
+    fn drop_tag(&mut self, tag: VerificationTag, port: u16, id: AssociationId) {
+        if self.tags.get(&(tag.0, port)) == Some(&id) {
+            self.tags.remove(&(tag.0, port));
+        }
     }
 
     fn forget_tag(&mut self, association: &Association) {
-        let protected = association.protection.as_ref();
-        let Some(tag) = protected.and_then(|p| p.indexed) else {
-            return;
-        };
-        let key = (tag.0, association.peer_port);
-        if self.protected.get(&key) == Some(&association.id) {
-            self.protected.remove(&key);
+        if let Some(tag) = association.indexed {
+            self.drop_tag(tag, association.peer_port, association.id);
         }
     }
 

@@ -9,9 +9,9 @@ use super::*;
 use crate::route::Route;
 
 /// Two endpoints and the packets between them.
-struct Pair {
-    now: Time,
-    ends: [Endpoint; 2],
+pub(super) struct Pair {
+    pub(super) now: Time,
+    pub(super) ends: [Endpoint; 2],
     latency: Duration,
     /// Packets on their way: when they arrive, to which end, their route and bytes.
     wire: VecDeque<(Time, usize, Route, Bytes)>,
@@ -21,20 +21,29 @@ const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
 
 impl Pair {
     fn new() -> Self {
-        let end = |i: usize| {
-            let config = EndpointConfig::new(
-                5000 + i as u16,
-                vec![ADDRESSES[i].parse().unwrap()],
-                [i as u8 + 1; 32],
-            );
-            Endpoint::new(config).unwrap()
-        };
+        Self::with(|_| {})
+    }
+
+    /// With another configuration on both sides.
+    pub(super) fn with(change: fn(&mut EndpointConfig)) -> Self {
         Self {
             now: Time::ZERO,
-            ends: [end(0), end(1)],
+            ends: [0, 1].map(|i| Self::end(i, i as u8 + 1, change)),
             latency: Duration::from_millis(10),
             wire: VecDeque::new(),
         }
+    }
+
+    fn end(i: usize, seed: u8, change: fn(&mut EndpointConfig)) -> Endpoint {
+        let address = ADDRESSES[i].parse().unwrap();
+        let mut config = EndpointConfig::new(5000 + i as u16, vec![address], [seed; 32]);
+        change(&mut config);
+        Endpoint::new(config).unwrap()
+    }
+
+    /// An end begins anew.
+    pub(super) fn forget(&mut self, i: usize, change: fn(&mut EndpointConfig)) {
+        self.ends[i] = Self::end(i, i as u8 + 77, change);
     }
 
     fn pump(&mut self) {
@@ -61,7 +70,7 @@ impl Pair {
     }
 
     /// Runs until nothing happens any more before `until`.
-    fn run(&mut self, until: Time) {
+    pub(super) fn run(&mut self, until: Time) {
         loop {
             self.pump();
             let arrival = self.wire.front().map(|p| p.0);
@@ -81,16 +90,11 @@ impl Pair {
         self.now = self.now.max(until);
     }
 
-    fn connect(&mut self) -> (AssociationId, AssociationId) {
-        let a = self.ends[0]
-            .connect(
-                self.now,
-                &[ADDRESSES[1].parse().unwrap()],
-                5001,
-                None,
-                AssociationConfig::default(),
-            )
-            .unwrap();
+    pub(super) fn connect(&mut self) -> (AssociationId, AssociationId) {
+        let config = Arc::clone(&self.ends[0].accepted);
+        let peers = [ADDRESSES[1].parse().unwrap()];
+        let a = self.ends[0].connect(self.now, &peers, 5001, None, config);
+        let a = a.unwrap();
         self.run(self.now + Duration::from_secs(1));
         let b = self.ends[1].associations().next().unwrap();
         (a, b)
@@ -202,4 +206,38 @@ fn an_init_for_another_port_is_refused_with_its_own_tag() {
     );
     assert_eq!(pair.ends[0].stats().wrong_tag, 0);
     assert_eq!(pair.ends[1].stats().out_of_the_blue, 1);
+}
+
+/// What was sent to the paths of an association, and what it keeps for retransmission.
+fn buffered(pair: &Pair, end: usize) -> Option<[usize; 2]> {
+    let endpoint = &pair.ends[end];
+    let id = endpoint.associations().next()?;
+    let association = endpoint.registry.get(id)?;
+    let sent = association.paths.iter().map(|path| path.buffered).sum();
+    let kept = association.sender.buffered_bytes();
+    (association.sender.queued_messages() == 0).then_some([sent, kept])
+}
+
+#[test]
+fn what_is_kept_counts_on_a_path_also_where_set_ups_cross_5_2_4() {
+    let mut pair = Pair::new();
+    for end in [0, 1] {
+        let peers = [ADDRESSES[1 - end].parse().unwrap()];
+        let config = AssociationConfig::default();
+        let port = 5001 - end as u16;
+        let now = pair.now;
+        let id = pair.ends[end].connect(now, &peers, port, None, config);
+        let data = vec![7; 300].into();
+        let sent = pair.ends[end].send(now, id.unwrap(), SendOptions::default(), data);
+        sent.unwrap();
+    }
+    let mut met = 0;
+    for _ in 0..200 {
+        pair.run(pair.now + Duration::from_millis(1));
+        for [sent, kept] in [0, 1].iter().filter_map(|end| buffered(&pair, *end)) {
+            assert_eq!(sent, kept, "at {:?}", pair.now);
+            met += usize::from(kept > 0);
+        }
+    }
+    assert!(met > 0, "DATA went beside COOKIE ECHO");
 }

@@ -316,13 +316,14 @@ impl Path {
         self.window_limited |= self.flight_size >= self.window();
     }
 
-    pub(crate) fn view(&self, primary: PathId) -> PathView {
+    pub(crate) fn view(&self, primary: PathId, in_turn: PathId) -> PathView {
         PathView {
             id: self.id,
             confirmed: self.confirmed,
             active: self.active,
             potentially_failed: self.potentially_failed,
             primary: self.id == primary,
+            in_turn: self.id == in_turn,
             srtt: self.rto.srtt(),
             error_count: self.error_count,
             cwnd: self.congestion.cwnd(),

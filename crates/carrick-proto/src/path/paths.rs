@@ -17,6 +17,8 @@ pub(crate) struct Paths {
     primary: PathId,
     /// The path that new data goes to now; the primary while that is usable.
     current: PathId,
+    /// Where retransmissions go that take turns, once that was not the path after the primary.
+    retransmission: Option<PathId>,
     /// Addresses of the peer beyond the limit, or of a family that this side lacks: the peer may
     /// send from them, nothing is sent there.
     beyond: Vec<IpAddr>,
@@ -34,6 +36,7 @@ impl Paths {
             list: Vec::new(),
             primary: PathId(0),
             current: PathId(0),
+            retransmission: None,
             beyond: Vec::new(),
             next: 0,
             reserved: 0,
@@ -196,8 +199,13 @@ impl Paths {
         for path in &self.list {
             set[usize::from(path.id.0 >> 6)] |= 1 << (path.id.0 & 63);
         }
-        let has = move |n: &u8| set[usize::from(n >> 6)] >> (n & 63) & 1 == 1;
-        (0..=u8::MAX).filter(has).map(PathId)
+        // From one number that is there to the next: most associations have one or two of 256.
+        core::iter::from_fn(move || {
+            let word = set.iter().position(|bits| *bits != 0)?;
+            let bit = set[word].trailing_zeros();
+            set[word] &= set[word] - 1;
+            Some(PathId((word as u32 * 64 + bit) as u8))
+        })
     }
 
     pub(crate) fn contains(&self, id: PathId) -> bool {
@@ -348,7 +356,22 @@ impl Paths {
     }
 
     pub(crate) fn views(&self) -> impl Iterator<Item = PathView> + '_ {
-        self.list.iter().map(|p| p.view(self.current))
+        let in_turn = self.retransmission_turn();
+        self.list.iter().map(move |p| p.view(self.current, in_turn))
+    }
+
+    /// The path for retransmissions that take turns.
+    fn retransmission_turn(&self) -> PathId {
+        let kept = self.retransmission.filter(|id| self.contains(*id));
+        kept.or_else(|| self.after(self.primary, |p| p.confirmed && p.active))
+            .unwrap_or(self.primary)
+    }
+
+    /// T3-rtx expired on this path: if it had the turn, the next active one has it now.
+    pub(crate) fn pass_retransmission_turn(&mut self, expired: PathId) {
+        if self.retransmission_turn() == expired {
+            self.retransmission = self.after(expired, |p| p.confirmed && p.active);
+        }
     }
 
     /// Bytes that something in front of DATA takes from each packet.
@@ -432,6 +455,25 @@ mod tests {
     }
 
     #[test]
+    fn the_turn_of_retransmissions_passes_when_its_own_timer_expires() {
+        let mut paths = paths(&AssociationConfig::default());
+        paths.iter_mut().for_each(|p| p.confirmed = true);
+        let turn = |paths: &Paths| {
+            let mut views = paths.views();
+            views.find(|view| view.in_turn).map(|view| view.id)
+        };
+        assert_eq!(turn(&paths), Some(PathId(1)), "not the primary");
+        paths.pass_retransmission_turn(PathId(0));
+        assert_eq!(turn(&paths), Some(PathId(1)), "the timer of another path");
+        paths.pass_retransmission_turn(PathId(1));
+        assert_eq!(turn(&paths), Some(PathId(0)), "whatever happened there");
+        paths[PathId(0)].active = false;
+        paths.pass_retransmission_turn(PathId(0));
+        paths.pass_retransmission_turn(PathId(1));
+        assert_eq!(turn(&paths), Some(PathId(1)), "the only active one");
+    }
+
+    #[test]
     fn pairs_are_paths_of_their_own_when_asked_for() {
         let config = AssociationConfig {
             monitor_pairs: true,
@@ -447,6 +489,17 @@ mod tests {
             (Some(ip("10.1.0.1")), ip("10.2.0.2"))
         );
         assert!(!paths[found].confirmed, "each pair is verified by itself");
+    }
+
+    #[test]
+    fn numbers_come_in_order_whichever_there_are() {
+        let mut paths = paths(&AssociationConfig::default());
+        for (path, number) in paths.list.iter_mut().zip([255, 64]) {
+            path.id = PathId(number);
+        }
+        assert!(paths.ids().eq([PathId(64), PathId(255)]));
+        paths.list.clear();
+        assert_eq!(paths.ids().count(), 0);
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! The standard's choice is the default. A new idea is a new file here with one `impl`; the core
 //! calls it through the trait and has no branch for it.
 
+mod address_verification;
 mod after_timeout;
 mod bundled_duplicates;
 mod lowest_rtt_for_gap_sacks;
+mod marked_data;
 mod multipath;
 mod other_path_on_duplicates;
 mod protocol_unreachable;
 mod retransmit_asap;
+mod retransmit_in_turn;
 mod retransmit_on_alternate;
 mod retransmit_on_largest_cwnd;
 mod retransmit_on_largest_ssthresh;
@@ -25,9 +28,11 @@ use core::time::Duration;
 use crate::congestion::{Algorithm, Cubic, Rfc9260};
 use crate::path::PathId;
 
+pub use address_verification::AddressVerification;
 pub use after_timeout::AfterTimeout;
 pub use bundled_duplicates::BundledDuplicates;
 pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
+pub use marked_data::MarkedData;
 pub use multipath::{
     BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryOnly, ReportScope,
     ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
@@ -36,6 +41,7 @@ pub(crate) use multipath::{Shares, Usage};
 pub use other_path_on_duplicates::OtherPathOnDuplicates;
 pub use protocol_unreachable::ProtocolUnreachable;
 pub use retransmit_asap::RetransmitAsap;
+pub use retransmit_in_turn::RetransmitInTurn;
 pub use retransmit_on_alternate::RetransmitOnAlternate;
 pub use retransmit_on_largest_cwnd::RetransmitOnLargestCwnd;
 pub use retransmit_on_largest_ssthresh::RetransmitOnLargestSsthresh;
@@ -64,6 +70,10 @@ pub struct Policies {
     pub protocol_unreachable: ProtocolUnreachable,
     /// What may be in flight after a timeout.
     pub after_timeout: AfterTimeout,
+    /// How data that is to be sent again and new data wait for each other.
+    pub marked_data: MarkedData,
+    /// Whether data goes to addresses of the peer that were not verified.
+    pub address_verification: AddressVerification,
     /// Whether duplicates beside new DATA ask for a SACK at once.
     pub bundled_duplicates: BundledDuplicates,
     /// The congestion control of each path.
@@ -97,6 +107,8 @@ impl Default for Policies {
             window_announcement: WindowAnnouncement::Fitting,
             protocol_unreachable: ProtocolUnreachable::Abort,
             after_timeout: AfterTimeout::OnePacket,
+            marked_data: MarkedData::HoldsPath,
+            address_verification: AddressVerification::Heartbeat,
             bundled_duplicates: BundledDuplicates::ReportAtOnce,
             congestion: &Rfc9260,
             loss_detection: LossDetection::MissingReports,
@@ -136,6 +148,8 @@ impl fmt::Debug for Policies {
             .field("window_announcement", &self.window_announcement)
             .field("protocol_unreachable", &self.protocol_unreachable)
             .field("after_timeout", &self.after_timeout)
+            .field("marked_data", &self.marked_data)
+            .field("address_verification", &self.address_verification)
             .field("bundled_duplicates", &self.bundled_duplicates)
             .field("congestion", &self.congestion.name())
             .field("loss_detection", &self.loss_detection)
@@ -177,6 +191,9 @@ pub struct PathView {
     pub potentially_failed: bool,
     /// It is the one for new data.
     pub primary: bool,
+    /// It is the one for retransmissions where they take turns: the path after the primary, until
+    /// T3-rtx expires there, then the next active one, and so on.
+    pub in_turn: bool,
     /// Smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
     /// Consecutive errors.
@@ -292,6 +309,7 @@ pub(crate) mod tests {
             active,
             potentially_failed: false,
             primary: id == 0,
+            in_turn: false,
             srtt: Some(Duration::from_millis(srtt_ms)),
             error_count: 0,
             cwnd: 4404,

@@ -128,7 +128,11 @@ impl Sender {
             path.usable() && path.window_is_open() && shares.as_ref().is_none_or(within)
         };
         let current = cx.paths.current();
-        let mut candidates = cx.paths.iter().filter(fits).map(|p| p.view(current));
+        let mut candidates = cx
+            .paths
+            .iter()
+            .filter(fits)
+            .map(|p| p.view(current, current));
         let chosen = multipath.data_route.next(self.last_path, &mut candidates);
         chosen.filter(|id| cx.paths.contains(*id) && cx.paths[*id].usable())
     }

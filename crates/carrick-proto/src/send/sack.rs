@@ -183,7 +183,7 @@ impl Sender {
             path.recovery.rack.on_sack_end(cx.now);
         }
         self.leave_recoveries(cumulative, cx);
-        self.grow_windows(cx);
+        self.grow_windows(advanced, cx);
         if let Some(htna) = htna {
             let below = if recovering && advanced {
                 highest_reported.max(htna)
@@ -374,7 +374,7 @@ impl Sender {
         }
     }
 
-    fn grow_windows(&mut self, cx: &mut SackContext<'_>) {
+    fn grow_windows(&mut self, advanced: bool, cx: &mut SackContext<'_>) {
         let all_acknowledged = self.outstanding.is_empty();
         let next = self.outstanding.next_index();
         let growth = cx.config.policies.multipath.window_growth;
@@ -400,6 +400,7 @@ impl Sender {
                     flight_before: path.news.flight_before,
                     fast_recovery,
                     all_acknowledged,
+                    advanced,
                     now: cx.now,
                     rtt: path.news.rtt,
                     window_limited: path.window_limited,

@@ -4,6 +4,7 @@ use super::Sender;
 use super::sack::window_event;
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
+use crate::policy::MarkedData;
 use crate::time::{Time, earliest};
 use crate::trace::{Trace, TraceEvent};
 
@@ -26,7 +27,10 @@ impl Sender {
             forward.on_t3(id);
         }
         self.settle(now, paths);
-        self.force_after_timeout(id, paths);
+        paths.pass_retransmission_turn(id);
+        if config.policies.marked_data == MarkedData::HoldsPath {
+            self.force_after_timeout(id, paths);
+        }
         if !probing {
             self.couple(id, paths);
         }
@@ -72,12 +76,19 @@ impl Sender {
         for path in paths.iter_mut() {
             path.buffered = 0;
         }
-        paths[PathId(0)].buffered = self.outstanding.held();
+        self.count_on_new_paths(paths);
         let cumulative = self.outstanding.first_index() - 1;
         if let Some(forward) = self.abandonment.forward_mut() {
             forward.forget_paths(cumulative);
         }
         self.forced = self.outstanding.has_marked();
+    }
+
+    /// The paths were built anew: what was sent and is not acknowledged belongs to the first.
+    pub(crate) fn count_on_new_paths(&self, paths: &mut Paths) {
+        if let Some(first) = paths.iter_mut().next() {
+            first.buffered = self.outstanding.held();
+        }
     }
 
     /// A path is removed, or what was sent on it is lost for certain without congestion: what

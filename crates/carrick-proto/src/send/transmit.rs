@@ -10,7 +10,7 @@ use super::sack::window_event;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
 use crate::path::{PathId, Paths};
-use crate::policy::LossSignal;
+use crate::policy::{LossSignal, MarkedData};
 use crate::stats::AssociationCounters;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
@@ -68,6 +68,9 @@ impl Sender {
                 });
             }
             cx.paths[path].note_window_limit();
+            if cx.config.policies.marked_data == MarkedData::HoldsAll {
+                return None;
+            }
             blocked = Some(path);
         } else {
             self.forced = false;
@@ -351,7 +354,10 @@ impl Sender {
             let len = self.outstanding.header_len() + chunk.payload.len();
             let stream = chunk.stream;
             let alone = !self.queue.bundles_streams() && last.is_some_and(|l| l != stream);
-            if !packet.fits(len) || alone {
+            // A packet that has to leave takes what fits; one that the window lets go, what it has room for.
+            let full =
+                last.is_some() && !permit.forced && !cx.paths[permit.path].window_takes_more();
+            if !packet.fits(len) || alone || full {
                 break;
             }
             match chunk.state {

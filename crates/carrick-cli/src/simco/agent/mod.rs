@@ -85,7 +85,7 @@ async fn work(arguments: &Arguments) -> Result<(), Failure> {
     done
 }
 
-fn failure(error: RequestError) -> Failure {
+fn failure(error: impl std::fmt::Display) -> Failure {
     Failure::Run(error.to_string())
 }
 

@@ -3,9 +3,7 @@
 use std::io::{Write, stdout};
 
 use carrick_simco::client::ClientEvent;
-use carrick_simco::message::{
-    AddressTuple, Direction, Enabled, Lifetime, Owner, PolicyRuleId, Reply,
-};
+use carrick_simco::message::{Direction, Enabled, Lifetime, Owner, PolicyRuleId, Reply};
 use serde::Serialize;
 
 use super::super::address::shown;
@@ -70,12 +68,8 @@ impl Line {
     }
 }
 
-fn owner(owner: &Owner) -> Option<String> {
-    Some(String::from_utf8_lossy(owner.as_bytes()).into_owned())
-}
-
-fn end(tuple: &AddressTuple) -> Option<String> {
-    Some(shown(tuple))
+fn owner(owner: &Owner) -> String {
+    String::from_utf8_lossy(owner.as_bytes()).into_owned()
 }
 
 impl Output {
@@ -91,7 +85,7 @@ impl Output {
 
     pub(super) fn enabled(self, enabled: &Enabled) -> Result<(), Failure> {
         self.line(&Line {
-            outside: end(&enabled.outside),
+            outside: Some(shown(&enabled.outside)),
             ..of(enabled)
         })
     }
@@ -126,16 +120,16 @@ impl Output {
         };
         self.line(&match reply {
             Reply::Enabled(enabled) => Line {
-                outside: end(&enabled.outside),
+                outside: Some(shown(&enabled.outside)),
                 ..of(enabled)
             },
             Reply::Reserved(reserved) | Reply::ReserveStatus { reserved, .. } => Line {
                 kind: Some("reserved"),
                 group: Some(reserved.group.0),
-                outside: end(&reserved.outside),
+                outside: Some(shown(&reserved.outside)),
                 protocol: Some(reserved.outside.protocol),
                 owner: match reply {
-                    Reply::ReserveStatus { owner: whose, .. } => owner(whose),
+                    Reply::ReserveStatus { owner: whose, .. } => Some(owner(whose)),
                     _ => None,
                 },
                 ..rule(&reserved.rule, &reserved.lifetime)
@@ -151,10 +145,10 @@ impl Output {
                     Direction::Outbound => "out",
                     Direction::Both => "both",
                 }),
-                internal: end(&status.internal),
-                external: end(&status.external),
-                outside: end(&status.enabled.outside),
-                owner: owner(&status.owner),
+                internal: Some(shown(&status.internal)),
+                external: Some(shown(&status.external)),
+                outside: Some(shown(&status.enabled.outside)),
+                owner: Some(owner(&status.owner)),
                 ..of(&status.enabled)
             },
             Reply::DisableStatus {
@@ -164,9 +158,9 @@ impl Output {
             } => Line {
                 kind: Some("disabled"),
                 protocol: Some(disable.internal.protocol),
-                internal: end(&disable.internal),
-                external: end(&disable.external),
-                owner: owner(whose),
+                internal: Some(shown(&disable.internal)),
+                external: Some(shown(&disable.external)),
+                owner: Some(owner(whose)),
                 ..rule(id, &disable.lifetime)
             },
             _ => return Err(Failure::Run("the answer is about no rule".into())),

@@ -68,7 +68,14 @@ impl ScenarioFile {
         let until = wanted.to.unwrap_or_else(|| outcome.end.since_start());
         let story = Story::of(&log, id, [wanted.from, until]);
         let names = [from, to].map(|node| model.nodes[node].name.as_str());
+        let (path, seed) = (&self.path, options.seed);
+        let (cell_number, number) = (wanted.cell, wanted.repetition);
+        let command = format!(
+            "carrick lab trace {path} --seed {seed} --reps {} --cell {cell_number} --repetition {number}",
+            self.repetitions(options)
+        );
         let mut settings = vec![
+            Setting::new("command", command),
             Setting::new("association", format!("from {} to {}", names[0], names[1])),
             Setting::new("repetition", wanted.repetition.to_string()),
         ];
@@ -92,6 +99,7 @@ impl ScenarioFile {
             drawing: crate::drawing::Drawing::default(),
             splits: Vec::new(),
             live: None,
+            compared: None,
             notes: Vec::new(),
             settings,
         })

@@ -240,6 +240,34 @@ mod tests {
         assert_eq!(quiet(&VARIANTS[1], moment + PERIOD), first);
     }
 
+    /// The times of a case, by the paper's stack and by RFC 9260's rules for what waits for what.
+    fn times(case: Case) -> [f64; 2] {
+        let moment = |variant: &Variant| {
+            let mut moments = (0..20).map(|k| break_at(k, 20));
+            moments.find(|at| quiet(variant, *at).case == case)
+        };
+        let paper = &VARIANTS[0];
+        let standard = Variant {
+            one_queue: false,
+            ..*paper
+        };
+        [paper, &standard].map(|variant| {
+            let moment = moment(variant).expect("it occurs within a period");
+            quiet(variant, moment).time
+        })
+    }
+
+    #[test]
+    fn retransmissions_that_hold_all_new_data_back_make_b_and_c_slower_than_a() {
+        let [a, b, c] = [Case::A, Case::B, Case::C].map(times);
+        assert!((a[0] - a[1]).abs() < 1e-6, "{a:?}");
+        for other in [b, c] {
+            // A round trip of a packet with five messages.
+            assert!((other[0] - a[0] - 51.4).abs() < 0.5, "{other:?} and {a:?}");
+            assert!((other[1] - a[1]).abs() < 1e-6, "{other:?} and {a:?}");
+        }
+    }
+
     #[test]
     fn no_failover_is_faster_than_its_timeouts() {
         for variant in &VARIANTS {

@@ -9,7 +9,9 @@ use carrick_netsim::{
     NodeId, Queue, Time,
 };
 use carrick_proto::AssociationConfig;
-use carrick_proto::policy::{AfterTimeout, BundledDuplicates, Policies};
+use carrick_proto::policy::{
+    AddressVerification, AfterTimeout, BundledDuplicates, MarkedData, Policies, RetransmitInTurn,
+};
 
 use crate::live;
 
@@ -130,6 +132,8 @@ pub(super) struct Variant {
     pub(super) sack_frequency: u32,
     /// RFC 2960's loss recovery, or RACK and what belongs to it.
     pub(super) modern: bool,
+    /// What is sent again waits in one queue, and addresses are trusted, as in Linux 2.6.
+    pub(super) one_queue: bool,
 }
 
 const fn paper(id: &'static str, label: &'static str, path_max_retrans: u32) -> Variant {
@@ -141,12 +145,14 @@ const fn paper(id: &'static str, label: &'static str, path_max_retrans: u32) -> 
         rto: RTO,
         sack_frequency: 2,
         modern: false,
+        one_queue: true,
     }
 }
 
 /// Potentially failed paths alone: data leaves the primary at the first timeout.
 const QUICK: Variant = Variant {
     potentially_failed: Some(0),
+    one_queue: false,
     ..paper("quick", "Potentially Failed at the first timeout", 5)
 };
 
@@ -170,6 +176,7 @@ pub(super) const BEST: Variant = Variant {
     rto: [150, 150, 150],
     sack_frequency: 1,
     modern: true,
+    one_queue: false,
 };
 
 /// All variants: those of the paper in the order of [`PATH_MAX_RETRANS`], then the others.
@@ -195,11 +202,21 @@ impl Variant {
                 ..Policies::modern()
             }
         } else {
-            Policies {
+            let counting = Policies {
                 missing_reports: 4,
                 after_timeout: AfterTimeout::OneWindow,
                 bundled_duplicates: BundledDuplicates::ReportLater,
                 ..Policies::default()
+            };
+            if self.one_queue {
+                Policies {
+                    address_verification: AddressVerification::Trust,
+                    retransmission_route: &RetransmitInTurn,
+                    marked_data: MarkedData::HoldsAll,
+                    ..counting
+                }
+            } else {
+                counting
             }
         };
         AssociationConfig {

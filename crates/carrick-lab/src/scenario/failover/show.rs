@@ -31,6 +31,7 @@ pub(super) fn result(
         notes: notes(observed),
         settings: settings(),
         live: None,
+        compared: None,
     }
 }
 
@@ -92,8 +93,9 @@ fn settings() -> Vec<Setting> {
             "SCTP",
             format!(
                 "RTO.Initial and RTO.Min {} ms, RTO.Max {} ms, SACK every {} packets or {} ms, {} missing reports (RFC 2960), \
-                 Nagle off, retransmissions: {}, after a timeout: one window of one packet, duplicates beside new \
-                 data reported later (both as the published times show); the destination’s side connects",
+                 Nagle off, retransmissions: {}, new data waits behind them on all paths, addresses are not verified (Linux 2.6), after a \
+                 timeout: one window of one packet, duplicates beside new data reported later (as the published times show); \
+                 the destination’s side connects",
                 paper.rto_min.as_millis(),
                 paper.rto_max.as_millis(),
                 paper.sack_frequency,

@@ -1,10 +1,13 @@
 //! The figures: the paper's 10 and 11, and the quantiles.
 
 use super::rows::QUANTILES;
-use super::setup::{BEST, Cell, LOSSES, PAPER, STREAMS};
+use super::setup::{BEST, Cell, LOSSES, PAPER, STREAMS, TCP};
 use super::{Observation, Observed};
 use crate::figure::{Axis, Figure, Kind, Point, Series};
 use crate::stats::Summary;
+
+/// The longest response time over the loss that is drawn, in ms.
+const HIGHEST: f64 = 120.0;
 
 /// All figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
@@ -54,16 +57,33 @@ fn over_loss(observed: &Observed) -> Figure {
             },
         ]
     };
+    let tcp = LOSSES.iter().filter_map(|loss| {
+        let observation = observed.find(&TCP, *loss, 1)?;
+        Some(measured(observation, f64::from(*loss) / 10.0))
+    });
+    // Above this TCP leaves the figure, as it does in the paper's.
+    let shown_tcp = tcp.filter(|point| point.y <= HIGHEST);
+    let tcp = Series {
+        label: "TCP".into(),
+        kind: Kind::ErrorBars,
+        style: shown.len(),
+        points: shown_tcp.collect(),
+    };
     Figure {
         id: "response-over-loss".into(),
         title: "SIMCO response time over packet loss (the paper’s Fig. 10)".into(),
         caption:
             "Mean response time of PER requests with its 95 % confidence interval. Thin lines: the \
-                  model, equation (4)."
+                  model, equation (4). TCP is drawn as far as it stays below 120 ms."
                 .into(),
         x: Axis::linear("packet loss", "%").range(0.0, 10.0),
         y: Axis::linear("response time", "ms").from(0.0),
-        series: shown.into_iter().enumerate().flat_map(curve).collect(),
+        series: shown
+            .into_iter()
+            .enumerate()
+            .flat_map(curve)
+            .chain([tcp])
+            .collect(),
         references: Vec::new(),
     }
 }

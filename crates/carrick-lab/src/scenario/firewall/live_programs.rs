@@ -13,9 +13,9 @@ use carrick_simco::load::{Generator, Measures, Workload};
 use carrick_simco::message::StreamReader;
 use carrick_simco::middlebox::{Connection, Middlebox, SessionId, SessionOutput};
 
-use super::programs;
 use super::run::SETTLING;
 use super::setup::PROCESSING;
+use super::sides;
 use crate::live::{Outgoing, Program};
 
 /// Cuts what comes into messages, if it is a stream.
@@ -71,8 +71,8 @@ impl LiveAgent {
         seed: u64,
     ) -> Self {
         Self {
-            agent: programs::agent(seed),
-            generator: programs::generator(workload, seed),
+            agent: sides::agent(seed),
+            generator: sides::generator(workload, seed),
             streams,
             input: Input::new(stream),
             duration,
@@ -190,7 +190,7 @@ pub(super) struct LiveMiddlebox {
 impl LiveMiddlebox {
     pub(super) fn new(stream: bool, seed: u64) -> Result<Self, String> {
         Ok(Self {
-            middlebox: programs::middlebox(seed)?,
+            middlebox: sides::middlebox(seed)?,
             session: None,
             input: Input::new(stream),
             waiting: VecDeque::new(),

@@ -1,4 +1,4 @@
-//! `firewall`: SIMCO transactions over SCTP with several streams.
+//! `firewall`: SIMCO transactions over SCTP with several streams, and over TCP.
 //!
 //! After S. Kiesel, M. Scharf: "Modeling and Performance Evaluation of SCTP as Transport Protocol
 //! for Firewall Control" (2006). An agent opens, refreshes and closes pinholes at a middlebox over a
@@ -14,6 +14,8 @@ mod rows;
 mod run;
 mod setup;
 mod show;
+mod sides;
+mod tcp;
 
 use std::time::Duration;
 

@@ -4,7 +4,8 @@ use carrick_simco::model::Model;
 
 use super::Observed;
 use super::rows::others;
-use super::setup::{LOSSES, ONCE, PAPER, STREAMS, workload};
+use super::setup::{LOSSES, ONCE, PAPER, STREAMS, TCP, workload};
+use crate::tcp_host::LIMITS;
 
 /// The paragraphs, in order.
 pub(super) fn notes(observed: &Observed) -> Vec<String> {
@@ -16,7 +17,7 @@ pub(super) fn notes(observed: &Observed) -> Vec<String> {
         "The published column is the model, equation (4), with d = 10 ms: the paper gives its measurements \
          only in figures, which “match very well”, and lie above the model for more than 1 % loss."
             .into(),
-        "TCP is not in this table: it needs a TCP on the simulated hosts.".into(),
+        tcp(observed),
     ]
 }
 
@@ -108,5 +109,35 @@ fn streams(observed: &Observed) -> String {
         Model::paper(0.02).streams(),
         workload().demand().streams(20.0),
         names.join("; "),
+    )
+}
+
+/// What was published of TCP, and whether it is so here.
+fn tcp(observed: &Observed) -> String {
+    let means = |loss: &u32| {
+        let of = |variant| Some(observed.find(variant, *loss, 1)?.mean());
+        Some((*loss, of(&TCP)?, of(&PAPER)?))
+    };
+    let all: Vec<(u32, f64, f64)> = LOSSES.iter().filter_map(means).collect();
+    let percent = |loss: u32| format!("{}", f64::from(loss) / 10.0);
+    let lossy = || all.iter().filter(|(loss, ..)| *loss > 0);
+    let not: Vec<String> = lossy()
+        .filter(|(_, tcp, sctp)| tcp <= sctp)
+        .map(|(loss, ..)| percent(*loss))
+        .collect();
+    let verdict = if not.is_empty() {
+        "so it is here at every loss rate above 0".into()
+    } else {
+        format!("here not at {} %", not.join(", "))
+    };
+    let times: Vec<String> = lossy()
+        .map(|(loss, tcp, sctp)| {
+            format!("{tcp:.0} instead of {sctp:.0} ms at {} %", percent(*loss))
+        })
+        .collect();
+    format!(
+        "TCP: published as slower than SCTP with one stream at every loss rate; {verdict} ({}). Without loss both take a \
+         round trip. The published TCP is the kernel’s of 2005; a kernel of today does better than both. {LIMITS}",
+        times.join(", ")
     )
 }

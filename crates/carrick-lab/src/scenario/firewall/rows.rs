@@ -1,6 +1,6 @@
 //! The table of the scenario.
 
-use super::setup::{BEST, Cell, DELAY, ONCE, PAPER, PROCESSING, RATE};
+use super::setup::{BEST, Cell, DELAY, ONCE, PAPER, PROCESSING, RATE, TCP};
 use super::{Observation, Observed};
 use crate::result::Row;
 
@@ -22,7 +22,10 @@ pub(super) fn bound() -> f64 {
 
 /// All rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
-    let mut rows: Vec<Row> = observed.observations.iter().map(mean_row).collect();
+    let all = observed.observations.iter();
+    let mut rows: Vec<Row> = all
+        .map(|observation| mean_row(observed, observation))
+        .collect();
     for streams in [1, 6] {
         if let Some(observation) = observed.find(&PAPER, 10, streams) {
             rows.extend(quantile_rows(observation));
@@ -30,6 +33,9 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
         if let Some(observation) = observed.find(&BEST, 10, streams) {
             rows.extend(quantile_rows(observation));
         }
+    }
+    if let Some(observation) = observed.find(&TCP, 10, 1) {
+        rows.extend(quantile_rows(observation));
     }
     rows
 }
@@ -44,22 +50,50 @@ fn id(observation: &Observation, what: &str) -> String {
 fn label(observation: &Observation) -> String {
     let cell = observation.cell;
     let streams = match cell.streams {
-        1 => "1 stream".into(),
-        n => format!("{n} streams"),
+        _ if observation.variant.id == TCP.id => String::new(),
+        1 => ", 1 stream".into(),
+        n => format!(", {n} streams"),
     };
     format!(
-        "{}: {} % loss, {streams}",
+        "{}: {} % loss{streams}",
         observation.variant.label,
         cell.percent()
     )
 }
 
-fn mean_row(observation: &Observation) -> Row {
+/// TCP beside SCTP with one stream.
+fn tcp_row(row: Row, observed: &Observed, observation: &Observation) -> Row {
+    let cell = observation.cell;
+    let sctp = observed.find(&PAPER, cell.loss, 1);
+    let mean = sctp.map_or(f64::NAN, Observation::mean);
+    let side = if observation.mean() > mean {
+        "Slower than"
+    } else {
+        "Not slower than"
+    };
+    let row = row.note(&format!("{side} SCTP with one stream: {mean:.2} ms."));
+    let waiting: usize = observation.runs.iter().map(|run| run.waiting).sum();
+    // In the steady state, as many as come in a response time.
+    let usual = 10 * observation.runs.len() + 10;
+    let failures: u64 = observation.runs.iter().map(|r| r.measures.failures()).sum();
+    if waiting < usual && failures == 0 {
+        return row;
+    }
+    row.note(&format!(
+        "The load is not carried: at the end {waiting} requests wait, and {failures} transactions failed; the longer it \
+         lasts, the longer it takes."
+    ))
+}
+
+fn mean_row(observed: &Observed, observation: &Observation) -> Row {
     let cell = observation.cell;
     let model = cell.model();
     let row = Row::new(&id(observation, "mean"), &label(observation), "ms")
         .bound(bound())
         .measured(&observation.means());
+    if observation.variant.id == TCP.id {
+        return tcp_row(row, observed, observation);
+    }
     if observation.variant.id != PAPER.id {
         let requests = observation.together().enable.count();
         return row.note(&format!(
@@ -88,7 +122,13 @@ fn quantile_rows(observation: &Observation) -> Vec<Row> {
         let quantiles = each.filter_map(|run| run.measures.enable.quantile(share));
         let values: Vec<f64> = quantiles.map(|time| time.as_secs_f64() * 1e3).collect();
         let label = format!("{}: {name} % quantile", label(observation));
-        Row::new(&id(observation, &format!("q{name}")), &label, "ms").measured(&values)
+        let row = Row::new(&id(observation, &format!("q{name}")), &label, "ms").measured(&values);
+        match (observation.variant.id == TCP.id, name) {
+            (true, "99") => row
+                .published(100.0)
+                .note("Published: about 100 ms with Linux 2.6.11."),
+            _ => row,
+        }
     };
     QUANTILES.into_iter().map(row).collect()
 }

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use carrick_netsim::{Network, NodeId};
+use carrick_netsim::{Network, Node, NodeId};
 use carrick_proto::{Endpoint, EndpointConfig};
 use carrick_simco::PORT;
 use carrick_simco::load::{Measures, Workload};
 
 use super::programs::{AgentProgram, MiddleboxProgram};
 use super::setup::{AGENT, Cell, MIDDLEBOX, Variant, network};
+use super::sides::{AgentSide, MiddleboxSide};
+use super::tcp::{self, TcpAgent, TcpMiddlebox};
 use crate::sctp_host::{SctpHost, core_time};
 use crate::seed::{derive, derive_bytes};
+use crate::tcp_host::TcpHost;
 
 /// How long the load may take to get to its steady state.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -22,12 +25,67 @@ pub(super) const SETTLING: Duration = Duration::from_secs(5);
 pub(super) struct Run {
     /// Response times.
     pub(super) measures: Measures,
-    /// Expirations of T3-rtx at the agent while it was measured.
+    /// Expirations of T3-rtx at the agent while it was measured; 0 over TCP.
     pub(super) timeouts: u64,
+    /// Requests without an answer at the end.
+    pub(super) waiting: usize,
 }
 
-type AgentHost = SctpHost<AgentProgram>;
-type MiddleboxHost = SctpHost<MiddleboxProgram>;
+/// A host with the agent or the middlebox, whatever its transport.
+trait Hosts {
+    type Agent: Node;
+    type Middlebox: Node;
+    fn agent(host: &Self::Agent) -> &AgentSide;
+    fn agent_mut(host: &mut Self::Agent) -> &mut AgentSide;
+    fn timeouts(host: &Self::Agent) -> u64;
+    fn middlebox(host: &Self::Middlebox) -> &MiddleboxSide;
+}
+
+struct Sctp;
+
+impl Hosts for Sctp {
+    type Agent = SctpHost<AgentProgram>;
+    type Middlebox = SctpHost<MiddleboxProgram>;
+
+    fn agent(host: &Self::Agent) -> &AgentSide {
+        &host.application().side
+    }
+
+    fn agent_mut(host: &mut Self::Agent) -> &mut AgentSide {
+        &mut host.application_mut().side
+    }
+
+    fn timeouts(host: &Self::Agent) -> u64 {
+        host.application().timeouts
+    }
+
+    fn middlebox(host: &Self::Middlebox) -> &MiddleboxSide {
+        &host.application().side
+    }
+}
+
+struct Tcp;
+
+impl Hosts for Tcp {
+    type Agent = TcpHost<TcpAgent>;
+    type Middlebox = TcpHost<TcpMiddlebox>;
+
+    fn agent(host: &Self::Agent) -> &AgentSide {
+        &host.application().side
+    }
+
+    fn agent_mut(host: &mut Self::Agent) -> &mut AgentSide {
+        &mut host.application_mut().side
+    }
+
+    fn timeouts(_: &Self::Agent) -> u64 {
+        0
+    }
+
+    fn middlebox(host: &Self::Middlebox) -> &MiddleboxSide {
+        &host.application().side
+    }
+}
 
 /// Runs a cell, and measures for `duration` in the steady state.
 pub(super) fn run(
@@ -37,15 +95,31 @@ pub(super) fn run(
     duration: Duration,
     seed: u64,
 ) -> Result<Run, String> {
-    let endpoint = |address, label| {
-        let mut config = EndpointConfig::new(PORT, vec![address], derive_bytes(seed, &[label]));
-        config.association = (variant.config)();
-        config.association.outbound_streams = cell.streams;
-        Endpoint::new(config).map_err(|error| error.to_string())
+    let Some(config) = variant.config() else {
+        return measure::<Tcp>(cell, tcp::hosts(workload, seed)?, duration, seed);
     };
-    let program = AgentProgram::new((variant.config)(), cell.streams, workload, seed);
+    let endpoint = |address, label| {
+        let mut own = EndpointConfig::new(PORT, vec![address], derive_bytes(seed, &[label]));
+        own.association = config.clone();
+        own.association.outbound_streams = cell.streams;
+        Endpoint::new(own).map_err(|error| error.to_string())
+    };
+    let program = AgentProgram::new(config.clone(), cell.streams, workload, seed);
     let agent = SctpHost::new(endpoint(AGENT, 1)?, program);
     let middlebox = SctpHost::new(endpoint(MIDDLEBOX, 2)?, MiddleboxProgram::new(seed)?);
+    let run = measure::<Sctp>(cell, (agent, middlebox), duration, seed)?;
+    if run.measures.failures() > 0 {
+        return Err(format!("transactions went wrong: {:?}", run.measures));
+    }
+    Ok(run)
+}
+
+fn measure<H: Hosts>(
+    cell: Cell,
+    (agent, middlebox): (H::Agent, H::Middlebox),
+    duration: Duration,
+    seed: u64,
+) -> Result<Run, String> {
     let (mut net, [a, b]) = network(
         derive(seed, &[0]),
         cell.loss(),
@@ -54,51 +128,44 @@ pub(super) fn run(
     )
     .map_err(|error| error.to_string())?;
     let end = carrick_netsim::Time::ZERO + PATIENCE;
-    while program_of(&net, a).generator.steady_since().is_none() {
-        check(&net, a, b)?;
+    while H::agent(net.node(a)).generator.steady_since().is_none() {
+        check::<H>(&net, a, b)?;
         if net.now() >= end {
             return Err("the load did not get to its steady state".into());
         }
         net.run_until(net.now() + Duration::from_secs(1));
     }
     net.run_until(net.now() + SETTLING);
-    let before = program_of(&net, a).timeouts;
+    let before = H::timeouts(net.node(a));
     let now = core_time(net.now());
-    net.with_node::<AgentHost, _>(a, |host, _, _| {
-        host.application_mut().generator.start_measuring(now);
+    net.with_node::<H::Agent, _>(a, |host, _, _| {
+        H::agent_mut(host).generator.start_measuring(now);
     });
     net.run_until(net.now() + duration);
-    check(&net, a, b)?;
-    let program = program_of(&net, a);
-    if program.generator.measures().failures() > 0 {
-        let measures = program.generator.measures();
-        return Err(format!("transactions went wrong: {measures:?}"));
-    }
-    agree(&net, a, b)?;
+    check::<H>(&net, a, b)?;
+    agree::<H>(&net, a, b)?;
+    let side = H::agent(net.node(a));
     Ok(Run {
-        measures: program.generator.measures().clone(),
-        timeouts: program.timeouts - before,
+        measures: side.generator.measures().clone(),
+        timeouts: H::timeouts(net.node(a)) - before,
+        waiting: side.pending(),
     })
 }
 
-fn program_of(net: &Network, agent: NodeId) -> &AgentProgram {
-    net.node::<AgentHost>(agent).application()
-}
-
 /// Both sides count the same pinholes, but for requests that are under way.
-fn agree(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> {
-    let program = program_of(net, agent);
-    let pinholes = program.generator.pinholes();
-    let rules = net.node::<MiddleboxHost>(middlebox).application().rules();
-    if pinholes.abs_diff(rules) > program.pending() {
+fn agree<H: Hosts>(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> {
+    let side = H::agent(net.node(agent));
+    let pinholes = side.generator.pinholes();
+    let rules = H::middlebox(net.node(middlebox)).rules();
+    if pinholes.abs_diff(rules) > side.pending() {
         return Err(format!("{pinholes} pinholes, but {rules} rules"));
     }
     Ok(())
 }
 
-fn check(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> {
-    let failure = program_of(net, agent).failure.as_ref();
-    let other = net.node::<MiddleboxHost>(middlebox).application();
+fn check<H: Hosts>(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> {
+    let failure = H::agent(net.node(agent)).failure.as_ref();
+    let other = H::middlebox(net.node(middlebox));
     match failure.or(other.failure.as_ref()) {
         Some(failure) => Err(failure.clone()),
         None => Ok(()),
@@ -107,7 +174,7 @@ fn check(net: &Network, agent: NodeId, middlebox: NodeId) -> Result<(), String> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::{PAPER, workload};
+    use super::super::setup::{PAPER, TCP, workload};
     use super::*;
 
     fn small() -> Workload {
@@ -158,5 +225,19 @@ mod tests {
         };
         let [one, six] = [1, 6].map(mean);
         assert!(one > six + Duration::from_millis(5), "{one:?} and {six:?}");
+    }
+
+    #[test]
+    fn over_tcp_a_transaction_takes_the_same_without_loss_and_longer_with() {
+        let mean = |loss| {
+            let cell = Cell { loss, streams: 1 };
+            let run = run(&TCP, cell, small(), Duration::from_secs(60), 4).unwrap();
+            assert!((1800..2200).contains(&run.measures.enable.count()));
+            assert_eq!(run.measures.failures(), 0);
+            run.measures.enable.mean().unwrap()
+        };
+        let [none, some] = [0, 20].map(mean);
+        assert!(none > Duration::from_micros(20_500) && none < Duration::from_micros(20_700));
+        assert!(some > Duration::from_millis(27), "{some:?}");
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn result(
         notes: notes(observed),
         settings: settings(observed),
         live: None,
+        compared: None,
     }
 }
 
@@ -108,6 +109,11 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "best settings",
             "RACK and tail loss probe (RFC 8985), CUBIC, a SACK for each packet, RTO.Min 100 ms",
+        ),
+        Setting::new(
+            "TCP",
+            "smoltcp, Reno, Nagle off (“nodelay”), ACKs after 200 ms at the latest, buffers of 64 KiB; messages one behind \
+             the other, what it does not take yet waits",
         ),
         Setting::new(
             "streams",

@@ -36,14 +36,14 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
 }
 
 fn throughput(observed: &Observed) -> Figure {
-    let curve = |label: &str, style, configuration, stack| Series {
+    let curve = |label: &str, style, job: &dyn Fn(f64) -> Job| Series {
         label: label.into(),
         kind: Kind::ErrorBars,
         style,
         points: LOSSES
             .iter()
             .filter_map(|loss| {
-                let values = observed.throughput(configuration, stack, *loss);
+                let values = observed.values(job(*loss), |m| m.throughput);
                 let summary = Summary::of(&values)?;
                 Some(Point {
                     x: loss * 100.0,
@@ -72,9 +72,16 @@ fn throughput(observed: &Observed) -> Figure {
         x: Axis::linear("loss", "%").range(0.0, 5.5),
         y: Axis::linear("throughput", "Mbit/s").range(0.0, 1.75),
         series: vec![
-            curve("configuration 1", 0, Configuration::One, Stack::Paper),
-            curve("configuration 2", 1, Configuration::Two, Stack::Paper),
-            curve("best settings", 2, Configuration::Two, Stack::Best),
+            curve("configuration 1", 0, &|loss| {
+                Job::Transfer(Configuration::One, Stack::Paper, loss)
+            }),
+            curve("configuration 2", 1, &|loss| {
+                Job::Transfer(Configuration::Two, Stack::Paper, loss)
+            }),
+            curve("best settings", 2, &|loss| {
+                Job::Transfer(Configuration::Two, Stack::Best, loss)
+            }),
+            curve("TCP", 6, &Job::Tcp),
             published("published, configuration 1", 3, PUBLISHED_ONE.map(Some)),
             published("published, configuration 2", 4, PUBLISHED_TWO),
             published("published, TCP", 5, PUBLISHED_TCP.map(Some)),

@@ -12,6 +12,7 @@ mod rows;
 mod run;
 mod setup;
 mod show;
+mod tcp;
 mod traffic;
 
 use super::{Progress, RunOptions, Scenario};
@@ -27,7 +28,7 @@ use setup::{LOSSES, Stack};
 /// Repetitions in some ten seconds on two cores.
 const SHORT: u64 = 10;
 /// The paper does not say how often it measured.
-const FULL: u64 = 100;
+const FULL: u64 = 50;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,6 +67,8 @@ impl Scenario for MobileIp {
 enum Job {
     /// 12 MB in a configuration, with these settings and this loss.
     Transfer(Configuration, Stack, f64),
+    /// 12 MB over TCP in configuration 1, with this loss.
+    Tcp(f64),
     /// 12 MB in configuration 3 whose primary path fails.
     Failure(Stack),
     /// A steady flow during a handover.
@@ -95,6 +98,7 @@ impl Job {
             LOSSES.map(move |loss| Self::Transfer(configuration, stack, loss))
         };
         let mut jobs: Vec<Self> = transfers.into_iter().flat_map(at).collect();
+        jobs.extend(LOSSES.map(Self::Tcp));
         let control =
             |number: usize| Self::Transfer(Configuration::Two, Stack::WindowKept, LOSSES[number]);
         jobs.extend(CONTROL.map(control));
@@ -110,6 +114,7 @@ impl Job {
             Self::Transfer(configuration, stack, loss) => {
                 run::transfer(configuration, stack, loss, seed)
             }
+            Self::Tcp(loss) => tcp::transfer(loss, seed),
             Self::Failure(stack) => run::failure(stack, seed, show),
             Self::Handover(kind, stack) => run::handover(kind, stack, seed, show),
         }

@@ -1,16 +1,17 @@
 //! What differs from the publication and why, in words that the data fill in.
 
-use super::rows::{PUBLISHED_ONE, PUBLISHED_TCP, PUBLISHED_TWO, percent};
+use super::rows::{PUBLISHED_ONE, PUBLISHED_TWO, percent};
 use super::run::{Configuration, Move};
 use super::setup::{LOSSES, MESSAGE, Stack, TRANSFER, millis, round_trip};
 use super::{CONTROL, Job, Observed};
 use crate::format::{given, measured};
 use crate::stats::mean;
+use crate::tcp_host::LIMITS;
 
 /// The paragraphs, in order.
 pub(super) fn notes(observed: &Observed) -> Vec<String> {
     vec![
-        tcp(),
+        tcp(observed),
         gains(observed),
         window_law(observed),
         collapse(observed),
@@ -23,14 +24,18 @@ fn average(observed: &Observed, job: Job, value: impl Fn(&super::Measures) -> f6
     mean(&observed.values(job, value)).unwrap_or_default()
 }
 
-fn tcp() -> String {
-    let published: Vec<String> = PUBLISHED_TCP.map(given).to_vec();
-    let losses: Vec<String> = LOSSES.map(percent).to_vec();
+fn tcp(observed: &Observed) -> String {
+    let texts = LOSSES.map(|loss| {
+        let rate = |job| average(observed, job, |m| m.throughput);
+        let sctp = rate(Job::Transfer(Configuration::One, Stack::Paper, loss));
+        let change = (sctp / rate(Job::Tcp(loss)) - 1.0) * 100.0;
+        format!("{change:+.0} % at {} % loss", percent(loss))
+    });
     format!(
-        "Published for TCP at {} % loss: {} Mbit/s. They stand in the figure; the kernel of 2002 behind them is not \
-         rebuilt here.",
-        losses.join(", "),
-        published.join(", ")
+        "TCP: SCTP carries {} against it here (published: +16, +13, +19 and +37 %). The published TCP is that of the kernels of \
+         2002, whose settings the paper does not tell; their throughput without loss (1.32 Mbit/s) is a limit of theirs, not of \
+         the link. {LIMITS}",
+        texts.join(", ")
     )
 }
 
@@ -60,7 +65,8 @@ fn gains(observed: &Observed) -> String {
         "The second link shortens the transfer {}. What it saves here is the timeouts, because a retransmission is not \
          lost again; each loss still halves the window of the first link. As much as published can only be saved by an \
          implementation that loses more to timeouts in configuration 1, or that does not halve the window for each \
-         loss in configuration 2.",
+         loss in configuration 2. RFC 2960’s own rules for the window, which this stack has here, are not it: they bring \
+         configuration 1 at 5 % loss to the published value, and the gain there from 10 to 13 %.",
         texts.join("; ")
     )
 }

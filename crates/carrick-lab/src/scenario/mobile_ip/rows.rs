@@ -21,6 +21,9 @@ const NEAR: f64 = 0.1;
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     let mut rows = Vec::new();
     for number in 0..LOSSES.len() {
+        rows.push(tcp(observed, number));
+    }
+    for number in 0..LOSSES.len() {
         rows.push(configuration_1(observed, number));
     }
     for number in 0..LOSSES.len() {
@@ -45,6 +48,22 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
 /// A loss as it is written: "1 %", and as it is named in a row: "1".
 pub(super) fn percent(loss: f64) -> String {
     format::given(loss * 100.0)
+}
+
+fn tcp(observed: &Observed, number: usize) -> Row {
+    let loss = LOSSES[number];
+    let row = Row::new(
+        &format!("tcp.{}.throughput", percent(loss)),
+        &format!("TCP in configuration 1, {} % loss", percent(loss)),
+        "Mbit/s",
+    )
+    .published(PUBLISHED_TCP[number])
+    .measured(&observed.values(Job::Tcp(loss), |m| m.throughput));
+    if number == 0 {
+        row.note("smoltcp here, FTP over the kernels of 2002 there: see the note on TCP.")
+    } else {
+        row
+    }
 }
 
 fn configuration_1(observed: &Observed, number: usize) -> Row {

@@ -19,7 +19,7 @@ use crate::seed::{derive, derive_bytes};
 type Mobile = SctpHost<Sink>;
 
 /// A transfer is given up after this time; at 5 % loss it takes about three minutes.
-const PATIENCE: Duration = Duration::from_secs(1200);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Where the mobile node can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,31 +165,26 @@ pub(super) fn transfer(
     Ok(measures)
 }
 
+/// The network of a configuration.
+pub(super) fn layout(configuration: Configuration, loss: f64) -> Layout {
+    let third = configuration == Configuration::Three;
+    Layout {
+        loss,
+        mobile_ip: true,
+        local: [configuration == Configuration::Two, third],
+        second: third,
+        direct: if third { LONG } else { SHORT },
+    }
+}
+
 fn plan(configuration: Configuration, stack: Stack, loss: f64, load: Load, seed: u64) -> Plan {
-    let (local, ends) = match configuration {
-        Configuration::One => ([false; 2], [vec![CORRESPONDENT[0]], vec![HOME]]),
-        Configuration::Two => (
-            [true, false],
-            [vec![CORRESPONDENT[0]], vec![HOME, LOCAL[0]]],
-        ),
-        Configuration::Three => (
-            [false, true],
-            [CORRESPONDENT.to_vec(), vec![HOME, LOCAL[1]]],
-        ),
-    };
-    let direct = if configuration == Configuration::Three {
-        LONG
-    } else {
-        SHORT
+    let ends = match configuration {
+        Configuration::One => [vec![CORRESPONDENT[0]], vec![HOME]],
+        Configuration::Two => [vec![CORRESPONDENT[0]], vec![HOME, LOCAL[0]]],
+        Configuration::Three => [CORRESPONDENT.to_vec(), vec![HOME, LOCAL[1]]],
     };
     Plan {
-        layout: Layout {
-            loss,
-            mobile_ip: true,
-            local,
-            second: configuration == Configuration::Three,
-            direct,
-        },
+        layout: layout(configuration, loss),
         load,
         stack,
         ends,

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use carrick_proto::congestion::Rfc2960;
 use carrick_proto::policy::{
     OtherPathOnDuplicates, Policies, RetransmitOnAlternate, SackRoute, SackToSource,
     WindowAnnouncement,
@@ -34,7 +35,7 @@ pub(super) const MESSAGES: u64 = TRANSFER.div_ceil(MESSAGE as u64);
 /// SCTP port of both hosts.
 pub(super) const PORT: u16 = 5001;
 /// The receive window of the paper's time.
-const PAPER_WINDOW: usize = 65_536;
+pub(super) const PAPER_WINDOW: usize = 65_536;
 
 /// The losses of the tables.
 pub(super) const LOSSES: [f64; 4] = [0.0, 0.01, 0.02, 0.05];
@@ -143,6 +144,7 @@ impl Stack {
                 missing_reports: 4,
                 retransmission_route: &RetransmitOnAlternate,
                 sack_route,
+                congestion: &Rfc2960,
                 window_announcement: WindowAnnouncement::True,
                 ..Policies::default()
             },

@@ -33,6 +33,7 @@ pub(super) fn result(
         notes: notes(observed),
         settings: settings(),
         live: None,
+        compared: None,
     }
 }
 
@@ -106,7 +107,8 @@ fn settings() -> Vec<Setting> {
         Setting::new(
             "SCTP as in the paper",
             format!(
-                "{} missing reports (RFC 2960), retransmissions: {}, SACKs: every {} packets or {} ms to {}, Nagle \
+                "{} missing reports and the congestion window of RFC 2960 (a loss leaves two packets at least, growth only with the \
+                 cumulative TSN), retransmissions: {}, SACKs: every {} packets or {} ms to {}, Nagle \
                  off, receive window {} bytes (what 16 bits say; the paper’s throughput without loss needs more \
                  than {} bytes), otherwise RFC 9260’s recommendations",
                 paper.policies.missing_reports,
@@ -117,6 +119,10 @@ fn settings() -> Vec<Setting> {
                 paper.receive_buffer,
                 (RATE as f64 / 8.0 * round_trip().as_secs_f64()) as u64,
             ),
+        ),
+        Setting::new(
+            "TCP",
+            "smoltcp, Reno, ACKs after 200 ms at the latest, the same receive window, segments that fill the tunnel",
         ),
         Setting::new(
             "old rule",

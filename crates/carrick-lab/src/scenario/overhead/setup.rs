@@ -64,6 +64,8 @@ pub(super) struct Sharing {
     pub(super) count_header: bool,
     /// Random delay of each packet before the shared link.
     pub(super) jitter: Duration,
+    /// Not the paper's.
+    pub(super) control: bool,
 }
 
 /// Counted, not counted, and the latter once more with flows that lose in step.
@@ -73,18 +75,21 @@ pub(super) const SHARINGS: [Sharing; 3] = [
         label: "headers counted",
         count_header: true,
         jitter: JITTER,
+        control: false,
     },
     Sharing {
         id: "uncounted",
         label: "headers not counted",
         count_header: false,
         jitter: JITTER,
+        control: false,
     },
     Sharing {
         id: "in-step",
         label: "control: not counted, no random delay",
         count_header: false,
         jitter: Duration::ZERO,
+        control: true,
     },
 ];
 

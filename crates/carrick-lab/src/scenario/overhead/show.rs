@@ -28,6 +28,7 @@ pub(super) fn result(
         notes: notes(observed),
         settings: settings(observed),
         live: None,
+        compared: None,
     }
 }
 

@@ -36,7 +36,7 @@ const MESSAGES: u64 = 10_000;
 const SHORT: u64 = 60;
 /// The paper does not say how many losses it averaged over; these make the means certain to about
 /// a third of what the short run does.
-const FULL: u64 = 2_000;
+const FULL: u64 = 600;
 /// Messages to show in a figure, and after which one: the flow has then settled.
 const SHOWN: usize = 500;
 const SHOWN_FROM: usize = 1000;

@@ -34,6 +34,7 @@ pub(super) fn result(
         notes: notes(observed),
         settings: settings(observed),
         live: None,
+        compared: None,
     }
 }
 

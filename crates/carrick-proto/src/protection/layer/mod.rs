@@ -1,21 +1,24 @@
 //! Sessions between an endpoint and the network (RFC 8261): which datagram belongs to which, what the
 //! endpoint sends in which, and how many of them there may be.
 
+mod facts;
+mod incoming;
+mod outgoing;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
 
 use bytes::Bytes;
+
+pub use facts::{SessionConnectError, SessionEvent, SessionLayerConfig, SessionStats};
 
 use super::session::{PacketSession, SessionFactory, SessionState};
 use super::slot::{MAX_NUMBER, SessionId, Slot};
 use crate::association::AssociationId;
 use crate::config::{AssociationConfig, EndpointConfig};
 use crate::endpoint::Endpoint;
-use crate::error::ConnectError;
 use crate::event::Event;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
@@ -26,93 +29,6 @@ const UDP_HEADER: usize = 8;
 
 /// Unfinished handshakes that are looked at for one that may go.
 const MAX_LOOKED_AT: usize = 256;
-
-/// How many sessions there may be, and for how long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SessionLayerConfig {
-    /// Sessions at most, at least 1. Further peers are not answered.
-    pub max_sessions: usize,
-    /// Sessions of peers whose handshake is not finished, at most, at least 1. A further one takes the
-    /// place of the oldest whose peer has not shown that it is where its datagrams say
-    /// ([`PacketSession::has_shown_itself`]), if there is such a one.
-    pub max_handshakes: usize,
-    /// A handshake may take so long.
-    pub handshake_timeout: Duration,
-    /// A session without associations is closed after this.
-    pub idle_timeout: Duration,
-}
-
-impl Default for SessionLayerConfig {
-    fn default() -> Self {
-        Self {
-            max_sessions: 1 << 16,
-            max_handshakes: 256,
-            handshake_timeout: Duration::from_secs(40),
-            idle_timeout: Duration::from_secs(30),
-        }
-    }
-}
-
-/// What a layer counted since it was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SessionStats {
-    /// Handshakes that were finished, on either side.
-    pub established: u64,
-    /// Sessions that failed.
-    pub failed: u64,
-    /// Handshakes that took too long.
-    pub timed_out: u64,
-    /// Unfinished handshakes that made room for others.
-    pub evicted: u64,
-    /// Handshakes that found no room.
-    pub refused: u64,
-    /// Datagrams of nobody that begin no handshake: SCTP without protection, for instance.
-    pub strangers: u64,
-    /// Datagrams of a session in which there was nothing: replayed, forged or damaged.
-    pub discarded: u64,
-    /// Packets of SCTP that were not sent because their session was not established.
-    pub held_back: u64,
-}
-
-/// What happened to a session.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum SessionEvent<E> {
-    /// The handshake is finished and the peer is who it should be.
-    Established(SessionId),
-    /// The peer began anew and proved to be the same: its new session took over.
-    Replaced(SessionId),
-    /// It was closed; its associations have ended.
-    Closed(SessionId),
-    /// It failed; these associations of its end.
-    Failed(SessionId, E, Vec<AssociationId>),
-    /// Its handshake took too long; these associations of its end.
-    TimedOut(SessionId, Vec<AssociationId>),
-}
-
-/// Why [`SessionLayer::connect`] refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SessionConnectError {
-    /// The endpoint refused the association.
-    Association(ConnectError),
-    /// There is a session with this address already, and it leads to somebody else.
-    OtherPeer,
-    /// The limit of sessions is reached.
-    TooManySessions,
-}
-
-impl fmt::Display for SessionConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Association(error) => return fmt::Display::fmt(error, f),
-            Self::OtherPeer => {
-                "there is a session with this address that leads to another peer: end it first"
-            }
-            Self::TooManySessions => "the limit of sessions is reached: raise max_sessions",
-        })
-    }
-}
-
-impl core::error::Error for SessionConnectError {}
 
 /// Where datagrams of a session come from. Without a local address until the first one came.
 type Way = (IpAddr, u16, Option<IpAddr>);
@@ -296,202 +212,6 @@ impl<F: SessionFactory> SessionLayer<F> {
         for association in slot.associations {
             self.of.remove(&association);
         }
-    }
-
-    /// Takes a datagram that arrived. `route` tells the peer's UDP port in
-    /// [`Route::encapsulation`].
-    pub fn handle_datagram(
-        &mut self,
-        now: Time,
-        endpoint: &mut Endpoint,
-        route: &Route,
-        datagram: &[u8],
-    ) {
-        let known = self.find(route);
-        let Some(id) = known.or_else(|| self.accept(now, endpoint, route, datagram)) else {
-            return;
-        };
-        let opens = self.factory.opens(datagram);
-        let Some(slot) = self.slots.get_mut(&id) else {
-            return;
-        };
-        let mut opened = core::mem::take(&mut self.opened);
-        if opens && !slot.ended && !slot.session.is_begun_by(datagram) {
-            let next = slot.successor.as_ref();
-            if !next.is_some_and(|next| next.is_begun_by(datagram)) {
-                slot.successor = Some(self.factory.accept(now));
-                slot.successor_deadline = Some(now + self.config.handshake_timeout);
-            }
-        } else if !slot.ended {
-            slot.session.handle_datagram(now, datagram, &mut opened);
-        }
-        if let Some(successor) = &mut slot.successor {
-            // What it carries before it took over may be somebody else's.
-            let mut early = Vec::new();
-            successor.handle_datagram(now, datagram, &mut early);
-        } else if opened.is_empty() && slot.is_open() {
-            self.stats.discarded += 1;
-        }
-        self.ready.insert(id);
-        // A record may be the one that finishes the handshake and the first that carries something.
-        self.settle(now, endpoint, id);
-        let inner = Route {
-            local: None,
-            remote: id.address(route.remote),
-            encapsulation: None,
-            ecn: route.ecn,
-        };
-        for packet in opened.drain(..) {
-            endpoint.handle_datagram(now, &inner, packet);
-        }
-        self.opened = opened;
-    }
-
-    /// The session that datagrams on this route belong to.
-    fn find(&mut self, route: &Route) -> Option<SessionId> {
-        let exact = way(route);
-        if let Some(id) = self.ways.get(&exact) {
-            return Some(*id);
-        }
-        // The system chose the local address of a session that was begun here.
-        let open = (exact.0, exact.1, None);
-        let id = *self.ways.get(&open)?;
-        self.ways.remove(&open);
-        self.ways.insert(exact, id);
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.route.local = route.local;
-        }
-        Some(id)
-    }
-
-    /// A peer that is not known begins a handshake.
-    fn accept(
-        &mut self,
-        now: Time,
-        endpoint: &mut Endpoint,
-        route: &Route,
-        datagram: &[u8],
-    ) -> Option<SessionId> {
-        if route.encapsulation.is_none() || !self.factory.opens(datagram) {
-            self.stats.strangers += 1;
-            return None;
-        }
-        if self.half_open.len() >= self.config.max_handshakes {
-            let unproven = |id: &&SessionId| {
-                let slot = self.slots.get(id);
-                slot.is_some_and(|slot| !slot.session.has_shown_itself())
-            };
-            let oldest = self.half_open.iter().take(MAX_LOOKED_AT).find(unproven);
-            let Some(&oldest) = oldest else {
-                self.stats.refused += 1;
-                return None;
-            };
-            self.stats.evicted += 1;
-            self.evict(now, endpoint, oldest);
-        }
-        let session = self.factory.accept(now);
-        let Some(id) = self.insert(now, session, *route) else {
-            self.stats.refused += 1;
-            return None;
-        };
-        self.half_open.insert(id);
-        Some(id)
-    }
-
-    /// The session goes at once, and its associations end.
-    fn evict(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
-        let slot = self.slots.get(&id);
-        let of: Vec<AssociationId> =
-            slot.map_or_else(Vec::new, |slot| slot.associations.iter().copied().collect());
-        self.remove(id);
-        for association in of {
-            // It is known: it was linked until now.
-            let _ = endpoint.lower_layer_lost(now, association);
-        }
-    }
-
-    /// Appends the next datagrams to `buf` and says where they go; `None` when there is nothing more to
-    /// send now.
-    pub fn poll_transmit(
-        &mut self,
-        now: Time,
-        endpoint: &mut Endpoint,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        if let Some((transmit, datagram)) = self.odd.pop_front() {
-            buf.extend_from_slice(&datagram);
-            return Some(transmit);
-        }
-        loop {
-            while let Some(&id) = self.ready.first() {
-                let own = self.poll_own(now, id, buf);
-                if own.is_some() {
-                    return own;
-                }
-                self.ready.remove(&id);
-                self.settle(now, endpoint, id);
-                if self.slots.get(&id).is_some_and(|slot| slot.ended) {
-                    self.remove(id);
-                }
-            }
-            self.plain.clear();
-            let transmit = endpoint.poll_transmit(now, &mut self.plain)?;
-            let sealed = self.seal(now, &transmit, buf);
-            if sealed.is_some() {
-                return sealed;
-            }
-        }
-    }
-
-    /// A datagram of the session's own.
-    fn poll_own(&mut self, now: Time, id: SessionId, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let slot = self.slots.get_mut(&id)?;
-        let start = buf.len();
-        let mut any = slot.session.poll_datagram(now, buf);
-        if let Some(successor) = slot.successor.as_mut().filter(|_| !any) {
-            any = successor.poll_datagram(now, buf);
-        }
-        any.then(|| single(slot.route, buf.len() - start))
-    }
-
-    /// Protects what the endpoint sends.
-    fn seal(&mut self, now: Time, transmit: &Transmit, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let id = SessionId::of(transmit.route.remote);
-        let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.is_open()) else {
-            self.stats.held_back += transmit.packets() as u64;
-            return None;
-        };
-        let route = Route {
-            ecn: transmit.route.ecn,
-            ..slot.route
-        };
-        let start = buf.len();
-        let size = transmit.segment_size.unwrap_or(transmit.len).max(1);
-        let mut full = None;
-        let mut last = 0;
-        for packet in self.plain.chunks(size) {
-            let before = buf.len();
-            if !slot.session.protect(now, packet, buf) {
-                self.stats.held_back += 1;
-                continue;
-            }
-            let len = buf.len() - before;
-            let first = *full.get_or_insert(len);
-            if len > first || (before > start && last < first) {
-                // One size for all but the last: what breaks that leaves by itself.
-                self.odd
-                    .push_back((single(route, len), buf.split_off(before)));
-            } else {
-                last = len;
-            }
-        }
-        let len = buf.len() - start;
-        (len > 0).then(|| Transmit {
-            route,
-            len,
-            segment_size: full.filter(|size| *size < len),
-            ..*transmit
-        })
     }
 
     /// When [`Self::handle_timeout`] wants to be called next, the endpoint's timers included.

@@ -1,0 +1,216 @@
+//! `carrick lab run` and `sweep`, and what `carrick reproduce` compares and captures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Finished, run};
+
+const SMALL: &str = r#"
+duration = "5 s"
+measure = ["goodput"]
+[hosts.a]
+addresses = { l = "10.0.0.1" }
+[hosts.b]
+addresses = { l = "10.0.0.2" }
+[links.l]
+between = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "10 ms"
+[flows.f]
+from = "a"
+to = "b"
+kind = "bulk"
+size = "500 bytes"
+[[sweep]]
+"links.l.loss" = ["0 %", "1 %", "2 %"]
+"#;
+
+/// An empty directory for a test.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a directory");
+    path
+}
+
+fn text(finished: &Finished) -> &str {
+    assert_eq!(finished.code, Some(0), "{}", finished.errors);
+    std::str::from_utf8(&finished.out).expect("text")
+}
+
+fn written(directory: &Path, text: &str) -> String {
+    let path = directory.join("small.toml");
+    fs::write(&path, text).expect("written");
+    path.to_str().expect("a path").into()
+}
+
+#[test]
+fn a_file_is_run_as_table_json_and_csv() {
+    let directory = directory("lab-run");
+    let file = written(&directory, SMALL);
+    let table = run(&["lab", "run", &file]);
+    assert!(
+        text(&table).contains("loss 1 %: goodput"),
+        "{}",
+        text(&table)
+    );
+    let json = run(&["lab", "run", &file, "--json", "--seed", "3"]);
+    let json: Value = serde_json::from_str(text(&json)).expect("JSON");
+    assert_eq!(
+        (&json["seed"], json["rows"].as_array().map(Vec::len)),
+        (&3.into(), Some(3))
+    );
+    let csv = run(&["lab", "run", &file, "--csv"]);
+    assert_eq!(text(&csv).lines().count(), 4);
+    let out = directory.join("out");
+    let with_report = run(&["lab", "run", &file, "--out", out.to_str().expect("a path")]);
+    text(&with_report);
+    let report = fs::read_to_string(out.join("report.html")).expect("a report");
+    assert!(report.contains("carrick lab run") && !report.contains("carrick reproduce"));
+}
+
+#[test]
+fn a_wrong_file_is_the_callers_fault_in_one_line() {
+    let directory = directory("lab-wrong");
+    let file = written(&directory, &SMALL.replace("\"10 ms\"", "10"));
+    let refused = run(&["lab", "run", &file]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused
+            .errors
+            .contains("small.toml:11: links.l.delay: 10 is not right here; expected a time"),
+        "{}",
+        refused.errors
+    );
+    assert_eq!(refused.errors.lines().count(), 1);
+    let missing = run(&["lab", "run", "none.toml"]);
+    assert_eq!(missing.code, Some(1));
+    assert!(
+        missing.errors.contains("cannot read none.toml"),
+        "{}",
+        missing.errors
+    );
+}
+
+#[test]
+fn shards_are_run_one_by_one_and_merged() {
+    let directory = directory("lab-sweep");
+    let file = written(&directory, SMALL);
+    let out = directory.join("parts");
+    let out = out.to_str().expect("a path");
+    let early = run(&["lab", "sweep", &file, "--out", out, "--shard", "1/2"]);
+    assert!(
+        text(&early).contains("2 runs added to 0"),
+        "{}",
+        text(&early)
+    );
+    let refused = run(&["lab", "sweep", &file, "--out", out, "--merge"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.errors.contains("2 of 3 runs are there"),
+        "{}",
+        refused.errors
+    );
+    text(&run(&[
+        "lab", "sweep", &file, "--out", out, "--shard", "2/2",
+    ]));
+    let again = run(&["lab", "sweep", &file, "--out", out, "--shard", "1/2"]);
+    assert!(
+        text(&again).contains("0 runs added to 2"),
+        "{}",
+        text(&again)
+    );
+    let merged = run(&["lab", "sweep", &file, "--out", out, "--merge", "--csv"]);
+    let whole = run(&["lab", "run", &file, "--csv"]);
+    assert_eq!(text(&merged), text(&whole));
+}
+
+#[test]
+fn a_reproduction_is_compared_with_an_earlier_one() {
+    let directory = directory("lab-compare");
+    let out = directory.to_str().expect("a path");
+    let old = directory.join("failover.json");
+    let old = old.to_str().expect("a path");
+    text(&run(&[
+        "reproduce",
+        "failover",
+        "--reps",
+        "1",
+        "--out",
+        out,
+    ]));
+    let kept = directory.join("old.json");
+    fs::copy(old, &kept).expect("copied");
+    let kept = kept.to_str().expect("a path");
+    let same = run(&[
+        "reproduce",
+        "failover",
+        "--reps",
+        "1",
+        "--out",
+        out,
+        "--compare",
+        kept,
+        "--json",
+    ]);
+    let json: Value = serde_json::from_str(text(&same)).expect("JSON");
+    let rows = json["compared"]["rows"].as_array().expect("compared rows");
+    assert_eq!(rows.len(), json["rows"].as_array().map_or(0, Vec::len));
+    assert!(
+        rows.iter().all(|row| row["outside"] == false),
+        "the same seed"
+    );
+    let report = fs::read_to_string(directory.join("report.html")).expect("a report");
+    assert!(report.contains("Compared with an earlier run"));
+    let other = run(&["reproduce", "overhead", "--compare", kept, "--out", out]);
+    assert_eq!(other.code, Some(2));
+    assert!(
+        other
+            .errors
+            .contains("has results of failover, which is not run"),
+        "{}",
+        other.errors
+    );
+    let wrong = run(&[
+        "reproduce",
+        "failover",
+        "--compare",
+        "Cargo.toml",
+        "--out",
+        out,
+    ]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(
+        wrong.errors.contains("Cargo.toml: no JSON"),
+        "{}",
+        wrong.errors
+    );
+}
+
+#[test]
+fn a_run_of_a_reproduction_is_captured() {
+    let directory = directory("lab-capture");
+    let [out, captures] = ["out", "captures"].map(|name| directory.join(name));
+    let (out, into) = (
+        out.to_str().expect("a path"),
+        captures.to_str().expect("a path"),
+    );
+    text(&run(&[
+        "reproduce",
+        "failover",
+        "--reps",
+        "1",
+        "--out",
+        out,
+        "--capture",
+        into,
+    ]));
+    let entries = fs::read_dir(captures.join("failover")).expect("captures");
+    let sizes: Vec<u64> = entries
+        .map(|e| e.expect("an entry").metadata().expect("its size").len())
+        .collect();
+    assert_eq!(sizes.len(), 12);
+    assert!(sizes.iter().all(|size| *size > 10_000), "{sizes:?}");
+}

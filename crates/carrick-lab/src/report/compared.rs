@@ -1,0 +1,31 @@
+//! The part of a scenario's section that compares it with an earlier run.
+
+use std::fmt::Write;
+
+use super::section::unit;
+use crate::compare::Comparison;
+use crate::markup::escape;
+
+pub(super) fn section(out: &mut String, comparison: &Comparison) {
+    let _ = writeln!(
+        out,
+        "<h3>Compared with an earlier run</h3>\n<p>{}</p>\n\
+         <div class=\"scroll\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
+         <th class=\"number\">old</th><th class=\"number\">new</th>\
+         <th class=\"number\">difference</th><th></th></tr></thead>",
+        escape(&comparison.summary())
+    );
+    for row in &comparison.rows {
+        let [old, new, difference, outside] = row.cells();
+        let _ = writeln!(
+            out,
+            "<tbody data-compared=\"{}\"><tr><th scope=\"row\">{}{}</th>\
+             <td class=\"number\">{old}</td><td class=\"number\">{new}</td>\
+             <td class=\"number\">{difference}</td><td>{outside}</td></tr></tbody>",
+            escape(&row.id),
+            escape(&row.label),
+            unit(&row.unit),
+        );
+    }
+    out.push_str("</table></div>\n");
+}

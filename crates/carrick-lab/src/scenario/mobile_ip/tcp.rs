@@ -1,0 +1,54 @@
+//! The same transfer over TCP, at the Mobile IP address.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_netsim::Time;
+use carrick_netsim::mobile::MobileNode;
+
+use super::network::build;
+use super::run::{Configuration, Measures, PATIENCE, layout};
+use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT, TRANSFER};
+use crate::seed::derive;
+use crate::tcp_host::{BulkSink, BulkSource, TcpConfig, TcpHost};
+
+/// 12 MB with random loss in the tunnel.
+pub(super) fn transfer(loss: f64, seed: u64) -> Result<Measures, String> {
+    let config = |address: std::net::Ipv4Addr, end| TcpConfig {
+        receive_buffer: PAPER_WINDOW,
+        send_buffer: 4 * PAPER_WINDOW,
+        mtu: PATH_MTU,
+        ..TcpConfig::new(IpAddr::V4(address), derive(seed, &[3, end]))
+    };
+    let peer = (IpAddr::V4(HOME), PORT);
+    let source = TcpHost::connect(config(CORRESPONDENT[0], 0), peer, BulkSource::new(TRANSFER));
+    let sink = TcpHost::listen(config(HOME, 1), PORT, BulkSink::default());
+    let layout = layout(Configuration::One, loss);
+    let seed = derive(seed, &[0]);
+    let mut built =
+        build(layout, seed, Box::new(source), sink).map_err(|error| error.to_string())?;
+    while built.net.now() < Time::ZERO + PATIENCE {
+        built
+            .net
+            .run_until(built.net.now() + Duration::from_secs(1));
+        let node = built
+            .net
+            .node::<MobileNode<TcpHost<BulkSink>>>(built.mobile);
+        let sink = node.program().application();
+        if sink.received < TRANSFER {
+            continue;
+        }
+        let source = built
+            .net
+            .node::<TcpHost<BulkSource>>(built.correspondent)
+            .application();
+        let start = source.started.ok_or("TCP sent nothing")?;
+        let rate = sink.goodput(start).ok_or("TCP took no time")?;
+        return Ok(Measures {
+            throughput: rate / 1e6,
+            delivered: 1.0,
+            ..Measures::default()
+        });
+    }
+    Err(format!("TCP at {loss}: the transfer did not end in time"))
+}

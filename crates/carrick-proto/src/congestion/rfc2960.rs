@@ -1,0 +1,136 @@
+//! The congestion control of RFC 2960 where it differs from RFC 9260's: a loss leaves at least two
+//! packets of the window instead of four (section 7.2.3), it begins with two (section 7.2.1), and it
+//! grows only with SACKs that advance the Cumulative TSN Ack Point (sections 7.2.1 and 7.2.2), so not
+//! while a hole is repaired. Used by paper `mobile-ip`.
+
+use alloc::boxed::Box;
+
+use super::rfc9260::Window;
+use super::{Acknowledged, Algorithm, CongestionControl, Parameters};
+
+/// What a loss leaves at least, and what the window begins with, in PMDCS.
+const FLOOR: usize = 2;
+
+/// The algorithm of RFC 2960 section 7.2.
+#[derive(Clone, Copy, Debug)]
+pub struct Rfc2960;
+
+impl Algorithm for Rfc2960 {
+    fn name(&self) -> &'static str {
+        "rfc2960"
+    }
+
+    fn start(&self, parameters: Parameters) -> Box<dyn CongestionControl> {
+        let mut window = OldWindow {
+            window: Window::new(parameters, FLOOR),
+            pmdcs: parameters.pmdcs,
+        };
+        window.reset();
+        Box::new(window)
+    }
+}
+
+#[derive(Debug)]
+struct OldWindow {
+    window: Window,
+    pmdcs: usize,
+}
+
+impl CongestionControl for OldWindow {
+    fn cwnd(&self) -> usize {
+        self.window.cwnd()
+    }
+
+    fn ssthresh(&self) -> usize {
+        self.window.ssthresh()
+    }
+
+    fn partial_bytes_acked(&self) -> usize {
+        self.window.partial_bytes_acked()
+    }
+
+    fn on_ack(&mut self, acknowledged: &Acknowledged) {
+        let bytes = if acknowledged.advanced {
+            acknowledged.bytes
+        } else {
+            0
+        };
+        self.window.on_ack(&Acknowledged {
+            bytes,
+            ..*acknowledged
+        });
+    }
+
+    fn on_loss(&mut self) {
+        self.window.on_loss();
+    }
+
+    fn on_timeout(&mut self) {
+        self.window.on_timeout();
+    }
+
+    fn on_undo(&mut self) {
+        self.window.on_undo();
+    }
+
+    fn on_idle(&mut self, rtos: u32) {
+        self.window.on_idle(rtos);
+    }
+
+    fn set_pmdcs(&mut self, pmdcs: usize) {
+        self.pmdcs = pmdcs;
+        self.window.set_pmdcs(pmdcs);
+    }
+
+    fn reset(&mut self) {
+        self.window.reset();
+        self.window.cwnd = FLOOR * self.pmdcs;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PMDCS: usize = 1452;
+
+    fn window() -> Box<dyn CongestionControl> {
+        Rfc2960.start(Parameters {
+            pmdcs: PMDCS,
+            ipv6: false,
+            slow_start_limit: 1,
+        })
+    }
+
+    #[test]
+    fn a_window_begins_with_two_packets_and_keeps_two() {
+        let mut w = window();
+        assert_eq!(w.cwnd(), 2 * PMDCS);
+        w.on_loss();
+        assert_eq!((w.cwnd(), w.ssthresh()), (2 * PMDCS, 2 * PMDCS));
+        w.on_timeout();
+        assert_eq!((w.cwnd(), w.ssthresh()), (PMDCS, 2 * PMDCS));
+    }
+
+    #[test]
+    fn a_window_grows_only_with_the_cumulative_tsn() {
+        let mut w = window();
+        let ack = |advanced, flight_before| Acknowledged {
+            bytes: PMDCS,
+            flight_before,
+            advanced,
+            ..Acknowledged::default()
+        };
+        w.on_ack(&ack(false, 2 * PMDCS));
+        assert_eq!(w.cwnd(), 2 * PMDCS);
+        w.on_ack(&ack(true, 2 * PMDCS));
+        assert_eq!(w.cwnd(), 3 * PMDCS);
+        w.on_loss();
+        w.on_ack(&ack(true, 2 * PMDCS));
+        assert_eq!(w.partial_bytes_acked(), 0, "slow start up to ssthresh");
+        w.on_ack(&ack(false, 3 * PMDCS));
+        assert_eq!(w.partial_bytes_acked(), 0);
+        w.on_ack(&ack(true, 3 * PMDCS));
+        assert_eq!(w.partial_bytes_acked(), PMDCS);
+    }
+}

@@ -1,0 +1,14 @@
+//! What waits when data that is to be sent again finds no room in the window of its path (RFC 9260
+//! sections 6.1 C and 6.3.3 E3, which leave it open for new data to other paths).
+
+/// How data marked for retransmission and new data wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MarkedData {
+    /// After a timeout one packet of it leaves at once; the rest waits for its path's window, and
+    /// holds new data back on that path only.
+    HoldsPath,
+    /// All of it waits for its path's window, also the first packet after a timeout, and new data to
+    /// any path waits behind it. What implementations do that have one queue for what is sent again
+    /// (paper `failover`: Linux 2.6). Fast retransmissions leave at once, as always.
+    HoldsAll,
+}

@@ -1,0 +1,94 @@
+//! What leaves: the sessions' own datagrams, and the endpoint's packets in them.
+
+use alloc::vec::Vec;
+
+use super::{PacketSession, SessionFactory, SessionId, SessionLayer, single};
+use crate::endpoint::Endpoint;
+use crate::route::{Route, Transmit};
+use crate::time::Time;
+
+impl<F: SessionFactory> SessionLayer<F> {
+    /// Appends the next datagrams to `buf` and says where they go; `None` when there is nothing more to
+    /// send now.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if let Some((transmit, datagram)) = self.odd.pop_front() {
+            buf.extend_from_slice(&datagram);
+            return Some(transmit);
+        }
+        loop {
+            while let Some(&id) = self.ready.first() {
+                let own = self.poll_own(now, id, buf);
+                if own.is_some() {
+                    return own;
+                }
+                self.ready.remove(&id);
+                self.settle(now, endpoint, id);
+                if self.slots.get(&id).is_some_and(|slot| slot.ended) {
+                    self.remove(id);
+                }
+            }
+            self.plain.clear();
+            let transmit = endpoint.poll_transmit(now, &mut self.plain)?;
+            let sealed = self.seal(now, &transmit, buf);
+            if sealed.is_some() {
+                return sealed;
+            }
+        }
+    }
+
+    /// A datagram of the session's own.
+    fn poll_own(&mut self, now: Time, id: SessionId, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let slot = self.slots.get_mut(&id)?;
+        let start = buf.len();
+        let mut any = slot.session.poll_datagram(now, buf);
+        if let Some(successor) = slot.successor.as_mut().filter(|_| !any) {
+            any = successor.poll_datagram(now, buf);
+        }
+        any.then(|| single(slot.route, buf.len() - start))
+    }
+
+    /// Protects what the endpoint sends.
+    fn seal(&mut self, now: Time, transmit: &Transmit, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let id = SessionId::of(transmit.route.remote);
+        let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.is_open()) else {
+            self.stats.held_back += transmit.packets() as u64;
+            return None;
+        };
+        let route = Route {
+            ecn: transmit.route.ecn,
+            ..slot.route
+        };
+        let start = buf.len();
+        let size = transmit.segment_size.unwrap_or(transmit.len).max(1);
+        let mut full = None;
+        let mut last = 0;
+        for packet in self.plain.chunks(size) {
+            let before = buf.len();
+            if !slot.session.protect(now, packet, buf) {
+                self.stats.held_back += 1;
+                continue;
+            }
+            let len = buf.len() - before;
+            let first = *full.get_or_insert(len);
+            if len > first || (before > start && last < first) {
+                // One size for all but the last: what breaks that leaves by itself.
+                self.odd
+                    .push_back((single(route, len), buf.split_off(before)));
+            } else {
+                last = len;
+            }
+        }
+        let len = buf.len() - start;
+        (len > 0).then(|| Transmit {
+            route,
+            len,
+            segment_size: full.filter(|size| *size < len),
+            ..*transmit
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! What is refused (sections 3.3.2, 3.3.3, 5.1).
+
+use carrick_proto::{CloseReason, Event};
+use carrick_wire::{CauseCode, ChunkType, ParameterType, VerificationTag};
+
+use crate::common::*;
+
+#[test]
+fn an_init_with_a_zero_initiate_tag_is_discarded_3_3_2() {
+    let mut w = World::with(1, |_, _| {});
+    let mut peer = Puppet::new();
+    peer.tag = VerificationTag::ZERO;
+    assert_eq!(peer.init(&mut w, |_| {}).len(), 0);
+}
+
+#[test]
+fn zero_streams_and_a_small_window_are_refused_3_3_2() {
+    let change: [fn(&mut Puppet); 3] = [
+        |p| p.streams.0 = 0,
+        |p| p.streams.1 = 0,
+        |p| p.a_rwnd = 1499,
+    ];
+    for change in change {
+        let mut w = World::with(1, |_, _| {});
+        let mut peer = Puppet::new();
+        change(&mut peer);
+        let answers = peer.init(&mut w, |_| {});
+        assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+        assert_eq!(answers[0].tag(), peer.tag, "the Initiate Tag");
+        assert_eq!(answers[0].flags(ChunkType::ABORT), 0, "no T bit");
+        assert_eq!(w.ends[0].stats().inits_refused, 1);
+    }
+}
+
+#[test]
+fn a_refused_init_leaves_the_existing_association_alone_3_3_2() {
+    let mut w = World::single_homed();
+    let (mut peer, id) = Puppet::new().connect(&mut w);
+    let mut again = peer.clone();
+    again.a_rwnd = 1000;
+    assert!(again.init(&mut w, |_| {})[0].has(ChunkType::ABORT));
+    peer.data(&mut w, 0, 0, b"still here");
+    assert_eq!(w.receive_lengths(0, id), [10]);
+}
+
+#[test]
+fn an_init_ack_with_zero_streams_ends_the_set_up_3_3_3() {
+    let change: [fn(&mut Puppet); 2] = [|p| p.streams.0 = 0, |p| p.streams.1 = 0];
+    for change in change {
+        let mut w = World::single_homed();
+        let mut peer = Puppet::new();
+        change(&mut peer);
+        peer.begin_accept(&mut w);
+        let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+        assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+        assert_eq!(answers[0].tag(), peer.tag);
+        assert!(matches!(
+            w.events(0)[0],
+            Event::Closed(CloseReason::AbortedByProtocol(_))
+        ));
+    }
+}
+
+#[test]
+fn an_init_ack_with_a_zero_tag_ends_the_set_up_with_the_t_bit_3_3_3() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    peer.begin_accept(&mut w);
+    peer.tag = VerificationTag::ZERO;
+    let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    assert_eq!(answers[0].flags(ChunkType::ABORT), 1);
+    assert_eq!(w.ends[0].associations().count(), 0);
+}
+
+#[test]
+fn an_init_ack_with_a_small_window_changes_nothing_3_3_3() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    let id = peer.begin_accept(&mut w);
+    peer.a_rwnd = 1499;
+    let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    assert_eq!(answers[0].tag(), peer.tag);
+    assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
+    peer.a_rwnd = 1500;
+    let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    assert_eq!(answers[0].kinds(), [ChunkType::COOKIE_ECHO]);
+}
+
+#[test]
+fn a_host_name_address_is_refused_5_1_2_b() {
+    let mut w = World::single_homed();
+    let peer = Puppet::new();
+    let answers = peer.init(&mut w, |p| {
+        p.raw(ParameterType::HOST_NAME_ADDRESS, b"a.b\0")
+    });
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    let causes = answers[0].causes();
+    assert_eq!(causes[0].0, CauseCode::UNRESOLVABLE_ADDRESS);
+    assert_eq!(causes[0].1, b"\x00\x0b\x00\x08a.b\0");
+
+    let mut peer = Puppet::new();
+    peer.begin_accept(&mut w);
+    let answers = peer.answer_init(&mut w, |p| {
+        p.state_cookie(b"c");
+        p.raw(ParameterType::HOST_NAME_ADDRESS, b"a.b\0");
+    });
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    assert_eq!(answers[0].causes()[0].0, CauseCode::UNRESOLVABLE_ADDRESS);
+    assert_eq!(w.ends[0].associations().count(), 0);
+}
+
+#[test]
+fn an_init_ack_without_a_cookie_is_refused_5_1() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    peer.begin_accept(&mut w);
+    let answers = peer.answer_init(&mut w, |_| {});
+    let causes = answers[0].causes();
+    assert_eq!(causes[0].0, CauseCode::MISSING_PARAMETERS);
+    assert_eq!(causes[0].1, [0, 0, 0, 1, 0, 7]);
+    assert_eq!(answers[0].tag(), peer.tag);
+}
