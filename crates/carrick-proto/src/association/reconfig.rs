@@ -214,7 +214,9 @@ impl Association {
         let path = flight.path;
         let rto = self.paths[path].rto.value();
         flight.timeout = flight.timeout.max(rto);
-        flight.timer = Some(cx.now + flight.timeout);
+        // A peer that asks again for what this grants makes it leave again, and must not put off the
+        // timeout that finds another path for it.
+        flight.timer.get_or_insert(cx.now + flight.timeout);
         flight.due = false;
         flight.transmissions += 1;
         if operation.resets_numbers() {

@@ -1,6 +1,6 @@
 //! RE-CONFIG chunks that are lost, repeated or late.
 
-use carrick_proto::{Event, ReconfigOutcome, StateName, StreamDirection};
+use carrick_proto::{AssociationConfig, Event, ReconfigOutcome, StateName, StreamDirection};
 use carrick_wire::ChunkType;
 
 use crate::common::*;
@@ -264,4 +264,37 @@ fn nothing_to_do_is_a_success_4_4() {
         None,
     );
     assert_eq!(resets(&w.events(0), Outgoing), [(vec![1], NothingToDo)]);
+}
+
+#[test]
+fn a_request_that_the_peer_asks_for_again_finds_another_path_all_the_same_5_1_1() {
+    // The one that asks does so faster than the timer of the other runs.
+    let pace = |end: usize, config: &mut AssociationConfig| {
+        config.extensions = OFFERED;
+        let rto = if end == 0 { ms(500) } else { secs(3) };
+        config.rto_initial = rto;
+        config.rto_min = rto;
+        config.rto_max = rto;
+        config.path_max_retrans = 20;
+        config.association_max_retrans = 20;
+    };
+    let mut w = World::with(2, |end, config| pace(end, &mut config.association));
+    pace(0, &mut w.config);
+    let (_, b) = w.connect();
+    // A stream that carried nothing has nothing to reset.
+    w.send(1, b, 1, pattern(100));
+    w.run(secs(10));
+    w.events(0);
+    let dead = addresses(0)[0];
+    w.rule(move |seen| {
+        let there = seen.from == 1 && seen.route.remote == dead;
+        if there && seen.has(ChunkType::RE_CONFIG) {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    reset(&mut w, 0, Incoming, &[1]);
+    w.run(secs(4));
+    assert_eq!(resets(&w.events(0), Incoming), [(vec![1], Performed)]);
 }
