@@ -27,6 +27,8 @@ pub struct AgentEntry {
     pub controls: Option<Words>,
     /// Rules at a time.
     pub max_rules: Option<usize>,
+    /// Elements of the packet filter and outside ports at a time.
+    pub max_elements: Option<usize>,
     /// Sessions at a time.
     pub max_sessions: Option<usize>,
 }
@@ -57,6 +59,7 @@ impl AgentEntry {
             sees,
             controls,
             max_rules: self.max_rules.unwrap_or(base.max_rules),
+            max_elements: self.max_elements.unwrap_or(base.max_elements),
             max_sessions: self.max_sessions.unwrap_or(base.max_sessions),
             ..base
         })

@@ -23,6 +23,8 @@ pub struct LimitsEntry {
     pub establishment: Option<u64>,
     /// Messages that wait to be sent in a session.
     pub queued_messages: Option<usize>,
+    /// Octets of them.
+    pub queued_octets: Option<usize>,
     /// Ports of a request that become an element each.
     pub exact_ports: Option<u16>,
 }
@@ -37,6 +39,7 @@ impl LimitsEntry {
             ("limits.sessions", self.sessions),
             ("limits.half-open", self.half_open),
             ("limits.queued-messages", self.queued_messages),
+            ("limits.queued-octets", self.queued_octets),
         ] {
             if given == Some(0) {
                 return Err(value(key, "must be at least 1"));
@@ -51,6 +54,7 @@ impl LimitsEntry {
                 .establishment
                 .map_or(base.establishment, Duration::from_secs),
             queued_messages: self.queued_messages.unwrap_or(base.queued_messages),
+            queued_octets: self.queued_octets.unwrap_or(base.queued_octets),
             exact_ports: self.exact_ports.unwrap_or(base.exact_ports),
             ..base
         })

@@ -17,12 +17,14 @@ tls = { addresses = ["[::1]:7627"], certificate = "chain.pem", key = "key.pem" }
 
 [limits]
 rules = 1000
+queued-octets = 70000
 
 [[agents]]
 name = "pbx"
 key = "000102030405060708090a0b0c0d0e0f"
 rights = ["enable", "lifetime"]
 max-rules = 10
+max-elements = 25
 
 [[agents]]
 name = "noc"
@@ -38,6 +40,7 @@ fn a_whole_file_says_everything() {
     assert_eq!(config.identity.as_str(), "fw1");
     assert_eq!(config.protocols, [17, 6]);
     assert_eq!(config.limits.rules, 1000);
+    assert_eq!(config.limits.queued_octets, 70_000);
     assert!(config.capabilities.persistent && !config.capabilities.port_wildcards);
     let [pbx, noc] = &config.agents[..] else {
         panic!("{:?}", config.agents)
@@ -48,6 +51,7 @@ fn a_whole_file_says_everything() {
         ..Rights::NONE
     };
     assert_eq!((pbx.rights, pbx.max_rules), (few, 10));
+    assert_eq!(pbx.max_elements, 25);
     assert!(pbx.key.is_some() && noc.key.is_none());
     assert_eq!((noc.rights, &noc.sees), (Rights::ALL, &Access::All));
     assert_eq!(noc.controls, Access::Of(vec![pbx.identity.clone()]));
