@@ -59,6 +59,8 @@ pub(crate) struct Peer {
     /// Of the dialog: From and To as this end sends them, Call-ID, where to.
     dialog: Option<[String; 4]>,
     seen: BTreeSet<String>,
+    /// The last final answer was a refusal.
+    refused: bool,
 }
 
 impl Peer {
@@ -71,6 +73,7 @@ impl Peer {
             sequence: 0,
             dialog: None,
             seen: BTreeSet::new(),
+            refused: false,
         }
     }
 
@@ -86,6 +89,22 @@ impl Peer {
             }
         }
         panic!("no {start}, but {others:?}");
+    }
+
+    /// Two messages that may overtake each other.
+    pub(crate) fn expect_both(&mut self, starts: [&str; 2]) -> [Message; 2] {
+        let until = Instant::now() + PATIENCE;
+        let mut found = [None, None];
+        while found.iter().any(Option::is_none) {
+            let left = until.checked_duration_since(Instant::now());
+            let Some(message) = left.and_then(|left| self.receive(left)) else {
+                panic!("not all of {starts:?}, but {found:?}");
+            };
+            if let Some(place) = starts.iter().position(|start| message.is(start)) {
+                found[place] = Some(message);
+            }
+        }
+        found.map(Option::unwrap)
     }
 
     /// Whether such a message comes in a while. Others are passed over.
@@ -112,6 +131,10 @@ impl Peer {
             let branch = message.header("Via").to_owned();
             let start = message.0.lines().next().unwrap();
             if self.seen.insert(format!("{branch} {start}")) {
+                match start.strip_prefix("SIP/2.0 ").map(|status| &status[..1]) {
+                    None | Some("1") => {}
+                    Some(class) => self.refused = class != "2",
+                }
                 return Some(message);
             }
         }
@@ -171,6 +194,8 @@ impl Peer {
         let [from, to, id, target] = self.dialog.clone().unwrap();
         let branch = match method {
             "CANCEL" => "INVITE",
+            // Part of the transaction that was refused (RFC 3261 section 17.1.1.3).
+            "ACK" if self.refused => "INVITE",
             other => other,
         };
         let headers = [

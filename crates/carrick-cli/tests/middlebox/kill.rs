@@ -54,6 +54,9 @@ fn request(n: u32, lifetime: u32) -> EnableRequest {
     }
 }
 
+/// Rules that live on at a time: a reply to PRL has room for 8191.
+const MOST: usize = 4000;
+
 /// The flows that the kernel lets pass.
 fn in_kernel(network: &Network) -> BTreeSet<u32> {
     let set = network.nft(Host::Firewall, "list set inet carrick in4");
@@ -84,8 +87,12 @@ async fn load(client: Client, book: Arc<Mutex<Book>>) {
             book.lock().unwrap().short.insert(n, until);
             continue;
         }
-        book.lock().unwrap().granted.insert(n, enabled.rule);
-        if n.is_multiple_of(2) {
+        let many = {
+            let mut book = book.lock().unwrap();
+            book.granted.insert(n, enabled.rule);
+            book.granted.len() > MOST
+        };
+        if many || n.is_multiple_of(2) {
             // From now on nobody knows, until it is answered.
             book.lock().unwrap().granted.remove(&n);
             if client.extend(enabled.rule, Lifetime(0)).await.is_err() {
