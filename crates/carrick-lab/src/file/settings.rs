@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960, Rfc9260};
 use carrick_proto::policy::{
-    AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
-    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly,
-    ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
-    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
-    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
-    SackRoute, SackToSource, SplitBasis, WindowAnnouncement, WindowGrowth,
+    AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
+    GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
+    Policies, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute,
+    RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate, RetransmitOnLargestCwnd,
+    RetransmitOnLargestSsthresh, RetransmitOnLowestLoss, RetransmitOnSamePath,
+    RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource, SplitBasis,
+    WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery, StreamScheduler};
 
@@ -249,11 +250,27 @@ const WINDOWS: [(&str, WindowAnnouncement); 3] = [
     ("payload-only", WindowAnnouncement::PayloadOnly),
 ];
 
+/// What implementations did that RFC 9260 has otherwise.
+fn before_rfc_9260(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> {
+    section.set("marked_data", &mut all.marked_data, |i| {
+        i.choice(&[
+            ("holds-path", MarkedData::HoldsPath),
+            ("holds-all", MarkedData::HoldsAll),
+        ])
+    })?;
+    section.set("address_verification", &mut all.address_verification, |i| {
+        i.choice(&[
+            ("heartbeat", AddressVerification::Heartbeat),
+            ("trust", AddressVerification::Trust),
+        ])
+    })
+}
+
 fn policies(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> {
     let sack_routes: [&'static dyn SackRoute; 3] =
         [&SackToSource, &LowestRttForGapSacks, &OtherPathOnDuplicates];
     let sack_routes = sack_routes.map(|route| (route.name(), route));
-    let retransmission_routes: [&'static dyn RetransmissionRoute; 7] = [
+    let retransmission_routes: [&'static dyn RetransmissionRoute; 8] = [
         &RetransmitTimeoutsOnAlternate,
         &RetransmitOnAlternate,
         &RetransmitOnSamePath,
@@ -261,11 +278,13 @@ fn policies(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> 
         &RetransmitOnLargestCwnd,
         &RetransmitOnLargestSsthresh,
         &RetransmitOnLowestLoss,
+        &RetransmitInTurn,
     ];
     let retransmission_routes = retransmission_routes.map(|route| (route.name(), route));
-    let algorithms: [&'static dyn Algorithm; 6] =
-        [&Rfc9260, &Cubic, &Lia, &Olia, &CmtRpV1, &CmtRpV2];
+    let algorithms: [&'static dyn Algorithm; 7] =
+        [&Rfc9260, &Rfc2960, &Cubic, &Lia, &Olia, &CmtRpV1, &CmtRpV2];
     let algorithms = algorithms.map(|algorithm| (algorithm.name(), algorithm));
+    before_rfc_9260(section, all)?;
     section.set("sack_route", &mut all.sack_route, |i| {
         i.choice(&sack_routes)
     })?;
