@@ -78,7 +78,7 @@ docs() {
 }
 
 unit() {
-  cargo test --workspace --locked -- --skip every_message_arrives_once &&
+  cargo test --workspace --locked --no-fail-fast -- --skip every_message_arrives_once &&
     cargo test -p carrick --features dtls --locked --test dtls &&
     cargo test -p carrick-simco --features net --locked --test net
 }
