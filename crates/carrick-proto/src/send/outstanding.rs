@@ -93,6 +93,20 @@ impl Chunk {
     }
 }
 
+/// A chunk that was acknowledged, as it was sent last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    pub(super) path: PathId,
+    /// The bytes that it counts for in the congestion window.
+    pub(super) weight: usize,
+    pub(super) transmissions: u32,
+    pub(super) ambiguous: bool,
+    pub(super) taken_back: bool,
+    pub(super) leads: bool,
+    pub(super) serial: u64,
+    pub(super) sent: Time,
+}
+
 /// Inclusive ranges of indexes, ascending, with gaps between.
 pub(crate) type Ranges = VecDeque<(u64, u64)>;
 
@@ -256,34 +270,51 @@ impl Outstanding {
         }
     }
 
-    /// Takes a new piece, not in flight yet; returns its index.
-    pub(crate) fn push(&mut self, piece: Piece, path: PathId) -> u64 {
+    /// Takes a new piece, which leaves to a path, as the first chunk of its packet if it leads; returns
+    /// its index.
+    pub(crate) fn push(
+        &mut self,
+        piece: Piece,
+        to: PathId,
+        leads: bool,
+        now: Time,
+        paths: &mut Paths,
+    ) -> u64 {
         let index = self.next_index();
-        self.held += piece.payload.len();
+        let payload = piece.payload.len();
+        self.held += payload;
+        self.in_flight += payload;
         self.messages += usize::from(piece.flags.ending);
+        self.serial += 1;
+        let path = &mut paths[to];
+        path.buffered += payload;
+        path.losses.on_sent();
+        path.flight_size += self.weight(payload);
+        // It is the highest of all.
+        path.earliest.get_or_insert(index);
         self.chunks.push_back(Chunk {
             payload: piece.payload,
             released: 0,
             message: piece.message,
-            context: piece.options.context,
-            ppid: piece.options.ppid,
-            transmissions: 0,
-            stream: piece.options.stream,
+            context: piece.context,
+            ppid: piece.ppid,
+            transmissions: 1,
+            stream: piece.stream,
             mid: piece.mid,
             fsn: piece.fsn,
             flags: piece.flags,
-            path,
+            path: to,
             ambiguous: false,
-            // Becomes InFlight with `launch`; never seen in this state by a SACK.
-            state: ChunkState::Marked(LossSignal::Timeout),
+            state: ChunkState::InFlight,
             fast_retransmitted: false,
-            leads: false,
+            leads,
             taken_back: false,
-            sent: Time::ZERO,
-            serial: 0,
+            sent: now,
+            serial: self.serial,
             older: 0,
             newer: 0,
         });
+        self.link(index, to, paths);
         index
     }
 
@@ -292,27 +323,33 @@ impl Outstanding {
         self.serial
     }
 
-    /// A chunk leaves to a path, for the first time or again.
-    pub(crate) fn launch(&mut self, index: u64, to: PathId, now: Time, paths: &mut Paths) {
+    /// A chunk leaves again, to the same path or to another one.
+    pub(crate) fn relaunch(
+        &mut self,
+        index: u64,
+        to: PathId,
+        leads: bool,
+        now: Time,
+        paths: &mut Paths,
+    ) {
         self.serial += 1;
         let serial = self.serial;
         let Some(chunk) = self.chunk_mut(index) else {
             return;
         };
-        let before = (chunk.transmissions > 0).then_some(chunk.path);
+        let before = chunk.path;
         chunk.state = ChunkState::InFlight;
         chunk.taken_back = false;
+        chunk.leads = leads;
         (chunk.sent, chunk.serial) = (now, serial);
-        chunk.ambiguous |= chunk.transmissions > 0 && chunk.path != to;
+        chunk.ambiguous |= before != to;
         chunk.path = to;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         let payload = chunk.payload.len();
         self.in_flight += payload;
-        if let Some(before) = before {
-            self.marked.remove(index, before);
-            let buffered = &mut paths[before].buffered;
-            *buffered = buffered.saturating_sub(payload);
-        }
+        self.marked.remove(index, before);
+        let buffered = &mut paths[before].buffered;
+        *buffered = buffered.saturating_sub(payload);
         let path = &mut paths[to];
         path.buffered += payload;
         path.losses.on_sent();
@@ -348,7 +385,10 @@ impl Outstanding {
 
     /// Takes a chunk out of the order of transmission.
     fn unlink(&mut self, index: u64, path: PathId, paths: &mut Paths) {
-        let Some(chunk) = self.chunk(index).filter(|_| self.tracking.ordered) else {
+        if !self.tracking.ordered {
+            return;
+        }
+        let Some(chunk) = self.chunk(index) else {
             return;
         };
         let (older, newer) = (chunk.older, chunk.newer);
@@ -397,6 +437,10 @@ impl Outstanding {
             return;
         };
         let (payload, path) = (chunk.len(), chunk.path);
+        self.leave_flight(index, path, payload, paths);
+    }
+
+    fn leave_flight(&mut self, index: u64, path: PathId, payload: usize, paths: &mut Paths) {
         self.in_flight -= payload;
         let weight = self.weight(payload);
         self.unlink(index, path, paths);
@@ -500,26 +544,39 @@ impl Outstanding {
         self.marked.all_moved(PathId(0));
     }
 
-    /// A gap block or the cumulative TSN acknowledges a chunk; returns it with the bytes it counts
-    /// for, if this is news.
-    pub(super) fn acknowledge(&mut self, index: u64, paths: &mut Paths) -> Option<(&Chunk, usize)> {
+    /// A gap block or the cumulative TSN acknowledges a chunk; says what it was, if this is news.
+    pub(super) fn acknowledge(&mut self, index: u64, paths: &mut Paths) -> Option<Arrived> {
         let chunk = self.chunk_mut(index)?;
-        match &mut chunk.state {
+        let in_flight = match &mut chunk.state {
             ChunkState::Acked => return None,
             ChunkState::Abandoned { awaited } => {
                 *awaited = false;
                 return None;
             }
-            ChunkState::InFlight => self.land(index, paths),
-            ChunkState::Marked(_) => {
-                let path = chunk.path;
-                self.marked.remove(index, path);
-            }
-        }
-        let weight = self.weight(self.chunk(index)?.len());
-        let chunk = self.chunk_mut(index)?;
+            ChunkState::InFlight => true,
+            ChunkState::Marked(_) => false,
+        };
         chunk.state = ChunkState::Acked;
-        Some((chunk, weight))
+        let (payload, path) = (chunk.len(), chunk.path);
+        let arrived = Arrived {
+            path,
+            weight: 0,
+            transmissions: chunk.transmissions,
+            ambiguous: chunk.ambiguous,
+            taken_back: chunk.taken_back,
+            leads: chunk.leads,
+            serial: chunk.serial,
+            sent: chunk.sent,
+        };
+        if in_flight {
+            self.leave_flight(index, path, payload, paths);
+        } else {
+            self.marked.remove(index, path);
+        }
+        Some(Arrived {
+            weight: self.weight(payload),
+            ..arrived
+        })
     }
 
     /// The peer took back what it had reported in a gap block (reneging). Among the transmissions

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use carrick_wire::{GapAckBlock, NrSack, Sack, Tsn};
 
-use super::outstanding::Ranges;
+use super::outstanding::{Arrived, Ranges};
 use super::recovery::Delivery;
 use super::{MANY_BLOCKS, Sender};
 use crate::config::AssociationConfig;
@@ -308,10 +308,17 @@ impl Sender {
         cx: &mut SackContext<'_>,
     ) -> bool {
         let tsn = self.outstanding.tsn(index);
-        let Some((chunk, weight)) = self.outstanding.acknowledge(index, cx.paths) else {
+        let Some(chunk) = self.outstanding.acknowledge(index, cx.paths) else {
             return false;
         };
-        let (id, transmissions, ambiguous) = (chunk.path, chunk.transmissions, chunk.ambiguous);
+        let Arrived {
+            path: id,
+            weight,
+            transmissions,
+            ambiguous,
+            leads,
+            ..
+        } = chunk;
         let delivery = Delivery {
             index,
             serial: chunk.serial,
@@ -319,7 +326,6 @@ impl Sender {
             once: transmissions == 1,
             clear: !ambiguous && !chunk.taken_back,
         };
-        let leads = chunk.leads;
         *htna = Some(htna.map_or(index, |h| h.max(index)));
         cx.trace.record(cx.now, TraceEvent::ChunkAcked { tsn });
         let path = &mut cx.paths[id];
