@@ -401,9 +401,7 @@ impl Sender {
                 } else {
                     self.may_carry_new(permit.path, cx.paths)
                 };
-                if next > self.window.rwnd()
-                    || !here
-                    || !cx.paths[permit.path].window_takes_more()
+                if next > self.window.rwnd() || !here || !cx.paths[permit.path].window_takes_more()
                 {
                     break;
                 }
