@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use carrick_lab::LiveResult;
-use carrick_lab::live::{self, Accuracy, Lateness, Outcome, Plan, Program, Record, Stack};
+use carrick_lab::live::{self, Accuracy, Flow, Lateness, Outcome, Plan, Record, Stack};
 use carrick_livenet::{LiveNetwork, Plan as NetworkPlan};
 use carrick_netsim::Change;
 
@@ -152,9 +152,7 @@ struct Built {
     live: LiveNetwork,
     recorder: Arc<Mutex<Recorder>>,
     changes: Changes,
-    stack: Stack,
-    client: usize,
-    programs: [Box<dyn Program>; 2],
+    flows: Vec<Flow>,
     limit: Duration,
     epoch: Instant,
 }
@@ -164,14 +162,15 @@ impl Built {
         // Others may run the same scenario on this host.
         let name = format!("{scenario}-{}.{}", std::process::id(), run.name);
         let epoch = Instant::now();
-        let recorder = Arc::new(Mutex::new(Recorder::default()));
+        let recorder = Recorder::new(run.watch, run.flows.len());
+        let recorder = Arc::new(Mutex::new(recorder));
         let (tell, told) = mpsc::channel();
         let (notes, world) = (recorder.clone(), run.world);
         let live = LiveNetwork::start_at(&name, epoch, MTU, move || {
             let world = world()?;
             // Whoever asked waits for it.
             let _ = tell.send(world.changes);
-            let plan = NetworkPlan::new(world.network, world.hosts);
+            let plan = NetworkPlan::new(world.network, world.hosts.into_iter().flatten());
             Ok(plan.with_tap(move |tapped| {
                 if let Ok(mut recorder) = notes.lock() {
                     recorder.note(tapped);
@@ -179,20 +178,20 @@ impl Built {
             }))
         })?;
         let changes = told.recv().unwrap_or_default();
-        if let Stack::Tcp {
-            window: Some(window),
-            ..
-        } = run.stack
-        {
-            limit_window(&live, window)?;
+        for (flow, hosts) in run.flows.iter().zip(live.hosts().chunks(2)) {
+            if let Stack::Tcp {
+                window: Some(window),
+                ..
+            } = flow.stack
+            {
+                limit_window(hosts, window)?;
+            }
         }
         Ok(Self {
             live,
             recorder,
             changes,
-            stack: run.stack,
-            client: run.client,
-            programs: run.programs,
+            flows: run.flows,
             limit: run.limit,
             epoch,
         })
@@ -200,21 +199,30 @@ impl Built {
 
     fn start(self) -> Result<Started, Error> {
         let deadline = Instant::now() + SET_UP + self.limit;
-        let shared = Arc::new(Shared::new(self.epoch, deadline));
-        let hosts = self.live.hosts();
+        let shared = Arc::new(Shared::new(self.epoch, deadline, self.flows.len()));
         let mut threads = Vec::new();
-        for ((number, program), of) in self.programs.into_iter().enumerate().zip(hosts) {
-            let peers = hosts.get(1 - number).map(|peer| peer.addresses().to_vec());
-            let host = Host {
-                number,
-                client: number == self.client,
-                addresses: of.addresses().to_vec(),
-                peers: peers.unwrap_or_default(),
-                stack: self.stack.clone(),
-                program,
-            };
-            let shared = shared.clone();
-            threads.push(of.spawn(move || host.run(&shared))?);
+        for (place, (flow, hosts)) in self
+            .flows
+            .into_iter()
+            .zip(self.live.hosts().chunks(2))
+            .enumerate()
+        {
+            let own = |end: usize| hosts.get(end).map(|host| host.addresses().to_vec());
+            let addresses = flow
+                .addresses
+                .unwrap_or_else(|| [0, 1].map(|end| own(end).unwrap_or_default()));
+            for (end, (program, of)) in flow.programs.into_iter().zip(hosts).enumerate() {
+                let host = Host {
+                    number: 2 * place + end,
+                    client: end == flow.client,
+                    addresses: addresses[end].clone(),
+                    peers: addresses[1 - end].clone(),
+                    stack: flow.stack.clone(),
+                    program,
+                };
+                let shared = shared.clone();
+                threads.push(of.spawn(move || host.run(&shared))?);
+            }
         }
         Ok(Started {
             live: self.live,
@@ -227,8 +235,8 @@ impl Built {
 }
 
 /// Windows of this many bytes at most on all ways of the hosts, in the routes that `ip` shows.
-fn limit_window(live: &LiveNetwork, window: usize) -> Result<(), Error> {
-    for host in live.hosts() {
+fn limit_window(hosts: &[carrick_livenet::Host], window: usize) -> Result<(), Error> {
+    for host in hosts {
         let shown = host.command("ip", &["-4", "route", "show", "table", "all"])?;
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         let routes = shown.lines().filter(|line| line.contains("dev link"));
@@ -310,9 +318,7 @@ impl Started {
             return trouble;
         }
         let recorder = self.recorder.lock().map(|mut r| std::mem::take(&mut *r));
-        let (Ok(programs), Ok(recorder), Some(begin)) =
-            (programs.try_into(), recorder, self.shared.began())
-        else {
+        let (Ok(recorder), Some(begin)) = (recorder, self.shared.began()) else {
             return Outcome::Failed("it ended before it began".into());
         };
         Outcome::Ran(Record {

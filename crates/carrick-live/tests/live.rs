@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use carrick_lab::live::{Data, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, World};
+use carrick_lab::live::{
+    Data, Flow, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, Watch, World,
+};
 use carrick_lab::{LiveResult, RunOptions, scenario};
 use carrick_live::{Error, Progress, run};
 use carrick_livenet::running;
@@ -44,7 +46,7 @@ fn world(breaks: bool) -> Result<World, ConfigError> {
     };
     Ok(World {
         network: builder.build()?,
-        hosts,
+        hosts: vec![hosts],
         changes: Vec::from_iter(breaks.then_some((FLOW.length() / 2, gone))),
     })
 }
@@ -79,9 +81,12 @@ fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> Run {
     Run {
         name: name.to_string(),
         world: Box::new(move || world(breaks)),
-        stack,
-        client,
-        programs: [Box::new(Source::new(FLOW)), Box::new(sink)],
+        flows: vec![Flow::new(
+            stack,
+            client,
+            [Box::new(Source::new(FLOW)), Box::new(sink)],
+        )],
+        watch: Watch::Data,
         expected: FLOW.length(),
         limit: Duration::from_secs(120),
     }
@@ -150,6 +155,7 @@ fn packets(record: &Record) -> [Vec<u64>; 2] {
         here.map(|seen| match seen.data {
             Data::Chunk { message, .. } => message,
             Data::Segment { offset, .. } => offset / FLOW.size as u64,
+            Data::Packet { .. } => panic!("lengths are not asked for"),
         })
         .collect()
     })
@@ -261,6 +267,31 @@ fn of_scenario(name: &str) -> LiveResult {
     run(name, plan, &Quiet, &AtomicBool::new(false)).unwrap()
 }
 
+/// Some of a scenario's cells, once; the others are said to be missing.
+fn cells_of(name: &str, wanted: &[&str]) -> LiveResult {
+    let scenarios = scenario::select(&[name.to_string()]).unwrap();
+    let options = RunOptions {
+        reps: Some(1),
+        ..RunOptions::default()
+    };
+    let plan = scenarios[0].live(&options).unwrap();
+    let is_wanted = |run: &Run| wanted.contains(&run.name.as_str());
+    let places: Vec<bool> = plan.runs.iter().map(is_wanted).collect();
+    let runs: Vec<Run> = plan.runs.into_iter().filter(is_wanted).collect();
+    assert_eq!(runs.len(), wanted.len(), "there are such cells");
+    let (ran, result) = outcomes(runs);
+    let mut ran = ran.into_iter();
+    let all = places.iter().map(|wanted| match wanted {
+        true => ran.next().unwrap(),
+        false => Outcome::Missing("not part of the test".into()),
+    });
+    let concluded = (plan.conclude)(all.collect()).unwrap();
+    LiveResult {
+        accuracy: result.accuracy,
+        ..concluded
+    }
+}
+
 /// The mean of a live row.
 fn live(result: &LiveResult, id: &str) -> f64 {
     let row = result.rows.iter().find(|row| row.id == id);
@@ -325,4 +356,31 @@ fn live_firewall_carries_its_transactions_over_every_stack() {
             "{way}: streams help"
         );
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_flows_share_a_link_and_a_slow_reader_is_sent_what_it_can_take() {
+    let result = cells_of(
+        "overhead",
+        &[
+            "counted.20.raw.0",
+            "uncounted.20.udp.0",
+            "counted.100.cubic.0",
+            "extra250.100.raw.0",
+            "best.100.udp.0",
+        ],
+    );
+    let (counted, uncounted) = (
+        live(&result, "counted.20.share.raw"),
+        live(&result, "uncounted.20.share.udp"),
+    );
+    // Both flows were there at the same time.
+    for share in [counted, uncounted, live(&result, "counted.100.share.cubic")] {
+        assert!((5.0..95.0).contains(&share), "{share}");
+    }
+    let hidden = live(&result, "extra250.100.raw");
+    assert!(hidden > 1.2, "memory that is not shown: {hidden}");
+    let shown = live(&result, "best.100.udp");
+    assert!((0.9..1.1).contains(&shown), "{shown}");
 }

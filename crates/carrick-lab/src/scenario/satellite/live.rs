@@ -7,7 +7,9 @@ use super::run::{self, Run};
 use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
 use super::{Satellite, tcp};
 use crate::error::LabError;
-use crate::live::{self, Messages, Outcome, Record, Sink, Source, Stack, shortfalls};
+use crate::live::{
+    self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls,
+};
 use crate::parallel;
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
@@ -132,9 +134,12 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
             runs.push(live::Run {
                 name: format!("{}.{repetition}", kind.name()),
                 world: Box::new(move || live_world(seed)),
-                stack: kind.stack(),
-                client: 0,
-                programs: [Box::new(Source::new(messages)), Box::new(sink)],
+                flows: vec![Flow::new(
+                    kind.stack(),
+                    0,
+                    [Box::new(Source::new(messages)), Box::new(sink)],
+                )],
+                watch: Watch::Data,
                 expected: messages.length() + Duration::from_secs(20),
                 limit: messages.length() * 4,
             });
@@ -406,7 +411,7 @@ mod tests {
             ..RunOptions::default()
         };
         let plan = plan(Satellite, &options);
-        let outcomes = plan.runs.iter().map(|run| match run.stack {
+        let outcomes = plan.runs.iter().map(|run| match run.flows[0].stack {
             Stack::Tcp { congestion, .. } => Outcome::Missing(format!("no {congestion}")),
             Stack::Sctp { .. } => Outcome::Failed("it broke".into()),
         });
