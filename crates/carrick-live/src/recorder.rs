@@ -196,7 +196,11 @@ mod tests {
             },
             packet: &packet,
         });
-        let noted: Vec<_> = recorder.seen.iter().map(|s| (s.host, s.out, s.data)).collect();
+        let noted: Vec<_> = recorder
+            .seen
+            .iter()
+            .map(|s| (s.host, s.out, s.data))
+            .collect();
         assert_eq!(noted, [(3, false, Data::Packet { len: 120 })]);
     }
 

@@ -384,3 +384,26 @@ fn live_flows_share_a_link_and_a_slow_reader_is_sent_what_it_can_take() {
     let shown = live(&result, "best.100.udp");
     assert!((0.9..1.1).contains(&shown), "{shown}");
 }
+
+#[test]
+#[ignore = "needs root"]
+fn live_a_mobile_node_is_reached_through_simulated_agents() {
+    let result = cells_of(
+        "mobile-ip",
+        &[
+            "config1.0.udp.0",
+            "config2.1.raw.0",
+            "tcp.0.cubic.0",
+            "best.re-registration.raw.0",
+        ],
+    );
+    // The bottleneck carries 1.53 Mbit/s of user data in tunnel packets.
+    let rate = live(&result, "config1.0.throughput.udp");
+    assert!((1.3..1.53).contains(&rate), "{rate}");
+    let lossy = live(&result, "config2.1.throughput.raw");
+    assert!((0.4..1.5).contains(&lossy), "{lossy}");
+    assert!((0.5..1.53).contains(&live(&result, "tcp.0.throughput.cubic")));
+    // It was out of reach for 200 ms, and registered through the other agent after that.
+    let silent = live(&result, "best.re-registration.interruption.raw");
+    assert!((256.0..5000.0).contains(&silent), "{silent}");
+}

@@ -8,14 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use carrick_netsim::{Change, ConfigError, Network, NodeId, Packet, Time};
+use carrick_netsim::mobile::MobileNode;
+use carrick_netsim::{Change, ConfigError, InterfaceId, Network, NodeId, Packet, Port, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 
 use crate::error::Error;
 use crate::host::{Blueprint, Tun};
-use crate::port::Port;
 use crate::tap::{Tap, Tapped, Way};
 
 /// Packets taken from one device before the network is looked after again.
@@ -34,7 +34,9 @@ pub struct Plan {
 
 impl Plan {
     /// The nodes that are named here become namespaces, in this order; all others stay what they are
-    /// in the simulator, with their programs.
+    /// in the simulator, with their programs. A node whose program is a [`MobileNode`] around a [`Port`]
+    /// keeps it: its Mobile IP is the simulator's, and its namespace sends from and receives at the home
+    /// address.
     pub fn new(network: Network, hosts: impl IntoIterator<Item = NodeId>) -> Self {
         Self {
             network,
@@ -100,8 +102,10 @@ impl Emulation {
                     }
                 };
                 for host in &plan.hosts {
-                    let program = Box::new(Port::default());
-                    plan.network.set_node_program(*host, program);
+                    if !plan.network.runs::<MobileNode<Port>>(*host) {
+                        let program = Box::new(Port::default());
+                        plan.network.set_node_program(*host, program);
+                    }
                 }
                 let blueprint =
                     |host: &NodeId| (*host, Blueprint::of(&plan.network, *host, &plan.hosts));
@@ -192,6 +196,27 @@ fn now(epoch: Instant) -> Time {
     Time::from_nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// The next packet that has arrived at a host.
+fn take(network: &mut Network, node: NodeId) -> Option<(Time, InterfaceId, Packet)> {
+    if network.runs::<MobileNode<Port>>(node) {
+        let mobile: &mut MobileNode<Port> = network.node_mut(node);
+        return mobile.program_mut().take();
+    }
+    network.node_mut::<Port>(node).take()
+}
+
+/// Sends a packet of a host's kernel, which left it by the device of `interface`.
+fn send(network: &mut Network, node: NodeId, interface: InterfaceId, packet: Packet) {
+    if network.runs::<MobileNode<Port>>(node) {
+        // Where it goes from there is for Mobile IP to say.
+        network.with_node(node, |mobile: &mut MobileNode<Port>, _, out| {
+            mobile.with_program(out, |_, out| out.send(packet));
+        });
+        return;
+    }
+    network.with_node(node, |_: &mut Port, _, out| out.send_on(interface, packet));
+}
+
 /// The network with its devices.
 struct Carrier {
     network: Network,
@@ -251,11 +276,13 @@ impl Carrier {
     /// Carries what has arrived to the kernel.
     fn deliver(&mut self) {
         for (host, (node, tuns)) in self.hosts.iter().enumerate() {
-            while let Some((due, at, packet)) =
-                self.network.node_mut::<Port>(*node).arrived.pop_front()
-            {
+            while let Some((due, arrival, packet)) = take(&mut self.network, *node) {
                 self.bytes.clear();
                 packet.write_ip(&mut self.bytes);
+                // A home address is not where it is reached; the kernel has it where it belongs.
+                let owner = self.network.owner(packet.destination);
+                let own = owner.filter(|owner| self.network.node_of(*owner) == *node);
+                let at = own.unwrap_or(arrival);
                 let interface = tuns.iter().position(|tun| tun.interface == at);
                 let sent = interface.filter(|number| tuns[*number].send(&self.bytes).is_ok());
                 let Some(interface) = sent else {
@@ -302,9 +329,7 @@ impl Carrier {
                         });
                     }
                     self.network.run_until(time);
-                    self.network.with_node(*node, |_: &mut Port, _, out| {
-                        out.send_on(tun.interface, packet);
-                    });
+                    send(&mut self.network, *node, tun.interface, packet);
                 }
             }
         }

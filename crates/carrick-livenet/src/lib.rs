@@ -37,7 +37,6 @@ mod error;
 mod host;
 mod namespace;
 mod network;
-mod port;
 mod tap;
 
 pub use accuracy::{Accuracy, DelayErrors, RateError};

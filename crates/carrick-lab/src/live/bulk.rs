@@ -188,7 +188,9 @@ mod tests {
     use super::*;
 
     fn sent(bulk: &mut Bulk, most: usize) -> usize {
-        std::iter::from_fn(|| bulk.poll_transmit()).take(most).count()
+        std::iter::from_fn(|| bulk.poll_transmit())
+            .take(most)
+            .count()
     }
 
     #[test]

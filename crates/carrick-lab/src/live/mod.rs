@@ -23,8 +23,8 @@ use crate::error::LabError;
 use crate::result::LiveResult;
 
 pub use accuracy::{Accuracy, Lateness, Probe};
-pub(crate) use log::{Log, Transmission};
 pub use bulk::{Bulk, Drain};
+pub(crate) use log::{Log, Transmission};
 pub use messages::{Messages, Sink, Source};
 pub use record::{Data, Record, Seen};
 

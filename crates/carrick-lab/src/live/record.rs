@@ -217,7 +217,10 @@ mod tests {
         let bytes = |host, from, until| {
             record.bytes_into(host, Time::from_millis(from), Time::from_millis(until))
         };
-        assert_eq!([bytes(1, 2, 5), bytes(1, 0, 9), bytes(0, 0, 9)], [20, 190, 80]);
+        assert_eq!(
+            [bytes(1, 2, 5), bytes(1, 0, 9), bytes(0, 0, 9)],
+            [20, 190, 80]
+        );
     }
 
     #[test]

@@ -10,9 +10,7 @@ use super::setup::{
     Variant, break_at, live_world,
 };
 use crate::error::LabError;
-use crate::live::{
-    self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls,
-};
+use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
 use crate::parallel;
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};

@@ -162,7 +162,9 @@ impl Kind {
                 let own = sctp(*carrier == Carrier::Sctp { encapsulated: true }, config());
                 // A message of the other flow fills a packet.
                 let (other, full) = match *carrier {
-                    Carrier::Sctp { encapsulated: true } => (sctp(true, config()), FULL - UDP_HEADER),
+                    Carrier::Sctp { encapsulated: true } => {
+                        (sctp(true, config()), FULL - UDP_HEADER)
+                    }
                     Carrier::Sctp { .. } => (sctp(false, config()), FULL),
                     Carrier::Beside(congestion) => {
                         let stack = Stack::Tcp {
@@ -187,7 +189,12 @@ impl Kind {
             } => {
                 let (mean, random) = reading(*size, seed);
                 let stack = sctp(*encapsulated, control.config());
-                vec![flow(stack, Duration::ZERO, *size, Drain::slow(mean, random))]
+                vec![flow(
+                    stack,
+                    Duration::ZERO,
+                    *size,
+                    Drain::slow(mean, random),
+                )]
             }
         }
     }
@@ -252,9 +259,13 @@ impl Kind {
         };
         match self {
             Self::Shared { sharing, .. } => vec![
-                row("share.", "share of the link", "%", |v| v.shares().map_or(0.0, share))
-                    .published(sharing.count_header.then_some(50.0)),
-                row("jain.", "Jain’s index", "", |v| v.shares().map_or(0.0, Shares::jain)),
+                row("share.", "share of the link", "%", |v| {
+                    v.shares().map_or(0.0, share)
+                })
+                .published(sharing.count_header.then_some(50.0)),
+                row("jain.", "Jain’s index", "", |v| {
+                    v.shares().map_or(0.0, Shares::jain)
+                }),
             ],
             Self::Slow { size, flow, .. } => {
                 let published = match &*flow.id {
@@ -460,7 +471,10 @@ mod tests {
         });
         let rows = kinds()[0].rows(&[(shares, twin)]);
         assert_eq!(rows[0].id, "counted.20.share.udp");
-        assert_eq!((rows[0].simulated, rows[0].published), (Some(50.0), Some(50.0)));
+        assert_eq!(
+            (rows[0].simulated, rows[0].published),
+            (Some(50.0), Some(50.0))
+        );
         assert!(rows[0].live.is_some_and(|live| (live - 60.0).abs() < 1e-9));
         assert!(!rows[0].note.is_empty(), "20 % apart");
         let all: Vec<LiveRow> = kinds().iter().flat_map(|kind| kind.rows(&[])).collect();

@@ -120,11 +120,7 @@ pub(super) fn live_world(seed: u64, jitter: Duration, flows: usize) -> Result<Wo
     })
 }
 
-fn hosts(
-    seed: u64,
-    jitter: Duration,
-    flows: usize,
-) -> (NetworkBuilder, Vec<[NodeId; 2]>, LinkId) {
+fn hosts(seed: u64, jitter: Duration, flows: usize) -> (NetworkBuilder, Vec<[NodeId; 2]>, LinkId) {
     let mut builder = NetworkBuilder::new(seed);
     let routers = ["near router", "far router"].map(|name| builder.add_router(name));
     let [near, far] = routers.map(|router| builder.add_interface(router, []));

@@ -7,9 +7,7 @@ use super::run::{self, Run};
 use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
 use super::{Satellite, tcp};
 use crate::error::LabError;
-use crate::live::{
-    self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls,
-};
+use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
 use crate::parallel;
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
