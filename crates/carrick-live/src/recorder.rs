@@ -1,5 +1,7 @@
 //! Notes what passes between the hosts and the network.
 
+use std::time::Duration;
+
 use carrick_lab::live::{Data, Lateness, Seen, Watch};
 use carrick_livenet::{Tapped, Way};
 use carrick_netsim::Protocol;
@@ -34,8 +36,9 @@ impl Recorder {
     /// Notes a packet.
     pub(crate) fn note(&mut self, tapped: &Tapped<'_>) {
         if let Way::In { due } = tapped.way {
-            let late = core_time(tapped.time) - core_time(due);
-            self.lateness.add(late.as_secs_f64() * 1e3);
+            let since_start = |time: carrick_netsim::Time| Duration::from_nanos(time.as_nanos());
+            self.lateness
+                .add(since_start(due), since_start(tapped.time));
             if self.watch == Watch::Lengths {
                 let len = tapped.packet.wire_len();
                 self.add(tapped, Data::Packet { len });
@@ -218,7 +221,7 @@ mod tests {
             packet: &packet,
         });
         let mut expected = Lateness::default();
-        expected.add(1.0);
+        expected.add(Duration::from_millis(4), Duration::from_millis(5));
         assert_eq!(recorder.lateness, expected);
         assert!(recorder.seen.is_empty());
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use carrick_lab::LiveResult;
 use carrick_lab::live::{self, Accuracy, Flow, Lateness, Outcome, Plan, Record, Stack};
-use carrick_livenet::{LiveNetwork, Plan as NetworkPlan};
+use carrick_livenet::{LiveNetwork, Plan as NetworkPlan, Watch};
 use carrick_netsim::Change;
 
 use crate::error::Error;
@@ -83,7 +83,10 @@ impl Job<'_> {
         at_once: usize,
     ) -> Result<(Vec<Outcome>, Accuracy), Error> {
         let (cores, load) = machine::load();
+        let watch = Watch::start(self.begin)?;
         let mut outcomes = Vec::new();
+        let mut lateness = Lateness::default();
+        let mut ordinary = None;
         let mut probing = None;
         let mut runs = runs.into_iter().peekable();
         while runs.peek().is_some() {
@@ -92,16 +95,24 @@ impl Job<'_> {
             probing.get_or_insert_with(|| thread::spawn(move || machine::probe(each)));
             let mut started = Vec::new();
             for built in built {
+                let why = built.live.emulation().ordinary().map(ToOwned::to_owned);
+                ordinary = ordinary.or(why);
                 started.push(built.start()?);
             }
-            outcomes.extend(self.finish(started, outcomes.len())?);
-        }
-        let mut lateness = Lateness::default();
-        for record in outcomes.iter().filter_map(Outcome::record) {
-            lateness.append(&record.lateness);
+            for (outcome, epoch) in self.finish(started, outcomes.len())? {
+                if let Some(record) = outcome.record() {
+                    let shift = epoch.saturating_duration_since(self.begin);
+                    lateness.append(&record.lateness, shift);
+                }
+                outcomes.push(outcome);
+            }
         }
         let probe = probing.and_then(|probing| probing.join().ok().flatten());
-        Ok((outcomes, Accuracy::new(lateness, probe, load, cores)))
+        let stood = watch.end();
+        let later = lateness.later(|due, handed, wanted| stood.excuse(due, handed, wanted));
+        let machine = machine::stood(&stood, ordinary);
+        let accuracy = Accuracy::new(lateness, (later, Some(machine)), probe, (cores, load));
+        Ok((outcomes, accuracy))
     }
 
     /// Builds networks one after the other: it would be in the way of those that run.
@@ -117,8 +128,13 @@ impl Job<'_> {
         Ok(built)
     }
 
-    /// Waits for the end of runs, `before` others having ended.
-    fn finish(&self, mut started: Vec<Started>, before: usize) -> Result<Vec<Outcome>, Error> {
+    /// Waits for the end of runs, `before` others having ended; returns each with the moment from which it
+    /// counts times.
+    fn finish(
+        &self,
+        mut started: Vec<Started>,
+        before: usize,
+    ) -> Result<Vec<(Outcome, Instant)>, Error> {
         loop {
             for run in &mut started {
                 run.schedule();
@@ -135,7 +151,8 @@ impl Job<'_> {
             }
             let done = started.iter().filter(|run| run.is_over()).count();
             if done == started.len() {
-                return Ok(started.into_iter().map(Started::end).collect());
+                let ended = started.into_iter().map(|run| (run.shared.epoch, run.end()));
+                return Ok(ended.map(|(epoch, outcome)| (outcome, epoch)).collect());
             }
             let so_far = self.begin.elapsed();
             self.progress.running(so_far, self.expected, before + done);

@@ -16,6 +16,7 @@ use nix::sys::time::TimeSpec;
 
 use crate::error::Error;
 use crate::host::{Blueprint, Tun};
+use crate::scheduling::{EMULATOR, real_time};
 use crate::tap::{Tap, Tapped, Way};
 
 /// Packets taken from one device before the network is looked after again.
@@ -75,6 +76,7 @@ pub struct Emulation {
     orders: Sender<Order>,
     stop: Arc<AtomicBool>,
     refused: Arc<AtomicU64>,
+    ordinary: Option<String>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -110,18 +112,20 @@ impl Emulation {
                 let blueprint =
                     |host: &NodeId| (*host, Blueprint::of(&plan.network, *host, &plan.hosts));
                 let blueprints = plan.hosts.iter().map(blueprint).collect();
-                if reply.send(Ok(blueprints)).is_ok() {
+                let ordinary = real_time(EMULATOR).err();
+                if reply.send(Ok((blueprints, ordinary))).is_ok() {
                     let mut carrier = Carrier::new(plan, epoch, received, counter);
                     carrier.run(&stopping);
                 }
             })
             .map_err(Error::system("the emulator's thread"))?;
-        let blueprints = answer.recv().map_err(|_| Error::Panicked("emulator"))??;
+        let (blueprints, ordinary) = answer.recv().map_err(|_| Error::Panicked("emulator"))??;
         let emulation = Self {
             epoch,
             orders,
             stop,
             refused,
+            ordinary,
             thread: Some(thread),
         };
         Ok((emulation, blueprints))
@@ -166,6 +170,12 @@ impl Emulation {
     /// that the kernel did not take.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Why its thread has no real-time priority, if it has none: then other work on this host makes it
+    /// late.
+    pub fn ordinary(&self) -> Option<&str> {
+        self.ordinary.as_deref()
     }
 
     /// Stops the network.
@@ -353,8 +363,11 @@ impl Carrier {
             .collect();
         match ppoll(&mut fds, Some(TimeSpec::from_duration(next)), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            // Without a way to wait, the loop goes on and costs CPU time, but no accuracy.
-            Err(error) => debug_assert!(false, "{}", io::Error::from(error)),
+            // Without a way to wait, the loop goes on; it leaves the core to others from time to time.
+            Err(error) => {
+                debug_assert!(false, "{}", io::Error::from(error));
+                thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 }

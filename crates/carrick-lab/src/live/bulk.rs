@@ -105,8 +105,8 @@ pub struct Drain {
     due: u32,
     /// Bytes taken.
     pub bytes: u64,
-    /// When each message, or piece of a stream, was taken.
-    pub taken: Vec<Time>,
+    /// When each message, or piece of a stream, was taken, and its bytes.
+    pub taken: Vec<(Time, usize)>,
 }
 
 impl Drain {
@@ -148,7 +148,7 @@ impl Program for Drain {
     fn handle_message(&mut self, now: Time, _: u16, message: Bytes) {
         self.due = self.due.saturating_sub(1);
         self.bytes += message.len() as u64;
-        self.taken.push(now);
+        self.taken.push((now, message.len()));
     }
 
     fn poll_transmit(&mut self) -> Option<Outgoing> {

@@ -22,7 +22,7 @@ use carrick_proto::{AssociationConfig, Time};
 use crate::error::LabError;
 use crate::result::LiveResult;
 
-pub use accuracy::{Accuracy, Lateness, Probe};
+pub use accuracy::{Accuracy, Lateness, Later, Machine, Probe};
 pub use bulk::{Bulk, Drain};
 pub(crate) use log::{Log, Transmission};
 pub use messages::{Messages, Sink, Source};

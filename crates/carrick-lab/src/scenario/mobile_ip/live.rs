@@ -239,10 +239,12 @@ impl Kind {
         }
         let sink: &Drain = record.program(1).ok_or(other)?;
         if let Self::Failure(..) = self {
-            return Ok(silent(&sink.taken));
+            let deliveries: Vec<Time> = sink.taken.iter().map(|(time, _)| *time).collect();
+            return Ok(silent(&deliveries));
         }
-        let last = sink.taken.last().filter(|last| **last > record.begin);
-        let took = *last.ok_or("nothing was delivered")? - record.begin;
+        let last = sink.taken.last().map(|(time, _)| *time);
+        let last = last.filter(|last| *last > record.begin);
+        let took = last.ok_or("nothing was delivered")? - record.begin;
         Ok(sink.bytes as f64 * 8.0 / 1e6 / took.as_secs_f64())
     }
 

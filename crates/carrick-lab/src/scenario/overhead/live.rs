@@ -224,7 +224,7 @@ impl Kind {
             Self::Slow { .. } => {
                 let sink: &Drain = record.program(1).ok_or("another program ran")?;
                 let within = |time| time >= from && time < until;
-                let read = sink.taken.iter().filter(|time| within(**time)).count();
+                let read = sink.taken.iter().filter(|(time, _)| within(*time)).count();
                 let sent = record.seen.iter().filter(|seen| {
                     let chunk = matches!(seen.data, Data::Chunk { .. });
                     chunk && seen.out && seen.host == 0 && within(seen.time)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::measure::{Measures, Parts};
 use super::run::{self, Run};
 use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
-use super::{Satellite, tcp};
+use super::{Satellite, live_saturated, tcp};
 use crate::error::LabError;
 use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
 use crate::parallel;
@@ -45,6 +45,16 @@ fn kinds() -> Vec<Kind> {
     sctp.chain(KERNEL.map(Kind::Tcp)).collect()
 }
 
+/// TCP of the kernel, with one message in a segment.
+fn tcp_stack(congestion: &'static str) -> Stack {
+    Stack::Tcp {
+        congestion,
+        port: PORT,
+        segment: Some(MESSAGE as u16 + TIME_STAMPS),
+        window: Some(STANDARD.window),
+    }
+}
+
 impl Kind {
     /// Last part of the names of its rows.
     fn suffix(self) -> &'static str {
@@ -78,12 +88,7 @@ impl Kind {
                     config: Box::new(config),
                 }
             }
-            Self::Tcp(congestion) => Stack::Tcp {
-                congestion,
-                port: PORT,
-                segment: Some(MESSAGE as u16 + TIME_STAMPS),
-                window: Some(STANDARD.window),
-            },
+            Self::Tcp(congestion) => tcp_stack(congestion),
         }
     }
 
@@ -143,6 +148,7 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
             });
         }
     }
+    runs.extend(live_saturated::runs(options, repetitions, &tcp_stack));
     let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
     live::Plan {
@@ -175,7 +181,9 @@ fn conclude(
     let twins = twins(options, repetitions).map_err(failed)?;
     let mut notes = shortfalls(names, outcomes);
     let mut pairs = Pairs(kinds.iter().map(|_| Vec::new()).collect());
-    for (number, outcome) in outcomes.iter().enumerate() {
+    let (flows, saturated) =
+        outcomes.split_at(outcomes.len().min(repetitions as usize * kinds.len()));
+    for (number, outcome) in flows.iter().enumerate() {
         let (repetition, kind) = (number / kinds.len(), number % kinds.len());
         let twin = match kinds[kind] {
             Kind::Sctp { variant, .. } => &twins[repetition][variant],
@@ -189,8 +197,10 @@ fn conclude(
         pairs.0[kind].push(measured.map(|live| (live, twin.clone())));
     }
     notes.extend(remarks(&kinds, &pairs));
+    let mut rows = rows(&kinds, &pairs);
+    rows.extend(live_saturated::rows(options, repetitions, saturated).map_err(failed)?);
     Ok(LiveResult {
-        rows: rows(&kinds, &pairs),
+        rows,
         accuracy: None,
         notes,
         settings: settings(repetitions),
@@ -383,6 +393,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
                 STANDARD.window
             ),
         ),
+        live_saturated::setting(),
     ]
 }
 
@@ -394,10 +405,13 @@ mod tests {
     fn every_repetition_runs_each_kind_in_the_network_of_its_simulation() {
         let options = RunOptions::default();
         let plan = plan(Satellite, &options);
-        assert_eq!(plan.runs.len(), 3 * 9);
+        assert_eq!(plan.runs.len(), 3 * (9 + 5));
         let names: Vec<&str> = plan.runs.iter().map(|run| run.name.as_str()).collect();
         assert_eq!(names[0], "standard.udp.0");
-        assert_eq!(names[26], "tcp.bbr.2");
+        assert_eq!(
+            [names[26], names[27], names[41]],
+            ["tcp.bbr.2", "lossy.udp.0", "lossy.bbr.2"]
+        );
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
         assert!(names.iter().all(|name| name.chars().all(plain)));
     }
@@ -415,14 +429,14 @@ mod tests {
         });
         let outcomes = outcomes.collect();
         let result = (plan.conclude)(outcomes).expect("simulations succeed");
-        assert_eq!(result.rows.len(), 9 * 3 + 2);
+        assert_eq!(result.rows.len(), 9 * 3 + 2 + 5);
         assert!(
             result
                 .rows
                 .iter()
                 .all(|row| row.live.is_none() && row.n == 0)
         );
-        assert_eq!(result.notes.len(), 6 + 3 + 1, "{:?}", result.notes);
+        assert_eq!(result.notes.len(), 6 + 2 + 3 + 1, "{:?}", result.notes);
         let mut ids: Vec<&str> = result.rows.iter().map(|row| row.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();
