@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use carrick_lab::live::{
-    Data, Flow, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, Watch, World,
+    Bulk, Data, Drain, Flow, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, Watch,
+    World,
 };
 use carrick_lab::{LiveResult, RunOptions, scenario};
 use carrick_live::{Error, Progress, run};
@@ -226,28 +227,54 @@ fn live_changes_come_in_mid_flow_and_data_takes_the_other_path() {
     );
 }
 
-#[test]
-#[ignore = "needs root"]
-fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
-    let name = format!("{}stop", own("stop"));
+/// Runs until all networks of a scenario stand, then says stop.
+fn stopped(scenario: &str, runs: Vec<Run>) {
+    let prefix = own(scenario);
+    let standing = |prefix: &str| {
+        let all = running().into_iter();
+        all.filter(|(name, _)| name.starts_with(prefix)).count()
+    };
     let stop = Arc::new(AtomicBool::new(false));
-    let (ask, network) = (stop.clone(), name.clone());
+    let (ask, networks, wanted) = (stop.clone(), prefix.clone(), runs.len());
     let asking = thread::spawn(move || {
-        let runs = || running().iter().any(|(running, _)| *running == network);
-        while !runs() {
+        while standing(&networks) < wanted {
             thread::sleep(Duration::from_millis(10));
         }
+        // Some have begun then, some have not.
+        thread::sleep(Duration::from_millis(1500));
         ask.store(true, Ordering::Relaxed);
     });
     let plan = Plan {
-        at_once: 1,
-        runs: vec![flow("stop", sctp(true), 0, false)],
+        at_once: runs.len(),
+        runs,
         conclude: Box::new(|_| panic!("nothing is to be concluded")),
     };
-    let ended = run("stop", plan, &Quiet, &stop);
-    assert!(matches!(ended, Err(Error::Stopped)));
+    let ended = run(scenario, plan, &Quiet, &stop);
+    assert!(matches!(ended, Err(Error::Stopped)), "{scenario}");
     asking.join().unwrap();
-    assert!(running().iter().all(|(running, _)| *running != name));
+    assert_eq!(standing(&prefix), 0, "{scenario}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
+    let long = Run {
+        flows: vec![Flow::new(
+            sctp(true),
+            0,
+            [
+                Box::new(Bulk::lasting(Duration::from_secs(60), Duration::ZERO, 1000)),
+                Box::new(Drain::new(0)),
+            ],
+        )],
+        ..flow("stop", sctp(true), 0, false)
+    };
+    stopped("stop", vec![long]);
+    for name in ["overhead", "mobile-ip"] {
+        let scenarios = scenario::select(&[name.to_string()]).unwrap();
+        let plan = scenarios[0].live(&RunOptions::default()).unwrap();
+        stopped(name, plan.runs.into_iter().take(3).collect());
+    }
 }
 
 #[test]
@@ -309,6 +336,10 @@ fn live_satellite_recovers_faster_with_gap_reports_on_the_backup() {
         assert!(recovery("best") < recovery("standard"), "{way}");
     }
     assert!(live(&result, "tcp.recovery.reno") > live(&result, "standard.recovery.udp"));
+    for row in ["lossy.throughput.raw", "tcp.lossy.throughput.reno"] {
+        // The window allows 52 KByte/s without losses.
+        assert!((5.0..55.0).contains(&live(&result, row)), "{row}");
+    }
     assert!(result.rows.iter().all(|row| row.simulated.is_some()));
 }
 

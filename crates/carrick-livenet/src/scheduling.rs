@@ -1,4 +1,4 @@
-//! Real-time priorities (SCHED_FIFO), by the program `chrt` of util-linux: a thread that has one runs as
+//! Real-time priorities (`SCHED_FIFO`), by the program `chrt` of util-linux: a thread that has one runs as
 //! soon as it wants to, whatever else wants the core.
 
 use std::process::{Command, Stdio};

@@ -167,13 +167,17 @@ impl Standstills {
 
     /// All pauses together.
     pub fn total(&self) -> Duration {
-        self.pauses.iter().map(|(from, until)| *until - *from).sum()
+        self.lengths().sum()
     }
 
     /// The longest.
     pub fn longest(&self) -> Duration {
-        let lengths = self.pauses.iter().map(|(from, until)| *until - *from);
-        lengths.max().unwrap_or_default()
+        self.lengths().max().unwrap_or_default()
+    }
+
+    fn lengths(&self) -> impl Iterator<Item = Duration> + '_ {
+        let pauses = self.pauses.iter();
+        pauses.map(|(from, until)| until.saturating_sub(*from))
     }
 
     /// How long it stood in a span of time.
