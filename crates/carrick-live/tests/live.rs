@@ -336,9 +336,13 @@ fn live_satellite_recovers_faster_with_gap_reports_on_the_backup() {
         assert!(recovery("best") < recovery("standard"), "{way}");
     }
     assert!(live(&result, "tcp.recovery.reno") > live(&result, "standard.recovery.udp"));
-    for row in ["lossy.throughput.raw", "tcp.lossy.throughput.reno"] {
-        // The window allows 52 KByte/s without losses.
-        assert!((5.0..55.0).contains(&live(&result, row)), "{row}");
+    // 29,000 bytes in a round trip of half a second are 58 KByte/s, whatever sends them.
+    let rows = result.rows.iter();
+    let saturated = rows.filter(|row| row.id.contains("lossy.throughput"));
+    let rates: Vec<f64> = saturated.filter_map(|row| row.live).collect();
+    assert!(rates.len() >= 3, "{:?}", result.notes);
+    for rate in rates {
+        assert!((5.0..58.5).contains(&rate), "{rate}");
     }
     assert!(result.rows.iter().all(|row| row.simulated.is_some()));
 }

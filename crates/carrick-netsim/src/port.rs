@@ -48,3 +48,30 @@ impl Node for Port {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Protocol;
+
+    #[test]
+    fn what_arrives_waits_in_order_and_in_bounds() {
+        let packet = |n: usize| {
+            let (source, destination) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+            let payload = n.to_be_bytes().to_vec();
+            Packet::new(source.into(), destination.into(), Protocol::Sctp, payload)
+        };
+        let (mut port, mut out) = (Port::default(), Outbox::new());
+        for n in 0..MAX_WAITING + 3 {
+            let now = Time::from_millis(n as u64);
+            port.handle_packet(now, InterfaceId(7), packet(n), &mut out);
+        }
+        assert_eq!(port.dropped(), 3);
+        assert!(out.is_empty() && port.next_timeout().is_none());
+        for n in 0..MAX_WAITING {
+            let expected = (Time::from_millis(n as u64), InterfaceId(7), packet(n));
+            assert_eq!(port.take(), Some(expected));
+        }
+        assert_eq!(port.take(), None);
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carrick_netsim::{Change, ConfigError, Port};
+use carrick_netsim::{Change, ConfigError, Network, NodeId, Port};
 use carrick_proto::Time;
 
 use super::network::build;
@@ -318,6 +318,13 @@ impl Kind {
             }
         }
     }
+}
+
+/// Configuration 2 with 1 % loss, for programs from outside: correspondent and mobile node.
+pub(super) fn plain_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
+    let layout = layout(Configuration::Two, LOSSES[1]);
+    let built = build(layout, seed, Box::new(Port::default()), Port::default())?;
+    Ok((built.net, vec![built.correspondent, built.mobile]))
 }
 
 /// When something happens in a repetition, after the beginning of the flow.

@@ -16,7 +16,7 @@ mod show;
 mod tcp;
 mod traffic;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -42,6 +42,10 @@ impl Scenario for MobileIp {
     fn question(&self) -> &'static str {
         "What does SCTP carry to a node in a Mobile IP network, what does a second address add, and how long is \
          the user interrupted when the node moves: with Mobile IP, with two addresses, with new ones?"
+    }
+
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(live::plain_network)
     }
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {

@@ -17,7 +17,7 @@ mod traffic;
 
 use std::time::Duration;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -46,6 +46,10 @@ impl Scenario for Overhead {
     fn question(&self) -> &'static str {
         "Do small messages take more than their share of a link when their headers don’t count, and what is sent \
          in vain when the receive window doesn’t show what messages really cost?"
+    }
+
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(setup::plain_network)
     }
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
