@@ -385,7 +385,8 @@ fn a_failure_of_a_message_that_waits_in_part_has_its_holes_11_2() {
     w.ends[0].abort(w.now, id, b"").unwrap();
     let failed = failures(w.events(0), &sizes);
     assert_eq!(failed[0].rest_len(), 19 * FULL);
-    assert_eq!(failed[0].delivered, [FULL..2 * FULL]);
+    assert_eq!(failed[0].delivered.first(), Some(&(FULL..2 * FULL)));
+    assert_eq!(failed[0].delivered.len(), 1);
 }
 
 #[test]
@@ -400,7 +401,8 @@ fn a_message_that_was_given_up_is_told_with_its_holes_11_2() {
     assert_eq!(failed.len(), 1);
     assert!(failed[0].abandoned.is_some() && failed[0].sent);
     assert_eq!(failed[0].rest_len(), 3 * FULL);
-    assert_eq!(failed[0].delivered, [FULL..2 * FULL]);
+    assert_eq!(failed[0].delivered.first(), Some(&(FULL..2 * FULL)));
+    assert_eq!(failed[0].delivered.len(), 1);
 }
 
 #[test]
