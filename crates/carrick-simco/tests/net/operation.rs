@@ -184,3 +184,26 @@ async fn the_audit_log_has_a_line_of_json_for_each_event() {
         (&"0x0343".into(), &"PRS".into())
     );
 }
+
+#[tokio::test]
+async fn the_audit_log_tells_whose_connection_broke() {
+    let folder = crate::support::Folder::new();
+    let path = folder.file("audit.json");
+    let middlebox = Box3::start(&format!("audit = {:?}", path.display().to_string())).await;
+    let to = middlebox.daemon.bound().tcp[0];
+    let stream = TcpStream::connect(to).await.unwrap();
+    let from = stream.local_addr().unwrap();
+    drop(stream);
+    let line: Value = soon("the line", async {
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            if let Some(line) = text.lines().next() {
+                return serde_json::from_str(line).unwrap();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(line["reason"], "disconnected");
+    assert_eq!(line["peer"], format!("tcp {from}"));
+}

@@ -115,6 +115,7 @@ fn what_is_offered_is_what_comes_also_when_nothing_is_refreshed_eq_1() {
     let short = Workload {
         opening_interval: Duration::from_millis(10),
         holding: Duration::from_secs(5),
+        refresh: Duration::from_secs(120),
         preload: 500,
         ..workload()
     };
