@@ -5,5 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod calls;
+#[path = "../../../carrick-nftables/tests/support/hosts.rs"]
+mod hosts;
 mod kill;
 mod network;
