@@ -21,14 +21,18 @@
 //!
 //! What opens pinholes is behind the trait [`Pinholes`]; [`MiddleboxAgent`] asks a SIMCO middlebox.
 
+mod acks;
 mod agent;
 mod call;
+mod change;
 mod config;
+mod holes;
 mod legs;
 mod media;
 mod pinholes;
 mod sdp;
 mod server;
+mod setup;
 
 pub use agent::MiddleboxAgent;
 pub use config::{B2buaConfig, Prefix};

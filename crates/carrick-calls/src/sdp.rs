@@ -70,6 +70,24 @@ impl Description {
     }
 }
 
+/// An answer that refuses all streams of an offer (RFC 3264 section 6), from this address; `None` if it
+/// is no offer.
+pub(crate) fn refusal(offer: &[u8], from: IpAddr) -> Option<Vec<u8>> {
+    let mut session = sdp_types::Session::parse(offer).ok()?;
+    session.origin = sdp_types::Origin::with_ip_addr("1", 1, from);
+    session.connection = Some(sdp_types::Connection::from_ip_addr(from));
+    session.attributes.clear();
+    for media in &mut session.medias {
+        media.port = 0;
+        media.num_ports = None;
+        media.connections.clear();
+        media.attributes.clear();
+    }
+    let mut out = Vec::new();
+    session.write(&mut out).ok()?;
+    Some(out)
+}
+
 fn stream(
     media: &sdp_types::Media,
     common: Option<&sdp_types::Connection>,
@@ -226,6 +244,20 @@ mod tests {
         let held = found[2].as_ref().unwrap();
         assert_eq!((held.address, held.rtcp), (None, None));
         assert_eq!(found[3], None, "rejected");
+    }
+
+    #[test]
+    fn a_refusal_has_the_streams_of_the_offer_with_port_zero_rfc_3264_6() {
+        let offer = "v=0\r\no=a 7 7 IN IP4 10.0.0.1\r\ns=-\r\nc=IN IP4 10.0.0.1\r\nt=0 0\r\na=sendrecv\r\nm=audio 4000 RTP/AVP 0 8\r\na=rtcp:5000\r\nm=video 4002 RTP/AVP 96\r\nc=IN IP4 10.0.0.2\r\n";
+        let from = "192.0.2.9".parse().unwrap();
+        let answer = refusal(offer.as_bytes(), from).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.contains("m=audio 0 RTP/AVP 0 8\r\n"), "{answer}");
+        assert!(answer.contains("m=video 0 RTP/AVP 96\r\n"), "{answer}");
+        assert!(!answer.contains("10.0.0."), "{answer}");
+        let read = Description::parse(answer.as_bytes()).unwrap();
+        assert_eq!(read.streams, [None, None]);
+        assert_eq!(refusal(b"?", from), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Takes requests, and has a task for each call.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,15 +9,17 @@ use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
 use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::prelude::HeadersExt as _;
-use rsipstack::sip::{Header, Method, StatusCode};
+use rsipstack::sip::{Header, Host, Method, Request, StatusCode};
 use rsipstack::transaction::{Endpoint, EndpointBuilder, Transaction};
-use rsipstack::transport::TransportLayer;
 use rsipstack::transport::udp::UdpConnection;
+use rsipstack::transport::{SipConnection, TransportLayer};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::Call;
+use crate::acks::Acks;
+use crate::call::{Call, End};
 use crate::config::B2buaConfig;
+use crate::holes::Holes;
 use crate::legs::{Leg, max_forwards};
 use crate::pinholes::Pinholes;
 
@@ -62,6 +64,10 @@ pub struct Counts {
     pub too_many: u64,
     /// Pinholes that are open.
     pub pinholes: u64,
+    /// Established calls that were ended because a pinhole was lost, or a new one refused.
+    pub lost: u64,
+    /// Established calls that were ended because a side vanished.
+    pub vanished: u64,
 }
 
 #[derive(Debug, Default)]
@@ -72,9 +78,20 @@ pub(crate) struct Counters {
     refused_by_middlebox: AtomicU64,
     too_many: AtomicU64,
     pinholes: AtomicU64,
+    lost: AtomicU64,
+    vanished: AtomicU64,
 }
 
 impl Counters {
+    pub(crate) fn ended(&self, why: &End) {
+        let count = match why {
+            End::PinholeLost | End::Refused(_) => &self.lost,
+            End::Vanished => &self.vanished,
+            End::HungUp | End::Unusable | End::Stopped => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn established(&self) {
         self.established.fetch_add(1, Ordering::Relaxed);
     }
@@ -98,6 +115,7 @@ pub(crate) struct Shared<P> {
     pub(crate) pinholes: P,
     pub(crate) layer: Arc<DialogLayer>,
     pub(crate) counts: Counters,
+    pub(crate) acks: Acks,
     /// Ends the calls.
     pub(crate) stop: CancellationToken,
 }
@@ -133,10 +151,12 @@ impl<P: Pinholes> B2bua<P> {
         })?;
         let transports = TransportLayer::new(sockets.clone());
         transports.add_transport(udp.into());
+        let acks = Acks::default();
         let endpoint = EndpointBuilder::new()
             .with_cancel_token(sockets)
             .with_transport_layer(transports)
             .with_user_agent("carrick")
+            .with_inspector(Box::new(acks.clone()))
             .build();
         let endpoint = Arc::new(endpoint);
         let room = Arc::new(Semaphore::new(config.max_calls));
@@ -145,6 +165,7 @@ impl<P: Pinholes> B2bua<P> {
             config,
             pinholes,
             counts: Counters::default(),
+            acks,
             stop: CancellationToken::new(),
         });
         let serving = Arc::clone(&endpoint);
@@ -180,6 +201,8 @@ impl<P: Pinholes> B2bua<P> {
             refused_by_middlebox,
             too_many,
             pinholes,
+            lost,
+            vanished,
         } = &self.shared.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
@@ -189,6 +212,8 @@ impl<P: Pinholes> B2bua<P> {
             refused_by_middlebox: read(refused_by_middlebox),
             too_many: read(too_many),
             pinholes: read(pinholes),
+            lost: read(lost),
+            vanished: read(vanished),
         }
     }
 
@@ -262,16 +287,33 @@ impl<P: Pinholes> B2bua<P> {
             return answer(transaction, StatusCode::BadRequest, Vec::new());
         };
         counts.calls.fetch_add(1, Ordering::Relaxed);
+        let respond = transaction.tu_sender.clone();
+        let from = source(&transaction.original);
         let mut handling = dialog.clone();
         tokio::spawn(async move { handling.handle(&mut transaction).await.ok() });
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            Call::new(Arc::clone(&shared), Leg { dialog, states })
-                .run()
-                .await;
+            let call = Call {
+                caller: Leg { dialog, states },
+                respond,
+                from,
+                holes: Holes::new(Arc::clone(&shared)),
+                shared: Arc::clone(&shared),
+            };
+            call.run().await;
             shared.counts.calls.fetch_sub(1, Ordering::Relaxed);
             drop(room);
         });
+    }
+}
+
+/// Where a request came from.
+fn source(request: &Request) -> Option<IpAddr> {
+    let via = request.via_header().ok()?;
+    let (_, from) = SipConnection::parse_target_from_via(via).ok()?;
+    match from.host {
+        Host::IpAddr(address) => Some(address),
+        Host::Domain(_) => None,
     }
 }
 

@@ -91,20 +91,20 @@ impl Peer {
         panic!("no {start}, but {others:?}");
     }
 
-    /// Two messages that may overtake each other.
-    pub(crate) fn expect_both(&mut self, starts: [&str; 2]) -> [Message; 2] {
-        let until = Instant::now() + PATIENCE;
-        let mut found = [None, None];
-        while found.iter().any(Option::is_none) {
-            let left = until.checked_duration_since(Instant::now());
-            let Some(message) = left.and_then(|left| self.receive(left)) else {
-                panic!("not all of {starts:?}, but {found:?}");
-            };
-            if let Some(place) = starts.iter().position(|start| message.is(start)) {
-                found[place] = Some(message);
+    /// The next message but provisional answers, which begins so.
+    pub(crate) fn expect_next(&mut self, start: &str) -> Message {
+        loop {
+            let message = self
+                .receive(PATIENCE)
+                .unwrap_or_else(|| panic!("no {start}"));
+            if message.is(start) {
+                return message;
             }
+            assert!(
+                message.0.starts_with("SIP/2.0 1"),
+                "no {start}, but {message:?}"
+            );
         }
-        found.map(Option::unwrap)
     }
 
     /// Whether such a message comes in a while. Others are passed over.
@@ -138,6 +138,12 @@ impl Peer {
                 return Some(message);
             }
         }
+    }
+
+    /// Such a message that comes again.
+    pub(crate) fn expect_again(&mut self, start: &str) -> Message {
+        self.seen.clear();
+        self.expect(start)
     }
 
     /// Has no call any more, and can begin another.
@@ -219,10 +225,23 @@ impl Peer {
 
     /// Takes the answer to an INVITE as that of the dialog, and confirms it.
     pub(crate) fn confirm(&mut self, answer: &Message) {
+        self.confirm_with(answer, "");
+    }
+
+    /// Likewise, with an answer in the ACK.
+    pub(crate) fn confirm_with(&mut self, answer: &Message, body: &str) {
         let [from, _, id, _] = self.dialog.clone().unwrap();
         let to = answer.header("To").to_owned();
         self.dialog = Some([from, to, id, answer.uri("Contact")]);
-        self.request("ACK", "");
+        self.request("ACK", body);
+    }
+
+    /// ACK of an answer to a re-INVITE, with a body.
+    pub(crate) fn acknowledge(&mut self, answer: &Message, body: &str) {
+        let number = answer.header("CSeq").split(' ').next().unwrap();
+        let last = std::mem::replace(&mut self.sequence, number.parse().unwrap());
+        self.request("ACK", body);
+        self.sequence = last;
     }
 
     /// Answers a request.
@@ -269,11 +288,14 @@ pub(crate) enum Mood {
 pub(crate) struct Middlebox {
     open: Arc<Mutex<Vec<Opening>>>,
     mood: watch::Sender<Mood>,
+    /// How often it has ended all pinholes.
+    lost: watch::Sender<u32>,
 }
 
 pub(crate) struct Hole {
     opening: Opening,
     open: Arc<Mutex<Vec<Opening>>>,
+    lost: watch::Receiver<u32>,
 }
 
 impl Pinholes for Middlebox {
@@ -291,15 +313,25 @@ impl Pinholes for Middlebox {
         Ok(Hole {
             opening: *opening,
             open: Arc::clone(&self.open),
+            lost: self.lost.subscribe(),
         })
     }
 }
 
 impl Held for Hole {
+    async fn lost(&self) {
+        let mut lost = self.lost.clone();
+        if lost.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     async fn close(self) {
         let mut open = self.open.lock().unwrap();
-        let at = open.iter().position(|o| *o == self.opening).unwrap();
-        open.remove(at);
+        // It may be one that the middlebox has ended.
+        if let Some(at) = open.iter().position(|o| *o == self.opening) {
+            open.remove(at);
+        }
     }
 }
 
@@ -331,6 +363,7 @@ impl World {
         let middlebox = Middlebox {
             open: Arc::default(),
             mood: watch::Sender::new(Mood::Grants),
+            lost: watch::Sender::new(0),
         };
         let started = runtime.block_on(B2bua::start(config, middlebox.clone()));
         Self {
@@ -344,6 +377,12 @@ impl World {
 
     pub(crate) fn mood(&self, mood: Mood) {
         self.middlebox.mood.send_replace(mood);
+    }
+
+    /// The middlebox ends one of the pinholes.
+    pub(crate) fn lose_one(&self) {
+        self.middlebox.open.lock().unwrap().pop().unwrap();
+        self.middlebox.lost.send_modify(|lost| *lost += 1);
     }
 
     /// What is open, as text, sorted.

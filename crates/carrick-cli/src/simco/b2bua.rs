@@ -110,6 +110,8 @@ fn report(counts: &Counts, json: bool) {
         refused_by_middlebox,
         too_many,
         pinholes,
+        lost,
+        vanished,
     } = counts;
     if json {
         let value = serde_json::json!({
@@ -117,13 +119,15 @@ fn report(counts: &Counts, json: bool) {
             "established": established,
             "refused_by_middlebox": refused_by_middlebox,
             "too_many": too_many,
+            "pinhole_lost": lost,
+            "vanished": vanished,
             "ended_at_stop": calls,
             "pinholes_at_stop": pinholes,
         });
         println!("{value}");
     } else {
         println!(
-            "{offered} calls offered, {established} established, {refused_by_middlebox} refused by the middlebox, {too_many} too many; {calls} ended at the stop with {pinholes} pinholes"
+            "{offered} calls offered, {established} established, {refused_by_middlebox} refused by the middlebox, {too_many} too many, {lost} lost a pinhole, {vanished} lost a side; {calls} ended at the stop with {pinholes} pinholes"
         );
     }
 }
