@@ -11,6 +11,9 @@ use std::time::Duration;
 const BYE_ATTEMPTS: u32 = 8;
 const BYE_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long an ACK may be behind what was sent after it.
+const OVERTAKEN: Duration = Duration::from_secs(2);
+
 /// Which side of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
@@ -110,8 +113,17 @@ pub(crate) async fn reply(
     {}
 }
 
+/// Waits for the ACK of the answer to the first INVITE, if what came after has overtaken it.
+pub(crate) async fn acknowledged(dialog: &InviteDialog) {
+    let patience = tokio::time::Instant::now() + OVERTAKEN;
+    while dialog.state().waiting_ack() && tokio::time::Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Sends a request that came from the other side.
 pub(crate) async fn relay(dialog: &InviteDialog, request: &Request) -> Option<Response> {
+    acknowledged(dialog).await;
     let (headers, body) = if request.body.is_empty() {
         (None, None)
     } else {

@@ -25,7 +25,9 @@ mod acks;
 mod agent;
 mod call;
 mod change;
+mod checks;
 mod config;
+mod door;
 mod holes;
 mod legs;
 mod media;
@@ -35,7 +37,7 @@ mod server;
 mod setup;
 
 pub use agent::MiddleboxAgent;
-pub use config::{B2buaConfig, Prefix};
+pub use config::{B2buaConfig, Hop, Prefix};
 pub use media::{Opening, openings};
 pub use pinholes::{Held, Pinholes, Refusal};
 pub use sdp::{Description, Media, SdpError};

@@ -7,20 +7,22 @@ use std::time::Duration;
 
 use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
-use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::prelude::HeadersExt as _;
-use rsipstack::sip::{Header, Host, Method, Request, StatusCode};
+use rsipstack::sip::{Header, Host, Method, Param, Request, StatusCode, Transport, Uri};
 use rsipstack::transaction::{Endpoint, EndpointBuilder, Transaction};
 use rsipstack::transport::udp::UdpConnection;
 use rsipstack::transport::{SipConnection, TransportLayer};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::acks::Acks;
-use crate::call::{Call, End};
+use crate::call::{Call, End, uri};
+use crate::checks::{Fault, begins, fault};
 use crate::config::B2buaConfig;
+use crate::door::{Door, Doorkeeper, take_connections};
 use crate::holes::Holes;
-use crate::legs::{Leg, max_forwards};
+use crate::legs::{Leg, acknowledged, max_forwards};
 use crate::pinholes::Pinholes;
 
 /// Seconds after which a caller may try again.
@@ -28,15 +30,12 @@ const RETRY_AFTER: &str = "10";
 
 const ALLOWED: &str = "INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, MESSAGE";
 
-/// How long an ACK may be behind what was sent after it.
-const OVERTAKEN: Duration = Duration::from_secs(2);
-
 /// Why it does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum B2buaError {
     /// The address can't be had.
     #[error(
-        "can't listen at udp {address}: {why}; give an address of this host that both sides reach, and a port that is free"
+        "can't listen at {address} with UDP and TCP: {why}; give an address of this host that both sides reach, and a port that is free"
     )]
     Listen {
         /// Which.
@@ -62,6 +61,8 @@ pub struct Counts {
     pub refused_by_middlebox: u64,
     /// Calls that were refused because there were too many.
     pub too_many: u64,
+    /// INVITEs that were dropped unread, in a flood.
+    pub flooded: u64,
     /// Pinholes that are open.
     pub pinholes: u64,
     /// Established calls that were ended because a pinhole was lost, or a new one refused.
@@ -116,6 +117,7 @@ pub(crate) struct Shared<P> {
     pub(crate) layer: Arc<DialogLayer>,
     pub(crate) counts: Counters,
     pub(crate) acks: Acks,
+    pub(crate) door: Arc<Door>,
     /// Ends the calls.
     pub(crate) stop: CancellationToken,
 }
@@ -151,14 +153,30 @@ impl<P: Pinholes> B2bua<P> {
         })?;
         let transports = TransportLayer::new(sockets.clone());
         transports.add_transport(udp.into());
+        let tcp = TcpListener::bind(config.listen).await;
+        let tcp = tcp.map_err(|error| B2buaError::Listen {
+            address: config.listen,
+            why: error.to_string(),
+        })?;
+        let door = Arc::new(Door::new(config.max_calls));
         let acks = Acks::default();
         let endpoint = EndpointBuilder::new()
-            .with_cancel_token(sockets)
+            .with_cancel_token(sockets.clone())
             .with_transport_layer(transports)
             .with_user_agent("carrick")
             .with_inspector(Box::new(acks.clone()))
+            .with_transport_inspector(Box::new(Doorkeeper(Arc::clone(&door))))
             .build();
         let endpoint = Arc::new(endpoint);
+        // Nobody else sets it.
+        let _ = door.endpoint.set(Arc::downgrade(&endpoint.inner));
+        tokio::spawn(take_connections(
+            tcp,
+            config.listen,
+            config.max_connections,
+            Arc::clone(&endpoint.inner),
+            sockets,
+        ));
         let room = Arc::new(Semaphore::new(config.max_calls));
         let shared = Arc::new(Shared {
             layer: Arc::new(DialogLayer::new(endpoint.inner.clone())),
@@ -166,6 +184,7 @@ impl<P: Pinholes> B2bua<P> {
             pinholes,
             counts: Counters::default(),
             acks,
+            door,
             stop: CancellationToken::new(),
         });
         let serving = Arc::clone(&endpoint);
@@ -211,6 +230,7 @@ impl<P: Pinholes> B2bua<P> {
             established: read(established),
             refused_by_middlebox: read(refused_by_middlebox),
             too_many: read(too_many),
+            flooded: read(&self.shared.door.dropped),
             pinholes: read(pinholes),
             lost: read(lost),
             vanished: read(vanished),
@@ -229,24 +249,34 @@ impl<P: Pinholes> B2bua<P> {
     }
 
     fn take(&self, transaction: Transaction) {
-        let begins = transaction.original.to_header().is_ok_and(|to| {
-            let tag = to.tag();
-            tag.is_ok_and(|tag| tag.is_none())
-        });
+        let begins = begins(&transaction.original);
         match transaction.original.method {
-            Method::Invite if begins => self.invite(transaction),
-            Method::Options => answer(transaction, StatusCode::OK, Vec::new()),
             Method::Ack
             | Method::Invite
             | Method::Bye
             | Method::Info
             | Method::Update
             | Method::Message
-            | Method::Cancel => self.in_call(transaction),
+            | Method::Cancel
+            | Method::Options => {}
             _ => {
                 let allow = Header::Allow(ALLOWED.into());
-                answer(transaction, StatusCode::MethodNotAllowed, vec![allow]);
+                return answer(transaction, StatusCode::MethodNotAllowed, vec![allow]);
             }
+        }
+        if let Some(Fault { status, headers }) = fault(&transaction.original) {
+            return answer(transaction, status, headers);
+        }
+        match transaction.original.method {
+            Method::Invite if begins => self.invite(transaction),
+            Method::Options => {
+                let headers = vec![
+                    Header::Allow(ALLOWED.into()),
+                    Header::Accept("application/sdp".into()),
+                ];
+                answer(transaction, StatusCode::OK, headers);
+            }
+            _ => self.in_call(transaction),
         }
     }
 
@@ -255,7 +285,17 @@ impl<P: Pinholes> B2bua<P> {
         match self.shared.layer.match_dialog(&transaction) {
             Some(Dialog::Invite(mut dialog)) => {
                 tokio::spawn(async move {
-                    confirmed(&dialog, &transaction.original.method).await;
+                    let method = transaction.original.method;
+                    let hurries = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
+                    if !hurries {
+                        acknowledged(&dialog).await;
+                    }
+                    let state = dialog.state();
+                    if !hurries && !state.is_confirmed() && !state.is_terminated() {
+                        let Fault { status, headers } = Fault::too_early();
+                        answer(transaction, status, headers);
+                        return None;
+                    }
                     // What goes wrong there ends the transaction, and the dialog tells.
                     dialog.handle(&mut transaction).await.ok()
                 });
@@ -267,6 +307,16 @@ impl<P: Pinholes> B2bua<P> {
                 Vec::new(),
             ),
         }
+    }
+
+    /// Where a caller's requests are to go: over the transport that it uses.
+    fn contact(&self, transaction: &Transaction) -> Uri {
+        let mut contact = uri(self.shared.config.listen, None);
+        let connection = transaction.connection.as_ref();
+        if connection.is_some_and(SipConnection::is_reliable) {
+            contact.params.push(Param::Transport(Transport::Tcp));
+        }
+        contact
     }
 
     fn invite(&self, mut transaction: Transaction) {
@@ -282,7 +332,8 @@ impl<P: Pinholes> B2bua<P> {
         };
         let layer = &self.shared.layer;
         let (told, states) = layer.new_dialog_state_channel();
-        let dialog = layer.get_or_create_server_invite(&transaction, told, None, None);
+        let contact = self.contact(&transaction);
+        let dialog = layer.get_or_create_server_invite(&transaction, told, None, Some(contact));
         let Ok(dialog) = dialog else {
             return answer(transaction, StatusCode::BadRequest, Vec::new());
         };
@@ -314,17 +365,6 @@ fn source(request: &Request) -> Option<IpAddr> {
     match from.host {
         Host::IpAddr(address) => Some(address),
         Host::Domain(_) => None,
-    }
-}
-
-/// Waits for the ACK that a request has overtaken. Those that end or confirm the call need not.
-async fn confirmed(dialog: &InviteDialog, method: &Method) {
-    let patience = tokio::time::Instant::now() + OVERTAKEN;
-    while !matches!(method, Method::Ack | Method::Bye | Method::Cancel)
-        && dialog.state().waiting_ack()
-        && tokio::time::Instant::now() < patience
-    {
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -7,8 +7,9 @@ use rsipstack::dialog::dialog::DialogState;
 use rsipstack::dialog::invitation::InviteOption;
 use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::prelude::{HeadersExt as _, ToTypedHeader as _};
-use rsipstack::sip::{Header, Request, Response, StatusCode, StatusCodeKind};
+use rsipstack::sip::{Header, Param, Request, Response, StatusCode, StatusCodeKind, Transport};
 use rsipstack::transaction::transaction::TransactionEvent;
+use rsipstack::transport::SipAddr;
 use tokio::task::JoinHandle;
 
 use crate::call::{Call, reason, status_of, uri};
@@ -94,8 +95,17 @@ impl<P: Pinholes> Call<P> {
             Some(end) if config.is_internal(end) => config.outer?,
             _ => config.inner?,
         };
-        let mut callee = uri(to, invite.uri.auth.clone());
-        callee.params.clone_from(&invite.uri.params);
+        let mut callee = uri(to.address, invite.uri.auth.clone());
+        let params = invite.uri.params.iter();
+        callee.params = params
+            .filter(|param| !matches!(param, Param::Transport(_)))
+            .cloned()
+            .collect();
+        let mut destination = SipAddr::from(to.address);
+        if to.tcp {
+            destination.r#type = Some(Transport::Tcp);
+            callee.params.push(Param::Transport(Transport::Tcp));
+        }
         let from = invite.from_header().ok()?.typed().ok()?;
         let hops = max_forwards(invite).saturating_sub(1);
         let mut headers = vec![Header::MaxForwards(hops.into())];
@@ -111,7 +121,7 @@ impl<P: Pinholes> Call<P> {
             caller: from.uri,
             caller_display_name: from.display_name,
             callee,
-            destination: Some(to.into()),
+            destination: Some(destination),
             offer: Some(invite.body.clone()),
             contact: uri(config.listen, None),
             headers: Some(headers),
@@ -183,10 +193,12 @@ impl<P: Pinholes> Call<P> {
     ) -> Result<(), Refusal> {
         let described = Description::parse(&response.body).ok();
         let described = described.filter(|_| !response.body.is_empty());
+        let mut wanted = None;
         let (headers, body) = match (offer, described) {
             (Some(offer), Some(answer)) => {
-                let wanted = openings(&self.shared.config, offer, &answer);
-                self.holes.open(&wanted).await?;
+                let needed = openings(&self.shared.config, offer, &answer);
+                self.holes.open(&needed).await?;
+                wanted = Some(needed);
                 let headers = vec![content_type(response.headers.iter())];
                 (Some(headers), Some(response.body.clone()))
             }
@@ -195,6 +207,10 @@ impl<P: Pinholes> Call<P> {
         };
         // A caller who has gone is noticed elsewhere.
         let _ = self.caller.dialog.ringing(headers, body);
+        // Of several branches the caller hears the one that was the last to say where it is.
+        if let Some(wanted) = wanted {
+            self.holes.prune(&wanted).await;
+        }
         Ok(())
     }
 

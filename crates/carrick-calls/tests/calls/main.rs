@@ -5,4 +5,5 @@ mod changes;
 mod delayed;
 mod ends;
 mod peer;
+mod robust;
 mod setup;

@@ -53,7 +53,7 @@ static CALLS: AtomicU32 = AtomicU32::new(1);
 pub(crate) struct Peer {
     socket: UdpSocket,
     pub(crate) address: SocketAddr,
-    b2bua: SocketAddr,
+    pub(crate) b2bua: SocketAddr,
     call: u32,
     sequence: u32,
     /// Of the dialog: From and To as this end sends them, Call-ID, where to.
@@ -61,6 +61,13 @@ pub(crate) struct Peer {
     seen: BTreeSet<String>,
     /// The last final answer was a refusal.
     refused: bool,
+    /// Headers of the next message.
+    pub(crate) more: Vec<String>,
+    /// The tag of the next answer, if it is not the usual one.
+    pub(crate) branch: Option<String>,
+    pub(crate) hops: u32,
+    /// What was sent last.
+    last: String,
 }
 
 impl Peer {
@@ -74,6 +81,10 @@ impl Peer {
             dialog: None,
             seen: BTreeSet::new(),
             refused: false,
+            more: Vec::new(),
+            branch: None,
+            hops: 70,
+            last: String::new(),
         }
     }
 
@@ -164,22 +175,32 @@ impl Peer {
         self.socket.connect("127.0.0.1:9").unwrap();
     }
 
-    fn send(&self, text: &str) {
-        self.socket.send_to(text.as_bytes(), self.b2bua).unwrap();
+    /// Sends octets as they are.
+    pub(crate) fn send(&mut self, octets: &[u8]) {
+        self.socket.send_to(octets, self.b2bua).unwrap();
     }
 
-    fn compose(first: &str, headers: &[String], body: &str) -> String {
+    /// Sends what was sent last once more.
+    pub(crate) fn repeat(&mut self) {
+        let last = self.last.clone();
+        self.send(last.as_bytes());
+    }
+
+    fn compose(&mut self, first: &str, headers: &[String], body: &str) {
         let mut text = format!("{first}\r\n");
-        for header in headers {
+        let more = std::mem::take(&mut self.more);
+        for header in headers.iter().chain(&more) {
             write!(text, "{header}\r\n").unwrap();
         }
-        let kind = if body.is_empty() {
+        let typed = more.iter().any(|header| header.starts_with("Content-Type"));
+        let kind = if body.is_empty() || typed {
             ""
         } else {
             "Content-Type: application/sdp\r\n"
         };
         write!(text, "{kind}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-        text
+        self.last = text;
+        self.repeat();
     }
 
     /// Offers a call.
@@ -214,13 +235,16 @@ impl Peer {
             format!("Call-ID: {id}"),
             format!("CSeq: {} {method}", self.sequence),
             format!("Contact: <sip:me@{}>", self.address),
-            "Max-Forwards: 70".to_owned(),
+            format!("Max-Forwards: {}", self.hops),
         ];
-        self.send(&Self::compose(
-            &format!("{method} {target} SIP/2.0"),
-            &headers,
-            body,
-        ));
+        self.compose(&format!("{method} {target} SIP/2.0"), &headers, body);
+    }
+
+    /// Takes an answer to an INVITE as that of the dialog.
+    pub(crate) fn join(&mut self, answer: &Message) {
+        let [from, _, id, _] = self.dialog.clone().unwrap();
+        let to = answer.header("To").to_owned();
+        self.dialog = Some([from, to, id, answer.uri("Contact")]);
     }
 
     /// Takes the answer to an INVITE as that of the dialog, and confirms it.
@@ -230,9 +254,7 @@ impl Peer {
 
     /// Likewise, with an answer in the ACK.
     pub(crate) fn confirm_with(&mut self, answer: &Message, body: &str) {
-        let [from, _, id, _] = self.dialog.clone().unwrap();
-        let to = answer.header("To").to_owned();
-        self.dialog = Some([from, to, id, answer.uri("Contact")]);
+        self.join(answer);
         self.request("ACK", body);
     }
 
@@ -248,7 +270,8 @@ impl Peer {
     pub(crate) fn answer(&mut self, request: &Message, status: &str, body: &str) {
         let mut to = request.header("To").to_owned();
         if !to.contains(";tag=") {
-            to = format!("{to};tag=b{}", self.call);
+            let usual = format!("b{}", self.call);
+            to = format!("{to};tag={}", self.branch.take().unwrap_or(usual));
         }
         if request.is("INVITE") && self.dialog.is_none() && status.starts_with('2') {
             let from = request.header("From").to_owned();
@@ -263,7 +286,7 @@ impl Peer {
             format!("CSeq: {}", request.header("CSeq")),
             format!("Contact: <sip:me@{}>", self.address),
         ];
-        self.send(&Self::compose(&format!("SIP/2.0 {status}"), &headers, body));
+        self.compose(&format!("SIP/2.0 {status}"), &headers, body);
     }
 }
 
@@ -350,15 +373,20 @@ impl World {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut B2buaConfig)) -> Self {
+        Self::on("127.0.0.1", change)
+    }
+
+    /// With SIP on this address.
+    pub(crate) fn on(address: &str, change: impl FnOnce(&mut B2buaConfig)) -> Self {
         let runtime = Runtime::new().unwrap();
-        let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = || UdpSocket::bind((address, 0)).unwrap();
         let (near, far) = (socket(), socket());
         // A port that is free.
         let listen = socket().local_addr().unwrap();
         let internal = vec!["10.0.0.0/8".parse().unwrap()];
         let mut config = B2buaConfig::new(listen, internal);
-        config.outer = Some(far.local_addr().unwrap());
-        config.inner = Some(near.local_addr().unwrap());
+        config.outer = Some(far.local_addr().unwrap().into());
+        config.inner = Some(near.local_addr().unwrap().into());
         change(&mut config);
         let middlebox = Middlebox {
             open: Arc::default(),

@@ -5,5 +5,6 @@
 #![cfg(target_os = "linux")]
 
 mod calls;
+mod ends;
 mod kill;
 mod network;
