@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod calls;
+mod ends;
 #[path = "../../../carrick-nftables/tests/support/hosts.rs"]
 mod hosts;
 mod kill;

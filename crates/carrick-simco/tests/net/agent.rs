@@ -95,6 +95,25 @@ async fn a_restarted_middlebox_gets_all_held_rules_again() {
     }
 }
 
+#[tokio::test]
+async fn a_held_rule_is_lost_when_somebody_ends_it_or_nobody_refreshes_it() {
+    let middlebox = Box3::start("").await;
+    let client = middlebox.client(Transport::Tcp, "alice").await;
+    let short = client.enable(pinhole(1, 1)).await.unwrap();
+    let long = client.enable(pinhole(2, 100)).await.unwrap();
+    // Refreshed, it lives on.
+    let refreshed = tokio::time::timeout(Duration::from_millis(2500), short.lost()).await;
+    assert!(refreshed.is_err());
+    // A notification tells of the end of a rule that this session did not end.
+    let noc = middlebox.client(Transport::Tcp, "noc").await;
+    noc.extend(long.id(), Lifetime(0)).await.unwrap();
+    soon("ended", long.lost()).await;
+    assert!(!long.is_held());
+    middlebox.daemon.stop().await.unwrap();
+    soon("its life is over", short.lost()).await;
+    assert!(short.is_held(), "and asked for again as soon as that goes");
+}
+
 /// Passes octets on until told to break all connections.
 async fn proxy(to: u16, mut breaks: tokio::sync::mpsc::Receiver<()>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
