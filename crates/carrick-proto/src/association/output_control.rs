@@ -156,13 +156,14 @@ impl Association {
             ChunkType::ERROR,
             ChunkType::SACK,
             ChunkType::CWR,
+            ChunkType::ECNE,
             ChunkType::RE_CONFIG,
             ChunkType::NR_SACK,
             ChunkType::COOKIE_ACK,
         ];
         let mut together = self.replies.iter().take_while(|r| r.0 == route);
         if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
-            kinds[8] = ChunkType::ASCONF_ACK;
+            kinds[9] = ChunkType::ASCONF_ACK;
         }
         let first_len = first_len + self.auth_len(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
