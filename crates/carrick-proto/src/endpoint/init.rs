@@ -223,7 +223,7 @@ impl Endpoint {
         self.replies.push(route.for_reply(), |buf| {
             // A list of many addresses makes it larger than one packet; then IP fragments it
             // (section 3.3.3).
-            let mut packet = PacketBuilder::new(buf, reply, 8000);
+            let mut packet = PacketBuilder::new(buf, reply, 9000);
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
                 parameters.state_cookie(sealed);
                 let told = extensions.told_to(peer.offered, config.offered());
@@ -232,7 +232,9 @@ impl Endpoint {
                 if cookie.protection.is_some() {
                     config.write_protection(parameters);
                 }
-                write_addresses(parameters, local, route, |a| peer.supports(a, source));
+                if !config.wildcard_addresses {
+                    write_addresses(parameters, local, route, |a| peer.supports(a, source));
+                }
                 peer.unrecognized
                     .iter()
                     .for_each(|u| parameters.unrecognized(u));

@@ -10,3 +10,4 @@ mod loss;
 mod misuse;
 mod refusals;
 mod support;
+mod wildcards;
