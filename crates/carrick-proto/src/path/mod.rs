@@ -316,12 +316,16 @@ impl Path {
         self.after_timeout != Some(AfterTimeout::OneWindow) || self.flight_size < self.window()
     }
 
-    /// What may be in flight: cwnd, or what the reduction to it allows.
+    /// What may be in flight: cwnd, or what the reduction to it allows. That waits for SACKs, which
+    /// may not come when nothing is in flight: then it allows one packet, as after a timeout.
     fn window(&self) -> usize {
-        self.recovery
-            .reduction
-            .as_ref()
-            .map_or_else(|| self.congestion.cwnd(), |r| r.window())
+        let Some(reduction) = &self.recovery.reduction else {
+            return self.congestion.cwnd();
+        };
+        match self.flight_size {
+            0 => reduction.window().max(self.pmdcs()),
+            _ => reduction.window(),
+        }
     }
 
     /// Data waits for this path: notes whether the window is what holds it back.
