@@ -196,6 +196,10 @@ pub struct AssociationConfig {
     /// that is not known and names none. [`Self::wildcard_addresses`] has this in it. Costs some
     /// memory for each association.
     pub wildcard_peers: bool,
+    /// What is told the peer of what is above SCTP, a number that means nothing to SCTP (Adaptation
+    /// Layer Indication, RFC 5061 section 4.2.6). The peer's is in
+    /// [`crate::AssociationStats::peer_adaptation_layer`].
+    pub adaptation_layer: Option<u32>,
     /// The protection of chunks that is offered to peers (see [`crate::protection`]).
     pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
@@ -256,6 +260,7 @@ impl Default for AssociationConfig {
             dynamic_addresses_without_authentication: false,
             wildcard_addresses: false,
             wildcard_peers: false,
+            adaptation_layer: None,
             protection: None,
             trace: false,
             policies: Policies::default(),

@@ -151,6 +151,7 @@ impl Association {
             peer.outbound_streams,
             peer.initial_tsn,
         );
+        self.take_advice(peer.preferred, peer.adaptation_layer);
         true
     }
 
@@ -293,6 +294,7 @@ impl Association {
             cookie.peer_outbound_streams,
             cookie.peer_initial_tsn,
         );
+        self.take_advice(cookie.preferred, cookie.adaptation_layer);
         self.establish(true, cx);
     }
 
@@ -359,6 +361,7 @@ impl Association {
         self.receiver.set_nr_sack(self.extensions.nr_sack);
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
+        self.take_advice(cookie.preferred, cookie.adaptation_layer);
         self.start_dynamic_addresses(cx);
         self.error_count = 0;
         self.told_dormant = false;
@@ -390,6 +393,7 @@ impl Association {
                 cookie.peer_outbound_streams,
                 cookie.peer_initial_tsn,
             );
+            self.take_advice(cookie.preferred, cookie.adaptation_layer);
             self.establish(false, cx);
         } else {
             self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());

@@ -136,6 +136,7 @@ pub(crate) struct Association {
     pub(crate) told: Told,
     /// Those of them that were in the packet that told them; `None` for all.
     pub(crate) only_told: Option<Box<[IpAddr]>>,
+    pub(crate) peer_adaptation_layer: Option<u32>,
     pub(crate) tie_tags: Option<TieTags>,
     /// The extensions that both sides have.
     pub(crate) extensions: Extensions,
@@ -201,6 +202,7 @@ impl Association {
             local_initial_tsn,
             told,
             only_told: None,
+            peer_adaptation_layer: None,
             tie_tags: None,
             extensions: Extensions::NONE,
             dynamic: None,
@@ -400,6 +402,7 @@ impl Association {
             primary: (self.paths.len() > 0).then(|| self.paths.current()),
             error_count: self.error_count,
             extensions: self.extensions,
+            peer_adaptation_layer: self.peer_adaptation_layer,
             abandoned: self.sender.abandoned(),
             counters: self.counters,
             authentication: self

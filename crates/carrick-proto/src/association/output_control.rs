@@ -61,6 +61,9 @@ impl Association {
                 parameters.cookie_preservative(increment);
             }
             self.config.offered().write(parameters);
+            if let Some(code) = self.config.adaptation_layer {
+                parameters.adaptation_layer_indication(code);
+            }
             if let Some(auth) = &self.auth {
                 auth.ours().write(parameters);
             }

@@ -1,4 +1,5 @@
-//! Which of its addresses this side tells in INIT and INIT ACK (RFC 9260 sections 3.3.2 and 5.1.2).
+//! Which of its addresses this side tells in INIT and INIT ACK (RFC 9260 sections 3.3.2 and 5.1.2),
+//! and what the peer says there that is only advice (RFC 5061 sections 4.2.4, 4.2.6 and 5.4).
 //!
 //! There may be more than a packet has room for. Those that are left out are told by ASCONF where
 //! both sides have dynamic addresses; until then nothing leaves from them.
@@ -51,6 +52,19 @@ impl Association {
             self.only_told = Some([source].into());
         } else if let Some(only) = self.only_told.take() {
             self.only_told = Some(with_source(only.into_vec(), Some(source)));
+        }
+    }
+
+    /// INIT or INIT ACK says where the peer would rather be sent to: there new data goes as soon as
+    /// the address is verified. And it says what is above SCTP, which is for the user alone.
+    pub(super) fn take_advice(&mut self, preferred: Option<IpAddr>, above: Option<u32>) {
+        self.peer_adaptation_layer = above;
+        let path = self.paths.iter().find(|p| Some(p.remote) == preferred);
+        if let Some(id) = path
+            .map(|p| p.id)
+            .filter(|_| self.extensions.dynamic_addresses)
+        {
+            self.paths.set_primary(id);
         }
     }
 

@@ -194,6 +194,8 @@ impl Endpoint {
             ours,
             theirs,
             protection: peer.protection.map(<[u8]>::to_vec),
+            preferred: peer.preferred,
+            adaptation_layer: peer.adaptation_layer,
             // All of them: the peer may send from those that get no path, too.
             addresses: peer.addresses.clone(),
         };
@@ -228,6 +230,9 @@ impl Endpoint {
                 parameters.state_cookie(sealed);
                 let told = extensions.told_to(peer.offered, config.offered());
                 told.write(parameters);
+                if let Some(code) = config.adaptation_layer {
+                    parameters.adaptation_layer_indication(code);
+                }
                 cookie.ours.write(parameters);
                 if cookie.protection.is_some() {
                     config.write_protection(parameters);
