@@ -439,7 +439,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         Setting::new(
             "live TCP",
             format!(
-                "the kernel’s with its own defaults, segments that fit the tunnel, windows of at most {PAPER_WINDOW} bytes; \
+                "the kernel’s with its own defaults, segments that fit the tunnel, windows limited by the route to {PAPER_WINDOW} bytes; \
                  beside it the simulated Reno"
             ),
         ),

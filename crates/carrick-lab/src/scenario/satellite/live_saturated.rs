@@ -106,7 +106,8 @@ pub(super) fn rows(
             _ => ("tcp.lossy", format!("saturated, kernel’s TCP ({name})")),
         };
         let why = if is_tcp {
-            "The simulated TCP is smoltcp’s Reno, which repairs one loss a round trip and has no SACK."
+            "The simulated TCP is smoltcp’s Reno, which repairs one loss a round trip and has no SACK; and the kernel may \
+             exceed the window that the route allows once it lets the receive buffer grow."
         } else {
             "The same packets are lost; how large the window is at that moment depends on the timing of both hosts."
         };
