@@ -9,7 +9,7 @@ use crate::markup::escape;
 pub(super) fn section(out: &mut String, comparison: &Comparison) {
     let _ = writeln!(
         out,
-        "<h3>Compared with an earlier run</h3>\n<p>{}</p>\n\
+        "<p>{}</p>\n\
          <div class=\"scroll\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
          <th class=\"number\">old</th><th class=\"number\">new</th>\
          <th class=\"number\">difference</th><th></th></tr></thead>",

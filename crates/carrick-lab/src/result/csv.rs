@@ -76,7 +76,8 @@ pub fn live_to_csv(rows: &[LiveRow]) -> String {
     out
 }
 
-fn record(out: &mut String, fields: &[Cow<'_, str>]) {
+/// One line of fields.
+pub(crate) fn record(out: &mut String, fields: &[Cow<'_, str>]) {
     for (i, text) in fields.iter().enumerate() {
         if i > 0 {
             out.push(',');

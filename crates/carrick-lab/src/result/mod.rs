@@ -6,12 +6,12 @@ mod table;
 
 use serde::Serialize;
 
-pub(crate) use csv::field;
+pub(crate) use csv::{field, record};
 pub use csv::{live_to_csv, to_csv};
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
 pub use live::{LiveResult, LiveRow};
-pub use table::{live_to_table, to_table, wrap};
+pub use table::{COLUMNS, live_to_table, to_plain_table, to_table, wrap};
 
 use crate::compare::{Comparison, FORMAT};
 use crate::drawing::Drawing;

@@ -8,6 +8,7 @@ use super::Firewall;
 use super::live_programs::{LiveAgent, LiveMiddlebox};
 use super::run::{self, SETTLING};
 use super::setup::{BEST, Cell, PAPER, Variant, live_world, workload};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{self, Outcome, Record, Stack, shortfalls};
 use crate::parallel;
@@ -246,7 +247,14 @@ fn twins(
             return Ok(None);
         };
         let seed = seed(options, job as u64 % repetitions);
-        let run = run::run(variant, kind.cell, workload(), MEASURED, seed)?;
+        let run = run::run(
+            variant,
+            kind.cell,
+            workload(),
+            MEASURED,
+            seed,
+            Capture::NONE,
+        )?;
         Ok(Some(run.measures))
     });
     let all: Vec<Option<Measures>> = all.into_iter().collect::<Result<_, String>>()?;

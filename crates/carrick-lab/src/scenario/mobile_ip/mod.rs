@@ -15,7 +15,10 @@ mod show;
 mod tcp;
 mod traffic;
 
+use std::path::Path;
+
 use super::{Progress, RunOptions, Scenario};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live;
 use crate::parallel;
@@ -48,6 +51,18 @@ impl Scenario for MobileIp {
         Err(
             "agents, tunnels and registrations are programs of the simulator, and the kernels of live hosts have no Mobile IP.",
         )
+    }
+
+    fn cells(&self) -> Vec<String> {
+        Job::all().into_iter().map(Job::name).collect()
+    }
+
+    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+        let job = Job::all().into_iter().find(|job| job.name() == cell);
+        let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
+        let capture = Capture::into(directory);
+        job.run(derive(options.seed, &[0]), false, capture)
+            .map(drop)
     }
 
     fn run(
@@ -109,14 +124,28 @@ impl Job {
         jobs
     }
 
-    fn run(self, seed: u64, show: bool) -> Result<Measures, String> {
+    fn run(self, seed: u64, show: bool, capture: Capture<'_>) -> Result<Measures, String> {
         match self {
             Self::Transfer(configuration, stack, loss) => {
-                run::transfer(configuration, stack, loss, seed)
+                run::transfer(configuration, stack, loss, seed, capture)
             }
-            Self::Tcp(loss) => tcp::transfer(loss, seed),
-            Self::Failure(stack) => run::failure(stack, seed, show),
-            Self::Handover(kind, stack) => run::handover(kind, stack, seed, show),
+            Self::Tcp(loss) => tcp::transfer(loss, seed, capture),
+            Self::Failure(stack) => run::failure(stack, seed, show, capture),
+            Self::Handover(kind, stack) => run::handover(kind, stack, seed, show, capture),
+        }
+    }
+
+    /// With what its rows' names begin.
+    fn name(self) -> String {
+        let with_loss = |what: &str, loss: f64| format!("{what}.{}", rows::percent(loss));
+        match self {
+            Self::Transfer(_, Stack::Best, loss) => with_loss("best", loss),
+            Self::Transfer(_, Stack::WindowKept, loss) => with_loss("control", loss),
+            Self::Transfer(Configuration::One, _, loss) => with_loss("config1", loss),
+            Self::Transfer(_, _, loss) => with_loss("config2", loss),
+            Self::Tcp(loss) => with_loss("tcp", loss),
+            Self::Failure(stack) => format!("config3.{}", stack.id()),
+            Self::Handover(kind, stack) => format!("{}.{}", stack.id(), rows::move_id(kind)),
         }
     }
 }
@@ -156,7 +185,11 @@ impl MobileIp {
         let results = parallel::run(count, |number| {
             let (repetition, job) = (number / jobs.len(), jobs[number % jobs.len()]);
             // Variants of a repetition share their seed, and with it the losses.
-            let outcome = job.run(derive(seed, &[repetition as u64]), repetition == 0);
+            let outcome = job.run(
+                derive(seed, &[repetition as u64]),
+                repetition == 0,
+                Capture::NONE,
+            );
             progress.step();
             outcome.map_err(|error| format!("repetition {repetition}, {job:?}: {error}"))
         });

@@ -10,6 +10,7 @@ use super::setup::{
     fairness_config, network,
 };
 use super::traffic::{Pace, Reader, Source};
+use crate::capture::Capture;
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::stats::jain;
@@ -61,6 +62,7 @@ pub(super) fn shared(
     sharing: &Sharing,
     duration: Duration,
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Shares, String> {
     let config = fairness_config(sharing.count_header);
     let mut random = Random::new(derive(seed, &[2]), 0);
@@ -78,6 +80,7 @@ pub(super) fn shared(
     }
     let (mut net, nodes, link) =
         network(derive(seed, &[0]), sharing.jitter, flows).map_err(|error| error.to_string())?;
+    capture.begin(&mut net)?;
     let counts = |net: &Network| {
         let stats = net.link_stats(link, Direction::Forward);
         let network = [1, 2].map(|flow| stats.flows.find(flow).map_or(0, |f| f.bytes_delivered));
@@ -90,6 +93,7 @@ pub(super) fn shared(
     let before = counts(&net);
     net.run_until(net.now() + duration);
     let after = counts(&net);
+    capture.end(&mut net)?;
     check(&net, &nodes)?;
     let rate = |before: u64, after: u64| (after - before) as f64 * 8.0 / duration.as_secs_f64();
     Ok(Shares {
@@ -108,7 +112,12 @@ pub(super) struct Load {
 }
 
 /// Messages of `size` bytes to a slow reader.
-pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> {
+pub(super) fn slow(
+    flow: &Flow,
+    size: usize,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<Load, String> {
     let config = flow.config();
     let mean = Duration::from_secs_f64(size as f64 / READING);
     let random = Random::new(derive(seed, &[3]), 0);
@@ -119,6 +128,7 @@ pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> 
         Pace::Slow(mean, Box::new(random)),
         seed,
     )?;
+    capture.begin(&mut net)?;
     let counts = |net: &Network| {
         let sent = net.node::<SctpHost<Source>>(nodes[0][0]).endpoint();
         let sent = sent
@@ -136,6 +146,7 @@ pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> 
     let before = counts(&net);
     net.run_until(net.now() + WATCHED);
     let after = counts(&net);
+    capture.end(&mut net)?;
     check(&net, &nodes)?;
     let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
     let stats = receiver
@@ -153,11 +164,18 @@ pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> 
 }
 
 /// Messages of `size` bytes that are taken while nobody reads.
-pub(super) fn accepted(flow: &Flow, size: usize, seed: u64) -> Result<u64, String> {
+pub(super) fn accepted(
+    flow: &Flow,
+    size: usize,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<u64, String> {
     let config = flow.config();
     let messages = 2 * WINDOW as u64;
     let (mut net, nodes) = single(&config, size, messages, Pace::Never, seed)?;
+    capture.begin(&mut net)?;
     net.run_until(Time::ZERO + SETTLED);
+    capture.end(&mut net)?;
     check(&net, &nodes)?;
     let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
     let stats = receiver
@@ -198,7 +216,8 @@ mod tests {
 
     #[test]
     fn the_two_flows_fill_the_link() {
-        let shares = shared(100, &SHARINGS[0], Duration::from_secs(30), 1).expect("the run ends");
+        let shares = shared(100, &SHARINGS[0], Duration::from_secs(30), 1, Capture::NONE)
+            .expect("the run ends");
         let sum: f64 = shares.network.iter().sum();
         assert!((0.98..=1.01).contains(&(sum / 1e6)), "{shares:?}");
         assert!(shares.application[0] < shares.network[0]);
@@ -206,14 +225,14 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_shown_is_sent_for_in_vain() {
-        let load = slow(&flow("extra250"), 200, 1).expect("the run ends");
+        let load = slow(&flow("extra250"), 200, 1, Capture::NONE).expect("the run ends");
         assert!(load.ratio > 1.5 && load.dropped > 0, "{load:?}");
     }
 
     #[test]
     fn the_defaults_send_everything_once() {
         for size in [50, 1000] {
-            let load = slow(&flow("best"), size, 1).expect("the run ends");
+            let load = slow(&flow("best"), size, 1, Capture::NONE).expect("the run ends");
             assert_eq!(load.dropped, 0, "{size}");
             assert!((load.ratio - 1.0).abs() < 0.005, "{size}: {load:?}");
         }
@@ -223,7 +242,7 @@ mod tests {
     fn nobody_reading_leaves_what_the_memory_holds() {
         for size in [100, 1000] {
             let best = flow("best");
-            let taken = accepted(&best, size, 1).expect("the run ends");
+            let taken = accepted(&best, size, 1, Capture::NONE).expect("the run ends");
             let fits = (WINDOW / (size + best.extra)) as u64;
             assert!(
                 (fits..=fits + 1).contains(&taken),
