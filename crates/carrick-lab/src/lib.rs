@@ -14,6 +14,7 @@ pub mod file;
 pub mod format;
 pub mod live;
 mod markup;
+mod numbered;
 pub mod output;
 pub mod parallel;
 pub mod report;

@@ -20,7 +20,7 @@ const DIGIT: f64 = 9.2;
 /// Letters of a title line: semi-bold ones are wider.
 const TITLE: usize = 55;
 const SWATCH: f64 = 30.0;
-const MARK: f64 = 4.0;
+pub(super) const MARK: f64 = 4.0;
 /// The same where there are many, which would hide each other.
 const SMALL_MARK: f64 = 2.2;
 const MANY: usize = 150;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use super::draw::{LETTER, PLOT_HEIGHT, Plot};
+use super::draw::{LETTER, MARK, PLOT_HEIGHT, Plot};
 use super::{Figure, Kind, Reference, Series};
 use crate::markup::escape;
 
@@ -154,10 +154,16 @@ impl Hidden {
 
     /// A mark counts as five pieces of a curve, another line as twenty.
     fn by(&self, place: &Place) -> usize {
-        let count =
-            |points: &[(f64, f64)]| points.iter().filter(|p| place.covers(p.0, p.1)).count();
-        let lines = self.lines.iter().filter(|y| place.covers_line(**y)).count();
-        count(&self.curves) + 5 * count(&self.marks) + 20 * lines
+        let curves = self.curves.iter().filter(|(x, y)| place.covers(*x, *y));
+        // Marks are not points.
+        let near = Place {
+            x: place.x.start - MARK..place.x.end + MARK,
+            ..place.clone()
+        };
+        let marks = self.marks.iter();
+        let marks = marks.filter(|(x, y)| near.covers(*x, y - MARK) || near.covers(*x, y + MARK));
+        let lines = self.lines.iter().filter(|y| place.covers_line(**y));
+        curves.count() + 5 * marks.count() + 20 * lines.count()
     }
 }
 

@@ -185,6 +185,25 @@ struct Document<'a> {
 }
 
 impl ScenarioResult {
+    /// A result with nothing in it yet.
+    pub fn of(scenario: &str, question: &str, seed: u64, repetitions: u64) -> Self {
+        Self {
+            scenario: scenario.into(),
+            question: question.into(),
+            seed,
+            repetitions,
+            full_repetitions: None,
+            rows: Vec::new(),
+            figures: Vec::new(),
+            drawing: Drawing::default(),
+            splits: Vec::new(),
+            notes: Vec::new(),
+            settings: Vec::new(),
+            live: None,
+            compared: None,
+        }
+    }
+
     /// The result as JSON: `{"format": 1, "version", "scenario", "seed", "rows": [{"id", "label", "unit", "bound",
     /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`. After a run in
     /// real time there is `"live"`, with the fields of [`LiveResult`]; after a comparison `"compared"`, with those of

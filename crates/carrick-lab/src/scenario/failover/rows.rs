@@ -282,10 +282,16 @@ mod tests {
 
     #[test]
     fn a_mean_far_from_the_published_one_has_a_note() {
-        let row = |value| compared(Row::new("a", "b", "ms").published(100.0), &[value]);
+        let row = |value| {
+            compared(
+                Row::new("a", "b", "ms").published(100.0),
+                &[value],
+                ON_CASES,
+            )
+        };
         assert!(row(104.9).note.is_empty());
         assert!(row(94.0).note.starts_with("-6.0 %"));
-        let none = compared(Row::new("a", "b", "ms").published(100.0), &[]);
+        let none = compared(Row::new("a", "b", "ms").published(100.0), &[], ON_CASES);
         assert!(none.note.contains("did not occur"));
     }
 }

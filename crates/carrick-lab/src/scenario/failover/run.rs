@@ -68,23 +68,25 @@ fn world(variant: &Variant, load: Load, length: Duration, seed: u64) -> Result<W
         .map_err(|error| error.to_string())
 }
 
+/// The programs of both hosts.
+fn programs(world: &World) -> (&Source, &Sink) {
+    let [from, to] = world.hosts;
+    (
+        world.net.node::<SctpHost<Source>>(from).application(),
+        world.net.node::<SctpHost<Sink>>(to).application(),
+    )
+}
+
 /// Runs to the end of the traffic and until all is delivered.
 fn finish(world: &mut World, length: Duration) -> Result<(), String> {
     let end = carrick_netsim::Time::ZERO + START + length;
     world.net.run_until(end);
     for _ in 0..30 {
-        let source = world
-            .net
-            .node::<SctpHost<Source>>(world.hosts[0])
-            .application();
-        let sink = world
-            .net
-            .node::<SctpHost<Sink>>(world.hosts[1])
-            .application();
-        if let Some(failure) = source.failure.as_ref().or(sink.failure.as_ref()) {
+        let (source, sink) = programs(world);
+        if let Some(failure) = source.failure.as_ref().or(sink.failure()) {
             return Err(failure.clone());
         }
-        if sink.deliveries.len() == source.sends.len() {
+        if sink.received.deliveries.len() == source.sends.len() {
             return Ok(());
         }
         world
@@ -109,14 +111,7 @@ pub(super) fn broken(
     world.break_primary(at).map_err(|error| error.to_string())?;
     finish(&mut world, LENGTH)?;
     capture.end(&mut world.net)?;
-    let source = world
-        .net
-        .node::<SctpHost<Source>>(world.hosts[0])
-        .application();
-    let sink = world
-        .net
-        .node::<SctpHost<Sink>>(world.hosts[1])
-        .application();
+    let (source, sink) = programs(&world);
     let at = Time::ZERO + moment;
     let before = |moments: &[Time]| moments.iter().filter(|time| **time < at).count();
     if before(&source.left) > before(&source.returned) {
@@ -136,15 +131,8 @@ pub(super) fn unbroken(
     capture.begin(&mut world.net)?;
     finish(&mut world, WATCH)?;
     capture.end(&mut world.net)?;
-    let source = world
-        .net
-        .node::<SctpHost<Source>>(world.hosts[0])
-        .application();
-    let sink = world
-        .net
-        .node::<SctpHost<Sink>>(world.hosts[1])
-        .application();
-    let transfers = sink.deliveries.iter().map(|(number, time)| {
+    let (source, sink) = programs(&world);
+    let transfers = sink.received.deliveries.iter().map(|(number, time)| {
         let sent = source.sends.get(*number as usize).copied();
         sent.map_or(0.0, |sent| millis(*time - sent))
     });

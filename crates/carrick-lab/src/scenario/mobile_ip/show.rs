@@ -20,11 +20,8 @@ pub(super) fn result(
     seed: u64,
     full_repetitions: Option<u64>,
 ) -> ScenarioResult {
+    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        scenario: scenario.name().into(),
-        question: scenario.question().into(),
-        seed,
-        repetitions: observed.jobs[0].1.len() as u64,
         full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
@@ -32,8 +29,7 @@ pub(super) fn result(
         splits: vec![split(observed)],
         notes: notes(observed),
         settings: settings(),
-        live: None,
-        compared: None,
+        ..ScenarioResult::of(name, question, seed, observed.jobs[0].1.len() as u64)
     }
 }
 

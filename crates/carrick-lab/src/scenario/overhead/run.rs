@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_netsim::{Direction, Network, NodeId, Random, Time};
-use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
+use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, EndpointConfig};
 
 use super::setup::{
     FULL, Flow, JITTER, PORT, READING, SETTLED, Sharing, WATCHED, WINDOW, end_address,
@@ -45,6 +45,13 @@ fn endpoint(
 
 fn reader(net: &Network, node: NodeId) -> &Reader {
     net.node::<SctpHost<Reader>>(node).application()
+}
+
+fn receiver_stats(net: &Network, node: NodeId) -> Result<AssociationStats, String> {
+    let receiver = net.node::<SctpHost<Reader>>(node).endpoint();
+    let id = receiver.associations().next();
+    let stats = id.and_then(|id| receiver.association_stats(id));
+    stats.ok_or_else(|| "the receiver's association is gone".into())
 }
 
 fn check(net: &Network, nodes: &[[NodeId; 2]]) -> Result<(), String> {
@@ -148,12 +155,7 @@ pub(super) fn slow(
     let after = counts(&net);
     capture.end(&mut net)?;
     check(&net, &nodes)?;
-    let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
-    let stats = receiver
-        .associations()
-        .next()
-        .and_then(|id| receiver.association_stats(id))
-        .ok_or("the receiver's association is gone")?;
+    let stats = receiver_stats(&net, nodes[0][1])?;
     if after.1 == before.1 {
         return Err("nothing was read".into());
     }
@@ -177,12 +179,7 @@ pub(super) fn accepted(
     net.run_until(Time::ZERO + SETTLED);
     capture.end(&mut net)?;
     check(&net, &nodes)?;
-    let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
-    let stats = receiver
-        .associations()
-        .next()
-        .and_then(|id| receiver.association_stats(id))
-        .ok_or("the receiver's association is gone")?;
+    let stats = receiver_stats(&net, nodes[0][1])?;
     Ok(stats.receivable_messages as u64)
 }
 

@@ -91,16 +91,23 @@ fn both(
         let shown = measures.first().map_or(&[][..], |first| shown(first));
         Series::new(label, Kind::Line, style, shown.iter().map(point).collect())
     };
+    let numbers = [tcp, sctp]
+        .into_iter()
+        .filter_map(|measures| measures.first());
+    let numbers = numbers.flat_map(|measures| shown(measures).iter().map(|s| s.number as f64));
+    let (first, last) = numbers.fold((f64::MAX, 0.0_f64), |(first, last), number| {
+        (first.min(number), last.max(number))
+    });
     Figure {
         id: id.into(),
         title: title.into(),
         caption: caption.into(),
-        x: Axis::linear("message number", ""),
+        x: Axis::linear("message number", "").range(first, last.max(first + 1.0)),
         y: Axis::log("delay", "ms").from(100.0),
         series: vec![curve("TCP", 1, tcp), curve("SCTP", 0, sctp)],
         references: vec![Reference {
             y: tcp::bound(),
-            label: format!("bound of TCP’s retransmissions {}", given(tcp::bound())),
+            label: format!("TCP’s bound {}", given(tcp::bound())),
         }],
     }
 }

@@ -83,10 +83,10 @@ pub(super) fn lossy(
         net.run_until(net.now() + slice);
         let source = net.node::<SctpHost<Source>>(a).application();
         let sink = net.node::<SctpHost<Sink>>(b).application();
-        if let Some(failure) = source.failure.as_ref().or(sink.failure.as_ref()) {
+        if let Some(failure) = source.failure.as_ref().or(sink.received.failure.as_ref()) {
             return Err(failure.clone());
         }
-        if sink.deliveries.len() as u64 >= count {
+        if sink.received.deliveries.len() as u64 >= count {
             capture.end(&mut net)?;
             let source = net.node::<SctpHost<Source>>(a).application();
             let sink = net.node::<SctpHost<Sink>>(b).application();
@@ -97,7 +97,12 @@ pub(super) fn lossy(
             });
         }
     }
-    let delivered = net.node::<SctpHost<Sink>>(b).application().deliveries.len();
+    let delivered = net
+        .node::<SctpHost<Sink>>(b)
+        .application()
+        .received
+        .deliveries
+        .len();
     Err(format!("{delivered} of {count} messages were delivered"))
 }
 
@@ -115,7 +120,7 @@ pub(super) fn saturated(
     capture.begin(&mut net)?;
     let delivered = |net: &Network| {
         let sink = net.node::<SctpHost<Sink>>(b).application();
-        sink.deliveries.len() * MESSAGE
+        sink.received.deliveries.len() * MESSAGE
     };
     net.run_until(carrick_netsim::Time::from_secs(10));
     let before = delivered(&net);
