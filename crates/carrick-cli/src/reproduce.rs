@@ -116,7 +116,8 @@ fn earlier(arguments: &Arguments, scenarios: &[&dyn Scenario]) -> Result<Vec<Ear
 }
 
 fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()> {
-    writeln!(out, "{}: {}", result.scenario, result.question)?;
+    let question = format!("{}: {}", result.scenario, result.question);
+    writeln!(out, "{}", wrap(&question, text_columns()).join("\n"))?;
     writeln!(out, "{}, seed {}\n", result.extent(), result.seed)?;
     writeln!(out, "{}", to_table(&result.rows, columns()))?;
     if let Some(comparison) = &result.compared {

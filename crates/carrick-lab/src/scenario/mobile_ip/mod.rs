@@ -6,6 +6,7 @@
 //! paper could not show: by the transport alone (RFC 5061), beside that by Mobile IP (RFC 5944).
 
 mod figures;
+mod live;
 mod network;
 mod notes;
 mod rows;
@@ -17,16 +18,15 @@ mod traffic;
 
 use std::path::Path;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Configuration, Measures, Move};
-use setup::{LOSSES, Stack};
+use setup::{LOSSES, MESSAGES, Stack, TRANSFER};
 
 /// Repetitions in some ten seconds on two cores.
 const SHORT: u64 = 10;
@@ -47,10 +47,12 @@ impl Scenario for MobileIp {
          the user interrupted when the node moves: with Mobile IP, with two addresses, with new ones?"
     }
 
-    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
-        Err(
-            "agents, tunnels and registrations are programs of the simulator, and the kernels of live hosts have no Mobile IP.",
-        )
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(live::plain_network)
+    }
+
+    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+        Ok(live::plan(*self, options))
     }
 
     fn cells(&self) -> Vec<String> {
@@ -127,9 +129,9 @@ impl Job {
     fn run(self, seed: u64, show: bool, capture: Capture<'_>) -> Result<Measures, String> {
         match self {
             Self::Transfer(configuration, stack, loss) => {
-                run::transfer(configuration, stack, loss, seed, capture)
+                run::transfer(configuration, stack, (loss, MESSAGES), seed, capture)
             }
-            Self::Tcp(loss) => tcp::transfer(loss, seed, capture),
+            Self::Tcp(loss) => tcp::transfer(loss, TRANSFER, seed, capture),
             Self::Failure(stack) => run::failure(stack, seed, show, capture),
             Self::Handover(kind, stack) => run::handover(kind, stack, seed, show, capture),
         }
