@@ -103,7 +103,7 @@ impl ScenarioFile {
         let name = path.display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+            let line = valid.split(|byte| *byte == b'\n').count();
             let what = "a byte that is no text; expected TOML in UTF-8";
             LabError::File(FileError::new(line, "", what).of_file(&name))
         })?;

@@ -213,12 +213,11 @@ fn twins(options: &RunOptions, repetitions: u64) -> Result<Vec<Vec<Measures>>, S
     let each = LIVE.len() + SIMULATED.len();
     let all = parallel::run(repetitions as usize * each, |job| {
         let seed = seed(options, (job / each) as u64);
-        let run = match LIVE.get(job % each) {
-            Some(variant) => run::lossy(variant, MESSAGES, seed, Capture::NONE)?,
-            None => {
-                let congestion = SIMULATED[job % each - LIVE.len()];
-                tcp::lossy(MESSAGES, congestion, seed, Capture::NONE)?
-            }
+        let run = if let Some(variant) = LIVE.get(job % each) {
+            run::lossy(variant, MESSAGES, seed, Capture::NONE)?
+        } else {
+            let congestion = SIMULATED[job % each - LIVE.len()];
+            tcp::lossy(MESSAGES, congestion, seed, Capture::NONE)?
         };
         Measures::of(&run, 0, 0).ok_or_else(|| "nothing was sent".to_string())
     });
