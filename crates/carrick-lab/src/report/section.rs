@@ -9,7 +9,7 @@ use crate::result::{Row, ScenarioResult, Setting, Split};
 /// The setting that says how to repeat a run that `carrick reproduce` doesn't do.
 const COMMAND: &str = "command";
 /// A table of more rows scrolls in a box of its own, and links lead past it.
-const LONG: usize = 30;
+pub(super) const LONG: usize = 30;
 
 const FIGURES: &str = "Figures";
 pub(super) const LIVE: &str = "Simulated and live";
