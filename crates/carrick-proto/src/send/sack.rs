@@ -193,6 +193,7 @@ impl Sender {
             self.recovery.on_report(below);
             self.detect_losses(cx);
         }
+        self.count_reports(highest_reported, cx);
         self.recovery.on_sack_end();
         Self::reduce_in_proportion(cx.paths);
         self.restart_timers(advanced, cx);
@@ -295,7 +296,7 @@ impl Sender {
             let path = &mut cx.paths[path];
             path.t3.get_or_insert(cx.now + path.rto.value());
         }
-        if !self.by_time && !self.split {
+        if self.awaits_reports() {
             self.recovery.on_revoked(index);
         }
     }
