@@ -44,6 +44,10 @@ impl Pinholes for MiddleboxAgent {
 }
 
 impl Held for HeldRule {
+    async fn lost(&self) {
+        HeldRule::lost(self).await;
+    }
+
     async fn close(self) {
         // Without an answer the rule is not refreshed, and lives out its life.
         let _ = HeldRule::close(self).await;

@@ -52,19 +52,56 @@ impl FromStr for Prefix {
     }
 }
 
+/// A SIP server or phone to which calls go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hop {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Over TCP; else over UDP.
+    pub tcp: bool,
+}
+
+impl From<SocketAddr> for Hop {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            address,
+            tcp: false,
+        }
+    }
+}
+
+impl FromStr for Hop {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (tcp, address) = match text.split_once("://") {
+            Some(("udp", address)) => (false, address),
+            None => (false, text),
+            Some(("tcp", address)) => (true, address),
+            Some((other, _)) => return Err(format!("{other:?} is neither udp nor tcp")),
+        };
+        let address = address.parse().map_err(|_| {
+            format!("{address:?} is no address with a port: give it as 192.0.2.1:5060 or tcp://192.0.2.1:5060")
+        })?;
+        Ok(Self { address, tcp })
+    }
+}
+
 /// Where it listens, where calls go, how long things may take.
 #[derive(Clone, Debug)]
 pub struct B2buaConfig {
-    /// Its own address for SIP over UDP, which both sides can reach.
+    /// Its own address for SIP over UDP and TCP, which both sides can reach.
     pub listen: SocketAddr,
     /// The networks behind the firewall.
     pub internal: Vec<Prefix>,
     /// Where calls go that are offered from outside.
-    pub inner: Option<SocketAddr>,
+    pub inner: Option<Hop>,
     /// Where calls go that are offered from inside.
-    pub outer: Option<SocketAddr>,
+    pub outer: Option<Hop>,
     /// Calls at a time; more are refused.
     pub max_calls: usize,
+    /// TCP connections at a time; more are closed.
+    pub max_connections: usize,
     /// How long a callee may take to answer.
     pub answer: Duration,
     /// How often both sides of a call are asked whether they are still there.
@@ -80,6 +117,7 @@ impl B2buaConfig {
             inner: None,
             outer: None,
             max_calls: 10_000,
+            max_connections: 1024,
             answer: Duration::from_secs(180),
             probe: Duration::from_secs(60),
         }
@@ -94,6 +132,17 @@ impl B2buaConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hop_is_reached_over_udp_or_tcp_and_wrong_ones_are_told() {
+        let hop = |text: &str| text.parse::<Hop>();
+        let address = "192.0.2.1:5060".parse().unwrap();
+        assert_eq!(hop("192.0.2.1:5060"), Ok(Hop::from(address)));
+        assert_eq!(hop("udp://192.0.2.1:5060"), Ok(Hop::from(address)));
+        assert_eq!(hop("tcp://192.0.2.1:5060"), Ok(Hop { address, tcp: true }));
+        assert!(hop("tls://192.0.2.1:5060").unwrap_err().contains("tls"));
+        assert!(hop("192.0.2.1").unwrap_err().contains("192.0.2.1:5060"));
+    }
 
     #[test]
     fn a_prefix_contains_what_begins_alike_and_wrong_ones_are_told() {

@@ -1,15 +1,18 @@
 //! The two sides of a call, as dialogs of the SIP library.
 
-use std::time::Duration;
-
-use rsipstack::dialog::dialog::{DialogState, DialogStateReceiver, TransactionHandle};
+use rsipstack::dialog::dialog::{Dialog, DialogState, DialogStateReceiver, TransactionHandle};
 use rsipstack::dialog::invite_dialog::InviteDialog;
-use rsipstack::sip::prelude::HeadersExt as _;
+use rsipstack::sip::prelude::HeadersExt;
 use rsipstack::sip::{Header, Method, Request, Response, StatusCode, StatusCodeKind};
+
+use std::time::Duration;
 
 /// How often a BYE is tried while another request of the dialog is being answered.
 const BYE_ATTEMPTS: u32 = 8;
 const BYE_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long an ACK may be behind what was sent after it.
+const OVERTAKEN: Duration = Duration::from_secs(2);
 
 /// Which side of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +37,7 @@ pub(crate) struct Leg {
 }
 
 impl Leg {
-    /// Something that its peer did; `None` when it can do nothing any more.
+    /// Something that its peer did; `None` when it can do nothing any more. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<PeerAction> {
         loop {
             let action = match self.states.recv().await? {
@@ -46,11 +49,11 @@ impl Leg {
                 | DialogState::Notify(_, _, handle)
                 | DialogState::Refer(_, _, handle)
                 | DialogState::Options(_, _, handle) => PeerAction::Asks(handle),
+                DialogState::Confirmed(..) => PeerAction::Confirms,
                 DialogState::Calling(_)
                 | DialogState::Trying(_)
                 | DialogState::Early(..)
-                | DialogState::WaitAck(..)
-                | DialogState::Confirmed(..) => continue,
+                | DialogState::WaitAck(..) => continue,
             };
             return Some(action);
         }
@@ -58,6 +61,12 @@ impl Leg {
 
     pub(crate) fn is_over(&self) -> bool {
         self.dialog.state().is_terminated()
+    }
+
+    /// The ACK of the INVITE with this number, if it is there.
+    pub(crate) fn ack_of(&self, seq: u32) -> Option<Request> {
+        let ack = self.dialog.last_remote_ack()?;
+        (number(&ack) == Some(seq)).then_some(ack)
     }
 }
 
@@ -69,29 +78,73 @@ pub(crate) enum PeerAction {
     Says(Request, TransactionHandle),
     /// Something that is not supported.
     Asks(TransactionHandle),
+    /// ACK, or something without a meaning.
+    Confirms,
+}
+
+/// The number of a request.
+pub(crate) fn number(request: &Request) -> Option<u32> {
+    request.cseq_header().ok()?.seq().ok()
 }
 
 /// Ends a side of a call, whatever its state. Its peer may not answer; that takes 32 s.
-pub(crate) async fn end(dialog: &InviteDialog) {
+pub(crate) async fn end(dialog: &InviteDialog, why: Option<&str>) {
     for _ in 0..BYE_ATTEMPTS {
+        let headers = why.map(|why| vec![Header::Reason(why.into())]);
         // An error with the dialog still there: a re-INVITE or the like is in the way.
-        if dialog.bye().await.is_ok() || dialog.state().is_terminated() {
+        if dialog.bye_with_headers(headers).await.is_ok() || dialog.state().is_terminated() {
             return;
         }
         tokio::time::sleep(BYE_PAUSE).await;
     }
 }
 
+/// Answers a request, and returns when the answer is on its way: what is sent then is behind it.
+pub(crate) async fn reply(
+    handle: &TransactionHandle,
+    status: StatusCode,
+    headers: Option<Vec<Header>>,
+) {
+    // Who has answered takes no more of them, and the few that fit in between are lost.
+    while handle
+        .respond(status.clone(), headers.clone(), None)
+        .await
+        .is_ok()
+    {}
+}
+
+/// Waits for the ACK of the answer to the first INVITE, if what came after has overtaken it.
+pub(crate) async fn acknowledged(dialog: &InviteDialog) {
+    let patience = tokio::time::Instant::now() + OVERTAKEN;
+    while dialog.state().waiting_ack() && tokio::time::Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Sends a request that came from the other side.
 pub(crate) async fn relay(dialog: &InviteDialog, request: &Request) -> Option<Response> {
-    let headers = Some(vec![content_type(request.headers.iter())]);
-    let body = Some(request.body.clone());
+    acknowledged(dialog).await;
+    let (headers, body) = if request.body.is_empty() {
+        (None, None)
+    } else {
+        let headers = vec![content_type(request.headers.iter())];
+        (Some(headers), Some(request.body.clone()))
+    };
     let sent = match request.method {
         Method::Invite => dialog.reinvite(headers, body).await,
         Method::Update => dialog.update(headers, body).await,
         method => dialog.request(method, headers, body).await,
     };
     sent.ok().flatten()
+}
+
+/// A peer's requests go where its last Contact says (RFC 3261 section 12.2).
+pub(crate) fn retarget(dialog: &InviteDialog, message: &impl HeadersExt) {
+    let contact = message.contact_header().ok().cloned();
+    let contacts = message.typed_contact_headers().unwrap_or_default();
+    if let Some(first) = contacts.into_iter().next() {
+        Dialog::Invite(dialog.clone()).set_remote_target(first.uri, contact);
+    }
 }
 
 /// Whether the peer of a side still has the call.

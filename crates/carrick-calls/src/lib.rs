@@ -21,17 +21,23 @@
 //!
 //! What opens pinholes is behind the trait [`Pinholes`]; [`MiddleboxAgent`] asks a SIMCO middlebox.
 
+mod acks;
 mod agent;
 mod call;
+mod change;
+mod checks;
 mod config;
+mod door;
+mod holes;
 mod legs;
 mod media;
 mod pinholes;
 mod sdp;
 mod server;
+mod setup;
 
 pub use agent::MiddleboxAgent;
-pub use config::{B2buaConfig, Prefix};
+pub use config::{B2buaConfig, Hop, Prefix};
 pub use media::{Opening, openings};
 pub use pinholes::{Held, Pinholes, Refusal};
 pub use sdp::{Description, Media, SdpError};

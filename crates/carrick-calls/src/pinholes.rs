@@ -26,7 +26,11 @@ pub trait Pinholes: Send + Sync + 'static {
 }
 
 /// A pinhole that is kept open.
-pub trait Held: Send + 'static {
+pub trait Held: Send + Sync + 'static {
+    /// Waits until it is no longer open although nobody closed it: somebody else ended it, or it could
+    /// not be kept open. Cancel-safe.
+    fn lost(&self) -> impl Future<Output = ()> + Send;
+
     /// Closes it. Nothing more can be done when the middlebox can't be reached: it ends by itself.
     fn close(self) -> impl Future<Output = ()> + Send;
 }

@@ -2,6 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+/// Streams of a description.
+const MAX_STREAMS: usize = 16;
+
+/// Port pairs of a stream.
+const MAX_PAIRS: u16 = 16;
+
 /// Why a description can't be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SdpError {
@@ -20,8 +26,11 @@ pub enum SdpError {
     /// A transport that is not known.
     #[error("the transport {0:?} is not known")]
     UnknownTransport(String),
+    /// More streams than any phone has: each would be a pinhole.
+    #[error("the session description has {0} streams, more than {MAX_STREAMS}")]
+    TooMany(usize),
     /// Ports beyond the last one.
-    #[error("the port of a stream is out of range")]
+    #[error("a stream has a port out of range, or more than {MAX_PAIRS} pairs")]
     Port,
 }
 
@@ -59,6 +68,9 @@ impl Description {
     pub fn parse(body: &[u8]) -> Result<Self, SdpError> {
         let session = sdp_types::Session::parse(body);
         let session = session.map_err(|error| SdpError::Malformed(error.to_string()))?;
+        if session.medias.len() > MAX_STREAMS {
+            return Err(SdpError::TooMany(session.medias.len()));
+        }
         let common = session.connection.as_ref();
         let way = direction(&session.attributes).unwrap_or((true, true));
         let streams = session
@@ -68,6 +80,24 @@ impl Description {
         let streams = streams.collect::<Result<_, _>>()?;
         Ok(Self { streams })
     }
+}
+
+/// An answer that refuses all streams of an offer (RFC 3264 section 6), from this address; `None` if it
+/// is no offer.
+pub(crate) fn refusal(offer: &[u8], from: IpAddr) -> Option<Vec<u8>> {
+    let mut session = sdp_types::Session::parse(offer).ok()?;
+    session.origin = sdp_types::Origin::with_ip_addr("1", 1, from);
+    session.connection = Some(sdp_types::Connection::from_ip_addr(from));
+    session.attributes.clear();
+    for media in &mut session.medias {
+        media.port = 0;
+        media.num_ports = None;
+        media.connections.clear();
+        media.attributes.clear();
+    }
+    let mut out = Vec::new();
+    session.write(&mut out).ok()?;
+    Some(out)
 }
 
 fn stream(
@@ -99,7 +129,7 @@ fn stream(
         .checked_mul(2)
         .and_then(|ports| media.port.checked_add(ports - 1));
     if is_rtp {
-        last.ok_or(SdpError::Port)?;
+        last.filter(|_| pairs <= MAX_PAIRS).ok_or(SdpError::Port)?;
     }
     let mux = media.attributes.iter().any(|a| a.attribute == "rtcp-mux");
     let rtcp = media.attributes.iter().find(|a| a.attribute == "rtcp");
@@ -229,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_has_the_streams_of_the_offer_with_port_zero_rfc_3264_6() {
+        let offer = "v=0\r\no=a 7 7 IN IP4 10.0.0.1\r\ns=-\r\nc=IN IP4 10.0.0.1\r\nt=0 0\r\na=sendrecv\r\nm=audio 4000 RTP/AVP 0 8\r\na=rtcp:5000\r\nm=video 4002 RTP/AVP 96\r\nc=IN IP4 10.0.0.2\r\n";
+        let from = "192.0.2.9".parse().unwrap();
+        let answer = refusal(offer.as_bytes(), from).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.contains("m=audio 0 RTP/AVP 0 8\r\n"), "{answer}");
+        assert!(answer.contains("m=video 0 RTP/AVP 96\r\n"), "{answer}");
+        assert!(!answer.contains("10.0.0."), "{answer}");
+        let read = Description::parse(answer.as_bytes()).unwrap();
+        assert_eq!(read.streams, [None, None]);
+        assert_eq!(refusal(b"?", from), None);
+    }
+
+    #[test]
     fn what_no_pinhole_can_be_opened_for_is_an_error() {
         let one = |c: &str, m: &str| parse(&format!("{c}t=0 0\nm={m}\n")).unwrap_err();
         let audio = "audio 4000 RTP/AVP 0";
@@ -241,7 +285,13 @@ mod tests {
         let strange = one(host, "audio 4000 XYZ 0");
         assert!(matches!(strange, SdpError::UnknownTransport(_)));
         assert_eq!(one(host, "audio 65535 RTP/AVP 0"), SdpError::Port);
-        assert_eq!(one(host, "audio 4000/40000 RTP/AVP 0"), SdpError::Port);
+        for pairs in [17, 40000] {
+            let text = format!("audio 4000/{pairs} RTP/AVP 0");
+            assert_eq!(one(host, &text), SdpError::Port);
+        }
+        let many = "m=audio 4000 RTP/AVP 0\n".repeat(17);
+        let many = parse(&format!("{host}t=0 0\n{many}")).unwrap_err();
+        assert_eq!(many, SdpError::TooMany(17));
         assert!(matches!(
             Description::parse(b"\x00\xff"),
             Err(SdpError::Malformed(_))

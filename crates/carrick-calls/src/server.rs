@@ -1,24 +1,28 @@
 //! Takes requests, and has a task for each call.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
-use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::prelude::HeadersExt as _;
-use rsipstack::sip::{Header, Method, StatusCode};
+use rsipstack::sip::{Header, Host, Method, Param, Request, StatusCode, Transport, Uri};
 use rsipstack::transaction::{Endpoint, EndpointBuilder, Transaction};
-use rsipstack::transport::TransportLayer;
 use rsipstack::transport::udp::UdpConnection;
+use rsipstack::transport::{SipConnection, TransportLayer};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::Call;
+use crate::acks::Acks;
+use crate::call::{Call, End, uri};
+use crate::checks::{Fault, begins, fault};
 use crate::config::B2buaConfig;
-use crate::legs::{Leg, max_forwards};
+use crate::door::{Door, Doorkeeper, take_connections};
+use crate::holes::Holes;
+use crate::legs::{Leg, acknowledged, max_forwards};
 use crate::pinholes::Pinholes;
 
 /// Seconds after which a caller may try again.
@@ -26,15 +30,12 @@ const RETRY_AFTER: &str = "10";
 
 const ALLOWED: &str = "INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, MESSAGE";
 
-/// How long an ACK may be behind what was sent after it.
-const OVERTAKEN: Duration = Duration::from_secs(2);
-
 /// Why it does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum B2buaError {
     /// The address can't be had.
     #[error(
-        "can't listen at udp {address}: {why}; give an address of this host that both sides reach, and a port that is free"
+        "can't listen at {address} with UDP and TCP: {why}; give an address of this host that both sides reach, and a port that is free"
     )]
     Listen {
         /// Which.
@@ -60,8 +61,14 @@ pub struct Counts {
     pub refused_by_middlebox: u64,
     /// Calls that were refused because there were too many.
     pub too_many: u64,
+    /// INVITEs that were dropped unread, in a flood.
+    pub flooded: u64,
     /// Pinholes that are open.
     pub pinholes: u64,
+    /// Established calls that were ended because a pinhole was lost, or a new one refused.
+    pub lost: u64,
+    /// Established calls that were ended because a side vanished.
+    pub vanished: u64,
 }
 
 #[derive(Debug, Default)]
@@ -72,9 +79,20 @@ pub(crate) struct Counters {
     refused_by_middlebox: AtomicU64,
     too_many: AtomicU64,
     pinholes: AtomicU64,
+    lost: AtomicU64,
+    vanished: AtomicU64,
 }
 
 impl Counters {
+    pub(crate) fn ended(&self, why: &End) {
+        let count = match why {
+            End::PinholeLost | End::Refused(_) => &self.lost,
+            End::Vanished => &self.vanished,
+            End::HungUp | End::Unusable | End::Stopped => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn established(&self) {
         self.established.fetch_add(1, Ordering::Relaxed);
     }
@@ -98,6 +116,8 @@ pub(crate) struct Shared<P> {
     pub(crate) pinholes: P,
     pub(crate) layer: Arc<DialogLayer>,
     pub(crate) counts: Counters,
+    pub(crate) acks: Acks,
+    pub(crate) door: Arc<Door>,
     /// Ends the calls.
     pub(crate) stop: CancellationToken,
 }
@@ -133,18 +153,38 @@ impl<P: Pinholes> B2bua<P> {
         })?;
         let transports = TransportLayer::new(sockets.clone());
         transports.add_transport(udp.into());
+        let tcp = TcpListener::bind(config.listen).await;
+        let tcp = tcp.map_err(|error| B2buaError::Listen {
+            address: config.listen,
+            why: error.to_string(),
+        })?;
+        let door = Arc::new(Door::new(config.max_calls));
+        let acks = Acks::default();
         let endpoint = EndpointBuilder::new()
-            .with_cancel_token(sockets)
+            .with_cancel_token(sockets.clone())
             .with_transport_layer(transports)
             .with_user_agent("carrick")
+            .with_inspector(Box::new(acks.clone()))
+            .with_transport_inspector(Box::new(Doorkeeper(Arc::clone(&door))))
             .build();
         let endpoint = Arc::new(endpoint);
+        // Nobody else sets it.
+        let _ = door.endpoint.set(Arc::downgrade(&endpoint.inner));
+        tokio::spawn(take_connections(
+            tcp,
+            config.listen,
+            config.max_connections,
+            Arc::clone(&endpoint.inner),
+            sockets,
+        ));
         let room = Arc::new(Semaphore::new(config.max_calls));
         let shared = Arc::new(Shared {
             layer: Arc::new(DialogLayer::new(endpoint.inner.clone())),
             config,
             pinholes,
             counts: Counters::default(),
+            acks,
+            door,
             stop: CancellationToken::new(),
         });
         let serving = Arc::clone(&endpoint);
@@ -180,6 +220,8 @@ impl<P: Pinholes> B2bua<P> {
             refused_by_middlebox,
             too_many,
             pinholes,
+            lost,
+            vanished,
         } = &self.shared.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
@@ -188,7 +230,10 @@ impl<P: Pinholes> B2bua<P> {
             established: read(established),
             refused_by_middlebox: read(refused_by_middlebox),
             too_many: read(too_many),
+            flooded: read(&self.shared.door.dropped),
             pinholes: read(pinholes),
+            lost: read(lost),
+            vanished: read(vanished),
         }
     }
 
@@ -204,24 +249,34 @@ impl<P: Pinholes> B2bua<P> {
     }
 
     fn take(&self, transaction: Transaction) {
-        let begins = transaction.original.to_header().is_ok_and(|to| {
-            let tag = to.tag();
-            tag.is_ok_and(|tag| tag.is_none())
-        });
+        let begins = begins(&transaction.original);
         match transaction.original.method {
-            Method::Invite if begins => self.invite(transaction),
-            Method::Options => answer(transaction, StatusCode::OK, Vec::new()),
             Method::Ack
             | Method::Invite
             | Method::Bye
             | Method::Info
             | Method::Update
             | Method::Message
-            | Method::Cancel => self.in_call(transaction),
+            | Method::Cancel
+            | Method::Options => {}
             _ => {
                 let allow = Header::Allow(ALLOWED.into());
-                answer(transaction, StatusCode::MethodNotAllowed, vec![allow]);
+                return answer(transaction, StatusCode::MethodNotAllowed, vec![allow]);
             }
+        }
+        if let Some(Fault { status, headers }) = fault(&transaction.original) {
+            return answer(transaction, status, headers);
+        }
+        match transaction.original.method {
+            Method::Invite if begins => self.invite(transaction),
+            Method::Options => {
+                let headers = vec![
+                    Header::Allow(ALLOWED.into()),
+                    Header::Accept("application/sdp".into()),
+                ];
+                answer(transaction, StatusCode::OK, headers);
+            }
+            _ => self.in_call(transaction),
         }
     }
 
@@ -230,7 +285,17 @@ impl<P: Pinholes> B2bua<P> {
         match self.shared.layer.match_dialog(&transaction) {
             Some(Dialog::Invite(mut dialog)) => {
                 tokio::spawn(async move {
-                    confirmed(&dialog, &transaction.original.method).await;
+                    let method = transaction.original.method;
+                    let hurries = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
+                    if !hurries {
+                        acknowledged(&dialog).await;
+                    }
+                    let state = dialog.state();
+                    if !hurries && !state.is_confirmed() && !state.is_terminated() {
+                        let Fault { status, headers } = Fault::too_early();
+                        answer(transaction, status, headers);
+                        return None;
+                    }
                     // What goes wrong there ends the transaction, and the dialog tells.
                     dialog.handle(&mut transaction).await.ok()
                 });
@@ -242,6 +307,16 @@ impl<P: Pinholes> B2bua<P> {
                 Vec::new(),
             ),
         }
+    }
+
+    /// Where a caller's requests are to go: over the transport that it uses.
+    fn contact(&self, transaction: &Transaction) -> Uri {
+        let mut contact = uri(self.shared.config.listen, None);
+        let connection = transaction.connection.as_ref();
+        if connection.is_some_and(SipConnection::is_reliable) {
+            contact.params.push(Param::Transport(Transport::Tcp));
+        }
+        contact
     }
 
     fn invite(&self, mut transaction: Transaction) {
@@ -257,32 +332,39 @@ impl<P: Pinholes> B2bua<P> {
         };
         let layer = &self.shared.layer;
         let (told, states) = layer.new_dialog_state_channel();
-        let dialog = layer.get_or_create_server_invite(&transaction, told, None, None);
+        let contact = self.contact(&transaction);
+        let dialog = layer.get_or_create_server_invite(&transaction, told, None, Some(contact));
         let Ok(dialog) = dialog else {
             return answer(transaction, StatusCode::BadRequest, Vec::new());
         };
         counts.calls.fetch_add(1, Ordering::Relaxed);
+        let respond = transaction.tu_sender.clone();
+        let from = source(&transaction.original);
         let mut handling = dialog.clone();
         tokio::spawn(async move { handling.handle(&mut transaction).await.ok() });
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            Call::new(Arc::clone(&shared), Leg { dialog, states })
-                .run()
-                .await;
+            let call = Call {
+                caller: Leg { dialog, states },
+                respond,
+                from,
+                holes: Holes::new(Arc::clone(&shared)),
+                shared: Arc::clone(&shared),
+            };
+            call.run().await;
             shared.counts.calls.fetch_sub(1, Ordering::Relaxed);
             drop(room);
         });
     }
 }
 
-/// Waits for the ACK that a request has overtaken. Those that end or confirm the call need not.
-async fn confirmed(dialog: &InviteDialog, method: &Method) {
-    let patience = tokio::time::Instant::now() + OVERTAKEN;
-    while !matches!(method, Method::Ack | Method::Bye | Method::Cancel)
-        && dialog.state().waiting_ack()
-        && tokio::time::Instant::now() < patience
-    {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+/// Where a request came from.
+fn source(request: &Request) -> Option<IpAddr> {
+    let via = request.via_header().ok()?;
+    let (_, from) = SipConnection::parse_target_from_via(via).ok()?;
+    match from.host {
+        Host::IpAddr(address) => Some(address),
+        Host::Domain(_) => None,
     }
 }
 

@@ -34,6 +34,54 @@ fn the_pinholes_are_closed_also_when_the_other_side_does_not_answer_bye() {
 }
 
 #[test]
+fn a_call_whose_pinhole_is_lost_is_ended_on_both_sides_and_the_rest_closed() {
+    let mut world = World::new();
+    let video = |address, port: u16| {
+        format!(
+            "{}m=video {} RTP/AVP 96\r\n",
+            audio(address, port),
+            port + 2
+        )
+    };
+    world.caller.invite(&video("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    world
+        .callee
+        .answer(&invite, "200 OK", &video("192.0.2.1", 6000));
+    let answer = world.caller.expect("200");
+    world.caller.confirm(&answer);
+    world.until("established", |world| world.counts().established == 1);
+    assert_eq!(world.open().len(), 2);
+    world.lose_one();
+    for peer in [&mut world.caller, &mut world.callee] {
+        let bye = peer.expect("BYE");
+        assert!(bye.header("Reason").contains("cause=503"), "{bye:?}");
+        peer.answer(&bye, "200 OK", "");
+    }
+    world.assert_over();
+    assert_eq!(world.counts().lost, 1);
+}
+
+#[test]
+fn a_pinhole_that_is_lost_before_the_answer_ends_the_call_when_it_is_there() {
+    let mut world = World::new();
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    let invite = world.callee.expect("INVITE");
+    let body = audio("192.0.2.1", 6000);
+    world.callee.answer(&invite, "183 Session Progress", &body);
+    world.caller.expect("183");
+    world.lose_one();
+    world.callee.answer(&invite, "200 OK", &body);
+    let answer = world.caller.expect("200");
+    world.caller.confirm(&answer);
+    for peer in [&mut world.caller, &mut world.callee] {
+        let bye = peer.expect("BYE");
+        peer.answer(&bye, "200 OK", "");
+    }
+    world.assert_over();
+}
+
+#[test]
 fn a_side_that_vanished_is_noticed_and_the_other_ended() {
     for caller_vanishes in [true, false] {
         let mut world = World::with(|config| config.probe = Duration::from_secs(1));

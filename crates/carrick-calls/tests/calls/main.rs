@@ -2,6 +2,8 @@
 //! loopback, with a middlebox that is told what to do.
 
 mod changes;
+mod delayed;
 mod ends;
 mod peer;
+mod robust;
 mod setup;

@@ -53,7 +53,7 @@ static CALLS: AtomicU32 = AtomicU32::new(1);
 pub(crate) struct Peer {
     socket: UdpSocket,
     pub(crate) address: SocketAddr,
-    b2bua: SocketAddr,
+    pub(crate) b2bua: SocketAddr,
     call: u32,
     sequence: u32,
     /// Of the dialog: From and To as this end sends them, Call-ID, where to.
@@ -61,6 +61,13 @@ pub(crate) struct Peer {
     seen: BTreeSet<String>,
     /// The last final answer was a refusal.
     refused: bool,
+    /// Headers of the next message.
+    pub(crate) more: Vec<String>,
+    /// The tag of the next answer, if it is not the usual one.
+    pub(crate) branch: Option<String>,
+    pub(crate) hops: u32,
+    /// What was sent last.
+    last: String,
 }
 
 impl Peer {
@@ -74,6 +81,10 @@ impl Peer {
             dialog: None,
             seen: BTreeSet::new(),
             refused: false,
+            more: Vec::new(),
+            branch: None,
+            hops: 70,
+            last: String::new(),
         }
     }
 
@@ -91,20 +102,20 @@ impl Peer {
         panic!("no {start}, but {others:?}");
     }
 
-    /// Two messages that may overtake each other.
-    pub(crate) fn expect_both(&mut self, starts: [&str; 2]) -> [Message; 2] {
-        let until = Instant::now() + PATIENCE;
-        let mut found = [None, None];
-        while found.iter().any(Option::is_none) {
-            let left = until.checked_duration_since(Instant::now());
-            let Some(message) = left.and_then(|left| self.receive(left)) else {
-                panic!("not all of {starts:?}, but {found:?}");
-            };
-            if let Some(place) = starts.iter().position(|start| message.is(start)) {
-                found[place] = Some(message);
+    /// The next message but provisional answers, which begins so.
+    pub(crate) fn expect_next(&mut self, start: &str) -> Message {
+        loop {
+            let message = self
+                .receive(PATIENCE)
+                .unwrap_or_else(|| panic!("no {start}"));
+            if message.is(start) {
+                return message;
             }
+            assert!(
+                message.0.starts_with("SIP/2.0 1"),
+                "no {start}, but {message:?}"
+            );
         }
-        found.map(Option::unwrap)
     }
 
     /// Whether such a message comes in a while. Others are passed over.
@@ -140,6 +151,12 @@ impl Peer {
         }
     }
 
+    /// Such a message that comes again.
+    pub(crate) fn expect_again(&mut self, start: &str) -> Message {
+        self.seen.clear();
+        self.expect(start)
+    }
+
     /// Has no call any more, and can begin another.
     pub(crate) fn fresh(&mut self) {
         self.call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -158,22 +175,32 @@ impl Peer {
         self.socket.connect("127.0.0.1:9").unwrap();
     }
 
-    fn send(&self, text: &str) {
-        self.socket.send_to(text.as_bytes(), self.b2bua).unwrap();
+    /// Sends octets as they are.
+    pub(crate) fn send(&mut self, octets: &[u8]) {
+        self.socket.send_to(octets, self.b2bua).unwrap();
     }
 
-    fn compose(first: &str, headers: &[String], body: &str) -> String {
+    /// Sends what was sent last once more.
+    pub(crate) fn repeat(&mut self) {
+        let last = self.last.clone();
+        self.send(last.as_bytes());
+    }
+
+    fn compose(&mut self, first: &str, headers: &[String], body: &str) {
         let mut text = format!("{first}\r\n");
-        for header in headers {
+        let more = std::mem::take(&mut self.more);
+        for header in headers.iter().chain(&more) {
             write!(text, "{header}\r\n").unwrap();
         }
-        let kind = if body.is_empty() {
+        let typed = more.iter().any(|header| header.starts_with("Content-Type"));
+        let kind = if body.is_empty() || typed {
             ""
         } else {
             "Content-Type: application/sdp\r\n"
         };
         write!(text, "{kind}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-        text
+        self.last = text;
+        self.repeat();
     }
 
     /// Offers a call.
@@ -208,28 +235,43 @@ impl Peer {
             format!("Call-ID: {id}"),
             format!("CSeq: {} {method}", self.sequence),
             format!("Contact: <sip:me@{}>", self.address),
-            "Max-Forwards: 70".to_owned(),
+            format!("Max-Forwards: {}", self.hops),
         ];
-        self.send(&Self::compose(
-            &format!("{method} {target} SIP/2.0"),
-            &headers,
-            body,
-        ));
+        self.compose(&format!("{method} {target} SIP/2.0"), &headers, body);
+    }
+
+    /// Takes an answer to an INVITE as that of the dialog.
+    pub(crate) fn join(&mut self, answer: &Message) {
+        let [from, _, id, _] = self.dialog.clone().unwrap();
+        let to = answer.header("To").to_owned();
+        self.dialog = Some([from, to, id, answer.uri("Contact")]);
     }
 
     /// Takes the answer to an INVITE as that of the dialog, and confirms it.
     pub(crate) fn confirm(&mut self, answer: &Message) {
-        let [from, _, id, _] = self.dialog.clone().unwrap();
-        let to = answer.header("To").to_owned();
-        self.dialog = Some([from, to, id, answer.uri("Contact")]);
-        self.request("ACK", "");
+        self.confirm_with(answer, "");
+    }
+
+    /// Likewise, with an answer in the ACK.
+    pub(crate) fn confirm_with(&mut self, answer: &Message, body: &str) {
+        self.join(answer);
+        self.request("ACK", body);
+    }
+
+    /// ACK of an answer to a re-INVITE, with a body.
+    pub(crate) fn acknowledge(&mut self, answer: &Message, body: &str) {
+        let number = answer.header("CSeq").split(' ').next().unwrap();
+        let last = std::mem::replace(&mut self.sequence, number.parse().unwrap());
+        self.request("ACK", body);
+        self.sequence = last;
     }
 
     /// Answers a request.
     pub(crate) fn answer(&mut self, request: &Message, status: &str, body: &str) {
         let mut to = request.header("To").to_owned();
         if !to.contains(";tag=") {
-            to = format!("{to};tag=b{}", self.call);
+            let usual = format!("b{}", self.call);
+            to = format!("{to};tag={}", self.branch.take().unwrap_or(usual));
         }
         if request.is("INVITE") && self.dialog.is_none() && status.starts_with('2') {
             let from = request.header("From").to_owned();
@@ -244,7 +286,7 @@ impl Peer {
             format!("CSeq: {}", request.header("CSeq")),
             format!("Contact: <sip:me@{}>", self.address),
         ];
-        self.send(&Self::compose(&format!("SIP/2.0 {status}"), &headers, body));
+        self.compose(&format!("SIP/2.0 {status}"), &headers, body);
     }
 }
 
@@ -269,11 +311,14 @@ pub(crate) enum Mood {
 pub(crate) struct Middlebox {
     open: Arc<Mutex<Vec<Opening>>>,
     mood: watch::Sender<Mood>,
+    /// How often it has ended all pinholes.
+    lost: watch::Sender<u32>,
 }
 
 pub(crate) struct Hole {
     opening: Opening,
     open: Arc<Mutex<Vec<Opening>>>,
+    lost: watch::Receiver<u32>,
 }
 
 impl Pinholes for Middlebox {
@@ -291,15 +336,25 @@ impl Pinholes for Middlebox {
         Ok(Hole {
             opening: *opening,
             open: Arc::clone(&self.open),
+            lost: self.lost.subscribe(),
         })
     }
 }
 
 impl Held for Hole {
+    async fn lost(&self) {
+        let mut lost = self.lost.clone();
+        if lost.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     async fn close(self) {
         let mut open = self.open.lock().unwrap();
-        let at = open.iter().position(|o| *o == self.opening).unwrap();
-        open.remove(at);
+        // It may be one that the middlebox has ended.
+        if let Some(at) = open.iter().position(|o| *o == self.opening) {
+            open.remove(at);
+        }
     }
 }
 
@@ -318,19 +373,25 @@ impl World {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut B2buaConfig)) -> Self {
+        Self::on("127.0.0.1", change)
+    }
+
+    /// With SIP on this address.
+    pub(crate) fn on(address: &str, change: impl FnOnce(&mut B2buaConfig)) -> Self {
         let runtime = Runtime::new().unwrap();
-        let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = || UdpSocket::bind((address, 0)).unwrap();
         let (near, far) = (socket(), socket());
         // A port that is free.
         let listen = socket().local_addr().unwrap();
         let internal = vec!["10.0.0.0/8".parse().unwrap()];
         let mut config = B2buaConfig::new(listen, internal);
-        config.outer = Some(far.local_addr().unwrap());
-        config.inner = Some(near.local_addr().unwrap());
+        config.outer = Some(far.local_addr().unwrap().into());
+        config.inner = Some(near.local_addr().unwrap().into());
         change(&mut config);
         let middlebox = Middlebox {
             open: Arc::default(),
             mood: watch::Sender::new(Mood::Grants),
+            lost: watch::Sender::new(0),
         };
         let started = runtime.block_on(B2bua::start(config, middlebox.clone()));
         Self {
@@ -344,6 +405,12 @@ impl World {
 
     pub(crate) fn mood(&self, mood: Mood) {
         self.middlebox.mood.send_replace(mood);
+    }
+
+    /// The middlebox ends one of the pinholes.
+    pub(crate) fn lose_one(&self) {
+        self.middlebox.open.lock().unwrap().pop().unwrap();
+        self.middlebox.lost.send_modify(|lost| *lost += 1);
     }
 
     /// What is open, as text, sorted.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carrick_calls::{B2bua, B2buaConfig, Counts, MiddleboxAgent, Prefix};
+use carrick_calls::{B2bua, B2buaConfig, Counts, Hop, MiddleboxAgent, Prefix};
 use carrick_simco::client::{Client, ClientConfig};
 use carrick_simco::message::Lifetime;
 use clap::Args;
@@ -25,18 +25,18 @@ const LEAVING: Duration = Duration::from_secs(5);
 pub(crate) struct Arguments {
     #[command(flatten)]
     connect: ConnectArguments,
-    /// Its own address for SIP over UDP, which both sides can reach.
+    /// Its own address for SIP over UDP and TCP, which both sides can reach.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: SocketAddr,
     /// A network behind the firewall; several times for several.
     #[arg(long, value_name = "NET/BITS", required = true)]
     internal: Vec<Prefix>,
-    /// Where calls go that are offered from outside.
+    /// Where calls go that are offered from outside: over UDP, or tcp://ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT", required_unless_present = "outer")]
-    inner: Option<SocketAddr>,
-    /// Where calls go that are offered from inside.
+    inner: Option<Hop>,
+    /// Where calls go that are offered from inside: over UDP, or tcp://ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT")]
-    outer: Option<SocketAddr>,
+    outer: Option<Hop>,
     /// Lifetime of rules in seconds; they are refreshed while the call lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(5..))]
     lifetime: u32,
@@ -88,7 +88,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
         ..B2buaConfig::new(arguments.listen, arguments.internal.clone())
     };
     let b2bua = B2bua::start(config, pinholes).await.map_err(failure)?;
-    eprintln!("carrick: sip udp {}", arguments.listen);
+    eprintln!("carrick: sip udp and tcp {}", arguments.listen);
     let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
@@ -109,7 +109,10 @@ fn report(counts: &Counts, json: bool) {
         established,
         refused_by_middlebox,
         too_many,
+        flooded,
         pinholes,
+        lost,
+        vanished,
     } = counts;
     if json {
         let value = serde_json::json!({
@@ -117,13 +120,16 @@ fn report(counts: &Counts, json: bool) {
             "established": established,
             "refused_by_middlebox": refused_by_middlebox,
             "too_many": too_many,
+            "flooded": flooded,
+            "pinhole_lost": lost,
+            "vanished": vanished,
             "ended_at_stop": calls,
             "pinholes_at_stop": pinholes,
         });
         println!("{value}");
     } else {
         println!(
-            "{offered} calls offered, {established} established, {refused_by_middlebox} refused by the middlebox, {too_many} too many; {calls} ended at the stop with {pinholes} pinholes"
+            "{offered} calls offered, {established} established, {refused_by_middlebox} refused by the middlebox, {too_many} too many, {flooded} dropped in a flood, {lost} lost a pinhole, {vanished} lost a side; {calls} ended at the stop with {pinholes} pinholes"
         );
     }
 }

@@ -1,7 +1,6 @@
 //! Calls of `SIPp` with real RTP through the firewall.
 
 use std::net::UdpSocket;
-use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -48,24 +47,64 @@ fn speech() -> Vec<u8> {
     out
 }
 
-/// RTP at one end: sent by the caller, received by the callee, sent back, received by the caller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Rtp([usize; 4]);
-
-/// The firewall with a middlebox, a callee outside that sends RTP back, and counters at both ends.
-struct World {
-    network: Network,
-    middlebox: Running,
-    _callee: Running,
+/// The same calls with the offer left to the callee: the description is in the ACK.
+fn late(caller: &str) -> String {
+    let begin = caller.find("      Content-Type:").unwrap();
+    let end = caller.find("    ]]>").unwrap();
+    let description = &caller[begin..end];
+    let none = "      Content-Length: 0\n\n";
+    let (invite, rest) = (&caller[..begin], &caller[end..]);
+    // Who answers in ACK does not know when it has passed.
+    let (nop, pause) = ("  <nop>", "  <pause milliseconds=\"500\"/>\n  <nop>");
+    let rest = rest.replacen(none, description, 1).replacen(nop, pause, 1);
+    format!("{invite}{none}{rest}")
 }
 
+/// RTP at one end: sent by the caller, received by the callee, sent back, received by the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rtp(pub(crate) [usize; 4]);
+
+/// The firewall with a middlebox, a callee outside that sends RTP back, and counters at both ends.
+pub(crate) struct World {
+    pub(crate) network: Network,
+    pub(crate) middlebox: Running,
+    pub(crate) callee: Running,
+    /// UDP or TCP, as `SIPp` calls them.
+    transport: &'static str,
+}
+
+/// What `SIPp` takes as callee, but for its scenario.
+const CALLEE: [&str; 9] = [
+    "-i",
+    "10.82.2.2",
+    "-p",
+    SIP,
+    "-mi",
+    "10.82.2.2",
+    "-mp",
+    "6000",
+    "-nostdin",
+];
+
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
+        Self::with(&["-sn", "uas", "-rtp_echo"], "u1")
+    }
+
+    /// With a callee that has these arguments more.
+    pub(crate) fn with(callee: &[&str], transport: &'static str) -> Self {
         let network = Network::new();
         let middlebox = network.middlebox("middlebox.log");
         std::fs::write(network.folder.join("speech.pcap"), speech()).unwrap();
-        let scenario = include_str!("caller.xml");
-        std::fs::write(network.folder.join("caller.xml"), scenario).unwrap();
+        let caller = include_str!("caller.xml");
+        for (name, scenario) in [
+            ("caller.xml", caller),
+            ("late.xml", &late(caller)),
+            ("patient.xml", include_str!("patient.xml")),
+            ("patient-callee.xml", include_str!("patient-callee.xml")),
+        ] {
+            std::fs::write(network.folder.join(name), scenario).unwrap();
+        }
         for host in [Host::Inside, Host::Outside] {
             network.nft(host, "add table inet count");
             for (hook, there, back) in [("output", "dport", "sport"), ("input", "dport", "sport")] {
@@ -81,29 +120,26 @@ impl World {
                 }
             }
         }
-        let arguments = [
-            "-sn",
-            "uas",
-            "-i",
-            "10.82.2.2",
-            "-p",
-            SIP,
-            "-mi",
-            "10.82.2.2",
-            "-mp",
-            "6000",
-            "-rtp_echo",
-            "-nostdin",
-        ];
+        let arguments = [&CALLEE, callee, &["-t", transport]].concat();
         let callee = network.start(Host::Outside, "callee.log", "sipp", &arguments);
         Self {
             network,
             middlebox,
-            _callee: callee,
+            callee,
+            transport,
         }
     }
 
-    fn b2bua(&self) -> Running {
+    pub(crate) fn b2bua(&self) -> Running {
+        self.b2bua_with(&[])
+    }
+
+    /// With these arguments more.
+    pub(crate) fn b2bua_with(&self, more: &[&str]) -> Running {
+        let outer = match self.transport {
+            "t1" => "tcp://10.82.2.2:5060",
+            _ => "10.82.2.2:5060",
+        };
         let arguments = [
             "simco",
             "b2bua",
@@ -114,9 +150,10 @@ impl World {
             "--internal",
             "10.82.1.0/24",
             "--outer",
-            "10.82.2.2:5060",
+            outer,
             "--json",
         ];
+        let arguments = [&arguments, more].concat();
         let running = self
             .network
             .carrick(Host::Firewall, "b2bua.log", &arguments);
@@ -125,11 +162,19 @@ impl World {
     }
 
     /// Has the caller make calls to an address. Whether all succeeded.
-    fn call(&self, to: &str, calls: u32, rate: u32) -> bool {
+    pub(crate) fn call(&self, to: &str, calls: u32, rate: u32) -> bool {
+        let mut caller = self.caller("caller.xml", to, calls, rate);
+        caller.0.wait().unwrap().success()
+    }
+
+    /// A caller with a scenario that runs.
+    pub(crate) fn caller(&self, scenario: &str, to: &str, calls: u32, rate: u32) -> Running {
         let (calls, rate) = (calls.to_string(), rate.to_string());
         let arguments = [
             "-sf",
-            "caller.xml",
+            scenario,
+            "-t",
+            self.transport,
             "-i",
             "10.82.1.2",
             "-p",
@@ -153,13 +198,11 @@ impl World {
             "caller.errors",
             to,
         ];
-        let mut command = self.network.command(Host::Inside, "sipp", &arguments);
-        let log = std::fs::File::create(self.network.folder.join("caller.log")).unwrap();
-        command.stdout(log).stderr(Stdio::null());
-        command.status().unwrap().success()
+        self.network
+            .start(Host::Inside, "caller.log", "sipp", &arguments)
     }
 
-    fn rtp(&self) -> Rtp {
+    pub(crate) fn rtp(&self) -> Rtp {
         let count = |host, hook, port| {
             let chain = self
                 .network
@@ -241,6 +284,38 @@ fn five_hundred_calls_at_fifty_a_second_succeed_and_leave_nothing() {
 
 #[test]
 #[ignore = "needs root and sipp"]
+fn calls_go_over_tcp_rfc_3261_18() {
+    let world = World::with(&["-sn", "uas", "-rtp_echo"], "t1");
+    // Nothing but TCP is there.
+    let drop = "add table inet only; add chain inet only in { type filter hook input priority 0; }; add rule inet only in iifname != lo udp dport 5060 drop";
+    world.network.nft(Host::Firewall, drop);
+    let _b2bua = world.b2bua();
+    assert!(
+        world.call("10.82.1.1:5060", 20, 20),
+        "{}",
+        world.network.log("caller.errors")
+    );
+    assert_eq!(world.rtp(), Rtp([20 * PACKETS; 4]));
+    until("the rule set is empty", || world.network.elements() == 0);
+}
+
+#[test]
+#[ignore = "needs root and sipp"]
+fn rtp_passes_also_when_the_offer_is_in_the_answer_and_the_answer_in_the_ack() {
+    let world = World::new();
+    let _b2bua = world.b2bua();
+    let mut caller = world.caller("late.xml", "10.82.1.1:5060", 5, 50);
+    assert!(
+        caller.0.wait().unwrap().success(),
+        "{}",
+        world.network.log("caller.errors")
+    );
+    assert_eq!(world.rtp(), Rtp([5 * PACKETS; 4]));
+    until("the rule set is empty", || world.network.elements() == 0);
+}
+
+#[test]
+#[ignore = "needs root and sipp"]
 fn a_call_is_refused_when_the_middlebox_is_gone() {
     let world = World::new();
     let _b2bua = world.b2bua();
@@ -256,7 +331,7 @@ fn a_call_is_refused_when_the_middlebox_is_gone() {
     assert!(world.call("10.82.1.1:5060", 1, 1), "it answers again");
 }
 
-fn signal(running: &Running, signal: Signal) {
+pub(crate) fn signal(running: &Running, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(running.0.id()).unwrap());
     nix::sys::signal::kill(pid, signal).unwrap();
 }

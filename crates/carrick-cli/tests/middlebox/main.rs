@@ -5,5 +5,8 @@
 #![cfg(target_os = "linux")]
 
 mod calls;
+mod ends;
+#[path = "../../../carrick-nftables/tests/support/hosts.rs"]
+mod hosts;
 mod kill;
 mod network;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::error::RequestError;
@@ -20,6 +20,7 @@ const REFRESH_AT: f64 = 0.5;
 pub struct HeldRule {
     inner: Arc<Inner>,
     key: u64,
+    life: watch::Receiver<Option<Instant>>,
 }
 
 /// What is known of a held rule.
@@ -34,6 +35,8 @@ pub(super) struct Entry {
     /// The middlebox may have forgotten it: it is to be compared with its status first.
     pub(super) doubtful: bool,
     due: Option<Instant>,
+    /// When its life is over; none when it is held no more.
+    life: watch::Sender<Option<Instant>>,
 }
 
 /// All held rules.
@@ -69,8 +72,13 @@ impl Shelf {
         self.lock().all.get(&key).cloned()
     }
 
-    fn add(&self, request: Request, reply: &Reply) -> Option<u64> {
+    fn add(
+        &self,
+        request: Request,
+        reply: &Reply,
+    ) -> Option<(u64, watch::Receiver<Option<Instant>>)> {
         let (rule, lifetime) = made(reply)?;
+        let (life, living) = watch::channel(Some(end(lifetime)));
         let mut entries = self.lock();
         let key = entries.next;
         entries.next += 1;
@@ -82,12 +90,13 @@ impl Shelf {
             outside: outside(reply),
             doubtful: false,
             due,
+            life,
         };
         entries.due.extend(due.map(|due| (due, key)));
         entries.all.insert(key, entry);
         drop(entries);
         self.changed.notify_one();
-        Some(key)
+        Some((key, living))
     }
 
     /// Takes a rule off the shelf.
@@ -97,22 +106,21 @@ impl Shelf {
         if let Some(due) = entry.due {
             entries.due.remove(&(due, key));
         }
+        entry.life.send_replace(None);
         Some(entry)
     }
 
     /// Somebody has ended a rule. Returns whether it was held, and surely that one.
     pub(super) fn ended(&self, rule: PolicyRuleId) -> bool {
-        let mut entries = self.lock();
+        let entries = self.lock();
         let held = entries.all.iter();
         let key = held
             .filter(|(_, entry)| entry.rule == rule && !entry.doubtful)
             .map(|(key, _)| *key)
             .next();
         let Some(key) = key else { return false };
-        if let Some(due) = entries.all.remove(&key).and_then(|entry| entry.due) {
-            entries.due.remove(&(due, key));
-        }
-        true
+        drop(entries);
+        self.remove(key).is_some()
     }
 
     /// A new session: all rules are to be looked at.
@@ -149,6 +157,9 @@ impl Shelf {
     /// A rule lives so long from now.
     pub(super) fn refreshed(&self, key: u64, lifetime: Lifetime) {
         self.set_due(key, refresh(lifetime), Some(false));
+        if let Some(entry) = self.lock().all.get(&key) {
+            entry.life.send_replace(Some(end(lifetime)));
+        }
     }
 
     /// A rule is to be looked at again after this time.
@@ -190,8 +201,8 @@ impl Shelf {
 
 impl HeldRule {
     pub(super) fn new(inner: Arc<Inner>, request: Request, reply: &Reply) -> Option<Self> {
-        let key = inner.shelf.add(request, reply)?;
-        Some(Self { inner, key })
+        let (key, life) = inner.shelf.add(request, reply)?;
+        Some(Self { inner, key, life })
     }
 
     /// Its identifier; another one after [`super::ClientEvent::Renewed`], and zero when it has
@@ -216,14 +227,29 @@ impl HeldRule {
         self.inner.shelf.get(self.key).is_some()
     }
 
+    /// Waits until it is surely no longer in force: somebody ended it, it could not be had again, or its
+    /// life is over and no refresh was answered. After the latter the client goes on to ask for it.
+    /// Cancel-safe.
+    pub async fn lost(&self) {
+        let mut life = self.life.clone();
+        loop {
+            let Some(end) = *life.borrow_and_update() else {
+                return;
+            };
+            match tokio::time::timeout_at(end, life.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+
     /// PEA: lets a data stream pass on this reservation, which becomes that rule.
     ///
     /// # Errors
-    /// When it is refused or not answered; the reservation is held as before.
+    /// When it is refused, or its outcome is not known; the reservation is held as before.
     pub async fn enable(&self, enable: EnableRequest) -> Result<(), RequestError> {
         let rule = self.id();
-        let request = Request::EnableReserved { enable, rule };
-        let reply = self.inner.ask(request).await?;
+        let reply = inquiry::enable_reserved(&self.inner, enable, rule).await?;
         if self.inner.shelf.renewed(self.key, &reply) {
             Ok(())
         } else {
@@ -239,8 +265,7 @@ impl HeldRule {
         let Some(entry) = self.inner.shelf.remove(self.key) else {
             return Ok(());
         };
-        let ended = inquiry::change_lifetime(&self.inner, entry.rule, Lifetime(0)).await;
-        ended.map(|_| ())
+        inquiry::end(&self.inner, &entry).await
     }
 }
 
@@ -251,8 +276,15 @@ impl Drop for HeldRule {
 }
 
 fn refresh(lifetime: Lifetime) -> Instant {
-    let life = Duration::from_secs(u64::from(lifetime.0));
-    Instant::now() + life.mul_f64(REFRESH_AT)
+    Instant::now() + lasting(lifetime).mul_f64(REFRESH_AT)
+}
+
+fn end(lifetime: Lifetime) -> Instant {
+    Instant::now() + lasting(lifetime)
+}
+
+fn lasting(lifetime: Lifetime) -> Duration {
+    Duration::from_secs(u64::from(lifetime.0))
 }
 
 fn made(reply: &Reply) -> Option<(PolicyRuleId, Lifetime)> {

@@ -8,7 +8,7 @@ use carrick_netsim::mobile::MobileNode;
 
 use super::network::build;
 use super::run::{Configuration, Measures, PATIENCE, layout};
-use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT, TRANSFER};
+use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT};
 use crate::seed::derive;
 use crate::tcp_host::{BulkSink, BulkSource, Connection, TcpApplication, TcpConfig, TcpHost};
 
@@ -37,8 +37,8 @@ impl TcpApplication for Sink {
     }
 }
 
-/// 12 MB with random loss in the tunnel.
-pub(super) fn transfer(loss: f64, seed: u64) -> Result<Measures, String> {
+/// So many bytes with random loss in the tunnel.
+pub(super) fn transfer(loss: f64, bytes: u64, seed: u64) -> Result<Measures, String> {
     let config = |address: std::net::Ipv4Addr, end| TcpConfig {
         receive_buffer: PAPER_WINDOW,
         send_buffer: 4 * PAPER_WINDOW,
@@ -46,7 +46,7 @@ pub(super) fn transfer(loss: f64, seed: u64) -> Result<Measures, String> {
         ..TcpConfig::new(IpAddr::V4(address), derive(seed, &[3, end]))
     };
     let peer = (IpAddr::V4(HOME), PORT);
-    let source = TcpHost::connect(config(CORRESPONDENT[0], 0), peer, BulkSource::new(TRANSFER));
+    let source = TcpHost::connect(config(CORRESPONDENT[0], 0), peer, BulkSource::new(bytes));
     let sink = TcpHost::listen(config(HOME, 1), PORT, Sink::default());
     let layout = layout(Configuration::One, loss);
     let seed = derive(seed, &[0]);
@@ -58,7 +58,7 @@ pub(super) fn transfer(loss: f64, seed: u64) -> Result<Measures, String> {
             .run_until(built.net.now() + Duration::from_secs(1));
         let node = built.net.node::<MobileNode<TcpHost<Sink>>>(built.mobile);
         let sink = node.program().application();
-        if sink.bulk.received < TRANSFER {
+        if sink.bulk.received < bytes {
             continue;
         }
         let source = built

@@ -1,0 +1,156 @@
+//! Calls whose offer is in the answer to the INVITE, and whose answer is in the ACK.
+
+use std::time::Duration;
+
+use crate::peer::{Message, Mood, World, audio};
+
+const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
+const SOON: Duration = Duration::from_millis(300);
+
+/// A world whose caller is known to be inside by where its INVITE comes from: no description says it.
+fn world() -> World {
+    World::with(|config| config.internal.push("127.0.0.1".parse().unwrap()))
+}
+
+/// Until the caller has the offer of the callee. Returns the INVITE of the one, the offer of the other.
+fn offered(world: &mut World) -> (Message, Message) {
+    world.caller.invite("");
+    let invite = world.callee.expect("INVITE");
+    assert_eq!(invite.body(), "");
+    assert!(!invite.0.contains("Content-Type"), "{invite:?}");
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    let offer = world.caller.expect("200");
+    assert_eq!(offer.body(), audio("192.0.2.1", 6000));
+    assert_eq!(offer.header("Content-Type"), "application/sdp");
+    (invite, offer)
+}
+
+#[test]
+fn the_answer_in_the_ack_passes_when_the_pinholes_are_open_rfc_3261_13_2_1() {
+    let mut world = world();
+    world.mood(Mood::Waits);
+    let (invite, offer) = offered(&mut world);
+    assert!(!world.callee.hears("ACK", SOON), "no answer yet");
+    world.caller.confirm_with(&offer, &audio("10.0.0.1", 4000));
+    assert!(!world.callee.hears("ACK", SOON), "no pinhole yet");
+    assert_eq!(world.open(), [""; 0]);
+    world.mood(Mood::Grants);
+    let ack = world.callee.expect("ACK");
+    assert_eq!(ack.body(), audio("10.0.0.1", 4000));
+    assert_eq!(ack.header("Content-Type"), "application/sdp");
+    assert_eq!(
+        ack.header("CSeq").split(' ').next(),
+        invite.header("CSeq").split(' ').next()
+    );
+    assert_eq!(ack.0.matches("Via:").count(), 1, "{ack:?}");
+    assert_eq!(world.open(), [AUDIO]);
+    // The answer of the callee is repeated when its ACK is lost.
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    let again = world.callee.expect_again("ACK");
+    assert_eq!(again.0, ack.0);
+    world.callee.request("BYE", "");
+    world.callee.expect("200");
+    let bye = world.caller.expect("BYE");
+    world.caller.answer(&bye, "200 OK", "");
+    world.assert_over();
+}
+
+#[test]
+fn without_a_usable_answer_all_streams_are_refused_and_both_sides_ended() {
+    for (mood, body) in [
+        (Mood::Refuses, audio("10.0.0.1", 4000)),
+        (Mood::Grants, String::new()),
+        (Mood::Grants, audio("host.example.net", 4000)),
+    ] {
+        let mut world = world();
+        world.mood(mood);
+        let (_, offer) = offered(&mut world);
+        world.caller.confirm_with(&offer, &body);
+        let ack = world.callee.expect("ACK");
+        assert!(ack.body().contains("m=audio 0 RTP/AVP 0"), "{ack:?}");
+        for peer in [&mut world.caller, &mut world.callee] {
+            let bye = peer.expect("BYE");
+            peer.answer(&bye, "200 OK", "");
+        }
+        world.assert_over();
+    }
+}
+
+#[test]
+fn a_callee_who_hangs_up_before_the_answer_ends_the_call() {
+    let mut world = world();
+    offered(&mut world);
+    world.callee.request("BYE", "");
+    world.callee.expect("200");
+    world.callee.expect("ACK");
+    let bye = world.caller.expect("BYE");
+    world.caller.answer(&bye, "200 OK", "");
+    world.assert_over();
+}
+
+#[test]
+fn an_offer_that_can_not_be_used_is_acknowledged_and_ended() {
+    let mut world = world();
+    world.caller.invite("");
+    let invite = world.callee.expect("INVITE");
+    world.callee.answer(&invite, "200 OK", "");
+    world.caller.expect("502");
+    world.caller.request("ACK", "");
+    world.callee.expect("ACK");
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.assert_over();
+}
+
+#[test]
+fn a_cancelled_call_without_an_offer_is_acknowledged_and_ended() {
+    let mut world = world();
+    world.caller.invite("");
+    let invite = world.callee.expect("INVITE");
+    world.callee.answer(&invite, "180 Ringing", "");
+    world.caller.expect("180");
+    world.caller.request("CANCEL", "");
+    let cancel = world.callee.expect("CANCEL");
+    world
+        .callee
+        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.callee.answer(&cancel, "200 OK", "");
+    world.callee.expect("ACK");
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.caller.expect("487");
+    world.assert_over();
+}
+
+#[test]
+fn a_re_invite_without_an_offer_moves_the_pinholes_rfc_3261_14_1() {
+    let mut world = World::new();
+    world.established();
+    world.callee.request("INVITE", "");
+    let asked = world.caller.expect("INVITE");
+    assert_eq!(asked.body(), "");
+    world
+        .caller
+        .answer(&asked, "200 OK", &audio("10.0.0.1", 4000));
+    let offer = world.callee.expect("200");
+    assert_eq!(offer.body(), audio("10.0.0.1", 4000));
+    assert!(!world.caller.hears("ACK", SOON), "no answer yet");
+    // Another one meanwhile has to wait.
+    world.caller.request("UPDATE", &audio("10.0.0.1", 4800));
+    world.caller.expect("491");
+    world.callee.acknowledge(&offer, &audio("192.0.2.1", 6600));
+    let ack = world.caller.expect("ACK");
+    assert_eq!(ack.body(), audio("192.0.2.1", 6600));
+    world.until("moved", |world| {
+        world.open() == ["10.0.0.1:4000 192.0.2.1:6600 2"]
+    });
+    world.caller.request("BYE", "");
+    world.caller.expect("200");
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.assert_over();
+}
