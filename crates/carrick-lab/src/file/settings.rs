@@ -333,6 +333,7 @@ fn policies(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> 
     section.set("loss_detection", &mut all.loss_detection, |i| {
         i.choice(&[
             ("missing-reports", LossDetection::MissingReports),
+            ("every-report", LossDetection::EveryReport),
             ("rack", LossDetection::Rack),
         ])
     })?;

@@ -168,7 +168,7 @@ fn wrong_settings_and_links_are_told_with_line_key_and_what_was_expected() {
         "\"rock\"",
         14,
         "settings.quick.policies.loss_detection",
-        "\"missing-reports\", \"rack\"",
+        "\"missing-reports\", \"every-report\", \"rack\"",
     );
     wrong(
         "\"1 Mbit/s\"",

@@ -100,6 +100,8 @@ const MOVES: [Move; 4] = [
 ];
 const HANDOVER_STACKS: [Stack; 2] = [Stack::Standard, Stack::Best];
 const FAILURE_STACKS: [Stack; 3] = [Stack::OldRule, Stack::Paper, Stack::Best];
+/// Which of the losses RFC 2960's counters run with.
+const LOSSY: [usize; 3] = [1, 2, 3];
 /// Which of the losses the control runs with.
 const CONTROL: [usize; 2] = [1, 3];
 
@@ -107,6 +109,7 @@ impl Job {
     /// All that a repetition does.
     fn all() -> Vec<Self> {
         let transfers = [
+            (Configuration::One, Stack::TcpLike),
             (Configuration::One, Stack::Paper),
             (Configuration::Two, Stack::Paper),
             (Configuration::Two, Stack::Best),
@@ -116,6 +119,10 @@ impl Job {
         };
         let mut jobs: Vec<Self> = transfers.into_iter().flat_map(at).collect();
         jobs.extend(LOSSES.map(Self::Tcp));
+        for configuration in [Configuration::One, Configuration::Two] {
+            let counted = |n: usize| Self::Transfer(configuration, Stack::Counters, LOSSES[n]);
+            jobs.extend(LOSSY.map(counted));
+        }
         let control =
             |number: usize| Self::Transfer(Configuration::Two, Stack::WindowKept, LOSSES[number]);
         jobs.extend(CONTROL.map(control));

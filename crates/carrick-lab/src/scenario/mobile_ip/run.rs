@@ -62,6 +62,9 @@ pub(super) struct Measures {
     pub(super) parts: [f64; 3],
     /// Expirations of T3-rtx.
     pub(super) timeouts: u64,
+    /// TCP: how often nothing was delivered for [`super::tcp::PAUSE`] or longer, and for how many
+    /// seconds together.
+    pub(super) pauses: (u64, f64),
     /// Deliveries in a figure: seconds after the event, number of the message.
     pub(super) progress: Vec<(f64, f64)>,
 }

@@ -122,9 +122,18 @@ fn settings() -> Vec<Setting> {
             "smoltcp, Reno, ACKs after 200 ms at the latest, the same receive window, segments that fill the tunnel",
         ),
         Setting::new(
+            "RFC 2960’s counters",
+            "as in the paper, and missing reports as RFC 2960 counts them: every SACK, again after each fast retransmission, \
+             without Fast Recovery",
+        ),
+        Setting::new(
+            "TCP-like",
+            "RFC 9260’s recommendations with the paper’s receive window",
+        ),
+        Setting::new(
             "old rule",
             format!(
-                "the same, SACKs: {}",
+                "as in the paper, SACKs: {}",
                 Stack::OldRule.config().policies.sack_route.name()
             ),
         ),

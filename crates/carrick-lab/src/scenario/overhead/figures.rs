@@ -50,6 +50,7 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
             "true-window",
             "The true window announced (the paper’s Fig. 7), and the default",
             &ids(&[
+                "memory-left.sws-both",
                 "true.sws-both",
                 "true.sws-none",
                 "true.sws-both-no-nagle",
