@@ -44,7 +44,7 @@ fn no_cell_is_empty_and_every_promised_row_is_there() {
         assert_eq!(row.n, 3, "{}", row.id);
     }
     for loss in [0, 1, 2, 5] {
-        for what in ["tcp", "config1", "config2", "best"] {
+        for what in ["tcp", "tcp-like", "config1", "config2", "best"] {
             measured(&format!("{what}.{loss}.throughput"));
         }
     }
@@ -85,6 +85,30 @@ fn more_loss_carries_less_and_the_second_link_does_not_hurt() {
     assert!(measured("config2.5.throughput") > measured("config1.5.throughput"));
     // Without loss the rate of the link is all that counts.
     assert!((1.50..1.528).contains(&measured("config1.0.throughput")));
+}
+
+#[test]
+fn counters_of_rfc_2960_give_the_second_link_more_than_the_published_gain_at_one_percent() {
+    let gain = |id: &str| {
+        let row = result().rows.iter().find(|row| row.id == id);
+        let row = row.expect("it is there");
+        (row.measured.expect("measured"), row.published)
+    };
+    let (measured, published) = gain("counters-gain.1");
+    assert!(published.is_some_and(|published| measured > published));
+    for loss in [1, 2, 5] {
+        let [counters, ours] = ["counters-gain", "gain"].map(|id| gain(&format!("{id}.{loss}")).0);
+        assert!(counters > ours, "{loss}: {counters} and {ours}");
+    }
+}
+
+#[test]
+fn a_tcp_with_selective_recovery_carries_more_than_one_without() {
+    for loss in [1, 2, 5] {
+        let [like, plain] =
+            ["tcp-like", "tcp"].map(|what| measured(&format!("{what}.{loss}.throughput")));
+        assert!(like > plain, "{loss}: {like} and {plain}");
+    }
 }
 
 #[test]

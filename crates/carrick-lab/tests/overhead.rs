@@ -73,6 +73,18 @@ fn the_defaults_send_nothing_in_vain() {
 }
 
 #[test]
+fn the_true_window_invites_what_fits_and_the_memory_that_is_left_more() {
+    for size in FLOW_SIZES {
+        let ratio = measured(&format!("true.sws-both.{size}"));
+        assert!((ratio - 1.0).abs() < 0.03, "{size}: {ratio}");
+    }
+    for size in [20, 50, 100] {
+        let ratio = measured(&format!("memory-left.sws-both.{size}"));
+        assert!(ratio > 1.3, "{size}: {ratio}");
+    }
+}
+
+#[test]
 fn memory_that_the_window_hides_is_sent_for_in_vain() {
     for size in FLOW_SIZES {
         let hidden = measured(&format!("extra250.{size}"));

@@ -71,6 +71,19 @@ fn the_promised_rows_are_there() {
 }
 
 #[test]
+fn the_best_settings_are_within_a_tenth_of_what_the_network_allows() {
+    let row = |id: &str| {
+        let row = result().rows.iter().find(|row| row.id == id);
+        let row = row.expect("it is there");
+        (row.measured.expect("measured"), row.bound.expect("a bound"))
+    };
+    let (recovery, bound) = row("best.recovery");
+    assert!(recovery <= 1.1 * bound, "{recovery} and {bound}");
+    let (throughput, load) = row("best.throughput");
+    assert!(throughput >= 0.9 * load, "{throughput} and {load}");
+}
+
+#[test]
 fn the_split_adds_up_to_the_mean_delay() {
     let split = &result().splits[0];
     let variants = [

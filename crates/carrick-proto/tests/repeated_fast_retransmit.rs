@@ -1,24 +1,38 @@
-//! Fast retransmit of a chunk more than once: what RFC 2960 left open and RFC 9260 forbids.
+//! Fast retransmit of a chunk more than once: what RFC 2960 left open and RFC 9260 forbids; and what
+//! RFC 2960's own counters do.
 
 mod common;
 
-use carrick_proto::policy::{Multipath, Policies, ReportScope};
+use carrick_proto::policy::{LossDetection, Multipath, Policies, ReportScope};
 use carrick_proto::{AssociationId, PathStats};
 use carrick_wire::ChunkType;
 use common::*;
 
 const FULL: usize = 1452;
 
-fn world(repeated: bool, scope: ReportScope) -> (World, AssociationId, AssociationId) {
-    let mut w = World::single_homed();
-    w.config.policies = Policies {
+fn repeats(repeated: bool, scope: ReportScope) -> Policies {
+    Policies {
         repeated_fast_retransmit: repeated,
         multipath: Multipath {
             report_scope: scope,
             ..Multipath::default()
         },
         ..Policies::default()
-    };
+    }
+}
+
+/// RFC 2960's counters with this many reports.
+fn counters(missing_reports: u8) -> Policies {
+    Policies {
+        loss_detection: LossDetection::EveryReport,
+        missing_reports,
+        ..Policies::default()
+    }
+}
+
+fn world(policies: Policies) -> (World, AssociationId, AssociationId) {
+    let mut w = World::single_homed();
+    w.config.policies = policies;
     w.config.send_buffer = 1 << 26;
     w.config.heartbeat = false;
     let (a, b) = w.connect();
@@ -32,11 +46,11 @@ fn world(repeated: bool, scope: ReportScope) -> (World, AssociationId, Associati
 
 /// Loses the next chunk so often, and sends 200. Returns timeouts, and how often it was sent.
 fn lose(repeated: bool, times: usize) -> (u64, usize, PathStats) {
-    lose_with(repeated, ReportScope::Association, times)
+    lose_with(repeats(repeated, ReportScope::Association), times)
 }
 
-fn lose_with(repeated: bool, scope: ReportScope, times: usize) -> (u64, usize, PathStats) {
-    let (mut w, a, b) = world(repeated, scope);
+fn lose_with(policies: Policies, times: usize) -> (u64, usize, PathStats) {
+    let (mut w, a, b) = world(policies);
     w.log.clear();
     let (mut lost, mut left) = (None, times);
     w.rule(move |seen| {
@@ -76,7 +90,7 @@ fn a_lost_retransmission_waits_for_the_timer_by_default_7_2_4() {
 fn a_lost_retransmission_is_sent_again_after_as_many_reports_where_that_is_chosen() {
     for scope in [ReportScope::Association, ReportScope::Path] {
         for times in 1..=3 {
-            let (timeouts, sent, _) = lose_with(true, scope, times);
+            let (timeouts, sent, _) = lose_with(repeats(true, scope), times);
             assert_eq!((timeouts, sent), (0, times + 1), "{scope:?} {times}");
         }
     }
@@ -88,5 +102,25 @@ fn a_retransmission_that_arrives_is_not_sent_again() {
         let (timeouts, sent, path) = lose(repeated, 1);
         assert_eq!((timeouts, sent), (0, 2));
         assert_eq!(path.flight_size, 0);
+    }
+}
+
+#[test]
+fn counters_of_rfc_2960_answer_one_loss_as_often_as_sacks_in_a_round_trip_report_it() {
+    let (timeouts, sent, path) = lose_with(counters(4), 1);
+    assert_eq!(timeouts, 0);
+    assert!(sent > 3, "sent {sent} times");
+    assert_eq!(path.flight_size, 0);
+    // Fewer reports make more of it.
+    let (_, often, _) = lose_with(counters(1), 1);
+    assert!(often > sent, "{often} and {sent}");
+}
+
+#[test]
+fn counters_of_rfc_2960_need_no_timer_for_a_lost_retransmission() {
+    for times in 1..=3 {
+        let (timeouts, sent, _) = lose_with(counters(4), times);
+        assert_eq!(timeouts, 0);
+        assert!(sent > times, "{sent}");
     }
 }

@@ -1,6 +1,8 @@
 //! Requests that are wrong, early, repeated, branched, or too many.
 
-use std::net::UdpSocket;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::peer::{World, audio};
@@ -155,20 +157,45 @@ fn a_challenge_goes_to_the_caller_and_the_credentials_to_the_callee() {
     world.until("established", |world| world.counts().established == 1);
 }
 
+/// Sends INVITEs of a stranger, each for another call.
+fn invites(socket: &UdpSocket, world: &World, numbers: Range<u32>) {
+    let (from, to) = (socket.local_addr().unwrap(), world.caller.b2bua);
+    let body = audio("10.0.0.1", 4000);
+    for n in numbers {
+        let invite = format!(
+            "INVITE sip:bert@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK-f{n}\r\nFrom: <sip:eve@{from}>;tag={n}\r\nTo: <sip:bert@{to}>\r\nCall-ID: flood-{n}\r\nCSeq: 1 INVITE\r\nContact: <sip:eve@{from}>\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        socket.send_to(invite.as_bytes(), to).unwrap();
+    }
+}
+
+#[test]
+fn what_is_too_much_even_to_refuse_is_dropped_unread_and_harms_no_call() {
+    let mut world = World::with(|config| config.max_calls = 1);
+    world.established();
+    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut sent = 0;
+    while world.counts().flooded == 0 {
+        assert!(sent < 200_000, "{:?}", world.counts());
+        invites(&flood, &world, sent..sent + 100);
+        sent += 100;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(world.counts().too_many < 20_000, "{:?}", world.counts());
+    world.caller.request("BYE", "");
+    world.caller.expect("200");
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.assert_over();
+}
+
 #[test]
 fn a_flood_of_calls_is_refused_and_harms_no_other() {
     let mut world = World::with(|config| config.max_calls = 1);
     world.established();
     let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (from, to) = (flood.local_addr().unwrap(), world.caller.b2bua);
-    for n in 0..500 {
-        let body = audio("10.0.0.1", 4000);
-        let invite = format!(
-            "INVITE sip:bert@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK-f{n}\r\nFrom: <sip:eve@{from}>;tag={n}\r\nTo: <sip:bert@{to}>\r\nCall-ID: flood-{n}\r\nCSeq: 1 INVITE\r\nContact: <sip:eve@{from}>\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        flood.send_to(invite.as_bytes(), to).unwrap();
-    }
+    invites(&flood, &world, 0..500);
     // Some find no room in the socket.
     world.until("refused", |world| world.counts().too_many > 100);
     assert_eq!(world.counts().calls, 1);
@@ -181,6 +208,35 @@ fn a_flood_of_calls_is_refused_and_harms_no_other() {
     let bye = world.callee.expect("BYE");
     world.callee.answer(&bye, "200 OK", "");
     world.assert_over();
+}
+
+/// Whether an OPTIONS over a connection is answered.
+fn answers(connection: &mut TcpStream, number: u32) -> bool {
+    let local = connection.local_addr().unwrap();
+    let asked = format!(
+        "OPTIONS sip:agent@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-{number}\r\nFrom: <sip:a@{local}>;tag=1\r\nTo: <sip:agent@127.0.0.1>\r\nCall-ID: options-{local}\r\nCSeq: {number} OPTIONS\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+    );
+    connection.write_all(asked.as_bytes()).unwrap();
+    let mut answer = [0; 4096];
+    let length = connection.read(&mut answer).unwrap();
+    answer[..length].starts_with(b"SIP/2.0 200 ")
+}
+
+#[test]
+fn connections_are_bounded_and_those_that_are_there_go_on() {
+    let world = World::with(|config| config.max_connections = 2);
+    let connect = || {
+        let connection = TcpStream::connect(world.caller.b2bua).unwrap();
+        connection
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        connection
+    };
+    let [mut one, mut two] = [connect(), connect()];
+    assert!(answers(&mut one, 1) && answers(&mut two, 1));
+    let closed = connect().read(&mut [0; 1]).unwrap();
+    assert_eq!(closed, 0, "the third is closed");
+    assert!(answers(&mut one, 2) && answers(&mut two, 2));
 }
 
 #[test]

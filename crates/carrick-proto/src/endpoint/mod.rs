@@ -92,7 +92,7 @@ impl Endpoint {
     pub fn new(mut config: EndpointConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut random = Random::new(config.seed);
-        let registry = Registry::new(&mut random, config.association.wildcard_addresses);
+        let registry = Registry::new(&mut random, config.association.finds_by_tag());
         let protects = config.association.protection.is_some();
         Ok(Self {
             accepted: Arc::new(config.association.clone()),

@@ -179,6 +179,12 @@ pub enum LossDetection {
     /// [`Policies::missing_reports`] says, and once for each chunk unless
     /// [`Policies::repeated_fast_retransmit`] says otherwise.
     MissingReports,
+    /// The same as RFC 2960 had it: every SACK that reports a chunk missing counts, also one that
+    /// acknowledges nothing new, the count begins again with each fast retransmission, and each of
+    /// them reduces the window of the path where the chunk was last sent. There is no Fast Recovery, so that
+    /// SACKs for what was in flight answer one loss several times in a round trip. For experiments
+    /// (paper `mobile-ip`).
+    EveryReport,
     /// By time: a chunk is lost when one sent later on the same path has been acknowledged, and then
     /// as much time has passed as reordering may take (RACK, RFC 8985). Finds losses of
     /// retransmissions too.

@@ -98,7 +98,7 @@ impl Sender {
             let path = &mut cx.paths[path];
             path.t3.get_or_insert(cx.now + path.rto.value());
         }
-        if !self.by_time && !self.split {
+        if self.awaits_reports() {
             self.recovery.on_revoked(index);
         }
     }

@@ -43,7 +43,7 @@ use held::Held;
 use message::{Pending, SendOptions};
 use outstanding::{Outstanding, Tracking};
 use queue::Queue;
-use recovery::MissingReports;
+use recovery::{EveryReport, MissingReports};
 use scheduler::StreamScheduler;
 use trust::Trust;
 use window::PeerWindow;
@@ -71,6 +71,8 @@ pub(crate) struct Sender {
     outstanding: Outstanding,
     window: PeerWindow,
     recovery: MissingReports,
+    /// RFC 2960's counters, and `recovery` is idle.
+    every_report: Option<EveryReport>,
     /// Losses are found by RACK, and `recovery` is idle.
     by_time: bool,
     /// Missing reports are counted for each path, and `recovery` is idle.
@@ -112,7 +114,9 @@ impl Sender {
     pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
         let policies = &config.policies;
         let by_time = policies.loss_detection == LossDetection::Rack;
-        let split = !by_time && policies.multipath.report_scope == ReportScope::Path;
+        let counted = policies.loss_detection == LossDetection::MissingReports;
+        let split = counted && policies.multipath.report_scope == ReportScope::Path;
+        let every_report = policies.loss_detection == LossDetection::EveryReport;
         let concurrent = policies.multipath.data_route.concurrent();
         let pseudo_cumulative = policies.multipath.window_growth == WindowGrowth::PseudoCumulative;
         Self {
@@ -132,6 +136,7 @@ impl Sender {
                 config.policies.missing_reports,
                 config.policies.repeated_fast_retransmit,
             ),
+            every_report: every_report.then(|| EveryReport::new(policies.missing_reports)),
             by_time,
             split,
             concurrent,

@@ -189,6 +189,7 @@ impl Sender {
             self.recovery.on_report(below);
             self.detect_losses(cx);
         }
+        self.count_reports(highest_reported, cx);
         self.recovery.on_sack_end();
         Self::reduce_in_proportion(cx.paths);
         self.restart_timers(advanced, cx);

@@ -365,7 +365,7 @@ impl Sender {
                 ChunkState::Marked(LossSignal::Timeout) => cx.counters.timeout_retransmissions += 1,
                 _ => cx.counters.fast_retransmissions += 1,
             }
-            if !self.by_time && !self.split && !chunk.fast_retransmitted {
+            if self.awaits_reports() && !chunk.fast_retransmitted {
                 let copy = chunk.transmissions.saturating_add(1);
                 self.recovery
                     .on_resent(index, copy, self.outstanding.next_index());

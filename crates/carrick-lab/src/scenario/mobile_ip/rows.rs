@@ -6,7 +6,7 @@ use super::run::{Configuration, Measures, Move};
 use super::setup::{
     CAPACITY_NOTE, DELAY, GAP, LOSSES, Stack, capacity, millis, round_trip, transmission,
 };
-use super::{CONTROL, FAILURE_STACKS, HANDOVER_STACKS, Job, MOVES, Observed};
+use super::{CONTROL, FAILURE_STACKS, HANDOVER_STACKS, Job, LOSSY, MOVES, Observed};
 use crate::format;
 use crate::result::Row;
 
@@ -24,14 +24,19 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
         rows.push(tcp(observed, number));
     }
     for number in 0..LOSSES.len() {
+        rows.push(tcp_like(observed, number));
+    }
+    for number in 0..LOSSES.len() {
         rows.push(configuration_1(observed, number));
     }
     for number in 0..LOSSES.len() {
         rows.push(configuration_2(observed, number));
     }
-    for number in [1, 2, 3] {
-        rows.push(gain(observed, number));
+    rows.extend(LOSSY.map(|number| gain(observed, number, Stack::Paper)));
+    for configuration in [Configuration::One, Configuration::Two] {
+        rows.extend(LOSSY.map(|number| counters(observed, configuration, number)));
     }
+    rows.extend(LOSSY.map(|number| gain(observed, number, Stack::Counters)));
     for number in 0..LOSSES.len() {
         rows.push(best(observed, number));
     }
@@ -61,6 +66,24 @@ fn tcp(observed: &Observed, number: usize) -> Row {
     .measured(&observed.values(Job::Tcp(loss), |m| m.throughput));
     if number == 0 {
         row.note("smoltcp here, FTP over the kernels of 2002 there: see the note on TCP.")
+    } else {
+        row
+    }
+}
+
+/// The flow that the laboratory has for a TCP of today, as `overhead` does.
+fn tcp_like(observed: &Observed, number: usize) -> Row {
+    let loss = LOSSES[number];
+    let values = observed.throughput(Configuration::One, Stack::TcpLike, loss);
+    let row = Row::new(
+        &format!("tcp-like.{}.throughput", percent(loss)),
+        &format!("TCP-like flow in configuration 1, {} % loss", percent(loss)),
+        "Mbit/s",
+    )
+    .published(PUBLISHED_TCP[number])
+    .measured(&values);
+    if number == 0 {
+        row.note("An association of full packets under RFC 9260’s rules, as in overhead: what a TCP with SACK recovery and byte counting does.")
     } else {
         row
     }
@@ -105,19 +128,46 @@ fn configuration_2(observed: &Observed, number: usize) -> Row {
     row
 }
 
+/// Either configuration with RFC 2960's counters of missing reports.
+fn counters(observed: &Observed, configuration: Configuration, number: usize) -> Row {
+    let loss = LOSSES[number];
+    let (n, published) = match configuration {
+        Configuration::One => (1, Some(PUBLISHED_ONE[number])),
+        _ => (2, PUBLISHED_TWO[number]),
+    };
+    let mut row = Row::new(
+        &format!("counters{n}.{}.throughput", percent(loss)),
+        &format!(
+            "configuration {n}, RFC 2960’s counters, {} % loss",
+            percent(loss)
+        ),
+        "Mbit/s",
+    )
+    .measured(&observed.throughput(configuration, Stack::Counters, loss));
+    row.published = published;
+    if n == 1 && number == LOSSY[0] {
+        row = row.note("Every SACK counts, again after each fast retransmission, and there is no Fast Recovery: see the note.");
+    }
+    row
+}
+
 /// The gain of a second link in each repetition, in percent.
-fn gain(observed: &Observed, number: usize) -> Row {
+fn gain(observed: &Observed, number: usize, stack: Stack) -> Row {
     let loss = LOSSES[number];
     let [one, two] = [Configuration::One, Configuration::Two]
-        .map(|configuration| observed.throughput(configuration, Stack::Paper, loss));
+        .map(|configuration| observed.throughput(configuration, stack, loss));
     let gains: Vec<f64> = one
         .iter()
         .zip(&two)
         .map(|(a, b)| (b / a - 1.0) * 100.0)
         .collect();
+    let (prefix, with) = match stack {
+        Stack::Counters => ("counters-gain", ", RFC 2960’s counters"),
+        _ => ("gain", ""),
+    };
     let mut row = Row::new(
-        &format!("gain.{}", percent(loss)),
-        &format!("gain of the second link, {} % loss", percent(loss)),
+        &format!("{prefix}.{}", percent(loss)),
+        &format!("gain of the second link{with}, {} % loss", percent(loss)),
         "%",
     )
     .measured(&gains);
@@ -203,7 +253,7 @@ pub(super) fn move_label(kind: Move) -> &'static str {
     }
 }
 
-fn move_id(kind: Move) -> &'static str {
+pub(super) fn move_id(kind: Move) -> &'static str {
     match kind {
         Move::Reregistration => "re-registration",
         Move::Failover => "failover",

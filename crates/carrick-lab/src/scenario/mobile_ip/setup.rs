@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_proto::congestion::Rfc2960;
 use carrick_proto::policy::{
-    OtherPathOnDuplicates, Policies, RetransmitOnAlternate, SackRoute, SackToSource,
+    LossDetection, OtherPathOnDuplicates, Policies, RetransmitOnAlternate, SackRoute, SackToSource,
     WindowAnnouncement,
 };
 use carrick_proto::{AssociationConfig, Extensions};
@@ -81,6 +81,10 @@ pub(super) fn addresses(list: &[Ipv4Addr]) -> Vec<IpAddr> {
 pub(super) enum Stack {
     /// As the paper's implementation, after RFC 2960.
     Paper,
+    /// The same with RFC 2960's counters of missing reports.
+    Counters,
+    /// A flow that mimics TCP, as in `overhead`: RFC 9260's rules, full packets, the paper's window.
+    TcpLike,
     /// The same with the rule for SACKs that lost the association.
     OldRule,
     /// RFC 9260's recommendations.
@@ -109,6 +113,25 @@ impl Stack {
             Self::Paper => Self::paper(common, &SackToSource),
             Self::OldRule => Self::paper(common, &OtherPathOnDuplicates),
             Self::Standard => common,
+            Self::TcpLike => AssociationConfig {
+                receive_buffer: PAPER_WINDOW,
+                send_buffer: 4 * PAPER_WINDOW,
+                policies: Policies {
+                    window_announcement: WindowAnnouncement::True,
+                    ..Policies::default()
+                },
+                ..common
+            },
+            Self::Counters => {
+                let paper = Self::paper(common, &SackToSource);
+                AssociationConfig {
+                    policies: Policies {
+                        loss_detection: LossDetection::EveryReport,
+                        ..paper.policies
+                    },
+                    ..paper
+                }
+            }
             Self::WindowKept => {
                 let paper = Self::paper(common, &SackToSource);
                 AssociationConfig {
@@ -156,6 +179,8 @@ impl Stack {
     pub(super) fn id(self) -> &'static str {
         match self {
             Self::Paper => "paper",
+            Self::Counters => "counters",
+            Self::TcpLike => "tcp-like",
             Self::OldRule => "old-rule",
             Self::Standard => "standard",
             Self::Best => "best",
@@ -167,6 +192,8 @@ impl Stack {
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Paper => "RFC 2960 settings",
+            Self::Counters => "RFC 2960’s counters",
+            Self::TcpLike => "TCP-like",
             Self::OldRule => "SACKs to the other path on duplicates",
             Self::Standard => "RFC 9260 settings",
             Self::Best => "best settings",
@@ -194,6 +221,12 @@ pub(super) fn round_trip() -> Duration {
     DELAY * 2 + transmission()
 }
 
+/// Mbit/s of a window that halves on each loss, √(1.5/p) packets on average, in a round trip without
+/// queues.
+pub(super) fn square_root_law(loss: f64) -> f64 {
+    (1.5 / loss).sqrt() * (MESSAGE * 8) as f64 / 1e6 / round_trip().as_secs_f64()
+}
+
 /// A duration in ms.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
@@ -205,7 +238,14 @@ mod tests {
 
     #[test]
     fn settings_are_valid() {
-        for stack in [Stack::Paper, Stack::OldRule, Stack::Standard, Stack::Best] {
+        for stack in [
+            Stack::Paper,
+            Stack::Counters,
+            Stack::TcpLike,
+            Stack::OldRule,
+            Stack::Standard,
+            Stack::Best,
+        ] {
             assert_eq!(stack.config().validate(), Ok(()), "{stack:?}");
         }
     }
@@ -215,5 +255,6 @@ mod tests {
         assert_eq!(MESSAGE, 1432);
         assert!((capacity() - 1.525).abs() < 0.005, "{}", capacity());
         assert!((millis(round_trip()) - 107.5).abs() < 1e-9);
+        assert!((square_root_law(0.01) - 1.31).abs() < 0.01);
     }
 }

@@ -88,7 +88,8 @@ fn pair_rows(pair: &Pair, sharing: &Sharing, shares: &[Shares]) -> [Row; 2] {
 
 fn flow_rows(cell: &FlowCell) -> Vec<Row> {
     let flow = &cell.flow;
-    let all = flow.id == "best" || flow.id == "true.sws-both" || flow.id == "extra250";
+    let whole = ["best", "true.sws-both", "memory-left.sws-both", "extra250"];
+    let all = whole.contains(&flow.id.as_str());
     let sizes = FLOW_SIZES.iter().zip(&cell.loads);
     let chosen = sizes.filter(|(size, _)| all || ROW_SIZES.contains(size));
     chosen
@@ -109,11 +110,13 @@ fn flow_rows(cell: &FlowCell) -> Vec<Row> {
                 "extra250" if *size == ROW_SIZES[0] => row
                     .published(2.0)
                     .note("Published: almost 2, and never 1 at any size."),
-                "true.sws-both" => row.published(1.0).note(if cell_is_off(&ratios) {
-                    "See the note on the true window."
-                } else {
-                    ""
-                }),
+                "true.sws-both" | "memory-left.sws-both" => {
+                    row.published(1.0).note(if cell_is_off(&ratios) {
+                        "See the note on the true window."
+                    } else {
+                        ""
+                    })
+                }
                 _ => row,
             }
         })

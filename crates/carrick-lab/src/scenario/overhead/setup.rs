@@ -236,8 +236,8 @@ impl Flow {
     }
 }
 
-/// All of them: memory that is not shown (Fig. 5), silly window avoidance and Nagle (Fig. 6), the true
-/// window (Fig. 7), and the defaults.
+/// All of them: memory that is not shown (Fig. 5), silly window avoidance and Nagle (Fig. 6), the
+/// memory that is left and the window that this makes (Fig. 7), and the defaults.
 pub(super) fn flows() -> Vec<Flow> {
     const SWITCHES: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false, false]];
     let mut all: Vec<Flow> = EXTRA.map(Flow::hidden).into();
@@ -251,9 +251,18 @@ pub(super) fn flows() -> Vec<Flow> {
         id: "true".into(),
         label: "true window, 250 bytes".into(),
         extra: 250,
-        announcement: WindowAnnouncement::True,
+        announcement: WindowAnnouncement::Fitting,
         ..least.clone()
     };
+    let memory = Flow {
+        id: "memory-left".into(),
+        label: "memory left announced, 250 bytes".into(),
+        announcement: WindowAnnouncement::True,
+        ..truth.clone()
+    };
+    for avoidance in [[true, true], [false, false]] {
+        all.push(memory.switched(avoidance, true));
+    }
     for nagle in [true, false] {
         for avoidance in [[true, true], [false, false]] {
             all.push(truth.switched(avoidance, nagle));
@@ -288,7 +297,7 @@ mod tests {
         }
         let names: BTreeSet<&str> = flows.iter().map(|f| f.id.as_str()).collect();
         assert_eq!(names.len(), flows.len());
-        assert_eq!(flows.len(), 5 + 7 + 4 + 1);
+        assert_eq!(flows.len(), 5 + 7 + 2 + 4 + 1);
     }
 
     #[test]

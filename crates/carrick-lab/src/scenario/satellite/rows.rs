@@ -38,6 +38,9 @@ fn published(variant: &Variant) -> Published {
     }
 }
 
+/// How near the best settings are to come to what the network allows.
+const NEAR: f64 = 0.1;
+
 /// The gain of the modification as published, and where it is expected.
 const GAIN: f64 = 238.0;
 const GAIN_EXPECTED: [f64; 2] = [200.0, 260.0];
@@ -146,13 +149,27 @@ fn variant_rows(variant: &Variant, measures: &[Measures]) -> Vec<Row> {
         )
         .bound(bound.total())
         .measured(&recovery)
-        .note(if variant.id == "standard" {
-            "The equations know no waiting in the sender: this is what they speak of."
-        } else {
-            ""
-        }),
+        .note(&recovery_note(variant, &recovery, bound.total())),
         throughput_row(variant, measures),
     ]
+}
+
+fn recovery_note(variant: &Variant, recovery: &[f64], bound: f64) -> String {
+    match (variant.id, crate::stats::mean(recovery)) {
+        ("standard", _) => {
+            "The equations know no waiting in the sender: this is what they speak of.".into()
+        }
+        ("best", Some(mean)) => {
+            let verdict = if mean <= (1.0 + NEAR) * bound {
+                "within"
+            } else {
+                "not within"
+            };
+            let percent = (mean / bound - 1.0) * 100.0;
+            format!("{percent:+.1} %: {verdict} 10 % of the bound of this network.")
+        }
+        _ => String::new(),
+    }
 }
 
 /// The bound to show: with the values that the published ones fit, where there are published ones.

@@ -22,9 +22,27 @@ impl Sender {
             self.detect_by_time(cx)
         } else if self.split {
             self.detect_by_path(cx)
+        } else if self.every_report.is_some() {
+            Vec::new()
         } else {
             self.recovery.detect(&mut self.outstanding, cx.paths)
         };
+        if !lost.is_empty() {
+            self.on_lost(&lost, cx);
+        }
+    }
+
+    /// Missing reports are counted as RFC 9260 says, for the association.
+    pub(in crate::send) fn awaits_reports(&self) -> bool {
+        !self.by_time && !self.split && self.every_report.is_none()
+    }
+
+    /// A SACK reported everything missing below this index: RFC 2960's counters.
+    pub(in crate::send) fn count_reports(&mut self, below: u64, cx: &mut SackContext<'_>) {
+        let Some(counters) = &mut self.every_report else {
+            return;
+        };
+        let lost = counters.on_sack(below, &mut self.outstanding, cx.paths);
         if !lost.is_empty() {
             self.on_lost(&lost, cx);
         }
@@ -109,7 +127,7 @@ impl Sender {
         }
         self.window.marked(bytes);
         let exit = self.outstanding.next_index() - 1;
-        if !self.by_time && !self.split && !self.recovery.enter(exit) {
+        if self.awaits_reports() && !self.recovery.enter(exit) {
             return;
         }
         for id in cx.paths.ids() {

@@ -1,10 +1,11 @@
-//! How losses are found and repaired: missing reports (RFC 9260 section 7.2.4) or RACK-TLP
-//! (RFC 8985), and what goes with either: proportional rate reduction (RFC 6937) and the undoing of
+//! How losses are found and repaired: missing reports (RFC 9260 section 7.2.4, or RFC 2960's
+//! counters) or RACK-TLP (RFC 8985), and what goes with either: proportional rate reduction (RFC 6937) and the undoing of
 //! what turned out to be no loss (after RFC 3522, RFC 4015).
 //!
 //! What belongs to one path is in [`PathRecovery`]; missing reports are counted for the association.
 
 mod detect;
+mod every_report;
 mod missing_reports;
 mod prr;
 mod rack;
@@ -12,6 +13,7 @@ mod split_reports;
 mod tail_loss_probe;
 mod undo;
 
+pub(super) use every_report::EveryReport;
 pub(super) use missing_reports::MissingReports;
 use prr::Reduction;
 pub(crate) use rack::{Delivery, Rack};
