@@ -242,8 +242,12 @@ fn what_was_promised_is_never_sent_again_nrsack_4() {
 fn a_peer_that_takes_back_without_end_costs_no_more_than_was_sent_6_2_1() {
     const CHUNKS: u16 = 200;
     let (mut w, peer, id) = sender();
+    let at_once = SendOptions {
+        no_delay: true,
+        ..SendOptions::default()
+    };
     for _ in 0..CHUNKS {
-        w.send(0, id, 0, pattern(1));
+        w.send_with(0, id, at_once, pattern(1));
     }
     peer.hear(&mut w);
     let all = [(2, CHUNKS)];
@@ -267,7 +271,7 @@ fn a_peer_that_takes_back_without_end_costs_no_more_than_was_sent_6_2_1() {
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
     // And then gap blocks do.
     for _ in 0..3 {
-        w.send(0, id, 0, pattern(1));
+        w.send_with(0, id, at_once, pattern(1));
     }
     peer.hear(&mut w);
     let last = peer.theirs(u32::from(CHUNKS) - 1);

@@ -216,7 +216,8 @@ impl Association {
             replies: VecDeque::new(),
             error_count: 0,
             data_route: None,
-            events: VecDeque::new(),
+            // Idle associations have had no more at once.
+            events: VecDeque::with_capacity(2),
             peer_errors: 0,
             ecn: EcnState::default(),
             trace,
