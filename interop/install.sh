@@ -2,7 +2,7 @@
 # Installs the Debian packages that the tests need. Does nothing, quickly, when all are there.
 set -eu
 
-packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3"
+packages="user-mode-linux libusrsctp-dev tshark gcc g++ libc6-dev make iproute2 ethtool nftables sip-tester python3 util-linux"
 
 missing=""
 for package in $packages; do

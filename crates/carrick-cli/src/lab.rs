@@ -204,7 +204,11 @@ fn accuracy(arguments: &Measure) -> Result<(), Failure> {
         writeln!(out, "{json}")?;
         return Ok(());
     }
-    let (delay, rate) = (accuracy.delay, accuracy.rate);
+    let Accuracy {
+        delay,
+        rate,
+        machine,
+    } = &accuracy;
     writeln!(
         out,
         "delay: {:.3} ms configured with transmission, {} packets later than that by {:.3} ms \
@@ -219,5 +223,34 @@ fn accuracy(arguments: &Measure) -> Result<(), Failure> {
         rate.packets,
         rate.relative() * 100.0
     )?;
+    writeln!(
+        out,
+        "machine: a thread that only wakes up on each core saw it stand still for {:.1} ms of {:.1} s, at most {:.1} ms",
+        machine.total, machine.watched, machine.longest
+    )?;
+    if let Some(why) = &machine.ordinary {
+        writeln!(out, "no real-time priority for the emulator: {why}")?;
+    }
+    writeln!(out, "{}", verdict(&accuracy))?;
     Ok(())
+}
+
+/// Whether what is wanted was kept.
+fn verdict(accuracy: &Accuracy) -> String {
+    let (delay, later) = (&accuracy.delay, &accuracy.delay.later);
+    let kept = match (delay.is_kept(false), delay.is_kept(true)) {
+        (true, _) => "kept",
+        (false, true) => "not kept, but for the moments when the machine stood",
+        (false, false) => "not kept",
+    };
+    let rate = if accuracy.rate.is_kept() {
+        "kept"
+    } else {
+        "not kept"
+    };
+    format!(
+        "{} of {} packets were more than {} ms late, {} of these because the machine stood; wanted are {} ms for 99 %: {kept}; 1 % of \
+         the rate: {rate}",
+        later.packets, delay.packets, later.limit, later.while_it_stood, later.limit
+    )
 }

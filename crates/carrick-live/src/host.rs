@@ -14,6 +14,8 @@ use crate::{sctp, tcp};
 
 /// Quiet time between the set-up and the first program's beginning.
 const SETTLING: Duration = Duration::from_secs(1);
+/// Between two looks at what others do.
+const STEP: Duration = Duration::from_millis(2);
 /// How soon a host sees that the run is over.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -32,32 +34,44 @@ impl<E: std::error::Error> From<E> for Trouble {
     }
 }
 
-/// What the two hosts of a run and whoever waits for them tell each other.
+/// What the hosts of a run and whoever waits for them tell each other.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The moment that times count from.
     pub(crate) epoch: Instant,
     /// After that the run is given up.
     pub(crate) deadline: Instant,
-    /// The server can be reached.
-    pub(crate) listening: AtomicBool,
-    done: [AtomicBool; 2],
-    /// A host has all that it wants to know.
-    left: [AtomicBool; 2],
+    /// By flow: the server can be reached.
+    listening: Vec<AtomicBool>,
+    /// By flow: the connection stands.
+    connected: Vec<AtomicBool>,
+    /// By host.
+    done: Vec<AtomicBool>,
+    /// By host: it has all that it wants to know.
+    left: Vec<AtomicBool>,
     /// Nobody needs the run any more.
     pub(crate) over: AtomicBool,
-    /// When the first program began.
-    pub(crate) begin: Mutex<Option<Time>>,
+    /// When the last of the flows began.
+    begin: Mutex<Option<Time>>,
+}
+
+fn flags(count: usize) -> Vec<AtomicBool> {
+    (0..count).map(|_| AtomicBool::new(false)).collect()
+}
+
+fn all(flags: &[AtomicBool]) -> bool {
+    flags.iter().all(|flag| flag.load(Ordering::Acquire))
 }
 
 impl Shared {
-    pub(crate) fn new(epoch: Instant, deadline: Instant) -> Self {
+    pub(crate) fn new(epoch: Instant, deadline: Instant, flows: usize) -> Self {
         Self {
             epoch,
             deadline,
-            listening: AtomicBool::new(false),
-            done: [false, false].map(AtomicBool::new),
-            left: [false, false].map(AtomicBool::new),
+            listening: flags(flows),
+            connected: flags(flows),
+            done: flags(2 * flows),
+            left: flags(2 * flows),
             over: AtomicBool::new(false),
             begin: Mutex::new(None),
         }
@@ -74,7 +88,7 @@ impl Shared {
     /// An error if there is no use in going on.
     pub(crate) fn go_on(&self) -> Result<(), Trouble> {
         if self.over.load(Ordering::Acquire) {
-            return Err(Trouble::Failed("the other host gave up".into()));
+            return Err(Trouble::Failed("another host gave up".into()));
         }
         if Instant::now() > self.deadline {
             return Err(Trouble::Failed("it took too long".into()));
@@ -82,15 +96,22 @@ impl Shared {
         Ok(())
     }
 
-    /// When the first program began, if it has.
+    /// When all flows had begun, if they have.
     pub(crate) fn began(&self) -> Option<Time> {
-        self.begin.lock().ok().and_then(|begin| *begin)
+        let begin = self.begin.lock().ok().and_then(|begin| *begin);
+        begin.filter(|_| all(&self.connected))
+    }
+
+    fn begun(&self, now: Time) {
+        if let Ok(mut begin) = self.begin.lock() {
+            *begin = (*begin).max(Some(now));
+        }
     }
 }
 
 /// A host before its run.
 pub(crate) struct Host {
-    /// 0 or 1.
+    /// Its place in the run: those of flow n are 2n and 2n + 1.
     pub(crate) number: usize,
     pub(crate) client: bool,
     pub(crate) addresses: Vec<IpAddr>,
@@ -119,7 +140,7 @@ impl Host {
             }
         });
         if ended.is_err() {
-            // The other one need not wait.
+            // The others need not wait.
             shared.over.store(true, Ordering::Release);
         }
         // Sockets close as they are; nobody is told, because the network goes too.
@@ -127,27 +148,41 @@ impl Host {
         ended
     }
 
-    /// Until the other host listens.
+    fn flow(&self) -> usize {
+        self.number / 2
+    }
+
+    /// It can be reached now.
+    pub(crate) fn listens(&self, shared: &Shared) {
+        shared.listening[self.flow()].store(true, Ordering::Release);
+    }
+
+    /// Until the other host of the flow listens.
     pub(crate) async fn wait_for_server(&self, shared: &Shared) -> Result<(), Trouble> {
-        while !shared.listening.load(Ordering::Acquire) {
+        while !shared.listening[self.flow()].load(Ordering::Acquire) {
             shared.go_on()?;
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(STEP).await;
         }
         Ok(())
     }
 
-    /// The connection stands: begins with the program, the first one after a while.
-    pub(crate) async fn begin(&mut self, shared: &Shared, streams: u16) {
-        if self.number > 0 {
+    /// The connection stands: begins with the program; the first one of the flow a while after all
+    /// connections stand.
+    pub(crate) async fn begin(&mut self, shared: &Shared, streams: u16) -> Result<(), Trouble> {
+        if self.number % 2 > 0 {
             self.program.connected(shared.now(), streams);
-            return;
+            return Ok(());
+        }
+        shared.connected[self.flow()].store(true, Ordering::Release);
+        while !all(&shared.connected) {
+            shared.go_on()?;
+            tokio::time::sleep(STEP).await;
         }
         tokio::time::sleep(SETTLING).await;
         let now = shared.now();
         self.program.connected(now, streams);
-        if let Ok(mut begin) = shared.begin.lock() {
-            *begin = Some(now);
-        }
+        shared.begun(now);
+        Ok(())
     }
 
     /// Says whether this program is done; true if the run is.
@@ -156,20 +191,20 @@ impl Host {
             return Err(Trouble::Failed(failure));
         }
         shared.done[self.number].store(self.program.is_done(), Ordering::Release);
-        if shared.done.iter().all(|done| done.load(Ordering::Acquire)) {
+        if all(&shared.done) {
             return Ok(true);
         }
         shared.go_on()?;
         Ok(false)
     }
 
-    /// Until the other one has all that it wants to know as well: when sockets close here, its
+    /// Until the others have all that they want to know as well: when sockets close here, a
     /// connection breaks.
     pub(crate) async fn leave(&self, shared: &Shared) -> Result<(), Trouble> {
         shared.left[self.number].store(true, Ordering::Release);
-        while !shared.left.iter().all(|left| left.load(Ordering::Acquire)) {
+        while !all(&shared.left) {
             shared.go_on()?;
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(STEP).await;
         }
         Ok(())
     }

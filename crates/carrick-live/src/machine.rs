@@ -5,8 +5,8 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-use carrick_lab::live::Probe;
-use carrick_livenet::{Accuracy, LiveNetwork, Plan};
+use carrick_lab::live::{Later, Machine, Probe};
+use carrick_livenet::{Accuracy, LiveNetwork, Plan, Standstills, Stood};
 use carrick_netsim::NetworkBuilder;
 
 use crate::error::Error;
@@ -58,7 +58,23 @@ pub(crate) fn probe(most: Duration) -> Option<Probe> {
         delay_median: accuracy.delay.median,
         delay_p99: accuracy.delay.p99,
         rate_error: accuracy.rate.relative() * 100.0,
+        packets: accuracy.delay.packets,
+        later: Later {
+            packets: accuracy.delay.later.packets,
+            while_it_stood: accuracy.delay.later.while_it_stood,
+        },
     })
+}
+
+/// What the machine did, in the report's words.
+pub(crate) fn stood(standstills: &Standstills, ordinary: Option<String>) -> Machine {
+    let stood = Stood::of(standstills);
+    Machine {
+        watched: stood.watched,
+        stood: stood.total / 1e3,
+        longest: stood.longest,
+        ordinary: ordinary.or(stood.ordinary),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Notes what passes between the hosts and the network.
 
-use carrick_lab::live::{Data, Lateness, Seen};
+use std::time::Duration;
+
+use carrick_lab::live::{Data, Lateness, Seen, Watch};
 use carrick_livenet::{Tapped, Way};
 use carrick_netsim::Protocol;
 use carrick_proto::Time;
@@ -16,16 +18,34 @@ pub(crate) fn core_time(time: carrick_netsim::Time) -> Time {
 pub(crate) struct Recorder {
     pub(crate) seen: Vec<Seen>,
     pub(crate) lateness: Lateness,
+    watch: Watch,
     /// The sequence number of the first byte that each host sends by TCP.
-    first: [Option<u32>; 2],
+    first: Vec<Option<u32>>,
 }
 
 impl Recorder {
+    /// Of a run with so many flows.
+    pub(crate) fn new(watch: Watch, flows: usize) -> Self {
+        Self {
+            watch,
+            first: vec![None; 2 * flows],
+            ..Self::default()
+        }
+    }
+
     /// Notes a packet.
     pub(crate) fn note(&mut self, tapped: &Tapped<'_>) {
         if let Way::In { due } = tapped.way {
-            let late = core_time(tapped.time) - core_time(due);
-            self.lateness.add(late.as_secs_f64() * 1e3);
+            let since_start = |time: carrick_netsim::Time| Duration::from_nanos(time.as_nanos());
+            self.lateness
+                .add(since_start(due), since_start(tapped.time));
+            if self.watch == Watch::Lengths {
+                let len = tapped.packet.wire_len();
+                self.add(tapped, Data::Packet { len });
+            }
+        }
+        if self.watch == Watch::Lengths {
+            return;
         }
         match tapped.packet.protocol {
             Protocol::Sctp | Protocol::UdpEncapsulated { .. } => self.chunks(tapped),
@@ -79,7 +99,8 @@ impl Recorder {
         let sequence = u32::from_be_bytes([a, b, c, d]);
         let sender = match tapped.way {
             Way::Out => tapped.host,
-            Way::In { .. } => 1 - tapped.host.min(1),
+            // The other host of the flow.
+            Way::In { .. } => tapped.host ^ 1,
         };
         let Some(first) = self.first.get_mut(sender) else {
             return;
@@ -132,14 +153,14 @@ mod tests {
             // A chunk of another type between them.
             bytes.extend([11, 0, 0, 4]);
         }
-        let mut recorder = Recorder::default();
+        let mut recorder = Recorder::new(Watch::Data, 1);
         out(&mut recorder, &packet(Protocol::Sctp, bytes));
         let noted: Vec<_> = recorder
             .seen
             .iter()
             .map(|seen| match seen.data {
                 Data::Chunk { tsn, message } => (tsn.value(), message, seen.interface, seen.out),
-                Data::Segment { .. } => panic!("no segment was sent"),
+                other => panic!("{other:?}"),
             })
             .collect();
         assert_eq!(noted, [(7, 40, 1, true), (8, 41, 1, true)]);
@@ -149,7 +170,7 @@ mod tests {
     #[test]
     fn bytes_of_a_stream_are_counted_from_the_syn_across_the_wrap() {
         const SYN: u8 = 2;
-        let mut recorder = Recorder::default();
+        let mut recorder = Recorder::new(Watch::Data, 1);
         out(&mut recorder, &segment(5, 0, 100));
         assert!(recorder.seen.is_empty(), "nothing is known before the SYN");
         out(&mut recorder, &segment(u32::MAX - 50, SYN, 0));
@@ -165,8 +186,30 @@ mod tests {
     }
 
     #[test]
+    fn where_lengths_are_noted_each_packet_is_that_enters_a_host() {
+        let mut recorder = Recorder::new(Watch::Lengths, 2);
+        let packet = packet(Protocol::Sctp, vec![0; 100]);
+        out(&mut recorder, &packet);
+        recorder.note(&Tapped {
+            time: NetTime::from_millis(5),
+            host: 3,
+            interface: 0,
+            way: Way::In {
+                due: NetTime::from_millis(5),
+            },
+            packet: &packet,
+        });
+        let noted: Vec<_> = recorder
+            .seen
+            .iter()
+            .map(|s| (s.host, s.out, s.data))
+            .collect();
+        assert_eq!(noted, [(3, false, Data::Packet { len: 120 })]);
+    }
+
+    #[test]
     fn what_is_handed_over_late_counts_and_broken_packets_do_not_matter() {
-        let mut recorder = Recorder::default();
+        let mut recorder = Recorder::new(Watch::Data, 1);
         let packet = packet(Protocol::Tcp, vec![0; 13]);
         recorder.note(&Tapped {
             time: NetTime::from_millis(5),
@@ -178,7 +221,7 @@ mod tests {
             packet: &packet,
         });
         let mut expected = Lateness::default();
-        expected.add(1.0);
+        expected.add(Duration::from_millis(4), Duration::from_millis(5));
         assert_eq!(recorder.lateness, expected);
         assert!(recorder.seen.is_empty());
     }

@@ -6,8 +6,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use carrick_lab::LiveResult;
-use carrick_lab::live::{self, Accuracy, Lateness, Outcome, Plan, Program, Record, Stack};
-use carrick_livenet::{LiveNetwork, Plan as NetworkPlan};
+use carrick_lab::live::{self, Accuracy, Flow, Lateness, Outcome, Plan, Record, Stack};
+use carrick_livenet::{LiveNetwork, Plan as NetworkPlan, Watch};
 use carrick_netsim::Change;
 
 use crate::error::Error;
@@ -83,7 +83,10 @@ impl Job<'_> {
         at_once: usize,
     ) -> Result<(Vec<Outcome>, Accuracy), Error> {
         let (cores, load) = machine::load();
+        let watch = Watch::start(self.begin)?;
         let mut outcomes = Vec::new();
+        let mut lateness = Lateness::default();
+        let mut ordinary = None;
         let mut probing = None;
         let mut runs = runs.into_iter().peekable();
         while runs.peek().is_some() {
@@ -92,16 +95,24 @@ impl Job<'_> {
             probing.get_or_insert_with(|| thread::spawn(move || machine::probe(each)));
             let mut started = Vec::new();
             for built in built {
+                let why = built.live.emulation().ordinary().map(ToOwned::to_owned);
+                ordinary = ordinary.or(why);
                 started.push(built.start()?);
             }
-            outcomes.extend(self.finish(started, outcomes.len())?);
-        }
-        let mut lateness = Lateness::default();
-        for record in outcomes.iter().filter_map(Outcome::record) {
-            lateness.append(&record.lateness);
+            for (outcome, epoch) in self.finish(started, outcomes.len())? {
+                if let Some(record) = outcome.record() {
+                    let shift = epoch.saturating_duration_since(self.begin);
+                    lateness.append(&record.lateness, shift);
+                }
+                outcomes.push(outcome);
+            }
         }
         let probe = probing.and_then(|probing| probing.join().ok().flatten());
-        Ok((outcomes, Accuracy::new(lateness, probe, load, cores)))
+        let stood = watch.end();
+        let later = lateness.later(|due, handed, wanted| stood.excuse(due, handed, wanted));
+        let machine = machine::stood(&stood, ordinary);
+        let accuracy = Accuracy::new(lateness, (later, Some(machine)), probe, (cores, load));
+        Ok((outcomes, accuracy))
     }
 
     /// Builds networks one after the other: it would be in the way of those that run.
@@ -117,8 +128,13 @@ impl Job<'_> {
         Ok(built)
     }
 
-    /// Waits for the end of runs, `before` others having ended.
-    fn finish(&self, mut started: Vec<Started>, before: usize) -> Result<Vec<Outcome>, Error> {
+    /// Waits for the end of runs, `before` others having ended; returns each with the moment from which it
+    /// counts times.
+    fn finish(
+        &self,
+        mut started: Vec<Started>,
+        before: usize,
+    ) -> Result<Vec<(Outcome, Instant)>, Error> {
         loop {
             for run in &mut started {
                 run.schedule();
@@ -135,7 +151,8 @@ impl Job<'_> {
             }
             let done = started.iter().filter(|run| run.is_over()).count();
             if done == started.len() {
-                return Ok(started.into_iter().map(Started::end).collect());
+                let ended = started.into_iter().map(|run| (run.shared.epoch, run.end()));
+                return Ok(ended.map(|(epoch, outcome)| (outcome, epoch)).collect());
             }
             let so_far = self.begin.elapsed();
             self.progress.running(so_far, self.expected, before + done);
@@ -152,9 +169,7 @@ struct Built {
     live: LiveNetwork,
     recorder: Arc<Mutex<Recorder>>,
     changes: Changes,
-    stack: Stack,
-    client: usize,
-    programs: [Box<dyn Program>; 2],
+    flows: Vec<Flow>,
     limit: Duration,
     epoch: Instant,
 }
@@ -164,14 +179,15 @@ impl Built {
         // Others may run the same scenario on this host.
         let name = format!("{scenario}-{}.{}", std::process::id(), run.name);
         let epoch = Instant::now();
-        let recorder = Arc::new(Mutex::new(Recorder::default()));
+        let recorder = Recorder::new(run.watch, run.flows.len());
+        let recorder = Arc::new(Mutex::new(recorder));
         let (tell, told) = mpsc::channel();
         let (notes, world) = (recorder.clone(), run.world);
         let live = LiveNetwork::start_at(&name, epoch, MTU, move || {
             let world = world()?;
             // Whoever asked waits for it.
             let _ = tell.send(world.changes);
-            let plan = NetworkPlan::new(world.network, world.hosts);
+            let plan = NetworkPlan::new(world.network, world.hosts.into_iter().flatten());
             Ok(plan.with_tap(move |tapped| {
                 if let Ok(mut recorder) = notes.lock() {
                     recorder.note(tapped);
@@ -179,20 +195,20 @@ impl Built {
             }))
         })?;
         let changes = told.recv().unwrap_or_default();
-        if let Stack::Tcp {
-            window: Some(window),
-            ..
-        } = run.stack
-        {
-            limit_window(&live, window)?;
+        for (flow, hosts) in run.flows.iter().zip(live.hosts().chunks(2)) {
+            if let Stack::Tcp {
+                window: Some(window),
+                ..
+            } = flow.stack
+            {
+                limit_window(hosts, window)?;
+            }
         }
         Ok(Self {
             live,
             recorder,
             changes,
-            stack: run.stack,
-            client: run.client,
-            programs: run.programs,
+            flows: run.flows,
             limit: run.limit,
             epoch,
         })
@@ -200,21 +216,30 @@ impl Built {
 
     fn start(self) -> Result<Started, Error> {
         let deadline = Instant::now() + SET_UP + self.limit;
-        let shared = Arc::new(Shared::new(self.epoch, deadline));
-        let hosts = self.live.hosts();
+        let shared = Arc::new(Shared::new(self.epoch, deadline, self.flows.len()));
         let mut threads = Vec::new();
-        for ((number, program), of) in self.programs.into_iter().enumerate().zip(hosts) {
-            let peers = hosts.get(1 - number).map(|peer| peer.addresses().to_vec());
-            let host = Host {
-                number,
-                client: number == self.client,
-                addresses: of.addresses().to_vec(),
-                peers: peers.unwrap_or_default(),
-                stack: self.stack.clone(),
-                program,
-            };
-            let shared = shared.clone();
-            threads.push(of.spawn(move || host.run(&shared))?);
+        for (place, (flow, hosts)) in self
+            .flows
+            .into_iter()
+            .zip(self.live.hosts().chunks(2))
+            .enumerate()
+        {
+            let own = |end: usize| hosts.get(end).map(|host| host.addresses().to_vec());
+            let addresses = flow
+                .addresses
+                .unwrap_or_else(|| [0, 1].map(|end| own(end).unwrap_or_default()));
+            for (end, (program, of)) in flow.programs.into_iter().zip(hosts).enumerate() {
+                let host = Host {
+                    number: 2 * place + end,
+                    client: end == flow.client,
+                    addresses: addresses[end].clone(),
+                    peers: addresses[1 - end].clone(),
+                    stack: flow.stack.clone(),
+                    program,
+                };
+                let shared = shared.clone();
+                threads.push(of.spawn(move || host.run(&shared))?);
+            }
         }
         Ok(Started {
             live: self.live,
@@ -227,8 +252,8 @@ impl Built {
 }
 
 /// Windows of this many bytes at most on all ways of the hosts, in the routes that `ip` shows.
-fn limit_window(live: &LiveNetwork, window: usize) -> Result<(), Error> {
-    for host in live.hosts() {
+fn limit_window(hosts: &[carrick_livenet::Host], window: usize) -> Result<(), Error> {
+    for host in hosts {
         let shown = host.command("ip", &["-4", "route", "show", "table", "all"])?;
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         let routes = shown.lines().filter(|line| line.contains("dev link"));
@@ -310,9 +335,7 @@ impl Started {
             return trouble;
         }
         let recorder = self.recorder.lock().map(|mut r| std::mem::take(&mut *r));
-        let (Ok(programs), Ok(recorder), Some(begin)) =
-            (programs.try_into(), recorder, self.shared.began())
-        else {
+        let (Ok(recorder), Some(begin)) = (recorder, self.shared.began()) else {
             return Outcome::Failed("it ended before it began".into());
         };
         Outcome::Ran(Record {

@@ -1,16 +1,19 @@
 //! A program over SCTP: crate `carrick` as everybody uses it.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use carrick::{Association, Config, ConnectOptions, Endpoint, Ppid, SendOptions, StreamId};
-use carrick_lab::live::Stack;
+use bytes::Bytes;
+use carrick::{
+    Association, Config, ConnectOptions, Endpoint, Ppid, SendHalf, SendOptions, StreamId,
+    TrySendError,
+};
+use carrick_lab::live::{Reading, Stack};
 
 use crate::alarm::Alarm;
 use crate::host::{Ended, Host, PATIENCE, Shared, Trouble};
 
-/// Messages wait in the association's send buffer, whose bound the scenario sets, not before it.
-const SEND_QUEUE: usize = 1 << 26;
+/// Messages wait in the association's send buffer, whose bound the scenario sets, and little before it.
+const SEND_QUEUE: usize = 1 << 14;
 
 pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Trouble> {
     let alarm = Alarm::new()?;
@@ -19,18 +22,19 @@ pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Troubl
     let streams = association
         .outbound_streams()
         .min(association.inbound_streams());
-    host.begin(shared, streams).await;
+    host.begin(shared, streams).await?;
+    let sender = association.sender();
+    let mut waiting: Option<(Bytes, SendOptions)> = None;
     while !host.is_over(shared)? {
-        while let Some(out) = host.program.poll_transmit() {
-            let options = SendOptions {
-                stream: StreamId(out.stream),
-                ppid: Ppid(out.ppid),
-                ..SendOptions::default()
-            };
-            association.send(out.payload, options).await?;
-        }
+        send(&mut host, &sender, &mut waiting)?;
+        let reads = host.program.reading() != Reading::Nothing;
         tokio::select! {
-            message = association.recv() => {
+            // Given up when something else happens; then the message is not queued.
+            sent = resume(&sender, waiting.clone()), if waiting.is_some() => {
+                sent?;
+                waiting = None;
+            }
+            message = association.recv(), if reads => {
                 let message = message?.ok_or_else(|| Trouble::Failed("it was shut down".into()))?;
                 let now = shared.now();
                 host.program.handle_message(now, message.stream.0, message.payload.into_bytes());
@@ -45,6 +49,41 @@ pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Troubl
         program: host.program,
         timeouts,
     })
+}
+
+/// Sends what the program wants to send, up to what finds no room: that waits.
+fn send(
+    host: &mut Host,
+    sender: &SendHalf,
+    waiting: &mut Option<(Bytes, SendOptions)>,
+) -> Result<(), Trouble> {
+    while waiting.is_none() {
+        let Some(out) = host.program.poll_transmit() else {
+            break;
+        };
+        let options = SendOptions {
+            stream: StreamId(out.stream),
+            ppid: Ppid(out.ppid),
+            ..SendOptions::default()
+        };
+        match sender.try_send(out.payload, options.clone()) {
+            Ok(()) => {}
+            Err(TrySendError::Full(payload)) => *waiting = Some((payload, options)),
+            Err(TrySendError::Send(error)) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Sends what had no room, when there is some.
+async fn resume(
+    sender: &SendHalf,
+    waiting: Option<(Bytes, SendOptions)>,
+) -> Result<(), carrick::SendError> {
+    match waiting {
+        Some((payload, options)) => sender.send(payload, options).await,
+        None => Ok(()),
+    }
 }
 
 async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
@@ -62,16 +101,21 @@ async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
     } else {
         Config::raw(addresses)
     };
-    let endpoint = Endpoint::bind(Config {
+    let mut endpoint = Config {
         send_queue: SEND_QUEUE,
         ..endpoint.port(*port).association(config.as_ref().clone())
-    })?;
+    };
+    if host.program.reading() != Reading::All {
+        // What is not read stays in the receive buffer, which the peer's window shows.
+        endpoint.receive_queue_messages = 1;
+    }
+    let endpoint = Endpoint::bind(endpoint)?;
     if host.client {
         host.wait_for_server(shared).await?;
         let options = ConnectOptions::to_port(*port);
         return Ok(endpoint.connect(&host.peers, options).await?);
     }
-    shared.listening.store(true, Ordering::Release);
+    host.listens(shared);
     loop {
         match tokio::time::timeout(PATIENCE, endpoint.accept()).await {
             Ok(Some(association)) => return Ok(association),

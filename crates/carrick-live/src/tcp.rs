@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 
 use bytes::{Buf, Bytes, BytesMut};
-use carrick_lab::live::Stack;
+use carrick_lab::live::{Reading, Stack};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -20,15 +19,21 @@ pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Troubl
     let alarm = Alarm::new()?;
     let stream = connect(&host, shared).await?;
     stream.set_nodelay(true)?;
-    host.begin(shared, 1).await;
+    host.begin(shared, 1).await?;
     let mut waiting: VecDeque<Bytes> = VecDeque::new();
     while !host.is_over(shared)? {
-        while let Some(out) = host.program.poll_transmit() {
+        loop {
+            write(&stream, &mut waiting)?;
+            // What the kernel does not take waits; no more is asked for until it does.
+            let more = waiting.is_empty().then(|| host.program.poll_transmit());
+            let Some(out) = more.flatten() else {
+                break;
+            };
             waiting.push_back(out.payload);
         }
-        write(&stream, &mut waiting)?;
+        let reads = host.program.reading() != Reading::Nothing;
         tokio::select! {
-            ready = stream.readable() => {
+            ready = stream.readable(), if reads => {
                 ready?;
                 if take(&mut host, shared, &stream)? == Taken::End {
                     return Err(Trouble::Failed("the connection was closed".into()));
@@ -79,6 +84,9 @@ fn take(host: &mut Host, shared: &Shared, stream: &TcpStream) -> io::Result<Take
             Ok(len) => {
                 let piece = bytes.split_to(len).freeze();
                 host.program.handle_message(shared.now(), 0, piece);
+                if host.program.reading() == Reading::Nothing {
+                    return Ok(Taken::More);
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Taken::More),
             Err(error) => return Err(error),
@@ -92,7 +100,7 @@ fn socket(host: &Host) -> Result<(Socket, u16), Trouble> {
         congestion,
         port,
         segment,
-        ..
+        window,
     } = host.stack
     else {
         return Err(Trouble::Failed("the stack is not TCP".into()));
@@ -108,6 +116,11 @@ fn socket(host: &Host) -> Result<(Socket, u16), Trouble> {
     }
     if let Some(segment) = segment {
         socket.set_tcp_mss(segment.into())?;
+    }
+    if let Some(window) = window {
+        // The route limits it (see `limit_window`), but the kernel lets it grow with the buffer unless the
+        // buffer has a fixed size, here one that is never in the way.
+        socket.set_recv_buffer_size(4 * window)?;
     }
     socket.set_nonblocking(true)?;
     Ok((socket, port))
@@ -127,7 +140,7 @@ async fn connect(host: &Host, shared: &Shared) -> Result<TcpStream, Trouble> {
     socket.bind(&SocketAddr::from((own, port)).into())?;
     socket.listen(1)?;
     let listener = TcpListener::from_std(socket.into())?;
-    shared.listening.store(true, Ordering::Release);
+    host.listens(shared);
     loop {
         match tokio::time::timeout(PATIENCE, listener.accept()).await {
             Ok(accepted) => return Ok(accepted?.0),

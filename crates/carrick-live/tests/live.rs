@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use carrick_lab::live::{Data, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, World};
+use carrick_lab::live::{
+    Bulk, Data, Drain, Flow, Messages, Outcome, Plan, Record, Run, Sink, Source, Stack, Watch,
+    World,
+};
 use carrick_lab::{LiveResult, RunOptions, scenario};
 use carrick_live::{Error, Progress, run};
 use carrick_livenet::running;
@@ -44,7 +47,7 @@ fn world(breaks: bool) -> Result<World, ConfigError> {
     };
     Ok(World {
         network: builder.build()?,
-        hosts,
+        hosts: vec![hosts],
         changes: Vec::from_iter(breaks.then_some((FLOW.length() / 2, gone))),
     })
 }
@@ -79,9 +82,12 @@ fn flow(name: &str, stack: Stack, client: usize, breaks: bool) -> Run {
     Run {
         name: name.to_string(),
         world: Box::new(move || world(breaks)),
-        stack,
-        client,
-        programs: [Box::new(Source::new(FLOW)), Box::new(sink)],
+        flows: vec![Flow::new(
+            stack,
+            client,
+            [Box::new(Source::new(FLOW)), Box::new(sink)],
+        )],
+        watch: Watch::Data,
         expected: FLOW.length(),
         limit: Duration::from_secs(120),
     }
@@ -150,6 +156,7 @@ fn packets(record: &Record) -> [Vec<u64>; 2] {
         here.map(|seen| match seen.data {
             Data::Chunk { message, .. } => message,
             Data::Segment { offset, .. } => offset / FLOW.size as u64,
+            Data::Packet { .. } => panic!("lengths are not asked for"),
         })
         .collect()
     })
@@ -220,28 +227,54 @@ fn live_changes_come_in_mid_flow_and_data_takes_the_other_path() {
     );
 }
 
-#[test]
-#[ignore = "needs root"]
-fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
-    let name = format!("{}stop", own("stop"));
+/// Runs until all networks of a scenario stand, then says stop.
+fn stopped(scenario: &str, runs: Vec<Run>) {
+    let prefix = own(scenario);
+    let standing = |prefix: &str| {
+        let all = running().into_iter();
+        all.filter(|(name, _)| name.starts_with(prefix)).count()
+    };
     let stop = Arc::new(AtomicBool::new(false));
-    let (ask, network) = (stop.clone(), name.clone());
+    let (ask, networks, wanted) = (stop.clone(), prefix.clone(), runs.len());
     let asking = thread::spawn(move || {
-        let runs = || running().iter().any(|(running, _)| *running == network);
-        while !runs() {
+        while standing(&networks) < wanted {
             thread::sleep(Duration::from_millis(10));
         }
+        // Some have begun then, some have not.
+        thread::sleep(Duration::from_millis(1500));
         ask.store(true, Ordering::Relaxed);
     });
     let plan = Plan {
-        at_once: 1,
-        runs: vec![flow("stop", sctp(true), 0, false)],
+        at_once: runs.len(),
+        runs,
         conclude: Box::new(|_| panic!("nothing is to be concluded")),
     };
-    let ended = run("stop", plan, &Quiet, &stop);
-    assert!(matches!(ended, Err(Error::Stopped)));
+    let ended = run(scenario, plan, &Quiet, &stop);
+    assert!(matches!(ended, Err(Error::Stopped)), "{scenario}");
     asking.join().unwrap();
-    assert!(running().iter().all(|(running, _)| *running != name));
+    assert_eq!(standing(&prefix), 0, "{scenario}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_runs_end_when_they_are_told_to_and_leave_nothing() {
+    let long = Run {
+        flows: vec![Flow::new(
+            sctp(true),
+            0,
+            [
+                Box::new(Bulk::lasting(Duration::from_secs(60), Duration::ZERO, 1000)),
+                Box::new(Drain::new(0)),
+            ],
+        )],
+        ..flow("stop", sctp(true), 0, false)
+    };
+    stopped("stop", vec![long]);
+    for name in ["overhead", "mobile-ip"] {
+        let scenarios = scenario::select(&[name.to_string()]).unwrap();
+        let plan = scenarios[0].live(&RunOptions::default()).unwrap();
+        stopped(name, plan.runs.into_iter().take(3).collect());
+    }
 }
 
 #[test]
@@ -261,6 +294,31 @@ fn of_scenario(name: &str) -> LiveResult {
     run(name, plan, &Quiet, &AtomicBool::new(false)).unwrap()
 }
 
+/// Some of a scenario's cells, once; the others are said to be missing.
+fn cells_of(name: &str, wanted: &[&str]) -> LiveResult {
+    let scenarios = scenario::select(&[name.to_string()]).unwrap();
+    let options = RunOptions {
+        reps: Some(1),
+        ..RunOptions::default()
+    };
+    let plan = scenarios[0].live(&options).unwrap();
+    let is_wanted = |run: &Run| wanted.contains(&run.name.as_str());
+    let places: Vec<bool> = plan.runs.iter().map(is_wanted).collect();
+    let runs: Vec<Run> = plan.runs.into_iter().filter(is_wanted).collect();
+    assert_eq!(runs.len(), wanted.len(), "there are such cells");
+    let (ran, result) = outcomes(runs);
+    let mut ran = ran.into_iter();
+    let all = places.iter().map(|wanted| match wanted {
+        true => ran.next().unwrap(),
+        false => Outcome::Missing("not part of the test".into()),
+    });
+    let concluded = (plan.conclude)(all.collect()).unwrap();
+    LiveResult {
+        accuracy: result.accuracy,
+        ..concluded
+    }
+}
+
 /// The mean of a live row.
 fn live(result: &LiveResult, id: &str) -> f64 {
     let row = result.rows.iter().find(|row| row.id == id);
@@ -278,6 +336,14 @@ fn live_satellite_recovers_faster_with_gap_reports_on_the_backup() {
         assert!(recovery("best") < recovery("standard"), "{way}");
     }
     assert!(live(&result, "tcp.recovery.reno") > live(&result, "standard.recovery.udp"));
+    // 29,000 bytes in a round trip of half a second are 58 KByte/s, whatever sends them.
+    let rows = result.rows.iter();
+    let saturated = rows.filter(|row| row.id.contains("lossy.throughput"));
+    let rates: Vec<f64> = saturated.filter_map(|row| row.live).collect();
+    assert!(rates.len() >= 3, "{:?}", result.notes);
+    for rate in rates {
+        assert!((5.0..58.5).contains(&rate), "{rate}");
+    }
     assert!(result.rows.iter().all(|row| row.simulated.is_some()));
 }
 
@@ -325,4 +391,54 @@ fn live_firewall_carries_its_transactions_over_every_stack() {
             "{way}: streams help"
         );
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_flows_share_a_link_and_a_slow_reader_is_sent_what_it_can_take() {
+    let result = cells_of(
+        "overhead",
+        &[
+            "counted.20.raw.0",
+            "uncounted.20.udp.0",
+            "counted.100.cubic.0",
+            "extra250.100.raw.0",
+            "best.100.udp.0",
+        ],
+    );
+    let (counted, uncounted) = (
+        live(&result, "counted.20.share.raw"),
+        live(&result, "uncounted.20.share.udp"),
+    );
+    // Both flows were there at the same time.
+    for share in [counted, uncounted, live(&result, "counted.100.share.cubic")] {
+        assert!((5.0..95.0).contains(&share), "{share}");
+    }
+    let hidden = live(&result, "extra250.100.raw");
+    assert!(hidden > 1.2, "memory that is not shown: {hidden}");
+    let shown = live(&result, "best.100.udp");
+    assert!((0.9..1.1).contains(&shown), "{shown}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_a_mobile_node_is_reached_through_simulated_agents() {
+    let result = cells_of(
+        "mobile-ip",
+        &[
+            "config1.0.udp.0",
+            "config2.1.raw.0",
+            "tcp.0.cubic.0",
+            "best.re-registration.raw.0",
+        ],
+    );
+    // The bottleneck carries 1.53 Mbit/s of user data in tunnel packets.
+    let rate = live(&result, "config1.0.throughput.udp");
+    assert!((1.3..1.53).contains(&rate), "{rate}");
+    let lossy = live(&result, "config2.1.throughput.raw");
+    assert!((0.4..1.5).contains(&lossy), "{lossy}");
+    assert!((0.5..1.53).contains(&live(&result, "tcp.0.throughput.cubic")));
+    // It was out of reach for 200 ms, and registered through the other agent after that.
+    let silent = live(&result, "best.re-registration.interruption.raw");
+    assert!((256.0..5000.0).contains(&silent), "{silent}");
 }

@@ -8,14 +8,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use carrick_netsim::{Change, ConfigError, Network, NodeId, Packet, Time};
+use carrick_netsim::mobile::MobileNode;
+use carrick_netsim::{Change, ConfigError, InterfaceId, Network, NodeId, Packet, Port, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 
 use crate::error::Error;
 use crate::host::{Blueprint, Tun};
-use crate::port::Port;
+use crate::scheduling::{EMULATOR, real_time};
 use crate::tap::{Tap, Tapped, Way};
 
 /// Packets taken from one device before the network is looked after again.
@@ -34,7 +35,9 @@ pub struct Plan {
 
 impl Plan {
     /// The nodes that are named here become namespaces, in this order; all others stay what they are
-    /// in the simulator, with their programs.
+    /// in the simulator, with their programs. A node whose program is a [`MobileNode`] around a [`Port`]
+    /// keeps it: its Mobile IP is the simulator's, and its namespace sends from and receives at the home
+    /// address.
     pub fn new(network: Network, hosts: impl IntoIterator<Item = NodeId>) -> Self {
         Self {
             network,
@@ -73,6 +76,7 @@ pub struct Emulation {
     orders: Sender<Order>,
     stop: Arc<AtomicBool>,
     refused: Arc<AtomicU64>,
+    ordinary: Option<String>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -100,24 +104,28 @@ impl Emulation {
                     }
                 };
                 for host in &plan.hosts {
-                    let program = Box::new(Port::default());
-                    plan.network.set_node_program(*host, program);
+                    if !plan.network.runs::<MobileNode<Port>>(*host) {
+                        let program = Box::new(Port::default());
+                        plan.network.set_node_program(*host, program);
+                    }
                 }
                 let blueprint =
                     |host: &NodeId| (*host, Blueprint::of(&plan.network, *host, &plan.hosts));
                 let blueprints = plan.hosts.iter().map(blueprint).collect();
-                if reply.send(Ok(blueprints)).is_ok() {
+                let ordinary = real_time(EMULATOR).err();
+                if reply.send(Ok((blueprints, ordinary))).is_ok() {
                     let mut carrier = Carrier::new(plan, epoch, received, counter);
                     carrier.run(&stopping);
                 }
             })
             .map_err(Error::system("the emulator's thread"))?;
-        let blueprints = answer.recv().map_err(|_| Error::Panicked("emulator"))??;
+        let (blueprints, ordinary) = answer.recv().map_err(|_| Error::Panicked("emulator"))??;
         let emulation = Self {
             epoch,
             orders,
             stop,
             refused,
+            ordinary,
             thread: Some(thread),
         };
         Ok((emulation, blueprints))
@@ -164,6 +172,12 @@ impl Emulation {
         self.refused.load(Ordering::Relaxed)
     }
 
+    /// Why its thread has no real-time priority, if it has none: then other work on this host makes it
+    /// late.
+    pub fn ordinary(&self) -> Option<&str> {
+        self.ordinary.as_deref()
+    }
+
     /// Stops the network.
     ///
     /// # Errors
@@ -190,6 +204,27 @@ impl Drop for Emulation {
 
 fn now(epoch: Instant) -> Time {
     Time::from_nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The next packet that has arrived at a host.
+fn take(network: &mut Network, node: NodeId) -> Option<(Time, InterfaceId, Packet)> {
+    if network.runs::<MobileNode<Port>>(node) {
+        let mobile: &mut MobileNode<Port> = network.node_mut(node);
+        return mobile.program_mut().take();
+    }
+    network.node_mut::<Port>(node).take()
+}
+
+/// Sends a packet of a host's kernel, which left it by the device of `interface`.
+fn send(network: &mut Network, node: NodeId, interface: InterfaceId, packet: Packet) {
+    if network.runs::<MobileNode<Port>>(node) {
+        // Where it goes from there is for Mobile IP to say.
+        network.with_node(node, |mobile: &mut MobileNode<Port>, _, out| {
+            mobile.with_program(out, |_, out| out.send(packet));
+        });
+        return;
+    }
+    network.with_node(node, |_: &mut Port, _, out| out.send_on(interface, packet));
 }
 
 /// The network with its devices.
@@ -251,11 +286,13 @@ impl Carrier {
     /// Carries what has arrived to the kernel.
     fn deliver(&mut self) {
         for (host, (node, tuns)) in self.hosts.iter().enumerate() {
-            while let Some((due, at, packet)) =
-                self.network.node_mut::<Port>(*node).arrived.pop_front()
-            {
+            while let Some((due, arrival, packet)) = take(&mut self.network, *node) {
                 self.bytes.clear();
                 packet.write_ip(&mut self.bytes);
+                // A home address is not where it is reached; the kernel has it where it belongs.
+                let owner = self.network.owner(packet.destination);
+                let own = owner.filter(|owner| self.network.node_of(*owner) == *node);
+                let at = own.unwrap_or(arrival);
                 let interface = tuns.iter().position(|tun| tun.interface == at);
                 let sent = interface.filter(|number| tuns[*number].send(&self.bytes).is_ok());
                 let Some(interface) = sent else {
@@ -302,9 +339,7 @@ impl Carrier {
                         });
                     }
                     self.network.run_until(time);
-                    self.network.with_node(*node, |_: &mut Port, _, out| {
-                        out.send_on(tun.interface, packet);
-                    });
+                    send(&mut self.network, *node, tun.interface, packet);
                 }
             }
         }
@@ -328,8 +363,11 @@ impl Carrier {
             .collect();
         match ppoll(&mut fds, Some(TimeSpec::from_duration(next)), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            // Without a way to wait, the loop goes on and costs CPU time, but no accuracy.
-            Err(error) => debug_assert!(false, "{}", io::Error::from(error)),
+            // Without a way to wait, the loop goes on; it leaves the core to others from time to time.
+            Err(error) => {
+                debug_assert!(false, "{}", io::Error::from(error));
+                thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 }

@@ -41,8 +41,10 @@ impl Blueprint {
         for other in others.iter().filter(|other| **other != node) {
             for interface in network.interfaces(*other) {
                 for address in network.addresses(*interface) {
-                    let own = interfaces.iter().flat_map(|(_, own)| own);
-                    let source = own.clone().find(|own| own.is_ipv4() == address.is_ipv4());
+                    // As the stack chooses, so that the kernel's choice is the same.
+                    let own = interfaces.iter().flat_map(|(_, own)| own).rev();
+                    let same = own.filter(|own| own.is_ipv4() == address.is_ipv4());
+                    let source = same.max_by_key(|own| common_prefix(**own, *address));
                     let via = source.and_then(|own| network.route(node, *own, *address));
                     let place = interfaces.iter().position(|(id, _)| Some(*id) == via);
                     remotes.extend(place.map(|place| (*address, place)));
@@ -54,6 +56,15 @@ impl Blueprint {
             interfaces,
             remotes,
         }
+    }
+}
+
+/// Leading bits that two addresses of one version share.
+fn common_prefix(one: IpAddr, other: IpAddr) -> u32 {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        _ => 0,
     }
 }
 
@@ -185,4 +196,35 @@ impl Host {
 /// The name of the device of an interface.
 fn device(number: usize) -> String {
     format!("link{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_netsim::{LinkConfig, NetworkBuilder};
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_reached_from_the_own_one_that_is_most_like_it() {
+        let mut builder = NetworkBuilder::new(1);
+        let near = builder.add_host("near");
+        let far = builder.add_host("far");
+        let router = builder.add_router("router");
+        builder.set_source_routing(near, true);
+        for (own, address) in [[10, 0, 1, 1], [172, 16, 1, 1]].into_iter().enumerate() {
+            let end = builder.add_interface(near, [address.into()]);
+            let port = builder.add_interface(router, []);
+            builder.connect_both(end, port, LinkConfig::default());
+            assert_eq!(own, usize::from(address[0] == 172));
+        }
+        for address in [[172, 16, 2, 7], [10, 0, 0, 7]] {
+            let port = builder.add_interface(router, []);
+            let end = builder.add_interface(far, [address.into()]);
+            builder.connect_both(port, end, LinkConfig::default());
+        }
+        let network = builder.build().unwrap();
+        let remotes = Blueprint::of(&network, near, &[near, far]).remotes;
+        let expected = [([172, 16, 2, 7], 1), ([10, 0, 0, 7], 0)];
+        assert_eq!(remotes, expected.map(|(address, at)| (address.into(), at)));
+    }
 }

@@ -37,14 +37,16 @@ mod error;
 mod host;
 mod namespace;
 mod network;
-mod port;
+mod scheduling;
+mod standstill;
 mod tap;
 
-pub use accuracy::{Accuracy, DelayErrors, RateError};
+pub use accuracy::{Accuracy, DelayErrors, Later, RateError, Stood};
 pub use directory::{Directory, enter, running};
 pub use emulator::{Emulation, Plan};
 pub use error::Error;
 pub use host::Host;
 pub use namespace::Namespace;
 pub use network::LiveNetwork;
+pub use standstill::{Standstills, Watch};
 pub use tap::{Tapped, Way};

@@ -45,6 +45,7 @@ mod network;
 mod node;
 mod packet;
 pub mod pcapng;
+mod port;
 mod rng;
 mod schedule;
 mod stats;
@@ -61,6 +62,7 @@ pub use node::{Node, Outbox, Outgoing};
 pub use packet::{
     Ecn, IPV4_HEADER, IPV6_HEADER, Packet, Protocol, SCTP_ENCAPSULATION_PORT, UDP_HEADER,
 };
+pub use port::Port;
 pub use rng::Random;
 pub use schedule::Change;
 pub use stats::{DropReason, FlowStats, Flows, LinkStats, NodeStats};

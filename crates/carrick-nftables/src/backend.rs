@@ -27,7 +27,7 @@ const MOST_AT_ONCE: usize = 4096;
 pub struct NftablesBackend {
     config: NftablesConfig,
     socket: Socket,
-    /// Whether the kernel can change the timeout of an element (Linux 6.12). If not, elements are
+    /// Whether the kernel changes the timeout of an element (Linux 6.12). If not, elements are
     /// removed and added in one batch, and count anew.
     updates: bool,
     held: Held,
@@ -64,7 +64,7 @@ impl NftablesBackend {
         config.check()?;
         let mut socket = Socket::open()?;
         table::prepare(&mut socket, &config)?;
-        let updates = table::can_update(&mut socket, &config.table)?;
+        let updates = config.move_ends && table::can_update(&mut socket, &config.table)?;
         Ok(Self {
             config,
             socket,

@@ -24,6 +24,9 @@ pub struct NftablesConfig {
     /// Addresses and ports for traditional NAT; none for a packet filter only. Packets to the
     /// addresses must reach this host.
     pub translation: Vec<PortPool>,
+    /// Whether the end of an element is moved in its place, where the kernel can (since Linux 6.12).
+    /// If not, it is removed and added in one batch, as on older kernels, and counts anew.
+    pub move_ends: bool,
     /// Whether the table stays when the backend is dropped, so that what was granted goes on while
     /// the middlebox starts again. If not, the table goes with all of its rules, and what it
     /// blocked passes.
@@ -40,6 +43,7 @@ impl Default for NftablesConfig {
             max_elements: 1 << 20,
             max_patterns: 1024,
             translation: Vec::new(),
+            move_ends: true,
             keep: true,
         }
     }
@@ -56,7 +60,11 @@ pub enum Policy {
 }
 
 impl NftablesConfig {
-    pub(crate) fn check(&self) -> Result<(), NftablesError> {
+    /// Whether its values make sense.
+    ///
+    /// # Errors
+    /// [`NftablesError::Configuration`] says which doesn't.
+    pub fn check(&self) -> Result<(), NftablesError> {
         let wrong = |text: String| Err(NftablesError::Configuration(text));
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = &self.table;
@@ -73,7 +81,7 @@ impl NftablesConfig {
             ));
         }
         if self.max_elements == 0 {
-            return wrong("max_elements is 0: give at least 1".to_owned());
+            return wrong("elements is 0: give at least 1".to_owned());
         }
         Ok(())
     }

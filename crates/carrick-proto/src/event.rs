@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::ops::Range;
 
 use bytes::Bytes;
 use carrick_wire::{Ppid, SharedKeyId, Ssn, StreamId, Tsn};
@@ -199,14 +200,41 @@ pub struct SendFailure {
     pub ppid: Ppid,
     /// At least part of the message was sent; the peer may have received it.
     pub sent: bool,
-    /// The part of the message that is still here: all of it when nothing was sent.
+    /// The part of the message that is still here: all of it when nothing was sent, and otherwise what
+    /// is not known to have been delivered. It comes in the order of the message.
     pub unsent: UnsentMessage,
+    /// What lies between the pieces of `unsent` or behind them and is not here, because the peer has
+    /// it for good (NR-SACK): ranges of bytes, ascending, counted from the first byte of `unsent` in
+    /// the message. What was delivered before that byte is not listed. See [`SendFailure::pieces`].
+    pub delivered: Vec<Range<usize>>,
     /// Its time was over: [`crate::SendOptions::lifetime`] before anything was sent, or
     /// [`crate::Reliability::Timed`].
     pub expired: bool,
     /// The policy that gave the message up (RFC 3758, RFC 7496); `None` where it was the life time
     /// or the end of the association.
     pub abandoned: Option<AbandonmentPolicy>,
+}
+
+impl SendFailure {
+    /// Bytes of the message from the first one in `unsent` to its end: where `size` is the length of the
+    /// message, `unsent` begins at `size - rest_len()`.
+    pub fn rest_len(&self) -> usize {
+        self.unsent.len() + self.delivered.iter().map(Range::len).sum::<usize>()
+    }
+
+    /// What came back, each piece with its place, counted in bytes as in `delivered`.
+    pub fn pieces(&self) -> impl Iterator<Item = (usize, &Bytes)> {
+        let mut delivered = self.delivered.iter().peekable();
+        let mut next = 0;
+        self.unsent.0.iter().map(move |piece| {
+            while let Some(range) = delivered.next_if(|range| range.start <= next) {
+                next = range.end;
+            }
+            let place = next;
+            next += piece.len();
+            (place, piece)
+        })
+    }
 }
 
 /// The bytes of a message that come back with [`SendFailure`].

@@ -3,7 +3,9 @@
 
 mod common;
 
-use carrick_proto::policy::{FastestFirst, Multipath, Policies, WindowGrowth};
+use carrick_proto::policy::{
+    DataRoute, FastestFirst, Multipath, Policies, RoundRobin, WindowGrowth,
+};
 use carrick_proto::{Event, PathId, Reliability, SendOptions};
 use carrick_wire::ChunkType;
 use common::*;
@@ -225,4 +227,40 @@ fn growing_by_the_pseudo_cumulative_point_needs_no_second_path() {
         w.path(0, a, 0).cwnd > 4 * before,
         "while data was in flight"
     );
+}
+
+#[test]
+fn data_goes_beside_the_cookie_echo_with_several_paths_too_5_1_c() {
+    // All of the peer's addresses are known and confirmed: the turn is another one's.
+    for policies in [Policies::default(), Policies::modern()] {
+        for route in [&FastestFirst as &'static dyn DataRoute, &RoundRobin] {
+            let mut w = world(policies);
+            w.config.policies.multipath.data_route = route;
+            let a = w.begin_connect(&addresses(1));
+            w.send(0, a, 0, pattern(200));
+            (0..4).for_each(|_| w.send(0, a, 0, pattern(FULL)));
+            w.run(secs(2));
+            let echo = w.sent(0, ChunkType::COOKIE_ECHO)[0];
+            assert!(echo.has(ChunkType::DATA), "{:?}", echo.kinds());
+            assert_eq!(w.sent(0, ChunkType::COOKIE_ECHO).len(), 1);
+            let b = w.only(1);
+            assert_eq!(w.receive(1, b).len(), 5);
+            assert_eq!(w.data_sent(0), 5, "nothing twice");
+            assert!(on_paths(&w).iter().all(|count| *count > 0));
+        }
+    }
+}
+
+#[test]
+fn a_message_for_another_path_does_not_go_beside_the_cookie_echo_5_1_c() {
+    let mut w = world(Policies::default());
+    let a = w.begin_connect(&addresses(1));
+    let options = SendOptions {
+        path: Some(PathId(1)),
+        ..SendOptions::default()
+    };
+    w.send_with(0, a, options, pattern(200));
+    w.run(secs(2));
+    assert!(!w.sent(0, ChunkType::COOKIE_ECHO)[0].has(ChunkType::DATA));
+    assert_eq!(on_paths(&w), [0, 1]);
 }

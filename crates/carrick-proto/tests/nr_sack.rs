@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use carrick_proto::{
-    AssociationId, CloseReason, Event, Extensions, Reliability, SendOptions, StreamId,
+    AssociationId, CloseReason, Event, Extensions, Reliability, SendFailure, SendOptions, StreamId,
 };
 use carrick_wire::{CauseCode, Chunk, ChunkType, DataFlags, DataHeader, GapAckBlock, Tsn};
 use common::*;
@@ -41,7 +41,13 @@ fn receiver(buffer: usize) -> (World, Puppet, AssociationId) {
 
 /// An endpoint with a puppet that takes data.
 fn sender() -> (World, Puppet, AssociationId) {
+    sender_of(None)
+}
+
+/// One whose chunks have so many bytes at most.
+fn sender_of(max_payload: Option<usize>) -> (World, Puppet, AssociationId) {
     let mut w = one_end(1 << 20);
+    w.config.max_payload = max_payload;
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
     peer.answer_init(&mut w, |p| {
@@ -313,6 +319,90 @@ fn a_message_that_the_peer_has_for_good_is_no_failure_11_1_5() {
         })
         .collect();
     assert_eq!(failed, [(0, FULL), (2, FULL)]);
+}
+
+/// The failures in these events; what came back of each is at its place in its message.
+fn failures(events: Vec<Event>, sizes: &[usize]) -> Vec<SendFailure> {
+    let failed = events.into_iter().filter_map(|e| match e {
+        Event::SendFailed(failure) => Some(failure),
+        _ => None,
+    });
+    let failed: Vec<SendFailure> = failed.collect();
+    for failure in &failed {
+        let message = pattern(sizes[failure.context as usize]);
+        let rest = &message[message.len() - failure.rest_len()..];
+        assert!(failure.unsent.0.iter().all(|piece| !piece.is_empty()));
+        for (place, piece) in failure.pieces() {
+            assert_eq!(rest[place..place + piece.len()], piece[..], "{place}");
+        }
+    }
+    failed
+}
+
+/// Sends messages of these sizes, with their numbers as contexts.
+fn send_all(w: &mut World, id: AssociationId, sizes: &[usize], reliability: Reliability) {
+    for (context, size) in (0..).zip(sizes) {
+        let options = SendOptions {
+            context,
+            reliability,
+            ..SendOptions::default()
+        };
+        w.send_with(0, id, options, pattern(*size));
+    }
+}
+
+#[test]
+fn a_failure_tells_where_the_peer_has_parts_of_it_for_good_11_2() {
+    const CHUNK: usize = 100;
+    let (mut w, peer, id) = sender_of(Some(CHUNK));
+    let sizes = [1, 2, 2, 5].map(|chunks| chunks * CHUNK);
+    send_all(&mut w, id, &sizes, Reliability::Full);
+    assert_eq!(peer.numbers(&peer.hear(&mut w)).len(), 10);
+    // Of the second the beginning, of the third the end, of the fourth two in the middle and the last.
+    report(&mut w, &peer, 0, &[], &[(2, 2), (5, 5), (7, 8), (10, 10)]);
+    w.ends[0].abort(w.now, id, b"").unwrap();
+    let failed = failures(w.events(0), &sizes);
+    let told: Vec<_> = failed
+        .iter()
+        .map(|f| (f.context, f.unsent.len(), f.delivered.clone()))
+        .collect();
+    let chunks = |from: usize, to: usize| from * CHUNK..to * CHUNK;
+    let expected = [
+        (0, CHUNK, vec![]),
+        (1, CHUNK, vec![]),
+        (2, CHUNK, vec![chunks(1, 2)]),
+        (3, 2 * CHUNK, vec![chunks(1, 3), chunks(4, 5)]),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_failure_of_a_message_that_waits_in_part_has_its_holes_11_2() {
+    let (mut w, peer, id) = sender();
+    let sizes = [20 * FULL];
+    send_all(&mut w, id, &sizes, Reliability::Full);
+    report(&mut w, &peer, 1, &[], &[(2, 2)]);
+    w.ends[0].abort(w.now, id, b"").unwrap();
+    let failed = failures(w.events(0), &sizes);
+    assert_eq!(failed[0].rest_len(), 19 * FULL);
+    assert_eq!(failed[0].delivered.first(), Some(&(FULL..2 * FULL)));
+    assert_eq!(failed[0].delivered.len(), 1);
+}
+
+#[test]
+fn a_message_that_was_given_up_is_told_with_its_holes_11_2() {
+    let (mut w, peer, id) = sender();
+    let sizes = [3 * FULL];
+    send_all(&mut w, id, &sizes, Reliability::Retransmissions(0));
+    peer.hear(&mut w);
+    report(&mut w, &peer, 0, &[], &[(2, 2)]);
+    w.run(secs(5));
+    let failed = failures(w.events(0), &sizes);
+    assert_eq!(failed.len(), 1);
+    assert!(failed[0].abandoned.is_some() && failed[0].sent);
+    assert_eq!(failed[0].rest_len(), 3 * FULL);
+    assert_eq!(failed[0].delivered.first(), Some(&(FULL..2 * FULL)));
+    assert_eq!(failed[0].delivered.len(), 1);
 }
 
 #[test]

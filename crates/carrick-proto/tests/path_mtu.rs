@@ -49,6 +49,11 @@ fn probes(w: &World) -> Vec<usize> {
     all.map(Seen::ip_len).collect()
 }
 
+/// Probes that left on a path.
+fn probes_sent(w: &World, a: AssociationId, path: u8) -> u64 {
+    w.path(0, a, path).mtu_probes_sent
+}
+
 fn too_big(w: &mut World, about: &Seen, mtu: usize) -> bool {
     let before = w.ends[0].stats().icmp_accepted;
     let input = IcmpInput {
@@ -538,6 +543,57 @@ fn a_probe_that_the_host_refuses_has_failed_at_once() {
     sizes.sort_unstable();
     sizes.dedup();
     assert_eq!(sizes.len(), sent.len(), "each size once: {sent:?}");
+}
+
+#[test]
+fn a_refused_probe_counts_on_the_path_that_it_was_for_only_5_2() {
+    // Two ways to one address of the peer, from two addresses of this side, and a search on each.
+    let mut w = World::with(2, |end, config| config.local_addresses.truncate(2 - end));
+    w.config.monitor_pairs = true;
+    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    // What is larger than 1500 bytes does not pass, and is not missed before its timer.
+    w.narrow(0, 1500);
+    let (a, _) = w.connect();
+    w.run(ms(100));
+    let pending = |w: &World, source: usize| {
+        let from = |p: &&Seen| p.probe && p.lost && p.source() == addresses(0)[source];
+        w.log.iter().rfind(from).cloned().expect("a probe")
+    };
+    let complete = |w: &World| {
+        [0, 1].map(|p| w.path(0, a, p).mtu_discovery == Some(PathMtuState::SearchComplete))
+    };
+    let refuse = |w: &mut World, probe: &Seen, local: Option<std::net::IpAddr>| {
+        let transmit = Transmit {
+            route: carrick_proto::Route {
+                local,
+                ..probe.route
+            },
+            len: probe.bytes.len(),
+            segment_size: None,
+            may_fragment: false,
+            probe: true,
+        };
+        let now = w.now;
+        w.ends[0].handle_refused_probe(now, &transmit, &probe.bytes);
+        w.run(ms(100));
+    };
+    // From an address that is not there any more: on neither.
+    let before = [0, 1].map(|p| probes_sent(&w, a, p));
+    let probe = pending(&w, 0);
+    for gone in [None, Some(ip("10.9.9.9"))] {
+        refuse(&mut w, &probe, gone);
+        assert_eq!([0, 1].map(|p| probes_sent(&w, a, p)), before);
+    }
+    // Those of the second one, until its search has found its end.
+    for _ in 0..40 {
+        let probe = pending(&w, 1);
+        refuse(&mut w, &probe, Some(probe.source()));
+        if complete(&w)[1] {
+            break;
+        }
+    }
+    assert_eq!(complete(&w), [false, true], "without a timer");
+    assert_eq!(w.path(0, a, 1).mtu, 1500);
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub mod backend;
 pub mod client;
 #[cfg(feature = "net")]
 pub mod daemon;
+#[cfg(feature = "net")]
+pub mod describe;
 pub mod load;
 pub mod message;
 pub mod middlebox;

@@ -63,6 +63,17 @@ impl End {
         self.host.map(|(address, _)| IpVersion::of(address))
     }
 
+    /// The same with a port.
+    pub(super) fn with_port(self) -> Self {
+        Self { port: 1, ..self }
+    }
+
+    /// Whether it is of more than one host or port.
+    pub(super) fn is_wildcard(&self) -> bool {
+        let one = |(address, prefix)| prefix == IpVersion::of(address).bits();
+        self.port == 0 || !self.host.is_some_and(one)
+    }
+
     /// The attribute; `version` is that of the other end, where this one is `any`.
     pub(super) fn tuple(
         self,
@@ -103,34 +114,6 @@ pub(super) fn protocol(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A tuple as people write it; a port range as `5000+2`.
-pub(super) fn shown(tuple: &AddressTuple) -> String {
-    match tuple.scope {
-        Scope::ProtocolsOnly(_) => "any".into(),
-        Scope::Full {
-            address,
-            prefix,
-            port,
-            ports,
-        } => {
-            let host = match address {
-                IpAddr::V6(_) if port != 0 => format!("[{address}]"),
-                _ => address.to_string(),
-            };
-            let length = if prefix == IpVersion::of(address).bits() {
-                String::new()
-            } else {
-                format!("/{prefix}")
-            };
-            match (port, ports) {
-                (0, _) => format!("{host}{length}"),
-                (port, 1) => format!("{host}{length}:{port}"),
-                (port, ports) => format!("{host}{length}:{port}+{ports}"),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,7 +133,7 @@ mod tests {
             let tuple = end(text)
                 .unwrap()
                 .tuple(Location::Internal, 17, 1, IpVersion::V4);
-            assert_eq!(shown(&tuple), text);
+            assert_eq!(tuple.to_string(), text);
         }
         for wrong in [
             "",

@@ -62,6 +62,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Serialize)]
 struct Report {
     streams: u16,
+    /// Openings, refreshes and closings that are due in the mean.
     offered_per_second: f64,
     transactions: u64,
     transactions_per_second: f64,
@@ -193,7 +194,7 @@ fn of(plan: &LoadPlan, done: &LoadReport) -> Report {
     let preload = done.preload.as_secs_f64();
     Report {
         streams: done.streams,
-        offered_per_second: 1e3 / plan.workload.demand().interval(),
+        offered_per_second: 1e3 / plan.workload.demand().exact_interval(),
         transactions: measures.transactions(),
         transactions_per_second: measures.transactions() as f64 / seconds,
         seconds,

@@ -41,6 +41,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn read(arguments: &Arguments) -> Result<Settings, Failure> {
     let settings = Settings::read(&arguments.config).map_err(failure)?;
     settings.middlebox().map_err(failure)?;
+    if let Some(tls) = &settings.listen.tls {
+        carrick_simco::transport::tls::server(&tls.certificate, &tls.key).map_err(failure)?;
+    }
+    #[cfg(target_os = "linux")]
+    if let BackendEntry::Nftables(entry) = &settings.backend {
+        let checked = nftables_config(entry).check();
+        checked.map_err(|why| Failure::Run(format!("backend: {why}")))?;
+    }
     Ok(settings)
 }
 
@@ -93,9 +101,15 @@ fn backend(settings: &Settings) -> Result<AnyBackend, Failure> {
 
 #[cfg(target_os = "linux")]
 fn nftables(entry: &NftablesEntry) -> Result<AnyBackend, Failure> {
+    let config = nftables_config(entry);
+    Ok(Box::new(NftablesBackend::open(config).map_err(failure)?))
+}
+
+#[cfg(target_os = "linux")]
+fn nftables_config(entry: &NftablesEntry) -> NftablesConfig {
     let pools = entry.translation.iter();
     let pools = pools.map(|pool| PortPool::new(pool.address, pool.first_port..=pool.last_port));
-    let config = NftablesConfig {
+    NftablesConfig {
         table: entry.table.clone(),
         policy: if entry.drop {
             Policy::Drop
@@ -107,9 +121,8 @@ fn nftables(entry: &NftablesEntry) -> Result<AnyBackend, Failure> {
         max_elements: u32::try_from(entry.elements).unwrap_or(u32::MAX),
         max_patterns: entry.patterns,
         translation: pools.collect(),
-        keep: true,
-    };
-    Ok(Box::new(NftablesBackend::open(config).map_err(failure)?))
+        ..NftablesConfig::default()
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

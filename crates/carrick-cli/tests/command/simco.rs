@@ -153,6 +153,55 @@ fn a_signal_makes_the_middlebox_read_its_configuration_again() {
 }
 
 #[test]
+fn a_rule_that_is_held_ends_when_the_agent_is_interrupted() {
+    let folder = Folder::new("hold");
+    let middlebox = middlebox(&folder);
+    let list = || answer(&agent(&folder, &middlebox.tcp, &["list"]))["rules"].clone();
+    let key = folder.file("key");
+    // Often, because two things hear the signal.
+    for n in 0..8 {
+        let port = format!("10.0.0.1:{}", 7000 + n);
+        let mut line = vec![
+            "simco",
+            "agent",
+            "--json",
+            "--name",
+            "pbx",
+            "--key-file",
+            &key,
+        ];
+        line.extend(middlebox.tcp.iter().map(String::as_str));
+        line.extend([
+            "per",
+            "--hold",
+            "--internal",
+            &port,
+            "--external",
+            "192.0.2.1:80",
+        ]);
+        let mut holds = start(&line);
+        assert_eq!(holds.json_line()["kind"], "enabled");
+        assert_eq!(list().as_array().unwrap().len(), 1);
+        holds.interrupt();
+        assert_eq!(holds.finish().code, Some(0));
+        assert_eq!(list(), Value::Array(vec![]), "{n}");
+    }
+}
+
+#[test]
+fn a_wildcard_both_ways_is_refused_in_words_that_help_8_3_1() {
+    let folder = Folder::new("wildcard");
+    let middlebox = middlebox(&folder);
+    let per = |ends: &[&str]| agent(&folder, &middlebox.tcp, &[&["per"][..], ends].concat());
+    let one = ["--internal", "10.0.0.1:5", "--external"];
+    for external in ["any", "192.0.2.0/24:80", "192.0.2.1"] {
+        let both = [&one[..], &[external]].concat();
+        per(&both).assert_failed(2, "--direction");
+        answer(&per(&[&both[..], &["--direction", "in"]].concat()));
+    }
+}
+
+#[test]
 fn a_wrong_configuration_is_told_with_its_place() {
     let folder = Folder::new("wrong");
     let config = folder.file("box.toml");
@@ -201,5 +250,8 @@ fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
             assert_eq!(report["failures"][kind], 0, "{report}");
         }
         assert!(report["pinholes"].as_u64().unwrap() > 50, "{report}");
+        // Opened, closed, and refreshed 1 / (e^(500 ms / 1 s) - 1) times in the mean.
+        let offered = report["offered_per_second"].as_f64().unwrap();
+        assert!((offered - 708.3).abs() < 0.1, "{report}");
     }
 }

@@ -23,6 +23,9 @@ const TASKS: u32 = 8;
 const SHORT: u32 = 3;
 const LONG: u32 = 3000;
 
+/// Rules that live on at a time: a reply to PRL has room for 8191.
+const MOST: usize = 4000;
+
 /// What the agent was told. A flow has a number.
 #[derive(Default)]
 struct Book {
@@ -53,9 +56,6 @@ fn request(n: u32, lifetime: u32) -> EnableRequest {
         group: None,
     }
 }
-
-/// Rules that live on at a time: a reply to PRL has room for 8191.
-const MOST: usize = 4000;
 
 /// The flows that the kernel lets pass.
 fn in_kernel(network: &Network) -> BTreeSet<u32> {

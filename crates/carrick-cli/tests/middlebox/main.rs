@@ -6,5 +6,7 @@
 
 mod calls;
 mod ends;
+#[path = "../../../carrick-nftables/tests/support/hosts.rs"]
+mod hosts;
 mod kill;
 mod network;

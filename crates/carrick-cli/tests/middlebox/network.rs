@@ -6,21 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use crate::hosts::Host;
+use crate::hosts::Hosts;
+
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 static NETWORKS: AtomicU32 = AtomicU32::new(0);
 
-#[derive(Clone, Copy)]
-pub(crate) enum Host {
-    Inside,
-    Firewall,
-    Outside,
-}
-
 /// The hosts, and a folder; all is removed when it is dropped.
 pub(crate) struct Network {
-    names: [String; 3],
+    hosts: Hosts,
     pub(crate) folder: PathBuf,
 }
 
@@ -34,72 +30,26 @@ impl Drop for Running {
     }
 }
 
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}; is it installed?"));
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn ip(arguments: &str) {
-    run("ip", &arguments.split_whitespace().collect::<Vec<_>>());
-}
-
 impl Network {
     pub(crate) fn new() -> Self {
         let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
-        let name = |what| format!("middlebox{}-{number}{what}", id());
-        let folder = std::env::temp_dir().join(name("files"));
+        let folder = format!("middlebox{}-{number}files", id());
+        let folder = std::env::temp_dir().join(folder);
         std::fs::create_dir_all(&folder).unwrap();
-        let network = Self {
-            names: [name("in"), name("fw"), name("out")],
-            folder,
-        };
-        let [near, fire, far] = &network.names;
-        for name in &network.names {
-            ip(&format!("netns add {name}"));
-            ip(&format!("-n {name} link set lo up"));
-        }
-        for (host, device, net) in [(near, "inner", 1), (far, "outer", 2)] {
-            ip(&format!(
-                "-n {host} link add {device} type veth peer name {device} netns {fire}"
-            ));
-            for (at, last) in [(host, 2), (fire, 1)] {
-                ip(&format!(
-                    "-n {at} address add 10.82.{net}.{last}/24 dev {device}"
-                ));
-                ip(&format!("-n {at} link set {device} up"));
-            }
-            ip(&format!("-n {host} route add default via 10.82.{net}.1"));
-        }
-        ip(&format!(
-            "netns exec {fire} sysctl -q -w net.ipv4.ip_forward=1"
-        ));
-        network
-    }
-
-    fn name(&self, host: Host) -> &str {
-        match host {
-            Host::Inside => &self.names[0],
-            Host::Firewall => &self.names[1],
-            Host::Outside => &self.names[2],
-        }
+        let hosts = Hosts::new("middlebox", 82);
+        Self { hosts, folder }
     }
 
     /// Where the host's namespace is.
     pub(crate) fn path(&self, host: Host) -> PathBuf {
-        Path::new("/run/netns").join(self.name(host))
+        self.hosts.path(host)
     }
 
     /// A program on a host, to be run.
     pub(crate) fn command(&self, host: Host, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command
-            .args(["netns", "exec", self.name(host), program])
+            .args(["netns", "exec", self.hosts.name(host), program])
             .args(arguments)
             .current_dir(&self.folder)
             .stdin(Stdio::null());
@@ -126,7 +76,7 @@ impl Network {
 
     /// What `nft` says on a host.
     pub(crate) fn nft(&self, host: Host, command: &str) -> String {
-        run("ip", &["netns", "exec", self.name(host), "nft", command])
+        self.hosts.nft(host, command)
     }
 
     pub(crate) fn log(&self, log: &str) -> String {
@@ -183,9 +133,6 @@ pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).status();
-        }
         if !thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.folder);
         }

@@ -10,7 +10,7 @@ use carrick_proto::policy::{
     RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate, RetransmitOnLargestCwnd,
     RetransmitOnLargestSsthresh, RetransmitOnLowestLoss, RetransmitOnSamePath,
     RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource, SplitBasis,
-    WindowAnnouncement, WindowGrowth,
+    UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery, StreamScheduler};
 
@@ -313,6 +313,16 @@ fn policies(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> 
             ("one-window", AfterTimeout::OneWindow),
         ])
     })?;
+    section.set(
+        "unlisted_i_forward_tsn",
+        &mut all.unlisted_i_forward_tsn,
+        |i| {
+            i.choice(&[
+                ("abort", UnlistedIForwardTsn::Abort),
+                ("take", UnlistedIForwardTsn::Take),
+            ])
+        },
+    )?;
     section.set("bundled_duplicates", &mut all.bundled_duplicates, |i| {
         i.choice(&[
             ("report-at-once", BundledDuplicates::ReportAtOnce),

@@ -1,16 +1,18 @@
 //! Scenarios in real time: what is to be run, told without sockets and clocks, and what came of it.
 //!
-//! A scenario names its runs ([`Plan`]): a network, a stack and its settings, and a program for each
-//! of the two hosts. Whoever has sockets and clocks carries them out and hands back what the programs
+//! A scenario names its runs ([`Plan`]): a network, and for each flow a stack with its settings and a
+//! program for each of the two hosts. Whoever has sockets and clocks carries them out and hands back what the programs
 //! noted and what was seen on the way into and out of the hosts ([`Record`]); the scenario measures it
 //! with the code that measures its simulations.
 
 mod accuracy;
+mod bulk;
 mod log;
 mod messages;
 mod record;
 
 use std::any::Any;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +22,8 @@ use carrick_proto::{AssociationConfig, Time};
 use crate::error::LabError;
 use crate::result::LiveResult;
 
-pub use accuracy::{Accuracy, Lateness, Probe};
+pub use accuracy::{Accuracy, Lateness, Later, Machine, Probe};
+pub use bulk::{Bulk, Drain};
 pub(crate) use log::{Log, Transmission};
 pub use messages::{Messages, Sink, Source};
 pub use record::{Data, Record, Seen};
@@ -42,25 +45,61 @@ pub struct Run {
     pub name: String,
     /// Builds the network, on the thread that will run it.
     pub world: Box<dyn FnOnce() -> Result<World, ConfigError> + Send>,
-    /// What the hosts speak.
-    pub stack: Stack,
-    /// The host that sets the connection up: 0 or 1.
-    pub client: usize,
-    /// The programs of the two hosts. The first begins a second after the connection is set up.
-    pub programs: [Box<dyn Program>; 2],
-    /// How long it is expected to take from there.
+    /// The flows, in the order of the world's hosts.
+    pub flows: Vec<Flow>,
+    /// What is noted of the packets.
+    pub watch: Watch,
+    /// How long it is expected to take once the connections stand.
     pub expected: Duration,
     /// After how long it is given up.
     pub limit: Duration,
 }
 
+/// One connection of a run, between two hosts that no other flow has.
+pub struct Flow {
+    /// What the hosts speak.
+    pub stack: Stack,
+    /// The host that sets the connection up: 0 or 1 of the two.
+    pub client: usize,
+    /// The programs of the two hosts. The first of each flow begins a second after the connections of
+    /// all flows are set up.
+    pub programs: [Box<dyn Program>; 2],
+    /// The addresses that the two hosts use, the first of them first; `None` for all that they have.
+    pub addresses: Option<[Vec<IpAddr>; 2]>,
+}
+
+impl Flow {
+    /// A flow between hosts that use all addresses that they have.
+    pub fn new(stack: Stack, client: usize, programs: [Box<dyn Program>; 2]) -> Self {
+        Self {
+            stack,
+            client,
+            programs,
+            addresses: None,
+        }
+    }
+}
+
+/// What is noted of the packets of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// Each DATA chunk and each TCP segment ([`Data::Chunk`], [`Data::Segment`]).
+    #[default]
+    Data,
+    /// The length of each packet that enters a host ([`Data::Packet`]).
+    Lengths,
+}
+
 /// A network for a run.
+///
+/// Its hosts are namespaces, or what is below one: a node whose program is
+/// [`carrick_netsim::mobile::MobileNode`] around a [`carrick_netsim::Port`] keeps Mobile IP in the simulator.
 pub struct World {
     /// The network.
     pub network: Network,
-    /// The two hosts.
-    pub hosts: [NodeId; 2],
-    /// What changes, and how long after the first program began.
+    /// The two hosts of each flow.
+    pub hosts: Vec<[NodeId; 2]>,
+    /// What changes, and how long after the first programs began.
     pub changes: Vec<(Duration, Change)>,
 }
 
@@ -92,7 +131,8 @@ pub enum Stack {
 
 /// A program of a host. It has no sockets and no clock: it is called, and asked what it wants.
 ///
-/// After every call it is asked for what it wants to send, until there is no more.
+/// After every call it is asked for what it wants to send, until there is no more or until the stack has no
+/// room for it; then it is asked again when there is. So one that always has more fills the stack.
 pub trait Program: Any + Send {
     /// The connection stands and has this many streams in both directions; 1 for TCP.
     fn connected(&mut self, now: Time, streams: u16);
@@ -109,11 +149,28 @@ pub trait Program: Any + Send {
     /// That time has come.
     fn handle_timeout(&mut self, now: Time);
 
-    /// It has no more to do. The run ends when both say so.
+    /// How it takes what comes. The default takes all at once.
+    fn reading(&self) -> Reading {
+        Reading::All
+    }
+
+    /// It has no more to do. The run ends when all say so.
     fn is_done(&self) -> bool;
 
     /// What went wrong.
     fn failure(&self) -> Option<String>;
+}
+
+/// How a program takes what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Whatever is there.
+    All,
+    /// The next message, and then it is asked again. A program that ever says so says so, or
+    /// [`Self::Nothing`], from the beginning: then SCTP keeps all messages but one in its receive buffer.
+    One,
+    /// Nothing now.
+    Nothing,
 }
 
 /// A message to be sent.

@@ -11,13 +11,13 @@ use crate::tcp_host::Segment;
 
 /// What a run showed. All times are of one clock, which began before the run.
 pub struct Record {
-    /// When the first program began.
+    /// When the first programs began.
     pub begin: Time,
-    /// The programs with what they noted.
-    pub programs: [Box<dyn Program>; 2],
+    /// The programs with what they noted: both of the first flow, both of the next.
+    pub programs: Vec<Box<dyn Program>>,
     /// Data on its way out of and into the hosts, in order.
     pub seen: Vec<Seen>,
-    /// Expirations of T3-rtx at the first host, for SCTP.
+    /// Expirations of T3-rtx at the first host of the first flow, for SCTP.
     pub timeouts: u64,
     /// How late the network was with what it carried.
     pub lateness: Lateness,
@@ -30,7 +30,7 @@ pub struct Record {
 pub struct Seen {
     /// When, at the border between the host's kernel and the network.
     pub time: Time,
-    /// The host: 0 or 1.
+    /// The host by its place: 0 and 1 are those of the first flow.
     pub host: usize,
     /// The host's interface by its place.
     pub interface: usize,
@@ -57,6 +57,11 @@ pub enum Data {
         /// Its bytes.
         len: usize,
     },
+    /// A packet, where only lengths are noted.
+    Packet {
+        /// Its bytes, with the IP header.
+        len: usize,
+    },
 }
 
 impl Record {
@@ -64,6 +69,18 @@ impl Record {
     pub fn program<P: Program>(&self, host: usize) -> Option<&P> {
         let program: &dyn Any = self.programs.get(host)?.as_ref();
         program.downcast_ref()
+    }
+
+    /// Bytes of the packets that entered a host in a span of time.
+    pub(crate) fn bytes_into(&self, host: usize, from: Time, until: Time) -> u64 {
+        let here = |seen: &&Seen| seen.host == host && !seen.out;
+        let then = |seen: &&Seen| seen.time >= from && seen.time < until;
+        let seen = self.seen.iter().filter(here).filter(then);
+        seen.map(|seen| match seen.data {
+            Data::Packet { len } => len as u64,
+            Data::Chunk { .. } | Data::Segment { .. } => 0,
+        })
+        .sum()
     }
 
     /// The notes of numbered messages from the first host to the second.
@@ -157,7 +174,7 @@ mod tests {
         };
         Record {
             begin: Time::ZERO,
-            programs: [
+            programs: vec![
                 Box::new(Source::new(messages)),
                 Box::new(Sink::new(messages)),
             ],
@@ -185,6 +202,25 @@ mod tests {
         let sent: Vec<_> = flow.transmissions.iter().map(|t| t.path.0).collect();
         assert_eq!(sent, [0, 1]);
         assert_eq!(flow.arrivals, [(Tsn::new(7), Time::from_millis(11))]);
+    }
+
+    #[test]
+    fn bytes_into_a_host_are_those_of_a_span_of_time() {
+        let packet = |len| Data::Packet { len };
+        let record = record(vec![
+            seen(1, 1, false, packet(10)),
+            seen(2, 1, false, packet(20)),
+            seen(3, 1, true, packet(40)),
+            seen(4, 0, false, packet(80)),
+            seen(5, 1, false, packet(160)),
+        ]);
+        let bytes = |host, from, until| {
+            record.bytes_into(host, Time::from_millis(from), Time::from_millis(until))
+        };
+        assert_eq!(
+            [bytes(1, 2, 5), bytes(1, 0, 9), bytes(0, 0, 9)],
+            [20, 190, 80]
+        );
     }
 
     #[test]

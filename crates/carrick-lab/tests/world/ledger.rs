@@ -455,23 +455,23 @@ impl Ledger {
         self.check(failure.sent || !record.begun, || {
             format!("{name} was delivered but is said not to have been sent")
         });
-        let back = failure.unsent.len();
+        let back = failure.rest_len();
         let fits = if failure.sent {
-            back <= record.size
+            back <= record.size && (back > 0 || failure.unsent.is_empty())
         } else {
-            back == record.size
+            back == record.size && failure.delivered.is_empty()
         };
         self.check(fits, || {
             format!("{name} of {} bytes came back with {back}", record.size)
         });
-        let mut offset = record.size.saturating_sub(back);
-        for piece in &failure.unsent.0 {
+        let start = record.size.saturating_sub(back);
+        for (place, piece) in failure.pieces() {
+            let offset = start + place;
             if !content::matches(self.seed, side, number, offset, piece) {
                 self.fail(format!(
                     "{name} came back with wrong content from byte {offset} on"
                 ));
             }
-            offset += piece.len();
         }
         let record = &mut self.messages[side][number];
         record.failed = true;

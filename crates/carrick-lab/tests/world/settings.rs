@@ -13,7 +13,7 @@ use carrick_proto::policy::{
     RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate, RetransmitOnLargestCwnd,
     RetransmitOnLargestSsthresh, RetransmitOnLowestLoss, RetransmitOnSamePath,
     RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource, SplitBasis,
-    WindowAnnouncement, WindowGrowth,
+    UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -276,6 +276,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
             MarkedData::HoldsAll,
         ]),
         address_verification: AddressVerification::Heartbeat,
+        unlisted_i_forward_tsn: UnlistedIForwardTsn::Take,
     }
 }
 

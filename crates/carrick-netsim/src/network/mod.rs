@@ -175,6 +175,12 @@ impl Network {
         self.wake(node);
     }
 
+    /// Whether a node has a program of this type.
+    pub fn runs<T: Node>(&self, node: NodeId) -> bool {
+        let program = self.nodes[node.index()].program.as_deref();
+        program.is_some_and(|program| (program as &dyn Any).is::<T>())
+    }
+
     /// The program of a node.
     ///
     /// # Panics

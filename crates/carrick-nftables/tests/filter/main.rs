@@ -6,7 +6,10 @@
 #![cfg(target_os = "linux")]
 
 mod flows;
+#[path = "../support/hosts.rs"]
+mod hosts;
 mod network;
+mod older_kernels;
 mod patterns;
 mod restart;
 mod translation;

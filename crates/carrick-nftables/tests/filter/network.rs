@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, id};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ use carrick_simco::backend::{Backend as _, Element, Flow};
 use carrick_simco::message::{Direction, Lifetime};
 use nix::sched::{CloneFlags, setns};
 
+use crate::hosts::{Host, Hosts};
+
 pub(crate) const UDP: u8 = 17;
 pub(crate) const TCP: u8 = 6;
 
 /// Always lets pass, by the administrator's chain: what arrived after it would not have come.
 const WITNESS: u16 = 9;
-
-static NETWORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Where a packet begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +30,7 @@ pub(crate) enum Side {
 
 /// The hosts; they are removed when it is dropped.
 pub(crate) struct Network {
-    names: [String; 3],
+    hosts: Hosts,
 }
 
 pub(crate) fn inside(v6: bool, port: u16) -> SocketAddr {
@@ -52,53 +51,11 @@ fn address(v6: bool, four: &str, six: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}; is it installed?"));
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn ip(arguments: &str) {
-    run("ip", &arguments.split_whitespace().collect::<Vec<_>>());
-}
-
 impl Network {
     pub(crate) fn new() -> Self {
-        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
-        let name = |what| format!("pinhole{}-{number}{what}", id());
-        let network = Self {
-            names: [name("in"), name("fw"), name("out")],
-        };
-        let [near, fire, far] = &network.names;
-        for name in &network.names {
-            ip(&format!("netns add {name}"));
-            ip(&format!("-n {name} link set lo up"));
+        Self {
+            hosts: Hosts::new("pinhole", 81),
         }
-        for (host, device, net) in [(near, "inner", 1), (far, "outer", 2)] {
-            ip(&format!(
-                "-n {host} link add {device} type veth peer name {device} netns {fire}"
-            ));
-            for (at, last) in [(host, 2), (fire, 1)] {
-                ip(&format!(
-                    "-n {at} address add 10.81.{net}.{last}/24 dev {device}"
-                ));
-                ip(&format!(
-                    "-n {at} address add fd81:{net}::{last}/64 dev {device} nodad"
-                ));
-                ip(&format!("-n {at} link set {device} up"));
-            }
-            ip(&format!("-n {host} route add default via 10.81.{net}.1"));
-            ip(&format!("-n {host} route add default via fd81:{net}::1"));
-        }
-        for setting in ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"] {
-            ip(&format!("netns exec {fire} sysctl -q -w {setting}"));
-        }
-        network
     }
 
     /// A backend on the firewall, reconciled to nothing.
@@ -111,7 +68,7 @@ impl Network {
     /// A backend on the firewall with what it finds.
     pub(crate) fn open(&self, config: NftablesConfig) -> NftablesBackend {
         let table = config.table.clone();
-        let backend = within(&self.names[1], move || {
+        let backend = within(self.hosts.path(Host::Firewall), move || {
             NftablesBackend::open(config).unwrap()
         });
         let site = self.nft(&format!("list chain inet {table} site"));
@@ -125,15 +82,14 @@ impl Network {
 
     /// What `nft` says on the firewall.
     pub(crate) fn nft(&self, command: &str) -> String {
-        let arguments = ["netns", "exec", &self.names[1], "nft", command];
-        run("ip", &arguments)
+        self.hosts.nft(Host::Firewall, command)
     }
 
-    pub(crate) fn host(&self, side: Side) -> &str {
-        match side {
-            Side::Inside => &self.names[0],
-            Side::Outside => &self.names[2],
-        }
+    pub(crate) fn host(&self, side: Side) -> PathBuf {
+        self.hosts.path(match side {
+            Side::Inside => Host::Inside,
+            Side::Outside => Host::Outside,
+        })
     }
 
     pub(crate) fn udp(&self, side: Side, address: SocketAddr) -> UdpSocket {
@@ -259,22 +215,13 @@ fn connect_from(internal: SocketAddr, external: SocketAddr) -> TcpStream {
     TcpStream::from(fd)
 }
 
-impl Drop for Network {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).status();
-        }
-    }
-}
-
 /// Does something in a namespace.
 pub(crate) fn within<T: Send + 'static>(
-    namespace: &str,
+    namespace: PathBuf,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    let path = format!("/run/netns/{namespace}");
     let inside = move || {
-        setns(File::open(path).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+        setns(File::open(namespace).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
         act()
     };
     thread::spawn(inside).join().unwrap()

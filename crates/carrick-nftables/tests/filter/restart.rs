@@ -192,13 +192,39 @@ impl Life {
         let tuple = |location, address: std::net::SocketAddr| {
             AddressTuple::single(location, UDP, address.ip(), address.port())
         };
+        self.enable_between(
+            tuple(Location::Internal, inside(false, port)),
+            tuple(Location::External, outside(false, port)),
+            Direction::Both,
+            seconds,
+        )
+    }
+
+    /// Lets pass from any port outside to one inside.
+    fn enable_from_any(&mut self, port: u16, seconds: u32) -> PolicyRuleId {
+        let (internal, external) = (inside(false, port), outside(false, 0));
+        self.enable_between(
+            AddressTuple::single(Location::Internal, UDP, internal.ip(), port),
+            AddressTuple::single(Location::External, UDP, external.ip(), 0),
+            Direction::Inbound,
+            seconds,
+        )
+    }
+
+    fn enable_between(
+        &mut self,
+        internal: AddressTuple,
+        external: AddressTuple,
+        direction: Direction,
+        seconds: u32,
+    ) -> PolicyRuleId {
         let request = Request::Enable(EnableRequest {
             parameters: PerParameters {
                 parity: PortParity::Any,
-                direction: Direction::Both,
+                direction,
             },
-            internal: tuple(Location::Internal, inside(false, port)),
-            external: tuple(Location::External, outside(false, port)),
+            internal,
+            external,
             lifetime: Lifetime(seconds),
             group: None,
         });
@@ -251,5 +277,50 @@ fn rules_of_agents_survive_the_middlebox_and_the_rule_set_is_empty_in_the_end() 
     assert_eq!(passes(103), [false; 2]);
     assert_eq!(life.middlebox.backend().elements(), 0);
     assert!(!network.nft("list ruleset").contains("elements"));
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_expires_while_the_middlebox_is_down_is_closed_by_the_kernel() {
+    let network = Network::new();
+    let folder = std::env::temp_dir().join(format!("carrick-down-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let passes = |port| network.both_ways(inside(false, port), outside(false, port));
+    let inward = |port| passes(port)[1];
+    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
+    life.enable(100, 600);
+    life.enable(101, 2);
+    let prolonged = life.enable(102, 2);
+    life.enable_from_any(103, 600);
+    life.enable_from_any(104, 2);
+    let longer = Request::ChangeLifetime {
+        rule: prolonged,
+        lifetime: Lifetime(600),
+    };
+    assert_eq!(life.ask(&longer), Reply::LifetimeChanged(Lifetime(600)));
+    assert_eq!([100, 101, 102, 103, 104].map(inward), [true; 5]);
+    drop(life);
+    // Nobody is there to end it: the fail-safe is 5 s more.
+    std::thread::sleep(Duration::from_millis(7500));
+    assert_eq!(
+        [100, 101, 102, 103, 104].map(inward),
+        [true, false, true, true, false]
+    );
+    let rules = network.nft("list ruleset");
+    assert!(!rules.contains("10.81.1.2 . 101"), "{rules}");
+    let mut life = Life::begin(&network, &folder, NftablesConfig::default());
+    assert_eq!(life.middlebox.rules().len(), 3);
+    assert_eq!(
+        [100, 101, 102, 103, 104].map(inward),
+        [true, false, true, true, false]
+    );
+    let left: Vec<PolicyRuleId> = life.middlebox.rules().iter().map(|rule| rule.id).collect();
+    for rule in left {
+        let lifetime = Lifetime(0);
+        life.ask(&Request::ChangeLifetime { rule, lifetime });
+    }
+    let rules = network.nft("list ruleset");
+    assert!(!rules.contains("expires"), "{rules}");
     let _ = std::fs::remove_dir_all(&folder);
 }

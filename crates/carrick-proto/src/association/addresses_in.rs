@@ -18,6 +18,9 @@ use crate::route::Route;
 /// Requests of one ASCONF that are looked at; a packet of 1500 bytes has fewer.
 const MAX_LOOKED_AT: usize = 128;
 
+/// Bytes of a Success Indication behind its header.
+const SUCCESS_LEN: usize = 4;
+
 /// Why a request is refused.
 type Refusal = CauseCode;
 
@@ -77,7 +80,7 @@ impl Association {
         cx: &mut Context<'_>,
     ) {
         for request in asconf.parameters().take(MAX_LOOKED_AT) {
-            if answers.overflow {
+            if answers.overflow || answers.failed && !out.fits(SUCCESS_LEN) {
                 // What can't be answered must not be done: it counts as refused (A7).
                 break;
             }
@@ -125,15 +128,18 @@ impl Association {
         let (wildcard, source) = (IpAddr::is_unspecified, route.remote);
         let meant = |address: IpAddr| if wildcard(&address) { source } else { address };
         let done = match parsed {
-            Parameter::SetPrimaryAddress(r) => self.prefer(meant(r.address)),
-            // F11: once one was refused for want of room, so are all behind it.
-            _ if answers.full => Err(CauseCode::RESOURCE_SHORTAGE),
+            Parameter::SetPrimaryAddress(r) => {
+                let done = self.prefer(meant(r.address));
+                return done.map_err(Judgement::Refused);
+            }
+            // F11: once one was refused, so are all behind it. This cause says the least of them.
+            _ if answers.no_changes => Err(CauseCode::RESOURCE_SHORTAGE),
             Parameter::AddIpAddress(r) => self.add_peer_address(meant(r.address), route, cx),
             Parameter::DeleteIpAddress(r) if wildcard(&r.address) => self.keep_only(source),
             Parameter::DeleteIpAddress(r) => self.delete_peer_address(r.address, source),
             _ => return Err(Judgement::Unknown),
         };
-        answers.full |= done == Err(CauseCode::RESOURCE_SHORTAGE);
+        answers.no_changes |= done.is_err();
         done.map_err(Judgement::Refused)
     }
 
@@ -271,15 +277,15 @@ enum Judgement {
 struct Answers {
     /// One was refused: those granted behind it have to be told (A7).
     failed: bool,
-    /// One was refused for want of room.
-    full: bool,
+    /// One that adds or deletes was refused.
+    no_changes: bool,
     /// No more room in the packet: what is not answered behind a refusal counts as refused.
     overflow: bool,
 }
 
 impl Answers {
     fn granted(&mut self, request: &AsconfParameter<'_>, out: &mut ParameterWriter<'_>) {
-        if self.failed && !self.overflow && out.fits(4) {
+        if self.failed {
             out.success_indication(request.correlation_id);
         }
     }

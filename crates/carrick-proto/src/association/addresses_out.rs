@@ -93,7 +93,7 @@ impl Association {
         let Some(dynamic) = &mut self.dynamic else {
             return;
         };
-        let idle = dynamic.seen == latest && dynamic.preferred.is_none();
+        let idle = dynamic.seen == latest && !dynamic.more && dynamic.preferred.is_none();
         if idle || dynamic.sent.is_some() {
             return;
         }
@@ -101,6 +101,7 @@ impl Association {
             dynamic.forget_refusals();
         }
         dynamic.seen = latest;
+        dynamic.more = false;
         let here = self.paths.iter().any(|p| p.remote.is_loopback());
         let family = |a: &IpAddr| self.paths.iter().any(|p| p.remote.is_ipv4() == a.is_ipv4());
         let (add, delete) = (
@@ -134,9 +135,11 @@ impl Association {
             wanted.extend(gone.map(|a| (delete, *a)));
         }
         if wanted.len() > MAX_REQUESTS {
-            wanted.truncate(MAX_REQUESTS);
             // The rest follows when these are answered.
-            dynamic.seen = latest.wrapping_sub(1);
+            let mut rest = wanted.split_off(MAX_REQUESTS).into_iter();
+            let preferred = rest.find(|w| w.0 == ParameterType::SET_PRIMARY_ADDRESS);
+            dynamic.preferred = preferred.map(|w| w.1);
+            dynamic.more = true;
         }
         let lookup = dynamic.locals.iter().find(stays);
         let lookup = lookup.or_else(|| dynamic.locals.iter().find(|a| family(a)));
@@ -274,6 +277,11 @@ impl Association {
                 dynamic.no_preference |= preference;
                 dynamic.no_changes |= !preference;
             }
+            if outcome.dragged {
+                // It is asked for again without the one that was in its way.
+                dynamic.more = true;
+                return;
+            }
             dynamic.remember_refusal(kind, address);
             let code = code.0;
             self.tell_address(AddressEvent::Refused { address, code });
@@ -288,6 +296,7 @@ impl Association {
             }
             ParameterType::DELETE_IP_ADDRESS => {
                 dynamic.locals.retain(|a| *a != address);
+                dynamic.note_room();
                 self.tell_address(AddressEvent::LocalRemoved(address));
             }
             _ => self.tell_address(AddressEvent::PreferenceTold(address)),

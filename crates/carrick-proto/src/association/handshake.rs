@@ -343,7 +343,7 @@ impl Association {
         let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
         let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
         // What waits for a reset has arrived.
-        let _ = self.receiver.release();
+        self.receiver.release_at_end();
         // Nothing is queued any more that could be for a stream too many.
         let interleaving = self.extensions.interleaving;
         let _ = self

@@ -241,6 +241,8 @@ impl Association {
                     .selection
                     .select(&locals, self.paths[id].remote, Some(address));
                 self.paths[id].change_local(other, initial);
+                // Its acknowledgement would come to the address that is gone.
+                self.sender.move_path(id, id, &mut self.paths);
                 self.restart_mtu_discovery(id);
                 self.events.push_back(Event::PathLocalAddressChanged(id));
             }

@@ -15,7 +15,7 @@ use crate::error::AbortCause;
 use crate::event::{CloseReason, Event, PeerError};
 use crate::extensions::Extensions;
 use crate::path::PathId;
-use crate::policy::ProtocolUnreachable;
+use crate::policy::{ProtocolUnreachable, UnlistedIForwardTsn};
 use crate::recv::DataOutcome;
 use crate::route::Route;
 use crate::send::{SackContext, SackOutcome, Sender};
@@ -160,7 +160,8 @@ impl Association {
             return true;
         }
         // Those of an extension that is not in force are unknown, well formed or not (section 3.2).
-        if !raw.kind.is_base() && !self.extensions.have_chunk(raw.kind) {
+        let in_force = raw.kind.is_base() || self.extensions.have_chunk(raw.kind);
+        if !in_force && !self.takes_unlisted(raw.kind) {
             return self.on_unknown(raw, route, notes);
         }
         let Ok(chunk) = Chunk::parse(raw) else {
@@ -278,11 +279,21 @@ impl Association {
                 Some("FORWARD-TSN although I-DATA was negotiated")
             }
             // To a side that does not interleave at all it is an unknown chunk.
-            ChunkType::I_FORWARD_TSN if known && !interleaved_partial_reliability => {
+            ChunkType::I_FORWARD_TSN
+                if known && !interleaved_partial_reliability && !self.takes_unlisted(kind) =>
+            {
                 Some("I-FORWARD-TSN was not negotiated")
             }
             _ => None,
         }
+    }
+
+    /// Whether a chunk is taken that this side has listed and the peer has not.
+    fn takes_unlisted(&self, kind: ChunkType) -> bool {
+        kind == ChunkType::I_FORWARD_TSN
+            && self.extensions.interleaving
+            && self.config.extensions.interleaved_partial_reliability
+            && self.config.policies.unlisted_i_forward_tsn == UnlistedIForwardTsn::Take
     }
 
     fn takes_data(

@@ -4,7 +4,6 @@
 use super::state::{Repeat, State};
 use super::{Association, Context};
 use crate::event::CloseReason;
-use crate::path::rto::Rto;
 
 impl Association {
     /// What was learnt of the way is void: the path MTU is looked for, the round trip measured and
@@ -18,12 +17,7 @@ impl Association {
         }
         for path in self.paths.iter_mut() {
             path.error_count = 0;
-            path.congestion.reset();
-            path.timed = None;
-            path.rto = Rto::new(rto_initial);
-            // What the old window was reduced for says nothing about the new one.
-            path.recovery.leave();
-            path.after_timeout = None;
+            path.begin_anew(rto_initial);
             if let Some(discovery) = path.discovery.as_mut().filter(|_| path.confirmed) {
                 discovery.start();
                 let mtu = discovery.mtu();

@@ -300,8 +300,7 @@ impl Association {
             cx.stats.closed += 1;
         }
         self.state = State::Closed;
-        // What waits for a reset has arrived; that numbers don't fit matters no more.
-        let _ = self.receiver.release();
+        self.receiver.release_at_end();
         if self.receiver.take_news() {
             self.events.push_back(Event::MessageReceived);
         }

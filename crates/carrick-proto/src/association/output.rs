@@ -287,7 +287,10 @@ impl Association {
         if !self.receiver.sack_is_due() {
             return None;
         }
-        let (path, route) = self.sack_route();
+        // The way of the data may be the one on which SHUTDOWN was lost.
+        let (path, route) = self
+            .repeated_shutdown_route()
+            .unwrap_or_else(|| self.sack_route());
         if !self.paths[path].confirmed {
             return None;
         }

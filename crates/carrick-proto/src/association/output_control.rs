@@ -120,7 +120,7 @@ impl Association {
         let sized = !repeated || self.paths[path].discovery.is_none();
         if sized && (slot.is_some() || self.auth_len(&behind) == 0) {
             let (sender, mut tx) = self.transmit_context(&config, cx, false);
-            if let Some(permit) = sender.permit(&mut tx).filter(|p| p.path == path) {
+            if let Some(permit) = sender.permit_beside_cookie(path, &mut tx) {
                 sender.fill(permit, &mut packet, &mut tx);
             }
         }
@@ -255,6 +255,19 @@ impl Association {
             State::ShutdownSent(_) | State::ShutdownAckSent(_)
         );
         ends && !self.paths[self.paths.current()].confirmed
+    }
+
+    /// T2-shutdown expired, so SHUTDOWN or SHUTDOWN ACK takes another path than the last one. What it
+    /// is bundled with goes that way as well.
+    pub(super) fn repeated_shutdown_route(&self) -> Option<(PathId, Route)> {
+        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
+            return None;
+        };
+        let chunk = &ending.chunk;
+        let repeated = chunk.due && chunk.retransmissions > 0 && ending.answer.is_none();
+        let path = self.paths.current();
+        let usable = repeated && self.paths[path].confirmed;
+        usable.then(|| (path, self.paths[path].route()))
     }
 
     /// SHUTDOWN or SHUTDOWN ACK.

@@ -163,7 +163,13 @@ impl Association {
             return;
         };
         self.error_count = 0;
-        let is_heartbeat = |kind| matches!(kind, ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK);
+        // AUTH may be in front of them, and PAD makes them probes of the path MTU.
+        let is_heartbeat = |kind| {
+            matches!(
+                kind,
+                ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK | ChunkType::AUTH | ChunkType::PAD
+            )
+        };
         let idle = packet.chunks().flatten().all(|raw| is_heartbeat(raw.kind));
         if ending.chunk.timer.is_some() && !idle {
             ending.chunk.timer = Some(cx.now + rto);

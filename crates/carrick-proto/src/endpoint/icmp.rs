@@ -55,7 +55,8 @@ impl Endpoint {
             return;
         };
         self.with(now, id, |association, _| {
-            if let Some(path) = association.paths.find(route) {
+            // Another path to the same address, which leaves this host elsewhere, may take the size.
+            if let Some(path) = association.paths.find_exactly(route) {
                 association.on_probe_refused(path, packet.len(), now);
             }
         });

@@ -252,14 +252,27 @@ impl Path {
         }
     }
 
-    /// Another way to the same peer address: its congestion state starts anew (section 7.2.5.2).
+    /// Another way to the same peer address: what was learnt of the one before is void (section
+    /// 7.2.5.2).
     pub(crate) fn change_local(&mut self, local: Option<IpAddr>, rto_initial: Duration) {
         self.local = local;
+        // A timeout that was backed off stays so, and so does what may be in flight after it, or a
+        // dead path would be tried from one address and the other in quick succession.
+        let after_timeout = self.after_timeout.filter(|_| !self.active);
+        self.begin_anew(self.rto.value().max(rto_initial));
+        self.after_timeout = after_timeout;
+    }
+
+    /// The path leads elsewhere: its window, its round trip and what losses and marks said of it are
+    /// as at the beginning.
+    pub(crate) fn begin_anew(&mut self, rto: Duration) {
         self.congestion.reset();
-        // The round trip is unknown again; a timeout that was backed off stays so, or a dead path
-        // would be tried from one address and the other in quick succession.
-        self.rto = Rto::new(self.rto.value().max(rto_initial));
+        self.rto = Rto::new(rto);
         self.timed = None;
+        self.ect = Ect::default();
+        // What the old window was reduced for says nothing about the new one.
+        self.recovery.begin_anew();
+        self.after_timeout = None;
     }
 
     /// Lets an idle window decay, once per RTO without data (section 7.2.1).
@@ -303,12 +316,16 @@ impl Path {
         self.after_timeout != Some(AfterTimeout::OneWindow) || self.flight_size < self.window()
     }
 
-    /// What may be in flight: cwnd, or what the reduction to it allows.
+    /// What may be in flight: cwnd, or what the reduction to it allows. That waits for SACKs, which
+    /// may not come when nothing is in flight: then it allows one packet, as after a timeout.
     fn window(&self) -> usize {
-        self.recovery
-            .reduction
-            .as_ref()
-            .map_or_else(|| self.congestion.cwnd(), |r| r.window())
+        let Some(reduction) = &self.recovery.reduction else {
+            return self.congestion.cwnd();
+        };
+        match self.flight_size {
+            0 => reduction.window().max(self.pmdcs()),
+            _ => reduction.window(),
+        }
     }
 
     /// Data waits for this path: notes whether the window is what holds it back.

@@ -227,6 +227,11 @@ impl Paths {
         )
     }
 
+    /// The path that sends on just this route.
+    pub(crate) fn find_exactly(&self, route: &Route) -> Option<PathId> {
+        self.find(route).filter(|id| self[*id].local == route.local)
+    }
+
     /// How packets to this address are carried (RFC 6951 section 5.1); `None` without a path to it.
     #[expect(clippy::option_option, reason = "no path, or one on plain IP")]
     pub(crate) fn encapsulation(&self, remote: IpAddr) -> Option<Option<u16>> {

@@ -20,6 +20,7 @@ mod retransmit_on_lowest_loss;
 mod retransmit_on_same_path;
 mod retransmit_timeouts_on_alternate;
 mod sack_to_source;
+mod unlisted_i_forward_tsn;
 mod window;
 
 use core::fmt;
@@ -49,6 +50,7 @@ pub use retransmit_on_lowest_loss::RetransmitOnLowestLoss;
 pub use retransmit_on_same_path::RetransmitOnSamePath;
 pub use retransmit_timeouts_on_alternate::RetransmitTimeoutsOnAlternate;
 pub use sack_to_source::SackToSource;
+pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
 pub(crate) use window::BufferView;
 pub use window::WindowAnnouncement;
 
@@ -72,6 +74,8 @@ pub struct Policies {
     pub after_timeout: AfterTimeout,
     /// How data that is to be sent again and new data wait for each other.
     pub marked_data: MarkedData,
+    /// Whether a peer may give messages up with I-FORWARD-TSN that it has not listed.
+    pub unlisted_i_forward_tsn: UnlistedIForwardTsn,
     /// Whether data goes to addresses of the peer that were not verified.
     pub address_verification: AddressVerification,
     /// Whether duplicates beside new DATA ask for a SACK at once.
@@ -108,6 +112,7 @@ impl Default for Policies {
             protocol_unreachable: ProtocolUnreachable::Abort,
             after_timeout: AfterTimeout::OnePacket,
             marked_data: MarkedData::HoldsPath,
+            unlisted_i_forward_tsn: UnlistedIForwardTsn::Abort,
             address_verification: AddressVerification::Heartbeat,
             bundled_duplicates: BundledDuplicates::ReportAtOnce,
             congestion: &Rfc9260,
@@ -133,6 +138,7 @@ impl Policies {
             proportional_rate_reduction: true,
             undo_spurious: true,
             protocol_unreachable: ProtocolUnreachable::AbortAfterSilence,
+            unlisted_i_forward_tsn: UnlistedIForwardTsn::Take,
             ..Self::default()
         }
     }
@@ -149,6 +155,7 @@ impl fmt::Debug for Policies {
             .field("protocol_unreachable", &self.protocol_unreachable)
             .field("after_timeout", &self.after_timeout)
             .field("marked_data", &self.marked_data)
+            .field("unlisted_i_forward_tsn", &self.unlisted_i_forward_tsn)
             .field("address_verification", &self.address_verification)
             .field("bundled_duplicates", &self.bundled_duplicates)
             .field("congestion", &self.congestion.name())

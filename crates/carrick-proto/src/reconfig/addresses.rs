@@ -20,9 +20,6 @@ pub(crate) const MAX_REQUESTS: usize = 14;
 /// Answers that are kept for a peer which did not get them (section 5.2, E2).
 const MAX_CACHED: usize = 8;
 
-/// Requests that were refused and are not made again, at most.
-const MAX_REFUSED: usize = 64;
-
 /// One request of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
@@ -61,6 +58,9 @@ pub(crate) struct Outcome {
     pub(crate) request: Request,
     /// The cause of a refusal; code 0 if another one in front of it was refused.
     pub(crate) refused: Option<CauseCode>,
+    /// It adds or deletes, and was refused as the peer has to, because another one in front of it
+    /// was (F11).
+    pub(crate) dragged: bool,
 }
 
 /// What a serial number of the peer means.
@@ -82,9 +82,12 @@ pub(crate) struct DynamicAddresses {
     pub(crate) sent: Option<Sent>,
     /// The local addresses that the peer has agreed to.
     pub(crate) locals: Vec<IpAddr>,
+    /// What is not asked again; addresses of this side, each once.
     refused: Vec<(ParameterType, IpAddr)>,
     /// The changes of the endpoint's addresses that have been looked at.
     pub(crate) seen: u32,
+    /// There may be more to ask than was asked.
+    pub(crate) more: bool,
     /// The local address that the peer is to be asked to prefer.
     pub(crate) preferred: Option<IpAddr>,
     /// The peer does not know these requests, or the chunk at all (A9, F3a, F3b).
@@ -111,6 +114,7 @@ impl DynamicAddresses {
             locals,
             refused: Vec::new(),
             seen,
+            more: false,
             preferred: None,
             handover: None,
             no_changes: false,
@@ -127,9 +131,19 @@ impl DynamicAddresses {
     }
 
     pub(crate) fn remember_refusal(&mut self, kind: ParameterType, address: IpAddr) {
-        if self.refused.len() < MAX_REFUSED {
+        // A preference is asked for when the user wants it, and then again.
+        let asked_again = kind == ParameterType::SET_PRIMARY_ADDRESS;
+        if !asked_again && !self.was_refused(kind, address) {
             self.refused.push((kind, address));
         }
+    }
+
+    /// The peer has deleted an address: there may be room now for one that it refused.
+    pub(crate) fn note_room(&mut self) {
+        let before = self.refused.len();
+        self.refused
+            .retain(|(kind, _)| *kind != ParameterType::ADD_IP_ADDRESS);
+        self.more |= self.refused.len() < before;
     }
 
     /// The endpoint's addresses changed: what was refused may be asked again.
@@ -212,6 +226,7 @@ impl DynamicAddresses {
         }
         let answer = |request: &Request| told.iter().find(|t| t.0 == request.id).map(|t| t.1);
         let mut failed = false;
+        let mut first: Option<CauseCode> = None;
         let outcomes = sent.requests.iter().map(|request| {
             let refused = match answer(request) {
                 Some(None) => None,
@@ -220,9 +235,19 @@ impl DynamicAddresses {
                 None => failed.then_some(CauseCode(0)),
             };
             failed |= refused.is_some();
+            let changes = request.kind != ParameterType::SET_PRIMARY_ADDRESS;
+            let code = refused.filter(|_| changes);
+            let dragged = first.zip(code).is_some_and(|(first, code)| {
+                // Without room for one there is none for the next.
+                let full = first == CauseCode::RESOURCE_SHORTAGE;
+                let own = ![CauseCode(0), CauseCode::RESOURCE_SHORTAGE].contains(&code);
+                request.kind == ParameterType::DELETE_IP_ADDRESS || !full && !own
+            });
+            first = first.or(code);
             Outcome {
                 request: *request,
                 refused,
+                dragged,
             }
         });
         let outcomes = outcomes.collect();

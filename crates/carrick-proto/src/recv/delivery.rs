@@ -126,7 +126,7 @@ impl Delivery {
     }
 
     /// The place of a stream in `next`.
-    fn slot(&mut self, stream: StreamId) -> usize {
+    pub(super) fn slot(&mut self, stream: StreamId) -> usize {
         let slot = usize::from(stream.0);
         if self.next.len() <= slot {
             self.next.resize(slot + 1, Ssn::new(0));

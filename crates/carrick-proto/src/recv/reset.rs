@@ -64,6 +64,22 @@ impl Receiver {
         Ok(())
     }
 
+    /// The association ends, or begins anew, while a reset is awaited. What was acknowledged is
+    /// delivered: the peer may have reset its streams and only its answer be lost, so that a number
+    /// which does not fit is one from behind the reset.
+    pub(crate) fn release_at_end(&mut self) {
+        let cumulative = self.tsns.cumulative_index();
+        if self.delivery.deferral.is_none() {
+            return;
+        }
+        self.delivery.release_at_end(cumulative);
+        if let Some(interleaved) = &mut self.interleaved {
+            interleaved.release_at_end(cumulative, &mut self.delivery);
+        }
+        self.settle_lost();
+        self.deliver_partially();
+    }
+
     /// The same where a peer that has to send everything before it can do what it was asked for
     /// would find the buffer full. As long as there is room, it waits: this may be an old answer of
     /// a peer that has done it meanwhile.
@@ -191,6 +207,29 @@ impl Delivery {
         }
         self.deferral = Some(deferral);
         Ok(())
+    }
+
+    /// Delivers what waits without regard to whether a reset lies in between: where nothing is
+    /// missing before a message, TSNs order it; behind a gap its number has to fit.
+    fn release_at_end(&mut self, cumulative: u64) {
+        self.deferral = None;
+        let whole = |complete: &Complete| complete.last <= cumulative;
+        let (arrived, later): (Vec<_>, Vec<_>) = core::mem::take(&mut self.held)
+            .into_values()
+            .partition(whole);
+        self.position.clear();
+        for complete in arrived {
+            let (stream, ssn) = (complete.message.stream, complete.message.ssn);
+            self.hand_over(complete);
+            if let Some(ssn) = ssn {
+                let slot = self.slot(stream);
+                self.next[slot] = ssn.next();
+            }
+        }
+        for complete in later {
+            // One that does not fit was not acknowledged for good.
+            let _ = self.complete(complete);
+        }
     }
 
     /// Messages of these streams that wait for one before them, which will not come, are delivered

@@ -60,6 +60,27 @@ impl Sender {
         }
     }
 
+    /// Data that may go beside COOKIE ECHO (RFC 9260 section 5.1 C), which has its path already: the turn
+    /// of another one does not matter.
+    pub(crate) fn permit_beside_cookie(
+        &mut self,
+        path: PathId,
+        cx: &mut TransmitContext<'_>,
+    ) -> Option<DataPermit> {
+        if !self.concurrent || self.outstanding.has_marked() {
+            return self.permit(cx).filter(|permit| permit.path == path);
+        }
+        let elsewhere = self.only_path(cx.paths).is_some_and(|only| only != path);
+        let leaves = !elsewhere && Self::look_at(path, cx) && self.may_send_new(path, cx);
+        leaves.then_some(DataPermit {
+            path,
+            forced: false,
+            new: true,
+            probe: false,
+            origin: None,
+        })
+    }
+
     fn permit_new(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
         if self.queue.is_empty() {
             cx.paths.iter_mut().for_each(|p| p.window_limited = false);

@@ -4,6 +4,7 @@ mod abandonment;
 mod backlog;
 mod concurrent;
 mod coupling;
+mod failure;
 mod held;
 mod lines;
 mod marked;
@@ -26,13 +27,14 @@ use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
 use crate::config::AssociationConfig;
 use crate::congestion::Member;
 use crate::error::SendError;
-use crate::event::{SendFailure, UnsentMessage};
+use crate::event::SendFailure;
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::policy::{LossDetection, ReportScope, WindowGrowth};
 use crate::time::Time;
 use crate::trace::Trace;
 use abandonment::Abandonment;
+use failure::Failing;
 use held::Held;
 use message::{Pending, SendOptions};
 use outstanding::{Outstanding, Tracking};
@@ -161,9 +163,9 @@ impl Sender {
             .into_iter()
             .map(|pending| {
                 self.abandonment.forget(pending.number);
-                let mut failure = failure_of(&pending);
-                failure.unsent.0.push(pending.rest);
-                failure
+                let mut failure = Failing::of_pending(&pending);
+                failure.give_back(pending.rest);
+                failure.told()
             })
             .collect()
     }
@@ -358,7 +360,7 @@ impl Sender {
         let mut failures = self.take_abandoned();
         self.abandonment.clear();
         // With interleaving, several messages may have been begun.
-        let mut open: BTreeMap<(StreamId, bool, u32), SendFailure> = BTreeMap::new();
+        let mut open: BTreeMap<(StreamId, bool, u32), Failing> = BTreeMap::new();
         while let Some(chunk) = self.outstanding.pop_front() {
             if chunk.is_abandoned() {
                 continue;
@@ -366,23 +368,17 @@ impl Sender {
             let message = (chunk.stream, chunk.flags.unordered, chunk.mid.value());
             if chunk.is_settled() {
                 // It was delivered; perhaps not all of its message.
-                if chunk.flags.ending {
-                    failures.extend(open.remove(&message));
+                if let Some(failing) = open.get_mut(&message) {
+                    failing.pass(chunk.len());
                 }
-                continue;
+            } else {
+                let failing = open.entry(message);
+                failing
+                    .or_insert_with(|| Failing::of_chunk(&chunk))
+                    .give_back(chunk.payload);
             }
-            let failure = open.entry(message).or_insert_with(|| SendFailure {
-                context: chunk.context,
-                stream: chunk.stream,
-                ppid: chunk.ppid,
-                sent: true,
-                unsent: UnsentMessage::default(),
-                expired: false,
-                abandoned: None,
-            });
-            failure.unsent.0.push(chunk.payload);
             if chunk.flags.ending {
-                failures.extend(open.remove(&message));
+                failures.extend(open.remove(&message).map(Failing::told));
             }
         }
         let held = self.held.take();
@@ -390,13 +386,11 @@ impl Sender {
             let options = pending.options;
             let message = (options.stream, options.unordered, pending.mid.value());
             let begun = pending.begun.then(|| open.remove(&message)).flatten();
-            let mut failure = begun.unwrap_or_else(|| failure_of(&pending));
-            if !pending.rest.is_empty() {
-                failure.unsent.0.push(pending.rest);
-            }
-            failures.push(failure);
+            let mut failing = begun.unwrap_or_else(|| Failing::of_pending(&pending));
+            failing.give_back(pending.rest);
+            failures.push(failing.told());
         }
-        failures.extend(open.into_values());
+        failures.extend(open.into_values().map(Failing::told));
         failures
     }
 
@@ -448,17 +442,4 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
     let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
     let wanted = cwnd.saturating_mul(2).saturating_add(config.send_buffer);
     wanted.min(max).max(config.send_buffer)
-}
-
-/// A failure without its bytes.
-fn failure_of(pending: &Pending) -> SendFailure {
-    SendFailure {
-        context: pending.options.context,
-        stream: pending.options.stream,
-        ppid: pending.options.ppid,
-        sent: pending.begun,
-        unsent: UnsentMessage::default(),
-        expired: false,
-        abandoned: None,
-    }
 }

@@ -107,10 +107,10 @@ impl Sender {
         if from != to {
             self.queue.forget_path(from);
             self.held.forget_path(from);
-            let cumulative = self.outstanding.first_index() - 1;
-            if let Some(forward) = self.abandonment.forward_mut() {
-                forward.forget_path(from, cumulative);
-            }
+        }
+        let cumulative = self.outstanding.first_index() - 1;
+        if let Some(forward) = self.abandonment.forward_mut() {
+            forward.forget_path(from, cumulative);
         }
     }
 

@@ -2,7 +2,7 @@
 //! is outstanding moves to it.
 
 use carrick_proto::policy::{LossDetection, Multipath, Policies};
-use carrick_proto::{AssociationConfig, PathId, PathStats};
+use carrick_proto::{AssociationConfig, Ecn, PathId, PathStats};
 use carrick_wire::{Chunk, ChunkType, Tsn};
 
 use crate::common::*;
@@ -257,4 +257,110 @@ fn a_peer_that_lacks_it_keeps_what_is_outstanding_where_it_is() {
     w.revive(old);
     w.run(secs(20));
     assert_eq!(w.receive_lengths(0, a), [900, 901, 902]);
+}
+
+/// The side that moves has another address that the peer knows, and no probe that hides a stall.
+fn the_mover_with_another_address(config: &AssociationConfig) {
+    let (mut w, [a, b]) = settled(config, 2);
+    let [old, other] = addresses(0);
+    assert_eq!(w.path(0, a, 0).local, Some(old));
+    for n in 0..4 {
+        w.send(0, a, 0, pattern(900 + n));
+    }
+    w.pump();
+    w.kill(old);
+    // The packets are on their way and arrive; what answers them does not.
+    let before = w.stats(0, a).counters;
+    w.ends[0].local_address_removed(w.now, old);
+    assert_eq!(w.path(0, a, 0).local, Some(other));
+    assert_eq!(w.path(0, a, 0).ssthresh, usize::MAX, "fresh parameters");
+    w.run(ms(300));
+    assert_eq!(w.receive_lengths(1, b), [900, 901, 902, 903]);
+    assert_eq!(w.stats(0, a).outstanding_chunks, 0, "acknowledged");
+    let after = w.stats(0, a).counters;
+    assert_eq!(after.t3_expirations, before.t3_expirations);
+    assert_eq!(w.path(0, a, 0).ssthresh, usize::MAX, "no congestion");
+    // Without ASCONF the peer goes on to send to the old address until that path has failed.
+    if config.extensions.dynamic_addresses {
+        exchange(&mut w, a, b);
+    }
+}
+
+#[test]
+fn what_is_outstanding_moves_to_another_address_that_the_peer_knows() {
+    the_mover_with_another_address(&dynamic());
+}
+
+#[test]
+fn with_rack_what_is_outstanding_moves_to_another_address_that_the_peer_knows_8985() {
+    let policies = Policies {
+        loss_detection: LossDetection::Rack,
+        tail_loss_probe: false,
+        ..Policies::modern()
+    };
+    the_mover_with_another_address(&AssociationConfig {
+        policies,
+        ..dynamic()
+    });
+}
+
+#[test]
+fn what_is_outstanding_moves_where_addresses_are_static_as_well() {
+    the_mover_with_another_address(&AssociationConfig::default());
+}
+
+#[test]
+fn a_forward_tsn_that_is_outstanding_moves_as_well_3758_c5() {
+    let mut config = dynamic();
+    config.extensions.partial_reliability = true;
+    let (mut w, [a, b]) = settled(&config, 2);
+    let old = addresses(0)[0];
+    w.lose_data(0, &[0]);
+    let timed = carrick_proto::SendOptions {
+        reliability: carrick_proto::Reliability::Timed(ms(50)),
+        ..carrick_proto::SendOptions::default()
+    };
+    w.send_with(0, a, timed, pattern(10));
+    w.send(0, a, 0, pattern(20));
+    w.rule(move |seen| {
+        let lost = seen.source() == old && seen.has(ChunkType::FORWARD_TSN);
+        if lost { Fate::Drop } else { Fate::Pass }
+    });
+    let sent = |w: &mut World| !w.sent(0, ChunkType::FORWARD_TSN).is_empty();
+    assert!(w.run_until(secs(5), sent));
+    w.run(ms(50));
+    w.kill(old);
+    w.ends[0].local_address_removed(w.now, old);
+    w.run(ms(100));
+    assert_eq!(w.receive_lengths(1, b), [20]);
+}
+
+#[test]
+fn a_new_way_that_swallows_ecn_capable_packets_is_found_out_3168() {
+    let mut config = dynamic();
+    config.extensions.ecn = true;
+    let (mut w, [a, b]) = settled(&config, 2);
+    let capable = |w: &World| {
+        let last = w.sent(0, ChunkType::DATA).pop().expect("DATA");
+        last.route.ecn != Ecn::NotCapable
+    };
+    w.send(0, a, 0, pattern(100));
+    w.run(secs(1));
+    assert!(capable(&w), "the old way is proven");
+    w.ends[0].local_address_removed(w.now, addresses(0)[0]);
+    w.rule(|seen| {
+        let lost = seen.from == 0 && seen.route.ecn != Ecn::NotCapable;
+        if lost { Fate::Drop } else { Fate::Pass }
+    });
+    for _ in 0..2 {
+        w.send(0, a, 0, pattern(100));
+        w.pump();
+        assert!(capable(&w));
+        w.run(secs(10));
+    }
+    w.send(0, a, 0, pattern(100));
+    w.pump();
+    assert!(!capable(&w), "after two timeouts");
+    w.run(secs(1));
+    assert_eq!(w.receive_lengths(1, b), [100; 4]);
 }

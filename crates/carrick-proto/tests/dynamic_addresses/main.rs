@@ -8,4 +8,5 @@ mod handover;
 mod lacking;
 mod loss;
 mod misuse;
+mod refusals;
 mod support;

@@ -6,6 +6,7 @@ mod common;
 mod cookies;
 mod course;
 mod data;
+mod ignored_addresses;
 mod misplaced;
 mod parameters;
 mod refusals;

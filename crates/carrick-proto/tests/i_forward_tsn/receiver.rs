@@ -1,5 +1,6 @@
 //! What the chunk does to the receiver, whatever it says.
 
+use carrick_proto::policy::{Policies, UnlistedIForwardTsn};
 use carrick_proto::{AssociationId, Event, Extensions, Mid, Part, Ppid, Ssn, StreamId};
 use carrick_wire::{CauseCode, ChunkType, Fragment, Fsn, IDataHeader, SkippedMessage, Tsn};
 
@@ -381,6 +382,51 @@ fn not_negotiated_it_ends_the_association_8260_2_3_1() {
         let answers = forward(&mut w, &peer, 0, &[(0, false, 0)]);
         assert_violation(&answers);
     }
+}
+
+#[test]
+fn from_a_peer_that_has_not_listed_it_it_may_be_taken_8260_2_3_1() {
+    let with = |types: &[ChunkType], extensions: Extensions| {
+        let mut w = World::with(1, |_, config| {
+            config.local_addresses.truncate(1);
+            config.association.policies.unlisted_i_forward_tsn = UnlistedIForwardTsn::Take;
+            config.association.extensions = extensions;
+        });
+        let (peer, id) = Puppet::new().connect_with(&mut w, |p| p.supported_extensions(types));
+        (w, peer, id)
+    };
+    // As Linux does: I-DATA and FORWARD-TSN are listed.
+    let (mut w, peer, id) = with(&[ChunkType::FORWARD_TSN, ChunkType::I_DATA], OFFERED);
+    let in_force = w.stats(0, id).extensions;
+    assert!(in_force.interleaving && !in_force.partial_reliability);
+    fragment(&mut w, &peer, 1, (0, false, 1), (0, true), 10);
+    assert_eq!(read(&mut w, id), [0; 0], "it waits for the first");
+    let answers = forward(&mut w, &peer, 0, &[(0, false, 0)]);
+    assert!(answers.iter().all(|p| !p.has(ChunkType::ABORT)));
+    assert_eq!(read(&mut w, id).len(), 1, "the stream goes on behind it");
+    let counters = w.stats(0, id).counters;
+    assert_eq!(counters.forward_tsns_received, 1);
+    // FORWARD-TSN still ends it, and so does the chunk where this side has not listed it, or without
+    // I-DATA.
+    let answers = peer.say(&mut w, |p| p.forward_tsn(tsn(2), std::iter::empty()));
+    assert_violation(&answers);
+    let without = Extensions {
+        interleaved_partial_reliability: false,
+        ..OFFERED
+    };
+    for (types, offered) in [(&TYPES[..1], without), (&TYPES[1..], OFFERED)] {
+        let (mut w, peer, _) = with(types, offered);
+        assert_violation(&forward(&mut w, &peer, 0, &[(0, false, 0)]));
+    }
+    // What programs start from takes it; the standard's parameters do not.
+    assert_eq!(
+        Policies::modern().unlisted_i_forward_tsn,
+        UnlistedIForwardTsn::Take
+    );
+    assert_eq!(
+        Policies::default().unlisted_i_forward_tsn,
+        UnlistedIForwardTsn::Abort
+    );
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Shutdown, abort and restart while a re-configuration is under way.
 
-use carrick_proto::{CloseReason, Event, ReconfigError, ReconfigOutcome, StreamDirection};
+use carrick_proto::{
+    CloseReason, Event, Extensions, ReconfigError, ReconfigOutcome, Reliability, SendOptions,
+    StreamDirection,
+};
 use carrick_wire::ChunkType;
 
 use crate::common::*;
@@ -164,5 +167,61 @@ fn data_that_waits_for_the_answer_to_a_reset_is_delivered_when_the_peer_ends_9_2
             w.events(end).last(),
             Some(&Event::Closed(CloseReason::Shutdown))
         );
+    }
+}
+
+#[test]
+fn what_was_acknowledged_behind_a_reset_is_delivered_when_the_peer_aborts_6_2() {
+    for interleaving in [false, true] {
+        let (mut w, ids) = connected_with(|_, config| {
+            config.extensions = Extensions {
+                interleaving,
+                partial_reliability: true,
+                interleaved_partial_reliability: interleaving,
+                ..OFFERED
+            };
+        });
+        for len in 1..=3 {
+            w.send(1, ids[1], 1, pattern(len));
+        }
+        w.run(secs(1));
+        assert_eq!(w.receive_lengths(0, ids[0]), [1, 2, 3]);
+        // An unordered message is given up: its number is passed.
+        let unordered = SendOptions {
+            unordered: true,
+            reliability: Reliability::Retransmissions(0),
+            ..SendOptions::on_stream(2)
+        };
+        let data = [ChunkType::DATA, ChunkType::I_DATA][usize::from(interleaving)];
+        w.lose(1, data, 1);
+        w.send_with(1, ids[1], unordered, pattern(9));
+        w.run(secs(10));
+        assert_eq!(w.stats(1, ids[1]).counters.forward_tsns_sent, 1);
+        w.clear_rules();
+
+        // The peer resets everything, and its answer is lost.
+        w.lose(1, ChunkType::RE_CONFIG, usize::MAX);
+        w.ends[0].reset_association(w.now, ids[0]).expect("reset");
+        w.run(ms(50));
+        assert_eq!(renumberings(&w.events(1)), [ReconfigOutcome::Performed]);
+        w.send(1, ids[1], 1, pattern(4));
+        w.send(1, ids[1], 3, pattern(5));
+        w.send_with(1, ids[1], unordered, pattern(6));
+        // Of several chunks, when the first stream has begun anew.
+        w.send(1, ids[1], 1, pattern(4000));
+        w.run(ms(300));
+        assert_eq!(w.stats(1, ids[1]).outstanding_chunks, 0, "acknowledged");
+        assert_eq!(w.receive_lengths(0, ids[0]), [0; 0], "it may belong before");
+        w.ends[1].abort(w.now, ids[1], b"enough").expect("abort");
+        w.run(ms(50));
+        let mut lengths = w.receive_lengths(0, ids[0]);
+        let ordered: Vec<_> = lengths.iter().copied().filter(|l| l % 4 == 0).collect();
+        assert_eq!(
+            ordered,
+            [4, 4000],
+            "{lengths:?}, interleaving {interleaving}"
+        );
+        lengths.sort_unstable();
+        assert_eq!(lengths, [4, 5, 6, 4000], "interleaving {interleaving}");
     }
 }

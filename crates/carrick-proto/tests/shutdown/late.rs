@@ -191,3 +191,72 @@ fn timeouts_without_a_bound_are_no_overflow() {
     w.run(secs(1));
     assert_eq!(w.states()[0], Some("ShutdownReceived"));
 }
+
+#[test]
+fn a_repeated_shutdown_takes_its_sack_to_another_path_9_2() {
+    // Data came on the first path, and the answers to it go back on it; then that dies.
+    let mut w = World::new();
+    let (a, b) = w.connect();
+    for end in 0..2 {
+        for path in 0..2 {
+            let id = [a, b][end];
+            let path = carrick_proto::PathId(path);
+            w.ends[end].set_heartbeat(w.now, id, path, false).unwrap();
+        }
+    }
+    w.send(1, b, 0, pattern(100));
+    w.run(secs(1));
+    assert_eq!(w.receive_lengths(0, a), [100]);
+    w.kill(addresses(1)[0]);
+    w.log.clear();
+    w.ends[0].shutdown(w.now, a).unwrap();
+    assert!(w.run_until(secs(5), |w| gone(w)), "{:?}", w.states());
+    let ways: Vec<_> = w
+        .sent(0, ChunkType::SHUTDOWN)
+        .iter()
+        .map(|s| s.to())
+        .collect();
+    assert_eq!(ways, addresses(1), "the second one at once");
+}
+
+#[test]
+fn authenticated_heartbeats_do_not_put_off_a_shutdown_9_2() {
+    let mut w = World::with(2, |end, config| {
+        config.local_addresses.truncate(1);
+        let association = &mut config.association;
+        association.extensions.authentication = true;
+        association.authentication.required = vec![ChunkType::HEARTBEAT, ChunkType::HEARTBEAT_ACK];
+        // Several of the second one's heartbeats fit into an RTO of the first.
+        if end == 1 {
+            association.hb_interval = ms(100);
+            (association.rto_min, association.rto_initial) = (ms(100), ms(100));
+        }
+    });
+    w.config.extensions.authentication = true;
+    w.config.authentication.required = vec![ChunkType::HEARTBEAT, ChunkType::HEARTBEAT_ACK];
+    let (a, _) = w.connect();
+    w.run(secs(2));
+    w.lose(0, ChunkType::SHUTDOWN, 1);
+    w.log.clear();
+    w.ends[0].shutdown(w.now, a).unwrap();
+    assert!(w.run_until(secs(5), |w| gone(w)), "{:?}", w.states());
+    let beats = w.sent(1, ChunkType::HEARTBEAT);
+    assert!(beats.len() > 2 && beats.iter().all(|s| s.has(ChunkType::AUTH)));
+}
+
+#[test]
+fn padded_heartbeats_do_not_put_off_a_shutdown_9_2() {
+    let mut w = World::single_homed();
+    let (peer, id) = Puppet::new().accept(&mut w);
+    w.ends[0].shutdown(w.now, id).unwrap();
+    assert_eq!(peer.hear(&mut w)[0].kinds(), [ChunkType::SHUTDOWN]);
+    for _ in 0..20 {
+        w.run(ms(200));
+        peer.say(&mut w, |p| {
+            p.heartbeat(b"beat");
+            p.pad(100);
+        });
+    }
+    let all = w.sent(0, ChunkType::SHUTDOWN).len();
+    assert!(all >= 2, "{all} in 4 s");
+}

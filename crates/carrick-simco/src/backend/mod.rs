@@ -7,6 +7,7 @@ mod element;
 mod leftovers;
 mod memory;
 mod pool;
+mod ports;
 mod references;
 
 pub(crate) use element::single_flows;

@@ -1,20 +1,23 @@
 //! Ports of a translator's outside address.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use super::ports::Ports;
 use super::{BackendError, Reservation};
-use crate::message::{AddressTuple, IpVersion, Location, NatMode, Parity, PrrParameters, Scope};
+use crate::message::{AddressTuple, IpVersion, Location, NatMode, PrrParameters, Scope};
 
 /// Consecutive free ports of one address, for traditional NAT.
+///
+/// Finding and giving back cost the same whether the pool is empty or nearly full. A port that was
+/// given back rests until no other fits.
 #[derive(Clone, Debug)]
 pub struct PortPool {
     address: IpAddr,
     ports: RangeInclusive<u16>,
-    used: BTreeSet<(u8, u16)>,
-    /// Where the search begins, so that a port rests after use.
-    next: u16,
+    /// By protocol, once somebody has asked for one of it.
+    protocols: BTreeMap<u8, Ports>,
 }
 
 impl PortPool {
@@ -22,9 +25,8 @@ impl PortPool {
     pub fn new(address: IpAddr, ports: RangeInclusive<u16>) -> Self {
         Self {
             address,
-            next: *ports.start(),
             ports,
-            used: BTreeSet::new(),
+            protocols: BTreeMap::new(),
         }
     }
 
@@ -41,20 +43,14 @@ impl PortPool {
         {
             return Err(BackendError::NoAddresses);
         }
-        let base = self.find(*wanted).ok_or(BackendError::NoPorts)?;
-        let ports = wanted.ports;
-        self.used.extend(
-            (base..)
-                .take(usize::from(ports))
-                .map(|p| (wanted.protocol, p)),
-        );
-        self.next = base.saturating_add(ports);
+        let ports = self.protocol(wanted.protocol);
+        let base = ports.take(wanted.ports, wanted.parity);
         let outside = AddressTuple::range(
             Location::Outside,
             wanted.protocol,
             self.address,
-            base,
-            ports,
+            base.ok_or(BackendError::NoPorts)?,
+            wanted.ports,
         );
         Ok(Reservation {
             outside,
@@ -62,78 +58,56 @@ impl PortPool {
         })
     }
 
-    fn find(&self, wanted: PrrParameters) -> Option<u16> {
-        if self.ports.is_empty() {
-            return None;
-        }
-        let last = self.ports.end().checked_sub(wanted.ports.checked_sub(1)?)?;
-        let start = self.next.clamp(*self.ports.start(), *self.ports.end());
-        let fits = |base: &u16| {
-            let parity = match wanted.parity {
-                Parity::Any => true,
-                Parity::Odd => !base.is_multiple_of(2),
-                Parity::Even => base.is_multiple_of(2),
-            };
-            let range = (wanted.protocol, *base)..=(wanted.protocol, base + (wanted.ports - 1));
-            parity && self.used.range(range).next().is_none()
-        };
-        (start..=last)
-            .chain(*self.ports.start()..=last.min(start))
-            .find(fits)
-    }
-
     /// Takes the ports of a reservation that an earlier pool gave.
     ///
     /// # Errors
     /// When the pool has another address, not all of the ports, or has given some of them.
     pub fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
-        let AddressTuple {
-            protocol, scope, ..
-        } = reservation.outside;
-        let Scope::Full {
-            address,
-            port,
-            ports,
-            ..
-        } = scope
-        else {
-            return Err(BackendError::NoAddresses);
-        };
-        if address != self.address {
-            return Err(BackendError::NoAddresses);
+        let (protocol, port, count) = self.own(reservation).ok_or(BackendError::NoAddresses)?;
+        if self.protocol(protocol).take_at(port, count) {
+            Ok(())
+        } else {
+            Err(BackendError::NoPorts)
         }
-        let last = ports.checked_sub(1).and_then(|more| port.checked_add(more));
-        let last = last.filter(|last| self.ports.contains(last) && self.ports.contains(&port));
-        let wanted = port..=last.ok_or(BackendError::NoPorts)?;
-        let range = (protocol, *wanted.start())..=(protocol, *wanted.end());
-        if self.used.range(range).next().is_some() {
-            return Err(BackendError::NoPorts);
-        }
-        self.used.extend(wanted.map(|port| (protocol, port)));
-        Ok(())
     }
 
-    /// Gives the ports back.
+    /// Gives the ports back. Those of another address, or that the pool has not given so, are left.
     pub fn give(&mut self, reservation: &Reservation) {
-        let AddressTuple {
-            protocol, scope, ..
-        } = reservation.outside;
-        if let Scope::Full { port, ports, .. } = scope {
-            for port in (port..=u16::MAX).take(usize::from(ports)) {
-                self.used.remove(&(protocol, port));
-            }
+        if let Some((protocol, port, count)) = self.own(reservation)
+            && let Some(ports) = self.protocols.get_mut(&protocol)
+        {
+            ports.give(port, count);
         }
     }
 
     /// Ports that are taken.
     pub fn used(&self) -> usize {
-        self.used.len()
+        self.protocols.values().map(Ports::used).sum()
+    }
+
+    fn protocol(&mut self, protocol: u8) -> &mut Ports {
+        let all = || Ports::new(&self.ports);
+        self.protocols.entry(protocol).or_insert_with(all)
+    }
+
+    /// Protocol, first port and number of ports of a reservation of this pool's address.
+    fn own(&self, reservation: &Reservation) -> Option<(u8, u16, u16)> {
+        match reservation.outside.scope {
+            Scope::Full {
+                address,
+                port,
+                ports,
+                ..
+            } if address == self.address => Some((reservation.outside.protocol, port, ports)),
+            _ => None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Parity;
 
     fn wanted(ports: u16, parity: Parity) -> PrrParameters {
         PrrParameters {
@@ -159,9 +133,9 @@ mod tests {
         let a = pool.take(&wanted(2, Parity::Even)).unwrap();
         let b = pool.take(&wanted(2, Parity::Even)).unwrap();
         let c = pool.take(&wanted(1, Parity::Odd)).unwrap();
-        assert_eq!([&a, &b, &c].map(port), [1002, 1004, 1007]);
+        assert_eq!([&a, &b, &c].map(port), [1002, 1004, 1001]);
         assert_eq!(
-            pool.take(&wanted(4, Parity::Any)),
+            pool.take(&wanted(6, Parity::Any)),
             Err(BackendError::NoPorts)
         );
         assert_eq!(pool.used(), 5);
@@ -178,5 +152,22 @@ mod tests {
             ..wanted(1, Parity::Any)
         };
         assert_eq!(pool.take(&v6), Err(BackendError::NoAddresses));
+    }
+
+    #[test]
+    fn ports_given_back_to_one_pool_stay_taken_in_another() {
+        let ports = 4000..=4001;
+        let mut pools = [9, 10].map(|last| PortPool::new([192, 0, 2, last].into(), ports.clone()));
+        let [a, b] = pools
+            .each_mut()
+            .map(|pool| pool.take(&wanted(2, Parity::Even)).unwrap());
+        pools.iter_mut().for_each(|pool| pool.give(&a));
+        assert_eq!(pools.each_ref().map(PortPool::used), [0, 2]);
+        assert_eq!(
+            pools[1].readopt(&b),
+            Err(BackendError::NoPorts),
+            "it has it"
+        );
+        assert_eq!(pools[0].readopt(&b), Err(BackendError::NoAddresses));
     }
 }

@@ -192,9 +192,12 @@ impl References {
     }
 }
 
-/// The backend's own timeout: the rule's, and a little more for the middlebox to be first.
+/// How long after the rule the backend ends an element by itself, in seconds: a middlebox that runs is
+/// first, and one that is down leaves nothing open for longer.
+const FAILSAFE: u32 = 5;
+
 fn failsafe(lifetime: Lifetime) -> Lifetime {
-    Lifetime(lifetime.0.saturating_add(lifetime.0 / 10).saturating_add(5))
+    Lifetime(lifetime.0.saturating_add(FAILSAFE))
 }
 
 fn ends(now: Time, lifetime: Lifetime) -> Time {

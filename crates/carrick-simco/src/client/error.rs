@@ -75,7 +75,7 @@ pub(super) fn describe(reason: CloseReason) -> String {
         CloseReason::Terminated => "the middlebox ended it".into(),
         CloseReason::BadlyFormed => "the middlebox could not read what was sent".into(),
         CloseReason::Refused(NegativeReply::AuthenticationFailed) => {
-            "the middlebox does not take the name and key: check both".into()
+            "the middlebox does not take the agent's name and key, or wants them where none are given".into()
         }
         CloseReason::Refused(reply) => format!("the middlebox refused it: {}", reply.text()),
         CloseReason::MiddleboxNotAuthenticated => {

@@ -246,11 +246,10 @@ impl HeldRule {
     /// PEA: lets a data stream pass on this reservation, which becomes that rule.
     ///
     /// # Errors
-    /// When it is refused or not answered; the reservation is held as before.
+    /// When it is refused, or its outcome is not known; the reservation is held as before.
     pub async fn enable(&self, enable: EnableRequest) -> Result<(), RequestError> {
         let rule = self.id();
-        let request = Request::EnableReserved { enable, rule };
-        let reply = self.inner.ask(request).await?;
+        let reply = inquiry::enable_reserved(&self.inner, enable, rule).await?;
         if self.inner.shelf.renewed(self.key, &reply) {
             Ok(())
         } else {
@@ -266,8 +265,7 @@ impl HeldRule {
         let Some(entry) = self.inner.shelf.remove(self.key) else {
             return Ok(());
         };
-        let ended = inquiry::change_lifetime(&self.inner, entry.rule, Lifetime(0)).await;
-        ended.map(|_| ())
+        inquiry::end(&self.inner, &entry).await
     }
 }
 

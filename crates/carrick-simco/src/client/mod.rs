@@ -25,6 +25,12 @@
 //! that would have made a rule by PRL, and by PRS for each rule that is not known yet; the outcome
 //! is what the middlebox says then. When that has no answer either, the request fails with
 //! [`RequestError::Unanswered`], and nothing is held.
+//!
+//! When the session is lost before the answer, the same is asked in the next one: a rule that was made
+//! is taken up, and one that was not made is asked for once more. When no session opens meanwhile, or
+//! the middlebox has more rules of the agent than a reply to PRL can name, the request fails with
+//! [`RequestError::Lost`]. [`Client::extend`] is not repeated: in another session its identifier may
+//! be another rule's.
 
 mod error;
 mod held;
@@ -51,6 +57,7 @@ pub use load::{LoadPlan, LoadProgress, LoadReport, run_load};
 pub use target::{SctpTarget, Target};
 
 use held::Shelf;
+use inquiry::Claims;
 use session::{Ask, AskError, Session};
 
 /// Requests that wait for the session's task.
@@ -148,6 +155,7 @@ pub(crate) struct Inner {
     asks: mpsc::Sender<Ask>,
     events: broadcast::Sender<ClientEvent>,
     shelf: Shelf,
+    claims: Claims,
     timeout: Duration,
     capabilities: Capabilities,
 }
@@ -172,6 +180,7 @@ impl Client {
                 asks,
                 events,
                 shelf: Shelf::default(),
+                claims: Claims::default(),
                 timeout,
                 capabilities,
             }),
@@ -250,10 +259,11 @@ impl Client {
         self.request(Request::Status(rule)).await
     }
 
-    /// PRL: the rules that this agent may see.
+    /// PRL: the rules that this agent may see, 8,191 at most: a message has no room for more (RFC 4540
+    /// section 8.7).
     ///
     /// # Errors
-    /// When it is refused or not answered.
+    /// When it is refused or not answered; with [`NegativeReply::ReplyTooBig`] when there are more.
     pub async fn list(&self) -> Result<Vec<PolicyRuleId>, RequestError> {
         match self.request(Request::List).await? {
             Reply::List(list) => Ok(list.rules().to_vec()),

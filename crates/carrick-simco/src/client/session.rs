@@ -56,12 +56,20 @@ pub(super) struct Late {
 
 type Answer = oneshot::Sender<Result<Delivery, AskError>>;
 
+/// Who waits for an answer.
+struct Waiting {
+    answer: Answer,
+    /// The request makes a rule that nobody knows if nobody takes the answer. PEA makes none: who
+    /// holds the reservation knows it.
+    makes: bool,
+}
+
 /// A reply on its way. If nobody takes it, the rule that it made is closed, because nobody knows of
 /// it.
 #[derive(Debug)]
 pub(super) struct Delivery {
     reply: Option<Reply>,
-    orphans: mpsc::UnboundedSender<PolicyRuleId>,
+    orphans: Option<mpsc::UnboundedSender<PolicyRuleId>>,
 }
 
 impl Delivery {
@@ -72,9 +80,9 @@ impl Delivery {
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        if let Some(rule) = self.reply.as_ref().and_then(made) {
+        if let (Some(rule), Some(orphans)) = (self.reply.as_ref().and_then(made), &self.orphans) {
             // Without a session the rule lives out its life.
-            let _ = self.orphans.send(rule);
+            let _ = orphans.send(rule);
         }
     }
 }
@@ -94,8 +102,8 @@ pub(super) struct Session {
 struct Active {
     agent: Agent,
     clock: Clock,
-    waiting: BTreeMap<TransactionId, Answer>,
-    late: BTreeMap<TransactionId, oneshot::Sender<Delivery>>,
+    waiting: BTreeMap<TransactionId, Waiting>,
+    late: BTreeMap<TransactionId, (oneshot::Sender<Delivery>, bool)>,
     /// Late answers that nobody needs.
     forgotten: VecDeque<TransactionId>,
     ending: Option<oneshot::Sender<()>>,
@@ -277,7 +285,8 @@ impl Active {
             Ask::Request(_, answer) if answer.is_closed() => {}
             Ask::Request(request, answer) => match self.agent.submit(now, &request) {
                 Ok(transaction) => {
-                    self.waiting.insert(transaction, answer);
+                    let makes = request.rule().is_none();
+                    self.waiting.insert(transaction, Waiting { answer, makes });
                 }
                 Err(error) => {
                     let error = match error {
@@ -341,17 +350,16 @@ impl Active {
     }
 
     fn answer(&mut self, transaction: TransactionId, answer: Result<Reply, AskError>) {
-        let answer = answer.map(|reply| self.delivery(reply));
-        if let Some(waiting) = self.waiting.remove(&transaction) {
+        if let Some(Waiting { answer: to, makes }) = self.waiting.remove(&transaction) {
             // What nobody waits for is dropped.
-            let _ = waiting.send(answer);
+            let _ = to.send(answer.map(|reply| self.delivery(reply, makes)));
         }
     }
 
-    fn delivery(&self, reply: Reply) -> Delivery {
+    fn delivery(&self, reply: Reply, makes: bool) -> Delivery {
         Delivery {
             reply: Some(reply),
-            orphans: self.orphans.clone(),
+            orphans: makes.then(|| self.orphans.clone()),
         }
     }
 
@@ -360,19 +368,23 @@ impl Active {
             return;
         };
         let (late, reply) = oneshot::channel();
-        self.late.insert(transaction, late);
+        self.late.insert(transaction, (late, waiting.makes));
         while self.late.len() > MAX_LATE {
             self.late.pop_first();
         }
-        let _ = waiting.send(Err(AskError::TimedOut(Late { transaction, reply })));
+        let timed_out = AskError::TimedOut(Late { transaction, reply });
+        let _ = waiting.answer.send(Err(timed_out));
     }
 
     fn came_late(&mut self, transaction: TransactionId, reply: Reply) {
         if self.forgotten.contains(&transaction) {
             return;
         }
-        let delivery = self.delivery(reply);
-        if let Some(late) = self.late.remove(&transaction) {
+        // A reply to nothing that is known here may have made a rule.
+        let late = self.late.remove(&transaction);
+        let makes = late.as_ref().is_none_or(|(_, makes)| *makes);
+        let delivery = self.delivery(reply, makes);
+        if let Some((late, _)) = late {
             // What nobody waits for is dropped.
             let _ = late.send(delivery);
         }

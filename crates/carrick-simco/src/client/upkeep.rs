@@ -50,6 +50,7 @@ pub(super) async fn run(client: Weak<Inner>, mut events: Events) {
 
 fn heard(inner: &Inner, event: &ClientEvent) {
     match event {
+        ClientEvent::Closed(_) => inner.claims.clear(),
         // Later than the opening, nothing is sure of the session before.
         ClientEvent::Opened(_) => inner.shelf.doubt(),
         ClientEvent::Rule {
@@ -68,7 +69,7 @@ async fn keep(inner: Arc<Inner>, key: u64, entry: Entry) {
     let lifetime = wanted(&entry.request);
     if entry.doubtful {
         match inner.ask(Request::Status(entry.rule)).await {
-            Ok(status) if is_same(&entry, &status) => {}
+            Ok(status) if inquiry::is_same(&entry, &status) => {}
             // Another rule has its identifier now, or none has.
             Ok(_)
             | Err(AskError::Refused(
@@ -87,16 +88,6 @@ async fn keep(inner: Arc<Inner>, key: u64, entry: Entry) {
         // It lives yet; PLC that was not answered can be asked again without harm.
         _ => inner.shelf.again(key, RETRY),
     }
-}
-
-fn is_same(entry: &Entry, status: &Reply) -> bool {
-    inquiry::fits(&entry.request, entry.rule, status).is_some()
-        // A reservation that was enabled.
-        || matches!(
-            (&entry.request, status),
-            (Request::Reserve(_), Reply::EnableStatus(status))
-                if status.enabled.outside == entry.outside.unwrap_or(status.enabled.outside)
-        )
 }
 
 fn wanted(request: &Request) -> Lifetime {

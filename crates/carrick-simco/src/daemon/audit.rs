@@ -1,16 +1,17 @@
 //! The audit log: what agents did and what became of it, one JSON object a line.
 
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::Serialize;
 
 use super::DaemonError;
-use crate::message::{AddressTuple, Direction, Scope};
+use crate::describe::RuleText;
 use crate::middlebox::{EndReason, MiddleboxEvent, SessionEnd, SessionId};
-use crate::rules::{Rule, RuleKind};
+use crate::rules::Rule;
 use crate::session::Identity;
 
 /// The log, or none.
@@ -40,20 +41,8 @@ struct Line<'a> {
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    protocol: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    direction: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    internal: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    external: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outside: Option<String>,
+    #[serde(flatten)]
+    text: RuleText,
 }
 
 impl Audit {
@@ -86,7 +75,7 @@ impl Audit {
         }
         let name;
         let mut line = Line {
-            time: iso_8601(wall),
+            time: moment(wall),
             ..Line::default()
         };
         match event {
@@ -130,7 +119,8 @@ impl Audit {
                 name = owner(rule);
                 line.event = "rule-granted";
                 line.agent = Some(name.as_str());
-                describe(&mut line, rule);
+                line.rule = Some(rule.id.0);
+                line.text = RuleText::from(rule);
             }
             MiddleboxEvent::LifetimeChanged(rule) => {
                 name = owner(rule);
@@ -174,58 +164,6 @@ impl Audit {
     }
 }
 
-fn describe(line: &mut Line<'_>, rule: &Rule) {
-    line.rule = Some(rule.id.0);
-    line.group = Some(rule.group.0);
-    match &rule.kind {
-        RuleKind::Reserved { reservation } => {
-            line.kind = Some("reserve");
-            line.protocol = Some(reservation.outside.protocol);
-            line.outside = Some(tuple(&reservation.outside));
-        }
-        RuleKind::Enabled {
-            parameters,
-            internal,
-            external,
-            told,
-            reservation,
-            ..
-        } => {
-            line.kind = Some("enable");
-            line.protocol = Some(internal.protocol);
-            line.direction = Some(match parameters.direction {
-                Direction::Inbound => "in",
-                Direction::Outbound => "out",
-                Direction::Both => "both",
-            });
-            line.internal = Some(tuple(internal));
-            line.external = Some(tuple(external));
-            line.outside = reservation.map(|_| tuple(&told.outside));
-        }
-        RuleKind::Disabled {
-            internal, external, ..
-        } => {
-            line.kind = Some("disable");
-            line.protocol = Some(internal.protocol);
-            line.internal = Some(tuple(internal));
-            line.external = Some(tuple(external));
-        }
-    }
-}
-
-/// An address tuple for people: `192.0.2.0/24 5000+2`; a port of 0 is any.
-fn tuple(tuple: &AddressTuple) -> String {
-    match tuple.scope {
-        Scope::ProtocolsOnly(version) => format!("any {version:?}"),
-        Scope::Full {
-            address,
-            prefix,
-            port,
-            ports,
-        } => format!("{address}/{prefix} {port}+{ports}"),
-    }
-}
-
 fn session_end(why: SessionEnd) -> &'static str {
     match why {
         SessionEnd::Requested => "requested",
@@ -249,43 +187,26 @@ fn end_reason(reason: EndReason) -> &'static str {
 }
 
 /// A moment as in `2026-11-21T18:50:58.123Z`.
-fn iso_8601(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    let since = since.unwrap_or(Duration::ZERO);
-    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Years that begin in March, so that the leap day is the last of its year; eras of 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (year, month) = match month {
-        0..10 => (year + 400 * era, month + 3),
-        _ => (year + 400 * era + 1, month - 9),
-    };
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let millis = since.subsec_millis();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+fn moment(time: SystemTime) -> String {
+    let mut text = String::new();
+    // A clock that is wrong is no reason to end: before 1970 it is that, after the year 9999 nothing.
+    let time = time.max(SystemTime::UNIX_EPOCH);
+    let _ = write!(text, "{}", humantime::format_rfc3339_millis(time));
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn moments_are_told_in_the_calendar() {
-        for (seconds, told) in [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_782_399, "2000-02-28T23:59:59.000Z"),
-            (951_782_400, "2000-02-29T00:00:00.000Z"),
-            (951_868_800, "2000-03-01T00:00:00.000Z"),
-            (1_763_750_000, "2025-11-21T18:33:20.000Z"),
-            (4_107_542_399, "2100-02-28T23:59:59.000Z"),
-            (4_107_542_400, "2100-03-01T00:00:00.000Z"),
-        ] {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-            assert_eq!(iso_8601(time), told);
-        }
+    fn a_moment_has_a_date_and_milliseconds() {
+        let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_millis(seconds);
+        assert_eq!(moment(after(951_782_400_050)), "2000-02-29T00:00:00.050Z");
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(moment(before), "1970-01-01T00:00:00.000Z");
+        assert_eq!(moment(after(300_000_000_000_000)), "", "the year 11476");
     }
 }

@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::core::Input;
-use crate::middlebox::SessionId;
+use crate::middlebox::{SessionId, Source};
 use crate::transport::{Link, MessageReader, MessageWriter, Packet};
 
 /// Messages on their way to the writer.
@@ -28,6 +28,9 @@ pub(super) struct Connection {
     /// The reader may go on: all replies to what it read are with the writer.
     answered: Arc<Notify>,
     reader: AbortHandle,
+    /// Its session is over, and what is left goes out.
+    ending: bool,
+    pub(super) source: Option<Source>,
     /// The peer's address for people.
     pub(super) peer: String,
 }
@@ -76,6 +79,8 @@ impl Connection {
             closing,
             answered,
             reader: reader.abort_handle(),
+            ending: false,
+            source: link.address.map(Source::of),
             peer: link.peer,
         }
     }
@@ -99,8 +104,14 @@ impl Connection {
     }
 
     /// The session is over: what is left has [`LINGER`] to go out.
-    pub(super) fn ending(&self) {
+    pub(super) fn end(&mut self) {
+        self.ending = true;
         self.closing.notify_one();
+    }
+
+    /// Whether its session is over.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending
     }
 }
 

@@ -14,7 +14,7 @@ use super::metrics::{self, Latencies};
 use super::{AnyBackend, DaemonError, State};
 use crate::Time;
 use crate::middlebox::{
-    Connection as Peer, Middlebox, MiddleboxEvent, Restored, SessionId, SessionOutput,
+    Connection as Peer, Middlebox, MiddleboxEvent, Restored, SessionId, SessionOutput, Source,
 };
 use crate::rules::Rule;
 use crate::state::{Journal, RuleChange};
@@ -83,6 +83,10 @@ pub(super) struct Core {
     audit: Audit,
     clock: Clock,
     connections: BTreeMap<SessionId, Connection>,
+    /// Peers of connections that are gone and of which not all was told.
+    gone: BTreeMap<SessionId, String>,
+    /// Connections whose session is over, by where they come from.
+    ending: BTreeMap<Source, usize>,
     inputs: mpsc::Sender<Input>,
     latencies: Latencies,
     /// Connections that take more again, or were read from.
@@ -119,6 +123,8 @@ impl Core {
             audit: Audit::open(settings.audit.as_deref())?,
             clock,
             connections: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            ending: BTreeMap::new(),
             inputs,
             latencies: Latencies::default(),
             settings: settings.clone(),
@@ -204,8 +210,7 @@ impl Core {
             }
             Input::ReadEnd(session, true) => self.middlebox.stream_failed(session),
             Input::ReadEnd(session, false) | Input::Written(session) => {
-                self.middlebox.disconnected(session);
-                self.connections.remove(&session);
+                self.forget(session);
             }
             Input::Room(session) => self.roomy.push(session),
             Input::Reload(settings, answer) => {
@@ -225,13 +230,17 @@ impl Core {
         let most = self.middlebox.limits().open_sessions.max(open)
             + self.middlebox.limits().half_open.max(half_open)
             + SPARE_CONNECTIONS;
-        if self.stopping || self.connections.len() >= most {
+        // Those that are being closed count too: else a flood from one address takes all room.
+        let of_source = link.address.and_then(|a| self.ending.get(&Source::of(a)));
+        let crowd = of_source.is_some_and(|count| *count >= SPARE_CONNECTIONS / 4);
+        if self.stopping || crowd || self.connections.len() >= most {
             return;
         }
         let peer = Peer {
             streams: link.streams,
             secure: link.secure,
             peer: None,
+            address: link.address,
         };
         let session = self.middlebox.connected(now, &peer);
         let batch = (self.middlebox.limits().queued_messages / 2).clamp(1, CYCLE);
@@ -253,9 +262,13 @@ impl Core {
         let at = self.clock.moment();
         while let Some(event) = self.middlebox.poll_event() {
             if let MiddleboxEvent::SessionClosed { session, .. } = &event
-                && let Some(connection) = self.connections.get(session)
+                && let Some(connection) = self.connections.get_mut(session)
+                && !connection.is_ending()
             {
-                connection.ending();
+                connection.end();
+                if let Some(source) = connection.source {
+                    *self.ending.entry(source).or_default() += 1;
+                }
             }
             if let Some(journal) = &mut self.journal
                 && let Some(change) = RuleChange::of(&self.middlebox, &event)
@@ -265,11 +278,13 @@ impl Core {
             }
             let peer = |session| {
                 let connection = self.connections.get(&session);
-                connection.map(|connection| connection.peer.as_str())
+                let peer = connection.map(|connection| &connection.peer);
+                peer.or_else(|| self.gone.get(&session)).map(String::as_str)
             };
             let owner = |rule: &Rule| self.middlebox.owner(rule).clone();
             self.audit.event(at.wall, &event, peer, owner);
         }
+        self.gone.clear();
         self.audit.flush()
     }
 
@@ -307,9 +322,26 @@ impl Core {
             return;
         };
         if !fill(&mut self.middlebox, session, connection) {
-            self.middlebox.disconnected(session);
-            self.connections.remove(&session);
+            self.forget(session);
         }
+    }
+
+    /// The connection of a session is gone.
+    fn forget(&mut self, session: SessionId) {
+        self.middlebox.disconnected(session);
+        let Some(connection) = self.connections.remove(&session) else {
+            return;
+        };
+        if connection.is_ending()
+            && let Some(source) = connection.source
+            && let Some(count) = self.ending.get_mut(&source)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.ending.remove(&source);
+            }
+        }
+        self.gone.insert(session, connection.peer.clone());
     }
 
     /// Takes another configuration; returns what can't change while it runs.
@@ -330,7 +362,15 @@ impl Core {
         let unchanged = fixed(&self.settings, &settings);
         self.middlebox.reconfigure(config);
         self.audit = audit;
-        self.settings = settings;
+        // What needs a restart stays what it is, also for the next comparison.
+        let old = &self.settings;
+        self.settings = Settings {
+            listen: old.listen.clone(),
+            backend: old.backend.clone(),
+            state: old.state.clone(),
+            metrics: old.metrics,
+            ..settings
+        };
         Ok(unchanged)
     }
 }

@@ -1,8 +1,16 @@
-//! Metrics over HTTP: as little of it as a scraper needs.
+//! Metrics over HTTP.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -10,7 +18,7 @@ use tokio::task::JoinSet;
 use super::core::Input;
 use super::listen;
 
-/// Octets of a request at most.
+/// Octets of a request's head at most.
 const MAX_REQUEST: usize = 8 << 10;
 
 /// How long one request and its answer may take.
@@ -27,40 +35,51 @@ pub(super) async fn serve(listener: TcpListener, core: mpsc::Sender<Input>) {
             requests.join_next().await;
         }
         while requests.try_join_next().is_some() {}
-        let core = core.clone();
-        requests.spawn(tokio::time::timeout(PATIENCE, answer(stream, core)));
+        let talk = talk(stream, core.clone());
+        requests.spawn(tokio::time::timeout(PATIENCE, talk));
     }
 }
 
-async fn answer(mut stream: TcpStream, core: mpsc::Sender<Input>) -> std::io::Result<()> {
-    let mut head = Vec::new();
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if head.len() >= MAX_REQUEST || stream.read_buf(&mut head).await? == 0 {
-            return Ok(());
+/// One request of a connection, and the end.
+async fn talk(stream: TcpStream, core: mpsc::Sender<Input>) {
+    let service = service_fn(|request| answer(request, &core));
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(MAX_REQUEST)
+        .serve_connection(TokioIo::new(stream), service);
+    // Whoever asks so that it fails has no answer.
+    let _ = connection.await;
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    core: &mpsc::Sender<Input>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (status, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics" | "/") => match metrics(core).await {
+            Some(text) => (StatusCode::OK, text),
+            None => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
+        },
+        (&Method::GET | &Method::HEAD, _) => {
+            let text = "the metrics are at /metrics\n".to_owned();
+            (StatusCode::NOT_FOUND, text)
         }
-    }
-    let line = head.split(|octet| *octet == b'\r').next();
-    let line = String::from_utf8_lossy(line.unwrap_or_default()).into_owned();
-    let mut words = line.split(' ');
-    let (status, body) = match (words.next(), words.next()) {
-        (Some("GET"), Some("/metrics" | "/")) => {
-            let (ask, answered) = oneshot::channel();
-            // Without a core there is no answer either.
-            let _ = core.send(Input::Metrics(ask)).await;
-            match answered.await {
-                Ok(text) => ("200 OK", text),
-                Err(_) => ("503 Service Unavailable", String::new()),
-            }
-        }
-        (Some("GET"), _) => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", String::new()),
+        _ => (StatusCode::METHOD_NOT_ALLOWED, String::new()),
     };
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\n\
-         Content-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    let plain = HeaderValue::from_static("text/plain; version=0.0.4");
+    headers.insert(CONTENT_TYPE, plain);
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    Ok(response)
+}
+
+/// The metrics; `None` without a core.
+async fn metrics(core: &mpsc::Sender<Input>) -> Option<String> {
+    let (ask, answered) = oneshot::channel();
+    core.send(Input::Metrics(ask)).await.ok()?;
+    answered.await.ok()
 }

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use super::config::{SctpListen, Settings};
 use super::core::Input;
 use super::{DaemonError, Listen, http};
+use crate::middlebox::{Limits, Source};
 use crate::transport::{sctp, tcp, tls};
 
 /// How long to wait when the system has no room for another connection.
@@ -90,8 +91,7 @@ pub(super) async fn start(
             break;
         };
         bound.tls.push(address);
-        let half_open = (limits.half_open, limits.establishment);
-        let task = tokio::spawn(serve_tls(listener, config, half_open, core.clone()));
+        let task = tokio::spawn(serve_tls(listener, config, limits, core.clone()));
         bound.tasks.push(task.abort_handle());
     }
     Ok(bound)
@@ -167,20 +167,28 @@ async fn serve_tcp(listener: TcpListener, core: mpsc::Sender<Input>) {
     }
 }
 
-/// Set-ups run beside each other; when there are too many, the oldest gives way.
+/// Set-ups run beside each other; when there are too many of one address, or of all, the oldest of
+/// those gives way.
 async fn serve_tls(
     listener: TcpListener,
     config: TlsConfig,
-    (most, patience): (usize, Duration),
+    limits: Limits,
     core: mpsc::Sender<Input>,
 ) {
-    let mut under_way: VecDeque<AbortHandle> = VecDeque::new();
+    let patience = limits.establishment;
+    let mut under_way: VecDeque<(Option<Source>, AbortHandle)> = VecDeque::new();
     loop {
         let stream = accept(&listener).await;
-        under_way.retain(|task| !task.is_finished());
-        if under_way.len() >= most.max(1)
-            && let Some(oldest) = under_way.pop_front()
-        {
+        let source = stream.peer_addr().ok().map(|peer| Source::of(peer.ip()));
+        under_way.retain(|(_, task)| !task.is_finished());
+        let of_source = under_way.iter().filter(|(other, _)| *other == source);
+        let most = limits.half_open_per_address.max(1);
+        let in_the_way = if of_source.count() >= most {
+            under_way.iter().position(|(other, _)| *other == source)
+        } else {
+            (under_way.len() >= limits.half_open.max(1)).then_some(0)
+        };
+        if let Some((_, oldest)) = in_the_way.and_then(|place| under_way.remove(place)) {
             oldest.abort();
         }
         let config = match config.lock() {
@@ -195,6 +203,6 @@ async fn serve_tls(
                 let _ = core.send(Input::Connected(link)).await;
             }
         });
-        under_way.push_back(task.abort_handle());
+        under_way.push_back((source, task.abort_handle()));
     }
 }

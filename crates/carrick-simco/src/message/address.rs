@@ -12,6 +12,7 @@
 //! +---------------------------------------------------------------+
 //! ```
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A version of IP.
@@ -101,6 +102,33 @@ pub enum Scope {
         /// The number of ports. Zero is illegal, but can be told.
         ports: u16,
     },
+}
+
+/// As people write it: `10.0.0.1:5000`, `192.0.2.0/24`, `[2001:db8::1]:5000+2` for two ports, `any`.
+impl fmt::Display for AddressTuple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scope::Full {
+            address,
+            prefix,
+            port,
+            ports,
+        } = self.scope
+        else {
+            return f.write_str("any");
+        };
+        match address {
+            IpAddr::V6(_) if port != 0 => write!(f, "[{address}]")?,
+            _ => write!(f, "{address}")?,
+        }
+        if prefix != IpVersion::of(address).bits() {
+            write!(f, "/{prefix}")?;
+        }
+        match (port, ports) {
+            (0, _) => Ok(()),
+            (port, 1) => write!(f, ":{port}"),
+            (port, ports) => write!(f, ":{port}+{ports}"),
+        }
+    }
 }
 
 impl AddressTuple {

@@ -176,6 +176,9 @@ pub struct Limits {
     pub open_sessions: usize,
     /// Connections on which no session is open yet. When there are as many, the oldest gives way.
     pub half_open: usize,
+    /// Those of them from one address (of one network with 64 bits in IPv6). When there are as many,
+    /// the oldest of this address gives way, and no other.
+    pub half_open_per_address: usize,
     /// How long a session may take to get into state OPEN.
     pub establishment: Duration,
     /// Messages that wait to be sent in a session. With more, its agent doesn't keep up, and the
@@ -197,6 +200,7 @@ impl Default for Limits {
             disable_rules: 1024,
             open_sessions: 1024,
             half_open: 256,
+            half_open_per_address: 32,
             establishment: Duration::from_secs(10),
             queued_messages: 4096,
             queued_octets: 1 << 20,

@@ -21,6 +21,7 @@ mod config;
 mod counts;
 mod establish;
 mod event;
+mod half_open;
 mod reconfigure;
 mod requests;
 mod restore;
@@ -28,6 +29,7 @@ mod sessions;
 mod status;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use bytes::Bytes;
 use rand_chacha::ChaCha20Rng;
@@ -47,6 +49,7 @@ use sessions::{Sessions, State};
 pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
 pub use counts::{AgentCounts, TransactionCounts};
 pub use event::{EndReason, MiddleboxEvent, SessionEnd};
+pub use half_open::Source;
 pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
 
@@ -66,6 +69,9 @@ pub struct Connection {
     pub secure: bool,
     /// Who the peer is, if the transport has authenticated it.
     pub peer: Option<Identity>,
+    /// Where it comes from, as far as the transport has made sure of it; `None` where no address
+    /// can crowd out others.
+    pub address: Option<IpAddr>,
 }
 
 impl Connection {
@@ -75,6 +81,7 @@ impl Connection {
             streams,
             secure: false,
             peer: None,
+            address: None,
         }
     }
 }
@@ -176,7 +183,7 @@ impl<B: Backend> Middlebox<B> {
 
     /// Sessions in state OPEN, and connections on which none is open.
     pub fn session_counts(&self) -> (usize, usize) {
-        (self.sessions.open(), self.sessions.half_open())
+        (self.sessions.open(), self.sessions.half_open.len())
     }
 
     /// The name of the agent that owns a rule.
@@ -184,12 +191,10 @@ impl<B: Backend> Middlebox<B> {
         &self.agents.config(rule.owner).identity
     }
 
-    /// An agent has connected. When too many have no session yet, the oldest of those gives way.
+    /// An agent has connected. When too many of its address, or of all, have no session yet, the
+    /// oldest of those gives way.
     pub fn connected(&mut self, now: Time, connection: &Connection) -> SessionId {
-        while self.sessions.half_open() >= self.config.limits.half_open.max(1) {
-            let Some((_, oldest)) = self.sessions.oldest_half_open() else {
-                break;
-            };
+        while let Some(oldest) = self.in_the_way(connection) {
             self.stats.crowded_out += 1;
             self.end_session(oldest, SessionEnd::CrowdedOut);
         }
@@ -199,13 +204,23 @@ impl<B: Backend> Middlebox<B> {
             .and_then(|name| self.agents.find(name));
         let stranger = connection.peer.is_some() && authenticated.is_none();
         let deadline = now + self.config.limits.establishment;
-        self.sessions.add(
-            deadline,
-            connection.streams,
-            connection.secure,
-            authenticated,
-            stranger,
-        )
+        self.sessions
+            .add(deadline, connection, authenticated, stranger)
+    }
+
+    /// The half-open session that must give way to another connection.
+    fn in_the_way(&self, connection: &Connection) -> Option<SessionId> {
+        let Limits {
+            half_open,
+            half_open_per_address,
+            ..
+        } = self.config.limits;
+        let these = &self.sessions.half_open;
+        let source = connection.address.map(Source::of);
+        let of_source = source.and_then(|s| these.oldest_of(s, half_open_per_address.max(1)));
+        let full = these.len() >= half_open.max(1);
+        let oldest = these.oldest().filter(|_| full);
+        of_source.or(oldest.map(|(_, oldest)| oldest))
     }
 
     /// The connection of a session is gone. Its rules stay.
@@ -288,7 +303,7 @@ impl<B: Backend> Middlebox<B> {
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let half_open = self.sessions.oldest_half_open().map(|(time, _)| time);
+        let half_open = self.sessions.half_open.oldest().map(|(time, _)| time);
         [
             half_open,
             self.rules.next_expiry(),
@@ -303,7 +318,7 @@ impl<B: Backend> Middlebox<B> {
     pub fn handle_timeout(&mut self, now: Time) {
         self.expire(now);
         self.references.retry(now, &mut self.backend);
-        while let Some((deadline, session)) = self.sessions.oldest_half_open() {
+        while let Some((deadline, session)) = self.sessions.half_open.oldest() {
             if deadline > now {
                 break;
             }

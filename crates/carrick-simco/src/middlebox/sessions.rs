@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
-use super::SessionId;
+use super::half_open::{HalfOpen, Source};
+use super::{Connection, SessionId};
 use crate::Time;
 use crate::message::{Challenge, Notification, TransactionId};
 use crate::rules::AgentIndex;
@@ -33,6 +34,7 @@ pub(super) struct Session {
     /// The transport has authenticated somebody whom nobody knows.
     pub(super) stranger: bool,
     pub(super) secure: bool,
+    source: Option<Source>,
     streams: u16,
     deadline: Option<Time>,
     queue: VecDeque<(u16, Bytes)>,
@@ -59,8 +61,8 @@ pub(super) struct Sessions {
     all: BTreeMap<SessionId, Session>,
     /// Sessions with something to send, or to be closed.
     ready: BTreeSet<SessionId>,
-    /// Sessions that are not open yet, by the time at which they end.
-    half_open: BTreeSet<(Time, SessionId)>,
+    /// Sessions that are not open yet.
+    pub(super) half_open: HalfOpen,
     open: usize,
     next: u64,
 }
@@ -69,25 +71,26 @@ impl Sessions {
     pub(super) fn add(
         &mut self,
         deadline: Time,
-        streams: u16,
-        secure: bool,
+        connection: &Connection,
         authenticated: Option<AgentIndex>,
         stranger: bool,
     ) -> SessionId {
         let id = SessionId(self.next);
         self.next += 1;
+        let source = connection.address.map(Source::of);
         let session = Session {
             state: State::Closed,
             authenticated,
             stranger,
-            secure,
-            streams: streams.max(1),
+            secure: connection.secure,
+            source,
+            streams: connection.streams.max(1),
             deadline: Some(deadline),
             queue: VecDeque::new(),
             queued_octets: 0,
             next_transaction: TransactionId(1),
         };
-        self.half_open.insert((deadline, id));
+        self.half_open.add(deadline, id, source);
         self.all.insert(id, session);
         id
     }
@@ -100,22 +103,13 @@ impl Sessions {
         self.open
     }
 
-    pub(super) fn half_open(&self) -> usize {
-        self.half_open.len()
-    }
-
-    /// The half-open session that has existed the longest, and when it ends.
-    pub(super) fn oldest_half_open(&self) -> Option<(Time, SessionId)> {
-        self.half_open.first().copied()
-    }
-
     pub(super) fn set_state(&mut self, id: SessionId, state: State) {
         let Some(session) = self.all.get_mut(&id) else {
             return;
         };
         if matches!(state, State::Open(_) | State::Ended) {
             if let Some(deadline) = session.deadline.take() {
-                self.half_open.remove(&(deadline, id));
+                self.half_open.remove(deadline, id, session.source);
             }
             if matches!(state, State::Ended) {
                 self.ready.insert(id);

@@ -13,6 +13,7 @@ pub mod tcp;
 pub mod tls;
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -43,6 +44,8 @@ pub struct Link {
     pub streams: u16,
     /// It is encrypted.
     pub secure: bool,
+    /// Where the peer is, as far as the transport has made sure of it.
+    pub address: Option<IpAddr>,
     /// The peer's address for people, such as `sctp 192.0.2.1:7626`.
     pub peer: String,
 }

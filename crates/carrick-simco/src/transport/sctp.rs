@@ -57,11 +57,11 @@ pub fn link(association: Association, endpoint: Option<Endpoint>) -> Link {
     let pairs = association
         .outbound_streams()
         .min(association.inbound_streams());
-    let addresses: Vec<String> = association
-        .peer_addresses()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let known = association.peer_addresses();
+    // The first is where INIT came from, and our cookie came back from; of the others the peer says
+    // that they are its own.
+    let address = known.first().copied();
+    let addresses: Vec<String> = known.iter().map(ToString::to_string).collect();
     let peer = format!("sctp {}:{}", addresses.join(","), association.peer_port());
     let (send, recv) = association.split();
     Link {
@@ -72,6 +72,7 @@ pub fn link(association: Association, endpoint: Option<Endpoint>) -> Link {
         }),
         streams: pairs.max(1),
         secure: false,
+        address,
         peer,
     }
 }

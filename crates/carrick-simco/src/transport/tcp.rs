@@ -19,9 +19,12 @@ const CHUNK: usize = 32 << 10;
 pub fn link(stream: TcpStream) -> io::Result<Link> {
     // A reply is not to wait for the acknowledgement of the one before.
     stream.set_nodelay(true)?;
-    let peer = format!("tcp {}", stream.peer_addr()?);
+    let peer = stream.peer_addr()?;
     let (reader, writer) = stream.into_split();
-    Ok(over(reader, writer, false, peer))
+    Ok(Link {
+        address: Some(peer.ip()),
+        ..over(reader, writer, false, format!("tcp {peer}"))
+    })
 }
 
 /// The link over two halves of any byte stream.
@@ -43,6 +46,7 @@ where
         }),
         streams: 1,
         secure,
+        address: None,
         peer,
     }
 }

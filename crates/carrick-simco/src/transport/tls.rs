@@ -87,10 +87,13 @@ pub fn client(roots: &Path) -> Result<Arc<ClientConfig>, TlsError> {
 /// When it fails. It may take as long as the peer wants: to be bounded by the caller.
 pub async fn accept(stream: TcpStream, config: Arc<ServerConfig>) -> Result<Link, TlsError> {
     stream.set_nodelay(true)?;
-    let peer = format!("tls {}", stream.peer_addr()?);
+    let peer = stream.peer_addr()?;
     let stream = TlsAcceptor::from(config).accept(stream).await?;
     let (reader, writer) = tokio::io::split(stream);
-    Ok(tcp::over(reader, writer, true, peer))
+    Ok(Link {
+        address: Some(peer.ip()),
+        ..tcp::over(reader, writer, true, format!("tls {peer}"))
+    })
 }
 
 /// Sets TLS up with the middlebox of this name.
@@ -103,9 +106,12 @@ pub async fn connect(
     config: Arc<ClientConfig>,
 ) -> Result<Link, TlsError> {
     stream.set_nodelay(true)?;
-    let peer = format!("tls {}", stream.peer_addr()?);
+    let peer = stream.peer_addr()?;
     let server = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.into()))?;
     let stream = TlsConnector::from(config).connect(server, stream).await?;
     let (reader, writer) = tokio::io::split(stream);
-    Ok(tcp::over(reader, writer, true, peer))
+    Ok(Link {
+        address: Some(peer.ip()),
+        ..tcp::over(reader, writer, true, format!("tls {peer}"))
+    })
 }

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use carrick_simco::client::{Client, ClientConfig, ClientEvent, RequestError, Target};
 use carrick_simco::daemon::{Daemon, Settings, State};
-use carrick_simco::message::{Lifetime, PolicyRuleId, Reply};
+use carrick_simco::message::{
+    HEADER_LEN, Lifetime, NatMode, Parity, PolicyRuleId, PrrParameters, Reply, ReserveRequest,
+};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::fake::{self, Loses};
@@ -155,9 +157,14 @@ async fn a_lost_connection_costs_no_rule_and_makes_none() {
 }
 
 async fn impatient(loses: Loses) -> Client {
-    let address = fake::start(Some(loses)).await;
+    let address = fake::start(loses).await;
+    impatient_with(address).await
+}
+
+async fn impatient_with(address: std::net::SocketAddr) -> Client {
     let mut config = ClientConfig::new(Target::tcp("127.0.0.1", address.port()));
     config.settings.timeout = Duration::from_millis(200);
+    config.first_pause = Duration::from_millis(20);
     Client::connect(config).await.unwrap()
 }
 
@@ -181,16 +188,12 @@ async fn a_request_that_was_lost_is_told_as_not_done() {
 
 #[tokio::test]
 async fn the_outcome_of_a_lifetime_change_without_a_reply_is_asked_for() {
-    for loses in [Loses::Reply(0x15), Loses::Request(0x15)] {
+    for (loses, expected) in [(Loses::Reply(0x15), 500), (Loses::Request(0x15), 100)] {
         let client = impatient(loses).await;
         let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
         let changed = soon("PLC", client.extend(rule, Lifetime(500)))
             .await
             .unwrap();
-        let expected = match loses {
-            Loses::Reply(_) => 500,
-            Loses::Request(_) => 100,
-        };
         assert_eq!(changed, Lifetime(expected), "{loses:?}");
     }
     let client = impatient(Loses::Reply(0x16)).await;
@@ -203,6 +206,93 @@ async fn the_outcome_of_a_lifetime_change_without_a_reply_is_asked_for() {
     let rule = client.enable_once(pinhole(1, 100)).await.unwrap().rule;
     let kept = soon("PLC", client.extend(rule, Lifetime(0))).await;
     assert_eq!(kept, Err(RequestError::NotDone));
+}
+
+#[tokio::test]
+async fn a_rule_whose_session_was_lost_before_the_reply_is_taken_up_in_the_next() {
+    for loses in [
+        Loses::RequestAndConnection(0x12),
+        Loses::ReplyAndConnection(0x12),
+    ] {
+        let client = impatient(loses).await;
+        let asked = soon("PER", client.enable(pinhole(1, 100))).await;
+        let rule = asked.unwrap_or_else(|error| panic!("{loses:?}: {error}"));
+        assert_eq!(client.list().await.unwrap(), [rule.id()], "{loses:?}");
+        assert_eq!(client.held(), 1);
+    }
+    // Of two that want the same, each has a rule of its own.
+    let client = impatient(Loses::ReplyAndConnection(0x12)).await;
+    let (one, other) = tokio::join!(
+        client.enable(pinhole(1, 100)),
+        client.enable(pinhole(1, 100))
+    );
+    let mut ids = [one.unwrap(), other.unwrap()].map(|rule| {
+        let id = rule.id();
+        // It stays, without a holder.
+        drop(rule);
+        id
+    });
+    ids.sort_unstable();
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(client.list().await.unwrap(), ids);
+}
+
+#[tokio::test]
+async fn a_rule_is_ended_also_when_the_session_is_lost_meanwhile() {
+    for loses in [
+        Loses::RequestAndConnection(0x15),
+        Loses::ReplyAndConnection(0x16),
+    ] {
+        let client = impatient(loses).await;
+        let rule = client.enable(pinhole(1, 100)).await.unwrap();
+        let ended = soon("PLC", rule.close()).await;
+        assert_eq!(ended, Ok(()), "{loses:?}");
+        assert_eq!(client.list().await.unwrap(), [], "{loses:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_is_held_whatever_becomes_of_the_request_to_enable_it() {
+    let reserve = ReserveRequest {
+        parameters: PrrParameters {
+            nat_mode: NatMode::Traditional,
+            parity: Parity::Any,
+            inside: None,
+            outside: None,
+            protocol: 17,
+            ports: 1,
+        },
+        lifetime: Lifetime(100),
+        group: None,
+    };
+    for (loses, expected) in [
+        (Loses::Request(0x13), Err(RequestError::NotDone)),
+        (
+            Loses::RequestAndConnection(0x13),
+            Err(RequestError::NotDone),
+        ),
+        (Loses::Reply(0x12), Ok(())),
+        (Loses::ReplyAndConnection(0x12), Ok(())),
+    ] {
+        let client = impatient(loses).await;
+        let held = client.reserve(reserve).await.unwrap();
+        let id = held.id();
+        let enabled = soon("PEA", held.enable(pinhole(1, 100))).await;
+        assert_eq!(enabled, expected, "{loses:?}");
+        assert_eq!(client.list().await.unwrap(), [id], "{loses:?}");
+        let status = client.status(id).await.unwrap();
+        let is_open = matches!(status, Reply::EnableStatus(_));
+        assert_eq!(is_open, expected.is_ok(), "{loses:?}: {status:?}");
+        assert!(held.is_held());
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_is_refused_does_not_count_as_the_requests_refusal_8_7() {
+    let address = fake::start_with(Loses::Reply(0x12), HEADER_LEN).await;
+    let client = impatient_with(address).await;
+    let unknown = soon("PER", client.enable(pinhole(1, 100))).await;
+    assert_eq!(unknown.err(), Some(RequestError::Unanswered));
 }
 
 #[tokio::test]

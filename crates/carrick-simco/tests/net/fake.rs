@@ -2,14 +2,13 @@
 
 use std::net::SocketAddr;
 
-use carrick_simco::Time;
 use carrick_simco::backend::MemoryBackend;
-use carrick_simco::message::{BasicType, Header};
+use carrick_simco::message::{BasicType, Header, MAX_MESSAGE};
 use carrick_simco::middlebox::{
-    AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionOutput,
+    AgentConfig, Connection, Limits, Middlebox, MiddleboxConfig, SessionOutput,
 };
 use carrick_simco::session::Identity;
-use carrick_simco::transport::{Clock, Packet, tcp};
+use carrick_simco::transport::{Clock, Link, Packet, tcp};
 use tokio::net::TcpListener;
 
 /// What gets lost.
@@ -19,46 +18,88 @@ pub(crate) enum Loses {
     Request(u8),
     /// The first reply of this sub-type.
     Reply(u8),
+    /// The first request of this sub-type, and the connection with it.
+    RequestAndConnection(u8),
+    /// The first reply of this sub-type, and the connection with it.
+    ReplyAndConnection(u8),
 }
 
-/// Serves one connection.
-pub(crate) async fn start(mut loses: Option<Loses>) -> SocketAddr {
+/// Serves one connection after the other.
+pub(crate) async fn start(loses: Loses) -> SocketAddr {
+    start_with(loses, MAX_MESSAGE).await
+}
+
+/// The same, with replies to PRL of so many octets at most.
+pub(crate) async fn start_with(loses: Loses, max_reply: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        let mut link = tcp::link(stream).unwrap();
         let agent = Identity::new("agent").unwrap();
         let config = MiddleboxConfig {
             agents: vec![AgentConfig::new(agent.clone(), None)],
             anonymous: Some(agent.clone()),
+            limits: Limits {
+                max_reply,
+                ..Limits::default()
+            },
             ..MiddleboxConfig::packet_filter(agent)
         };
-        let mut middlebox = Middlebox::new(config, MemoryBackend::default(), [1; 32]);
-        let clock = Clock::start();
-        let session = middlebox.connected(Time::ZERO, &Connection::plain(1));
-        let (mut came, mut replies) = (Vec::new(), Vec::new());
-        while link.reader.read(&mut came).await.is_ok() {
-            for Packet { stream, message } in came.drain(..) {
-                let sub_type = Header::parse(&message).unwrap().sub_type;
-                if loses == Some(Loses::Request(sub_type)) {
-                    loses = None;
-                    continue;
-                }
-                middlebox.handle_message(clock.now(), session, stream, &message);
-            }
-            while let Some(SessionOutput::Send { stream, message }) = middlebox.poll_output(session)
-            {
-                let header = Header::parse(&message).unwrap();
-                let reply = header.basic == BasicType::PositiveReply as u8;
-                if reply && loses == Some(Loses::Reply(header.sub_type)) {
-                    loses = None;
-                    continue;
-                }
-                replies.push(Packet { stream, message });
-            }
-            link.writer.write(&mut replies).await.unwrap();
+        let mut fake = Fake {
+            middlebox: Middlebox::new(config, MemoryBackend::default(), [1; 32]),
+            clock: Clock::start(),
+            loses: Some(loses),
+        };
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            fake.serve(tcp::link(stream).unwrap()).await;
         }
     });
     address
+}
+
+struct Fake {
+    middlebox: Middlebox<MemoryBackend>,
+    clock: Clock,
+    loses: Option<Loses>,
+}
+
+impl Fake {
+    /// Whether this is what gets lost.
+    fn is(&mut self, what: Loses) -> bool {
+        let lost = self.loses == Some(what);
+        if lost {
+            self.loses = None;
+        }
+        lost
+    }
+
+    async fn serve(&mut self, mut link: Link) {
+        let now = self.clock.now();
+        let session = self.middlebox.connected(now, &Connection::plain(1));
+        let (mut came, mut replies) = (Vec::new(), Vec::new());
+        let mut cut = false;
+        while !cut && link.reader.read(&mut came).await.is_ok() {
+            let now = self.clock.now();
+            for Packet { stream, message } in came.drain(..) {
+                let sub_type = Header::parse(&message).unwrap().sub_type;
+                cut |= self.is(Loses::RequestAndConnection(sub_type));
+                if !cut && !self.is(Loses::Request(sub_type)) {
+                    self.middlebox
+                        .handle_message(now, session, stream, &message);
+                }
+            }
+            while let Some(SessionOutput::Send { stream, message }) =
+                self.middlebox.poll_output(session)
+            {
+                let header = Header::parse(&message).unwrap();
+                let reply = header.basic == BasicType::PositiveReply as u8;
+                cut |= reply && self.is(Loses::ReplyAndConnection(header.sub_type));
+                if !cut && !(reply && self.is(Loses::Reply(header.sub_type))) {
+                    replies.push(Packet { stream, message });
+                }
+            }
+            link.writer.write(&mut replies).await.unwrap();
+        }
+        self.middlebox.disconnected(session);
+    }
 }

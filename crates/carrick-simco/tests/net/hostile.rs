@@ -8,7 +8,7 @@ use carrick_simco::message::{
 };
 use carrick_simco::transport::{Link, Packet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::support::{ALL, Box3, Transport, pinhole, soon};
 
@@ -55,6 +55,38 @@ async fn a_flood_of_half_open_sessions_keeps_nobody_out() {
     }
     let crowded = middlebox.metric("carrick_simco_crowded_out_total ").await;
     assert!(crowded >= 150, "{crowded}");
+}
+
+#[tokio::test]
+async fn a_flood_from_one_address_leaves_a_slow_agent_of_another_alone() {
+    let more = "anonymous = \"alice\"\n[limits]\nhalf-open = 10\nhalf-open-per-address = 4";
+    let middlebox = Box3::start(more).await;
+    let tcp = middlebox.daemon.bound().tcp[0];
+    let tls = middlebox.daemon.bound().tls[0];
+    for transport in ALL {
+        let mut slow = connect(&middlebox.target(transport)).await;
+        let mut flood = Vec::new();
+        for n in 0..200 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+            // One that is not taken any more is none.
+            let to = if n % 2 == 0 { tcp } else { tls };
+            flood.extend(socket.connect(to).await);
+        }
+        let half_open = middlebox.metric("carrick_simco_half_open ").await;
+        assert!((1..=5).contains(&half_open), "{half_open}");
+        let establish = Request::Establish {
+            version: VERSION,
+            challenge: None,
+        };
+        send(&mut slow, establish.to_bytes(TransactionId(1))).await;
+        let mut came = Vec::new();
+        soon("SE", slow.reader.read(&mut came)).await.unwrap();
+        let (_, reply) = FromMiddlebox::parse(&came[0].message).unwrap();
+        let FromMiddlebox::Reply(Reply::Established(_)) = reply else {
+            panic!("{transport:?}: {reply:?}");
+        };
+    }
 }
 
 #[tokio::test]

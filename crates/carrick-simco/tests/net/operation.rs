@@ -59,11 +59,17 @@ async fn a_reload_changes_agents_and_drops_no_session() {
     let wrong = Settings::parse(&new.replace("\"list\"", "\"x\"")).unwrap();
     assert!(middlebox.daemon.reload(wrong).await.is_err());
     let elsewhere = new.replace("tcp = [\"127.0.0.1:0\"]", "tcp = [\"127.0.0.2:0\"]");
-    let elsewhere = Settings::parse(&elsewhere).unwrap();
-    assert_eq!(
-        middlebox.daemon.reload(elsewhere).await.unwrap(),
-        ["listen"]
-    );
+    let there = Settings::parse(&elsewhere).unwrap();
+    assert_eq!(middlebox.daemon.reload(there).await.unwrap(), ["listen"]);
+    // It is compared with what runs, not with what was read last.
+    let reload = async |text: &str| {
+        middlebox
+            .daemon
+            .reload(Settings::parse(text).unwrap())
+            .await
+    };
+    assert_eq!(reload(&elsewhere).await.unwrap(), ["listen"]);
+    assert!(reload(&new).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -73,9 +79,9 @@ async fn metrics_are_served_over_http() {
     let _rule = alice.enable(pinhole(1, 100)).await.unwrap();
     let _ = alice.status(carrick_simco::message::PolicyRuleId(99)).await;
     let address = middlebox.daemon.bound().metrics.unwrap();
-    let get = async |path: &str| {
+    let ask = async |method: &str, path: &str| {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         soon("answer", stream.read_to_string(&mut answer))
@@ -83,6 +89,7 @@ async fn metrics_are_served_over_http() {
             .unwrap();
         answer
     };
+    let get = async |path: &str| ask("GET", path).await;
     let answer = get("/metrics").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     for line in [
@@ -102,6 +109,23 @@ async fn metrics_are_served_over_http() {
         );
     }
     assert!(get("/other").await.starts_with("HTTP/1.1 404"));
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains(&format!("content-length: {}", body.len())),
+        "{head}"
+    );
+    let head = ask("HEAD", "/metrics").await;
+    assert!(
+        head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+    let other = ask("POST", "/metrics").await;
+    assert!(
+        other.starts_with("HTTP/1.1 405") && other.contains("allow: GET, HEAD"),
+        "{other}"
+    );
+    let long = get(&"x".repeat(20_000)).await;
+    assert!(long.is_empty() || long.starts_with("HTTP/1.1 4"), "{long}");
     // One who asks and says nothing more is in nobody's way.
     let _silent = TcpStream::connect(address).await.unwrap();
     assert!(get("/metrics").await.starts_with("HTTP/1.1 200"));
@@ -144,7 +168,12 @@ async fn the_audit_log_has_a_line_of_json_for_each_event() {
             .unwrap()
             .starts_with("tls 127.0.0.1:")
     );
-    assert_eq!(lines[1]["internal"], "10.0.0.1/32 1001+1");
+    assert_eq!(lines[1]["internal"], "10.0.0.1:1001");
+    assert_eq!(lines[1]["kind"], "enabled");
+    let peers = lines
+        .iter()
+        .filter(|line| line["session"].is_u64() && line["event"] != "refused");
+    assert!(peers.clone().count() == 2 && peers.clone().all(|line| line["peer"].is_string()));
     assert_eq!(
         (&lines[1]["agent"], &lines[1]["direction"]),
         (&"alice".into(), &"both".into())
@@ -154,4 +183,27 @@ async fn the_audit_log_has_a_line_of_json_for_each_event() {
         (&lines[4]["code"], &lines[4]["request"]),
         (&"0x0343".into(), &"PRS".into())
     );
+}
+
+#[tokio::test]
+async fn the_audit_log_tells_whose_connection_broke() {
+    let folder = crate::support::Folder::new();
+    let path = folder.file("audit.json");
+    let middlebox = Box3::start(&format!("audit = {:?}", path.display().to_string())).await;
+    let to = middlebox.daemon.bound().tcp[0];
+    let stream = TcpStream::connect(to).await.unwrap();
+    let from = stream.local_addr().unwrap();
+    drop(stream);
+    let line: Value = soon("the line", async {
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            if let Some(line) = text.lines().next() {
+                return serde_json::from_str(line).unwrap();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(line["reason"], "disconnected");
+    assert_eq!(line["peer"], format!("tcp {from}"));
 }

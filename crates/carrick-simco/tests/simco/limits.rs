@@ -7,7 +7,7 @@ use carrick_simco::message::{
     DisableRequest, FromMiddlebox, IpVersion, Lifetime, MAX_LISTED, NegativeReply, Notification,
     PolicyRuleId, Reply, Request, Scope, TransactionId, VERSION,
 };
-use carrick_simco::middlebox::{Access, Limits, MiddleboxConfig, SessionOutput};
+use carrick_simco::middlebox::{Access, Connection, Limits, MiddleboxConfig, SessionOutput};
 
 use crate::network::{Net, change, config, pinhole, range};
 
@@ -67,6 +67,58 @@ fn a_flood_of_half_open_sessions_takes_bounded_memory_and_keeps_nobody_out() {
         (2, 0),
         "and in the end their time is over"
     );
+}
+
+#[test]
+fn a_flood_from_one_address_crowds_out_nobody_but_itself() {
+    let mut net = Net::new(limited(Limits {
+        half_open: 10,
+        half_open_per_address: 3,
+        ..Limits::default()
+    }));
+    let from = |address: &str| Connection {
+        address: Some(address.parse().unwrap()),
+        ..Connection::plain(4)
+    };
+    let settings = carrick_simco::agent::AgentSettings {
+        credentials: Some(crate::network::credentials("bob")),
+        ..Default::default()
+    };
+    let mut bob = carrick_simco::agent::Agent::new(settings, [2; 32]);
+    let session = net.middlebox.connected(net.now, &from("192.0.2.1"));
+    bob.connected(net.now, 4);
+    while !bob.is_open() {
+        // Far more than there is room for, before each of his messages.
+        for n in 0..1000 {
+            let flood = ["198.51.100.7".to_owned(), format!("2001:db8::{n:x}:1")];
+            for address in &flood {
+                net.middlebox.connected(net.now, &from(address));
+            }
+            while let Some(ready) = net.middlebox.poll_ready() {
+                if ready == session {
+                    break;
+                }
+                net.received(ready);
+            }
+        }
+        assert!(net.middlebox.session_counts().1 <= 7, "3 of each, and his");
+        let (stream, message) = bob.poll_transmit().unwrap();
+        net.raw(session, stream, &message);
+        let Some(SessionOutput::Send { stream, message }) = net.middlebox.poll_output(session)
+        else {
+            panic!("crowded out");
+        };
+        bob.handle_message(net.now, stream, &message);
+    }
+    assert_eq!(net.middlebox.session_counts(), (1, 6));
+    // What ends makes room, and is forgotten.
+    net.wait(10);
+    assert_eq!(net.middlebox.session_counts(), (1, 0));
+    let before = net.middlebox.stats().crowded_out;
+    for _ in 0..3 {
+        net.middlebox.connected(net.now, &from("198.51.100.7"));
+    }
+    assert_eq!(net.middlebox.stats().crowded_out, before);
 }
 
 #[test]

@@ -111,6 +111,24 @@ fn a_load_stays_in_its_steady_state_and_both_sides_agree() {
 }
 
 #[test]
+fn what_is_offered_is_what_comes_also_when_nothing_is_refreshed_eq_1() {
+    let short = Workload {
+        opening_interval: Duration::from_millis(10),
+        holding: Duration::from_secs(5),
+        refresh: Duration::from_secs(120),
+        preload: 500,
+        ..workload()
+    };
+    let mut load = Load::new(short, 100_000);
+    load.generator.start_measuring(load.net.now);
+    load.run(120);
+    let done = load.generator.measures().transactions() as f64 / 120.0;
+    let offered = 1e3 / short.demand().exact_interval();
+    assert!((done / offered - 1.0).abs() < 0.05, "{done}, not {offered}");
+    assert!((offered - 200.0).abs() < 0.1, "two for each pinhole");
+}
+
+#[test]
 fn calls_open_and_close_their_pinholes_together() {
     let calls = Workload {
         pinholes_per_call: 2,

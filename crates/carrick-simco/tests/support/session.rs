@@ -25,6 +25,7 @@ const LIMITS: Limits = Limits {
     disable_rules: 5,
     open_sessions: 6,
     half_open: 4,
+    half_open_per_address: 4,
     establishment: Duration::from_secs(10),
     queued_messages: 20,
     queued_octets: 900,

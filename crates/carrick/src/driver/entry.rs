@@ -101,6 +101,7 @@ impl Entry {
                 ppid: out.options.ppid,
                 sent: false,
                 unsent: UnsentMessage(vec![out.data]),
+                delivered: Vec::new(),
                 expired: false,
                 abandoned: None,
             })),

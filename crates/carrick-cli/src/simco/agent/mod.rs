@@ -60,8 +60,22 @@ enum Command {
     Watch,
 }
 
+impl Command {
+    fn holds(&self) -> bool {
+        match self {
+            Self::Per(per) => per.hold,
+            Self::Prr(prr) => prr.hold,
+            _ => false,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     crate::endpoint::run(async {
+        if arguments.command.holds() {
+            // It ends its rule when it is interrupted.
+            return work(arguments).await;
+        }
         tokio::select! {
             done = work(arguments) => done,
             _ = tokio::signal::ctrl_c() => Ok(()),
@@ -94,19 +108,17 @@ async fn ask(client: &Client, command: &Command, output: Output) -> Result<(), F
         Command::Per(per) => {
             let request = per.request()?;
             if per.hold {
-                let events = client.events();
-                let rule = client.enable(request).await.map_err(failure)?;
-                return hold(client, rule, events, output).await;
+                let granted = client.enable(request);
+                return hold(client, granted, output).await;
             }
             let enabled = client.enable_once(request).await.map_err(failure)?;
-            output.enabled(&enabled)
+            output.reply(&Reply::Enabled(enabled))
         }
         Command::Prr(prr) => {
             let request = prr.request();
             if prr.hold {
-                let events = client.events();
-                let rule = client.reserve(request).await.map_err(failure)?;
-                return hold(client, rule, events, output).await;
+                let granted = client.reserve(request);
+                return hold(client, granted, output).await;
             }
             let reply = client.request(Request::Reserve(request)).await;
             output.reply(&reply.map_err(failure)?)
@@ -151,13 +163,20 @@ async fn list(client: &Client, long: bool, output: Output) -> Result<(), Failure
 /// Keeps a rule until interrupted or ended.
 async fn hold(
     client: &Client,
-    rule: HeldRule,
-    mut events: Events,
+    granted: impl Future<Output = Result<HeldRule, RequestError>>,
     output: Output,
 ) -> Result<(), Failure> {
-    let status: Reply = client.status(rule.id()).await.map_err(failure)?;
-    output.reply(&status)?;
+    let mut events = client.events();
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::pin!(interrupted);
+    let rule = tokio::select! {
+        rule = granted => rule.map_err(failure)?,
+        // What is granted from now on finds nobody, and is ended.
+        _ = &mut interrupted => return Ok(()),
+    };
     let watching = async {
+        let status: Reply = client.status(rule.id()).await.map_err(failure)?;
+        output.reply(&status)?;
         while rule.is_held() {
             match events.next().await {
                 Some(event) => output.event(&event)?,
@@ -168,7 +187,7 @@ async fn hold(
     };
     let ended = tokio::select! {
         ended = watching => ended,
-        _ = tokio::signal::ctrl_c() => Ok(()),
+        _ = &mut interrupted => Ok(()),
     };
     rule.close().await.map_err(failure)?;
     ended

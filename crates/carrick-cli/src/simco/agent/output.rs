@@ -3,10 +3,10 @@
 use std::io::{Write, stdout};
 
 use carrick_simco::client::ClientEvent;
-use carrick_simco::message::{Direction, Enabled, Lifetime, Owner, PolicyRuleId, Reply};
+use carrick_simco::describe::RuleText;
+use carrick_simco::message::{Enabled, Lifetime, Owner, PolicyRuleId, Reply};
 use serde::Serialize;
 
-use super::super::address::shown;
 use crate::failure::Failure;
 
 #[derive(Debug, Clone, Copy)]
@@ -22,21 +22,9 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     lifetime: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    protocol: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    direction: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    internal: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    external: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outside: Option<String>,
+    #[serde(flatten)]
+    what: RuleText,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,21 +42,22 @@ impl Line {
         let number = |value: Option<u32>| value.map(|value| value.to_string());
         add("rule", number(self.rule));
         add("was", number(self.old));
-        add("is", self.kind.map(Into::into));
-        add("group", number(self.group));
+        let what = &self.what;
+        add("is", what.kind.map(Into::into));
+        add("group", number(what.group));
         add("lifetime", self.lifetime.map(|s| format!("{s} s")));
-        add("protocol", self.protocol.map(|p| p.to_string()));
-        add("direction", self.direction.map(Into::into));
-        add("internal", self.internal.clone());
-        add("external", self.external.clone());
-        add("outside", self.outside.clone());
+        add("protocol", what.protocol.map(|p| p.to_string()));
+        add("direction", what.direction.map(Into::into));
+        add("internal", what.internal.clone());
+        add("external", what.external.clone());
+        add("outside", what.outside.clone());
         add("owner", self.owner.clone());
         add("because", self.reason.clone());
         words.join("  ")
     }
 }
 
-fn owner(owner: &Owner) -> String {
+fn name(owner: &Owner) -> String {
     String::from_utf8_lossy(owner.as_bytes()).into_owned()
 }
 
@@ -81,13 +70,6 @@ impl Output {
         };
         writeln!(stdout(), "{text}")?;
         Ok(())
-    }
-
-    pub(super) fn enabled(self, enabled: &Enabled) -> Result<(), Failure> {
-        self.line(&Line {
-            outside: Some(shown(&enabled.outside)),
-            ..of(enabled)
-        })
     }
 
     pub(super) fn lifetime(self, rule: u32, lifetime: Lifetime) -> Result<(), Failure> {
@@ -113,57 +95,30 @@ impl Output {
 
     /// A reply about one rule.
     pub(super) fn reply(self, reply: &Reply) -> Result<(), Failure> {
-        let rule = |rule: &PolicyRuleId, lifetime: &Lifetime| Line {
+        let (rule, lifetime, owner) = match reply {
+            Reply::Enabled(enabled) => (enabled.rule, enabled.lifetime, None),
+            Reply::EnableStatus(status) => {
+                let Enabled { rule, lifetime, .. } = status.enabled;
+                (rule, lifetime, Some(&status.owner))
+            }
+            Reply::Reserved(reserved) => (reserved.rule, reserved.lifetime, None),
+            Reply::ReserveStatus { reserved, owner } => {
+                (reserved.rule, reserved.lifetime, Some(owner))
+            }
+            Reply::Disabled { rule, lifetime } => (*rule, *lifetime, None),
+            Reply::DisableStatus {
+                rule,
+                disable,
+                owner,
+            } => (*rule, disable.lifetime, Some(owner)),
+            _ => return Err(Failure::Run("the answer is about no rule".into())),
+        };
+        self.line(&Line {
             rule: Some(rule.0),
             lifetime: Some(lifetime.0),
+            what: RuleText::of_reply(reply),
+            owner: owner.map(name),
             ..Line::default()
-        };
-        self.line(&match reply {
-            Reply::Enabled(enabled) => Line {
-                outside: Some(shown(&enabled.outside)),
-                ..of(enabled)
-            },
-            Reply::Reserved(reserved) | Reply::ReserveStatus { reserved, .. } => Line {
-                kind: Some("reserved"),
-                group: Some(reserved.group.0),
-                outside: Some(shown(&reserved.outside)),
-                protocol: Some(reserved.outside.protocol),
-                owner: match reply {
-                    Reply::ReserveStatus { owner: whose, .. } => Some(owner(whose)),
-                    _ => None,
-                },
-                ..rule(&reserved.rule, &reserved.lifetime)
-            },
-            Reply::Disabled { rule: id, lifetime } => Line {
-                kind: Some("disabled"),
-                ..rule(id, lifetime)
-            },
-            Reply::EnableStatus(status) => Line {
-                protocol: Some(status.internal.protocol),
-                direction: Some(match status.parameters.direction {
-                    Direction::Inbound => "in",
-                    Direction::Outbound => "out",
-                    Direction::Both => "both",
-                }),
-                internal: Some(shown(&status.internal)),
-                external: Some(shown(&status.external)),
-                outside: Some(shown(&status.enabled.outside)),
-                owner: Some(owner(&status.owner)),
-                ..of(&status.enabled)
-            },
-            Reply::DisableStatus {
-                rule: id,
-                disable,
-                owner: whose,
-            } => Line {
-                kind: Some("disabled"),
-                protocol: Some(disable.internal.protocol),
-                internal: Some(shown(&disable.internal)),
-                external: Some(shown(&disable.external)),
-                owner: Some(owner(whose)),
-                ..rule(id, &disable.lifetime)
-            },
-            _ => return Err(Failure::Run("the answer is about no rule".into())),
         })
     }
 
@@ -202,15 +157,5 @@ impl Output {
                 ..named("lagged")
             },
         })
-    }
-}
-
-fn of(enabled: &Enabled) -> Line {
-    Line {
-        rule: Some(enabled.rule.0),
-        kind: Some("enabled"),
-        group: Some(enabled.group.0),
-        lifetime: Some(enabled.lifetime.0),
-        ..Line::default()
     }
 }

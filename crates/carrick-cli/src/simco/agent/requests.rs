@@ -31,6 +31,18 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    /// Whether addresses or ports are wildcards; without a protocol there are no ports.
+    fn has_wildcard(&self) -> bool {
+        let ends = [self.internal, self.external];
+        ends.iter().any(|end| {
+            if self.protocol == 0 {
+                end.with_port().is_wildcard()
+            } else {
+                end.is_wildcard()
+            }
+        })
+    }
+
     fn tuples(&self) -> Result<[AddressTuple; 2], Failure> {
         let version = match (self.internal.version(), self.external.version()) {
             (Some(a), Some(b)) if a != b => {
@@ -77,6 +89,11 @@ pub(super) struct EnableArguments {
 impl EnableArguments {
     fn request(&self, group: Option<u32>) -> Result<EnableRequest, Failure> {
         let [internal, external] = self.stream.tuples()?;
+        // RFC 4540 section 8.3.1; the middlebox would only say that it is inconsistent.
+        if self.direction == Way::Both && self.stream.has_wildcard() {
+            let why = "any, a prefix or an end without a port needs --direction in or out";
+            return Err(Failure::Usage(why.into()));
+        }
         Ok(EnableRequest {
             parameters: PerParameters {
                 parity: if self.same_parity {

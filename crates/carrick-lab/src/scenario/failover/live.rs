@@ -10,7 +10,7 @@ use super::setup::{
     Variant, break_at, live_world,
 };
 use crate::error::LabError;
-use crate::live::{self, Messages, Outcome, Record, Sink, Source, Stack, shortfalls};
+use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
 use crate::parallel;
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
@@ -93,13 +93,16 @@ pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::Pl
             runs.push(live::Run {
                 name: format!("{}.{repetition}", kind.name()),
                 world: Box::new(move || live_world(seed, moment)),
-                stack: kind.stack(),
                 // The destination sets the association up, as in the paper.
-                client: 1,
-                programs: [
-                    Box::new(Source::new(messages)),
-                    Box::new(Sink::new(messages)),
-                ],
+                flows: vec![Flow::new(
+                    kind.stack(),
+                    1,
+                    [
+                        Box::new(Source::new(messages)),
+                        Box::new(Sink::new(messages)),
+                    ],
+                )],
+                watch: Watch::Data,
                 expected: messages.length() + SET_UP,
                 limit: messages.length() * 3,
             });

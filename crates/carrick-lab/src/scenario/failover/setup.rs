@@ -283,7 +283,7 @@ pub(super) fn live_world(seed: u64, moment: Duration) -> Result<live::World, Con
     let (builder, hosts, primary) = paths(seed, Load::Quiet)?;
     Ok(live::World {
         network: builder.build()?,
-        hosts,
+        hosts: vec![hosts],
         changes: breaking(primary)
             .map(|(later, change)| (moment + later, change))
             .to_vec(),

@@ -7,9 +7,9 @@ use carrick_simco::load::Measures;
 use super::Firewall;
 use super::live_programs::{LiveAgent, LiveMiddlebox};
 use super::run::{self, SETTLING};
-use super::setup::{BEST, Cell, PAPER, Variant, live_world, workload};
+use super::setup::{BEST, Cell, PAPER, TCP, Variant, live_world, workload};
 use crate::error::LabError;
-use crate::live::{self, Outcome, Record, Stack, shortfalls};
+use crate::live::{self, Flow, Outcome, Record, Stack, Watch, shortfalls};
 use crate::parallel;
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
@@ -161,9 +161,12 @@ pub(super) fn plan(scenario: Firewall, options: &RunOptions) -> live::Plan {
             runs.push(live::Run {
                 name: format!("{}.{}.{repetition}", kind.id(), kind.suffix()),
                 world: Box::new(move || live_world(seed, loss)),
-                stack: kind.stack(),
-                client: 0,
-                programs: [Box::new(agent), Box::new(middlebox)],
+                flows: vec![Flow::new(
+                    kind.stack(),
+                    0,
+                    [Box::new(agent), Box::new(middlebox)],
+                )],
+                watch: Watch::Data,
                 expected,
                 limit: expected * 4,
             });
@@ -204,7 +207,8 @@ fn conclude(
     notes.push(
         "Response times are those that the agent’s program sees, as in the simulation; the losses of a run fall on other \
          packets than those of its simulation, because how requests share packets depends on the timing of the hosts. TCP \
-         carries the same messages one after the other in one stream of bytes; it is not simulated here."
+         carries the same messages one after the other in one stream of bytes; beside the kernel’s stands the simulated one, \
+         which is smoltcp’s with Reno."
             .into(),
     );
     let rows = kinds.iter().zip(&live).zip(&twins);
@@ -234,7 +238,7 @@ fn measure(record: &Record) -> Result<Measures, String> {
     Ok(measures.clone())
 }
 
-/// The same simulated: for each kind its repetitions; none for TCP.
+/// The same simulated: for each kind its repetitions.
 fn twins(
     options: &RunOptions,
     repetitions: u64,
@@ -242,18 +246,17 @@ fn twins(
 ) -> Result<Vec<Vec<Measures>>, String> {
     let all = parallel::run(repetitions as usize * kinds.len(), |job| {
         let kind = kinds[job / repetitions as usize];
-        let Carrier::Sctp { variant, .. } = kind.carrier else {
-            return Ok(None);
+        let variant = match kind.carrier {
+            Carrier::Sctp { variant, .. } => variant,
+            Carrier::Tcp(_) => &TCP,
         };
         let seed = seed(options, job as u64 % repetitions);
         let run = run::run(variant, kind.cell, workload(), MEASURED, seed)?;
-        Ok(Some(run.measures))
+        Ok(run.measures)
     });
-    let all: Vec<Option<Measures>> = all.into_iter().collect::<Result<_, String>>()?;
+    let all: Vec<Measures> = all.into_iter().collect::<Result<_, String>>()?;
     let each = all.chunks(repetitions as usize);
-    Ok(each
-        .map(|some| some.iter().flatten().cloned().collect())
-        .collect())
+    Ok(each.map(<[Measures]>::to_vec).collect())
 }
 
 fn rows_of(kind: Kind, simulated: &[Measures], live: &[Measures]) -> Vec<LiveRow> {
@@ -279,6 +282,10 @@ fn rows_of(kind: Kind, simulated: &[Measures], live: &[Measures]) -> Vec<LiveRow
 
 /// Why a live value may differ from the simulated one.
 fn why(kind: Kind) -> &'static str {
+    if kind.is_tcp() {
+        return "The kernel has SACK, RACK, tail loss probes and a least timeout of 200 ms; the simulated TCP is smoltcp’s, which has \
+                none of them and waits a second.";
+    }
     if kind.cell.loss == 0 {
         return "Each way through the kernels and the programs of a busy host adds to the response times; in a network without \
                 losses that is all that makes them differ.";

@@ -60,7 +60,7 @@ pub(super) fn live_world(seed: u64, loss: f64) -> Result<World, ConfigError> {
     let (builder, hosts) = hosts(seed, loss);
     Ok(World {
         network: builder.build()?,
-        hosts,
+        hosts: vec![hosts],
         changes: Vec::new(),
     })
 }

@@ -6,6 +6,7 @@
 //! paper could not show: by the transport alone (RFC 5061), beside that by Mobile IP (RFC 5944).
 
 mod figures;
+mod live;
 mod network;
 mod notes;
 mod rows;
@@ -15,15 +16,14 @@ mod show;
 mod tcp;
 mod traffic;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
-use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Configuration, Measures, Move};
-use setup::{LOSSES, Stack};
+use setup::{LOSSES, MESSAGES, Stack, TRANSFER};
 
 /// Repetitions in some ten seconds on two cores.
 const SHORT: u64 = 10;
@@ -44,10 +44,12 @@ impl Scenario for MobileIp {
          the user interrupted when the node moves: with Mobile IP, with two addresses, with new ones?"
     }
 
-    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
-        Err(
-            "agents, tunnels and registrations are programs of the simulator, and the kernels of live hosts have no Mobile IP.",
-        )
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(live::plain_network)
+    }
+
+    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+        Ok(live::plan(*self, options))
     }
 
     fn run(
@@ -112,9 +114,9 @@ impl Job {
     fn run(self, seed: u64, show: bool) -> Result<Measures, String> {
         match self {
             Self::Transfer(configuration, stack, loss) => {
-                run::transfer(configuration, stack, loss, seed)
+                run::transfer(configuration, stack, (loss, MESSAGES), seed)
             }
-            Self::Tcp(loss) => tcp::transfer(loss, seed),
+            Self::Tcp(loss) => tcp::transfer(loss, TRANSFER, seed),
             Self::Failure(stack) => run::failure(stack, seed, show),
             Self::Handover(kind, stack) => run::handover(kind, stack, seed, show),
         }

@@ -9,8 +9,8 @@ use carrick_proto::{Endpoint, EndpointConfig, Time};
 use super::figures::FAILURE_END;
 use super::network::{Built, Layout, build};
 use super::setup::{
-    BREAK, CORRESPONDENT, GAP, HOME, LOCAL, LONG, MESSAGE, OVERLAP, PORT, SHORT, STEADY, Stack,
-    addresses,
+    BREAK, CORRESPONDENT, GAP, HOME, LOCAL, LONG, MESSAGE, MESSAGES, OVERLAP, PORT, SHORT, STEADY,
+    Stack, addresses,
 };
 use super::traffic::{Load, Sink, Source, silence};
 use crate::sctp_host::{SctpHost, core_time};
@@ -145,14 +145,15 @@ fn measure(built: &Built, plan: &Plan) -> Measures {
     }
 }
 
-/// A transfer of 12 MB with random loss in the tunnel.
+/// A transfer of so many messages with random loss in the tunnel.
 pub(super) fn transfer(
     configuration: Configuration,
     stack: Stack,
-    loss: f64,
+    (loss, messages): (f64, u64),
     seed: u64,
 ) -> Result<Measures, String> {
-    let plan = plan(configuration, stack, loss, Load::Transfer, seed);
+    let load = Load::Transfer(messages);
+    let plan = plan(configuration, stack, loss, load, seed);
     let mut built = plan.build()?;
     finish(&mut built, &plan)?;
     let measures = measure(&built, &plan);
@@ -177,12 +178,17 @@ pub(super) fn layout(configuration: Configuration, loss: f64) -> Layout {
     }
 }
 
-fn plan(configuration: Configuration, stack: Stack, loss: f64, load: Load, seed: u64) -> Plan {
-    let ends = match configuration {
+/// The addresses of correspondent and mobile node.
+pub(super) fn ends(configuration: Configuration) -> [Vec<std::net::Ipv4Addr>; 2] {
+    match configuration {
         Configuration::One => [vec![CORRESPONDENT[0]], vec![HOME]],
         Configuration::Two => [vec![CORRESPONDENT[0]], vec![HOME, LOCAL[0]]],
         Configuration::Three => [CORRESPONDENT.to_vec(), vec![HOME, LOCAL[1]]],
-    };
+    }
+}
+
+fn plan(configuration: Configuration, stack: Stack, loss: f64, load: Load, seed: u64) -> Plan {
+    let ends = ends(configuration);
     Plan {
         layout: layout(configuration, loss),
         load,
@@ -198,13 +204,17 @@ fn moment(seed: u64) -> carrick_netsim::Time {
     carrick_netsim::Time::ZERO + BREAK + random.duration_up_to(Duration::from_secs(1))
 }
 
+/// The tunnel to the first network loses everything.
+pub(super) fn breaking(built: &Built) -> [Change; 2] {
+    [Direction::Forward, Direction::Backward].map(|direction| Change::SetLoss {
+        link: built.tunnel,
+        direction,
+        loss: Loss::Random(1.0),
+    })
+}
+
 fn break_tunnel(built: &mut Built, at: carrick_netsim::Time) -> Result<(), String> {
-    for direction in [Direction::Forward, Direction::Backward] {
-        let change = Change::SetLoss {
-            link: built.tunnel,
-            direction,
-            loss: Loss::Random(1.0),
-        };
+    for change in breaking(built) {
         schedule(&mut built.net, at, change)?;
     }
     Ok(())
@@ -233,9 +243,20 @@ fn progress(
 
 /// A transfer in configuration 3 whose primary path fails in silence.
 pub(super) fn failure(stack: Stack, seed: u64, show: bool) -> Result<Measures, String> {
-    let plan = plan(Configuration::Three, stack, 0.0, Load::Transfer, seed);
+    failure_at(stack, moment(seed), MESSAGES, seed, show)
+}
+
+/// The same at a moment of one's own, with so many messages.
+pub(super) fn failure_at(
+    stack: Stack,
+    at: carrick_netsim::Time,
+    messages: u64,
+    seed: u64,
+    show: bool,
+) -> Result<Measures, String> {
+    let load = Load::Transfer(messages);
+    let plan = plan(Configuration::Three, stack, 0.0, load, seed);
     let mut built = plan.build()?;
-    let at = moment(seed);
     break_tunnel(&mut built, at)?;
     finish(&mut built, &plan)?;
     let mut measures = measure(&built, &plan);

@@ -8,12 +8,12 @@ use carrick_netsim::mobile::MobileNode;
 
 use super::network::build;
 use super::run::{Configuration, Measures, PATIENCE, layout};
-use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT, TRANSFER};
+use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT};
 use crate::seed::derive;
 use crate::tcp_host::{BulkSink, BulkSource, TcpConfig, TcpHost};
 
-/// 12 MB with random loss in the tunnel.
-pub(super) fn transfer(loss: f64, seed: u64) -> Result<Measures, String> {
+/// So many bytes with random loss in the tunnel.
+pub(super) fn transfer(loss: f64, bytes: u64, seed: u64) -> Result<Measures, String> {
     let config = |address: std::net::Ipv4Addr, end| TcpConfig {
         receive_buffer: PAPER_WINDOW,
         send_buffer: 4 * PAPER_WINDOW,
@@ -21,7 +21,7 @@ pub(super) fn transfer(loss: f64, seed: u64) -> Result<Measures, String> {
         ..TcpConfig::new(IpAddr::V4(address), derive(seed, &[3, end]))
     };
     let peer = (IpAddr::V4(HOME), PORT);
-    let source = TcpHost::connect(config(CORRESPONDENT[0], 0), peer, BulkSource::new(TRANSFER));
+    let source = TcpHost::connect(config(CORRESPONDENT[0], 0), peer, BulkSource::new(bytes));
     let sink = TcpHost::listen(config(HOME, 1), PORT, BulkSink::default());
     let layout = layout(Configuration::One, loss);
     let seed = derive(seed, &[0]);
@@ -35,7 +35,7 @@ pub(super) fn transfer(loss: f64, seed: u64) -> Result<Measures, String> {
             .net
             .node::<MobileNode<TcpHost<BulkSink>>>(built.mobile);
         let sink = node.program().application();
-        if sink.received < TRANSFER {
+        if sink.received < bytes {
             continue;
         }
         let source = built

@@ -11,16 +11,14 @@ use carrick_proto::{
     SendError, SendOptions, Time, TraceEvent, TraceRecord,
 };
 
-use super::setup::{
-    MESSAGE, MESSAGES, PORT, SETTLING, START, STEADY, STEADY_INTERVAL, STEADY_MESSAGE,
-};
+use super::setup::{MESSAGE, PORT, SETTLING, START, STEADY, STEADY_INTERVAL, STEADY_MESSAGE};
 use crate::sctp_host::Application;
 
 /// What the source sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// A transfer as fast as the association takes it.
-    Transfer,
+    /// A transfer of so many messages, as fast as the association takes them.
+    Transfer(u64),
     /// A message every so often, for some time.
     Steady,
 }
@@ -28,15 +26,20 @@ pub(super) enum Load {
 impl Load {
     fn message(self) -> usize {
         match self {
-            Self::Transfer => MESSAGE,
+            Self::Transfer(_) => MESSAGE,
             Self::Steady => STEADY_MESSAGE,
         }
+    }
+
+    /// Whether there is always more to send.
+    fn is_transfer(self) -> bool {
+        matches!(self, Self::Transfer(_))
     }
 
     /// How many messages.
     pub(super) fn messages(self) -> u64 {
         match self {
-            Self::Transfer => MESSAGES,
+            Self::Transfer(messages) => messages,
             Self::Steady => (STEADY.as_nanos() / STEADY_INTERVAL.as_nanos()) as u64,
         }
     }
@@ -125,7 +128,7 @@ impl Source {
                 self.sent += 1;
                 true
             }
-            Err(SendError::BufferFull) if self.load == Load::Transfer => false,
+            Err(SendError::BufferFull) if self.load.is_transfer() => false,
             Err(error) => {
                 self.fail(format!("send: {error}"));
                 false
@@ -148,7 +151,7 @@ impl Application for Source {
             }
             return;
         }
-        if self.load == Load::Transfer {
+        if self.load.is_transfer() {
             while self.send(now, endpoint) {}
         } else if self.send(now, endpoint) {
             self.timer = Some(now + STEADY_INTERVAL);
@@ -158,7 +161,7 @@ impl Application for Source {
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
         match event {
             Event::Established { .. } | Event::PathConfirmed(_) => self.prepare(now, endpoint, id),
-            Event::SendBufferFree if self.ready && self.load == Load::Transfer => {
+            Event::SendBufferFree if self.ready && self.load.is_transfer() => {
                 while self.send(now, endpoint) {}
             }
             Event::Closed(reason) => {

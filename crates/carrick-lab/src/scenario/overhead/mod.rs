@@ -6,6 +6,7 @@
 //! reader whose messages take more memory than the advertised window shows.
 
 mod figures;
+mod live;
 mod model;
 mod notes;
 mod rows;
@@ -16,9 +17,8 @@ mod traffic;
 
 use std::time::Duration;
 
-use super::{Progress, RunOptions, Scenario};
+use super::{NetworkPlan, Progress, RunOptions, Scenario};
 use crate::error::LabError;
-use crate::live;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
@@ -48,10 +48,12 @@ impl Scenario for Overhead {
          in vain when the receive window doesn’t show what messages really cost?"
     }
 
-    fn live(&self, _: &RunOptions) -> Result<live::Plan, &'static str> {
-        Err(
-            "a live run has one flow between two hosts; here two share a link for 450 s at each of 20 sizes, or a reader is as slow as only a simulated user is for certain.",
-        )
+    fn network(&self) -> Option<NetworkPlan> {
+        Some(setup::plain_network)
+    }
+
+    fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
+        Ok(live::plan(*self, options))
     }
 
     fn run(

@@ -15,7 +15,7 @@ use crate::seed::{derive, derive_bytes};
 use crate::stats::jain;
 
 /// What two flows got, the one of small messages first.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Shares {
     /// Bit/s on the shared link, headers and what is sent again included.
     pub(super) network: [f64; 2],
@@ -62,11 +62,27 @@ pub(super) fn shared(
     duration: Duration,
     seed: u64,
 ) -> Result<Shares, String> {
-    let config = fairness_config(sharing.count_header);
+    shared_from(size, sharing, (SETTLED, duration), seed)
+}
+
+/// When the two flows begin.
+pub(super) fn starts(seed: u64) -> [Duration; 2] {
     let mut random = Random::new(derive(seed, &[2]), 0);
+    [(); 2].map(|()| random.duration_up_to(Duration::from_secs(1)))
+}
+
+/// The same from a moment of one's own.
+pub(super) fn shared_from(
+    size: usize,
+    sharing: &Sharing,
+    (settled, duration): (Duration, Duration),
+    seed: u64,
+) -> Result<Shares, String> {
+    let config = fairness_config(sharing.count_header);
+    let starts = starts(seed);
     let mut flows: Vec<[Box<dyn carrick_netsim::Node>; 2]> = Vec::new();
     for (flow, size) in [size, FULL].into_iter().enumerate() {
-        let start = random.duration_up_to(Duration::from_secs(1));
+        let start = starts[flow];
         let source = Source::new(end_address(flow, 1), config.clone(), size, start);
         let sender = SctpHost::new(endpoint(flow, 0, &config, seed)?, source);
         let sink = Reader::new(Pace::Fast);
@@ -86,7 +102,7 @@ pub(super) fn shared(
             [0, 1].map(|flow: usize| reader(net, nodes[flow][1]).bytes),
         )
     };
-    net.run_until(Time::ZERO + SETTLED);
+    net.run_until(Time::ZERO + settled);
     let before = counts(&net);
     net.run_until(net.now() + duration);
     let after = counts(&net);
@@ -107,11 +123,26 @@ pub(super) struct Load {
     pub(super) dropped: u64,
 }
 
+/// The mean interval of a slow reader's messages, and what decides each.
+pub(super) fn reading(size: usize, seed: u64) -> (Duration, Random) {
+    let mean = Duration::from_secs_f64(size as f64 / READING);
+    (mean, Random::new(derive(seed, &[3]), 0))
+}
+
 /// Messages of `size` bytes to a slow reader.
 pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> {
+    slow_from(flow, size, (SETTLED, WATCHED), seed)
+}
+
+/// The same from a moment of one's own.
+pub(super) fn slow_from(
+    flow: &Flow,
+    size: usize,
+    (settled, watched): (Duration, Duration),
+    seed: u64,
+) -> Result<Load, String> {
     let config = flow.config();
-    let mean = Duration::from_secs_f64(size as f64 / READING);
-    let random = Random::new(derive(seed, &[3]), 0);
+    let (mean, random) = reading(size, seed);
     let (mut net, nodes) = single(
         &config,
         size,
@@ -132,9 +163,9 @@ pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> 
         (transmitted, reader(net, nodes[0][1]).messages)
     };
     // Until the buffer is full for long.
-    net.run_until(Time::ZERO + SETTLED);
+    net.run_until(Time::ZERO + settled);
     let before = counts(&net);
-    net.run_until(net.now() + WATCHED);
+    net.run_until(net.now() + watched);
     let after = counts(&net);
     check(&net, &nodes)?;
     let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();

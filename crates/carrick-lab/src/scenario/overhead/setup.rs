@@ -9,6 +9,8 @@ use carrick_netsim::{
 use carrick_proto::AssociationConfig;
 use carrick_proto::policy::{Policies, WindowAnnouncement};
 
+use crate::live::World;
+
 /// Rate of the link that is shared, in bit/s.
 pub(super) const RATE: u64 = 1_000_000;
 /// Its one-way delay.
@@ -99,6 +101,26 @@ pub(super) fn network(
     jitter: Duration,
     flows: Vec<[Box<dyn Node>; 2]>,
 ) -> Result<(Network, Vec<[NodeId; 2]>, LinkId), ConfigError> {
+    let (mut builder, nodes, link) = hosts(seed, jitter, flows.len());
+    for (hosts, programs) in nodes.iter().zip(flows) {
+        for (host, program) in hosts.iter().zip(programs) {
+            builder.set_node_program(*host, program);
+        }
+    }
+    Ok((builder.build()?, nodes, link))
+}
+
+/// The network of so many flows, to be run in real time.
+pub(super) fn live_world(seed: u64, jitter: Duration, flows: usize) -> Result<World, ConfigError> {
+    let (builder, hosts, _) = hosts(seed, jitter, flows);
+    Ok(World {
+        network: builder.build()?,
+        hosts,
+        changes: Vec::new(),
+    })
+}
+
+fn hosts(seed: u64, jitter: Duration, flows: usize) -> (NetworkBuilder, Vec<[NodeId; 2]>, LinkId) {
     let mut builder = NetworkBuilder::new(seed);
     let routers = ["near router", "far router"].map(|name| builder.add_router(name));
     let [near, far] = routers.map(|router| builder.add_interface(router, []));
@@ -108,20 +130,17 @@ pub(super) fn network(
         jitter: Jitter::Uniform(jitter),
         ..LinkConfig::default()
     };
-    let mut nodes = Vec::new();
-    for (flow, programs) in flows.into_iter().enumerate() {
-        let mut hosts = Vec::new();
-        for (end, program) in programs.into_iter().enumerate() {
-            let host = builder.add_host(format!("{} {flow}", ["sender", "receiver"][end]));
+    let nodes = (0..flows).map(|flow| {
+        [0, 1].map(|end: usize| {
+            let host = builder.add_host(format!("{}-{flow}", ["sender", "receiver"][end]));
             let interface = builder.add_interface(host, [end_address(flow, end)]);
             let port = builder.add_interface(routers[end], []);
             builder.connect(interface, port, access.clone(), LinkConfig::default());
-            builder.set_node_program(host, program);
-            hosts.push(host);
-        }
-        nodes.push([hosts[0], hosts[1]]);
-    }
-    Ok((builder.build()?, nodes, link))
+            host
+        })
+    });
+    let nodes = nodes.collect();
+    (builder, nodes, link)
 }
 
 /// The stack's settings in the first part.

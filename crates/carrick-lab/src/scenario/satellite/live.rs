@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::measure::{Measures, Parts};
 use super::run::{self, Run};
 use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
-use super::{Satellite, tcp};
+use super::{Satellite, live_saturated, tcp};
 use crate::error::LabError;
-use crate::live::{self, Messages, Outcome, Record, Sink, Source, Stack, shortfalls};
+use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
 use crate::parallel;
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
@@ -45,6 +45,16 @@ fn kinds() -> Vec<Kind> {
     sctp.chain(KERNEL.map(Kind::Tcp)).collect()
 }
 
+/// TCP of the kernel, with one message in a segment.
+fn tcp_stack(congestion: &'static str) -> Stack {
+    Stack::Tcp {
+        congestion,
+        port: PORT,
+        segment: Some(MESSAGE as u16 + TIME_STAMPS),
+        window: Some(STANDARD.window),
+    }
+}
+
 impl Kind {
     /// Last part of the names of its rows.
     fn suffix(self) -> &'static str {
@@ -78,12 +88,7 @@ impl Kind {
                     config: Box::new(config),
                 }
             }
-            Self::Tcp(congestion) => Stack::Tcp {
-                congestion,
-                port: PORT,
-                segment: Some(MESSAGE as u16 + TIME_STAMPS),
-                window: Some(STANDARD.window),
-            },
+            Self::Tcp(congestion) => tcp_stack(congestion),
         }
     }
 
@@ -132,14 +137,18 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
             runs.push(live::Run {
                 name: format!("{}.{repetition}", kind.name()),
                 world: Box::new(move || live_world(seed)),
-                stack: kind.stack(),
-                client: 0,
-                programs: [Box::new(Source::new(messages)), Box::new(sink)],
+                flows: vec![Flow::new(
+                    kind.stack(),
+                    0,
+                    [Box::new(Source::new(messages)), Box::new(sink)],
+                )],
+                watch: Watch::Data,
                 expected: messages.length() + Duration::from_secs(20),
                 limit: messages.length() * 4,
             });
         }
     }
+    runs.extend(live_saturated::runs(options, repetitions, &tcp_stack));
     let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
     live::Plan {
@@ -172,7 +181,9 @@ fn conclude(
     let twins = twins(options, repetitions).map_err(failed)?;
     let mut notes = shortfalls(names, outcomes);
     let mut pairs = Pairs(kinds.iter().map(|_| Vec::new()).collect());
-    for (number, outcome) in outcomes.iter().enumerate() {
+    let (flows, saturated) =
+        outcomes.split_at(outcomes.len().min(repetitions as usize * kinds.len()));
+    for (number, outcome) in flows.iter().enumerate() {
         let (repetition, kind) = (number / kinds.len(), number % kinds.len());
         let twin = match kinds[kind] {
             Kind::Sctp { variant, .. } => &twins[repetition][variant],
@@ -186,8 +197,10 @@ fn conclude(
         pairs.0[kind].push(measured.map(|live| (live, twin.clone())));
     }
     notes.extend(remarks(&kinds, &pairs));
+    let mut rows = rows(&kinds, &pairs);
+    rows.extend(live_saturated::rows(options, repetitions, saturated).map_err(failed)?);
     Ok(LiveResult {
-        rows: rows(&kinds, &pairs),
+        rows,
         accuracy: None,
         notes,
         settings: settings(repetitions),
@@ -380,6 +393,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
                 STANDARD.window
             ),
         ),
+        live_saturated::setting(),
     ]
 }
 
@@ -391,10 +405,13 @@ mod tests {
     fn every_repetition_runs_each_kind_in_the_network_of_its_simulation() {
         let options = RunOptions::default();
         let plan = plan(Satellite, &options);
-        assert_eq!(plan.runs.len(), 3 * 9);
+        assert_eq!(plan.runs.len(), 3 * (9 + 5));
         let names: Vec<&str> = plan.runs.iter().map(|run| run.name.as_str()).collect();
         assert_eq!(names[0], "standard.udp.0");
-        assert_eq!(names[26], "tcp.bbr.2");
+        assert_eq!(
+            [names[26], names[27], names[41]],
+            ["tcp.bbr.2", "lossy.udp.0", "lossy.bbr.2"]
+        );
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
         assert!(names.iter().all(|name| name.chars().all(plain)));
     }
@@ -406,20 +423,20 @@ mod tests {
             ..RunOptions::default()
         };
         let plan = plan(Satellite, &options);
-        let outcomes = plan.runs.iter().map(|run| match run.stack {
+        let outcomes = plan.runs.iter().map(|run| match run.flows[0].stack {
             Stack::Tcp { congestion, .. } => Outcome::Missing(format!("no {congestion}")),
             Stack::Sctp { .. } => Outcome::Failed("it broke".into()),
         });
         let outcomes = outcomes.collect();
         let result = (plan.conclude)(outcomes).expect("simulations succeed");
-        assert_eq!(result.rows.len(), 9 * 3 + 2);
+        assert_eq!(result.rows.len(), 9 * 3 + 2 + 5);
         assert!(
             result
                 .rows
                 .iter()
                 .all(|row| row.live.is_none() && row.n == 0)
         );
-        assert_eq!(result.notes.len(), 6 + 3 + 1, "{:?}", result.notes);
+        assert_eq!(result.notes.len(), 6 + 2 + 3 + 1, "{:?}", result.notes);
         let mut ids: Vec<&str> = result.rows.iter().map(|row| row.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();

@@ -8,6 +8,7 @@
 mod control;
 mod figures;
 mod live;
+mod live_saturated;
 mod measure;
 mod notes;
 mod rows;

@@ -96,7 +96,7 @@ pub(super) fn live_world(seed: u64) -> Result<World, ConfigError> {
     let (builder, hosts) = paths(seed, true);
     Ok(World {
         network: builder.build()?,
-        hosts,
+        hosts: vec![hosts],
         changes: Vec::new(),
     })
 }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use carrick_wire::{Mid, SkippedMessage, StreamId};
 
-use super::{Assembly, Interleaved, Key, Lost};
+use super::{Assembly, Interleaved, Key, Lost, key};
 use crate::reconfig::StreamSet;
 use crate::recv::buffer::Cost;
 use crate::recv::delivery::Delivery;
@@ -164,6 +164,29 @@ impl Interleaved {
             self.skip(skipped, delivery);
         }
         self.skips.waiting = Some(waiting);
+    }
+
+    /// Takes all that waits, at the end of the association. The first fragment of a stream whose
+    /// number was used before, or skipped, comes from behind a reset that the peer's answer to would
+    /// have told of.
+    pub(in crate::recv) fn release_at_end(&mut self, cumulative: u64, delivery: &mut Delivery) {
+        for (index, (header, payload)) in core::mem::take(&mut self.deferred) {
+            let (key, stream) = (key(&header), StreamSet::Listed(Vec::from([header.stream])));
+            let next = self.next_mid(key.stream);
+            if !key.unordered && header.mid.is_before(next) {
+                let lost = self.reset(&stream, index.saturating_sub(1), delivery);
+                for partial in lost.partial {
+                    let (_, told) = delivery.abort(&partial);
+                    self.skips.lost.partial.extend(told.then_some(partial));
+                }
+            } else if self.skips.cover(key, next) {
+                self.skips.reset(&stream);
+            }
+            // What does not even fit so is of no peer that keeps the rules.
+            let _ = self.insert(index, cumulative, &header, payload, delivery);
+        }
+        self.release_skips(u64::MAX, delivery);
+        self.skips.waiting = None;
     }
 
     /// What was forgotten since the last call, and the messages of which the user has read parts.

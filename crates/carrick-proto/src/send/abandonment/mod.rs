@@ -12,11 +12,12 @@ use alloc::vec::Vec;
 
 use carrick_wire::{PacketBuilder, StreamId};
 
+use super::failure::Failing;
 use super::message::SendOptions;
 use super::outstanding::Chunk;
 use super::{MAX_MESSAGES, SackContext, Sender, TransmitContext};
 use crate::config::AssociationConfig;
-use crate::event::{SendFailure, UnsentMessage};
+use crate::event::SendFailure;
 use crate::extensions::Extensions;
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
@@ -241,14 +242,18 @@ impl Sender {
             return;
         };
         let before = self.outstanding.in_flight();
-        let mut unsent = UnsentMessage::default();
-        let mut identity = None;
+        let mut failing = None;
         for (first, last) in tracked.ranges() {
             for index in first.max(self.outstanding.first_index())..=last {
-                if let Some(chunk) = self.outstanding.chunk(index) {
-                    identity = Some((chunk.context, chunk.stream, chunk.ppid));
+                let Some(chunk) = self.outstanding.chunk(index) else {
+                    continue;
+                };
+                let settled = if chunk.is_settled() { chunk.len() } else { 0 };
+                let failing = failing.get_or_insert_with(|| Failing::of_chunk(chunk));
+                failing.pass(settled);
+                if let Some(payload) = self.outstanding.abandon(index, paths) {
+                    failing.give_back(payload);
                 }
-                unsent.0.extend(self.outstanding.abandon(index, paths));
             }
         }
         // The peer that has no room for it, or does not answer, keeps what it has.
@@ -260,31 +265,27 @@ impl Sender {
                 .take(number)
                 .or_else(|| self.held.take_numbered(number))
         {
-            let options = &pending.options;
-            identity = Some((options.context, options.stream, options.ppid));
             if pending.begun {
                 self.outstanding
-                    .push_abandoned_ending(options, pending.mid, pending.fsn);
+                    .push_abandoned_ending(&pending.options, pending.mid, pending.fsn);
             }
-            unsent.0.push(pending.rest);
+            failing
+                .get_or_insert_with(|| Failing::of_pending(&pending))
+                .give_back(pending.rest);
         }
-        let Some((context, stream, ppid)) = identity else {
+        let Some(failing) = failing else {
             return;
         };
+        let mut failure = failing.told();
         if let Some(policy) = policy {
             state.counts.total.count(policy, tracked.begun);
-            let of_stream = state.counts.streams.entry(stream).or_default();
+            let of_stream = state.counts.streams.entry(failure.stream).or_default();
             of_stream.count(policy, tracked.begun);
         }
-        state.failures.push(SendFailure {
-            context,
-            stream,
-            ppid,
-            sent: tracked.begun,
-            unsent,
-            expired: matches!(policy, None | Some(AbandonmentPolicy::Timed)),
-            abandoned: policy,
-        });
+        failure.sent = tracked.begun;
+        failure.expired = matches!(policy, None | Some(AbandonmentPolicy::Timed));
+        failure.abandoned = policy;
+        state.failures.push(failure);
     }
 
     /// After messages were given up: moves the Advanced.Peer.Ack.Point (C2) and forgets timers of
@@ -308,10 +309,6 @@ impl Sender {
             }
             path.recovery.probe.timer = None;
             path.recovery.rack.timer = None;
-            let pmdcs = path.pmdcs();
-            if let Some(reduction) = &mut path.recovery.reduction {
-                reduction.on_idle(pmdcs);
-            }
             if !forward.is_awaited_on(path.id) {
                 path.t3 = None;
             }

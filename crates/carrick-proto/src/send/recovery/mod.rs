@@ -85,6 +85,15 @@ impl PathRecovery {
         *sent = sent.filter(|s| s.index != index);
     }
 
+    /// The path leads elsewhere: nothing is repaired or can be undone, and no round trip is known.
+    pub(crate) fn begin_anew(&mut self) {
+        self.leave();
+        self.undo.end();
+        self.probe.cancel();
+        // What is acknowledged belongs to the chunks.
+        self.rack.sacked = core::mem::take(&mut self.rack).sacked;
+    }
+
     /// Nothing is repaired any more.
     pub(crate) fn leave(&mut self) {
         self.phase = Phase::Open;

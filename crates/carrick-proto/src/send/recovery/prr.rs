@@ -29,11 +29,6 @@ impl Reduction {
         self.window
     }
 
-    /// What was in flight was given up, and no SACK may come for it: one packet may leave.
-    pub(crate) fn on_idle(&mut self, pmdcs: usize) {
-        self.window = self.window.max(pmdcs);
-    }
-
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.sent += bytes;
     }
@@ -60,14 +55,6 @@ mod tests {
     use super::*;
 
     const MSS: usize = 1000;
-
-    #[test]
-    fn one_packet_may_leave_when_nothing_is_in_flight_any_more() {
-        let mut prr = Reduction::new(5 * MSS, 0);
-        assert_eq!(prr.window(), 0);
-        prr.on_idle(MSS);
-        assert_eq!(prr.window(), MSS);
-    }
 
     #[test]
     fn half_of_what_arrives_leaves_until_the_flight_is_ssthresh_3() {

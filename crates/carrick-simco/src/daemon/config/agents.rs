@@ -35,7 +35,7 @@ pub struct AgentEntry {
 
 /// One word, or several.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a word or a list of words")]
 pub enum Words {
     /// Such as `"all"`.
     One(String),
@@ -69,7 +69,9 @@ impl AgentEntry {
         match (&self.key, &self.key_file) {
             (None, None) => Ok(None),
             (Some(digits), None) => parse_key(place, digits).map(Some),
-            (None, Some(path)) => read_key_file(path).map(Some),
+            (None, Some(path)) => read_key_file(path)
+                .map(Some)
+                .map_err(|why| value(format!("{place}-file"), why.to_string())),
             (Some(_), Some(_)) => Err(value(place, "give key or key-file, not both")),
         }
     }

@@ -19,6 +19,8 @@ pub struct LimitsEntry {
     pub sessions: Option<usize>,
     /// Connections without a session.
     pub half_open: Option<usize>,
+    /// Those of them from one address.
+    pub half_open_per_address: Option<usize>,
     /// Seconds that a session may take to open.
     pub establishment: Option<u64>,
     /// Messages that wait to be sent in a session.
@@ -36,8 +38,11 @@ impl LimitsEntry {
             return Err(value("limits.establishment", "must be at least 1 second"));
         }
         for (key, given) in [
+            ("limits.rules", self.rules),
             ("limits.sessions", self.sessions),
+            ("limits.exact-ports", self.exact_ports.map(usize::from)),
             ("limits.half-open", self.half_open),
+            ("limits.half-open-per-address", self.half_open_per_address),
             ("limits.queued-messages", self.queued_messages),
             ("limits.queued-octets", self.queued_octets),
         ] {
@@ -50,6 +55,9 @@ impl LimitsEntry {
             disable_rules: self.disable_rules.unwrap_or(base.disable_rules),
             open_sessions: self.sessions.unwrap_or(base.open_sessions),
             half_open: self.half_open.unwrap_or(base.half_open),
+            half_open_per_address: self
+                .half_open_per_address
+                .unwrap_or(base.half_open_per_address),
             establishment: self
                 .establishment
                 .map_or(base.establishment, Duration::from_secs),

@@ -223,7 +223,10 @@ impl Default for BackendEntry {
 
 /// A transport protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be the name of a protocol or a number from 0 to 255"
+)]
 pub enum Protocol {
     /// As in the IP header.
     Number(u8),
@@ -288,10 +291,16 @@ impl Settings {
             let line = error
                 .span()
                 .map(|span| 1 + text[..span.start].matches('\n').count());
-            let message = error.message();
+            let message = match error.message() {
+                // The library tells no form.
+                what @ "invalid socket address syntax" => {
+                    format!("{what}: give ADDRESS:PORT, an IPv6 address in brackets")
+                }
+                what => what.to_owned(),
+            };
             ConfigError::Form(match line {
                 Some(line) => format!("line {line}: {message}"),
-                None => message.to_owned(),
+                None => message,
             })
         })
     }

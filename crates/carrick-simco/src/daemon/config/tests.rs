@@ -84,6 +84,10 @@ fn a_mistake_is_told_with_its_place() {
         ),
         ("name = \"noc\"", "name = \"pbx\"", "two agents"),
         ("\"udp\"", "\"udb\"", "protocols: \"udb\""),
+        ("6]", "600]", "line 7: must be the name of a protocol"),
+        ("\"all\"", "5", "must be a word"),
+        ("127.0.0.1:7626\"]", "127.0.0.1\"]", "give ADDRESS:PORT"),
+        ("rules = 1000", "exact-ports = 0", "limits.exact-ports: "),
         ("name = \"fw1\"", "name = \"\"", "name: "),
         (
             "name = \"fw1\"",

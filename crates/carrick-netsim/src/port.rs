@@ -1,0 +1,77 @@
+//! A program whose stack is somewhere else: what arrives waits to be taken out, and what others bring is
+//! sent.
+//!
+//! With it a host of a network can be a host outside of the simulator, alone or under a program that
+//! wraps others, such as [`crate::mobile::MobileNode`].
+
+use std::collections::VecDeque;
+
+use crate::ids::InterfaceId;
+use crate::node::{Node, Outbox};
+use crate::packet::Packet;
+use crate::time::Time;
+
+/// Packets that wait, at most; more are dropped and counted. Whoever takes them out does so at each step.
+const MAX_WAITING: usize = 1 << 16;
+
+/// The program of such a host.
+#[derive(Debug, Default)]
+pub struct Port {
+    arrived: VecDeque<(Time, InterfaceId, Packet)>,
+    dropped: u64,
+}
+
+impl Port {
+    /// Takes out what arrived first: when, at which interface, and what.
+    pub fn take(&mut self) -> Option<(Time, InterfaceId, Packet)> {
+        self.arrived.pop_front()
+    }
+
+    /// Packets that arrived while 65,536 waited.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+impl Node for Port {
+    fn handle_packet(&mut self, now: Time, interface: InterfaceId, packet: Packet, _: &mut Outbox) {
+        if self.arrived.len() == MAX_WAITING {
+            self.dropped += 1;
+            return;
+        }
+        self.arrived.push_back((now, interface, packet));
+    }
+
+    fn handle_timeout(&mut self, _: Time, _: &mut Outbox) {}
+
+    fn next_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Protocol;
+
+    #[test]
+    fn what_arrives_waits_in_order_and_in_bounds() {
+        let packet = |n: usize| {
+            let (source, destination) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+            let payload = n.to_be_bytes().to_vec();
+            Packet::new(source.into(), destination.into(), Protocol::Sctp, payload)
+        };
+        let (mut port, mut out) = (Port::default(), Outbox::new());
+        for n in 0..MAX_WAITING + 3 {
+            let now = Time::from_millis(n as u64);
+            port.handle_packet(now, InterfaceId(7), packet(n), &mut out);
+        }
+        assert_eq!(port.dropped(), 3);
+        assert!(out.is_empty() && port.next_timeout().is_none());
+        for n in 0..MAX_WAITING {
+            let expected = (Time::from_millis(n as u64), InterfaceId(7), packet(n));
+            assert_eq!(port.take(), Some(expected));
+        }
+        assert_eq!(port.take(), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! Kernels before Linux 6.12, which can't move the end of an element: it is removed and added in one
+//! batch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use carrick_nftables::{NftablesBackend, NftablesConfig};
+use carrick_simco::backend::{Backend as _, Element, Flow, PortPool, Traffic, pattern_of};
+use carrick_simco::message::{AddressTuple, Direction, IpVersion, Lifetime, Location, Scope};
+
+use crate::network::{LONG, Network, Side, TCP, UDP, at, flow, inside, outside, translator};
+
+fn config() -> NftablesConfig {
+    NftablesConfig {
+        move_ends: false,
+        ..NftablesConfig::default()
+    }
+}
+
+/// All TCP over IPv4.
+fn wildcard() -> Element {
+    let any = |location| AddressTuple {
+        location,
+        protocol: TCP,
+        scope: Scope::ProtocolsOnly(IpVersion::V4),
+    };
+    let pattern = pattern_of(&any(Location::Internal), &any(Location::External));
+    Element::Allow(pattern, Direction::Both)
+}
+
+/// Whether the wildcard lets pass.
+fn connects(network: &Network, port: u16) -> bool {
+    let (internal, external) = (inside(false, port), outside(false, port));
+    network.connect(internal, external).is_some()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_is_prolonged_lives_on_and_counts_anew_on_older_kernels() {
+    let network = Network::new();
+    let mut filter = network.filter(config());
+    let [short, long] = [400, 401].map(|port| flow(false, UDP, port, Direction::Both));
+    let all = [short, long, wildcard()];
+    filter.add(at(0), &all, Lifetime(2)).unwrap();
+    let passes = |port| network.both_ways(inside(false, port), outside(false, port));
+    assert_eq!([passes(400), passes(401)], [[true; 2]; 2]);
+    assert!(connects(&network, 1));
+    filter.extend(at(0), &[long, wildcard()], LONG).unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!([passes(400), passes(401)], [[false; 2], [true; 2]]);
+    assert!(connects(&network, 2));
+    let since = Traffic {
+        packets: 2,
+        octets: 2 * (20 + 8 + 6),
+    };
+    assert_eq!(filter.traffic(&[long]), Ok(Some(since)));
+    // What has ended by itself is prolonged all the same: the middlebox is right.
+    filter.extend(at(3), &[short, wildcard()], LONG).unwrap();
+    assert_eq!(passes(400), [true; 2]);
+    filter.remove(at(3), &all).unwrap();
+    assert_eq!([passes(400), passes(401)], [[false; 2]; 2]);
+    assert!(!connects(&network, 3));
+    assert_eq!(filter.elements(), 0);
+    assert!(!network.nft("list ruleset").contains("expires"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_wildcard_that_ended_by_itself_is_prolonged_on_older_kernels() {
+    let network = Network::new();
+    let mut filter = network.filter(config());
+    filter.add(at(0), &[wildcard()], Lifetime(1)).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(!connects(&network, 1));
+    filter.extend(at(2), &[wildcard()], LONG).unwrap();
+    assert!(connects(&network, 2));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn no_packet_is_dropped_while_a_flow_is_prolonged_on_older_kernels() {
+    let network = Network::new();
+    let mut filter = network.filter(config());
+    let element = [flow(false, UDP, 400, Direction::Outbound)];
+    filter.add(at(0), &element, LONG).unwrap();
+    let (internal, external) = (inside(false, 400), outside(false, 400));
+    assert_eq!(network.both_ways(internal, external), [true, false]);
+    let sender = network.udp(Side::Inside, internal);
+    let receiver = network.udp(Side::Outside, external);
+    let done = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&done);
+    // Few enough at a time that no queue is full.
+    let sending = std::thread::spawn(move || {
+        let (mut sent, mut came) = (0_u32, 0_u32);
+        while !over.load(Ordering::Relaxed) {
+            for _ in 0..8 {
+                sender.send_to(&sent.to_be_bytes(), external).unwrap();
+                sent += 1;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            while receiver.recv(&mut [0; 16]).is_ok() {
+                came += 1;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        while receiver.recv(&mut [0; 16]).is_ok() {
+            came += 1;
+        }
+        (sent, came)
+    });
+    for n in 0..5000 {
+        filter.extend(at(0), &element, Lifetime(601 + n)).unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    let (sent, came) = sending.join().unwrap();
+    assert!(sent > 100, "{sent}");
+    assert_eq!(sent, came);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_translated_flow_is_prolonged_and_taken_up_on_older_kernels() {
+    let network = Network::new();
+    let config = NftablesConfig {
+        translation: vec![PortPool::new(translator(false, 0).ip(), 4000..=4100)],
+        ..config()
+    };
+    let mut filter = network.filter(config.clone());
+    let element = Element::Flow(Flow {
+        protocol: UDP,
+        internal: inside(false, 5000),
+        external: outside(false, 6000),
+        outside: Some(translator(false, 4000)),
+        direction: Direction::Both,
+    });
+    let seen = || {
+        let external = outside(false, 6000);
+        network.datagram(Side::Inside, inside(false, 5000), external, external)
+    };
+    filter.add(at(0), &[element], Lifetime(2)).unwrap();
+    assert_eq!(seen(), Some(translator(false, 4000)));
+    filter.extend(at(0), &[element], LONG).unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(seen(), Some(translator(false, 4000)));
+    drop(filter);
+    // Another life gives it another end.
+    let mut filter: NftablesBackend = network.open(config);
+    filter
+        .reconcile(at(0), &[(element, Lifetime(3600))])
+        .unwrap();
+    assert_eq!(seen(), Some(translator(false, 4000)));
+    assert!(network.nft("list map inet carrick snat4").contains("59m"));
+    filter.remove(at(0), &[element]).unwrap();
+    assert_eq!(seen(), None);
+}

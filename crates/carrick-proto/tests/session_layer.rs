@@ -1,0 +1,276 @@
+//! The layer of sessions below an endpoint (RFC 8261), over sessions that protect nothing: what becomes
+//! of associations when a session goes, and that sessions stay apart from each other.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use carrick_proto::protection::{
+    PacketSession, SessionFactory, SessionLayer, SessionLayerConfig, SessionState,
+};
+use carrick_proto::{
+    AssociationConfig, AssociationId, CloseReason, Endpoint, EndpointConfig, Event, Route, Time,
+    Tsn, VerificationTag,
+};
+use carrick_wire::{ChunkType, CommonHeader, InitFields, Packet, PacketBuilder, Parameter};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const NOW: Time = Time::from_millis(1000);
+const PEER_TAG: VerificationTag = VerificationTag(0x1234_5678);
+
+/// What a datagram of the toy begins with.
+const HELLO: u8 = 1;
+const FINISH: u8 = 2;
+const DATA: u8 = 3;
+
+/// A session that is established by FINISH.
+#[derive(Debug)]
+struct Pipe {
+    established: bool,
+    own: VecDeque<u8>,
+}
+
+impl PacketSession for Pipe {
+    type Error = ();
+
+    fn state(&self) -> SessionState<()> {
+        if self.established {
+            SessionState::Established
+        } else {
+            SessionState::Handshake
+        }
+    }
+
+    fn identity(&self) -> Option<&[u8]> {
+        self.established.then_some(b"peer")
+    }
+
+    fn protect(&mut self, _: Time, packet: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.established {
+            out.push(DATA);
+            out.extend_from_slice(packet);
+        }
+        self.established
+    }
+
+    fn is_begun_by(&self, _: &[u8]) -> bool {
+        true
+    }
+
+    fn has_shown_itself(&self) -> bool {
+        self.established
+    }
+
+    fn handle_datagram(&mut self, _: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {
+        match datagram {
+            [FINISH] => self.established = true,
+            [DATA, packet @ ..] if self.established => packets.push(Bytes::copy_from_slice(packet)),
+            _ => {}
+        }
+    }
+
+    fn poll_datagram(&mut self, _: Time, out: &mut Vec<u8>) -> bool {
+        let own = self.own.pop_front();
+        out.extend(own);
+        own.is_some()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _: Time) {}
+
+    fn close(&mut self, _: Time) {}
+}
+
+#[derive(Debug)]
+struct Pipes;
+
+impl SessionFactory for Pipes {
+    type Session = Pipe;
+    type Peer = ();
+
+    fn overhead(&self) -> usize {
+        1
+    }
+
+    fn connect(&mut self, _: Time, (): ()) -> Pipe {
+        Pipe {
+            established: false,
+            own: VecDeque::from([HELLO]),
+        }
+    }
+
+    fn opens(&self, datagram: &[u8]) -> bool {
+        datagram == [HELLO]
+    }
+
+    fn accept(&mut self, _: Time) -> Pipe {
+        Pipe {
+            established: false,
+            own: VecDeque::new(),
+        }
+    }
+
+    fn leads_to(&self, _: &Pipe, (): &()) -> bool {
+        true
+    }
+}
+
+struct Host {
+    layer: SessionLayer<Pipes>,
+    endpoint: Endpoint,
+}
+
+impl Host {
+    fn new(max_handshakes: usize) -> Self {
+        let mut config = EndpointConfig::new(5000, vec![HERE], [1; 32]);
+        let limits = SessionLayerConfig {
+            max_handshakes,
+            ..SessionLayerConfig::default()
+        };
+        let layer = SessionLayer::new(Pipes, limits, &mut config);
+        let endpoint = Endpoint::new(config).expect("a valid configuration");
+        Self { layer, endpoint }
+    }
+
+    fn take(&mut self, from: SocketAddr, datagram: &[u8]) {
+        let route = Route {
+            encapsulation: Some(from.port()),
+            ..Route::plain(HERE, from.ip())
+        };
+        self.layer
+            .handle_datagram(NOW, &mut self.endpoint, &route, datagram);
+    }
+
+    fn establish(&mut self, from: SocketAddr) {
+        self.take(from, &[HELLO]);
+        self.take(from, &[FINISH]);
+    }
+
+    fn connect(&mut self, to: SocketAddr) -> AssociationId {
+        let config = AssociationConfig::default();
+        self.layer
+            .connect(NOW, &mut self.endpoint, (to, 7000), (), config)
+            .expect("connect")
+    }
+
+    /// What leaves, and where to.
+    fn sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut all = Vec::new();
+        let mut buf = Vec::new();
+        while let Some(transmit) = self.layer.poll_transmit(NOW, &mut self.endpoint, &mut buf) {
+            let port = transmit.route.encapsulation.expect("in UDP");
+            let to = SocketAddr::new(transmit.route.remote, port);
+            all.push((to, std::mem::take(&mut buf)));
+        }
+        all
+    }
+
+    fn events(&mut self) -> Vec<(AssociationId, Event)> {
+        let (layer, endpoint) = (&mut self.layer, &mut self.endpoint);
+        std::iter::from_fn(|| layer.poll_event(NOW, endpoint)).collect()
+    }
+}
+
+fn peer(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::from([10, 0, 1, host]), port)
+}
+
+/// A packet of SCTP in a datagram.
+fn packed(tag: VerificationTag, write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
+    let header = CommonHeader {
+        source_port: 7000,
+        destination_port: 5000,
+        tag,
+    };
+    let mut bytes = Vec::new();
+    let mut packet = PacketBuilder::new(&mut bytes, header, 1200);
+    write(&mut packet);
+    packet.finish();
+    bytes.insert(0, DATA);
+    bytes
+}
+
+#[test]
+fn associations_over_a_session_that_is_evicted_end_without_a_packet_8261_6_1() {
+    let mut host = Host::new(1);
+    // One that is established has nothing to fear.
+    let (safe, half, late) = (peer(1, 1000), peer(2, 1000), peer(3, 1000));
+    host.establish(safe);
+    let kept = host.connect(safe);
+    assert_eq!(host.sent().len(), 1, "an INIT");
+    // The peer begins a handshake, and before it is finished this side wants two associations.
+    host.take(half, &[HELLO]);
+    let lost = [host.connect(half)];
+    assert!(host.sent().is_empty(), "no packet before the handshake");
+    assert!(host.layer.session_of(lost[0]).is_some());
+    // A further peer takes its place.
+    host.take(late, &[HELLO]);
+    assert_eq!(host.layer.stats().evicted, 1);
+    let ended = Event::Closed(CloseReason::LowerLayerLost);
+    assert_eq!(host.events(), lost.map(|id| (id, ended.clone())));
+    assert_eq!(host.sent(), []);
+    for id in lost {
+        assert_eq!(host.layer.session_of(id), None);
+        assert!(host.endpoint.association_stats(id).is_none());
+    }
+    assert!(host.endpoint.association_stats(kept).is_some());
+    assert_eq!(host.layer.sessions().count(), 2);
+    // The peer of the session that went is a stranger until it begins again.
+    host.take(half, &[FINISH]);
+    assert_eq!(host.layer.stats().strangers, 1);
+}
+
+#[test]
+fn a_cookie_is_good_on_the_session_that_it_was_given_to_only_8261_6_1() {
+    let mut host = Host::new(10);
+    // Two sessions of the same host, which differ by the port only, and one of another.
+    let (own, beside, other) = (peer(1, 1000), peer(1, 1001), peer(2, 1000));
+    for from in [own, beside, other] {
+        host.establish(from);
+    }
+    let fields = InitFields {
+        tag: PEER_TAG,
+        a_rwnd: 1 << 16,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Tsn::new(1),
+    };
+    let init = packed(VerificationTag::ZERO, |p| {
+        p.init(ChunkType::INIT, fields, |_| {});
+    });
+    host.take(own, &init);
+    let sent = host.sent();
+    assert_eq!((sent.len(), sent[0].0), (1, own));
+    let answer = Packet::parse(&sent[0].1[1..]).expect("a packet");
+    let raw = answer.chunks().next().expect("a chunk").expect("good");
+    let carrick_wire::Chunk::InitAck(init_ack) = carrick_wire::Chunk::parse(raw).expect("good")
+    else {
+        panic!("INIT ACK")
+    };
+    let cookie = init_ack
+        .parameters()
+        .find_map(|p| match Parameter::parse(p.expect("cut")) {
+            Ok(Parameter::StateCookie(cookie)) => Some(cookie.to_vec()),
+            _ => None,
+        })
+        .expect("a cookie");
+    let echo = packed(init_ack.tag, |p| p.cookie_echo(&cookie));
+    for (forged, from) in [(1, beside), (2, other)] {
+        host.take(from, &echo);
+        assert_eq!(host.endpoint.stats().forged_cookies, forged);
+        assert_eq!(host.endpoint.associations().count(), 0);
+        assert_eq!((host.sent(), host.events()), (vec![], vec![]));
+    }
+    host.take(own, &echo);
+    assert_eq!(host.endpoint.stats().forged_cookies, 2);
+    assert_eq!(host.endpoint.associations().count(), 1);
+    assert_eq!(host.sent()[0].0, own);
+    // Again on another one: it moves nothing, now that there is an association.
+    host.events();
+    host.take(beside, &echo);
+    assert_eq!(host.endpoint.stats().forged_cookies, 3);
+    assert_eq!((host.sent(), host.events()), (vec![], vec![]));
+}

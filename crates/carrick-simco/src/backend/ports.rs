@@ -1,0 +1,236 @@
+//! Free ports of one protocol, found by how many follow each other.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
+
+use crate::message::Parity;
+
+/// Ports that are free, in runs; ports that were given back and rest; and those that are taken.
+#[derive(Clone, Debug)]
+pub(super) struct Ports {
+    /// Runs of free ports: first and last.
+    runs: BTreeMap<u16, u16>,
+    /// The same runs by length less one, parity of the first, and first.
+    lengths: BTreeSet<(u16, u16, u16)>,
+    /// Given back, the earliest first: first port and number.
+    resting: VecDeque<(u16, u16)>,
+    /// First port and number.
+    taken: BTreeMap<u16, u16>,
+    used: usize,
+}
+
+impl Ports {
+    pub(super) fn new(ports: &RangeInclusive<u16>) -> Self {
+        let mut all = Self {
+            runs: BTreeMap::new(),
+            lengths: BTreeSet::new(),
+            resting: VecDeque::new(),
+            taken: BTreeMap::new(),
+            used: 0,
+        };
+        if !ports.is_empty() {
+            all.insert_run(*ports.start(), *ports.end());
+        }
+        all
+    }
+
+    /// Ports that are taken.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Takes as many ports one behind the other, from the shortest run that has them.
+    pub(super) fn take(&mut self, count: u16, parity: Parity) -> Option<u16> {
+        let more = count.checked_sub(1)?;
+        if self.find(more, parity).is_none() {
+            self.wake();
+        }
+        let base = self.find(more, parity)?;
+        self.carve(base, base + more);
+        Some(base)
+    }
+
+    /// Takes these ports. Returns whether all of them were free.
+    pub(super) fn take_at(&mut self, base: u16, count: u16) -> bool {
+        let Some(last) = count.checked_sub(1).and_then(|more| base.checked_add(more)) else {
+            return false;
+        };
+        // Rare: what rests need not be looked through.
+        self.wake();
+        self.carve(base, last)
+    }
+
+    /// Gives back what was taken with this first port and number.
+    pub(super) fn give(&mut self, base: u16, count: u16) {
+        if self.taken.get(&base) == Some(&count) {
+            self.taken.remove(&base);
+            self.used -= usize::from(count);
+            self.resting.push_back((base, count));
+        }
+    }
+
+    /// What rests is free again. Each port is moved once for each time that it was taken.
+    fn wake(&mut self) {
+        while let Some((base, count)) = self.resting.pop_front() {
+            let (mut first, mut last) = (base, base + (count - 1));
+            if let Some((before, end)) = self.runs.range(..first).next_back()
+                && end.checked_add(1) == Some(first)
+            {
+                let (before, end) = (*before, *end);
+                self.remove_run(before, end);
+                first = before;
+            }
+            if let Some(next) = last.checked_add(1)
+                && let Some(end) = self.runs.get(&next).copied()
+            {
+                self.remove_run(next, end);
+                last = end;
+            }
+            self.insert_run(first, last);
+        }
+    }
+
+    /// Where `more` ports follow one of this parity.
+    fn find(&self, more: u16, parity: Parity) -> Option<u16> {
+        let wanted = match parity {
+            Parity::Any => None,
+            Parity::Odd => Some(1),
+            Parity::Even => Some(0),
+        };
+        let Some(wanted) = wanted else {
+            return Some(self.lengths.range((more, 0, 0)..).next()?.2);
+        };
+        let exact = (more, wanted, 0)..=(more, wanted, u16::MAX);
+        if let Some((.., first)) = self.lengths.range(exact).next() {
+            return Some(*first);
+        }
+        // One that is longer has both parities.
+        let longer = more.checked_add(1)?;
+        let (_, odd, first) = *self.lengths.range((longer, 0, 0)..).next()?;
+        Some(if odd == wanted { first } else { first + 1 })
+    }
+
+    /// Takes ports that are all of one free run; if not, nothing.
+    fn carve(&mut self, base: u16, last: u16) -> bool {
+        let run = self.runs.range(..=base).next_back();
+        let Some((first, end)) = run.map(|(first, end)| (*first, *end)) else {
+            return false;
+        };
+        if end < last {
+            return false;
+        }
+        self.remove_run(first, end);
+        if first < base {
+            self.insert_run(first, base - 1);
+        }
+        if last < end {
+            self.insert_run(last + 1, end);
+        }
+        let count = last - base + 1;
+        self.taken.insert(base, count);
+        self.used += usize::from(count);
+        true
+    }
+
+    fn insert_run(&mut self, first: u16, last: u16) {
+        self.runs.insert(first, last);
+        self.lengths.insert((last - first, first % 2, first));
+    }
+
+    fn remove_run(&mut self, first: u16, last: u16) {
+        self.runs.remove(&first);
+        self.lengths.remove(&(last - first, first % 2, first));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn ports_are_free_until_taken_and_found_if_they_are_there(
+            steps in prop::collection::vec((0_u8..4, 1_u16..6, 0_u8..3, any::<prop::sample::Index>()), 1..200),
+        ) {
+            const ALL: RangeInclusive<u16> = 1001..=1040;
+            let mut ports = Ports::new(&ALL);
+            let mut taken: Vec<(u16, u16)> = Vec::new();
+            for (step, count, parity, which) in steps {
+                let used: BTreeSet<u16> = taken.iter().flat_map(|(base, n)| *base..base + n).collect();
+                prop_assert_eq!(ports.used(), used.len());
+                if step == 0 && !taken.is_empty() {
+                    let (base, count) = taken.swap_remove(which.index(taken.len()));
+                    ports.give(base, count + 1);
+                    ports.give(base, count);
+                    ports.give(base, count);
+                    continue;
+                }
+                let free = |base: u16| (base..base + count).all(|p| ALL.contains(&p) && !used.contains(&p));
+                if step == 1 {
+                    let base = 995 + which.index(50) as u16;
+                    let took = ports.take_at(base, count);
+                    prop_assert_eq!(took, free(base));
+                    taken.extend(took.then_some((base, count)));
+                    continue;
+                }
+                let (parity, fits): (_, fn(u16) -> bool) = match parity {
+                    0 => (Parity::Any, |_| true),
+                    1 => (Parity::Odd, |port| port % 2 == 1),
+                    _ => (Parity::Even, |port| port % 2 == 0),
+                };
+                let there = ALL.clone().any(|base| fits(base) && free(base));
+                let base = ports.take(count, parity);
+                prop_assert_eq!(base.is_some(), there);
+                if let Some(base) = base {
+                    prop_assert!(free(base) && fits(base), "{}", base);
+                    taken.push((base, count));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_rests_until_no_other_fits() {
+        let mut ports = Ports::new(&(10..=13));
+        let first = ports.take(1, Parity::Any).unwrap();
+        ports.give(first, 1);
+        let others: BTreeSet<u16> = (0..3).filter_map(|_| ports.take(1, Parity::Any)).collect();
+        assert!(!others.contains(&first), "{others:?}");
+        assert_eq!(ports.take(1, Parity::Any), Some(first));
+        assert_eq!(ports.take(1, Parity::Any), None);
+    }
+
+    #[test]
+    fn what_is_looked_at_does_not_grow_when_nearly_all_are_taken() {
+        let mut ports = Ports::new(&(1..=u16::MAX));
+        for _ in 1..=u16::MAX {
+            ports.take(1, Parity::Any);
+        }
+        // Every other port is free again, and no two beside each other.
+        (1..=u16::MAX)
+            .step_by(2)
+            .for_each(|port| ports.give(port, 1));
+        assert_eq!(ports.take(2, Parity::Any), None);
+        // All have one length: two lookups, and nothing that rests, for each of these.
+        assert_eq!((ports.lengths.len(), ports.resting.len()), (32_768, 0));
+        for _ in 0..100_000 {
+            assert_eq!(ports.take(2, Parity::Even), None);
+        }
+        assert_eq!(ports.take(1, Parity::Even), None);
+        assert_eq!(ports.take(1, Parity::Odd), Some(1));
+    }
+
+    #[test]
+    fn the_last_port_of_all_is_taken_and_given_like_any_other() {
+        let mut ports = Ports::new(&(u16::MAX - 1..=u16::MAX));
+        assert_eq!(ports.take(2, Parity::Even), Some(u16::MAX - 1));
+        ports.give(u16::MAX - 1, 2);
+        assert_eq!(ports.take(1, Parity::Odd), Some(u16::MAX));
+        assert!(!ports.take_at(u16::MAX, 2));
+        assert_eq!(ports.take(u16::MAX, Parity::Any), None);
+    }
+}

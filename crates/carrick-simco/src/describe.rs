@@ -1,0 +1,116 @@
+//! Rules in words: the same in the audit log and in what agents print.
+
+use serde::Serialize;
+
+use crate::message::{AddressTuple, Direction, Reply};
+use crate::rules::{Rule, RuleKind};
+
+/// What a rule is, as far as somebody told it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct RuleText {
+    /// `reserved`, `enabled` or `disabled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// Its group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
+    /// The transport protocol; 0 is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<u8>,
+    /// `in`, `out` or `both`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<&'static str>,
+    /// A0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internal: Option<String>,
+    /// A3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external: Option<String>,
+    /// A2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<String>,
+}
+
+impl RuleText {
+    fn of(kind: &'static str) -> Self {
+        Self {
+            kind: Some(kind),
+            ..Self::default()
+        }
+    }
+
+    fn between(self, internal: &AddressTuple, external: &AddressTuple) -> Self {
+        Self {
+            protocol: Some(internal.protocol),
+            internal: Some(internal.to_string()),
+            external: Some(external.to_string()),
+            ..self
+        }
+    }
+
+    /// What a reply tells of a rule.
+    pub fn of_reply(reply: &Reply) -> Self {
+        match reply {
+            Reply::Enabled(enabled) => Self {
+                group: Some(enabled.group.0),
+                outside: Some(enabled.outside.to_string()),
+                ..Self::of("enabled")
+            },
+            Reply::EnableStatus(status) => Self {
+                direction: Some(way(status.parameters.direction)),
+                ..Self::of_reply(&Reply::Enabled(status.enabled))
+                    .between(&status.internal, &status.external)
+            },
+            Reply::Reserved(reserved) | Reply::ReserveStatus { reserved, .. } => Self {
+                group: Some(reserved.group.0),
+                protocol: Some(reserved.outside.protocol),
+                outside: Some(reserved.outside.to_string()),
+                ..Self::of("reserved")
+            },
+            Reply::Disabled { .. } => Self::of("disabled"),
+            Reply::DisableStatus { disable, .. } => {
+                Self::of("disabled").between(&disable.internal, &disable.external)
+            }
+            _ => Self::default(),
+        }
+    }
+}
+
+impl From<&Rule> for RuleText {
+    fn from(rule: &Rule) -> Self {
+        let text = match &rule.kind {
+            RuleKind::Reserved { reservation } => Self {
+                protocol: Some(reservation.outside.protocol),
+                outside: Some(reservation.outside.to_string()),
+                ..Self::of("reserved")
+            },
+            RuleKind::Enabled {
+                parameters,
+                internal,
+                external,
+                told,
+                reservation,
+                ..
+            } => Self {
+                direction: Some(way(parameters.direction)),
+                outside: reservation.map(|_| told.outside.to_string()),
+                ..Self::of("enabled").between(internal, external)
+            },
+            RuleKind::Disabled {
+                internal, external, ..
+            } => Self::of("disabled").between(internal, external),
+        };
+        Self {
+            group: Some(rule.group.0),
+            ..text
+        }
+    }
+}
+
+fn way(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Inbound => "in",
+        Direction::Outbound => "out",
+        Direction::Both => "both",
+    }
+}

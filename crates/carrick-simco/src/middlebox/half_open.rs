@@ -1,0 +1,84 @@
+//! Connections on which no session is open yet: by age, and by where they come from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::SessionId;
+use crate::Time;
+
+/// Where connections come from: an IPv4 address, or the network of an IPv6 address, because one
+/// host has all of that.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Source(IpAddr);
+
+impl Source {
+    /// Leading bits of an IPv6 address that count.
+    const V6_BITS: u32 = 64;
+
+    /// The source of a connection from this address.
+    pub fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(v4) => IpAddr::V4(v4),
+            IpAddr::V6(v6) => {
+                let network = v6.to_bits() >> (128 - Self::V6_BITS) << (128 - Self::V6_BITS);
+                IpAddr::V6(Ipv6Addr::from_bits(network))
+            }
+        })
+    }
+}
+
+/// The half-open sessions, by the time at which they end: the first has existed the longest.
+#[derive(Debug, Default)]
+pub(super) struct HalfOpen {
+    all: BTreeSet<(Time, SessionId)>,
+    of: BTreeMap<Source, BTreeSet<(Time, SessionId)>>,
+}
+
+impl HalfOpen {
+    pub(super) fn add(&mut self, deadline: Time, id: SessionId, source: Option<Source>) {
+        self.all.insert((deadline, id));
+        if let Some(source) = source {
+            self.of.entry(source).or_default().insert((deadline, id));
+        }
+    }
+
+    pub(super) fn remove(&mut self, deadline: Time, id: SessionId, source: Option<Source>) {
+        self.all.remove(&(deadline, id));
+        if let Some(source) = source
+            && let Some(these) = self.of.get_mut(&source)
+        {
+            these.remove(&(deadline, id));
+            if these.is_empty() {
+                self.of.remove(&source);
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn oldest(&self) -> Option<(Time, SessionId)> {
+        self.all.first().copied()
+    }
+
+    /// The oldest of a source that has as many as this or more.
+    pub(super) fn oldest_of(&self, source: Source, most: usize) -> Option<SessionId> {
+        let these = self.of.get(&source).filter(|these| these.len() >= most)?;
+        these.first().map(|(_, id)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_with_many_ipv6_addresses_is_one_source() {
+        let of = |text: &str| Source::of(text.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}
