@@ -4,13 +4,14 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carrick_lab::file::{ScenarioFile, Shard, TraceOptions, to_plain_table};
+use carrick_lab::file::{ScenarioFile, Shard, TraceOptions};
 use carrick_lab::report::RunInfo;
-use carrick_lab::{RunOptions, ScenarioResult, output, to_csv};
+use carrick_lab::{RunOptions, ScenarioResult, output, to_csv, to_plain_table};
 use clap::Args;
 
 use crate::failure::Failure;
 use crate::progress::Bar;
+use crate::terminal::columns;
 use crate::units;
 
 /// What all that run files have in common.
@@ -116,9 +117,18 @@ pub(crate) struct Trace {
 impl Common {
     /// The file, or the published experiment of this name if there is no such file.
     pub(crate) fn load(&self) -> Result<(ScenarioFile, RunOptions), Failure> {
+        // A name without a directory or an ending can be meant for one of the published experiments.
         let name = self.file.to_str().filter(|_| !self.file.exists());
         let file = match name.and_then(ScenarioFile::built_in) {
             Some(file) => file,
+            None if name.is_some_and(|name| !name.contains(['/', '.'])) => {
+                let name = self.file.display();
+                let known: Vec<&str> = ScenarioFile::built_in_names().collect();
+                return Err(Failure::Usage(format!(
+                    "there is no file {name}, and no published experiment of that name: known are {}",
+                    known.join(", ")
+                )));
+            }
             None => ScenarioFile::load(&self.file)?,
         };
         let options = RunOptions {
@@ -169,7 +179,7 @@ fn print(form: &Form, result: &ScenarioResult) -> Result<(), Failure> {
             writeln!(out, "{}: {}", result.scenario, result.question)?;
         }
         writeln!(out, "{}, seed {}\n", result.extent(), result.seed)?;
-        write!(out, "{}", to_plain_table(&result.rows))?;
+        write!(out, "{}", to_plain_table(&result.rows, columns()))?;
     }
     out.flush()?;
     Ok(())
@@ -220,7 +230,7 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
         let line = serde_json::json!({ "result": result.to_json(), "files": files });
         writeln!(out, "{line}")?;
     } else {
-        write!(out, "{}", to_plain_table(&result.rows))?;
+        write!(out, "{}", to_plain_table(&result.rows, columns()))?;
         for file in files {
             writeln!(out, "{}", file.display())?;
         }

@@ -15,6 +15,7 @@ mod perf;
 mod progress;
 mod reproduce;
 mod simco;
+mod terminal;
 mod units;
 
 use std::process::ExitCode;

@@ -3,7 +3,6 @@
 use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 
-use carrick_lab::file::ScenarioFile;
 use carrick_lab::report::RunInfo;
 use carrick_lab::{
     Earlier, RunOptions, Scenario, ScenarioResult, live_to_table, output, scenario, to_table, wrap,
@@ -14,9 +13,7 @@ use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::live::Live;
 use crate::progress::Bar;
-
-/// Columns of running text.
-const WIDTH: usize = 100;
+use crate::terminal::{columns, text_columns};
 
 /// Reproduce published experiments in virtual time.
 ///
@@ -47,10 +44,14 @@ pub(crate) struct Arguments {
     /// given several times.
     #[arg(long, value_name = "OLD.json")]
     compare: Vec<PathBuf>,
-    /// Capture one run of each scenario, with the first settings of its file in scenarios/, at every
-    /// interface: pcapng files in DIR/SCENARIO.
+    /// Capture a cell of each scenario at every interface, in its first repetition: pcapng files in
+    /// DIR/SCENARIO/CELL.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
+    /// Capture this cell instead of the first one, or every one: `all`. Its name is that with which its
+    /// rows' ids begin, such as sctp.p1.n6 or congested.best.failover. May be given several times.
+    #[arg(long, value_name = "CELL", requires = "capture")]
+    cell: Vec<String>,
     /// Print each result as JSON on one line instead of a table.
     #[arg(long)]
     json: bool,
@@ -58,6 +59,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let scenarios = scenario::select(&arguments.scenarios)?;
+    scenario::check_cells(&scenarios, &arguments.cell)?;
     let earlier = earlier(arguments, &scenarios)?;
     let live = arguments.live.then(Live::new).transpose()?;
     output::prepare(&arguments.out)?;
@@ -75,7 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         result.compared = earlier.iter().find_map(|earlier| earlier.compare(&result));
         if let Some(directory) = &arguments.capture {
-            capture(scenario.name(), &options, directory)?;
+            let cells = scenario::select_cells(scenario, &arguments.cell);
+            let into = directory.join(scenario.name());
+            scenario::capture(scenario, &cells, &options, &into, &progress)?;
         }
         if !arguments.json {
             print_result(&mut stdout().lock(), &result)?;
@@ -111,32 +115,28 @@ fn earlier(arguments: &Arguments, scenarios: &[&dyn Scenario]) -> Result<Vec<Ear
     Ok(all)
 }
 
-/// Captures one run of a scenario as its file has it.
-fn capture(name: &str, options: &RunOptions, directory: &Path) -> Result<(), Failure> {
-    let mut files = ScenarioFile::built_in_names().filter(|file| file.starts_with(name));
-    if let Some(file) = files.next().and_then(ScenarioFile::built_in) {
-        file.capture(options, 0, &directory.join(name))?;
-    }
-    Ok(())
-}
-
 fn print_result(out: &mut impl Write, result: &ScenarioResult) -> io::Result<()> {
-    writeln!(out, "{}: {}", result.scenario, result.question)?;
+    let question = format!("{}: {}", result.scenario, result.question);
+    writeln!(out, "{}", wrap(&question, text_columns()).join("\n"))?;
     writeln!(out, "{}, seed {}\n", result.extent(), result.seed)?;
-    writeln!(out, "{}", to_table(&result.rows))?;
+    writeln!(out, "{}", to_table(&result.rows, columns()))?;
     if let Some(comparison) = &result.compared {
-        writeln!(out, "{}\n", wrap(&comparison.summary(), WIDTH).join("\n"))?;
-        writeln!(out, "{}", comparison.to_table())?;
+        writeln!(
+            out,
+            "{}\n",
+            wrap(&comparison.summary(), text_columns()).join("\n")
+        )?;
+        writeln!(out, "{}", comparison.to_table(columns()))?;
     }
     let Some(live) = &result.live else {
         return Ok(());
     };
     writeln!(out, "{}, simulated and live\n", result.scenario)?;
     if !live.rows.is_empty() {
-        writeln!(out, "{}", live_to_table(&live.rows))?;
+        writeln!(out, "{}", live_to_table(&live.rows, columns()))?;
     }
     for remark in live.remarks() {
-        writeln!(out, "{}\n", wrap(&remark, WIDTH).join("\n"))?;
+        writeln!(out, "{}\n", wrap(&remark, text_columns()).join("\n"))?;
     }
     Ok(())
 }

@@ -11,10 +11,10 @@ use crate::result::{Row, ScenarioResult, wrap};
 
 /// The form of the JSON that [`ScenarioResult::to_json`] writes; another number can't be compared.
 pub(crate) const FORMAT: u32 = 1;
-/// Columns of a terminal.
-const WIDTH: usize = 100;
 /// Columns of the numbers behind a label.
 const NUMBERS: usize = 58;
+/// The label has so many at least.
+const LABEL: usize = 16;
 
 /// An earlier result, as its JSON has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -262,15 +262,16 @@ impl Comparison {
     }
 
     /// The rows as aligned lines for a terminal.
-    pub fn to_table(&self) -> String {
+    pub fn to_table(&self, columns: usize) -> String {
         use unicode_width::UnicodeWidthStr;
 
+        let space = columns.saturating_sub(NUMBERS).max(LABEL);
         let mut out = String::new();
         let mut line = |label: &str, cells: [&str; 4]| {
-            let mut parts = wrap(label, WIDTH - NUMBERS).into_iter();
+            let mut parts = wrap(label, space).into_iter();
             let first = parts.next().unwrap_or_default();
             let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width()));
-            let mut text = format!("{first}{}", pad(&first, WIDTH - NUMBERS));
+            let mut text = format!("{first}{}", pad(&first, space));
             for (cell, width) in cells.into_iter().zip([19, 19, 10]) {
                 let _ = write!(text, "{} {cell}", pad(cell, width - 1));
             }
@@ -346,11 +347,12 @@ mod tests {
             ids,
             [("new.delay", true), ("b.delay", false), ("a.delay", true)]
         );
-        let table = comparison.to_table();
-        assert!(
-            table.lines().all(|line| line.chars().count() <= WIDTH),
-            "{table}"
-        );
+        for columns in [80, 100] {
+            let table = comparison.to_table(columns);
+            let fits = |line: &str| line.chars().count() <= columns;
+            assert!(table.lines().all(fits), "{table}");
+        }
+        let table = comparison.to_table(100);
         assert_eq!(table.matches("outside").count(), 2, "{table}");
         assert!(comparison.summary().contains("2 of 3 rows"));
         result.scenario = "other".into();

@@ -6,9 +6,13 @@ use crate::markup::escape;
 
 /// Width of a drawing in its own units.
 const WIDTH: f64 = 520.0;
+/// Width of a box, at least.
 const BOX_WIDTH: f64 = 104.0;
 const BOX_HEIGHT: f64 = 58.0;
 const LINE_HEIGHT: f64 = 18.0;
+/// Width of a letter, rounded up, and of the room beside the text of a box.
+const LETTER: f64 = 8.4;
+const ROOM: f64 = 7.0;
 
 /// A network to draw.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +34,14 @@ pub struct DrawnNode {
     pub at: (f64, f64),
     /// Text in the box, a string a line.
     pub label: Vec<String>,
+}
+
+impl DrawnNode {
+    /// The width of its box, which the text fits into.
+    fn width(&self) -> f64 {
+        let letters = self.label.iter().map(|line| line.chars().count()).max();
+        BOX_WIDTH.max(letters.unwrap_or(0) as f64 * LETTER + 2.0 * ROOM)
+    }
 }
 
 /// A link of a [`Drawing`].
@@ -77,10 +89,11 @@ impl Drawing {
         }
         for node in &self.nodes {
             let (x, y) = node.at;
+            let width = node.width();
             let _ = write!(
                 out,
-                "<rect class=\"node\" x=\"{}\" y=\"{}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>",
-                x - BOX_WIDTH / 2.0,
+                "<rect class=\"node\" x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"6\"/>",
+                x - width / 2.0,
                 y - BOX_HEIGHT / 2.0
             );
             text(&mut out, x, y, &node.label, "");
@@ -125,6 +138,16 @@ fn text(out: &mut String, x: f64, y: f64, lines: &[String], class: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_box_is_as_wide_as_its_text() {
+        let node = |text: &str| DrawnNode {
+            at: (0.0, 0.0),
+            label: vec![text.into(), "a".into()],
+        };
+        assert!(node("short").width() - BOX_WIDTH < 1e-9);
+        assert!(node("quite a long name").width() > 17.0 * LETTER);
+    }
 
     #[test]
     fn every_node_and_link_is_drawn_with_its_text() {

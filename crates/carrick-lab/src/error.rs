@@ -40,7 +40,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// A file of the report could not be written.
-    #[error("cannot write {}: {source}; choose another directory with --out", path.display())]
+    #[error("cannot write {}: {source}; choose another directory", path.display())]
     Write {
         /// The file or directory.
         path: PathBuf,

@@ -14,6 +14,7 @@ pub mod file;
 pub mod format;
 pub mod live;
 mod markup;
+mod numbered;
 pub mod output;
 pub mod parallel;
 pub mod report;
@@ -28,7 +29,7 @@ pub use compare::{ComparedRow, Comparison, Earlier};
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;
 pub use result::{
-    LiveResult, LiveRow, Row, ScenarioResult, Setting, Split, SplitLine, live_to_csv,
-    live_to_table, to_csv, to_table, wrap,
+    COLUMNS, LiveResult, LiveRow, Row, ScenarioResult, Setting, Split, SplitLine, live_to_csv,
+    live_to_table, to_csv, to_plain_table, to_table, wrap,
 };
 pub use scenario::{Progress, RunOptions, Scenario};

@@ -1,5 +1,5 @@
 //! The files of a run: the report for people, one CSV and one JSON per scenario for programs, and
-//! every figure by itself.
+//! every figure by itself, as SVG and with its points as CSV.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,7 @@ pub fn write(
         }
         for figure in &result.figures {
             put(format!("{name}-{}.svg", figure.id), figure.to_svg(true))?;
+            put(format!("{name}-{}.csv", figure.id), figure.to_csv())?;
         }
     }
     Ok(written)

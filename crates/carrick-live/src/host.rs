@@ -169,7 +169,7 @@ impl Host {
     /// The connection stands: begins with the program; the first one of the flow a while after all
     /// connections stand.
     pub(crate) async fn begin(&mut self, shared: &Shared, streams: u16) -> Result<(), Trouble> {
-        if self.number % 2 > 0 {
+        if !self.number.is_multiple_of(2) {
             self.program.connected(shared.now(), streams);
             return Ok(());
         }

@@ -66,7 +66,7 @@ fn send(
             ppid: Ppid(out.ppid),
             ..SendOptions::default()
         };
-        match sender.try_send(out.payload, options.clone()) {
+        match sender.try_send(out.payload, options) {
             Ok(()) => {}
             Err(TrySendError::Full(payload)) => *waiting = Some((payload, options)),
             Err(TrySendError::Send(error)) => return Err(error.into()),

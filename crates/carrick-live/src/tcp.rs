@@ -100,7 +100,7 @@ fn socket(host: &Host) -> Result<(Socket, u16), Trouble> {
         congestion,
         port,
         segment,
-        window,
+        ..
     } = host.stack
     else {
         return Err(Trouble::Failed("the stack is not TCP".into()));
@@ -116,11 +116,6 @@ fn socket(host: &Host) -> Result<(Socket, u16), Trouble> {
     }
     if let Some(segment) = segment {
         socket.set_tcp_mss(segment.into())?;
-    }
-    if let Some(window) = window {
-        // The route limits it (see `limit_window`), but the kernel lets it grow with the buffer unless the
-        // buffer has a fixed size, here one that is never in the way.
-        socket.set_recv_buffer_size(4 * window)?;
     }
     socket.set_nonblocking(true)?;
     Ok((socket, port))

@@ -184,12 +184,22 @@ pub struct AssociationConfig {
     /// Dynamic addresses are offered to, and taken from, peers that can't authenticate. Whoever can
     /// guess the verification tag can then move the association (RFC 5061 section 6).
     pub dynamic_addresses_without_authentication: bool,
-    /// Where none of the addresses that the peer knows is left, the new one is not told by itself:
-    /// the source address that arrives stands for it, and all others are deleted (RFC 5061 sections
-    /// 4.2.1 and 4.2.2). Wanted behind a NAT, whose addresses this side doesn't know. An endpoint
-    /// with this also finds the association of such a peer by its verification tag. The source
-    /// address is not authenticated: whoever is on the path can change it (section 6).
+    /// No packet holds an address of this side, as is wanted behind a NAT, whose addresses this side
+    /// doesn't know (RFC 6951 section 5.7). An association is set up from one address. Each further
+    /// one is told by an ASCONF that leaves from it, where dynamic addresses are in force: the source
+    /// address that arrives stands for it (RFC 5061 section 4.2.1). Addresses that are gone are
+    /// deleted, all at once, when one at most stays (section 4.2.2); of several that stay, the peer
+    /// finds out by its heartbeats which work. The source address is not authenticated: whoever is
+    /// on the path can change it (section 6). The peer needs [`Self::wildcard_peers`].
     pub wildcard_addresses: bool,
+    /// An association is also found by its verification tag, where an ASCONF comes from an address
+    /// that is not known and names none. [`Self::wildcard_addresses`] has this in it. Costs some
+    /// memory for each association.
+    pub wildcard_peers: bool,
+    /// What is told the peer of what is above SCTP, a number that means nothing to SCTP (Adaptation
+    /// Layer Indication, RFC 5061 section 4.2.6). The peer's is in
+    /// [`crate::AssociationStats::peer_adaptation_layer`].
+    pub adaptation_layer: Option<u32>,
     /// The protection of chunks that is offered to peers (see [`crate::protection`]).
     pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
     /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
@@ -249,6 +259,8 @@ impl Default for AssociationConfig {
             authentication: AuthenticationConfig::default(),
             dynamic_addresses_without_authentication: false,
             wildcard_addresses: false,
+            wildcard_peers: false,
+            adaptation_layer: None,
             protection: None,
             trace: false,
             policies: Policies::default(),
@@ -257,6 +269,11 @@ impl Default for AssociationConfig {
 }
 
 impl AssociationConfig {
+    /// Whether associations are found by their verification tags.
+    pub(crate) fn finds_by_tag(&self) -> bool {
+        self.wildcard_addresses || self.wildcard_peers
+    }
+
     /// What programs on the networks of today want: [`Policies::modern`], buffers that start as by
     /// default and grow with the transfer to 64 MiB, bursts of up to ten packets, and the extensions
     /// offered that cost nothing. Everything else is as RFC 9260 recommends.

@@ -115,7 +115,11 @@ impl Extensions {
                 self.authentication
             }
             // To know it costs nothing, and it says nothing that has to be answered.
-            ParameterType::SUPPORTED_EXTENSIONS | ParameterType::ECN_CAPABLE => true,
+            ParameterType::SUPPORTED_EXTENSIONS
+            | ParameterType::ECN_CAPABLE
+            | ParameterType::ADAPTATION_LAYER_INDICATION => true,
+            // In INIT and INIT ACK it is advice (RFC 5061 section 5.4).
+            ParameterType::SET_PRIMARY_ADDRESS => self.dynamic_addresses,
             ParameterType::ZERO_CHECKSUM_ACCEPTABLE => self.zero_checksum,
             _ => false,
         }

@@ -82,6 +82,9 @@ pub struct AssociationStats {
     pub error_count: u32,
     /// The extensions that both sides have; none before the peer told its own.
     pub extensions: Extensions,
+    /// What the peer told in INIT or INIT ACK of what is above SCTP (RFC 5061 section 4.2.6); `None`
+    /// if it told nothing, or has not yet.
+    pub peer_adaptation_layer: Option<u32>,
     /// Messages of this side that were given up (RFC 7496 section 4.4).
     pub abandoned: Abandoned,
     /// Counters of what was sent and received.

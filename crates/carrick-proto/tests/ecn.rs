@@ -2,7 +2,7 @@
 
 mod common;
 
-use carrick_proto::{AssociationId, Ecn, Extensions};
+use carrick_proto::{AssociationId, Ecn, Extensions, StreamDirection, StreamId};
 use carrick_wire::{Chunk, ChunkType, Tsn};
 use common::*;
 
@@ -265,4 +265,43 @@ fn an_ecne_for_what_was_never_sent_changes_nothing_a() {
     }
     assert_eq!(w.stats(0, id).counters.congestion_mark_reductions, 0);
     assert_eq!(w.path(0, id, 0).cwnd, before.cwnd);
+}
+
+#[test]
+fn an_ecne_beside_re_config_is_authenticated_4895_6_2() {
+    // The peer wants ECNE authenticated and nothing else.
+    let offered = Extensions {
+        authentication: true,
+        reconfiguration: true,
+        ..ECN
+    };
+    for asks in [0, 1] {
+        let mut w = World::with(2, |end, config| {
+            config.local_addresses.truncate(1);
+            config.association.extensions = offered;
+            if end == 0 {
+                config.association.authentication.required = vec![ChunkType::ECNE];
+            }
+        });
+        w.config.extensions = offered;
+        w.config.authentication.required = vec![ChunkType::ECNE];
+        let (a, b) = w.connect();
+        mark(&mut w, |_| true);
+        w.log.clear();
+        // Its SACK is delayed, and goes with what leaves before.
+        w.send(0, a, 0, pattern(100));
+        w.run(ms(12));
+        assert_eq!(w.stats(1, b).counters.congestion_marks_received, 1);
+        let (id, now) = ([a, b][asks], w.now);
+        w.ends[asks]
+            .reset_streams(now, id, StreamDirection::Outgoing, &[StreamId(1)])
+            .unwrap();
+        w.run(ms(100));
+        let told = w.sent(1, ChunkType::ECNE);
+        assert!(told.iter().any(|s| s.has(ChunkType::RE_CONFIG)), "{asks}");
+        for seen in told {
+            assert_eq!(seen.kinds()[0], ChunkType::AUTH, "{:?}", seen.kinds());
+        }
+        assert!(w.stats(0, a).counters.ecnes_received > 0);
+    }
 }

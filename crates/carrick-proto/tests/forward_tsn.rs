@@ -3,7 +3,7 @@
 mod common;
 
 use carrick_proto::{AssociationId, Event, Extensions, Part, Ssn, StreamId};
-use carrick_wire::{CauseCode, ChunkType, DataFlags, DataHeader, Tsn};
+use carrick_wire::{CauseCode, ChunkType, DataFlags, Tsn};
 use common::*;
 
 /// An endpoint with a puppet that sends FORWARD-TSN.
@@ -13,13 +13,7 @@ fn receiver(buffer: usize) -> (World, Puppet, AssociationId) {
         config.association.extensions.partial_reliability = true;
         config.association.receive_buffer = buffer;
     });
-    let mut peer = Puppet::new();
-    let answers = peer.init(&mut w, |p| p.forward_tsn_supported());
-    peer.learn(&answers[0]);
-    let cookie = Puppet::cookie(&answers[0]);
-    peer.say(&mut w, |p| p.cookie_echo(&cookie));
-    let id = w.only(0);
-    w.events(0);
+    let (peer, id) = Puppet::new().connect_with(&mut w, |p| p.forward_tsn_supported());
     (w, peer, id)
 }
 
@@ -42,22 +36,7 @@ fn give(w: &mut World, peer: &Puppet, number: u32, stream: u16, ssn: Option<u16>
         unordered: ssn.is_none(),
         ..DataFlags::WHOLE
     };
-    fragment(w, peer, number, (stream, ssn.unwrap_or(0)), flags, 10)
-}
-
-fn fragment(
-    w: &mut World,
-    peer: &Puppet,
-    number: u32,
-    place: (u16, u16),
-    flags: DataFlags,
-    size: usize,
-) -> Vec<Seen> {
-    let header = DataHeader {
-        flags,
-        ..Puppet::data_header(tsn(number), place.0, place.1)
-    };
-    peer.say(w, |p| p.data(&header, &vec![number as u8; size]))
+    peer.fragment(w, number, (stream, ssn.unwrap_or(0)), flags, 10)
 }
 
 const BEGINNING: DataFlags = DataFlags {
@@ -177,17 +156,17 @@ fn the_numbers_of_a_stream_wrap_while_they_are_skipped_3_6() {
 fn fragments_of_what_was_given_up_are_freed_3_6() {
     let (mut w, peer, id) = receiver(1 << 20);
     // Ordered without its middle, unordered without its end, and one without its beginning.
-    fragment(&mut w, &peer, 0, (0, 0), BEGINNING, 1000);
-    fragment(&mut w, &peer, 2, (0, 0), ENDING, 1000);
+    peer.fragment(&mut w, 0, (0, 0), BEGINNING, 1000);
+    peer.fragment(&mut w, 2, (0, 0), ENDING, 1000);
     let unordered = |flags| DataFlags {
         unordered: true,
         ..flags
     };
-    fragment(&mut w, &peer, 3, (1, 0), unordered(BEGINNING), 1000);
-    fragment(&mut w, &peer, 4, (1, 0), unordered(MIDDLE), 1000);
-    fragment(&mut w, &peer, 7, (2, 0), MIDDLE, 1000);
+    peer.fragment(&mut w, 3, (1, 0), unordered(BEGINNING), 1000);
+    peer.fragment(&mut w, 4, (1, 0), unordered(MIDDLE), 1000);
+    peer.fragment(&mut w, 7, (2, 0), MIDDLE, 1000);
     // One that goes on behind the point, and one that begins there.
-    fragment(&mut w, &peer, 9, (3, 0), BEGINNING, 1000);
+    peer.fragment(&mut w, 9, (3, 0), BEGINNING, 1000);
     assert!(w.stats(0, id).receive_buffer_bytes > 6000);
     forward(&mut w, &peer, 8, &[(0, 0), (2, 0)]);
     let held = w.stats(0, id).receive_buffer_bytes;
@@ -203,9 +182,9 @@ fn fragments_of_what_was_given_up_are_freed_3_6() {
 #[test]
 fn a_message_that_the_point_only_touches_is_completed_3_6() {
     let (mut w, peer, id) = receiver(1 << 20);
-    fragment(&mut w, &peer, 1, (3, 0), BEGINNING, 100);
+    peer.fragment(&mut w, 1, (3, 0), BEGINNING, 100);
     forward(&mut w, &peer, 0, &[]);
-    fragment(&mut w, &peer, 2, (3, 0), ENDING, 100);
+    peer.fragment(&mut w, 2, (3, 0), ENDING, 100);
     let all = w.receive(0, id);
     assert_eq!(all[0].payload.len(), 200);
 }
@@ -214,9 +193,9 @@ fn a_message_that_the_point_only_touches_is_completed_3_6() {
 fn the_user_learns_that_a_partial_delivery_ends_3_6() {
     for read_some in [false, true] {
         let (mut w, peer, id) = receiver(5000);
-        fragment(&mut w, &peer, 0, (4, 0), BEGINNING, 1400);
+        peer.fragment(&mut w, 0, (4, 0), BEGINNING, 1400);
         for number in 1..3 {
-            fragment(&mut w, &peer, number, (4, 0), MIDDLE, 1400);
+            peer.fragment(&mut w, number, (4, 0), MIDDLE, 1400);
         }
         give(&mut w, &peer, 4, 4, Some(1));
         w.events(0);
@@ -255,7 +234,7 @@ fn the_user_learns_that_a_partial_delivery_ends_3_6() {
 fn a_point_far_ahead_costs_nothing_and_is_taken_3_6() {
     let (mut w, peer, id) = receiver(1 << 20);
     for number in [2, 4, 60_000] {
-        fragment(&mut w, &peer, number, (0, 0), BEGINNING, 10);
+        peer.fragment(&mut w, number, (0, 0), BEGINNING, 10);
     }
     let far = 0x7fff_fffe;
     let answers = forward(&mut w, &peer, far, &[]);
@@ -318,7 +297,7 @@ fn it_is_answered_with_shutdown_as_data_is_9_2() {
 fn a_window_that_was_full_of_fragments_opens_again_6_2() {
     let (mut w, peer, id) = receiver(5000);
     for number in 1..6 {
-        fragment(&mut w, &peer, number, (0, 0), MIDDLE, 1000);
+        peer.fragment(&mut w, number, (0, 0), MIDDLE, 1000);
     }
     assert!(w.stats(0, id).a_rwnd <= 1);
     let answers = forward(&mut w, &peer, 6, &[(0, 0)]);

@@ -237,6 +237,44 @@ fn what_was_promised_is_never_sent_again_nrsack_4() {
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }
 
+/// Tens of thousands of chunks that are taken back and reported again would be work without end.
+#[test]
+fn a_peer_that_takes_back_without_end_costs_no_more_than_was_sent_6_2_1() {
+    const CHUNKS: u16 = 200;
+    let (mut w, peer, id) = sender();
+    for _ in 0..CHUNKS {
+        w.send(0, id, 0, pattern(1));
+    }
+    peer.hear(&mut w);
+    let all = [(2, CHUNKS)];
+    let taken_back = |w: &World| w.stats(0, id).counters.reneged;
+    let sent = |w: &World| {
+        let c = w.stats(0, id).counters;
+        c.data_chunks_sent + c.fast_retransmissions + c.timeout_retransmissions
+    };
+    let none = peer.theirs(0).previous();
+    for _ in 0..400 {
+        peer.sack(&mut w, none, 1 << 20, &all);
+        peer.sack(&mut w, none, 1 << 20, &[]);
+    }
+    let bound = 65_000 + 16 * sent(&w) + u64::from(CHUNKS);
+    assert!((65_000..=bound).contains(&taken_back(&w)), "{bound}");
+    // What it promises to keep and what it acknowledges cumulatively still counts.
+    report(&mut w, &peer, 0, &all, &[(3, 3)]);
+    let held = w.stats(0, id).send_buffer_bytes;
+    assert_eq!(held, usize::from(CHUNKS) - 1);
+    peer.sack(&mut w, peer.theirs(u32::from(CHUNKS) - 1), 1 << 20, &[]);
+    assert_eq!(w.stats(0, id).outstanding_chunks, 0);
+    // And then gap blocks do.
+    for _ in 0..3 {
+        w.send(0, id, 0, pattern(1));
+    }
+    peer.hear(&mut w);
+    let last = peer.theirs(u32::from(CHUNKS) - 1);
+    peer.sack(&mut w, last, 1 << 20, &[(2, 3)]);
+    assert_eq!(w.stats(0, id).outstanding_bytes, 1);
+}
+
 #[test]
 fn a_peer_that_breaks_its_promise_is_not_trusted_any_more() {
     for by_shutdown in [false, true] {

@@ -4,7 +4,7 @@
 mod common;
 
 use carrick_proto::{AssociationId, Event, Part};
-use carrick_wire::{ChunkType, DataFlags, DataHeader, Ssn, StreamId, Tsn};
+use carrick_wire::{ChunkType, DataFlags, Ssn, StreamId, Tsn};
 use common::*;
 
 const BEGINNING: DataFlags = DataFlags {
@@ -23,33 +23,12 @@ fn receiver(partial: bool, buffer: usize) -> (World, Puppet, AssociationId) {
         config.association.extensions.partial_reliability = partial;
         config.association.receive_buffer = buffer;
     });
-    let mut peer = Puppet::new();
-    let answers = peer.init(&mut w, |p| p.forward_tsn_supported());
-    peer.learn(&answers[0]);
-    let cookie = Puppet::cookie(&answers[0]);
-    peer.say(&mut w, |p| p.cookie_echo(&cookie));
-    let id = w.only(0);
-    w.events(0);
+    let (peer, id) = Puppet::new().connect_with(&mut w, |p| p.forward_tsn_supported());
     (w, peer, id)
 }
 
 fn tsn(number: u32) -> Tsn {
     Puppet::new().tsn.plus(number)
-}
-
-fn fragment(
-    w: &mut World,
-    peer: &Puppet,
-    number: u32,
-    place: (u16, u16),
-    flags: DataFlags,
-    size: usize,
-) -> Vec<Seen> {
-    let header = DataHeader {
-        flags,
-        ..Puppet::data_header(tsn(number), place.0, place.1)
-    };
-    peer.say(w, |p| p.data(&header, &vec![number as u8; size]))
 }
 
 fn read(w: &mut World, id: AssociationId) -> Vec<(u8, Part)> {
@@ -62,13 +41,13 @@ fn read(w: &mut World, id: AssociationId) -> Vec<(u8, Part)> {
 #[test]
 fn a_message_may_begin_behind_one_whose_rest_was_given_up_3758_3_6() {
     let (mut w, peer, id) = receiver(true, 100_000);
-    fragment(&mut w, &peer, 0, (3, 0), DataFlags::WHOLE, 10);
-    fragment(&mut w, &peer, 1, (3, 1), BEGINNING, 10);
-    fragment(&mut w, &peer, 2, (3, 1), MIDDLE, 10);
+    peer.fragment(&mut w, 0, (3, 0), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 1, (3, 1), BEGINNING, 10);
+    peer.fragment(&mut w, 2, (3, 1), MIDDLE, 10);
     // What was sent has been acknowledged: this says nothing new.
     let skipped = [(StreamId(3), Ssn::new(1))];
     peer.say(&mut w, |p| p.forward_tsn(tsn(2), skipped.into_iter()));
-    let answers = fragment(&mut w, &peer, 3, (3, 2), DataFlags::WHOLE, 10);
+    let answers = peer.fragment(&mut w, 3, (3, 2), DataFlags::WHOLE, 10);
     assert!(answers.iter().all(|a| !a.has(ChunkType::ABORT)));
     assert_eq!(read(&mut w, id), [(0, Part::Whole), (3, Part::Whole)]);
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
@@ -78,11 +57,11 @@ fn a_message_may_begin_behind_one_whose_rest_was_given_up_3758_3_6() {
 fn an_unfinished_message_above_a_gap_waits_for_what_comes_before_it_3758_3_6() {
     let (mut w, peer, id) = receiver(true, 100_000);
     // TSN 0, a message of the same stream, is late. Fragments come in any order.
-    fragment(&mut w, &peer, 3, (3, 2), DataFlags::WHOLE, 10);
-    fragment(&mut w, &peer, 2, (3, 1), MIDDLE, 10);
-    fragment(&mut w, &peer, 1, (3, 1), BEGINNING, 10);
+    peer.fragment(&mut w, 3, (3, 2), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 2, (3, 1), MIDDLE, 10);
+    peer.fragment(&mut w, 1, (3, 1), BEGINNING, 10);
     assert_eq!(read(&mut w, id), []);
-    fragment(&mut w, &peer, 0, (3, 0), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 0, (3, 0), DataFlags::WHOLE, 10);
     assert_eq!(read(&mut w, id), [(0, Part::Whole), (3, Part::Whole)]);
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
@@ -91,8 +70,8 @@ fn an_unfinished_message_above_a_gap_waits_for_what_comes_before_it_3758_3_6() {
 fn an_unfinished_message_is_given_up_when_what_is_skipped_closes_the_gap_3758_3_6() {
     let (mut w, peer, id) = receiver(true, 100_000);
     // TSN 0 is lost and given up; the message that TSN 1 begins is not finished.
-    fragment(&mut w, &peer, 1, (1, 0), BEGINNING, 10);
-    fragment(&mut w, &peer, 2, (1, 1), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 1, (1, 0), BEGINNING, 10);
+    peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
     assert_eq!(read(&mut w, id), []);
     let skipped = [(StreamId(0), Ssn::new(0))];
     peer.say(&mut w, |p| p.forward_tsn(tsn(0), skipped.into_iter()));
@@ -103,20 +82,20 @@ fn an_unfinished_message_is_given_up_when_what_is_skipped_closes_the_gap_3758_3_
 #[test]
 fn an_unfinished_message_is_given_up_when_a_stream_that_is_not_there_closes_the_gap_6_5() {
     let (mut w, peer, id) = receiver(true, 100_000);
-    fragment(&mut w, &peer, 1, (1, 0), BEGINNING, 10);
-    fragment(&mut w, &peer, 2, (1, 1), DataFlags::WHOLE, 10);
-    fragment(&mut w, &peer, 0, (60_000, 0), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 1, (1, 0), BEGINNING, 10);
+    peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 0, (60_000, 0), DataFlags::WHOLE, 10);
     assert_eq!(read(&mut w, id), [(2, Part::Whole)]);
 }
 
 #[test]
 fn an_unfinished_message_that_was_begun_is_told_3758_3_6() {
     let (mut w, peer, id) = receiver(true, 3000);
-    fragment(&mut w, &peer, 0, (1, 0), BEGINNING, 1400);
-    fragment(&mut w, &peer, 1, (1, 0), MIDDLE, 1400);
+    peer.fragment(&mut w, 0, (1, 0), BEGINNING, 1400);
+    peer.fragment(&mut w, 1, (1, 0), MIDDLE, 1400);
     assert_eq!(read(&mut w, id), [(0, Part::First)]);
     w.events(0);
-    fragment(&mut w, &peer, 2, (1, 1), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
     let aborted = |e: &Event| matches!(e, Event::MessageAborted { .. });
     assert!(w.events(0).iter().any(aborted));
     assert_eq!(read(&mut w, id), [(0, Part::Aborted), (2, Part::Whole)]);
@@ -126,7 +105,7 @@ fn an_unfinished_message_that_was_begun_is_told_3758_3_6() {
 #[test]
 fn without_partial_reliability_every_message_has_its_end_6_9() {
     let (mut w, peer, _) = receiver(false, 100_000);
-    fragment(&mut w, &peer, 0, (3, 1), BEGINNING, 10);
-    let answers = fragment(&mut w, &peer, 1, (3, 2), DataFlags::WHOLE, 10);
+    peer.fragment(&mut w, 0, (3, 1), BEGINNING, 10);
+    let answers = peer.fragment(&mut w, 1, (3, 2), DataFlags::WHOLE, 10);
     assert!(answers.iter().any(|a| a.has(ChunkType::ABORT)));
 }

@@ -44,41 +44,49 @@ impl<'a> Tlvs<'a> {
         self.rest
     }
 
+    #[inline]
     fn cut(&self) -> Result<Tlv<'a>, ParseError> {
-        let item = self.item;
         let Some((header, _)) = self.rest.split_first_chunk::<HEADER_LEN>() else {
-            return Err(ParseError::new(
-                ParseErrorKind::Truncated(item),
-                self.offset,
-            ));
+            return Err(self.fault());
         };
         let [kind_high, kind_low, length_high, length_low] = *header;
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
-        if length < HEADER_LEN {
-            let kind = ParseErrorKind::LengthTooSmall { item, length };
-            return Err(ParseError::new(kind, self.offset + 2));
+        match self.rest.get(..length) {
+            Some(bytes) if length >= HEADER_LEN => Ok(Tlv {
+                kind: [kind_high, kind_low],
+                value: &bytes[HEADER_LEN..],
+                bytes,
+                offset: self.offset,
+            }),
+            _ => Err(self.fault()),
         }
-        let Some(bytes) = self.rest.get(..length) else {
-            let available = self.rest.len();
-            let kind = ParseErrorKind::LengthPastEnd {
+    }
+
+    /// What is wrong with the next item.
+    #[cold]
+    fn fault(&self) -> ParseError {
+        let item = self.item;
+        let Some((header, _)) = self.rest.split_first_chunk::<HEADER_LEN>() else {
+            return ParseError::new(ParseErrorKind::Truncated(item), self.offset);
+        };
+        let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        let kind = if length < HEADER_LEN {
+            ParseErrorKind::LengthTooSmall { item, length }
+        } else {
+            ParseErrorKind::LengthPastEnd {
                 item,
                 length,
-                available,
-            };
-            return Err(ParseError::new(kind, self.offset + 2));
+                available: self.rest.len(),
+            }
         };
-        Ok(Tlv {
-            kind: [kind_high, kind_low],
-            value: &bytes[HEADER_LEN..],
-            bytes,
-            offset: self.offset,
-        })
+        ParseError::new(kind, self.offset + 2)
     }
 }
 
 impl<'a> Iterator for Tlvs<'a> {
     type Item = Result<Tlv<'a>, ParseError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;

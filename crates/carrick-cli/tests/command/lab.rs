@@ -85,6 +85,32 @@ fn a_wrong_file_is_the_callers_fault_in_one_line() {
         refused.errors
     );
     assert_eq!(refused.errors.lines().count(), 1);
+    let unknown = run(&["lab", "trace", "overhead"]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(
+        unknown.errors.contains("there is no file overhead")
+            && unknown.errors.contains("overhead-fairness"),
+        "{}",
+        unknown.errors
+    );
+    fs::write(
+        directory.join("bytes.toml"),
+        b"title = \"x\"\nseed = \"\xff\"\n",
+    )
+    .expect("written");
+    let bytes = run(&[
+        "lab",
+        "run",
+        directory.join("bytes.toml").to_str().expect("a path"),
+    ]);
+    assert_eq!(bytes.code, Some(2));
+    assert!(
+        bytes
+            .errors
+            .contains("bytes.toml:2: a byte that is no text"),
+        "{}",
+        bytes.errors
+    );
     let missing = run(&["lab", "run", "none.toml"]);
     assert_eq!(missing.code, Some(1));
     assert!(
@@ -189,28 +215,49 @@ fn a_reproduction_is_compared_with_an_earlier_one() {
     );
 }
 
+/// The captures in a directory, with their sizes.
+fn captures(directory: &Path) -> Vec<(String, u64)> {
+    let entries = fs::read_dir(directory).expect("captures");
+    let sized = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, entry.metadata().expect("its size").len())
+    };
+    entries
+        .map(|entry| sized(entry.expect("an entry")))
+        .collect()
+}
+
 #[test]
-fn a_run_of_a_reproduction_is_captured() {
+fn the_cells_of_a_reproduction_are_captured_by_name() {
     let directory = directory("lab-capture");
-    let [out, captures] = ["out", "captures"].map(|name| directory.join(name));
-    let (out, into) = (
-        out.to_str().expect("a path"),
-        captures.to_str().expect("a path"),
+    let [out, into] = ["out", "captures"].map(|name| directory.join(name));
+    let [out, path] = [&out, &into].map(|path| path.to_str().expect("a path"));
+    let reproduce = ["reproduce", "failover", "--reps", "1", "--out", out];
+    let captured = |cells: &[&str]| {
+        let mut arguments = reproduce.to_vec();
+        arguments.extend(["--capture", path]);
+        arguments.extend(cells.iter().flat_map(|cell| ["--cell", cell]));
+        run(&arguments)
+    };
+    text(&captured(&[]));
+    let first = captures(&into.join("failover/pmr2.failover"));
+    assert_eq!(first.len(), 20, "{first:?}");
+    let host = |(name, size): &&(String, u64)| name.starts_with("source") && *size > 10_000;
+    assert_eq!(first.iter().filter(host).count(), 2, "{first:?}");
+    text(&captured(&["best.false-failovers", "pmr3.failover"]));
+    for cell in ["best.false-failovers", "pmr3.failover"] {
+        assert_eq!(
+            captures(&into.join("failover").join(cell)).len(),
+            first.len()
+        );
+    }
+    let refused = captured(&["pmr9.failover"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused
+            .errors
+            .contains("there is no cell 'pmr9.failover'; there are pmr2.failover, "),
+        "{}",
+        refused.errors
     );
-    text(&run(&[
-        "reproduce",
-        "failover",
-        "--reps",
-        "1",
-        "--out",
-        out,
-        "--capture",
-        into,
-    ]));
-    let entries = fs::read_dir(captures.join("failover")).expect("captures");
-    let sizes: Vec<u64> = entries
-        .map(|e| e.expect("an entry").metadata().expect("its size").len())
-        .collect();
-    assert_eq!(sizes.len(), 12);
-    assert!(sizes.iter().all(|size| *size > 10_000), "{sizes:?}");
 }

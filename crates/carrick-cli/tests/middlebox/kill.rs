@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use carrick_simco::client::{Client, ClientConfig, Target};
 use carrick_simco::message::{
     AddressTuple, Direction, EnableRequest, Lifetime, Location, PerParameters, PolicyRuleId,
-    PortParity,
+    PortParity, Reply, Request,
 };
 
 use crate::network::{Host, Network};
@@ -79,7 +79,9 @@ async fn load(client: Client, book: Arc<Mutex<Book>>) {
         };
         let short = n.is_multiple_of(5);
         let life = if short { SHORT } else { LONG };
-        let Ok(enabled) = client.enable_once(request(n, life)).await else {
+        // Asked once: nobody looks for the rule when the middlebox is gone.
+        let asked = client.request(Request::Enable(request(n, life)));
+        let Ok(Reply::Enabled(enabled)) = asked.await else {
             return;
         };
         if short {

@@ -13,6 +13,8 @@ pub struct Axis {
     pub max: Option<f64>,
     /// How values become places.
     pub scale: Scale,
+    /// Values that have names, which stand in place of round numbers.
+    pub names: Vec<(f64, String)>,
 }
 
 /// How values become places.
@@ -33,6 +35,20 @@ impl Axis {
             min: None,
             max: None,
             scale: Scale::Linear,
+            names: Vec::new(),
+        }
+    }
+
+    /// An axis of named values: 1, 2, 3 and so on.
+    pub fn named(label: &str, names: &[&str]) -> Self {
+        let names = names.iter().enumerate();
+        let names: Vec<(f64, String)> = names
+            .map(|(n, name)| (n as f64 + 1.0, (*name).into()))
+            .collect();
+        let last = names.len().max(1) as f64 + 0.5;
+        Self {
+            names,
+            ..Self::linear(label, "").range(0.5, last)
         }
     }
 
@@ -82,10 +98,14 @@ impl Axis {
         };
         let low = self.min.filter(usable).unwrap_or(low);
         let high = self.max.filter(usable).unwrap_or(high);
-        match self.scale {
+        let mut laid = match self.scale {
             Scale::Linear => self.linear_ticks(low, high.max(low), wanted),
             Scale::Log => self.log_ticks(low, high.max(low)),
+        };
+        if !self.names.is_empty() {
+            laid.ticks.clone_from(&self.names);
         }
+        laid
     }
 
     fn linear_ticks(&self, low: f64, high: f64, wanted: usize) -> Laid {
@@ -219,6 +239,14 @@ mod tests {
             texts(&axis.clone().range(1500.0, 1900.0), &[], 4),
             ["1500", "1600", "1700", "1800", "1900"]
         );
+    }
+
+    #[test]
+    fn named_values_have_their_names() {
+        let laid = Axis::named("state", &["down", "up"]).lay([1.0, 2.0].into_iter(), 5);
+        let names: Vec<&str> = laid.ticks.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["down", "up"]);
+        assert!((laid.place(1.0), laid.place(2.0)) == (0.25, 0.75));
     }
 
     #[test]

@@ -4,37 +4,44 @@ use std::fmt::Write;
 
 use super::axis::Laid;
 use super::mark::{STYLES, mark};
-use super::{Figure, Kind, Point, STYLE, Series};
+use super::{Figure, Kind, Point, STYLE, Series, references};
 use crate::markup::escape;
 use crate::result::wrap;
 
 const WIDTH: f64 = 520.0;
-const PLOT_HEIGHT: f64 = 270.0;
+pub(super) const PLOT_HEIGHT: f64 = 270.0;
 const ROW: f64 = 20.0;
 /// Width of an average letter at 15 px in the sans-serif faces of today's systems, rounded up.
-const LETTER: f64 = 8.2;
+pub(super) const LETTER: f64 = 8.2;
 /// The same of a capital.
 const CAPITAL: f64 = 10.8;
+/// Width of a digit of the axes, rounded up.
+const DIGIT: f64 = 9.2;
 /// Letters of a title line: semi-bold ones are wider.
 const TITLE: usize = 55;
 const SWATCH: f64 = 30.0;
-const MARK: f64 = 4.0;
+pub(super) const MARK: f64 = 4.0;
+/// The same where there are many, which would hide each other.
+const SMALL_MARK: f64 = 2.2;
+const MANY: usize = 150;
+/// How far the end of an error bar reaches to each side.
+const BAR: f64 = 4.0;
 
 /// The plot's place and axes.
-struct Plot {
+pub(super) struct Plot {
     left: f64,
     top: f64,
-    width: f64,
+    pub(super) width: f64,
     x: Laid,
-    y: Laid,
+    pub(super) y: Laid,
 }
 
 impl Plot {
-    fn x(&self, value: f64) -> f64 {
+    pub(super) fn x(&self, value: f64) -> f64 {
         self.x.place(value) * self.width
     }
 
-    fn y(&self, value: f64) -> f64 {
+    pub(super) fn y(&self, value: f64) -> f64 {
         (1.0 - self.y.place(value)) * PLOT_HEIGHT
     }
 }
@@ -83,7 +90,7 @@ pub(super) fn draw(figure: &Figure, standalone: bool) -> String {
     out
 }
 
-fn lay(figure: &Figure, top: f64) -> Plot {
+pub(super) fn lay(figure: &Figure, top: f64) -> Plot {
     let points = || {
         figure
             .series
@@ -99,7 +106,7 @@ fn lay(figure: &Figure, top: f64) -> Plot {
     let left = widest.unwrap_or(1) as f64 * LETTER + 14.0;
     let x = figure.x.lay(points().map(|p| p.x), 5);
     let last = x.ticks.last().map_or(0, |(_, t)| t.chars().count());
-    let right = (last as f64 * LETTER / 2.0).max(8.0);
+    let right = (last as f64 * DIGIT / 2.0).max(8.0);
     Plot {
         left,
         top,
@@ -114,7 +121,7 @@ fn legend_rows(figure: &Figure) -> Vec<Vec<(usize, f64)>> {
     let mut rows: Vec<Vec<(usize, f64)>> = Vec::new();
     let mut end = f64::INFINITY;
     for (i, series) in figure.series.iter().enumerate() {
-        if series.label.is_empty() {
+        if series.label.is_empty() || !series.listed {
             continue;
         }
         let width = SWATCH + 8.0 + text_width(&series.label);
@@ -212,112 +219,94 @@ fn draw_axes(out: &mut String, figure: &Figure, plot: &Plot) {
     );
 }
 
-/// Series and reference lines in an inner picture, which cuts off what lies outside of the axes.
+/// Curves and reference lines in an inner picture, which cuts off what lies outside of the axes; error
+/// bars in a wider one, so that those at its sides are whole; marks last, so that neither an axis nor
+/// a label hides one.
 fn draw_data(out: &mut String, figure: &Figure, plot: &Plot) {
+    let Plot {
+        left, top, width, ..
+    } = *plot;
+    let each = |out: &mut String, draw: fn(&mut String, &Series, &Plot)| {
+        for series in &figure.series {
+            let _ = write!(out, "<g class=\"s{}\">", series.style % STYLES);
+            draw(out, series, plot);
+            out.push_str("</g>");
+        }
+    };
     let _ = write!(
         out,
-        "<svg x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{PLOT_HEIGHT}\">",
-        plot.left, plot.top, plot.width
+        "<svg x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{PLOT_HEIGHT}\">"
     );
-    // Marks come last, so that no label hides one.
-    for on_top in [false, true] {
-        for series in &figure.series {
-            if (series.kind == Kind::Points) == on_top {
-                let _ = write!(out, "<g class=\"s{}\">", series.style % STYLES);
-                draw_series(out, series, plot);
-                out.push_str("</g>");
-            }
-        }
-        if !on_top {
-            draw_references(out, figure, plot);
-        }
-    }
-    out.push_str("</svg>");
+    each(out, draw_curve);
+    references::lines(out, figure, plot);
+    let _ = write!(
+        out,
+        "</svg><svg x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{PLOT_HEIGHT}\"><g transform=\"translate({} 0)\">",
+        left - 2.0 * BAR,
+        width + 4.0 * BAR,
+        2.0 * BAR
+    );
+    each(out, draw_bars);
+    let _ = write!(
+        out,
+        "</g></svg><g transform=\"translate({left:.1} {top:.1})\">"
+    );
+    references::labels(out, figure, plot);
+    each(out, draw_marks);
+    out.push_str("</g>");
 }
 
-fn draw_series(out: &mut String, series: &Series, plot: &Plot) {
-    let points: Vec<&Point> = series.points.iter().filter(|p| p.is_finite()).collect();
-    if series.kind != Kind::Points && !points.is_empty() {
-        let mut path = String::new();
-        let mut before = None;
-        for point in &points {
-            let (x, y) = (plot.x(point.x), plot.y(point.y));
-            let _ = match before {
-                None => write!(path, "M{x:.1} {y:.1}"),
-                Some(_) if series.kind == Kind::Step => write!(path, "H{x:.1}V{y:.1}"),
-                Some(_) => write!(path, "L{x:.1} {y:.1}"),
-            };
-            before = Some(point);
-        }
-        let _ = write!(
-            out,
-            "<path class=\"{}\" d=\"{path}\"/>",
-            curve_class(series)
-        );
-    }
-    if !matches!(series.kind, Kind::Points | Kind::ErrorBars) {
+fn finite(series: &Series) -> impl Iterator<Item = &Point> {
+    series.points.iter().filter(|point| point.is_finite())
+}
+
+fn has_marks(series: &Series) -> bool {
+    matches!(series.kind, Kind::Points | Kind::ErrorBars)
+}
+
+fn draw_curve(out: &mut String, series: &Series, plot: &Plot) {
+    if series.kind == Kind::Points || finite(series).next().is_none() {
         return;
     }
-    for point in &points {
+    let mut path = String::new();
+    for point in finite(series) {
         let (x, y) = (plot.x(point.x), plot.y(point.y));
-        if series.kind == Kind::ErrorBars && point.error > 0.0 {
-            let (high, low) = (plot.y(point.y + point.error), plot.y(point.y - point.error));
-            let _ = write!(
-                out,
-                "<path class=\"mark\" d=\"M{a:.1} {high:.1}h8m-4 0V{low:.1}m-4 0h8\"/>",
-                a = x - 4.0
-            );
-        }
-        mark(out, series.style, x, y, MARK);
+        let _ = match series.kind {
+            _ if path.is_empty() => write!(path, "M{x:.1} {y:.1}"),
+            Kind::Step => write!(path, "H{x:.1}V{y:.1}"),
+            _ => write!(path, "L{x:.1} {y:.1}"),
+        };
     }
+    let class = curve_class(series);
+    let _ = write!(out, "<path class=\"{class}\" d=\"{path}\"/>");
 }
 
-/// Lines, each with its label above or below it, at the right or the left: where it meets no other
-/// label, stays inside and hides the fewest points.
-fn draw_references(out: &mut String, figure: &Figure, plot: &Plot) {
-    let mut taken: Vec<(bool, f64)> = Vec::new();
-    let mut labels = String::new();
-    for reference in figure.references.iter().filter(|r| plot.y.holds(r.y)) {
-        let y = plot.y(reference.y);
+fn draw_bars(out: &mut String, series: &Series, plot: &Plot) {
+    if series.kind != Kind::ErrorBars {
+        return;
+    }
+    let shown = |point: &&Point| point.error > 0.0 && plot.x.holds(point.x);
+    for point in finite(series).filter(shown) {
+        let (high, low) = (plot.y(point.y + point.error), plot.y(point.y - point.error));
         let _ = write!(
             out,
-            "<path class=\"reference\" d=\"M0 {y:.1}H{:.1}\"/>",
-            plot.width
-        );
-        let width = reference.label.chars().count() as f64 * LETTER + 8.0;
-        let cost = |&(left, baseline): &(bool, f64)| {
-            let from = if left { 0.0 } else { plot.width - width };
-            let outside = !(13.0..=PLOT_HEIGHT - 4.0).contains(&baseline);
-            let meets = |other: &(bool, f64)| other.0 == left && (other.1 - baseline).abs() < 16.0;
-            let hidden = covered(figure, plot, from..from + width, baseline);
-            (outside, taken.iter().any(meets), hidden)
-        };
-        let places = [false, true]
-            .into_iter()
-            .flat_map(|left| [(left, y - 5.0), (left, y + 15.0)]);
-        let (left, baseline) = places.min_by_key(cost).unwrap_or((false, y));
-        taken.push((left, baseline));
-        let (class, x) = if left {
-            ("halo", 4.0)
-        } else {
-            ("end halo", plot.width - 4.0)
-        };
-        let _ = write!(
-            labels,
-            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{baseline:.1}\">{}</text>",
-            escape(&reference.label)
+            "<path class=\"bar\" d=\"M{:.1} {high:.1}h{w}m-{BAR} 0V{low:.1}m-{BAR} 0h{w}\"/>",
+            plot.x(point.x) - BAR,
+            w = 2.0 * BAR
         );
     }
-    out.push_str(&labels);
 }
 
-/// How many points a text in this place would hide; a reference line counts as ten.
-fn covered(figure: &Figure, plot: &Plot, x: std::ops::Range<f64>, baseline: f64) -> usize {
-    let hidden = |y: f64| (-13.0..4.0).contains(&(plot.y(y) - baseline));
-    let points = figure.series.iter().flat_map(|s| &s.points);
-    let points = points.filter(|p| x.contains(&plot.x(p.x)) && hidden(p.y));
-    let lines = figure.references.iter().filter(|r| hidden(r.y));
-    points.count() + 10 * lines.count()
+fn draw_marks(out: &mut String, series: &Series, plot: &Plot) {
+    if !has_marks(series) {
+        return;
+    }
+    let many = series.points.len() > MANY;
+    let radius = if many { SMALL_MARK } else { MARK };
+    let shown = |point: &&Point| plot.x.holds(point.x) && plot.y.holds(point.y);
+    for point in finite(series).filter(shown) {
+        mark(out, series.style, plot.x(point.x), plot.y(point.y), radius);
+    }
 }
 
 #[cfg(test)]
@@ -347,12 +336,7 @@ mod tests {
             series: kinds
                 .into_iter()
                 .enumerate()
-                .map(|(i, kind)| Series {
-                    label: format!("series number {i}"),
-                    kind,
-                    style: i,
-                    points: points(),
-                })
+                .map(|(i, kind)| Series::new(format!("series number {i}"), kind, i, points()))
                 .collect(),
             references: vec![
                 Reference {
@@ -403,27 +387,37 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_close_lines_do_not_meet_and_stay_inside() {
-        let svg = figure().to_svg(false);
-        let attribute = |text: &str, name: &str| -> f64 {
-            let value = text.split(name).nth(1).and_then(|t| t.split('"').next());
-            value.unwrap().parse().unwrap()
-        };
-        let labels: Vec<(bool, f64)> = svg
-            .split("<text class=\"")
-            .filter(|t| t.starts_with("end halo") || t.starts_with("halo"))
-            .map(|t| (t.starts_with("end"), attribute(t, "y=\"")))
-            .collect();
-        assert_eq!(labels.len(), 3);
-        for (i, (side, baseline)) in labels.iter().enumerate() {
-            assert!((10.0..=PLOT_HEIGHT).contains(baseline), "{labels:?}");
-            for (other_side, other) in &labels[..i] {
-                assert!(
-                    side != other_side || (baseline - other).abs() >= 16.0,
-                    "{labels:?}"
-                );
-            }
-        }
+    fn a_mark_on_an_axis_is_whole_and_one_beyond_it_is_left_out() {
+        let mut figure = figure();
+        (figure.x, figure.y) = (
+            Axis::linear("x", "").range(0.0, 10.0),
+            Axis::linear("y", "").range(0.0, 10.0),
+        );
+        let mut points = vec![Point::new(0.0, 0.0), Point::new(10.0, 10.0)];
+        points.extend([Point::new(11.0, 5.0), Point::new(5.0, 11.0)]);
+        figure.series = vec![Series::new("", Kind::Points, 0, points)];
+        let svg = figure.to_svg(false);
+        assert_eq!(svg.matches("<circle").count(), 2);
+        let inner = svg
+            .rfind("</svg><g")
+            .expect("marks are outside of what is cut off");
+        assert!(svg.find("<circle").is_some_and(|mark| mark > inner));
+    }
+
+    #[test]
+    fn many_marks_are_small() {
+        let mut figure = figure();
+        let points = |n: u32| (0..n).map(|i| Point::new(f64::from(i), 1.0)).collect();
+        figure.series = vec![
+            Series::new("", Kind::Points, 0, points(MANY as u32 + 1)),
+            Series::new("", Kind::Points, 0, points(3)),
+        ];
+        let svg = figure.to_svg(false);
+        assert_eq!(
+            svg.matches(&format!("r=\"{SMALL_MARK}\"")).count(),
+            MANY + 1
+        );
+        assert_eq!(svg.matches(&format!("r=\"{MARK}\"")).count(), 3);
     }
 
     #[test]
@@ -464,6 +458,9 @@ mod tests {
             }
         }
         figure.series.truncate(1);
+        figure.series[0].listed = false;
+        assert!(legend_rows(&figure).is_empty());
+        figure.series[0].listed = true;
         figure.series[0].label.clear();
         assert!(legend_rows(&figure).is_empty());
     }

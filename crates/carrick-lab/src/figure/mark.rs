@@ -1,9 +1,9 @@
-//! The six marks that tell series apart where colours don't.
+//! The eight marks that tell series apart where colours don't.
 
 use std::fmt::Write;
 
 /// Number of distinct styles.
-pub(super) const STYLES: usize = 6;
+pub(super) const STYLES: usize = 8;
 
 /// Draws the mark of `style` at a place.
 pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) {
@@ -34,9 +34,21 @@ pub(super) fn mark(out: &mut String, style: usize, x: f64, y: f64, radius: f64) 
             y - r * 1.3,
             d = r * 1.3
         ),
-        _ => format!("M{:.1} {y:.1}h{d}m-{r} -{r}v{d}", x - r, d = r * 2.0),
+        5 => format!("M{:.1} {y:.1}h{d}m-{r} -{r}v{d}", x - r, d = r * 2.0),
+        6 => format!(
+            "M{:.1} {:.1}l{r} -{}h{}z",
+            x,
+            y + r * 1.2,
+            r * 2.0,
+            -2.0 * r
+        ),
+        _ => format!(
+            "M{:.1} {y:.1}a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 -{d} 0",
+            x - r,
+            d = r * 2.0
+        ),
     };
-    let full = if matches!(style % STYLES, 1) {
+    let full = if matches!(style % STYLES, 1 | 6) {
         " full"
     } else {
         ""

@@ -52,7 +52,6 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use error::FileError;
-pub use result::to_plain_table;
 pub use shard::{Shard, Shards};
 pub use sweep::Cell;
 pub use trace::TraceOptions;
@@ -97,11 +96,18 @@ impl ScenarioFile {
     /// # Errors
     /// [`LabError::Read`] if it can't be read, [`LabError::File`] if something in it is wrong.
     pub fn load(path: &Path) -> Result<Self, LabError> {
-        let text = std::fs::read_to_string(path).map_err(|source| LabError::Read {
+        let bytes = std::fs::read(path).map_err(|source| LabError::Read {
             path: path.into(),
             source,
         })?;
-        Self::parse(&path.display().to_string(), &text).map_err(LabError::File)
+        let name = path.display().to_string();
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = valid.split(|byte| *byte == b'\n').count();
+            let what = "a byte that is no text; expected TOML in UTF-8";
+            LabError::File(FileError::new(line, "", what).of_file(&name))
+        })?;
+        Self::parse(&name, &text).map_err(LabError::File)
     }
 
     /// Reads the text of a file; `name` is its path for messages.
@@ -219,23 +225,6 @@ impl ScenarioFile {
             cells[job / repetitions as usize].push(values?);
         }
         Ok(result::of(self, options, &cells))
-    }
-
-    /// Captures the first repetition of a cell at every interface, into files in `directory`.
-    ///
-    /// # Errors
-    /// When the simulation does not do what it should, or a file can't be written.
-    pub fn capture(
-        &self,
-        options: &RunOptions,
-        cell: usize,
-        directory: &Path,
-    ) -> Result<(), LabError> {
-        let extras = Extras {
-            log: false,
-            capture: Some(directory),
-        };
-        self.run_one(cell, 0, options, extras).map(|_| ())
     }
 
     fn run_one(

@@ -46,9 +46,9 @@ impl Parts {
             return Err(root.error("hosts: expected at least two tables such as [hosts.name]"));
         }
         let link_names: Vec<&str> = links.iter().map(|(name, _)| *name).collect();
-        let mut nodes = Vec::new();
+        let mut nodes: Vec<Node> = Vec::new();
         for (name, section) in &hosts {
-            nodes.push(host(name, section, settings, &link_names)?);
+            nodes.push(host(name, section, settings, &link_names, &nodes)?);
         }
         for (name, section) in &routers {
             if nodes.iter().any(|node| node.name == *name) {
@@ -58,7 +58,7 @@ impl Parts {
                 name: (*name).into(),
                 kind: Kind::Router,
                 source_routing: false,
-                addresses: addresses(section, &link_names)?,
+                addresses: addresses(section, &link_names, &nodes)?,
             };
             section.finish()?;
             nodes.push(node);
@@ -113,6 +113,7 @@ fn host(
     section: &Section<'_>,
     settings: &Settings,
     links: &[&str],
+    others: &[Node],
 ) -> Result<Node, FileError> {
     let association = match section.get("settings") {
         Some(item) => settings.find(&item)?,
@@ -131,7 +132,7 @@ fn host(
     };
     let mut source_routing = false;
     section.set("source_routing", &mut source_routing, Item::flag)?;
-    let addresses = addresses(section, links)?;
+    let addresses = addresses(section, links, others)?;
     section.finish()?;
     Ok(Node {
         name: name.into(),
@@ -173,17 +174,31 @@ fn tcp(item: Option<&Item<'_>>) -> Result<TcpSettings, FileError> {
 fn addresses(
     section: &Section<'_>,
     links: &[&str],
+    others: &[Node],
 ) -> Result<Vec<(usize, std::net::IpAddr)>, FileError> {
     let Some(item) = section.get("addresses") else {
         return Ok(Vec::new());
     };
-    let mut all = Vec::new();
+    let mut all: Vec<(usize, std::net::IpAddr)> = Vec::new();
     for (name, item) in item.entries()? {
         let Some(link) = links.iter().position(|link| *link == name) else {
             let what = format!("there is no link {name:?}; there are: {}", links.join(", "));
             return Err(item.error(what));
         };
-        all.push((link, item.address()?));
+        let address = item.address()?;
+        let has = |list: &[(usize, std::net::IpAddr)]| list.iter().any(|(_, own)| *own == address);
+        if let Some(other) = others.iter().find(|node| has(&node.addresses)) {
+            let owner = &other.name;
+            return Err(item.error(format!(
+                "{address} is an address of {owner:?} already; expected each once"
+            )));
+        }
+        if has(&all) {
+            return Err(item.error(format!(
+                "{address} is here already; expected each address once"
+            )));
+        }
+        all.push((link, address));
     }
     Ok(all)
 }

@@ -1,14 +1,11 @@
 //! The numbers of all cells as a scenario's result.
 
-use std::fmt::Write;
-
 use super::ScenarioFile;
 use super::measure::Measure;
 use super::model::Model;
 use super::run::columns;
 use crate::drawing::Drawing;
 use crate::figure::{Axis, Figure, Kind, Point, Series};
-use crate::format;
 use crate::result::{Row, ScenarioResult, Setting};
 use crate::scenario::RunOptions;
 use crate::stats::Summary;
@@ -172,12 +169,7 @@ fn figures(file: &ScenarioFile, cells: &[Vec<Vec<Option<f64>>>]) -> Vec<Figure> 
                     error: summary.ci95.unwrap_or(0.0),
                 })
             });
-            Series {
-                label: name.clone(),
-                kind: Kind::ErrorBars,
-                style,
-                points: points.collect(),
-            }
+            Series::new(name.clone(), Kind::ErrorBars, style, points.collect())
         });
         Figure {
             id: heading
@@ -196,49 +188,4 @@ fn figures(file: &ScenarioFile, cells: &[Vec<Vec<Option<f64>>>]) -> Vec<Figure> 
         .enumerate()
         .map(figure)
         .collect()
-}
-
-/// The rows as aligned lines, without the columns that only published experiments have.
-pub fn to_plain_table(rows: &[Row]) -> String {
-    use unicode_width::UnicodeWidthStr;
-
-    const HEADER: [&str; 5] = ["", "unit", "mean", "± 95 %", "n"];
-    let cells = |row: &Row| {
-        let none = || "–".to_owned();
-        let interval = row.ci95.zip(row.measured);
-        [
-            row.label.clone(),
-            row.unit.clone(),
-            row.measured.map_or_else(none, format::measured),
-            interval.map_or_else(none, |(ci95, mean)| format::interval(ci95, mean)),
-            row.n.to_string(),
-        ]
-    };
-    let lines: Vec<[String; 5]> = std::iter::once(HEADER.map(Into::into))
-        .chain(rows.iter().map(cells))
-        .collect();
-    let widths: [usize; 5] =
-        std::array::from_fn(|i| lines.iter().map(|line| line[i].width()).max().unwrap_or(0));
-    let mut out = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        let mut text = String::new();
-        for (i, (cell, width)) in line.iter().zip(widths).enumerate() {
-            let fill = " ".repeat(width - cell.width());
-            let (before, after) = if i < 2 {
-                ("", fill.as_str())
-            } else {
-                (fill.as_str(), "")
-            };
-            let _ = write!(text, "{before}{cell}{after}  ");
-        }
-        out.push_str(text.trim_end());
-        out.push('\n');
-        if number == 0 {
-            out.push_str(&"─".repeat(widths.iter().sum::<usize>() + 8));
-            out.push('\n');
-        } else if !rows[number - 1].note.is_empty() {
-            let _ = writeln!(out, "    {}", rows[number - 1].note);
-        }
-    }
-    out
 }

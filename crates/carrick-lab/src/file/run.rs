@@ -10,6 +10,7 @@ use super::build::{Repetition, World, build, first_change};
 use super::measure::{Measure, OfLink, Record, Window};
 use super::model::{Kind, Model};
 use super::program::{Log, SctpProgram, TcpProgram, UdpProgram};
+use crate::capture::Capture;
 use crate::sctp_host::SctpHost;
 use crate::stats::jain;
 use crate::tcp_host::TcpHost;
@@ -76,19 +77,15 @@ pub(super) fn run(
     extras: Extras<'_>,
 ) -> Result<Outcome, String> {
     let mut world = build(model, repetition, extras.log)?;
-    if let Some(directory) = extras.capture {
-        capture(&mut world.net, directory)?;
-    }
+    let capture = extras.capture.map_or(Capture::NONE, Capture::into);
+    capture.begin(&mut world.net)?;
     let end = Time::ZERO + model.duration;
     let warm = Time::ZERO + model.warmup;
     advance(&mut world, model, warm)?;
     let before = counts(&world, model);
     advance(&mut world, model, end)?;
     let after = counts(&world, model);
-    if extras.capture.is_some() {
-        let done = world.net.finish_captures();
-        done.map_err(|error| format!("cannot write a capture: {error}"))?;
-    }
+    capture.end(&mut world.net)?;
     let window = Window {
         from: warm.as_nanos(),
         to: world.net.now().as_nanos(),
@@ -363,9 +360,4 @@ fn logs(world: &mut World, model: &Model) -> Vec<HostLog> {
         });
     }
     logs
-}
-
-/// Writes one capture for each interface, named for the node and the interface.
-fn capture(net: &mut Network, directory: &Path) -> Result<(), String> {
-    crate::capture::every_interface(net, directory)
 }

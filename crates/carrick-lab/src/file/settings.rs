@@ -185,7 +185,7 @@ fn buffers(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), 
 }
 
 fn flags(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
-    let all: [(&'static str, &mut bool); 9] = [
+    let all: [(&'static str, &mut bool); 10] = [
         (
             "expose_potentially_failed",
             &mut config.expose_potentially_failed,
@@ -201,6 +201,7 @@ fn flags(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), Fi
             &mut config.dynamic_addresses_without_authentication,
         ),
         ("wildcard_addresses", &mut config.wildcard_addresses),
+        ("wildcard_peers", &mut config.wildcard_peers),
     ];
     for (key, field) in all {
         section.set(key, field, Item::flag)?;

@@ -198,6 +198,30 @@ fn wrong_settings_and_links_are_told_with_line_key_and_what_was_expected() {
         "schedule[0].loss",
         "from 0 to 1",
     );
+    wrong(
+        "first = \"10.1.0.2\"",
+        "first = \"10.1.0.1\"",
+        22,
+        "hosts.b.addresses.first",
+        "is an address of \"a\" already; expected each once",
+    );
+    wrong(
+        "second = \"10.2.0.1\"",
+        "second = \"10.1.0.1\"",
+        18,
+        "hosts.a.addresses.second",
+        "is here already",
+    );
+    let twice = format!("{TWO_PATHS}[hosts.a]\nsettings = \"quick\"\n");
+    let error = ScenarioFile::parse("x.toml", &twice).expect_err("a name twice");
+    let lines = TWO_PATHS.lines().count();
+    assert_eq!(error.line, lines + 1, "{error}");
+    assert!(
+        error
+            .what
+            .contains("is there already; expected each name once"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -111,7 +111,16 @@ pub(super) fn parse(text: &str) -> Result<Node, FileError> {
     let lines = Lines::new(text);
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(0, |span| lines.of(span.start));
-        FileError::new(line, "", error.message().replace('\n', "; "))
+        let what = match (
+            error.message(),
+            error.span().and_then(|span| text.get(span)),
+        ) {
+            ("duplicate key", Some(key)) => {
+                format!("{} is there already; expected each name once", key.trim())
+            }
+            (message, _) => message.replace('\n', "; "),
+        };
+        FileError::new(line, "", what)
     })?;
     let value = Value::Table(lines.table(table.get_ref())?);
     Ok(Node { line: 1, value })

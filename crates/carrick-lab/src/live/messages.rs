@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use carrick_proto::Time;
 
 use super::{Outgoing, Program};
+use crate::numbered;
 
 /// What flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +29,7 @@ impl Messages {
 
     /// The message of this number, which it begins with.
     fn message(&self, number: u64) -> Bytes {
-        let mut bytes = BytesMut::zeroed(self.size.max(8));
-        bytes[..8].copy_from_slice(&number.to_be_bytes());
-        bytes.freeze()
+        numbered::message(number, self.size)
     }
 }
 
@@ -129,14 +128,9 @@ impl Sink {
     }
 
     fn note(&mut self, now: Time, message: &Bytes) {
-        match message.first_chunk() {
-            Some(number) if message.len() == self.messages.size => {
-                self.deliveries.push((u64::from_be_bytes(*number), now));
-            }
-            _ => {
-                let len = message.len();
-                self.failure = Some(format!("a message of {len} bytes was delivered"));
-            }
+        match numbered::number(message, self.messages.size) {
+            Ok(number) => self.deliveries.push((number, now)),
+            Err(what) => self.failure = Some(what),
         }
     }
 }

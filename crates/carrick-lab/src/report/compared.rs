@@ -2,15 +2,20 @@
 
 use std::fmt::Write;
 
-use super::section::unit;
+use super::section::{LONG, unit};
 use crate::compare::Comparison;
 use crate::markup::escape;
 
 pub(super) fn section(out: &mut String, comparison: &Comparison) {
+    let long = if comparison.rows.len() > LONG {
+        " long"
+    } else {
+        ""
+    };
     let _ = writeln!(
         out,
-        "<h3>Compared with an earlier run</h3>\n<p>{}</p>\n\
-         <div class=\"scroll\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
+        "<p>{}</p>\n\
+         <div class=\"scroll{long}\" tabindex=\"0\"><table class=\"results compared\">\n<thead><tr><th></th>\
          <th class=\"number\">old</th><th class=\"number\">new</th>\
          <th class=\"number\">difference</th><th></th></tr></thead>",
         escape(&comparison.summary())

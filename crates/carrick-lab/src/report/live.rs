@@ -8,7 +8,6 @@ use crate::markup::escape;
 use crate::result::{LiveResult, LiveRow};
 
 pub(super) fn section(out: &mut String, live: &LiveResult) {
-    out.push_str("<h3>Simulated and live</h3>\n");
     if !live.rows.is_empty() {
         out.push_str(
             "<p class=\"soft\">The same network in real time, between network namespaces of one host, with sockets \

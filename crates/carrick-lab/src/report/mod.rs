@@ -129,6 +129,25 @@ mod tests {
     }
 
     #[test]
+    fn a_long_table_scrolls_in_its_own_box_and_links_lead_past_it() {
+        let mut result = sample();
+        let info = RunInfo::new(7);
+        let html = to_html(&info, std::slice::from_ref(&result));
+        assert!(!html.contains("scroll long") && !html.contains("class=\"parts\""));
+        let row = result.rows[0].clone();
+        result.rows.extend(std::iter::repeat_n(row, 50));
+        result.live = Some(crate::result::live_sample());
+        let html = to_html(&info, &[result]);
+        assert!(html.contains("scroll long"));
+        let parts = html.split("href=\"#sample-").skip(1);
+        let ids: Vec<&str> = parts.filter_map(|part| part.split('"').next()).collect();
+        assert_eq!(ids, ["table", "live", "notes", "settings"]);
+        for id in ids {
+            assert!(html.contains(&format!("id=\"sample-{id}\"")), "{id}");
+        }
+    }
+
+    #[test]
     fn the_file_needs_nothing_else_and_runs_nothing() {
         let html = to_html(&RunInfo::new(1), &[sample(), sample()]);
         for outside in ["<script", "src=", "http://", "https://", "@import", "url("] {

@@ -8,6 +8,14 @@ use crate::result::{Row, ScenarioResult, Setting, Split};
 
 /// The setting that says how to repeat a run that `carrick reproduce` doesn't do.
 const COMMAND: &str = "command";
+/// A table of more rows scrolls in a box of its own, and links lead past it.
+pub(super) const LONG: usize = 30;
+
+const FIGURES: &str = "Figures";
+pub(super) const LIVE: &str = "Simulated and live";
+pub(super) const COMPARED: &str = "Compared with an earlier run";
+const NOTES: &str = "What differs, and why";
+const SETTINGS: &str = "Settings, to repeat it";
 
 pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     let _ = writeln!(
@@ -19,6 +27,10 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
         result.seed,
         name = escape(&result.scenario),
     );
+    let places = places(result);
+    if result.rows.len() > LONG {
+        contents(out, result, &places);
+    }
     if !result.drawing.is_empty() {
         let _ = writeln!(
             out,
@@ -27,26 +39,23 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
             escape(&result.drawing.description)
         );
     }
-    let published = result.rows.iter().any(|row| row.published.is_some());
-    let heading = if published {
-        "Published and measured"
-    } else {
-        "Measured"
-    };
-    let _ = writeln!(out, "<h3>{heading}</h3>");
+    heading(out, result, "table", places[0].1);
     table(out, &result.rows);
     figures(out, result);
     for split in &result.splits {
         split_table(out, split);
     }
     if let Some(live) = &result.live {
+        heading(out, result, "live", LIVE);
         super::live::section(out, live);
     }
     if let Some(comparison) = &result.compared {
+        heading(out, result, "compared", COMPARED);
         super::compared::section(out, comparison);
     }
     if !result.notes.is_empty() {
-        out.push_str("<h3>What differs, and why</h3>\n<ul>\n");
+        heading(out, result, "notes", NOTES);
+        out.push_str("<ul>\n");
         for note in &result.notes {
             let _ = writeln!(out, "<li>{}</li>", escape(note));
         }
@@ -56,12 +65,53 @@ pub(super) fn section(out: &mut String, result: &ScenarioResult) {
     out.push_str("</section>\n");
 }
 
+/// A part of the section that a link leads to.
+type Place = (&'static str, &'static str);
+
+/// The parts of a result, in order; the table is the first.
+fn places(result: &ScenarioResult) -> Vec<Place> {
+    let published = result.rows.iter().any(|row| row.published.is_some());
+    let table = if published {
+        "Published and measured"
+    } else {
+        "Measured"
+    };
+    let all = [
+        (true, ("table", table)),
+        (!result.figures.is_empty(), ("figures", FIGURES)),
+        (result.live.is_some(), ("live", LIVE)),
+        (result.compared.is_some(), ("compared", COMPARED)),
+        (!result.notes.is_empty(), ("notes", NOTES)),
+        (true, ("settings", SETTINGS)),
+    ];
+    let there = all.into_iter().filter(|(there, _)| *there);
+    there.map(|(_, place)| place).collect()
+}
+
+/// Links to the parts.
+fn contents(out: &mut String, result: &ScenarioResult, places: &[Place]) {
+    let name = escape(&result.scenario);
+    let links: Vec<String> = places
+        .iter()
+        .map(|(id, title)| format!("<a href=\"#{name}-{id}\">{title}</a>"))
+        .collect();
+    let _ = writeln!(out, "<p class=\"parts\">{}</p>", links.join(" · "));
+}
+
+/// The heading of a part.
+pub(super) fn heading(out: &mut String, result: &ScenarioResult, id: &str, title: &str) {
+    let name = escape(&result.scenario);
+    let _ = writeln!(out, "<h3 id=\"{name}-{id}\">{title}</h3>");
+}
+
 fn table(out: &mut String, rows: &[Row]) {
-    out.push_str(
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
+    let long = if rows.len() > LONG { " long" } else { "" };
+    let _ = writeln!(
+        out,
+        "<div class=\"scroll{long}\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
          <th class=\"number\">published</th><th class=\"number\">bound</th>\
          <th class=\"number\">measured</th><th class=\"number\">± 95 %</th>\
-         <th class=\"number\">n</th></tr></thead>\n",
+         <th class=\"number\">n</th></tr></thead>",
     );
     for row in rows {
         let cell =
@@ -105,7 +155,8 @@ fn figures(out: &mut String, result: &ScenarioResult) {
     if result.figures.is_empty() {
         return;
     }
-    out.push_str("<h3>Figures</h3>\n<div class=\"figures\">\n");
+    heading(out, result, "figures", FIGURES);
+    out.push_str("<div class=\"figures\">\n");
     for figure in &result.figures {
         let _ = writeln!(
             out,
@@ -155,11 +206,8 @@ fn repeat(out: &mut String, result: &ScenarioResult) {
         },
         |setting| setting.value.clone(),
     );
-    let _ = writeln!(
-        out,
-        "<h3>Settings, to repeat it</h3>\n<p><code>{}</code></p>",
-        escape(&command)
-    );
+    heading(out, result, "settings", SETTINGS);
+    let _ = writeln!(out, "<p><code>{}</code></p>", escape(&command));
     let others = result
         .settings
         .iter()

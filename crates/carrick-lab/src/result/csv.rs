@@ -6,7 +6,6 @@ use super::{LiveRow, Row};
 
 /// The rows as CSV with a header line.
 pub fn to_csv(rows: &[Row]) -> String {
-    let mut out = String::new();
     let header = [
         "id",
         "label",
@@ -18,30 +17,25 @@ pub fn to_csv(rows: &[Row]) -> String {
         "n",
         "note",
     ];
-    record(&mut out, &header.map(Cow::Borrowed));
-    for row in rows {
-        let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string()).into();
-        record(
-            &mut out,
-            &[
-                row.id.as_str().into(),
-                row.label.as_str().into(),
-                row.unit.as_str().into(),
-                number(row.bound),
-                number(row.published),
-                number(row.measured),
-                number(row.ci95),
-                row.n.to_string().into(),
-                row.note.as_str().into(),
-            ],
-        );
-    }
-    out
+    table(header, rows.iter().map(fields))
+}
+
+fn fields(row: &Row) -> [Cow<'_, str>; 9] {
+    [
+        row.id.as_str().into(),
+        row.label.as_str().into(),
+        row.unit.as_str().into(),
+        number(row.bound),
+        number(row.published),
+        number(row.measured),
+        number(row.ci95),
+        row.n.to_string().into(),
+        row.note.as_str().into(),
+    ]
 }
 
 /// Live results as CSV with a header line.
 pub fn live_to_csv(rows: &[LiveRow]) -> String {
-    let mut out = String::new();
     let header = [
         "id",
         "label",
@@ -54,29 +48,43 @@ pub fn live_to_csv(rows: &[LiveRow]) -> String {
         "difference",
         "note",
     ];
+    table(header, rows.iter().map(live_fields))
+}
+
+fn live_fields(row: &LiveRow) -> [Cow<'_, str>; 10] {
+    [
+        row.id.as_str().into(),
+        row.label.as_str().into(),
+        row.unit.as_str().into(),
+        number(row.published),
+        number(row.simulated),
+        number(row.live),
+        number(row.ci95),
+        row.n.to_string().into(),
+        number(row.difference),
+        row.note.as_str().into(),
+    ]
+}
+
+/// An absent number is empty.
+fn number(value: Option<f64>) -> Cow<'static, str> {
+    value.map_or_else(String::new, |v| v.to_string()).into()
+}
+
+fn table<'r, const N: usize>(
+    header: [&'static str; N],
+    rows: impl Iterator<Item = [Cow<'r, str>; N]>,
+) -> String {
+    let mut out = String::new();
     record(&mut out, &header.map(Cow::Borrowed));
     for row in rows {
-        let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string()).into();
-        record(
-            &mut out,
-            &[
-                row.id.as_str().into(),
-                row.label.as_str().into(),
-                row.unit.as_str().into(),
-                number(row.published),
-                number(row.simulated),
-                number(row.live),
-                number(row.ci95),
-                row.n.to_string().into(),
-                number(row.difference),
-                row.note.as_str().into(),
-            ],
-        );
+        record(&mut out, &row);
     }
     out
 }
 
-fn record(out: &mut String, fields: &[Cow<'_, str>]) {
+/// One line of fields.
+pub(crate) fn record(out: &mut String, fields: &[Cow<'_, str>]) {
     for (i, text) in fields.iter().enumerate() {
         if i > 0 {
             out.push(',');

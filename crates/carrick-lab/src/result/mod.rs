@@ -6,12 +6,12 @@ mod table;
 
 use serde::Serialize;
 
-pub(crate) use csv::field;
+pub(crate) use csv::{field, record};
 pub use csv::{live_to_csv, to_csv};
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
 pub use live::{LiveResult, LiveRow};
-pub use table::{live_to_table, to_table, wrap};
+pub use table::{COLUMNS, live_to_table, to_plain_table, to_table, wrap};
 
 use crate::compare::{Comparison, FORMAT};
 use crate::drawing::Drawing;
@@ -185,6 +185,25 @@ struct Document<'a> {
 }
 
 impl ScenarioResult {
+    /// A result with nothing in it yet.
+    pub fn of(scenario: &str, question: &str, seed: u64, repetitions: u64) -> Self {
+        Self {
+            scenario: scenario.into(),
+            question: question.into(),
+            seed,
+            repetitions,
+            full_repetitions: None,
+            rows: Vec::new(),
+            figures: Vec::new(),
+            drawing: Drawing::default(),
+            splits: Vec::new(),
+            notes: Vec::new(),
+            settings: Vec::new(),
+            live: None,
+            compared: None,
+        }
+    }
+
     /// The result as JSON: `{"format": 1, "version", "scenario", "seed", "rows": [{"id", "label", "unit", "bound",
     /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`. After a run in
     /// real time there is `"live"`, with the fields of [`LiveResult`]; after a comparison `"compared"`, with those of

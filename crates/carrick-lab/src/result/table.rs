@@ -1,12 +1,16 @@
-//! Rows as a table for a terminal of at most 100 columns.
+//! Rows as a table for a terminal.
 
 use unicode_width::UnicodeWidthStr;
 
 use super::{LiveRow, Row};
 use crate::format;
 
-const WIDTH: usize = 100;
+/// Columns where nobody knows how many there are.
+pub const COLUMNS: usize = 100;
+/// The label has so many at least, however narrow the terminal.
+const LABEL: usize = 16;
 const HEADER: [&str; 7] = ["", "unit", "published", "bound", "measured", "± 95 %", "n"];
+const PLAIN_HEADER: [&str; 5] = ["", "unit", "mean", "± 95 %", "n"];
 const LIVE_HEADER: [&str; 7] = [
     "",
     "unit",
@@ -18,19 +22,33 @@ const LIVE_HEADER: [&str; 7] = [
 ];
 const GAP: usize = 2;
 
-/// The rows as aligned lines, notes wrapped below their row.
-pub fn to_table(rows: &[Row]) -> String {
+/// The rows as aligned lines of at most so many columns, labels wrapped and notes below their row.
+pub fn to_table(rows: &[Row], columns: usize) -> String {
     let lines = rows.iter().map(|row| (cells(row), row.note.as_str()));
-    table(HEADER, &lines.collect::<Vec<_>>())
+    table(HEADER, &lines.collect::<Vec<_>>(), columns)
+}
+
+/// The same without the columns that only published experiments have.
+pub fn to_plain_table(rows: &[Row], columns: usize) -> String {
+    let plain = |row: &Row| {
+        let [label, unit, _, _, measured, interval, n] = cells(row);
+        [label, unit, measured, interval, n]
+    };
+    let lines = rows.iter().map(|row| (plain(row), row.note.as_str()));
+    table(PLAIN_HEADER, &lines.collect::<Vec<_>>(), columns)
 }
 
 /// Live rows in the same way.
-pub fn live_to_table(rows: &[LiveRow]) -> String {
+pub fn live_to_table(rows: &[LiveRow], columns: usize) -> String {
     let lines = rows.iter().map(|row| (live_cells(row), row.note.as_str()));
-    table(LIVE_HEADER, &lines.collect::<Vec<_>>())
+    table(LIVE_HEADER, &lines.collect::<Vec<_>>(), columns)
 }
 
-fn table(header: [&str; 7], rows: &[([String; 7], &str)]) -> String {
+fn table<const N: usize>(
+    header: [&str; N],
+    rows: &[([String; N], &str)],
+    columns: usize,
+) -> String {
     let mut widths = header.map(UnicodeWidthStr::width);
     for (row, _) in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -39,7 +57,7 @@ fn table(header: [&str; 7], rows: &[([String; 7], &str)]) -> String {
     }
     // The label gets what the numbers leave, and is wrapped where that is not enough.
     let others: usize = widths[1..].iter().map(|w| w + GAP).sum();
-    widths[0] = widths[0].min(WIDTH.saturating_sub(others).max(16));
+    widths[0] = widths[0].min(columns.saturating_sub(others).max(LABEL));
 
     let mut out = String::new();
     line(&mut out, &header.map(String::from), &widths);
@@ -55,7 +73,7 @@ fn table(header: [&str; 7], rows: &[([String; 7], &str)]) -> String {
             out.push_str(rest);
             out.push('\n');
         }
-        for note in wrap(note, WIDTH - 4) {
+        for note in wrap(note, columns.saturating_sub(4).max(LABEL)) {
             out.push_str("    ");
             out.push_str(&note);
             out.push('\n');
@@ -101,7 +119,7 @@ fn live_cells(row: &LiveRow) -> [String; 7] {
 }
 
 /// Label and unit to the left, numbers to the right.
-fn line(out: &mut String, cells: &[String; 7], widths: &[usize; 7]) {
+fn line<const N: usize>(out: &mut String, cells: &[String; N], widths: &[usize; N]) {
     let mut text = String::new();
     for (i, (cell, width)) in cells.iter().zip(widths).enumerate() {
         let fill = " ".repeat(width.saturating_sub(cell.width()));
@@ -141,14 +159,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_fit_in_100() {
+    fn columns_line_up_and_fit_into_the_terminal() {
         let mut rows = sample().rows;
         rows[1].label = "a label that goes on and on, ".repeat(5);
         rows[1].note = "words ".repeat(60);
-        let table = to_table(&rows);
-        for line in table.lines() {
-            assert!(line.width() <= 100, "{} columns: {line}", line.width());
+        for columns in [80, 100, 120] {
+            for table in [to_table(&rows, columns), to_plain_table(&rows, columns)] {
+                let widest = table.lines().map(UnicodeWidthStr::width).max();
+                assert!(
+                    widest.is_some_and(|w| w <= columns && w + 10 > columns),
+                    "{table}"
+                );
+            }
         }
+        let table = to_table(&rows, COLUMNS);
         let header = table.lines().next().unwrap();
         let first = table.lines().nth(2).unwrap();
         let end =
@@ -162,7 +186,7 @@ mod tests {
     #[test]
     fn live_values_stand_beside_simulated_ones() {
         let rows = super::super::live::tests::sample().rows;
-        let table = live_to_table(&rows);
+        let table = live_to_table(&rows, COLUMNS);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[0].ends_with("differs") && lines[0].contains("simulated"));
         assert!(lines[2].ends_with("+2.0 %") && lines[2].contains("102.0"));
@@ -175,7 +199,7 @@ mod tests {
             Row::new("a", "漢字", "ms").published(1.0),
             Row::new("b", "abcdef", "ms").published(2.0),
         ];
-        let table = to_table(&rows);
+        let table = to_table(&rows, COLUMNS);
         let column = |n: usize| {
             let line = table.lines().nth(n).unwrap();
             line[..line.find("ms").unwrap()].width()

@@ -6,10 +6,14 @@ pub mod mobile_ip;
 pub mod overhead;
 pub mod satellite;
 
+use std::path::Path;
+
 use carrick_netsim::{ConfigError, Network, NodeId};
 
 use crate::error::LabError;
 use crate::live;
+use crate::output;
+use crate::parallel;
 use crate::result::ScenarioResult;
 
 /// How to run a scenario.
@@ -90,6 +94,15 @@ pub trait Scenario: Sync {
         let _ = options;
         Err("nobody has said how.")
     }
+    /// What a run consists of, by names with which the names of their rows begin: `standard`,
+    /// `sctp.p1.n6`.
+    fn cells(&self) -> Vec<String>;
+    /// Runs the first repetition of a cell as [`Self::run`] does, and captures it at every interface,
+    /// into files in `directory`.
+    ///
+    /// # Errors
+    /// If there is no such cell, the simulation does not do what it should, or a file can't be written.
+    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String>;
     /// Runs it. The same options give the same result.
     ///
     /// # Errors
@@ -100,6 +113,78 @@ pub trait Scenario: Sync {
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError>;
+}
+
+/// Stands for every cell of a scenario where cells are named.
+pub const EVERY_CELL: &str = "all";
+
+/// The cells of a scenario that these names stand for: the first one without names, each one for
+/// [`EVERY_CELL`]. Names of other scenarios' cells are left out.
+pub fn select_cells(scenario: &dyn Scenario, names: &[String]) -> Vec<String> {
+    let all = scenario.cells().into_iter();
+    if names.is_empty() {
+        return all.take(1).collect();
+    }
+    let wanted = |cell: &String| names.iter().any(|n| n == EVERY_CELL || n == cell);
+    all.filter(wanted).collect()
+}
+
+/// Looks whether each name is that of a cell of one of these scenarios, or [`EVERY_CELL`].
+///
+/// # Errors
+/// [`LabError::Choice`] for one that is not, with some that there are.
+pub fn check_cells(scenarios: &[&dyn Scenario], names: &[String]) -> Result<(), LabError> {
+    const SHOWN: usize = 12;
+    let known: Vec<String> = scenarios.iter().flat_map(|s| s.cells()).collect();
+    let unknown = |name: &&String| *name != EVERY_CELL && !known.contains(name);
+    let Some(name) = names.iter().find(unknown) else {
+        return Ok(());
+    };
+    let some = known
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = known.len().saturating_sub(SHOWN);
+    let more = if more > 0 {
+        format!(" and {more} more: a row’s id begins with its cell’s name")
+    } else {
+        String::new()
+    };
+    Err(LabError::Choice {
+        what: format!("there is no cell '{name}'; there are {some}{more}, and '{EVERY_CELL}'"),
+    })
+}
+
+/// Captures the first repetition of each of these cells at every interface, into files in
+/// `directory/CELL`, on all cores.
+///
+/// # Errors
+/// As [`Scenario::run`], or if a file can't be written.
+pub fn capture(
+    scenario: &dyn Scenario,
+    cells: &[String],
+    options: &RunOptions,
+    directory: &Path,
+    progress: &dyn Progress,
+) -> Result<(), LabError> {
+    output::prepare(directory)?;
+    progress.begin(
+        &format!("{}, captured", scenario.name()),
+        cells.len() as u64,
+    );
+    let results = parallel::run(cells.len(), |number| {
+        let cell = &cells[number];
+        let done = scenario.capture(cell, options, &directory.join(cell));
+        progress.step();
+        done.map_err(|what| LabError::Simulation {
+            scenario: scenario.name().into(),
+            what: format!("{cell}: {what}"),
+        })
+    });
+    progress.end();
+    results.into_iter().collect()
 }
 
 /// All scenarios, in the order in which they are run.
@@ -152,6 +237,12 @@ mod tests {
         fn question(&self) -> &'static str {
             "?"
         }
+        fn cells(&self) -> Vec<String> {
+            ["a", "b"].map(|cell| format!("{}.{cell}", self.0)).to_vec()
+        }
+        fn capture(&self, cell: &str, _: &RunOptions, _: &Path) -> Result<(), String> {
+            Err(format!("{cell} is a test"))
+        }
         fn run(&self, _: &RunOptions, _: &dyn Progress) -> Result<ScenarioResult, LabError> {
             Err(LabError::Simulation {
                 scenario: self.0.into(),
@@ -178,6 +269,38 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = chosen(&["two", "three"]).unwrap_err();
         assert_eq!(error, "there is no scenario 'three'; known: one, two");
+    }
+
+    #[test]
+    fn cells_are_chosen_by_name_and_the_first_one_without() {
+        let chosen = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            select_cells(&Named("one"), &names)
+        };
+        assert_eq!(chosen(&[]), ["one.a"]);
+        assert_eq!(chosen(&["two.a", "one.b"]), ["one.b"]);
+        assert_eq!(chosen(&["all"]), ["one.a", "one.b"]);
+        let all: Vec<&dyn Scenario> = vec![&Named("one"), &Named("two")];
+        let check = |name: &str| check_cells(&all, &[name.into()]);
+        assert!(check("two.b").is_ok() && check("all").is_ok());
+        let error = check("two.c").map_err(|error| error.to_string());
+        assert_eq!(
+            error.unwrap_err(),
+            "there is no cell 'two.c'; there are one.a, one.b, two.a, two.b, and 'all'"
+        );
+    }
+
+    #[test]
+    fn each_cell_has_a_name_of_its_own() {
+        for scenario in all() {
+            let cells = scenario.cells();
+            let names: std::collections::BTreeSet<&String> = cells.iter().collect();
+            assert!(
+                !cells.is_empty() && names.len() == cells.len(),
+                "{}",
+                scenario.name()
+            );
+        }
     }
 
     #[test]

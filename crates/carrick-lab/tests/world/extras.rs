@@ -26,8 +26,11 @@ pub(crate) struct Extras {
     pub(crate) sealing: Sealing,
     /// Addresses may change without authentication, on both sides.
     pub(crate) open_addresses: bool,
-    /// A side tells a new only address by the wildcard, and the other finds it by its tag.
+    /// A side is also found by its tag.
     pub(crate) wildcard: bool,
+    /// And tells its addresses by wildcards alone, where each side begins with one: a set-up from one
+    /// of several survives neither its loss nor a collision or restart from another.
+    pub(crate) hidden: bool,
     pub(crate) upheavals: Vec<Upheaval>,
     changes: [Vec<(Duration, u8, Operation)>; 2],
 }
@@ -110,6 +113,7 @@ impl Extras {
             sealing,
             open_addresses,
             wildcard,
+            hidden: wildcard && addresses.iter().all(|a| a.len() == 1),
             upheavals: upheavals(dice, plan, addresses, removes),
             changes,
         }
@@ -145,7 +149,8 @@ impl Extras {
             config.authentication.active = SharedKeyId(keys.active[side]);
             config.authentication.null_key = keys.null_key;
         }
-        config.wildcard_addresses = self.wildcard;
+        config.wildcard_addresses = self.hidden;
+        config.wildcard_peers = self.wildcard;
         config.dynamic_addresses_without_authentication = self.open_addresses;
         if self.moves().is_some() {
             config.extensions.authentication |= !self.open_addresses;

@@ -110,11 +110,21 @@ pub(super) enum Hop {
     Unreachable,
 }
 
+/// An address as a number, in the order of addresses: whether it is IPv6, and its bits.
+type Key = (bool, u128);
+
+fn key(address: IpAddr) -> Key {
+    match address {
+        IpAddr::V4(v4) => (false, u128::from(v4.to_bits())),
+        IpAddr::V6(v6) => (true, v6.to_bits()),
+    }
+}
+
 /// The automatic routes.
 #[derive(Default)]
 pub(super) struct Routes {
     /// All addresses, sorted, with their interfaces.
-    owners: Vec<(IpAddr, InterfaceId)>,
+    owners: Vec<(Key, InterfaceId)>,
     /// By node and position in `owners`: the ways out, best first; one at most on routers.
     ways: Vec<Vec<Vec<InterfaceId>>>,
     /// Whether each half was up when routing last looked.
@@ -123,9 +133,8 @@ pub(super) struct Routes {
 
 impl Routes {
     fn position(&self, address: IpAddr) -> Option<usize> {
-        let found = self
-            .owners
-            .binary_search_by_key(&address, |(address, _)| *address);
+        let wanted = key(address);
+        let found = self.owners.binary_search_by_key(&wanted, |(key, _)| *key);
         found.ok()
     }
 
@@ -148,7 +157,7 @@ impl Routes {
         self.owners = all
             .flat_map(|(interface, id)| {
                 let addresses = interface.addresses.iter();
-                addresses.map(move |address| (*address, InterfaceId(id)))
+                addresses.map(move |address| (key(*address), InterfaceId(id)))
             })
             .collect();
         self.owners.sort_unstable();

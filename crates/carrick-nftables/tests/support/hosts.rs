@@ -37,7 +37,7 @@ fn ip(arguments: &str) {
 
 impl Hosts {
     /// Hosts with 10.NET.1.2 inside, 10.NET.1.1 and 10.NET.2.1 between, 10.NET.2.2 outside, and the
-    /// same with fdNET:1::2 and so on. `kind` is in their names.
+    /// same with `fdNET:1::2` and so on. `kind` is in their names.
     pub(crate) fn new(kind: &str, net: u8) -> Self {
         let number = ROWS.fetch_add(1, Ordering::Relaxed);
         let name = |what| format!("{kind}{}-{number}{what}", id());

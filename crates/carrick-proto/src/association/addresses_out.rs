@@ -24,7 +24,7 @@ impl Association {
         self.dynamic = self.extensions.dynamic_addresses.then(|| {
             // Loopback is told to peers on this host only, and is no way to others.
             let here = self.paths.iter().any(|p| p.remote.is_loopback());
-            let mut locals = cx.local_addresses.told(self.told).into_owned();
+            let mut locals = self.told_locals(cx).into_owned();
             locals.retain(|a| here || !a.is_loopback());
             // Those that came while it was set up are told with the first ASCONF.
             let seen = cx.local_addresses.changes().wrapping_sub(1);
@@ -38,10 +38,19 @@ impl Association {
         });
     }
 
+    /// The local addresses that the peer was told of in the set-up.
+    pub(super) fn told_locals<'a>(&self, cx: &Context<'a>) -> Cow<'a, [IpAddr]> {
+        let told = cx.local_addresses.told(self.told);
+        let Some(only) = &self.only_told else {
+            return told;
+        };
+        told.iter().filter(|a| only.contains(a)).copied().collect()
+    }
+
     /// The local addresses that packets of this association may leave from.
     pub(crate) fn locals<'a>(&self, cx: &Context<'a>) -> Cow<'a, [IpAddr]> {
         let Some(dynamic) = &self.dynamic else {
-            return cx.local_addresses.told(self.told);
+            return self.told_locals(cx);
         };
         // One that is being deleted is none any more, even if it has come back (F4).
         let usable = |a: &&IpAddr| dynamic.locals.contains(a) && !self.is_being_deleted(Some(**a));
@@ -110,6 +119,10 @@ impl Association {
         );
         let all = cx.local_addresses.all();
         let fit = |a: &IpAddr| family(a) && (here || !a.is_loopback()) && !a.is_unspecified();
+        if config.wildcard_addresses {
+            let fit: Vec<IpAddr> = all.iter().copied().filter(fit).collect();
+            return self.make_wildcard_asconf(&fit);
+        }
         let mut wanted: Vec<(ParameterType, IpAddr)> = Vec::new();
         if !dynamic.no_changes {
             let new = all.iter().filter(|a| fit(a) && !dynamic.locals.contains(a));
@@ -118,7 +131,6 @@ impl Association {
         // One of a family that the peer lacks is none to it.
         let stays = |a: &&IpAddr| all.contains(a) && family(a);
         let kept = dynamic.locals.iter().any(|a| stays(&a));
-        let wildcard = config.wildcard_addresses && !kept && wanted.len() == 1;
         wanted.retain(|(kind, a)| !dynamic.was_refused(*kind, *a));
         if let Some(preferred) = dynamic.preferred.take() {
             let known = dynamic.locals.contains(&preferred);
@@ -131,7 +143,6 @@ impl Association {
         if (kept || wanted.iter().any(|w| w.0 == add)) && !dynamic.no_changes {
             let gone = dynamic.locals.iter().filter(|a| !all.contains(a));
             let gone = gone.filter(|a| !dynamic.was_refused(delete, **a));
-            let gone = gone.take(if wildcard { 1 } else { usize::MAX });
             wanted.extend(gone.map(|a| (delete, *a)));
         }
         if wanted.len() > MAX_REQUESTS {
@@ -145,8 +156,7 @@ impl Association {
         let lookup = lookup.or_else(|| dynamic.locals.iter().find(|a| family(a)));
         let lookup = lookup.or(dynamic.locals.first()).or(all.first());
         if let Some(lookup) = lookup.copied().filter(|_| !wanted.is_empty()) {
-            let lookup = if wildcard { wanted[0].1 } else { lookup };
-            dynamic.make(lookup, &wanted, wildcard);
+            dynamic.make(lookup, &wanted, None);
         }
     }
 
@@ -172,6 +182,8 @@ impl Association {
         sent.due = false;
         sent.timer = timer;
         sent.path = Some(path);
+        sent.sends += 1;
+        sent.void |= sent.source.is_some_and(|meant| meant != source);
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
         let slot = self.open_auth(&mut packet, &[ChunkType::ASCONF]);
         packet.raw(ChunkType::ASCONF, 0, &value);
@@ -182,6 +194,9 @@ impl Association {
     /// Where an ASCONF goes and where it comes from: from an address that the peer knows and that
     /// stays (F6), or else from a new one, of those that it adds if it can (F1).
     fn asconf_route(&self, sent: &Sent, cx: &Context<'_>) -> Option<(PathId, IpAddr)> {
+        if let Some(route) = self.wildcard_route(sent, cx) {
+            return Some(route);
+        }
         let dynamic = self.dynamic.as_ref()?;
         let gone: Vec<IpAddr> = sent.addresses(ParameterType::DELETE_IP_ADDRESS).collect();
         let added: Vec<IpAddr> = sent.addresses(ParameterType::ADD_IP_ADDRESS).collect();
@@ -259,8 +274,12 @@ impl Association {
         if let Some(path) = sent.path.filter(|p| self.paths.contains(*p)) {
             self.on_path_alive(path, cx);
         }
-        for outcome in outcomes {
-            self.take_outcome(&outcome);
+        if sent.void {
+            self.take_void_answer(&sent, cx);
+        } else {
+            for outcome in outcomes {
+                self.take_outcome(&outcome);
+            }
         }
         self.use_new_sources(cx);
         self.choose_path();
@@ -292,7 +311,12 @@ impl Association {
                 if !dynamic.locals.contains(&address) {
                     dynamic.locals.push(address);
                 }
+                dynamic.gone.retain(|a| *a != address);
                 self.tell_address(AddressEvent::LocalAdded(address));
+            }
+            ParameterType::DELETE_IP_ADDRESS if address.is_unspecified() => {
+                dynamic.note_room();
+                self.take_wildcard_deletion();
             }
             ParameterType::DELETE_IP_ADDRESS => {
                 dynamic.locals.retain(|a| *a != address);

@@ -22,8 +22,17 @@ const REACH: u32 = 0xffff;
 pub(super) struct EcnState {
     /// The lowest TSN of the packet that was marked last; told to the peer until its CWR.
     echo: Option<Tsn>,
-    /// The highest TSN that was out when the window was last reduced for an ECNE.
-    reduced: Option<Tsn>,
+    /// The highest TSN that was out when the window was last reduced for an ECNE, and its index: the
+    /// order of TSNs turns around while nothing is marked for long.
+    reduced: Option<(Tsn, u64)>,
+}
+
+impl EcnState {
+    /// Whether the window was reduced after this TSN had left; `last` is the last one that was sent.
+    fn has_reduced_for(&self, lowest: Tsn, last: (Tsn, u64)) -> bool {
+        let index = last.1.saturating_sub(u64::from(last.0.since(lowest)));
+        self.reduced.is_some_and(|reduced| index <= reduced.1)
+    }
 }
 
 impl Association {
@@ -67,15 +76,13 @@ impl Association {
     pub(super) fn on_ecne(&mut self, ecne: Ecne, route: &Route, cx: &mut Context<'_>) {
         self.counters.ecnes_received += 1;
         let lowest = ecne.lowest_tsn;
-        let Some(last_sent) = self
-            .sender
-            .last_sent()
-            .filter(|last| !lowest.is_after(*last))
-        else {
+        let sent = self.sender.last_sent();
+        let Some(last_sent) = sent.filter(|last| !lowest.is_after(*last)) else {
             // It was never sent.
             return;
         };
-        if self.ecn.reduced.is_none_or(|tsn| lowest.is_after(tsn)) {
+        let last_sent = (last_sent, self.sender.last_index());
+        if !self.ecn.has_reduced_for(lowest, last_sent) {
             let arrived_on = self.path_of(route).unwrap_or(self.paths.current());
             if self.sender.reduce_for_mark(
                 lowest,
@@ -89,7 +96,7 @@ impl Association {
             self.ecn.reduced = Some(last_sent);
         }
         let waiting = |r: &(Route, Reply)| matches!(r.1, Reply::Cwr(_));
-        if let Some(tsn) = self.ecn.reduced
+        if let Some((tsn, _)) = self.ecn.reduced
             && self.replies.len() < MAX_REPLIES
             && !self.replies.iter().any(waiting)
         {
@@ -105,7 +112,8 @@ impl Association {
 
     /// The numbers of this side changed. Marks from before belong to windows that are over.
     pub(super) fn renumber_congestion_marks(&mut self) {
-        self.ecn.reduced = self.ecn.reduced.and(Some(self.sender.last_tsn()));
+        let last = (self.sender.last_tsn(), self.sender.last_index());
+        self.ecn.reduced = self.ecn.reduced.and(Some(last));
         self.replies.retain(|r| !matches!(r.1, Reply::Cwr(_)));
     }
 
@@ -113,5 +121,35 @@ impl Association {
     pub(super) fn on_cwr(&mut self, cwr: Cwr) {
         self.counters.cwrs_received += 1;
         self.ecn.echo = self.ecn.echo.filter(|echo| echo.is_after(cwr.lowest_tsn));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reduction_is_not_remembered_when_the_numbers_have_gone_half_round_a() {
+        let then = Tsn::new(1000);
+        let state = EcnState {
+            echo: None,
+            reduced: Some((then, 50)),
+        };
+        assert!(state.has_reduced_for(then, (then, 50)));
+        assert!(state.has_reduced_for(then.minus(3), (then.plus(2), 52)));
+        assert!(!state.has_reduced_for(then.plus(1), (then.plus(2), 52)));
+        for later in [
+            1_u64 << 31,
+            (1 << 31) + 5,
+            (1 << 32) - 1,
+            1 << 32,
+            (1 << 33) + 7,
+        ] {
+            let last = (then.plus(later as u32), 50 + later);
+            assert!(!state.has_reduced_for(last.0, last), "{later}");
+            assert!(!state.has_reduced_for(last.0.minus(2), last), "{later}");
+        }
+        // More than was ever sent, which only a liar says: like the first one.
+        assert!(state.has_reduced_for(then.minus(900), (then, 50)));
     }
 }

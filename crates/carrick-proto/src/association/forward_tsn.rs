@@ -72,10 +72,12 @@ impl Association {
     /// Tells the user of messages that were given up; returns whether there were any.
     pub(super) fn report_abandoned(&mut self) -> bool {
         let failures = self.sender.take_abandoned();
-        let any = !failures.is_empty();
+        if failures.is_empty() {
+            return false;
+        }
         self.events
             .extend(failures.into_iter().map(Event::SendFailed));
-        any
+        true
     }
 
     /// Puts a FORWARD-TSN or I-FORWARD-TSN in front of DATA if one is due (rule F2).

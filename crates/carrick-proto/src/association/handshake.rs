@@ -77,6 +77,7 @@ impl Association {
                 causes.missing_parameters(&[ParameterType::STATE_COOKIE])
             });
         };
+        self.note_told(route);
         if !self.take_peer(&peer, route, cx) {
             return;
         }
@@ -105,7 +106,7 @@ impl Association {
         route: &Route,
         cx: &mut Context<'_>,
     ) -> bool {
-        let locals = cx.local_addresses.told(self.told);
+        let locals = self.told_locals(cx);
         let config = Arc::clone(&self.config);
         let given = self.paths.iter().filter(|p| p.confirmed);
         let asked: Vec<IpAddr> = given.map(|p| p.remote).collect();
@@ -150,6 +151,7 @@ impl Association {
             peer.outbound_streams,
             peer.initial_tsn,
         );
+        self.take_advice(peer.preferred, peer.adaptation_layer);
         true
     }
 
@@ -281,6 +283,7 @@ impl Association {
     pub(crate) fn adopt(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         self.peer_tag = cookie.peer_tag;
         self.told = cookie.told;
+        self.only_told = self.told_in_init_ack(cookie, cx);
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
@@ -291,13 +294,14 @@ impl Association {
             cookie.peer_outbound_streams,
             cookie.peer_initial_tsn,
         );
+        self.take_advice(cookie.preferred, cookie.adaptation_layer);
         self.establish(true, cx);
     }
 
     /// The peer's addresses: only the one that the INIT ACK was sent to is confirmed (section 5.4),
     /// unless the others are trusted.
     fn build_paths(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
-        let locals = cx.local_addresses.told(self.told);
+        let locals = self.told_locals(cx);
         let config: Arc<AssociationConfig> = Arc::clone(&self.config);
         let like = Route {
             local: cookie.local,
@@ -335,6 +339,7 @@ impl Association {
         self.ecn = super::EcnState::default();
         self.data_route = None;
         self.told = cookie.told;
+        self.only_told = self.told_in_init_ack(cookie, cx);
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
@@ -356,6 +361,7 @@ impl Association {
         self.receiver.set_nr_sack(self.extensions.nr_sack);
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
+        self.take_advice(cookie.preferred, cookie.adaptation_layer);
         self.start_dynamic_addresses(cx);
         self.error_count = 0;
         self.told_dormant = false;
@@ -372,6 +378,9 @@ impl Association {
         self.extensions = cookie.extensions;
         if self.state.is_setup() {
             self.resend_all();
+            if self.config.wildcard_addresses {
+                self.only_told = self.told_in_init_ack(cookie, cx);
+            }
             let given = self.paths.iter().filter(|p| p.confirmed);
             let given: Vec<IpAddr> = given.map(|p| p.remote).collect();
             self.build_paths(cookie, route, cx);
@@ -384,6 +393,7 @@ impl Association {
                 cookie.peer_outbound_streams,
                 cookie.peer_initial_tsn,
             );
+            self.take_advice(cookie.preferred, cookie.adaptation_layer);
             self.establish(false, cx);
         } else {
             self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());

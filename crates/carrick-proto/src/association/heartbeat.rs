@@ -226,6 +226,7 @@ impl Association {
         if self.state.is_closed() {
             return;
         }
+        self.forget_local_address(address);
         let initial = self.config.rto_initial;
         let locals = self.locals(cx);
         if let Some(dynamic) = &mut self.dynamic

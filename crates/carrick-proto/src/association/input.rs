@@ -330,8 +330,9 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) {
-        let aborted = self.receiver.take_aborted();
-        self.tell_aborted(aborted);
+        if let Some(aborted) = self.receiver.take_aborted() {
+            self.tell_aborted([aborted]);
+        }
         match outcome {
             DataOutcome::Accepted => {
                 // The peer goes on without the reset it had asked for.

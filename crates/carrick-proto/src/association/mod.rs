@@ -1,6 +1,7 @@
 //! One association: its control block (RFC 9260 section 14.2) and what moves it.
 //!
 //! - `addresses_in`, `addresses_out`: addresses that come and go (RFC 5061)
+//! - `addresses_wildcard`: the same behind a NAT (RFC 6951 section 5.7)
 //! - `authentication`: AUTH chunks of packets, and their keys (RFC 4895)
 //! - `handshake`: set-up on the initiating side, collisions and restart (section 5)
 //! - `input`: chunks of a packet in their order
@@ -12,12 +13,14 @@
 //! - `lower_layer`: news from what carries the packets (RFC 8261)
 //! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timeout`: all timers
+//! - `told`: the addresses in INIT and INIT ACK
 //! - `output`: what leaves next
 //! - `ecn`: congestion marks
 //! - `encapsulation`: the peer's UDP ports (RFC 6951)
 
 mod addresses_in;
 mod addresses_out;
+mod addresses_wildcard;
 mod authentication;
 mod ecn;
 mod encapsulation;
@@ -38,11 +41,13 @@ mod reconfig_requests;
 mod shutdown;
 pub(crate) mod state;
 mod timeout;
+mod told;
 pub(crate) mod zero_checksum;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::net::IpAddr;
 
 use bytes::Bytes;
 use carrick_wire::{ChunkType, CommonHeader, StreamId, Tsn, VerificationTag};
@@ -67,9 +72,10 @@ use crate::time::Time;
 use crate::trace::Trace;
 use ecn::EcnState;
 pub(crate) use handshake::TieTags;
-pub(crate) use output_control::{cookie_while_shutting_down, write_addresses};
+pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters, is_usable};
 use state::State;
+pub(crate) use told::write_addresses;
 
 /// Names an association of an endpoint. Never reused for another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -128,6 +134,9 @@ pub(crate) struct Association {
     pub(crate) local_initial_tsn: Tsn,
     /// Which local addresses the peer was told of.
     pub(crate) told: Told,
+    /// Those of them that were in the packet that told them; `None` for all.
+    pub(crate) only_told: Option<Box<[IpAddr]>>,
+    pub(crate) peer_adaptation_layer: Option<u32>,
     pub(crate) tie_tags: Option<TieTags>,
     /// The extensions that both sides have.
     pub(crate) extensions: Extensions,
@@ -192,6 +201,8 @@ impl Association {
             peer_tag: VerificationTag::ZERO,
             local_initial_tsn,
             told,
+            only_told: None,
+            peer_adaptation_layer: None,
             tie_tags: None,
             extensions: Extensions::NONE,
             dynamic: None,
@@ -391,6 +402,7 @@ impl Association {
             primary: (self.paths.len() > 0).then(|| self.paths.current()),
             error_count: self.error_count,
             extensions: self.extensions,
+            peer_adaptation_layer: self.peer_adaptation_layer,
             abandoned: self.sender.abandoned(),
             counters: self.counters,
             authentication: self

@@ -9,6 +9,7 @@ use carrick_wire::{
 
 use super::output::single;
 use super::state::State;
+use super::told::{with_source, write_addresses};
 use super::{Association, Context, Reply};
 use crate::path::{Path, PathId, heartbeat};
 use crate::policy::WindowAnnouncement;
@@ -53,12 +54,16 @@ impl Association {
             initial_tsn: self.local_initial_tsn,
         };
         let locals = cx.local_addresses.told(self.told);
+        let mut only = None;
         let mut packet = PacketBuilder::new(buf, header, self.paths[path].packet_size());
         packet.init(ChunkType::INIT, fields, |parameters| {
             if let Some(increment) = preserve {
                 parameters.cookie_preservative(increment);
             }
             self.config.offered().write(parameters);
+            if let Some(code) = self.config.adaptation_layer {
+                parameters.adaptation_layer_indication(code);
+            }
             if let Some(auth) = &self.auth {
                 auth.ours().write(parameters);
             }
@@ -67,8 +72,11 @@ impl Association {
                 parameters.supported_address_types(&[types.0]);
             }
             // Last, because there may be more of them than fit.
-            write_addresses(parameters, &locals, &route, |_| true);
+            if !self.config.wildcard_addresses {
+                only = write_addresses(parameters, &locals, &route, |_| true);
+            }
         });
+        self.only_told = only.map(|told| with_source(told, route.local));
         Some(single(route, packet.finish()))
     }
 
@@ -156,13 +164,14 @@ impl Association {
             ChunkType::ERROR,
             ChunkType::SACK,
             ChunkType::CWR,
+            ChunkType::ECNE,
             ChunkType::RE_CONFIG,
             ChunkType::NR_SACK,
             ChunkType::COOKIE_ACK,
         ];
         let mut together = self.replies.iter().take_while(|r| r.0 == route);
         if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
-            kinds[8] = ChunkType::ASCONF_ACK;
+            kinds[9] = ChunkType::ASCONF_ACK;
         }
         let first_len = first_len + self.auth_len(&kinds);
         let mut packet = PacketBuilder::new(buf, self.header(), limit.max(first_len));
@@ -340,29 +349,6 @@ impl Association {
         let slot = self.open_auth(&mut packet, &[ChunkType::HEARTBEAT]);
         packet.heartbeat(&info);
         Some(single(self.paths[id].route(), self.finish(packet, slot)))
-    }
-}
-
-/// Tells the peer the local addresses it can use: none if there is only one, which the packet
-/// shows by itself (RFC 9260 section 3.3.2.1.2 and RFC 6951 section 5.7).
-pub(crate) fn write_addresses(
-    parameters: &mut carrick_wire::ParameterWriter<'_>,
-    local: &[core::net::IpAddr],
-    route: &Route,
-    supported: impl Fn(core::net::IpAddr) -> bool,
-) {
-    if local.len() < 2 {
-        return;
-    }
-    let to_this_host = route.remote.is_loopback();
-    for &address in local
-        .iter()
-        .filter(|a| (to_this_host || !a.is_loopback()) && supported(**a))
-    {
-        let len = if address.is_ipv4() { 4 } else { 16 };
-        if parameters.fits(len) {
-            parameters.ip_address(address);
-        }
     }
 }
 

@@ -30,6 +30,10 @@ pub(crate) struct PeerParameters<'a> {
     pub(crate) preserve_ms: Option<u32>,
     /// The address families the peer lists as supported; without the parameter, all are.
     pub(crate) families: Option<Families>,
+    /// The address that the peer would rather be sent to (RFC 5061 section 5.4).
+    pub(crate) preferred: Option<IpAddr>,
+    /// What it says about what is above SCTP (RFC 5061 section 4.2.6).
+    pub(crate) adaptation_layer: Option<u32>,
     /// What the peer can do beyond RFC 9260.
     pub(crate) offered: Extensions,
     /// What it says about authentication.
@@ -89,6 +93,8 @@ impl<'a> PeerParameters<'a> {
             cookie: None,
             preserve_ms: None,
             families: None,
+            preferred: None,
+            adaptation_layer: None,
             offered: Extensions::NONE,
             auth: PeerAuth::default(),
             protection: None,
@@ -133,6 +139,8 @@ impl<'a> PeerParameters<'a> {
                     }
                 }
                 Parameter::StateCookie(cookie) => read.cookie = Some(cookie),
+                Parameter::SetPrimaryAddress(advice) => read.preferred = Some(advice.address),
+                Parameter::AdaptationLayerIndication(code) => read.adaptation_layer = Some(code),
                 // What we sent and the peer didn't know; and parameters without a meaning here.
                 _ => {}
             }

@@ -20,7 +20,12 @@ use crate::time::Time;
 const SEGMENT_LIFETIME: Duration = Duration::from_secs(30);
 
 /// What a packet with a request may hold.
-const RECONFIG_KINDS: [ChunkType; 3] = [ChunkType::RE_CONFIG, ChunkType::SACK, ChunkType::NR_SACK];
+const RECONFIG_KINDS: [ChunkType; 4] = [
+    ChunkType::RE_CONFIG,
+    ChunkType::SACK,
+    ChunkType::NR_SACK,
+    ChunkType::ECNE,
+];
 
 impl Association {
     /// Whether the user may ask for anything now.

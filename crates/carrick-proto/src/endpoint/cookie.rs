@@ -58,6 +58,10 @@ pub(crate) struct Cookie {
     pub(crate) theirs: KeyVector,
     /// What the peer said about the protection of chunks, where that fits.
     pub(crate) protection: Option<Vec<u8>>,
+    /// The address that the peer would rather be sent to.
+    pub(crate) preferred: Option<IpAddr>,
+    /// What the peer says about what is above SCTP.
+    pub(crate) adaptation_layer: Option<u32>,
     /// The addresses in the INIT.
     pub(crate) addresses: Vec<IpAddr>,
 }
@@ -173,9 +177,14 @@ impl Cookie {
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
-        out.push(u8::from(self.another));
+        let adapted = self.adaptation_layer.is_some();
+        out.push(u8::from(self.another) | u8::from(adapted) << 1);
+        if let Some(code) = self.adaptation_layer {
+            out.extend_from_slice(&code.to_be_bytes());
+        }
         encode_address(Some(self.remote), out);
         encode_address(self.local, out);
+        encode_address(self.preferred, out);
         if self.extensions.authentication {
             encode_vector(&self.ours, out);
             encode_vector(&self.theirs, out);
@@ -209,9 +218,15 @@ impl Cookie {
         let (local_port, peer_port) = (reader.u16()?, reader.u16()?);
         let encapsulation = Some(reader.u16()?).filter(|p| *p != 0);
         let extensions = Extensions::from_bits(reader.u16()?);
-        let [another] = reader.array()?;
+        let [flags]: [u8; 1] = reader.array()?;
+        let another = flags & 1 != 0;
+        let adaptation_layer = match flags & 2 {
+            0 => None,
+            _ => Some(reader.u32()?),
+        };
         let remote = reader.address()??;
         let local = reader.address()?;
+        let preferred = reader.address()?;
         let (mut ours, mut theirs) = (KeyVector::default(), KeyVector::default());
         if extensions.authentication {
             (ours, theirs) = (reader.vector()?, reader.vector()?);
@@ -242,11 +257,13 @@ impl Cookie {
             peer_port,
             remote,
             encapsulation,
-            another: another != 0,
+            another,
             local,
             ours,
             theirs,
             protection,
+            preferred,
+            adaptation_layer,
             addresses,
         })
     }
@@ -345,6 +362,8 @@ mod tests {
             ours: KeyVector::default(),
             theirs: KeyVector::from_bytes(&[1, 2, 3]),
             protection: Some(alloc::vec![6, 4]),
+            preferred: Some("192.0.2.7".parse().unwrap()),
+            adaptation_layer: Some(0x0102_0304),
             addresses: alloc::vec!["192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap()],
         }
     }

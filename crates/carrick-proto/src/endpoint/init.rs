@@ -194,6 +194,8 @@ impl Endpoint {
             ours,
             theirs,
             protection: peer.protection.map(<[u8]>::to_vec),
+            preferred: peer.preferred,
+            adaptation_layer: peer.adaptation_layer,
             // All of them: the peer may send from those that get no path, too.
             addresses: peer.addresses.clone(),
         };
@@ -223,16 +225,21 @@ impl Endpoint {
         self.replies.push(route.for_reply(), |buf| {
             // A list of many addresses makes it larger than one packet; then IP fragments it
             // (section 3.3.3).
-            let mut packet = PacketBuilder::new(buf, reply, 8000);
+            let mut packet = PacketBuilder::new(buf, reply, 9000);
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
                 parameters.state_cookie(sealed);
                 let told = extensions.told_to(peer.offered, config.offered());
                 told.write(parameters);
+                if let Some(code) = config.adaptation_layer {
+                    parameters.adaptation_layer_indication(code);
+                }
                 cookie.ours.write(parameters);
                 if cookie.protection.is_some() {
                     config.write_protection(parameters);
                 }
-                write_addresses(parameters, local, route, |a| peer.supports(a, source));
+                if !config.wildcard_addresses {
+                    write_addresses(parameters, local, route, |a| peer.supports(a, source));
+                }
                 peer.unrecognized
                     .iter()
                     .for_each(|u| parameters.unrecognized(u));

@@ -147,13 +147,15 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
-        let deleted = association.is_being_deleted(route.local);
+        let deleted =
+            association.is_being_deleted(route.local) || association.is_being_told(route.local);
         if !self.may_take(id, packet, opened) {
             return;
         }
         if reflects(&first) {
             // The peer's tag proves less than our own: it is good for this chunk only.
-            // An ABORT for what left before an address was deleted (RFC 5061 section 5.3.1).
+            // An ABORT for what left before an address was deleted (RFC 5061 section 5.3.1), or for
+            // one that the peer does not know.
             if first.kind == ChunkType::ABORT && deleted {
                 return;
             }
@@ -218,7 +220,7 @@ impl Endpoint {
                 return Some(id);
             }
         }
-        let tagged = wildcard && self.accepted.wildcard_addresses;
+        let tagged = wildcard && self.accepted.finds_by_tag();
         tagged.then(|| self.registry.find_by_tag(packet.header().tag, port))?
     }
 

@@ -92,7 +92,7 @@ impl Endpoint {
     pub fn new(mut config: EndpointConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut random = Random::new(config.seed);
-        let registry = Registry::new(&mut random, config.association.wildcard_addresses);
+        let registry = Registry::new(&mut random, config.association.finds_by_tag());
         let protects = config.association.protection.is_some();
         Ok(Self {
             accepted: Arc::new(config.association.clone()),
@@ -126,7 +126,12 @@ impl Endpoint {
             .get_mut(id)
             .ok_or(SendError::UnknownAssociation)?;
         association.send(now, options, data)?;
-        self.registry.touch(id);
+        if options.may_be_abandoned() {
+            self.registry.touch(id);
+        } else {
+            // A message without a deadline moves no timer before it leaves.
+            self.registry.list(id);
+        }
         Ok(())
     }
 
@@ -140,7 +145,7 @@ impl Endpoint {
         if done {
             self.registry.remove(id);
         } else if update {
-            self.registry.touch(id);
+            self.registry.list(id);
         }
         message
     }
@@ -310,7 +315,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next. It may turn out that nothing was due.
+    /// When [`Self::handle_timeout`] wants to be called next, once [`Self::poll_transmit`] has returned
+    /// `None`. It may turn out that nothing was due.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.registry.next_timeout()
     }
@@ -333,7 +339,8 @@ impl Endpoint {
                 association.tell();
             }
             if transmit.is_some() {
-                self.registry.touch(id);
+                // Its timers are looked at when nothing is left to send.
+                self.registry.list(id);
             } else {
                 self.registry.schedule(id);
             }

@@ -314,6 +314,11 @@ impl Registry {
     pub(crate) fn touch(&mut self, id: AssociationId) {
         self.note_tag(id);
         self.schedule(id);
+        self.list(id);
+    }
+
+    /// Notes that the association may have something to send.
+    pub(crate) fn list(&mut self, id: AssociationId) {
         let Some(association) = self.get_mut(id) else {
             return;
         };

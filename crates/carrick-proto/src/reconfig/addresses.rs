@@ -42,6 +42,12 @@ pub(crate) struct Sent {
     pub(crate) timer: Option<Time>,
     /// Where it was sent last.
     pub(crate) path: Option<PathId>,
+    /// How often.
+    pub(crate) sends: usize,
+    /// Its wildcards stand for this address, from which it leaves.
+    pub(crate) source: Option<IpAddr>,
+    /// They may have stood for another one.
+    pub(crate) void: bool,
 }
 
 impl Sent {
@@ -82,6 +88,8 @@ pub(crate) struct DynamicAddresses {
     pub(crate) sent: Option<Sent>,
     /// The local addresses that the peer has agreed to.
     pub(crate) locals: Vec<IpAddr>,
+    /// With wildcards: those that were among them, are gone, and may still be known to the peer.
+    pub(crate) gone: Vec<IpAddr>,
     /// What is not asked again; addresses of this side, each once.
     refused: Vec<(ParameterType, IpAddr)>,
     /// The changes of the endpoint's addresses that have been looked at.
@@ -112,6 +120,7 @@ impl DynamicAddresses {
             next_id: 0,
             sent: None,
             locals,
+            gone: Vec::new(),
             refused: Vec::new(),
             seen,
             more: false,
@@ -151,13 +160,13 @@ impl DynamicAddresses {
         self.refused.clear();
     }
 
-    /// Makes the next ASCONF (A1 and A2). `lookup` is an address of ours that the peer knows; with
-    /// `wildcard` the source address of the packet stands for all others.
+    /// Makes the next ASCONF (A1 and A2). `lookup` is an address of ours that the peer knows; with a
+    /// `source`, wildcards stand for all addresses.
     pub(crate) fn make(
         &mut self,
         lookup: IpAddr,
         wanted: &[(ParameterType, IpAddr)],
-        wildcard: bool,
+        source: Option<IpAddr>,
     ) {
         let requests: Vec<Request> = wanted
             .iter()
@@ -170,7 +179,7 @@ impl DynamicAddresses {
         let serial = self.next_serial;
         self.next_serial = serial.next();
         let told = |address: IpAddr| match address {
-            _ if !wildcard => address,
+            _ if source.is_none() => address,
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
@@ -197,6 +206,9 @@ impl DynamicAddresses {
             due: true,
             timer: None,
             path: None,
+            sends: 0,
+            source,
+            void: false,
         });
     }
 
@@ -350,7 +362,7 @@ mod tests {
         all.make(
             address,
             &[(ParameterType::ADD_IP_ADDRESS, address); MAX_REQUESTS],
-            false,
+            None,
         );
         let len = all.sent.map_or(0, |sent| sent.value.len());
         // IPv6 with its minimum of 1280: headers, UDP, AUTH.

@@ -116,7 +116,9 @@ impl Buffer {
 
     /// The buffer has become free by a quarter since this was last announced.
     pub(super) fn wants_update(&self) -> bool {
-        self.announceable() >= self.last_free.saturating_add(self.capacity / 4)
+        let wanted = self.last_free.saturating_add(self.capacity / 4);
+        // Mostly there is not even so much free.
+        self.announcement.free(&self.view()) >= wanted && self.announceable() >= wanted
     }
 
     /// The free bytes that an announcement stands for.

@@ -109,6 +109,9 @@ impl Delivery {
         let slot = self.slot(stream);
         loop {
             self.next[slot] = self.next[slot].next();
+            if self.position.is_empty() {
+                return;
+            }
             let Some(index) = self.position.remove(&(stream, self.next[slot].value())) else {
                 return;
             };

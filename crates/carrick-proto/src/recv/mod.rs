@@ -10,6 +10,7 @@ pub(crate) mod message;
 mod ranges;
 mod reassembly;
 mod reset;
+mod scraps;
 mod settled;
 mod sources;
 mod tsn_map;
@@ -34,11 +35,9 @@ pub(crate) use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
 use reassembly::{Fragment, Reassembly};
+use scraps::Scraps;
 use sources::Sources;
 use tsn_map::{Arrival, TsnMap};
-
-/// A datagram is kept for a payload that is at least one of this many parts of it.
-const MAX_KEPT: usize = 8;
 
 /// What became of one DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +60,7 @@ pub(crate) struct Receiver {
     tsns: TsnMap,
     ack: AckState,
     buffer: Buffer,
+    scraps: Scraps,
     reassembly: Reassembly,
     delivery: Delivery,
     /// Takes the place of `reassembly` where messages may interleave (RFC 8260 section 2.2).
@@ -85,6 +85,7 @@ impl Receiver {
             tsns: TsnMap::new(peer_initial_tsn),
             ack: AckState::new(config),
             buffer: Buffer::new(config),
+            scraps: Scraps::default(),
             reassembly: Reassembly::default(),
             delivery: Delivery::default(),
             interleaved: interleaving.then(Box::default),
@@ -142,7 +143,7 @@ impl Receiver {
             Ok(index) => index,
             Err(outcome) => return outcome,
         };
-        let fragment = Fragment::new(data, keep(data.payload, datagram));
+        let fragment = Fragment::new(data, self.scraps.keep(data.payload, datagram));
         self.hold(fragment.payload.len());
         outcome(self.take(index, fragment))
     }
@@ -154,7 +155,7 @@ impl Receiver {
             Ok(index) => index,
             Err(outcome) => return outcome,
         };
-        let payload = keep(data.payload, datagram);
+        let payload = self.scraps.keep(data.payload, datagram);
         self.hold(payload.len());
         let cumulative = self.tsns.cumulative_index();
         let delivery = &mut self.delivery;
@@ -422,16 +423,6 @@ fn across_paths(config: &AssociationConfig) -> bool {
 
 fn outcome(taken: Result<(), &'static str>) -> DataOutcome {
     taken.map_or_else(DataOutcome::Violation, |()| DataOutcome::Accepted)
-}
-
-/// A part of a datagram that stays: a slice of it, unless that would keep much more in memory than
-/// the account of the buffer knows.
-fn keep(payload: &[u8], datagram: &Bytes) -> Bytes {
-    if payload.len() < datagram.len() / MAX_KEPT {
-        Bytes::copy_from_slice(payload)
-    } else {
-        datagram.slice_ref(payload)
-    }
 }
 
 #[cfg(test)]

@@ -165,6 +165,9 @@ impl Reassembly {
         index: u64,
         fragment: Fragment,
     ) -> Result<Option<Complete>, &'static str> {
+        if self.runs.is_empty() && fragment.beginning && fragment.ending {
+            return Ok(Some(whole(index, fragment)));
+        }
         let before = self
             .runs
             .range(..index)

@@ -36,6 +36,10 @@ impl Receiver {
             return false;
         };
         settled.forget_up_to(cumulative);
+        if settled.len() > entries {
+            // Said at once: there may be tens of thousands.
+            return false;
+        }
         let others = self.renegable_blocks().take(entries + 1).count();
         others + self.non_renegable_blocks().count() + self.duplicates().count() <= entries
     }

@@ -23,6 +23,9 @@ impl Receiver {
     /// Forgets messages that are unfinished for certain: everything up to their end and the TSN
     /// behind it has arrived.
     pub(super) fn give_up_unfinished(&mut self) {
+        if !self.reassembly.unfinished {
+            return;
+        }
         let cumulative = self.tsns.cumulative_index();
         if let Some(partial) = self.reassembly.take_unfinished_partial(cumulative) {
             let (freed, told) = self.delivery.abort(&partial);

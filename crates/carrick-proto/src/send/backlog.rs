@@ -74,22 +74,37 @@ impl Backlog {
     /// Takes a message out of its line.
     pub(super) fn remove(&mut self, line: &mut Line, at: u32) -> Option<Pending> {
         let place = self.places.get_mut(at as usize)?.take()?;
-        self.free.push(at);
-        if let Some(before) = place.before.and_then(|b| self.place_mut(b)) {
-            before.behind = place.behind;
-        }
-        if let Some(behind) = place.behind.and_then(|b| self.place_mut(b)) {
-            behind.before = place.before;
-        }
-        let (first, last) = line.ends?;
-        let first = if first == at {
-            place.behind
-        } else {
-            Some(first)
-        };
-        let last = if last == at { place.before } else { Some(last) };
-        line.ends = first.zip(last);
+        self.unlink(line, at, (place.before, place.behind));
         Some(place.pending)
+    }
+
+    /// The same, without looking at the message any more.
+    pub(super) fn discard(&mut self, line: &mut Line, at: u32) {
+        let Some(entry) = self.places.get_mut(at as usize) else {
+            return;
+        };
+        let Some(place) = entry else {
+            return;
+        };
+        let neighbours = (place.before, place.behind);
+        *entry = None;
+        self.unlink(line, at, neighbours);
+    }
+
+    fn unlink(&mut self, line: &mut Line, at: u32, (before, behind): (Option<u32>, Option<u32>)) {
+        self.free.push(at);
+        if let Some(place) = before.and_then(|b| self.place_mut(b)) {
+            place.behind = behind;
+        }
+        if let Some(place) = behind.and_then(|b| self.place_mut(b)) {
+            place.before = before;
+        }
+        let Some((first, last)) = line.ends else {
+            return;
+        };
+        let first = if first == at { behind } else { Some(first) };
+        let last = if last == at { before } else { Some(last) };
+        line.ends = first.zip(last);
     }
 
     /// All messages, in no order.

@@ -2,8 +2,8 @@
 //! packet goes to, and what of loss recovery is then the affair of each path.
 
 use super::Sender;
-use super::outstanding::Ranges;
-use super::sack::{SackContext, covers, union};
+use super::ranges::{Ranges, subtract};
+use super::sack::SackContext;
 use super::transmit::{DataPermit, TransmitContext};
 use crate::path::{Path, PathId, Paths};
 use crate::policy::{BufferSplitting, Shares, Usage};
@@ -239,11 +239,17 @@ impl Sender {
             return false;
         }
         let same = cumulative + 1 == self.outstanding.first_index();
-        let known = &self.outstanding.acked;
-        if same && self.sack_from != from && reported != known && covers(known, reported) {
+        if same && self.sack_from != from {
             // What the peer has promised to keep it need not report again.
-            let told = union(reported.clone(), &self.outstanding.settled);
-            if told != *known {
+            let (known, settled) = (&self.outstanding.acked, &self.outstanding.settled);
+            let [mut news, mut taken_back] = [false; 2];
+            subtract(reported, known, |first, last| {
+                settled.each_outside(first, last, |_, _| news = true);
+            });
+            subtract(known, reported, |first, last| {
+                settled.each_outside(first, last, |_, _| taken_back = true);
+            });
+            if taken_back && !news {
                 return true;
             }
         }

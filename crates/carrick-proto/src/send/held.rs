@@ -120,6 +120,11 @@ impl Sender {
         self.queue.is_empty() && self.outstanding.is_empty()
     }
 
+    /// The index of [`Self::last_tsn`], which never wraps.
+    pub(crate) fn last_index(&self) -> u64 {
+        self.outstanding.next_index() - 1
+    }
+
     /// The last TSN that was given to a chunk.
     pub(crate) fn last_tsn(&self) -> Tsn {
         self.outstanding.tsn(self.outstanding.next_index() - 1)

@@ -4,10 +4,10 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use carrick_wire::{DataFlags, Fsn, Mid, StreamId};
+use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId};
 
 use super::backlog::{Backlog, Line};
-use super::message::{Pending, SendOptions};
+use super::message::Pending;
 use super::scheduler::{Schedule, StreamScheduler, Turn};
 use crate::path::PathId;
 use crate::reconfig::StreamSet;
@@ -17,7 +17,9 @@ use crate::reconfig::StreamSet;
 pub(crate) struct Piece {
     /// The number of its message if that may be given up, otherwise 0.
     pub(crate) message: u64,
-    pub(crate) options: SendOptions,
+    pub(crate) stream: StreamId,
+    pub(crate) ppid: Ppid,
+    pub(crate) context: u64,
     pub(crate) mid: Mid,
     pub(crate) fsn: Fsn,
     pub(crate) flags: DataFlags,
@@ -100,6 +102,10 @@ impl Lines {
     /// The stream's slot; it is in use from now on.
     fn slot(&mut self, id: StreamId) -> u32 {
         let streams = &mut self.streams;
+        // Mostly streams are used one after the other, from the first on.
+        if streams.get(usize::from(id.0)).is_some_and(|s| s.id == id) {
+            return u32::from(id.0);
+        }
         *self.slots.entry(id).or_insert_with(|| {
             streams.push(Stream {
                 id,
@@ -217,12 +223,14 @@ impl Lines {
         let stream = &mut self.streams[slot as usize];
         let at = stream.line.first()?;
         let first = self.backlog.get_mut(at)?;
-        let options = first.options;
+        let options = &first.options;
+        let (id, ppid, context) = (options.stream, options.ppid, options.context);
+        let (immediate, unordered) = (options.immediate, options.unordered);
         let beginning = !first.begun;
         if beginning {
             // DATA has no number for unordered messages.
-            if self.interleaving || !options.unordered {
-                let next = &mut stream.next[usize::from(options.unordered)];
+            if self.interleaving || !unordered {
+                let next = &mut stream.next[usize::from(unordered)];
                 first.mid = *next;
                 *next = next.next();
             }
@@ -236,8 +244,10 @@ impl Lines {
         self.sent += payload.len();
         self.packet = Some(slot);
         if ending {
-            self.backlog.remove(&mut stream.line, at);
-            self.numbered.remove(&message);
+            self.backlog.discard(&mut stream.line, at);
+            if message != 0 {
+                self.numbered.remove(&message);
+            }
             self.len -= 1;
         }
         if !ending && !self.interleaving {
@@ -251,12 +261,14 @@ impl Lines {
         }
         Some(Piece {
             message,
-            options,
+            stream: id,
+            ppid,
+            context,
             mid,
             fsn,
             flags: DataFlags {
-                immediate: ending && options.immediate,
-                unordered: options.unordered,
+                immediate: ending && immediate,
+                unordered,
                 beginning,
                 ending,
             },
@@ -335,6 +347,7 @@ mod tests {
     use alloc::collections::VecDeque;
     use proptest::prelude::*;
 
+    use super::super::message::SendOptions;
     use super::*;
 
     fn lines(interleaving: bool) -> Lines {
@@ -466,11 +479,11 @@ mod tests {
                         };
                         let open = model.iter().filter_map(|m| m.front()).find(|m| m.3).map(|m| m.0);
                         if !interleaving {
-                            prop_assert!(open.is_none_or(|open| open == piece.options.context));
+                            prop_assert!(open.is_none_or(|open| open == piece.context));
                         }
-                        let line = &mut model[usize::from(piece.options.stream.0)];
+                        let line = &mut model[usize::from(piece.stream.0)];
                         let first = line.front_mut().expect("a message");
-                        prop_assert_eq!((first.0, !first.3), (piece.options.context, piece.flags.beginning));
+                        prop_assert_eq!((first.0, !first.3), (piece.context, piece.flags.beginning));
                         prop_assert_eq!(front, Some((first.0, first.1)));
                         prop_assert_eq!(piece.payload.len(), max.min(first.1));
                         first.1 -= piece.payload.len();

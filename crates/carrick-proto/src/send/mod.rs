@@ -1,6 +1,7 @@
 //! The sending half of an association (RFC 9260 sections 6.1, 6.2.1, 6.3.2, 6.3.3, 6.9, 7).
 
 mod abandonment;
+mod acknowledge;
 mod backlog;
 mod concurrent;
 mod coupling;
@@ -11,11 +12,14 @@ mod marked;
 pub(crate) mod message;
 mod outstanding;
 mod queue;
+mod ranges;
 pub(crate) mod recovery;
 mod sack;
 pub(crate) mod scheduler;
+mod settled;
 mod timeout;
 mod transmit;
+mod trust;
 mod window;
 
 use alloc::collections::BTreeMap;
@@ -41,6 +45,7 @@ use outstanding::{Outstanding, Tracking};
 use queue::Queue;
 use recovery::MissingReports;
 use scheduler::StreamScheduler;
+use trust::Trust;
 use window::PeerWindow;
 
 pub(crate) use recovery::PathRecovery;
@@ -88,6 +93,7 @@ pub(crate) struct Sender {
     /// What is being written is a probe.
     probing: bool,
     abandonment: Abandonment,
+    trust: Trust,
     outbound_streams: u16,
     /// User data goes in I-DATA chunks, not in DATA chunks (RFC 8260 section 2.2).
     interleaving: bool,
@@ -138,6 +144,7 @@ impl Sender {
             probe_due: false,
             probing: false,
             abandonment: Abandonment::default(),
+            trust: Trust::default(),
             outbound_streams: config.outbound_streams,
             interleaving: false,
             forced: false,
@@ -293,7 +300,9 @@ impl Sender {
 
     /// Whether the peer has acknowledged anything.
     pub(crate) fn was_acknowledged(&self) -> bool {
-        self.outstanding.first_index() > 1 || !self.outstanding.acked.is_empty()
+        self.outstanding.first_index() > 1
+            || !self.outstanding.acked.is_empty()
+            || !self.outstanding.settled.is_empty()
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {

@@ -6,6 +6,7 @@ use carrick_wire::{
 };
 
 use super::outstanding::{Chunk, ChunkState};
+use super::queue::Piece;
 use super::sack::window_event;
 use super::{MAX_OUTSTANDING, Sender};
 use crate::config::AssociationConfig;
@@ -325,7 +326,7 @@ impl Sender {
             && packet.fits(self.outstanding.header_len() + c.payload.len())
         {
             self.outstanding.recall(index, cx.paths);
-            self.launch(index, permit.path, packet, cx);
+            self.relaunch(index, permit.path, packet, cx);
             chunk = Some(index);
         }
         self.probing = hurry;
@@ -369,7 +370,7 @@ impl Sender {
                 self.recovery
                     .on_resent(index, copy, self.outstanding.next_index());
             }
-            self.launch(index, permit.path, packet, cx);
+            self.relaunch(index, permit.path, packet, cx);
             last = Some(stream);
             from = index + 1;
         }
@@ -384,6 +385,7 @@ impl Sender {
     ) {
         let max = self.max_payload(cx.paths, cx.config);
         let header = self.outstanding.header_len();
+        let bundles_streams = self.queue.bundles_streams();
         let mut first = true;
         let mut stream = None;
         while let Some(front) = self.queue.front() {
@@ -393,14 +395,18 @@ impl Sender {
             if !first || !permit.new {
                 // The first chunk of new data was judged by `permit`; the others only have to fit.
                 let next = front.rest.len().min(max);
-                if next > self.window.rwnd()
-                    || !self.may_carry_new(permit.path, cx.paths)
-                    || !cx.paths[permit.path].window_takes_more()
+                let free = !self.concurrent && front.options.path.is_none();
+                let here = if free {
+                    cx.paths.current() == permit.path
+                } else {
+                    self.may_carry_new(permit.path, cx.paths)
+                };
+                if next > self.window.rwnd() || !here || !cx.paths[permit.path].window_takes_more()
                 {
                     break;
                 }
             }
-            if stream.is_some_and(|stream| !self.queue.may_bundle(stream)) {
+            if !bundles_streams && stream.is_some_and(|stream| front.options.stream != stream) {
                 break;
             }
             let room = packet.remaining().saturating_sub(header);
@@ -422,13 +428,12 @@ impl Sender {
             let Some(piece) = self.queue.cut(take) else {
                 break;
             };
-            stream = Some(piece.options.stream);
+            stream = Some(piece.stream);
             let (message, ending) = (piece.message, piece.flags.ending);
-            let index = self.outstanding.push(piece, permit.path);
+            let index = self.launch(piece, permit.path, packet, cx);
             if message != 0 {
                 self.abandonment.on_sent(message, index, ending);
             }
-            self.launch(index, permit.path, packet, cx);
             first = false;
             if probe {
                 self.window.probe_sent();
@@ -439,72 +444,88 @@ impl Sender {
         self.queue.packet_over();
     }
 
-    /// Writes one chunk and does the accounts of sending it.
+    /// Gives a new piece its TSN, writes it and does the accounts of sending it. Returns its index.
     fn launch(
+        &mut self,
+        piece: Piece,
+        to: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) -> u64 {
+        if self.outstanding.is_empty() {
+            self.progress = cx.now;
+        }
+        let leads = core::mem::take(&mut self.leading);
+        let index = self.outstanding.push(piece, to, leads, cx.now, cx.paths);
+        let bytes = self.write(index, to, packet, cx);
+        cx.counters.data_chunks_sent += 1;
+        cx.counters.data_bytes_sent += bytes as u64;
+        let path = &mut cx.paths[to];
+        path.timed.get_or_insert((index, cx.now));
+        path.heartbeat.used = true;
+        index
+    }
+
+    /// Writes a chunk that was sent before, and does the accounts of that.
+    fn relaunch(
         &mut self,
         index: u64,
         to: PathId,
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
     ) {
-        let again = self
-            .outstanding
-            .chunk(index)
-            .is_some_and(|c| c.transmissions > 0);
-        if !again && self.outstanding.len() == 1 {
-            self.progress = cx.now;
-        }
-        let restart = again && cx.paths[to].earliest.is_none_or(|e| index <= e);
-        if let Some(chunk) = self.outstanding.chunk(index).filter(|_| again) {
+        let restart = cx.paths[to].earliest.is_none_or(|e| index <= e);
+        if let Some(chunk) = self.outstanding.chunk(index) {
             cx.paths[chunk.path].recovery.undo.on_resent(index);
         }
-        self.outstanding.launch(index, to, cx.now, cx.paths);
         let leads = core::mem::take(&mut self.leading);
-        if let Some(chunk) = self.outstanding.chunk_mut(index) {
-            chunk.leads = leads;
-        }
-        let tsn = self.outstanding.tsn(index);
-        let last = self.queue.is_empty() || !cx.paths[to].window_is_open();
-        let Some(chunk) = self.outstanding.chunk(index) else {
-            return;
-        };
-        let payload = &chunk.payload;
-        let mut flags = chunk.flags;
-        // Section 6.1: a SACK at once helps when shutting down.
-        flags.immediate |= self.probing || (cx.hurry && last && flags.ending);
-        write_chunk(packet, tsn, chunk, flags, self.interleaving);
-        self.window.sent(payload.len());
-        if let Some(reduction) = &mut cx.paths[to].recovery.reduction {
-            reduction.on_sent(self.outstanding.weight(payload.len()));
-        }
-        cx.trace.record(
-            cx.now,
-            TraceEvent::ChunkSent {
-                tsn,
-                stream: chunk.stream,
-                path: to,
-                transmission: chunk.transmissions,
-                bytes: payload.len(),
-                context: chunk.context,
-            },
-        );
-        if cx.trace.enabled() {
-            cx.trace.record(cx.now, window_event(&cx.paths[to]));
-        }
-        if chunk.transmissions == 1 {
-            cx.counters.data_chunks_sent += 1;
-            cx.counters.data_bytes_sent += payload.len() as u64;
-            cx.paths[to].timed.get_or_insert((index, cx.now));
-            cx.paths[to].heartbeat.used = true;
-        } else {
-            // C5: no sample from a chunk at or above one that was sent again.
-            for path in cx.paths.iter_mut() {
-                path.timed = path.timed.filter(|t| t.0 < index);
-            }
+        self.outstanding
+            .relaunch(index, to, leads, cx.now, cx.paths);
+        self.write(index, to, packet, cx);
+        // C5: no sample from a chunk at or above one that was sent again.
+        for path in cx.paths.iter_mut() {
+            path.timed = path.timed.filter(|t| t.0 < index);
         }
         if restart {
             cx.paths[to].t3 = Some(cx.now + cx.paths[to].rto.value());
         }
+    }
+
+    /// Writes a chunk that has been launched; returns its bytes of user data.
+    fn write(
+        &mut self,
+        index: u64,
+        to: PathId,
+        packet: &mut PacketBuilder<'_>,
+        cx: &mut TransmitContext<'_>,
+    ) -> usize {
+        let tsn = self.outstanding.tsn(index);
+        let Some(chunk) = self.outstanding.chunk(index) else {
+            return 0;
+        };
+        let bytes = chunk.payload.len();
+        let mut flags = chunk.flags;
+        // Section 6.1: a SACK at once helps when shutting down.
+        let last = || self.queue.is_empty() || !cx.paths[to].window_is_open();
+        flags.immediate |= self.probing || (cx.hurry && flags.ending && last());
+        write_chunk(packet, tsn, chunk, flags, self.interleaving);
+        self.window.sent(bytes);
+        if let Some(reduction) = &mut cx.paths[to].recovery.reduction {
+            reduction.on_sent(self.outstanding.weight(bytes));
+        }
+        if cx.trace.enabled() {
+            let sent = TraceEvent::ChunkSent {
+                tsn,
+                stream: chunk.stream,
+                path: to,
+                transmission: chunk.transmissions,
+                bytes,
+                context: chunk.context,
+            };
+            cx.trace.record(cx.now, sent);
+            cx.trace.record(cx.now, window_event(&cx.paths[to]));
+        }
+        bytes
     }
 }
 

@@ -221,6 +221,23 @@ impl Puppet {
         self.say(world, |p| p.data(&header, payload))
     }
 
+    /// Sends a fragment with the puppet's TSN of this number, filled with the number; its place is its
+    /// stream and the SSN of its message. The puppet's next TSN stays.
+    pub fn fragment(
+        &self,
+        world: &mut World,
+        number: u32,
+        place: (u16, u16),
+        flags: DataFlags,
+        size: usize,
+    ) -> Vec<Seen> {
+        let header = DataHeader {
+            flags,
+            ..Self::data_header(self.tsn.plus(number), place.0, place.1)
+        };
+        self.say(world, |p| p.data(&header, &vec![number as u8; size]))
+    }
+
     /// Sends a SACK; returns the answers. Gap blocks are offsets from the cumulative TSN.
     pub fn sack(
         &self,

@@ -10,3 +10,5 @@ mod loss;
 mod misuse;
 mod refusals;
 mod support;
+mod told;
+mod wildcards;

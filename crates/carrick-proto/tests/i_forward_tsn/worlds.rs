@@ -1,18 +1,14 @@
 //! Two endpoints: negotiation, loss, resets, and any course of things.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use carrick_proto::policy::Policies;
 use carrick_proto::{
-    AssociationId, Event, Extensions, Part, Reliability, SendError, SendOptions, StreamDirection,
-    StreamId, StreamScheduler,
+    AssociationId, Event, Extensions, Reliability, SendOptions, StreamDirection, StreamId,
 };
 use carrick_wire::ChunkType;
-use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::OFFERED;
 use crate::common::*;
+use crate::given_up::course;
 
 /// The payload that fills a packet.
 const FULL: usize = 1448;
@@ -217,140 +213,22 @@ fn numbers_that_all_begin_anew_leave_nothing_of_what_was_skipped_6525_5_2_4() {
     }
 }
 
-/// A message of the property: stream, order, size, policy, and a pause before it.
-type Plan = (u16, bool, usize, Reliability, u64);
-
-fn plan() -> impl Strategy<Value = Plan> {
-    let policy = prop_oneof![
-        3 => Just(Reliability::Full),
-        1 => (1_u64..3000).prop_map(|millis| Reliability::Timed(ms(millis))),
-        1 => (0_u32..3).prop_map(Reliability::Retransmissions),
-        1 => (0_u32..4).prop_map(Reliability::Priority),
-    ];
-    (0_u16..4, any::<bool>(), 2_usize..6000, policy, 0_u64..40)
-}
-
-/// Bytes with the message's number in the first two.
-fn numbered(number: usize, size: usize) -> Vec<u8> {
-    let mut bytes = vec![number as u8; size];
-    bytes[..2].copy_from_slice(&(number as u16).to_be_bytes());
-    bytes
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn reliable_messages_arrive_once_and_others_at_most_once_and_all_in_order(
-        plans in vec(plan(), 1..60),
-        fates in vec(0_u8..20, 50..600),
-        buffer in 3000_usize..60_000,
-        send_buffer in 5000_usize..100_000,
-        modern: bool,
-        scheduler in 0_usize..StreamScheduler::ALL.len(),
-    ) {
-        let mut w = World::with(2, |_, c| {
-            c.association.receive_buffer = buffer;
-            c.association.extensions = OFFERED;
-        });
-        w.config.extensions = OFFERED;
-        w.config.send_buffer = send_buffer;
-        w.config.association_max_retrans = 1000;
-        w.config.scheduler = StreamScheduler::ALL[scheduler];
-        if modern {
-            w.config.policies = Policies::modern();
-        }
-        let (a, b) = w.connect();
-        let mut n = 0;
-        w.rule(move |_| {
-            n += 1;
-            match fates.get(n).copied() {
-                Some(0..=4) => Fate::Drop,
-                Some(5) => Fate::Duplicate,
-                Some(fate @ 6..=9) => Fate::Delay(ms(u64::from(fate) * 17)),
-                _ => Fate::Pass,
-            }
-        });
-        let mut taken = BTreeSet::new();
-        let mut parts = Vec::new();
-        for (number, &(stream, unordered, size, reliability, pause)) in plans.iter().enumerate() {
-            w.run(ms(pause));
-            parts.extend(w.receive(1, b));
-            let options = SendOptions {
-                stream: StreamId(stream),
-                unordered,
-                reliability,
-                context: number as u64,
-                ..SendOptions::default()
-            };
-            match w.ends[0].send(w.now, a, options, numbered(number, size).into()) {
-                Ok(()) => drop(taken.insert(number)),
-                Err(SendError::BufferFull) => {}
-                Err(error) => prop_assert!(false, "{error}"),
-            }
-        }
-        for _ in 0..4000 {
-            w.run(ms(500));
-            parts.extend(w.receive(1, b));
+    fn reliable_messages_arrive_once_and_others_at_most_once_and_all_in_order(course in course()) {
+        let mut run = course.begin(OFFERED)?;
+        let (a, b) = (run.a, run.b);
+        run.until(|w| {
             let stats = w.stats(0, a);
-            if stats.outstanding_chunks == 0 && stats.queued_messages == 0 {
-                break;
-            }
-        }
-        w.run(ms(500));
-        parts.extend(w.receive(1, b));
+            stats.outstanding_chunks == 0 && stats.queued_messages == 0
+        });
+        let w = &mut run.w;
         prop_assert_eq!(w.stats(0, a).outstanding_chunks, 0);
         prop_assert_eq!(w.stats(1, b).receive_buffer_bytes, 0, "nothing is left");
         w.ends[0].shutdown(w.now, a).unwrap();
         w.run(secs(600));
-        prop_assert_eq!(w.states(), [None, None], "the association ended");
-        let events = w.events(0);
-        let mut failed: BTreeMap<usize, bool> = BTreeMap::new();
-        for event in &events {
-            if let Event::SendFailed(f) = event {
-                prop_assert!(failed.insert(f.context as usize, f.sent).is_none(), "told twice");
-            }
-        }
-        let mut open: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        let mut begun: BTreeMap<StreamId, u32> = BTreeMap::new();
-        let mut last: BTreeMap<u16, usize> = BTreeMap::new();
-        let mut arrived = BTreeSet::new();
-        for part in parts {
-            let key = part.tsn.value();
-            if part.part == Part::Aborted {
-                prop_assert!(open.remove(&key).is_some(), "aborted, and never begun");
-                continue;
-            }
-            let begins = matches!(part.part, Part::Whole | Part::First);
-            if begins && part.ssn.is_some() {
-                let before = begun.insert(part.stream, key);
-                let told = before.is_none_or(|before| !open.contains_key(&before));
-                prop_assert!(told, "the one before it in its stream has no end");
-            }
-            let bytes = part.payload.clone().into_bytes();
-            open.entry(key).or_default().extend_from_slice(&bytes);
-            if !matches!(part.part, Part::Whole | Part::Last) {
-                continue;
-            }
-            let all = open.remove(&key).unwrap_or_default();
-            let number = usize::from(u16::from_be_bytes([all[0], all[1]]));
-            let (stream, unordered, size, ..) = plans[number];
-            prop_assert_eq!(&all, &numbered(number, size));
-            prop_assert_eq!((part.stream.0, part.ssn.is_none()), (stream, unordered));
-            prop_assert!(arrived.insert(number), "{} came twice", number);
-            if !unordered {
-                prop_assert!(last.insert(stream, number).is_none_or(|l| l < number));
-            }
-        }
-        prop_assert!(open.is_empty(), "a message without its end");
-        for number in taken {
-            let (_, _, _, reliability, _) = plans[number];
-            let (came, told) = (arrived.contains(&number), failed.get(&number));
-            prop_assert!(came || told.is_some(), "{} vanished", number);
-            if reliability == Reliability::Full {
-                prop_assert!(came && told.is_none(), "{} is reliable", number);
-            }
-            prop_assert!(!(came && told == Some(&false)), "{} was sent after all", number);
-        }
+        run.judge()?;
     }
 }

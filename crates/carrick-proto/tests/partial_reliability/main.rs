@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/given_up.rs"]
+mod given_up;
 
 mod course;
 mod forward;

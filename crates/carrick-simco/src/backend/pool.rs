@@ -161,7 +161,9 @@ mod tests {
         let [a, b] = pools
             .each_mut()
             .map(|pool| pool.take(&wanted(2, Parity::Even)).unwrap());
-        pools.iter_mut().for_each(|pool| pool.give(&a));
+        for pool in &mut pools {
+            pool.give(&a);
+        }
         assert_eq!(pools.each_ref().map(PortPool::used), [0, 2]);
         assert_eq!(
             pools[1].readopt(&b),

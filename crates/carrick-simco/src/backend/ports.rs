@@ -211,9 +211,9 @@ mod tests {
             ports.take(1, Parity::Any);
         }
         // Every other port is free again, and no two beside each other.
-        (1..=u16::MAX)
-            .step_by(2)
-            .for_each(|port| ports.give(port, 1));
+        for port in (1..=u16::MAX).step_by(2) {
+            ports.give(port, 1);
+        }
         assert_eq!(ports.take(2, Parity::Any), None);
         // All have one length: two lookups, and nothing that rests, for each of these.
         assert_eq!((ports.lengths.len(), ports.resting.len()), (32_768, 0));

@@ -94,7 +94,8 @@ impl Fake {
                 let header = Header::parse(&message).unwrap();
                 let reply = header.basic == BasicType::PositiveReply as u8;
                 cut |= reply && self.is(Loses::ReplyAndConnection(header.sub_type));
-                if !cut && !(reply && self.is(Loses::Reply(header.sub_type))) {
+                let lost = reply && self.is(Loses::Reply(header.sub_type));
+                if !cut && !lost {
                     replies.push(Packet { stream, message });
                 }
             }

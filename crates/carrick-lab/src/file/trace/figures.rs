@@ -8,6 +8,15 @@ use super::story::{PathLog, Story};
 use crate::figure::{Axis, Figure, Kind as Draw, Point, Series};
 use crate::result::Row;
 
+/// States of a path, as [`Story`] counts them from 1.
+const STATES: [&str; 5] = [
+    "unconfirmed",
+    "inactive",
+    "potentially failed",
+    "active",
+    "primary",
+];
+
 impl Story {
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -67,11 +76,8 @@ impl Story {
     }
 
     fn sequence(&self, time: &Axis) -> Figure {
-        let series = |label: String, kind, style, points: &[Point]| Series {
-            label,
-            kind,
-            style,
-            points: points.to_vec(),
+        let series = |label: String, kind, style, points: &[Point]| {
+            Series::new(label, kind, style, points.to_vec())
         };
         let mut all = Vec::new();
         if !self.cumulative.is_empty() {
@@ -119,26 +125,16 @@ impl Story {
     }
 
     fn states(&self, time: &Axis) -> Figure {
-        let series = self
-            .paths
-            .iter()
-            .enumerate()
-            .map(|(place, (id, path))| Series {
-                label: format!("path {} ({})", id.0, path.remote),
-                kind: Draw::Step,
-                style: place,
-                points: path.states.clone(),
-            });
+        let series = self.paths.iter().enumerate().map(|(place, (id, path))| {
+            let label = format!("path {} ({})", id.0, path.remote);
+            Series::new(label, Draw::Step, place, path.states.clone())
+        });
         Figure {
             id: "states".into(),
             title: "States of the paths".into(),
             caption: "As the sender sees them.".into(),
             x: time.clone(),
-            y: Axis::linear(
-                "state",
-                "1 unconfirmed, 2 inactive, 3 potentially failed, 4 active, 5 primary",
-            )
-            .range(0.0, 6.0),
+            y: Axis::named("state", &STATES),
             series: series.collect(),
             references: Vec::new(),
         }
@@ -158,22 +154,16 @@ fn windows(id: PathId, path: &PathLog, time: &Axis) -> Figure {
         .iter()
         .map(|p| Point::new(p.x, if p.y > 1.5 * largest { f64::NAN } else { p.y }))
         .collect();
-    let series = |label: &str, kind, style, points: Vec<Point>| Series {
-        label: label.into(),
-        kind,
-        style,
-        points,
-    };
     let mut all = vec![
-        series("outstanding", Draw::Trace, 2, steps(&path.outstanding)),
-        series("cwnd", Draw::Step, 0, path.cwnd.clone()),
+        Series::new("outstanding", Draw::Trace, 2, steps(&path.outstanding)),
+        Series::new("cwnd", Draw::Step, 0, path.cwnd.clone()),
     ];
     if bounded.iter().any(|p| p.y.is_finite()) {
-        all.push(series("ssthresh", Draw::Step, 1, bounded));
+        all.push(Series::new("ssthresh", Draw::Step, 1, bounded));
     }
     let timeouts: Vec<Point> = path.timeouts.clone();
     if !timeouts.is_empty() {
-        all.push(series("T3-rtx expired", Draw::Points, 3, timeouts));
+        all.push(Series::new("T3-rtx expired", Draw::Points, 3, timeouts));
     }
     Figure {
         id: format!("path{}-window", id.0),
@@ -201,19 +191,10 @@ fn steps(points: &[Point]) -> Vec<Point> {
 }
 
 fn times(id: PathId, path: &PathLog, time: &Axis) -> Figure {
-    let mut series = vec![Series {
-        label: "RTO".into(),
-        kind: Draw::Step,
-        style: 1,
-        points: path.rto.clone(),
-    }];
+    let mut series = vec![Series::new("RTO", Draw::Step, 1, path.rto.clone())];
     if !path.round_trips.is_empty() {
-        series.push(Series {
-            label: "round trip of data".into(),
-            kind: Draw::Points,
-            style: 0,
-            points: path.round_trips.clone(),
-        });
+        let samples = path.round_trips.clone();
+        series.push(Series::new("round trip of data", Draw::Points, 0, samples));
     }
     Figure {
         id: format!("path{}-rtt", id.0),

@@ -4,12 +4,17 @@ use super::Observed;
 use super::rows::{PUBLISHED, TRANSFER_BOUND, false_failovers, values};
 use super::run::Failover;
 use super::setup::{BEST, LOADS, Load, PATH_MAX_RETRANS, VARIANTS, Variant};
-use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
-use crate::stats::{Summary, mean};
+use crate::figure::{Axis, Figure, Kind, Point, Reference, Series, distributed};
+use crate::stats::{Sorted, Summary, mean};
 
 /// All figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
-    vec![failover(observed), transfer(observed), trade(observed)]
+    vec![
+        failover(observed),
+        transfer(observed),
+        distribution(observed),
+        trade(observed),
+    ]
 }
 
 fn retrans(index: usize) -> f64 {
@@ -40,15 +45,6 @@ fn published(groups: usize, value: impl Fn(usize, usize) -> f64) -> Vec<Point> {
         .collect()
 }
 
-fn series(label: &str, kind: Kind, style: usize, points: Vec<Point>) -> Series {
-    Series {
-        label: label.into(),
-        kind,
-        style,
-        points,
-    }
-}
-
 fn level(y: f64) -> Vec<Point> {
     vec![Point::new(retrans(0), y), Point::new(retrans(3), y)]
 }
@@ -64,15 +60,15 @@ fn failover(observed: &Observed) -> Figure {
         x: Axis::linear("Path.Max.Retrans", "").range(1.5, 5.5),
         y: Axis::linear("failover time", "ms").range(0.0, 1000.0),
         series: vec![
-            series("measured", Kind::ErrorBars, 0, measured(observed, |f| f.time)),
-            series(
+            Series::new("measured", Kind::ErrorBars, 0, measured(observed, |f| f.time)),
+            Series::new(
                 "published",
                 Kind::Points,
                 1,
                 published(3, |i, g| PUBLISHED[i].failover[g]),
             ),
-            series("bound", Kind::Line, 2, bounds.collect()),
-            series(
+            Series::new("bound", Kind::Line, 2, bounds.collect()),
+            Series::new(
                 "best settings",
                 Kind::Line,
                 4,
@@ -100,15 +96,15 @@ fn transfer(observed: &Observed) -> Figure {
         x: Axis::linear("Path.Max.Retrans", "").range(1.5, 5.5),
         y: Axis::linear("longest transfer", "ms").range(0.0, 1100.0),
         series: vec![
-            series("measured", Kind::ErrorBars, 0, measured(observed, |f| f.max_transfer)),
-            series(
+            Series::new("measured", Kind::ErrorBars, 0, measured(observed, |f| f.max_transfer)),
+            Series::new(
                 "published",
                 Kind::Points,
                 1,
                 published(2, |i, g| PUBLISHED[i].transfer[g]),
             ),
-            series("bound", Kind::Line, 2, level(TRANSFER_BOUND)),
-            series(
+            Series::new("bound", Kind::Line, 2, level(TRANSFER_BOUND)),
+            Series::new(
                 "best settings",
                 Kind::Line,
                 4,
@@ -116,6 +112,32 @@ fn transfer(observed: &Observed) -> Figure {
             ),
         ],
         references: vec![limit(600.0), limit(1000.0)],
+    }
+}
+
+/// The failover times of single breaks.
+fn distribution(observed: &Observed) -> Figure {
+    let paper = |index: usize| {
+        (
+            index,
+            format!("Path.Max.Retrans {}", PATH_MAX_RETRANS[index]),
+        )
+    };
+    let best = VARIANTS.iter().position(|v| v.id == BEST.id);
+    let shown = (0..PATH_MAX_RETRANS.len()).map(paper);
+    let shown = shown.chain(best.map(|index| (index, BEST.label.into())));
+    let series = shown.enumerate().map(|(style, (index, label))| {
+        let times = values(&observed.quiet[index], |f| Some(f.time));
+        distributed(&label, style, &Sorted::new(times))
+    });
+    Figure {
+        id: "failover-distribution".into(),
+        title: "Failover time: share of the breaks that took no longer".into(),
+        caption: "Quantiles of the failover time, without other traffic; the steps are the cases A, B and C.".into(),
+        x: Axis::linear("failover time", "ms").range(0.0, 1000.0),
+        y: Axis::linear("share", "").range(0.0, 1.0),
+        series: series.collect(),
+        references: Vec::new(),
     }
 }
 
@@ -142,7 +164,7 @@ fn trade(observed: &Observed) -> Figure {
     for (label, point) in VARIANTS.iter().enumerate().filter_map(point) {
         match all.iter_mut().find(|s| s.label == label) {
             Some(known) => known.points.push(point),
-            None => all.push(series(label, Kind::ErrorBars, all.len(), vec![point])),
+            None => all.push(Series::new(label, Kind::ErrorBars, all.len(), vec![point])),
         }
     }
     Figure {

@@ -9,6 +9,7 @@ use super::setup::{
     BEST, BREAK, INTERVAL, LENGTH, Load, MESSAGE, PATH_MAX_RETRANS, PERIOD, PORT, START, VARIANTS,
     Variant, break_at, live_world,
 };
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
 use crate::parallel;
@@ -175,8 +176,14 @@ fn twins(options: &RunOptions, repetitions: u64) -> Result<Vec<Vec<Failover>>, S
         let repetition = (job / kinds.len()) as u64;
         let moment = break_at(repetition, repetitions);
         let variant = kinds[job % kinds.len()].variant;
-        run::broken(variant, Load::Quiet, moment, seed(options, repetition))?
-            .ok_or_else(|| "data had left the primary before the break".to_string())
+        run::broken(
+            variant,
+            Load::Quiet,
+            moment,
+            seed(options, repetition),
+            Capture::NONE,
+        )?
+        .ok_or_else(|| "data had left the primary before the break".to_string())
     });
     let all: Vec<Failover> = all.into_iter().collect::<Result<_, _>>()?;
     Ok(all.chunks(kinds.len()).map(<[Failover]>::to_vec).collect())

@@ -14,19 +14,25 @@ mod setup;
 mod show;
 mod traffic;
 
+use std::path::Path;
+
 use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Failover, Watched};
-use setup::{LOADS, Load, VARIANTS, break_at};
+use setup::{LOADS, Load, VARIANTS, Variant, break_at};
 
 /// Repetitions of a cell in a short run: enough for all three cases.
 const SHORT: u64 = 20;
 /// The paper's repetitions of a cell.
 const FULL: u64 = 40;
+
+/// What a variant is run for: a break, and a minute without.
+const KINDS: [&str; 2] = ["failover", "false-failovers"];
 
 /// The scenario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +54,29 @@ impl Scenario for FailoverScenario {
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
         Ok(live::plan(*self, options))
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let kinds =
+            |(name, ..): (String, Load, &Variant)| KINDS.map(|kind| format!("{name}.{kind}"));
+        named().flat_map(kinds).collect()
+    }
+
+    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+        let is = |name: &str| {
+            let kind = cell.strip_prefix(name)?.strip_prefix('.')?;
+            KINDS.iter().position(|own| *own == kind)
+        };
+        let mut all = named();
+        let found = all.find_map(|(name, load, variant)| Some((is(&name)?, load, variant)));
+        let (kind, load, variant) = found.ok_or_else(|| format!("there is no cell {cell}"))?;
+        let (seeds, capture) = (seeds(options.seed, 0), Capture::into(directory));
+        if kind == 0 {
+            let moment = break_at(0, options.repetitions(SHORT, FULL));
+            run::broken(variant, load, moment, seeds[0], capture).map(drop)
+        } else {
+            run::unbroken(variant, load, seeds[1], capture).map(drop)
+        }
     }
 
     fn run(
@@ -144,7 +173,22 @@ fn repetition(
 ) -> Result<Outcome, String> {
     let variant = &VARIANTS[variant];
     let moment = break_at(number, repetitions);
-    let broken = run::broken(variant, load, moment, derive(seed, &[1, number]))?;
-    let watched = run::unbroken(variant, load, derive(seed, &[2, number]))?;
+    let [first, second] = seeds(seed, number);
+    let broken = run::broken(variant, load, moment, first, Capture::NONE)?;
+    let watched = run::unbroken(variant, load, second, Capture::NONE)?;
     Ok((broken, watched))
+}
+
+/// Seeds of a repetition with a break, and of its minute without.
+fn seeds(seed: u64, number: u64) -> [u64; 2] {
+    [1, 2].map(|kind| derive(seed, &[kind, number]))
+}
+
+/// The variants under each load, by the beginning of their rows' names.
+fn named() -> impl Iterator<Item = (String, Load, &'static Variant)> {
+    let loads = std::iter::once(Load::Quiet).chain(LOADS);
+    loads.flat_map(|load| {
+        let variants = VARIANTS.iter();
+        variants.map(move |variant| (rows::name(load, variant), load, variant))
+    })
 }

@@ -45,7 +45,12 @@ fn cases(observed: &Observed) -> String {
                 let mean = mean(&values(cell, |f| (f.case == case).then_some(f.time)))?;
                 Some(format!("{:+.0}", mean - published.failover[group]))
             });
-        each.collect::<Vec<_>>().join(", ")
+        let each: Vec<String> = each.collect();
+        if each.is_empty() {
+            "an unknown number of".into()
+        } else {
+            each.join(", ")
+        }
     };
     format!(
         "Cases B and C are slower than A by rules of Linux 2.6, which the paper measured, and which RFC 9260 does not have: \
@@ -77,8 +82,10 @@ fn occurrences(observed: &Observed) -> String {
         .take(PATH_MAX_RETRANS.len())
         .map(counts));
     let there = sum(&mut PUBLISHED.iter().map(|p| p.count.map(|c| c as usize)));
+    let listed = |[a, b, c]: [usize; 3]| format!("{a}, {b} and {c}");
+    let (here, there) = (listed(here), listed(there));
     format!(
-        "Cases A, B, C occurred {here:?} times (published {there:?}). The moments of the break are evenly spread over 20 ms; \
+        "The cases A, B and C occurred {here} times (published: {there}). The moments of the break are evenly spread over 20 ms; \
          the way back breaks {} ms after the way there, which the share of C is taken from, and nothing else.",
         millis(SECOND_PIPE)
     )
@@ -90,7 +97,11 @@ fn limits(observed: &Observed) -> String {
         let all =
             cells.filter(|(cell, _)| values(cell, |f| Some(value(f))).iter().all(|v| *v <= limit));
         let names: Vec<String> = all.map(|(_, retrans)| retrans.to_string()).collect();
-        names.join(", ")
+        if names.is_empty() {
+            "none".into()
+        } else {
+            names.join(", ")
+        }
     };
     format!(
         "Limits: 800 ms of Q.706 hold in every repetition for Path.Max.Retrans {}; 600 ms a message for {} (published: up to 4).",

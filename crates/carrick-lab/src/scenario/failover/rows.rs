@@ -96,7 +96,7 @@ fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row>
         let id = format!("{}.failover-{}", variant.id, letter(case).to_lowercase());
         let label = format!("{}: failover time, case {}", variant.label, letter(case));
         let row = Row::new(&id, &label, "ms").bound(variant.bound());
-        rows.push(compared(row.published(value), &values));
+        rows.push(compared(row.published(value), &values, ON_CASES));
     }
     let mean = values(cell, |f| Some(f.time));
     let row = Row::new(
@@ -108,6 +108,11 @@ fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row>
         row.bound(variant.bound())
             .published(published.mean_failover()),
         &mean,
+        if counts(cell).contains(&0) {
+            "not every case occurred in so few repetitions."
+        } else {
+            ON_CASES
+        },
     ));
     let groups = [(true, "a", "case A"), (false, "bc", "cases B and C")];
     for ((is_a, id, name), value) in groups.into_iter().zip(published.transfer) {
@@ -117,13 +122,16 @@ fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row>
         let id = format!("{}.transfer-{id}", variant.id);
         let label = format!("{}: longest transfer, {name}", variant.label);
         let row = Row::new(&id, &label, "ms").bound(TRANSFER_BOUND);
-        rows.push(compared(row.published(value), &values));
+        rows.push(compared(row.published(value), &values, ON_CASES));
     }
     rows
 }
 
-/// The row with what was measured, and a note where that is not what was published.
-fn compared(row: Row, values: &[f64]) -> Row {
+/// Where most of what differs is explained.
+const ON_CASES: &str = "see the note on cases B and C.";
+
+/// The row with what was measured, and why where that is not what was published.
+fn compared(row: Row, values: &[f64], why: &str) -> Row {
     let row = row.measured(values);
     let (Some(mean), Some(published)) = (row.measured, row.published) else {
         return row.note("This case did not occur in so few repetitions.");
@@ -133,7 +141,7 @@ fn compared(row: Row, values: &[f64]) -> Row {
         return row;
     }
     row.note(&format!(
-        "{:+.1} % from the published mean: see the note on cases B and C.",
+        "{:+.1} % from the published mean: {why}",
         100.0 * difference
     ))
 }
@@ -197,11 +205,15 @@ fn loaded_rows(load: Load, variant: &Variant, cell: &Cell) -> Vec<Row> {
     ]
 }
 
+/// A variant under a load, with which its rows' names begin.
+pub(super) fn name(load: Load, variant: &Variant) -> String {
+    match load {
+        Load::Quiet => variant.id.into(),
+        _ => format!("{}.{}", load.id(), variant.id),
+    }
+}
+
 fn false_row(variant: &Variant, load: Load, values: &[f64], cell: &Cell) -> Row {
-    let prefix = match load {
-        Load::Quiet => String::new(),
-        _ => format!("{}.", load.id()),
-    };
     let label = match load {
         Load::Quiet => variant.label.to_string(),
         _ => format!("{}, {}", load.label(), variant.label),
@@ -213,7 +225,7 @@ fn false_row(variant: &Variant, load: Load, values: &[f64], cell: &Cell) -> Row 
         .map(|w| w.max_transfer)
         .fold(0.0, f64::max);
     Row::new(
-        &format!("{prefix}{}.false-failovers", variant.id),
+        &format!("{}.false-failovers", name(load, variant)),
         &format!("{label}: false failovers"),
         "per min",
     )
@@ -270,10 +282,16 @@ mod tests {
 
     #[test]
     fn a_mean_far_from_the_published_one_has_a_note() {
-        let row = |value| compared(Row::new("a", "b", "ms").published(100.0), &[value]);
+        let row = |value| {
+            compared(
+                Row::new("a", "b", "ms").published(100.0),
+                &[value],
+                ON_CASES,
+            )
+        };
         assert!(row(104.9).note.is_empty());
         assert!(row(94.0).note.starts_with("-6.0 %"));
-        let none = compared(Row::new("a", "b", "ms").published(100.0), &[]);
+        let none = compared(Row::new("a", "b", "ms").published(100.0), &[], ON_CASES);
         assert!(none.note.contains("did not occur"));
     }
 }

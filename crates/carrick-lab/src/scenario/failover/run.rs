@@ -8,6 +8,7 @@ use super::setup::{
     AFTERMATH, LENGTH, Load, PORT, START, Variant, WATCH, World, address, millis, network,
 };
 use super::traffic::{PRIMARY, Sink, Source, log};
+use crate::capture::Capture;
 use crate::live::Log;
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
@@ -67,23 +68,25 @@ fn world(variant: &Variant, load: Load, length: Duration, seed: u64) -> Result<W
         .map_err(|error| error.to_string())
 }
 
+/// The programs of both hosts.
+fn programs(world: &World) -> (&Source, &Sink) {
+    let [from, to] = world.hosts;
+    (
+        world.net.node::<SctpHost<Source>>(from).application(),
+        world.net.node::<SctpHost<Sink>>(to).application(),
+    )
+}
+
 /// Runs to the end of the traffic and until all is delivered.
 fn finish(world: &mut World, length: Duration) -> Result<(), String> {
     let end = carrick_netsim::Time::ZERO + START + length;
     world.net.run_until(end);
     for _ in 0..30 {
-        let source = world
-            .net
-            .node::<SctpHost<Source>>(world.hosts[0])
-            .application();
-        let sink = world
-            .net
-            .node::<SctpHost<Sink>>(world.hosts[1])
-            .application();
-        if let Some(failure) = source.failure.as_ref().or(sink.failure.as_ref()) {
+        let (source, sink) = programs(world);
+        if let Some(failure) = source.failure.as_ref().or(sink.failure()) {
             return Err(failure.clone());
         }
-        if sink.deliveries.len() == source.sends.len() {
+        if sink.received.deliveries.len() == source.sends.len() {
             return Ok(());
         }
         world
@@ -100,19 +103,15 @@ pub(super) fn broken(
     load: Load,
     moment: Duration,
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Option<Failover>, String> {
     let mut world = world(variant, load, LENGTH, seed)?;
+    capture.begin(&mut world.net)?;
     let at = carrick_netsim::Time::ZERO + moment;
     world.break_primary(at).map_err(|error| error.to_string())?;
     finish(&mut world, LENGTH)?;
-    let source = world
-        .net
-        .node::<SctpHost<Source>>(world.hosts[0])
-        .application();
-    let sink = world
-        .net
-        .node::<SctpHost<Sink>>(world.hosts[1])
-        .application();
+    capture.end(&mut world.net)?;
+    let (source, sink) = programs(&world);
     let at = Time::ZERO + moment;
     let before = |moments: &[Time]| moments.iter().filter(|time| **time < at).count();
     if before(&source.left) > before(&source.returned) {
@@ -122,18 +121,18 @@ pub(super) fn broken(
 }
 
 /// Watches a minute without a break.
-pub(super) fn unbroken(variant: &Variant, load: Load, seed: u64) -> Result<Watched, String> {
+pub(super) fn unbroken(
+    variant: &Variant,
+    load: Load,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<Watched, String> {
     let mut world = world(variant, load, WATCH, seed)?;
+    capture.begin(&mut world.net)?;
     finish(&mut world, WATCH)?;
-    let source = world
-        .net
-        .node::<SctpHost<Source>>(world.hosts[0])
-        .application();
-    let sink = world
-        .net
-        .node::<SctpHost<Sink>>(world.hosts[1])
-        .application();
-    let transfers = sink.deliveries.iter().map(|(number, time)| {
+    capture.end(&mut world.net)?;
+    let (source, sink) = programs(&world);
+    let transfers = sink.received.deliveries.iter().map(|(number, time)| {
         let sent = source.sends.get(*number as usize).copied();
         sent.map_or(0.0, |sent| millis(*time - sent))
     });
@@ -215,9 +214,27 @@ mod tests {
     use super::*;
 
     fn quiet(variant: &Variant, moment: Duration) -> Failover {
-        broken(variant, Load::Quiet, moment, 1)
+        broken(variant, Load::Quiet, moment, 1, Capture::NONE)
             .expect("the run ends")
             .expect("data was on the primary")
+    }
+
+    #[test]
+    fn a_captured_run_is_the_run_of_the_table() {
+        let name = format!("carrick-captured-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let moment = break_at(0, 20);
+        let capture = Capture::into(&directory);
+        let captured = broken(&VARIANTS[0], Load::Quiet, moment, 1, capture);
+        assert_eq!(captured, Ok(Some(quiet(&VARIANTS[0], moment))));
+        let files = std::fs::read_dir(&directory).expect("captures");
+        let sizes: Vec<u64> = files
+            .map(|file| file.and_then(|f| f.metadata()).expect("a file").len())
+            .collect();
+        std::fs::remove_dir_all(&directory).expect("removed");
+        // Two interfaces of each host, four of routers towards hosts and each other, on each path.
+        assert!(sizes.len() >= 12, "{sizes:?}");
+        assert!(sizes.iter().all(|size| *size > 0), "{sizes:?}");
     }
 
     #[test]
@@ -235,7 +252,8 @@ mod tests {
     fn the_moment_within_the_pattern_decides_and_not_the_seed() {
         let moment = break_at(3, 40);
         let first = quiet(&VARIANTS[1], moment);
-        let other = broken(&VARIANTS[1], Load::Quiet, moment, 99).expect("the run ends");
+        let other = broken(&VARIANTS[1], Load::Quiet, moment, 99, Capture::NONE);
+        let other = other.expect("the run ends");
         assert_eq!(other, Some(first));
         assert_eq!(quiet(&VARIANTS[1], moment + PERIOD), first);
     }
@@ -278,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_quiet_network_sees_no_false_failover_with_a_sack_for_each_packet() {
-        let watched = unbroken(&BEST, Load::Quiet, 1).expect("the run ends");
+        let watched = unbroken(&BEST, Load::Quiet, 1, Capture::NONE).expect("the run ends");
         assert_eq!((watched.false_failovers, watched.timeouts), (0, 0));
     }
 }

@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use carrick_proto::{
     AssociationConfig, AssociationId, Endpoint, Event, PathId, SendOptions, Time, TraceEvent,
-    TraceRecord, Tsn,
+    TraceRecord,
 };
 
 use super::setup::{INTERVAL, MESSAGE, PORT, START, address};
 use crate::live::{Log, Transmission};
+use crate::numbered::{Received, message};
 use crate::sctp_host::Application;
 
 /// The path that breaks.
@@ -70,7 +70,7 @@ impl Source {
                 context: number,
                 ..SendOptions::default()
             };
-            match endpoint.send(now, id, options, message(number)) {
+            match endpoint.send(now, id, options, message(number, MESSAGE)) {
                 Ok(()) => self.sends.push(now),
                 Err(error) => return self.fail(format!("send: {error}")),
             }
@@ -134,23 +134,13 @@ impl Application for Source {
     }
 }
 
-/// A message that begins with its number.
-fn message(number: u64) -> Bytes {
-    let mut bytes = BytesMut::zeroed(MESSAGE);
-    bytes[..8].copy_from_slice(&number.to_be_bytes());
-    bytes.freeze()
-}
-
 /// Sets the association up, and notes arrivals and deliveries.
 pub(super) struct Sink {
     config: Arc<AssociationConfig>,
     timer: Option<Time>,
-    /// First arrival of each chunk.
-    pub(super) arrivals: Vec<(Tsn, Time)>,
-    /// Delivery of each message, by number.
-    pub(super) deliveries: Vec<(u64, Time)>,
-    /// A message came that is none of ours.
-    pub(super) failure: Option<String>,
+    pub(super) received: Received,
+    /// It could not connect.
+    failure: Option<String>,
 }
 
 impl Sink {
@@ -158,10 +148,14 @@ impl Sink {
         Self {
             config: Arc::new(config),
             timer: Some(Time::ZERO),
-            arrivals: Vec::new(),
-            deliveries: Vec::new(),
+            received: Received::default(),
             failure: None,
         }
+    }
+
+    /// What went wrong.
+    pub(super) fn failure(&self) -> Option<&String> {
+        self.failure.as_ref().or(self.received.failure.as_ref())
     }
 }
 
@@ -179,18 +173,7 @@ impl Application for Sink {
     }
 
     fn on_readable(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
-        while let Some(message) = endpoint.receive(id) {
-            let bytes = message.payload.into_bytes();
-            match bytes.first_chunk() {
-                Some(number) if bytes.len() == MESSAGE => {
-                    self.deliveries.push((u64::from_be_bytes(*number), now));
-                }
-                _ => {
-                    self.failure =
-                        Some(format!("a message of {} bytes was delivered", bytes.len()));
-                }
-            }
-        }
+        self.received.read(now, endpoint, id, MESSAGE);
     }
 
     fn wants_trace(&self) -> bool {
@@ -198,9 +181,7 @@ impl Application for Sink {
     }
 
     fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
-        if let TraceEvent::ChunkReceived { tsn } = record.event {
-            self.arrivals.push((tsn, record.time));
-        }
+        self.received.trace(record);
     }
 }
 
@@ -209,7 +190,7 @@ pub(super) fn log<'a>(source: &'a Source, sink: &'a Sink) -> Log<'a> {
     Log {
         sends: &source.sends,
         transmissions: &source.transmissions,
-        arrivals: &sink.arrivals,
-        deliveries: &sink.deliveries,
+        arrivals: &sink.received.arrivals,
+        deliveries: &sink.received.deliveries,
     }
 }

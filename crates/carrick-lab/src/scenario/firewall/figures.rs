@@ -11,11 +11,14 @@ const HIGHEST: f64 = 120.0;
 
 /// All figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
-    vec![
-        over_loss(observed),
-        over_streams(observed),
-        quantiles(observed),
-    ]
+    // The quantiles share an axis, so that they can be compared.
+    let last = QUANTILES[QUANTILES.len() - 1].0;
+    let all = observed.observations.iter();
+    let highest = all.map(|o| o.quantile(last)).fold(100.0, f64::max);
+    let highest = 10f64.powf(highest.log10().ceil());
+    let mut figures = vec![over_loss(observed), over_streams(observed)];
+    figures.extend(QUANTILES.map(|which| quantile(observed, which, highest)));
+    figures
 }
 
 fn measured(observation: &Observation, x: f64) -> Point {
@@ -24,6 +27,16 @@ fn measured(observation: &Observation, x: f64) -> Point {
         x,
         y: summary.map_or(f64::NAN, |s| s.mean),
         error: summary.and_then(|s| s.ci95).unwrap_or(0.0),
+    }
+}
+
+/// A curve of the model, thin beside the measured one; the legend shows the first.
+fn modelled(label: &str, style: usize, points: Vec<Point>) -> Series {
+    let series = Series::new(format!("model (thin), {label}"), Kind::Trace, style, points);
+    if style == 0 {
+        series
+    } else {
+        series.unlisted()
     }
 }
 
@@ -37,24 +50,14 @@ fn over_loss(observed: &Observed) -> Figure {
             Some(measured(observation, percent(loss)))
         });
         let model = (0..=100).map(|loss| Cell { loss, streams });
+        let label = match streams {
+            1 => "1 stream".into(),
+            n => format!("{n} streams"),
+        };
+        let model = model.map(|cell| Point::new(cell.percent(), cell.model()));
         [
-            Series {
-                label: String::new(),
-                kind: Kind::Trace,
-                style,
-                points: model
-                    .map(|cell| Point::new(cell.percent(), cell.model()))
-                    .collect(),
-            },
-            Series {
-                label: match streams {
-                    1 => "1 stream".into(),
-                    n => format!("{n} streams"),
-                },
-                kind: Kind::ErrorBars,
-                style,
-                points: points.collect(),
-            },
+            modelled(&label, style, model.collect()),
+            Series::new(label, Kind::ErrorBars, style, points.collect()),
         ]
     };
     let tcp = LOSSES.iter().filter_map(|loss| {
@@ -63,12 +66,7 @@ fn over_loss(observed: &Observed) -> Figure {
     });
     // Above this TCP leaves the figure, as it does in the paper's.
     let shown_tcp = tcp.filter(|point| point.y <= HIGHEST);
-    let tcp = Series {
-        label: "TCP".into(),
-        kind: Kind::ErrorBars,
-        style: shown.len(),
-        points: shown_tcp.collect(),
-    };
+    let tcp = Series::new("TCP", Kind::ErrorBars, shown.len(), shown_tcp.collect());
     Figure {
         id: "response-over-loss".into(),
         title: "SIMCO response time over packet loss (the paper’s Fig. 10)".into(),
@@ -96,21 +94,11 @@ fn over_streams(observed: &Observed) -> Figure {
             Some(measured(observation, f64::from(*streams)))
         });
         let model = (1..=10).map(|streams| Cell { loss, streams });
+        let label = format!("{} % loss", f64::from(loss) / 10.0);
+        let model = model.map(|cell| Point::new(f64::from(cell.streams), cell.model()));
         [
-            Series {
-                label: String::new(),
-                kind: Kind::Trace,
-                style,
-                points: model
-                    .map(|cell| Point::new(f64::from(cell.streams), cell.model()))
-                    .collect(),
-            },
-            Series {
-                label: format!("{} % loss", f64::from(loss) / 10.0),
-                kind: Kind::ErrorBars,
-                style,
-                points: points.collect(),
-            },
+            modelled(&label, style, model.collect()),
+            Series::new(label, Kind::ErrorBars, style, points.collect()),
         ]
     };
     Figure {
@@ -131,45 +119,30 @@ fn over_streams(observed: &Observed) -> Figure {
     }
 }
 
-/// Quantiles over loss, with one stream and with six.
-fn quantiles(observed: &Observed) -> Figure {
-    let shown = [(&PAPER, 1), (&PAPER, 6), (&BEST, 6)];
-    let named = |variant: &str, streams: u16| match streams {
-        1 => format!("{variant}, 1 stream"),
-        n => format!("{variant}, {n} streams"),
-    };
-    let mut series = Vec::new();
-    for (style, (share, name)) in QUANTILES.into_iter().enumerate().skip(1) {
-        for (variant, streams) in shown {
-            let points = LOSSES.iter().filter_map(|loss| {
-                let observation = observed.find(variant, *loss, streams)?;
-                Some(Point::new(
-                    f64::from(*loss) / 10.0,
-                    observation.quantile(share),
-                ))
-            });
-            series.push(Series {
-                label: format!("{name} %: {}", named(variant.label, streams)),
-                kind: if variant.id == BEST.id {
-                    Kind::Points
-                } else {
-                    Kind::Line
-                },
-                style: 2 * (style - 1) + usize::from(streams != 1),
-                points: points.collect(),
-            });
-        }
-    }
+/// A quantile over loss: SCTP with one stream and with six, and TCP.
+fn quantile(observed: &Observed, (share, name): (f64, &str), highest: f64) -> Figure {
+    let shown = [
+        ("SCTP, 1 stream", &PAPER, 1),
+        ("SCTP, 6 streams", &PAPER, 6),
+        ("best settings, 6 streams", &BEST, 6),
+        ("TCP", &TCP, 1),
+    ];
+    let series = shown.into_iter().enumerate();
+    let series = series.map(|(style, (label, variant, streams))| {
+        let points = LOSSES.iter().filter_map(|loss| {
+            let observation = observed.find(variant, *loss, streams)?;
+            let percent = f64::from(*loss) / 10.0;
+            Some(Point::new(percent, observation.quantile(share)))
+        });
+        Series::new(label, Kind::ErrorBars, style, points.collect())
+    });
     Figure {
-        id: "response-quantiles".into(),
-        title: "Quantiles of the SIMCO response time".into(),
-        caption:
-            "90, 99 and 99.9 % quantiles of all PER requests of all repetitions. Marks alone: the \
-                  stack’s best settings."
-                .into(),
+        id: format!("response-quantile-{}", name.replace('.', "-")),
+        title: format!("SIMCO response time: {name} % quantile"),
+        caption: format!("So long {name} % of all PER requests of all repetitions took at most."),
         x: Axis::linear("packet loss", "%").range(0.0, 10.0),
-        y: Axis::log("response time", "ms"),
-        series,
+        y: Axis::log("response time", "ms").range(10.0, highest),
+        series: series.collect(),
         references: Vec::new(),
     }
 }

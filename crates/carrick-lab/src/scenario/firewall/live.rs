@@ -8,6 +8,7 @@ use super::Firewall;
 use super::live_programs::{LiveAgent, LiveMiddlebox};
 use super::run::{self, SETTLING};
 use super::setup::{BEST, Cell, PAPER, TCP, Variant, live_world, workload};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{self, Flow, Outcome, Record, Stack, Watch, shortfalls};
 use crate::parallel;
@@ -251,7 +252,14 @@ fn twins(
             Carrier::Tcp(_) => &TCP,
         };
         let seed = seed(options, job as u64 % repetitions);
-        let run = run::run(variant, kind.cell, workload(), MEASURED, seed)?;
+        let run = run::run(
+            variant,
+            kind.cell,
+            workload(),
+            MEASURED,
+            seed,
+            Capture::NONE,
+        )?;
         Ok(run.measures)
     });
     let all: Vec<Measures> = all.into_iter().collect::<Result<_, String>>()?;

@@ -17,11 +17,13 @@ mod show;
 mod sides;
 mod tcp;
 
+use std::path::Path;
 use std::time::Duration;
 
 use carrick_simco::load::Measures;
 
 use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -59,16 +61,35 @@ impl Scenario for Firewall {
         Ok(live::plan(*self, options))
     }
 
+    fn cells(&self) -> Vec<String> {
+        let cells = cells().into_iter();
+        cells
+            .map(|(variant, cell)| rows::name(variant, cell))
+            .collect()
+    }
+
+    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+        let mut all = cells().into_iter();
+        let found = all.find(|(variant, own)| rows::name(variant, *own) == cell);
+        let (variant, cell) = found.ok_or_else(|| format!("there is no cell {cell}"))?;
+        let (seed, capture) = (derive(options.seed, &[0]), Capture::into(directory));
+        run::run(variant, cell, workload(), length(options), seed, capture).map(drop)
+    }
+
     fn run(
         &self,
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
         let repetitions = options.repetitions(REPETITIONS.0, REPETITIONS.1);
-        let duration = if options.full { FULL } else { SHORT };
-        let observed = self.simulate(options.seed, repetitions, duration, progress)?;
+        let observed = self.simulate(options.seed, repetitions, length(options), progress)?;
         Ok(show::result(*self, &observed, options))
     }
+}
+
+/// How long a repetition measures.
+fn length(options: &RunOptions) -> Duration {
+    if options.full { FULL } else { SHORT }
 }
 
 /// A cell with all its repetitions.
@@ -143,7 +164,7 @@ impl Firewall {
             let repetition = job / cells.len();
             // The same repetition is the same load in every cell.
             let seed = derive(seed, &[repetition as u64]);
-            let outcome = run::run(variant, cell, workload(), duration, seed);
+            let outcome = run::run(variant, cell, workload(), duration, seed, Capture::NONE);
             progress.step();
             outcome.map_err(|error| format!("{} {cell:?}: {error}", variant.id))
         });

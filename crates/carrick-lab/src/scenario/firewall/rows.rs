@@ -1,6 +1,6 @@
 //! The table of the scenario.
 
-use super::setup::{BEST, Cell, DELAY, ONCE, PAPER, PROCESSING, RATE, TCP};
+use super::setup::{BEST, Cell, DELAY, ONCE, PAPER, PROCESSING, RATE, TCP, Variant};
 use super::{Observation, Observed};
 use crate::result::Row;
 
@@ -40,11 +40,13 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     rows
 }
 
-/// The name of a cell in rows.
+/// The name of a cell, with which its rows' names begin.
+pub(super) fn name(variant: &Variant, Cell { loss, streams }: Cell) -> String {
+    format!("{}.p{}.n{streams}", variant.id, f64::from(loss) / 10.0)
+}
+
 fn id(observation: &Observation, what: &str) -> String {
-    let Cell { loss, streams } = observation.cell;
-    let id = observation.variant.id;
-    format!("{id}.p{}.n{streams}.{what}", f64::from(loss) / 10.0)
+    format!("{}.{what}", name(observation.variant, observation.cell))
 }
 
 fn label(observation: &Observation) -> String {

@@ -11,6 +11,7 @@ use super::programs::{AgentProgram, MiddleboxProgram};
 use super::setup::{AGENT, Cell, MIDDLEBOX, Variant, network};
 use super::sides::{AgentSide, MiddleboxSide};
 use super::tcp::{self, TcpAgent, TcpMiddlebox};
+use crate::capture::Capture;
 use crate::sctp_host::{SctpHost, core_time};
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::TcpHost;
@@ -94,9 +95,10 @@ pub(super) fn run(
     workload: Workload,
     duration: Duration,
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Run, String> {
     let Some(config) = variant.config() else {
-        return measure::<Tcp>(cell, tcp::hosts(workload, seed)?, duration, seed);
+        return measure::<Tcp>(cell, tcp::hosts(workload, seed)?, duration, seed, capture);
     };
     let endpoint = |address, label| {
         let mut own = EndpointConfig::new(PORT, vec![address], derive_bytes(seed, &[label]));
@@ -107,7 +109,7 @@ pub(super) fn run(
     let program = AgentProgram::new(config.clone(), cell.streams, workload, seed);
     let agent = SctpHost::new(endpoint(AGENT, 1)?, program);
     let middlebox = SctpHost::new(endpoint(MIDDLEBOX, 2)?, MiddleboxProgram::new(seed)?);
-    let run = measure::<Sctp>(cell, (agent, middlebox), duration, seed)?;
+    let run = measure::<Sctp>(cell, (agent, middlebox), duration, seed, capture)?;
     if run.measures.failures() > 0 {
         return Err(format!("transactions went wrong: {:?}", run.measures));
     }
@@ -119,6 +121,7 @@ fn measure<H: Hosts>(
     (agent, middlebox): (H::Agent, H::Middlebox),
     duration: Duration,
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Run, String> {
     let (mut net, [a, b]) = network(
         derive(seed, &[0]),
@@ -127,6 +130,7 @@ fn measure<H: Hosts>(
         Box::new(middlebox),
     )
     .map_err(|error| error.to_string())?;
+    capture.begin(&mut net)?;
     let end = carrick_netsim::Time::ZERO + PATIENCE;
     while H::agent(net.node(a)).generator.steady_since().is_none() {
         check::<H>(&net, a, b)?;
@@ -142,6 +146,7 @@ fn measure<H: Hosts>(
         H::agent_mut(host).generator.start_measuring(now);
     });
     net.run_until(net.now() + duration);
+    capture.end(&mut net)?;
     check::<H>(&net, a, b)?;
     agree::<H>(&net, a, b)?;
     let side = H::agent(net.node(a));
@@ -192,7 +197,15 @@ mod tests {
             loss: 0,
             streams: 1,
         };
-        let run = run(&PAPER, cell, small(), Duration::from_secs(60), 1).unwrap();
+        let run = run(
+            &PAPER,
+            cell,
+            small(),
+            Duration::from_secs(60),
+            1,
+            Capture::NONE,
+        )
+        .unwrap();
         let enable = &run.measures.enable;
         let [mean, longest] = [enable.mean(), enable.quantile(1.0)].map(Option::unwrap);
         assert!(mean > Duration::from_micros(20_500) && longest < Duration::from_micros(20_600));
@@ -210,7 +223,15 @@ mod tests {
     fn with_loss_every_transaction_is_done_and_both_sides_agree_on_the_rules() {
         for streams in [1, 4] {
             let cell = Cell { loss: 100, streams };
-            let run = run(&PAPER, cell, small(), Duration::from_secs(60), 2).unwrap();
+            let run = run(
+                &PAPER,
+                cell,
+                small(),
+                Duration::from_secs(60),
+                2,
+                Capture::NONE,
+            )
+            .unwrap();
             assert!((1800..2200).contains(&run.measures.enable.count()));
             assert!(run.measures.enable.mean() > Some(Duration::from_millis(25)));
         }
@@ -220,7 +241,15 @@ mod tests {
     fn more_streams_make_it_faster_where_packets_are_lost() {
         let mean = |streams| {
             let cell = Cell { loss: 50, streams };
-            let run = run(&PAPER, cell, small(), Duration::from_secs(120), 3).unwrap();
+            let run = run(
+                &PAPER,
+                cell,
+                small(),
+                Duration::from_secs(120),
+                3,
+                Capture::NONE,
+            )
+            .unwrap();
             run.measures.enable.mean().unwrap()
         };
         let [one, six] = [1, 6].map(mean);
@@ -231,7 +260,15 @@ mod tests {
     fn over_tcp_a_transaction_takes_the_same_without_loss_and_longer_with() {
         let mean = |loss| {
             let cell = Cell { loss, streams: 1 };
-            let run = run(&TCP, cell, small(), Duration::from_secs(60), 4).unwrap();
+            let run = run(
+                &TCP,
+                cell,
+                small(),
+                Duration::from_secs(60),
+                4,
+                Capture::NONE,
+            )
+            .unwrap();
             assert!((1800..2200).contains(&run.measures.enable.count()));
             assert_eq!(run.measures.failures(), 0);
             run.measures.enable.mean().unwrap()

@@ -15,20 +15,15 @@ pub(super) fn result(
     options: &RunOptions,
 ) -> ScenarioResult {
     let full = options.full && observed.repetitions >= REPETITIONS.1;
+    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        scenario: scenario.name().into(),
-        question: scenario.question().into(),
-        seed: options.seed,
-        repetitions: observed.repetitions,
         full_repetitions: (!full).then_some(REPETITIONS.1),
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
-        splits: Vec::new(),
         notes: notes(observed),
         settings: settings(observed),
-        live: None,
-        compared: None,
+        ..ScenarioResult::of(name, question, options.seed, observed.repetitions)
     }
 }
 

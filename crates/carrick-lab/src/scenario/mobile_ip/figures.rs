@@ -2,7 +2,7 @@
 
 use super::rows::{PUBLISHED_ONE, PUBLISHED_TCP, PUBLISHED_TWO, move_label};
 use super::run::Configuration;
-use super::setup::{LOSSES, Stack, capacity};
+use super::setup::{LOSSES, Stack, capacity, square_root_law};
 use super::{FAILURE_STACKS, Job, MOVES, Observed};
 use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
 use crate::format::measured;
@@ -36,38 +36,32 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
 }
 
 fn throughput(observed: &Observed) -> Figure {
-    let curve = |label: &str, style, job: &dyn Fn(f64) -> Job| Series {
-        label: label.into(),
-        kind: Kind::ErrorBars,
-        style,
-        points: LOSSES
-            .iter()
-            .filter_map(|loss| {
-                let values = observed.values(job(*loss), |m| m.throughput);
-                let summary = Summary::of(&values)?;
-                Some(Point {
-                    x: loss * 100.0,
-                    y: summary.mean,
-                    error: summary.ci95.unwrap_or(0.0),
-                })
+    let curve = |label: &str, style, job: &dyn Fn(f64) -> Job| {
+        let points = LOSSES.iter().filter_map(|loss| {
+            let values = observed.values(job(*loss), |m| m.throughput);
+            let summary = Summary::of(&values)?;
+            Some(Point {
+                x: loss * 100.0,
+                y: summary.mean,
+                error: summary.ci95.unwrap_or(0.0),
             })
-            .collect(),
+        });
+        Series::new(label, Kind::ErrorBars, style, points.collect())
     };
-    let published = |label: &str, style, values: [Option<f64>; 4]| Series {
-        label: label.into(),
-        kind: Kind::Points,
-        style,
-        points: LOSSES
-            .iter()
-            .zip(values)
-            .filter_map(|(loss, value)| Some(Point::new(loss * 100.0, value?)))
-            .collect(),
+    let published = |label: &str, style, values: [Option<f64>; 4]| {
+        let points = LOSSES.iter().zip(values);
+        let points = points.filter_map(|(loss, value)| Some(Point::new(loss * 100.0, value?)));
+        Series::new(label, Kind::Points, style, points.collect())
     };
+    // As far as the link carries it.
+    let law = (1..=55).map(|tenths| f64::from(tenths) / 10.0);
+    let law =
+        law.map(|percent| Point::new(percent, square_root_law(percent / 100.0).min(capacity())));
     Figure {
         id: "throughput".into(),
         title: "Throughput over loss (the paper’s Tables 1 and 2)".into(),
         caption: "12 MB to the mobile node. Curves: measured here, with 95 % confidence intervals. Marks alone: as \
-                  published."
+                  published. √(1.5/p): what a window that halves on each loss carries in a round trip without queues."
             .into(),
         x: Axis::linear("loss", "%").range(0.0, 5.5),
         y: Axis::linear("throughput", "Mbit/s").range(0.0, 1.75),
@@ -82,6 +76,7 @@ fn throughput(observed: &Observed) -> Figure {
                 Job::Transfer(Configuration::Two, Stack::Best, loss)
             }),
             curve("TCP", 6, &Job::Tcp),
+            Series::new("√(1.5/p) per round trip", Kind::Line, 7, law.collect()),
             published("published, configuration 1", 3, PUBLISHED_ONE.map(Some)),
             published("published, configuration 2", 4, PUBLISHED_TWO),
             published("published, TCP", 5, PUBLISHED_TCP.map(Some)),
@@ -117,17 +112,9 @@ fn progress(
     };
     // It stays as it is until the next delivery, which may never come.
     let held = points.last().map(|p| (range[1], p.1));
-    Series {
-        label: label.into(),
-        kind: Kind::Step,
-        style,
-        points: (0..points.len())
-            .filter(kept)
-            .map(|n| points[n])
-            .chain(held)
-            .map(|(x, y)| Point::new(x, y / unit))
-            .collect(),
-    }
+    let points = (0..points.len()).filter(kept).map(|n| points[n]);
+    let points = points.chain(held).map(|(x, y)| Point::new(x, y / unit));
+    Series::new(label, Kind::Step, style, points.collect())
 }
 
 fn failure(observed: &Observed) -> Figure {

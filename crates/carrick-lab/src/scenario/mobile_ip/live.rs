@@ -15,6 +15,7 @@ use super::setup::{
 };
 use super::traffic::silence;
 use super::{MobileIp, tcp};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{
     self, Bulk, Drain, Messages, Outcome, Program, Record, Sink, Source, Watch, shortfalls,
@@ -254,19 +255,20 @@ impl Kind {
         let interruption = |measures: Measures| measures.interruption;
         match self {
             Self::Transfer(configuration, _, _) => {
-                run::transfer(configuration, Stack::Paper, (self.loss(), MESSAGES), seed)
-                    .map(throughput)
+                let of = (self.loss(), MESSAGES);
+                run::transfer(configuration, Stack::Paper, of, seed, Capture::NONE).map(throughput)
             }
             Self::Tcp(..) => {
                 let bytes = MESSAGES * MESSAGE as u64;
-                tcp::transfer(self.loss(), bytes, seed).map(throughput)
+                tcp::transfer(self.loss(), bytes, seed, Capture::NONE).map(throughput)
             }
             Self::Failure(stack, _) => {
                 let at = carrick_netsim::Time::ZERO + BEGIN + event;
-                run::failure_at(stack, at, MESSAGES, seed, false).map(interruption)
+                run::failure_at(stack, at, (MESSAGES, false), seed, Capture::NONE).map(interruption)
             }
             Self::Move(stack, _) => {
-                run::handover(Move::Reregistration, stack, seed, false).map(interruption)
+                run::handover(Move::Reregistration, stack, seed, false, Capture::NONE)
+                    .map(interruption)
             }
         }
     }
@@ -439,7 +441,7 @@ fn settings(repetitions: u64) -> Vec<Setting> {
         Setting::new(
             "live TCP",
             format!(
-                "the kernel’s with its own defaults, segments that fit the tunnel, windows of at most {PAPER_WINDOW} bytes; \
+                "the kernel’s with its own defaults, segments that fit the tunnel, windows limited by the route to {PAPER_WINDOW} bytes; \
                  beside it the simulated Reno"
             ),
         ),

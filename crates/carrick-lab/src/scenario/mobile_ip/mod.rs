@@ -16,7 +16,10 @@ mod show;
 mod tcp;
 mod traffic;
 
+use std::path::Path;
+
 use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -50,6 +53,18 @@ impl Scenario for MobileIp {
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
         Ok(live::plan(*self, options))
+    }
+
+    fn cells(&self) -> Vec<String> {
+        Job::all().into_iter().map(Job::name).collect()
+    }
+
+    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+        let job = Job::all().into_iter().find(|job| job.name() == cell);
+        let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
+        let capture = Capture::into(directory);
+        job.run(derive(options.seed, &[0]), false, capture)
+            .map(drop)
     }
 
     fn run(
@@ -111,14 +126,28 @@ impl Job {
         jobs
     }
 
-    fn run(self, seed: u64, show: bool) -> Result<Measures, String> {
+    fn run(self, seed: u64, show: bool, capture: Capture<'_>) -> Result<Measures, String> {
         match self {
             Self::Transfer(configuration, stack, loss) => {
-                run::transfer(configuration, stack, (loss, MESSAGES), seed)
+                run::transfer(configuration, stack, (loss, MESSAGES), seed, capture)
             }
-            Self::Tcp(loss) => tcp::transfer(loss, TRANSFER, seed),
-            Self::Failure(stack) => run::failure(stack, seed, show),
-            Self::Handover(kind, stack) => run::handover(kind, stack, seed, show),
+            Self::Tcp(loss) => tcp::transfer(loss, TRANSFER, seed, capture),
+            Self::Failure(stack) => run::failure(stack, seed, show, capture),
+            Self::Handover(kind, stack) => run::handover(kind, stack, seed, show, capture),
+        }
+    }
+
+    /// With what its rows' names begin.
+    fn name(self) -> String {
+        let with_loss = |what: &str, loss: f64| format!("{what}.{}", rows::percent(loss));
+        match self {
+            Self::Transfer(_, Stack::Best, loss) => with_loss("best", loss),
+            Self::Transfer(_, Stack::WindowKept, loss) => with_loss("control", loss),
+            Self::Transfer(Configuration::One, _, loss) => with_loss("config1", loss),
+            Self::Transfer(_, _, loss) => with_loss("config2", loss),
+            Self::Tcp(loss) => with_loss("tcp", loss),
+            Self::Failure(stack) => format!("config3.{}", stack.id()),
+            Self::Handover(kind, stack) => format!("{}.{}", stack.id(), rows::move_id(kind)),
         }
     }
 }
@@ -158,7 +187,11 @@ impl MobileIp {
         let results = parallel::run(count, |number| {
             let (repetition, job) = (number / jobs.len(), jobs[number % jobs.len()]);
             // Variants of a repetition share their seed, and with it the losses.
-            let outcome = job.run(derive(seed, &[repetition as u64]), repetition == 0);
+            let outcome = job.run(
+                derive(seed, &[repetition as u64]),
+                repetition == 0,
+                Capture::NONE,
+            );
             progress.step();
             outcome.map_err(|error| format!("repetition {repetition}, {job:?}: {error}"))
         });

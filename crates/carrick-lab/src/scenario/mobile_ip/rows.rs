@@ -203,7 +203,7 @@ pub(super) fn move_label(kind: Move) -> &'static str {
     }
 }
 
-fn move_id(kind: Move) -> &'static str {
+pub(super) fn move_id(kind: Move) -> &'static str {
     match kind {
         Move::Reregistration => "re-registration",
         Move::Failover => "failover",

@@ -13,6 +13,7 @@ use super::setup::{
     Stack, addresses,
 };
 use super::traffic::{Load, Sink, Source, silence};
+use crate::capture::Capture;
 use crate::sctp_host::{SctpHost, core_time};
 use crate::seed::{derive, derive_bytes};
 
@@ -113,7 +114,8 @@ fn source(built: &Built) -> &Source {
 }
 
 /// Runs until everything is delivered, the association ends, or patience does.
-fn finish(built: &mut Built, plan: &Plan) -> Result<(), String> {
+fn finish(built: &mut Built, plan: &Plan, capture: Capture<'_>) -> Result<(), String> {
+    capture.begin(&mut built.net)?;
     let end = carrick_netsim::Time::ZERO + PATIENCE;
     let wanted = plan.load.messages();
     while built.net.now() < end {
@@ -128,7 +130,7 @@ fn finish(built: &mut Built, plan: &Plan) -> Result<(), String> {
             break;
         }
     }
-    Ok(())
+    capture.end(&mut built.net)
 }
 
 fn measure(built: &Built, plan: &Plan) -> Measures {
@@ -151,11 +153,12 @@ pub(super) fn transfer(
     stack: Stack,
     (loss, messages): (f64, u64),
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Measures, String> {
     let load = Load::Transfer(messages);
     let plan = plan(configuration, stack, loss, load, seed);
     let mut built = plan.build()?;
-    finish(&mut built, &plan)?;
+    finish(&mut built, &plan, capture)?;
     let measures = measure(&built, &plan);
     if measures.delivered < 1.0 {
         return Err(format!(
@@ -242,23 +245,28 @@ fn progress(
 }
 
 /// A transfer in configuration 3 whose primary path fails in silence.
-pub(super) fn failure(stack: Stack, seed: u64, show: bool) -> Result<Measures, String> {
-    failure_at(stack, moment(seed), MESSAGES, seed, show)
+pub(super) fn failure(
+    stack: Stack,
+    seed: u64,
+    show: bool,
+    capture: Capture<'_>,
+) -> Result<Measures, String> {
+    failure_at(stack, moment(seed), (MESSAGES, show), seed, capture)
 }
 
 /// The same at a moment of one's own, with so many messages.
 pub(super) fn failure_at(
     stack: Stack,
     at: carrick_netsim::Time,
-    messages: u64,
+    (messages, show): (u64, bool),
     seed: u64,
-    show: bool,
+    capture: Capture<'_>,
 ) -> Result<Measures, String> {
     let load = Load::Transfer(messages);
     let plan = plan(Configuration::Three, stack, 0.0, load, seed);
     let mut built = plan.build()?;
     break_tunnel(&mut built, at)?;
-    finish(&mut built, &plan)?;
+    finish(&mut built, &plan, capture)?;
     let mut measures = measure(&built, &plan);
     let event = core_time(at);
     let end = core_time(built.net.now());
@@ -283,6 +291,7 @@ pub(super) fn handover(
     stack: Stack,
     seed: u64,
     show: bool,
+    capture: Capture<'_>,
 ) -> Result<Measures, String> {
     let mut plan = match kind {
         Move::Reregistration => plan(Configuration::One, stack, 0.0, Load::Steady, seed),
@@ -301,7 +310,7 @@ pub(super) fn handover(
     let mut built = plan.build()?;
     let at = moment(seed);
     set_moves(&mut built, kind, at)?;
-    finish(&mut built, &plan)?;
+    finish(&mut built, &plan, capture)?;
     let mut measures = measure(&built, &plan);
     if measures.delivered < 1.0 {
         let share = measures.delivered;

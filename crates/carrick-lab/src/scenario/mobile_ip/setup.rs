@@ -194,6 +194,12 @@ pub(super) fn round_trip() -> Duration {
     DELAY * 2 + transmission()
 }
 
+/// Mbit/s of a window that halves on each loss, √(1.5/p) packets on average, in a round trip without
+/// queues.
+pub(super) fn square_root_law(loss: f64) -> f64 {
+    (1.5 / loss).sqrt() * (MESSAGE * 8) as f64 / 1e6 / round_trip().as_secs_f64()
+}
+
 /// A duration in ms.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
@@ -215,5 +221,6 @@ mod tests {
         assert_eq!(MESSAGE, 1432);
         assert!((capacity() - 1.525).abs() < 0.005, "{}", capacity());
         assert!((millis(round_trip()) - 107.5).abs() < 1e-9);
+        assert!((square_root_law(0.01) - 1.31).abs() < 0.01);
     }
 }

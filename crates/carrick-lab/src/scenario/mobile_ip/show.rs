@@ -20,11 +20,8 @@ pub(super) fn result(
     seed: u64,
     full_repetitions: Option<u64>,
 ) -> ScenarioResult {
+    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        scenario: scenario.name().into(),
-        question: scenario.question().into(),
-        seed,
-        repetitions: observed.jobs[0].1.len() as u64,
         full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
@@ -32,8 +29,7 @@ pub(super) fn result(
         splits: vec![split(observed)],
         notes: notes(observed),
         settings: settings(),
-        live: None,
-        compared: None,
+        ..ScenarioResult::of(name, question, seed, observed.jobs[0].1.len() as u64)
     }
 }
 
@@ -75,6 +71,7 @@ fn drawing() -> Drawing {
         label: label.iter().map(ToString::to_string).collect(),
         dashed,
     };
+    let rate = format!("{} Mbit/s", given(RATE as f64 / 1e6));
     Drawing {
         description: "A correspondent reaches a mobile node over the home agent and a tunnel to the foreign agent of \
                       the first visited network, which loses packets, or directly in the first or the second \
@@ -90,9 +87,9 @@ fn drawing() -> Drawing {
         ],
         links: vec![
             link((0, 1), 0.0, &[], false),
-            link((1, 2), -40.0, &["tunnel", "with loss"], false),
-            link((0, 2), 22.0, &["direct"], true),
-            link((0, 3), 50.0, &[], true),
+            link((1, 2), -40.0, &["tunnel, 0 to 5 % loss", &rate], false),
+            link((0, 2), 22.0, &["direct", &rate], true),
+            link((0, 3), 50.0, &["direct", &rate], true),
             link((2, 4), 0.0, &[], false),
             link((3, 4), 0.0, &[], true),
         ],

@@ -9,11 +9,17 @@ use carrick_netsim::mobile::MobileNode;
 use super::network::build;
 use super::run::{Configuration, Measures, PATIENCE, layout};
 use super::setup::{CORRESPONDENT, HOME, PAPER_WINDOW, PATH_MTU, PORT};
+use crate::capture::Capture;
 use crate::seed::derive;
 use crate::tcp_host::{BulkSink, BulkSource, TcpConfig, TcpHost};
 
 /// So many bytes with random loss in the tunnel.
-pub(super) fn transfer(loss: f64, bytes: u64, seed: u64) -> Result<Measures, String> {
+pub(super) fn transfer(
+    loss: f64,
+    bytes: u64,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<Measures, String> {
     let config = |address: std::net::Ipv4Addr, end| TcpConfig {
         receive_buffer: PAPER_WINDOW,
         send_buffer: 4 * PAPER_WINDOW,
@@ -27,6 +33,7 @@ pub(super) fn transfer(loss: f64, bytes: u64, seed: u64) -> Result<Measures, Str
     let seed = derive(seed, &[0]);
     let mut built =
         build(layout, seed, Box::new(source), sink).map_err(|error| error.to_string())?;
+    capture.begin(&mut built.net)?;
     while built.net.now() < Time::ZERO + PATIENCE {
         built
             .net
@@ -44,6 +51,7 @@ pub(super) fn transfer(loss: f64, bytes: u64, seed: u64) -> Result<Measures, Str
             .application();
         let start = source.started.ok_or("TCP sent nothing")?;
         let rate = sink.goodput(start).ok_or("TCP took no time")?;
+        capture.end(&mut built.net)?;
         return Ok(Measures {
             throughput: rate / 1e6,
             delivered: 1.0,

@@ -61,15 +61,6 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     ]
 }
 
-fn series(label: &str, kind: Kind, style: usize, points: Vec<Point>) -> Series {
-    Series {
-        label: label.into(),
-        kind,
-        style,
-        points,
-    }
-}
-
 fn point(x: usize, values: &[f64]) -> Option<Point> {
     let summary = Summary::of(values)?;
     Some(Point {
@@ -108,15 +99,15 @@ fn transport(observed: &Observed) -> Figure {
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("throughput", "kbit/s").range(0.0, rate),
         series: vec![
-            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, |s| kbits(s.network[0]))),
-            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, |s| kbits(s.network[0]))),
-            series(
+            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, |s| kbits(s.network[0]))),
+            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, |s| kbits(s.network[0]))),
+            Series::new(
                 "not counted, no random delay",
                 Kind::ErrorBars,
                 3,
                 over_sizes(observed, 2, |s| kbits(s.network[0])),
             ),
-            series(
+            Series::new(
                 "equation (6)",
                 Kind::Line,
                 2,
@@ -147,10 +138,10 @@ fn goodput(observed: &Observed, counted: bool, id: &str, title: &str) -> Figure 
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("goodput", "kbit/s").range(0.0, 700.0),
         series: vec![
-            series("small messages", Kind::ErrorBars, 0, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[0]))),
-            series("TCP-like flow", Kind::ErrorBars, 1, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[1]))),
-            series("even share, small", Kind::Line, 2, modelled(yield_of)),
-            series("even share, TCP-like", Kind::Line, 3, modelled(|_| yield_of(FULL))),
+            Series::new("small messages", Kind::ErrorBars, 0, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[0]))),
+            Series::new("TCP-like flow", Kind::ErrorBars, 1, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[1]))),
+            Series::new("even share, small", Kind::Line, 2, modelled(yield_of)),
+            Series::new("even share, TCP-like", Kind::Line, 3, modelled(|_| yield_of(FULL))),
         ],
         references: Vec::new(),
     }
@@ -164,8 +155,8 @@ fn fairness(observed: &Observed) -> Figure {
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("Jain’s index", "").range(0.5, 1.0),
         series: vec![
-            series("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, Shares::jain)),
-            series("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, Shares::jain)),
+            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, Shares::jain)),
+            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, Shares::jain)),
         ],
         references: Vec::new(),
     }
@@ -192,7 +183,7 @@ fn ratio(observed: &Observed, id: &str, title: &str, flows: &[String]) -> Figure
         y: Axis::linear("transmitted / delivered", "").range(0.9, 2.3),
         series: cells
             .enumerate()
-            .map(|(style, cell)| series(&cell.flow.label, Kind::ErrorBars, style, ratios(cell)))
+            .map(|(style, cell)| Series::new(&cell.flow.label, Kind::ErrorBars, style, ratios(cell)))
             .collect(),
         references: Vec::new(),
     }
@@ -220,10 +211,10 @@ fn accepted(observed: &Observed) -> Figure {
         x: Axis::log("message size", "byte").range(10.0, 2000.0),
         y: Axis::log("messages", "").range(10.0, 10_000.0),
         series: vec![
-            series("FreeBSD 7.0 (9)", Kind::Line, 1, kernel(model::freebsd)),
-            series("Linux 2.6.25 (10)", Kind::Line, 2, kernel(model::linux)),
-            series("OpenSolaris (11)", Kind::Line, 3, kernel(model::solaris)),
-            series("here, default", Kind::Points, 0, here("best")),
+            Series::new("FreeBSD 7.0 (9)", Kind::Line, 1, kernel(model::freebsd)),
+            Series::new("Linux 2.6.25 (10)", Kind::Line, 2, kernel(model::linux)),
+            Series::new("OpenSolaris (11)", Kind::Line, 3, kernel(model::solaris)),
+            Series::new("here, default", Kind::Points, 0, here("best")),
         ],
         references: Vec::new(),
     }

@@ -8,6 +8,7 @@ use super::run::{self, Shares, reading, starts};
 use super::setup::{
     FULL, Flow, JITTER, PORT, SHARINGS, Sharing, fairness_config, flows, live_world,
 };
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{self, Bulk, Data, Drain, Outcome, Program, Record, Stack, Watch, shortfalls};
 use crate::parallel;
@@ -241,11 +242,10 @@ impl Kind {
     fn simulate(&self, seed: u64) -> Result<Value, String> {
         match self {
             Self::Shared { size, sharing, .. } => {
-                run::shared_from(*size, sharing, SPAN, seed).map(Value::Shares)
+                run::shared_from(*size, sharing, SPAN, seed, Capture::NONE).map(Value::Shares)
             }
-            Self::Slow { size, flow, .. } => {
-                run::slow_from(flow, *size, SPAN, seed).map(|load| Value::Ratio(load.ratio))
-            }
+            Self::Slow { size, flow, .. } => run::slow_from(flow, *size, SPAN, seed, Capture::NONE)
+                .map(|load| Value::Ratio(load.ratio)),
         }
     }
 

@@ -15,9 +15,11 @@ mod setup;
 mod show;
 mod traffic;
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -56,24 +58,42 @@ impl Scenario for Overhead {
         Ok(live::plan(*self, options))
     }
 
+    fn cells(&self) -> Vec<String> {
+        let all = Observed::nothing(1, MEASURED);
+        let jobs = all.jobs(1).into_iter();
+        jobs.map(|job| all.name(job)).collect()
+    }
+
+    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+        let all = Observed::nothing(1, length(options));
+        let job = all.jobs(1).into_iter().find(|job| all.name(*job) == cell);
+        let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
+        all.run(job, options.seed, Capture::into(directory))
+            .map(drop)
+    }
+
     fn run(
         &self,
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
         let repetitions = options.repetitions(SHORT, FULL);
-        let duration = if options.full {
-            MEASURED
-        } else {
-            MEASURED_SHORT
-        };
-        let observed = self.simulate(options.seed, repetitions, duration, progress)?;
+        let observed = self.simulate(options.seed, repetitions, length(options), progress)?;
         Ok(show::result(
             *self,
             &observed,
             options.seed,
             (repetitions < FULL).then_some(FULL),
         ))
+    }
+}
+
+/// How long the first part is measured.
+fn length(options: &RunOptions) -> Duration {
+    if options.full {
+        MEASURED
+    } else {
+        MEASURED_SHORT
     }
 }
 
@@ -161,27 +181,11 @@ impl Overhead {
         duration: Duration,
         progress: &dyn Progress,
     ) -> Result<Observed, LabError> {
-        let pair = |size| Pair {
-            size,
-            shares: Default::default(),
-        };
-        let mut observed = Observed {
-            pairs: sizes().map(pair).collect(),
-            flows: flows()
-                .into_iter()
-                .map(|flow| FlowCell {
-                    flow,
-                    loads: vec![Vec::new(); FLOW_SIZES.len()],
-                    accepted: Vec::new(),
-                })
-                .collect(),
-            repetitions,
-            duration,
-        };
-        let jobs = jobs(observed.pairs.len(), observed.flows.len(), repetitions);
+        let mut observed = Observed::nothing(repetitions, duration);
+        let jobs = observed.jobs(repetitions);
         progress.begin(self.name(), jobs.len() as u64);
         let results = parallel::run(jobs.len(), |index| {
-            let outcome = observed.run(jobs[index], seed);
+            let outcome = observed.run(jobs[index], seed, Capture::NONE);
             progress.step();
             outcome
         });
@@ -198,8 +202,47 @@ impl Overhead {
 }
 
 impl Observed {
+    /// Before the first run.
+    fn nothing(repetitions: u64, duration: Duration) -> Self {
+        let pair = |size| Pair {
+            size,
+            shares: Default::default(),
+        };
+        let flow = |flow| FlowCell {
+            flow,
+            loads: vec![Vec::new(); FLOW_SIZES.len()],
+            accepted: Vec::new(),
+        };
+        Self {
+            pairs: sizes().map(pair).collect(),
+            flows: flows().into_iter().map(flow).collect(),
+            repetitions,
+            duration,
+        }
+    }
+
+    fn jobs(&self, repetitions: u64) -> Vec<Job> {
+        jobs(self.pairs.len(), self.flows.len(), repetitions)
+    }
+
+    /// The beginning of the names of a job's rows.
+    fn name(&self, job: Job) -> String {
+        match job {
+            Job::Shared { pair, sharing, .. } => {
+                format!("{}.{}", SHARINGS[sharing].id, self.pairs[pair].size)
+            }
+            Job::Slow { flow, size, .. } => {
+                format!("{}.{}", self.flows[flow].flow.id, FLOW_SIZES[size])
+            }
+            Job::Accepted { flow, size } => {
+                let id = &self.flows[flow].flow.id;
+                format!("accepted.{id}.{}", FLOW_SIZES[size])
+            }
+        }
+    }
+
     /// The seed of a repetition is that of all its variants.
-    fn run(&self, job: Job, seed: u64) -> Result<Outcome, String> {
+    fn run(&self, job: Job, seed: u64, capture: Capture<'_>) -> Result<Outcome, String> {
         match job {
             Job::Shared {
                 pair,
@@ -212,19 +255,20 @@ impl Observed {
                     &SHARINGS[sharing],
                     self.duration,
                     derive(seed, &[1, number]),
+                    capture,
                 )
                 .map(Outcome::Shared)
                 .map_err(|error| format!("{size} bytes, repetition {number}: {error}"))
             }
             Job::Slow { flow, size, number } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
-                run::slow(flow, size, derive(seed, &[2, number]))
+                run::slow(flow, size, derive(seed, &[2, number]), capture)
                     .map(Outcome::Slow)
                     .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
             }
             Job::Accepted { flow, size } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
-                run::accepted(flow, size, derive(seed, &[3]))
+                run::accepted(flow, size, derive(seed, &[3]), capture)
                     .map(Outcome::Accepted)
                     .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
             }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use carrick_netsim::{Direction, Network, NodeId, Random, Time};
-use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
+use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, EndpointConfig};
 
 use super::setup::{
     FULL, Flow, JITTER, PORT, READING, SETTLED, Sharing, WATCHED, WINDOW, end_address,
     fairness_config, network,
 };
 use super::traffic::{Pace, Reader, Source};
+use crate::capture::Capture;
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::stats::jain;
@@ -46,6 +47,13 @@ fn reader(net: &Network, node: NodeId) -> &Reader {
     net.node::<SctpHost<Reader>>(node).application()
 }
 
+fn receiver_stats(net: &Network, node: NodeId) -> Result<AssociationStats, String> {
+    let receiver = net.node::<SctpHost<Reader>>(node).endpoint();
+    let id = receiver.associations().next();
+    let stats = id.and_then(|id| receiver.association_stats(id));
+    stats.ok_or_else(|| "the receiver's association is gone".into())
+}
+
 fn check(net: &Network, nodes: &[[NodeId; 2]]) -> Result<(), String> {
     for [sender, _] in nodes {
         if let Some(failure) = &net.node::<SctpHost<Source>>(*sender).application().failure {
@@ -61,8 +69,9 @@ pub(super) fn shared(
     sharing: &Sharing,
     duration: Duration,
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Shares, String> {
-    shared_from(size, sharing, (SETTLED, duration), seed)
+    shared_from(size, sharing, (SETTLED, duration), seed, capture)
 }
 
 /// When the two flows begin.
@@ -77,6 +86,7 @@ pub(super) fn shared_from(
     sharing: &Sharing,
     (settled, duration): (Duration, Duration),
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Shares, String> {
     let config = fairness_config(sharing.count_header);
     let starts = starts(seed);
@@ -94,6 +104,7 @@ pub(super) fn shared_from(
     }
     let (mut net, nodes, link) =
         network(derive(seed, &[0]), sharing.jitter, flows).map_err(|error| error.to_string())?;
+    capture.begin(&mut net)?;
     let counts = |net: &Network| {
         let stats = net.link_stats(link, Direction::Forward);
         let network = [1, 2].map(|flow| stats.flows.find(flow).map_or(0, |f| f.bytes_delivered));
@@ -106,6 +117,7 @@ pub(super) fn shared_from(
     let before = counts(&net);
     net.run_until(net.now() + duration);
     let after = counts(&net);
+    capture.end(&mut net)?;
     check(&net, &nodes)?;
     let rate = |before: u64, after: u64| (after - before) as f64 * 8.0 / duration.as_secs_f64();
     Ok(Shares {
@@ -130,8 +142,13 @@ pub(super) fn reading(size: usize, seed: u64) -> (Duration, Random) {
 }
 
 /// Messages of `size` bytes to a slow reader.
-pub(super) fn slow(flow: &Flow, size: usize, seed: u64) -> Result<Load, String> {
-    slow_from(flow, size, (SETTLED, WATCHED), seed)
+pub(super) fn slow(
+    flow: &Flow,
+    size: usize,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<Load, String> {
+    slow_from(flow, size, (SETTLED, WATCHED), seed, capture)
 }
 
 /// The same from a moment of one's own.
@@ -140,6 +157,7 @@ pub(super) fn slow_from(
     size: usize,
     (settled, watched): (Duration, Duration),
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<Load, String> {
     let config = flow.config();
     let (mean, random) = reading(size, seed);
@@ -150,6 +168,7 @@ pub(super) fn slow_from(
         Pace::Slow(mean, Box::new(random)),
         seed,
     )?;
+    capture.begin(&mut net)?;
     let counts = |net: &Network| {
         let sent = net.node::<SctpHost<Source>>(nodes[0][0]).endpoint();
         let sent = sent
@@ -167,13 +186,9 @@ pub(super) fn slow_from(
     let before = counts(&net);
     net.run_until(net.now() + watched);
     let after = counts(&net);
+    capture.end(&mut net)?;
     check(&net, &nodes)?;
-    let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
-    let stats = receiver
-        .associations()
-        .next()
-        .and_then(|id| receiver.association_stats(id))
-        .ok_or("the receiver's association is gone")?;
+    let stats = receiver_stats(&net, nodes[0][1])?;
     if after.1 == before.1 {
         return Err("nothing was read".into());
     }
@@ -184,18 +199,20 @@ pub(super) fn slow_from(
 }
 
 /// Messages of `size` bytes that are taken while nobody reads.
-pub(super) fn accepted(flow: &Flow, size: usize, seed: u64) -> Result<u64, String> {
+pub(super) fn accepted(
+    flow: &Flow,
+    size: usize,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<u64, String> {
     let config = flow.config();
     let messages = 2 * WINDOW as u64;
     let (mut net, nodes) = single(&config, size, messages, Pace::Never, seed)?;
+    capture.begin(&mut net)?;
     net.run_until(Time::ZERO + SETTLED);
+    capture.end(&mut net)?;
     check(&net, &nodes)?;
-    let receiver = net.node::<SctpHost<Reader>>(nodes[0][1]).endpoint();
-    let stats = receiver
-        .associations()
-        .next()
-        .and_then(|id| receiver.association_stats(id))
-        .ok_or("the receiver's association is gone")?;
+    let stats = receiver_stats(&net, nodes[0][1])?;
     Ok(stats.receivable_messages as u64)
 }
 
@@ -229,7 +246,8 @@ mod tests {
 
     #[test]
     fn the_two_flows_fill_the_link() {
-        let shares = shared(100, &SHARINGS[0], Duration::from_secs(30), 1).expect("the run ends");
+        let shares = shared(100, &SHARINGS[0], Duration::from_secs(30), 1, Capture::NONE)
+            .expect("the run ends");
         let sum: f64 = shares.network.iter().sum();
         assert!((0.98..=1.01).contains(&(sum / 1e6)), "{shares:?}");
         assert!(shares.application[0] < shares.network[0]);
@@ -237,14 +255,14 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_shown_is_sent_for_in_vain() {
-        let load = slow(&flow("extra250"), 200, 1).expect("the run ends");
+        let load = slow(&flow("extra250"), 200, 1, Capture::NONE).expect("the run ends");
         assert!(load.ratio > 1.5 && load.dropped > 0, "{load:?}");
     }
 
     #[test]
     fn the_defaults_send_everything_once() {
         for size in [50, 1000] {
-            let load = slow(&flow("best"), size, 1).expect("the run ends");
+            let load = slow(&flow("best"), size, 1, Capture::NONE).expect("the run ends");
             assert_eq!(load.dropped, 0, "{size}");
             assert!((load.ratio - 1.0).abs() < 0.005, "{size}: {load:?}");
         }
@@ -254,7 +272,7 @@ mod tests {
     fn nobody_reading_leaves_what_the_memory_holds() {
         for size in [100, 1000] {
             let best = flow("best");
-            let taken = accepted(&best, size, 1).expect("the run ends");
+            let taken = accepted(&best, size, 1, Capture::NONE).expect("the run ends");
             let fits = (WINDOW / (size + best.extra)) as u64;
             assert!(
                 (fits..=fits + 1).contains(&taken),

@@ -120,6 +120,12 @@ pub(super) fn live_world(seed: u64, jitter: Duration, flows: usize) -> Result<Wo
     })
 }
 
+/// The network of the first part, for programs from outside.
+pub(super) fn plain_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
+    let (builder, hosts, _) = hosts(seed, JITTER, 2);
+    Ok((builder.build()?, hosts.concat()))
+}
+
 fn hosts(seed: u64, jitter: Duration, flows: usize) -> (NetworkBuilder, Vec<[NodeId; 2]>, LinkId) {
     let mut builder = NetworkBuilder::new(seed);
     let routers = ["near router", "far router"].map(|name| builder.add_router(name));

@@ -15,20 +15,15 @@ pub(super) fn result(
     seed: u64,
     full_repetitions: Option<u64>,
 ) -> ScenarioResult {
+    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        scenario: scenario.name().into(),
-        question: scenario.question().into(),
-        seed,
-        repetitions: observed.repetitions,
         full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
-        splits: Vec::new(),
         notes: notes(observed),
         settings: settings(observed),
-        live: None,
-        compared: None,
+        ..ScenarioResult::of(name, question, seed, observed.repetitions)
     }
 }
 

@@ -4,7 +4,7 @@ use super::Observed;
 use super::measure::{Measures, Parts, Shown, mean_parts};
 use super::setup::{Bound, MODIFIED, STANDARD, UNREDUCED, UNREDUCED_MODIFIED, VARIANTS, Variant};
 use super::tcp;
-use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
+use crate::figure::{Axis, Figure, Kind, Point, Reference, Series, distributed};
 use crate::format::{given, measured};
 use crate::stats::{Sorted, mean};
 
@@ -13,35 +13,48 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     let [standard, modified, ..] = &observed.variants;
     let [_, _, _, unreduced, unreduced_modified] = &observed.variants;
     vec![
-        messages(
-            "delay-tcp",
-            "TCP on W′: delay of each message (the paper’s Fig. 7)",
-            (tcp::bound(), &observed.tcp),
-            870.0,
+        both(
+            (&observed.tcp, standard),
+            "delay-tcp-and-sctp",
+            "TCP on W′ and SCTP: delay of the messages (the paper’s Fig. 7)",
+            "From SEND to delivery, in the first repetition, whole; of each 25 messages the one that took longest. \
+             TCP carries less than the load, so that its queue grows to the end.",
+            |measures| &measures.course,
+        ),
+        both(
+            (&observed.tcp, standard),
+            "delay-tcp-and-sctp-detail",
+            "TCP on W′ and SCTP: a detail of it (the paper’s Fig. 8)",
+            "From SEND to delivery, in the first repetition, each message from the first loss after message 1000.",
+            |measures| &measures.shown,
         ),
         messages(
             "delay-standard",
             "SCTP: delay of each message (the paper’s Fig. 9)",
             (published_bound(&STANDARD), standard),
             765.0,
+            None,
         ),
         messages(
             "delay-modified",
             "SCTP with gap reports on W″: delay of each message (the paper’s Fig. 10)",
             (published_bound(&MODIFIED), modified),
             527.0,
+            Some(standard),
         ),
         messages(
             "delay-unreduced",
             "Control: window kept on loss (the paper’s Fig. 9)",
             (published_bound(&UNREDUCED), unreduced),
             765.0,
+            None,
         ),
         messages(
             "delay-unreduced-modified",
             "Control: window kept, gap reports on W″ (the paper’s Fig. 10)",
             (published_bound(&UNREDUCED_MODIFIED), unreduced_modified),
             527.0,
+            Some(unreduced),
         ),
         distribution(
             observed,
@@ -62,21 +75,66 @@ fn published_bound(variant: &Variant) -> f64 {
     Bound::published(variant).total()
 }
 
-/// The delay over the message number in a part of the first repetition.
+fn point(shown: &Shown) -> Point {
+    Point::new(shown.number as f64, shown.delay)
+}
+
+/// TCP and SCTP over the message number, in the first repetition. TCP's queue asks for a logarithm.
+fn both(
+    (tcp, sctp): (&[Measures], &[Measures]),
+    id: &str,
+    title: &str,
+    caption: &str,
+    shown: fn(&Measures) -> &Vec<Shown>,
+) -> Figure {
+    let curve = |label, style, measures: &[Measures]| {
+        let shown = measures.first().map_or(&[][..], |first| shown(first));
+        Series::new(label, Kind::Line, style, shown.iter().map(point).collect())
+    };
+    let numbers = [tcp, sctp]
+        .into_iter()
+        .filter_map(|measures| measures.first());
+    let numbers = numbers.flat_map(|measures| shown(measures).iter().map(|s| s.number as f64));
+    let (first, last) = numbers.fold((f64::MAX, 0.0_f64), |(first, last), number| {
+        (first.min(number), last.max(number))
+    });
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: caption.into(),
+        x: Axis::linear("message number", "").range(first, last.max(first + 1.0)),
+        y: Axis::log("delay", "ms").from(100.0),
+        series: vec![curve("TCP", 1, tcp), curve("SCTP", 0, sctp)],
+        references: vec![Reference {
+            y: tcp::bound(),
+            label: format!("TCP’s bound {}", given(tcp::bound())),
+        }],
+    }
+}
+
+/// The mean of the retransmitted messages that are shown.
+fn mean_shown(measures: &[Measures], label: &str) -> Option<Reference> {
+    let shown = measures.first().map_or(&[][..], |m| &m.shown);
+    let lost = shown.iter().filter(|s| s.retransmitted);
+    let mean = mean(&lost.map(|s| s.delay).collect::<Vec<_>>())?;
+    Some(Reference {
+        y: mean,
+        label: format!("{label} {}", measured(mean)),
+    })
+}
+
+/// The delay over the message number in a part of the first repetition; beside it the mean without
+/// the modification.
 fn messages(
     id: &str,
     title: &str,
     (bound, measures): (f64, &[Measures]),
     published: f64,
+    unmodified: Option<&[Measures]>,
 ) -> Figure {
     let shown = measures.first().map_or(&[][..], |m| &m.shown);
-    let point = |s: &Shown| Point::new(s.number as f64, s.delay);
-    let lost: Vec<&Shown> = shown.iter().filter(|s| s.retransmitted).collect();
-    let delays: Vec<f64> = lost.iter().map(|s| s.delay).collect();
-    let mean = mean(&delays).map(|mean| Reference {
-        y: mean,
-        label: format!("mean here {}", measured(mean)),
-    });
+    let lost = shown.iter().filter(|s| s.retransmitted);
+    let without = unmodified.and_then(|measures| mean_shown(measures, "mean without it"));
     Figure {
         id: id.into(),
         title: title.into(),
@@ -94,25 +152,21 @@ fn messages(
         ),
         y: Axis::linear("delay", "ms").from(0.0),
         series: vec![
-            Series {
-                label: "each message".into(),
-                kind: Kind::Trace,
-                style: 0,
-                points: shown.iter().map(point).collect(),
-            },
-            Series {
-                label: "retransmitted".into(),
-                kind: Kind::Points,
-                style: 1,
-                points: lost.into_iter().map(point).collect(),
-            },
+            Series::new(
+                "each message",
+                Kind::Trace,
+                0,
+                shown.iter().map(point).collect(),
+            ),
+            Series::new("retransmitted", Kind::Points, 1, lost.map(point).collect()),
         ],
-        references: mean
+        references: mean_shown(measures, "mean here")
             .into_iter()
             .chain([Reference {
                 y: published,
                 label: format!("published {}", given(published)),
             }])
+            .chain(without)
             .collect(),
     }
 }
@@ -155,16 +209,7 @@ fn distribution(observed: &Observed, id: &str, title: &str, value: fn(&Parts) ->
             .iter()
             .zip(&sorted)
             .enumerate()
-            .map(|(style, (variant, sorted))| Series {
-                label: variant.label.into(),
-                kind: Kind::Step,
-                style,
-                points: sorted
-                    .distribution(400)
-                    .into_iter()
-                    .map(|(x, y)| Point::new(x, y))
-                    .collect(),
-            })
+            .map(|(style, (variant, sorted))| distributed(variant.label, style, sorted))
             .collect(),
         references: Vec::new(),
     }

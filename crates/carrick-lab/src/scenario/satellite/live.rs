@@ -6,6 +6,7 @@ use super::measure::{Measures, Parts};
 use super::run::{self, Run};
 use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, interval, live_world};
 use super::{Satellite, live_saturated, tcp};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
 use crate::parallel;
@@ -212,9 +213,11 @@ fn twins(options: &RunOptions, repetitions: u64) -> Result<Vec<Vec<Measures>>, S
     let each = LIVE.len() + SIMULATED.len();
     let all = parallel::run(repetitions as usize * each, |job| {
         let seed = seed(options, (job / each) as u64);
-        let run = match LIVE.get(job % each) {
-            Some(variant) => run::lossy(variant, MESSAGES, seed)?,
-            None => tcp::lossy(MESSAGES, SIMULATED[job % each - LIVE.len()], seed)?,
+        let run = if let Some(variant) = LIVE.get(job % each) {
+            run::lossy(variant, MESSAGES, seed, Capture::NONE)?
+        } else {
+            let congestion = SIMULATED[job % each - LIVE.len()];
+            tcp::lossy(MESSAGES, congestion, seed, Capture::NONE)?
         };
         Measures::of(&run, 0, 0).ok_or_else(|| "nothing was sent".to_string())
     });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::setup::{MESSAGE, PORT, STANDARD, live_world};
 use super::{run, tcp};
+use crate::capture::Capture;
 use crate::live::{self, Bulk, Drain, Flow, Outcome, Record, Stack, Watch};
 use crate::parallel;
 use crate::result::{LiveRow, Setting};
@@ -88,8 +89,8 @@ pub(super) fn rows(
     let twins = parallel::run(repetitions as usize * 2, |job| {
         let seed = seed(options, (job / 2) as u64);
         match job % 2 {
-            0 => run::saturated(&STANDARD, true, MEASURED, seed),
-            _ => tcp::saturated(true, MEASURED, seed),
+            0 => run::saturated(&STANDARD, true, MEASURED, seed, Capture::NONE),
+            _ => tcp::saturated(true, MEASURED, seed, Capture::NONE),
         }
     });
     let twins: Vec<f64> = twins.into_iter().collect::<Result<_, String>>()?;
@@ -106,7 +107,8 @@ pub(super) fn rows(
             _ => ("tcp.lossy", format!("saturated, kernel’s TCP ({name})")),
         };
         let why = if is_tcp {
-            "The simulated TCP is smoltcp’s Reno, which repairs one loss a round trip and has no SACK."
+            "The simulated TCP is smoltcp’s Reno, which repairs one loss a round trip and has no SACK; and the kernel may \
+             exceed the window that the route allows once it lets the receive buffer grow."
         } else {
             "The same packets are lost; how large the window is at that moment depends on the timing of both hosts."
         };

@@ -70,7 +70,12 @@ pub(super) struct Measures {
     pub(super) shortest_round_trip: Option<f64>,
     /// The messages to show.
     pub(super) shown: Vec<Shown>,
+    /// The whole flow, if messages are to be shown: of each so many, the one that took longest.
+    pub(super) course: Vec<Shown>,
 }
+
+/// Points of [`Measures::course`], at most.
+const COURSE: usize = 400;
 
 impl Measures {
     /// Measures a run. For figures, it keeps this many messages around the first retransmission
@@ -85,6 +90,14 @@ impl Measures {
         let end = lives.iter().map(|l| l.delivery).max()?;
         let bytes = lives.len() * MESSAGE;
         let waits = lives.iter().map(|l| millis(l.first - l.send));
+        let all = || {
+            let lives = lives.iter().enumerate();
+            lives.map(|(number, life)| Shown {
+                number,
+                delay: Parts::of(life).delay(),
+                retransmitted: life.transmissions > 1,
+            })
+        };
         Some(Self {
             retransmitted: again.iter().map(|l| Parts::of(l)).collect(),
             throughput: bytes as f64 / 1e3 / (end - begin).as_secs_f64(),
@@ -93,17 +106,12 @@ impl Measures {
             timeouts: run.timeouts,
             shortest_round_trip: run.shortest_round_trip.map(millis),
             wait: waits.sum::<f64>() / lives.len() as f64,
-            shown: lives
-                .iter()
-                .enumerate()
-                .skip(start)
-                .take(shown)
-                .map(|(number, life)| Shown {
-                    number,
-                    delay: Parts::of(life).delay(),
-                    retransmitted: life.transmissions > 1,
-                })
-                .collect(),
+            shown: all().skip(start).take(shown).collect(),
+            course: if shown > 0 {
+                longest(&all().collect::<Vec<_>>())
+            } else {
+                Vec::new()
+            },
         })
     }
 
@@ -118,6 +126,18 @@ impl Measures {
         }
         (n > 0).then(|| Parts(sums.map(|sum| sum / n as f64)))
     }
+}
+
+/// Of each so many messages the one that took longest.
+fn longest(all: &[Shown]) -> Vec<Shown> {
+    let pieces = all.chunks(all.len().div_ceil(COURSE).max(1));
+    let longest = |piece: &[Shown]| {
+        piece
+            .iter()
+            .copied()
+            .max_by(|a, b| a.delay.total_cmp(&b.delay))
+    };
+    pieces.filter_map(longest).collect()
 }
 
 /// The mean over repetitions of each part.
@@ -178,6 +198,22 @@ mod tests {
         assert!((measures.wait - 12.5).abs() < 1e-9);
         let numbers: Vec<usize> = measures.shown.iter().map(|s| s.number).collect();
         assert_eq!(numbers, [2, 3], "a tenth lies before the first loss");
+        assert_eq!(measures.course.len(), 4);
+        assert!(Measures::of(&run(), 2, 0).unwrap().course.is_empty());
+    }
+
+    #[test]
+    fn a_long_course_keeps_the_longest_delay_of_each_piece() {
+        let all: Vec<Shown> = (0..1000)
+            .map(|number| Shown {
+                number,
+                delay: if number == 500 { 9.0 } else { 1.0 },
+                retransmitted: false,
+            })
+            .collect();
+        let course = longest(&all);
+        assert!(course.len() <= COURSE);
+        assert_eq!(course.iter().filter(|s| s.delay > 5.0).count(), 1);
     }
 
     #[test]

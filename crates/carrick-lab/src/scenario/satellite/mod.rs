@@ -18,9 +18,11 @@ mod show;
 mod tcp;
 mod traffic;
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
 use crate::result::ScenarioResult;
@@ -64,6 +66,15 @@ impl Scenario for Satellite {
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
         Ok(live::plan(*self, options))
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let variants = VARIANTS.iter().map(|variant| variant.id);
+        variants.chain(OTHERS).map(Into::into).collect()
+    }
+
+    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+        captured(cell, options.seed, Capture::into(directory))
     }
 
     fn run(
@@ -117,9 +128,9 @@ impl Satellite {
         let kinds = VARIANTS.len() + 2;
         let jobs = repetitions as usize * kinds;
         progress.begin(self.name(), jobs as u64 + 2);
-        let error_free = run::saturated(&STANDARD, false, SATURATED, derive(seed, &[0]));
+        let error_free = error_free(seed, Capture::NONE);
         progress.step();
-        let tcp_error_free = tcp::saturated(false, SATURATED, derive(seed, &[0]));
+        let tcp_error_free = tcp_error_free(seed, Capture::NONE);
         progress.step();
         let results = parallel::run(jobs, |job| {
             let outcome = repetition(seed, job / kinds, job % kinds, messages);
@@ -154,20 +165,50 @@ impl Satellite {
     }
 }
 
+/// What the loss-free network carries of SCTP, and of TCP.
+fn error_free(seed: u64, capture: Capture<'_>) -> Result<f64, String> {
+    run::saturated(&STANDARD, false, SATURATED, derive(seed, &[0]), capture)
+}
+
+fn tcp_error_free(seed: u64, capture: Capture<'_>) -> Result<f64, String> {
+    tcp::saturated(false, SATURATED, derive(seed, &[0]), capture)
+}
+
 /// One simulation of a repetition: the variant of this number, or saturation after the last.
 fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Outcome, String> {
     let seed = derive(seed, &[1, number as u64]);
     let shown = if number == 0 { SHOWN } else { 0 };
+    let none = Capture::NONE;
     let Some(variant) = VARIANTS.get(kind) else {
         if kind == VARIANTS.len() {
-            return run::saturated(&STANDARD, true, SATURATED, seed).map(Outcome::Saturated);
+            return run::saturated(&STANDARD, true, SATURATED, seed, none).map(Outcome::Saturated);
         }
-        let rate = tcp::saturated(true, SATURATED, seed)?;
-        let run = tcp::lossy(messages, TcpCongestion::Reno, seed)?;
+        let rate = tcp::saturated(true, SATURATED, seed, none)?;
+        let run = tcp::lossy(messages, TcpCongestion::Reno, seed, none)?;
         let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
         return Ok(Outcome::Tcp(rate, measures));
     };
-    let run = run::lossy(variant, messages, seed).map_err(|e| format!("{}: {e}", variant.id))?;
+    let run =
+        run::lossy(variant, messages, seed, none).map_err(|e| format!("{}: {e}", variant.id))?;
     let measures = Measures::of(&run, SHOWN_FROM, shown).ok_or("nothing was sent")?;
     Ok(Outcome::Measured(kind, measures))
+}
+
+/// The flows over TCP, under saturation and without loss, by the beginning of their rows' names.
+const OTHERS: [&str; 5] = ["tcp", "lossy", "tcp.lossy", "error-free", "tcp.error-free"];
+
+/// The first repetition of a cell, or the only one.
+fn captured(cell: &str, seed: u64, capture: Capture<'_>) -> Result<(), String> {
+    let first = derive(seed, &[1, 0]);
+    match cell {
+        "tcp" => tcp::lossy(MESSAGES, TcpCongestion::Reno, first, capture).map(drop),
+        "lossy" => run::saturated(&STANDARD, true, SATURATED, first, capture).map(drop),
+        "tcp.lossy" => tcp::saturated(true, SATURATED, first, capture).map(drop),
+        "error-free" => error_free(seed, capture).map(drop),
+        "tcp.error-free" => tcp_error_free(seed, capture).map(drop),
+        _ => match VARIANTS.iter().find(|variant| variant.id == cell) {
+            Some(variant) => run::lossy(variant, MESSAGES, first, capture).map(drop),
+            None => Err(format!("there is no cell {cell}")),
+        },
+    }
 }

@@ -7,6 +7,7 @@ use carrick_proto::{Endpoint, EndpointConfig, Time};
 
 use super::setup::{MESSAGE, PORT, RECEIVER, SENDER, Variant, interval, network};
 use super::traffic::{Load, Sink, Source, log};
+use crate::capture::Capture;
 use crate::live::Log;
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
@@ -64,10 +65,16 @@ fn hosts(variant: &Variant, load: Load, seed: u64) -> Result<Hosts, String> {
 ///
 /// The same seed is the same network for every variant: its losses fall on packets of the same
 /// number.
-pub(super) fn lossy(variant: &Variant, count: u64, seed: u64) -> Result<Run, String> {
+pub(super) fn lossy(
+    variant: &Variant,
+    count: u64,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<Run, String> {
     let (source, sink) = hosts(variant, Load::Constant(count), seed)?;
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
+    capture.begin(&mut net)?;
     // Twice the time of the flow is more than any backlog needs.
     let flow = interval() * u32::try_from(count).unwrap_or(u32::MAX);
     let end = carrick_netsim::Time::ZERO + flow * 2 + Duration::from_secs(600);
@@ -76,10 +83,13 @@ pub(super) fn lossy(variant: &Variant, count: u64, seed: u64) -> Result<Run, Str
         net.run_until(net.now() + slice);
         let source = net.node::<SctpHost<Source>>(a).application();
         let sink = net.node::<SctpHost<Sink>>(b).application();
-        if let Some(failure) = source.failure.as_ref().or(sink.failure.as_ref()) {
+        if let Some(failure) = source.failure.as_ref().or(sink.received.failure.as_ref()) {
             return Err(failure.clone());
         }
-        if sink.deliveries.len() as u64 >= count {
+        if sink.received.deliveries.len() as u64 >= count {
+            capture.end(&mut net)?;
+            let source = net.node::<SctpHost<Source>>(a).application();
+            let sink = net.node::<SctpHost<Sink>>(b).application();
             return Ok(Run {
                 lives: lives(&log(source, sink))?,
                 timeouts: source.timeouts,
@@ -87,7 +97,12 @@ pub(super) fn lossy(variant: &Variant, count: u64, seed: u64) -> Result<Run, Str
             });
         }
     }
-    let delivered = net.node::<SctpHost<Sink>>(b).application().deliveries.len();
+    let delivered = net
+        .node::<SctpHost<Sink>>(b)
+        .application()
+        .received
+        .deliveries
+        .len();
     Err(format!("{delivered} of {count} messages were delivered"))
 }
 
@@ -97,17 +112,20 @@ pub(super) fn saturated(
     lossy: bool,
     duration: Duration,
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<f64, String> {
     let (source, sink) = hosts(variant, Load::Saturating, seed)?;
     let (mut net, [a, b]) = network(derive(seed, &[0]), lossy, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
+    capture.begin(&mut net)?;
     let delivered = |net: &Network| {
         let sink = net.node::<SctpHost<Sink>>(b).application();
-        sink.deliveries.len() * MESSAGE
+        sink.received.deliveries.len() * MESSAGE
     };
     net.run_until(carrick_netsim::Time::from_secs(10));
     let before = delivered(&net);
     net.run_until(net.now() + duration);
+    capture.end(&mut net)?;
     if let Some(failure) = &net.node::<SctpHost<Source>>(a).application().failure {
         return Err(failure.clone());
     }
@@ -175,7 +193,7 @@ mod tests {
     #[test]
     fn every_message_lives_its_life_in_order() {
         for variant in &VARIANTS {
-            let run = lossy(variant, 600, 5).unwrap();
+            let run = lossy(variant, 600, 5, Capture::NONE).unwrap();
             assert_eq!(run.lives.len(), 600, "{}", variant.id);
             for life in &run.lives {
                 let times = [
@@ -200,7 +218,7 @@ mod tests {
     fn a_sack_on_the_other_path_is_no_round_trip_of_this_one() {
         for variant in &VARIANTS {
             for seed in 0..4 {
-                let run = lossy(variant, 600, seed).unwrap();
+                let run = lossy(variant, 600, seed, Capture::NONE).unwrap();
                 let shortest = run.shortest_round_trip.unwrap();
                 assert!(
                     shortest >= FAR_DELAY * 2,

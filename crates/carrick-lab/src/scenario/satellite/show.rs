@@ -21,11 +21,8 @@ pub(super) fn result(
     full_repetitions: Option<u64>,
 ) -> ScenarioResult {
     let repetitions = observed.variants[0].len() as u64;
+    let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        scenario: scenario.name().into(),
-        question: scenario.question().into(),
-        seed,
-        repetitions,
         full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
@@ -33,8 +30,7 @@ pub(super) fn result(
         splits: vec![split(observed)],
         notes: notes(observed),
         settings: settings(observed),
-        live: None,
-        compared: None,
+        ..ScenarioResult::of(name, question, seed, repetitions)
     }
 }
 

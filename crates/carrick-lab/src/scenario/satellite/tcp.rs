@@ -8,6 +8,7 @@ use super::run::{Life, Run};
 use super::setup::{
     FAR_DELAY, FAR_RATE, LOAD, MESSAGE, PORT, RECEIVER, SENDER, STANDARD, interval, millis, network,
 };
+use crate::capture::Capture;
 use crate::sctp_host::core_time;
 use crate::seed::derive;
 use crate::tcp_host::{
@@ -102,7 +103,12 @@ impl TcpApplication for Sink {
 }
 
 /// Sends `count` messages at the paper's rate through the lossy network.
-pub(super) fn lossy(count: u64, congestion: TcpCongestion, seed: u64) -> Result<Run, String> {
+pub(super) fn lossy(
+    count: u64,
+    congestion: TcpCongestion,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<Run, String> {
     let source = Source {
         count,
         next: Some(Time::ZERO + SETTLING),
@@ -114,12 +120,15 @@ pub(super) fn lossy(count: u64, congestion: TcpCongestion, seed: u64) -> Result<
     let sink = TcpHost::listen(config(1, congestion, seed), PORT, Sink::default());
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
+    capture.begin(&mut net)?;
     // Ten times the time of the flow, at a tenth of its rate, is more than any backlog needs.
     let flow = Duration::from_secs(count * MESSAGE as u64 / LOAD + 60);
     while net.now() < Time::ZERO + flow * 10 {
         net.run_until(net.now() + Duration::from_secs(10));
         let sink = net.node::<TcpHost<Sink>>(b).application();
         if sink.deliveries.len() as u64 >= count {
+            capture.end(&mut net)?;
+            let sink = net.node::<TcpHost<Sink>>(b).application();
             let source = net.node::<TcpHost<Source>>(a).application();
             return lives(&source.sends, &source.segments, &sink.deliveries);
         }
@@ -172,7 +181,12 @@ pub(super) fn lives(
 }
 
 /// Bytes per second that TCP carries at most, over `duration` after ten seconds.
-pub(super) fn saturated(with_loss: bool, duration: Duration, seed: u64) -> Result<f64, String> {
+pub(super) fn saturated(
+    with_loss: bool,
+    duration: Duration,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<f64, String> {
     let source = TcpHost::connect(
         config(0, TcpCongestion::Reno, seed),
         (RECEIVER[0], PORT),
@@ -190,9 +204,11 @@ pub(super) fn saturated(with_loss: bool, duration: Duration, seed: u64) -> Resul
         Box::new(sink),
     )
     .map_err(|error| error.to_string())?;
+    capture.begin(&mut net)?;
     net.run_until(Time::from_secs(10));
     let before = net.node::<TcpHost<BulkSink>>(b).application().received;
     net.run_until(net.now() + duration);
+    capture.end(&mut net)?;
     let received = net.node::<TcpHost<BulkSink>>(b).application().received;
     Ok((received - before) as f64 / duration.as_secs_f64())
 }
@@ -208,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_message_lives_its_life_in_order() {
-        let run = lossy(600, TcpCongestion::Reno, 5).expect("the run ends");
+        let run = lossy(600, TcpCongestion::Reno, 5, Capture::NONE).expect("the run ends");
         assert_eq!(run.lives.len(), 600);
         for life in &run.lives {
             let times = [life.send, life.first, life.bringing, life.arrival];
@@ -220,7 +236,8 @@ mod tests {
 
     #[test]
     fn the_window_limits_what_is_carried_without_loss() {
-        let rate = saturated(false, Duration::from_secs(60), 1).expect("the run ends");
+        let rate =
+            saturated(false, Duration::from_secs(60), 1, Capture::NONE).expect("the run ends");
         let round_trip = 2.0 * FAR_DELAY.as_secs_f64() + emission_time().as_secs_f64();
         assert!(rate <= STANDARD.window as f64 / round_trip, "{rate}");
         assert!(rate > 0.8 * STANDARD.window as f64 / round_trip, "{rate}");

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use carrick_proto::{
     AssociationConfig, AssociationId, Endpoint, Event, PathId, SendError, SendOptions, Time,
-    TraceEvent, TraceRecord, Tsn,
+    TraceEvent, TraceRecord,
 };
 
 use super::setup::{MESSAGE, PORT, RECEIVER, interval};
 use crate::live::{Log, Transmission};
+use crate::numbered::{Received, message};
 use crate::sctp_host::Application;
 
 /// Quiet time between the verification of all paths and the first message.
@@ -109,7 +109,7 @@ impl Source {
             context: number,
             ..SendOptions::default()
         };
-        match endpoint.send(now, id, options, message(number)) {
+        match endpoint.send(now, id, options, message(number, MESSAGE)) {
             Ok(()) => {
                 self.sends.push(now);
                 true
@@ -186,38 +186,15 @@ impl Application for Source {
     }
 }
 
-/// A message that begins with its number.
-fn message(number: u64) -> Bytes {
-    let mut bytes = BytesMut::zeroed(MESSAGE);
-    bytes[..8].copy_from_slice(&number.to_be_bytes());
-    bytes.freeze()
-}
-
 /// Notes arrivals and deliveries.
 #[derive(Default)]
 pub(super) struct Sink {
-    /// First arrival of each chunk.
-    pub(super) arrivals: Vec<(Tsn, Time)>,
-    /// Delivery of each message, by number.
-    pub(super) deliveries: Vec<(u64, Time)>,
-    /// A message came that is none of ours.
-    pub(super) failure: Option<String>,
+    pub(super) received: Received,
 }
 
 impl Application for Sink {
     fn on_readable(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId) {
-        while let Some(message) = endpoint.receive(id) {
-            let bytes = message.payload.into_bytes();
-            match bytes.first_chunk() {
-                Some(number) if bytes.len() == MESSAGE => {
-                    self.deliveries.push((u64::from_be_bytes(*number), now));
-                }
-                _ => {
-                    self.failure =
-                        Some(format!("a message of {} bytes was delivered", bytes.len()));
-                }
-            }
-        }
+        self.received.read(now, endpoint, id, MESSAGE);
     }
 
     fn wants_trace(&self) -> bool {
@@ -225,9 +202,7 @@ impl Application for Sink {
     }
 
     fn on_trace(&mut self, _: AssociationId, record: &TraceRecord) {
-        if let TraceEvent::ChunkReceived { tsn } = record.event {
-            self.arrivals.push((tsn, record.time));
-        }
+        self.received.trace(record);
     }
 }
 
@@ -236,7 +211,7 @@ pub(super) fn log<'a>(source: &'a Source, sink: &'a Sink) -> Log<'a> {
     Log {
         sends: &source.sends,
         transmissions: &source.transmissions,
-        arrivals: &sink.arrivals,
-        deliveries: &sink.deliveries,
+        arrivals: &sink.received.arrivals,
+        deliveries: &sink.received.deliveries,
     }
 }

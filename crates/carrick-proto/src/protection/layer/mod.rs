@@ -100,6 +100,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         // What stands for other sessions could be among them.
         association.ignore_peer_addresses = true;
         association.wildcard_addresses = false;
+        association.wildcard_peers = false;
         association.monitor_pairs = false;
         association.extensions.dynamic_addresses = false;
         association.path_max_retrans = association.association_max_retrans;

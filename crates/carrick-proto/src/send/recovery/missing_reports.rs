@@ -11,6 +11,9 @@ use crate::path::Paths;
 use crate::policy::LossSignal;
 use crate::send::outstanding::{ChunkState, Outstanding};
 
+/// Chunks that were taken back whose reports are counted; more wait for T3-rtx.
+const MAX_REVOKED: usize = 1024;
+
 #[derive(Debug)]
 pub(crate) struct MissingReports {
     /// Missing reports that are needed.
@@ -81,7 +84,14 @@ impl MissingReports {
     /// The peer took back an acknowledgement. Earlier SACKs did not report this chunk missing, so
     /// its reports are counted by themselves (section 6.2.1 D iii).
     pub(crate) fn on_revoked(&mut self, index: u64) {
-        self.revoked.insert(index, 0);
+        let room = self.revoked.len() < MAX_REVOKED;
+        match self.revoked.get_mut(&index) {
+            Some(reports) => *reports = 0,
+            None if room => {
+                self.revoked.insert(index, 0);
+            }
+            None => {}
+        }
     }
 
     /// A SACK has been processed: for what it took back, it was the first missing report.
