@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rsipstack::dialog::dialog::TransactionHandle;
 use rsipstack::dialog::invite_dialog::InviteDialog;
@@ -14,6 +14,7 @@ use crate::change::{Change, Unanswered, begin_change};
 use crate::holes::Holes;
 use crate::legs::{Leg, PeerAction, Side, end, is_there, number, passed_on, relay, retarget};
 use crate::pinholes::{Pinholes, Refusal};
+use crate::record::{CallEnd, CallRecord};
 use crate::server::Shared;
 
 pub(crate) struct Call<P: Pinholes> {
@@ -69,11 +70,14 @@ impl End {
 impl<P: Pinholes> Call<P> {
     /// Lives until the call has ended on both sides, and nothing is open.
     pub(crate) async fn run(mut self) {
+        let begun = Instant::now();
+        let mut ended = CallEnd::NotEstablished;
         if let Some((mut callee, unanswered)) = self.set_up().await {
             let why = self.established(&mut callee, unanswered).await;
             // First what is open, then those who may not answer.
             self.holes.prune(&[]).await;
             self.shared.counts.ended(&why);
+            ended = CallEnd::from(&why);
             let why = why.reason();
             let why = why.as_deref();
             tokio::join!(end(&self.caller.dialog, why), end(&callee.dialog, why));
@@ -81,6 +85,10 @@ impl<P: Pinholes> Call<P> {
         }
         self.holes.prune(&[]).await;
         self.remove(&self.caller.dialog);
+        let invite = self.caller.dialog.initial_request();
+        let record = CallRecord::new(&invite, begun.elapsed(), ended);
+        // Nobody may listen.
+        let _ = self.shared.records.send(record);
     }
 
     /// A dialog is over.

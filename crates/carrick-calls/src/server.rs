@@ -13,7 +13,7 @@ use rsipstack::transaction::{Endpoint, EndpointBuilder, Transaction};
 use rsipstack::transport::udp::UdpConnection;
 use rsipstack::transport::{SipConnection, TransportLayer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::acks::Acks;
@@ -24,11 +24,15 @@ use crate::door::{Door, Doorkeeper, take_connections};
 use crate::holes::Holes;
 use crate::legs::{Leg, acknowledged, max_forwards};
 use crate::pinholes::Pinholes;
+use crate::record::{CallRecord, Records};
 
 /// Seconds after which a caller may try again.
 const RETRY_AFTER: &str = "10";
 
 const ALLOWED: &str = "INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, MESSAGE";
+
+/// Records of calls that a slow listener may be behind.
+const RECORDS: usize = 1024;
 
 /// Why it does not run.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +122,7 @@ pub(crate) struct Shared<P> {
     pub(crate) counts: Counters,
     pub(crate) acks: Acks,
     pub(crate) door: Arc<Door>,
+    pub(crate) records: broadcast::Sender<CallRecord>,
     /// Ends the calls.
     pub(crate) stop: CancellationToken,
 }
@@ -185,6 +190,7 @@ impl<P: Pinholes> B2bua<P> {
             counts: Counters::default(),
             acks,
             door,
+            records: broadcast::Sender::new(RECORDS),
             stop: CancellationToken::new(),
         });
         let serving = Arc::clone(&endpoint);
@@ -235,6 +241,11 @@ impl<P: Pinholes> B2bua<P> {
             lost: read(lost),
             vanished: read(vanished),
         }
+    }
+
+    /// The calls that end from now on.
+    pub fn records(&self) -> Records {
+        Records(self.shared.records.subscribe())
     }
 
     /// Ends all calls and closes their pinholes, then stops listening. Takes as long as the peers may

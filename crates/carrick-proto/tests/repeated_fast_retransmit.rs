@@ -21,11 +21,11 @@ fn repeats(repeated: bool, scope: ReportScope) -> Policies {
     }
 }
 
-/// RFC 2960's counters with this many reports.
-fn counters(missing_reports: u8) -> Policies {
+/// RFC 2960's counters with its four reports.
+fn counters() -> Policies {
     Policies {
         loss_detection: LossDetection::EveryReport,
-        missing_reports,
+        missing_reports: 4,
         ..Policies::default()
     }
 }
@@ -107,19 +107,19 @@ fn a_retransmission_that_arrives_is_not_sent_again() {
 
 #[test]
 fn counters_of_rfc_2960_answer_one_loss_as_often_as_sacks_in_a_round_trip_report_it() {
-    let (timeouts, sent, path) = lose_with(counters(4), 1);
+    let (timeouts, sent, path) = lose_with(counters(), 1);
     assert_eq!(timeouts, 0);
     assert!(sent > 3, "sent {sent} times");
     assert_eq!(path.flight_size, 0);
-    // Fewer reports make more of it.
-    let (_, often, _) = lose_with(counters(1), 1);
-    assert!(often > sent, "{often} and {sent}");
+    let (_, once, standard) = lose(true, 1);
+    assert_eq!(once, 2, "Fast Recovery and RFC 9260's counting");
+    assert!(path.ssthresh < standard.ssthresh, "halved each time");
 }
 
 #[test]
 fn counters_of_rfc_2960_need_no_timer_for_a_lost_retransmission() {
     for times in 1..=3 {
-        let (timeouts, sent, _) = lose_with(counters(4), times);
+        let (timeouts, sent, _) = lose_with(counters(), times);
         assert_eq!(timeouts, 0);
         assert!(sent > times, "{sent}");
     }

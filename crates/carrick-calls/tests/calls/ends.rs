@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use carrick_calls::CallEnd;
+
 use crate::peer::{World, audio};
 
 #[test]
@@ -144,6 +146,28 @@ fn stopping_ends_all_calls_and_closes_everything() {
     });
     assert_eq!(answering, [true; 2]);
     assert_eq!(world.open(), [""; 0]);
+}
+
+#[test]
+fn each_call_that_is_over_is_told_of() {
+    let mut world = World::new();
+    let mut records = world.b2bua.as_ref().unwrap().records();
+    world.established();
+    world.caller.request("BYE", "");
+    world.caller.expect("200");
+    let bye = world.callee.expect("BYE");
+    world.callee.answer(&bye, "200 OK", "");
+    world.assert_over();
+    world.caller.fresh();
+    world.caller.invite(&audio("host.example.net", 4000));
+    world.caller.expect("488");
+    for end in [CallEnd::HungUp, CallEnd::NotEstablished] {
+        let record = world.runtime.block_on(records.next()).unwrap();
+        assert_eq!(record.end, end);
+        assert!(record.call_id.starts_with("call-"), "{record:?}");
+        assert_eq!(record.caller, format!("sip:anna@{}", world.caller.address));
+        assert!(record.callee.starts_with("sip:bert@"), "{record:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carrick_calls::{B2bua, B2buaConfig, Counts, Hop, MiddleboxAgent, Prefix};
+use carrick_calls::{B2bua, B2buaConfig, CallRecord, Counts, Hop, MiddleboxAgent, Prefix};
 use carrick_simco::client::{Client, ClientConfig};
 use carrick_simco::message::Lifetime;
 use clap::Args;
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// Calls at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = calls)]
     max_calls: usize,
-    /// Print what was in the end as JSON.
+    /// Print each call that is over, and in the end what was, as lines of JSON.
     #[arg(long)]
     json: bool,
 }
@@ -90,16 +90,45 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let b2bua = B2bua::start(config, pinholes).await.map_err(failure)?;
     eprintln!("carrick: sip udp and tcp {}", arguments.listen);
     let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failure)?;
+    let mut records = b2bua.records();
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            Some(record) = records.next() => tell(&record, arguments.json),
+        }
     }
     let counts = b2bua.counts();
     b2bua.stop(LEAVING).await;
+    while let Ok(Some(record)) = tokio::time::timeout(Duration::ZERO, records.next()).await {
+        tell(&record, arguments.json);
+    }
     // A middlebox that does not answer is not waited for.
     let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
     report(&counts, arguments.json);
     Ok(())
+}
+
+/// A call that is over.
+fn tell(record: &CallRecord, json: bool) {
+    let CallRecord {
+        call_id,
+        caller,
+        callee,
+        lasted,
+        end,
+    } = record;
+    if json {
+        let value = serde_json::json!({
+            "call": call_id,
+            "from": caller,
+            "to": callee,
+            "seconds": lasted.as_secs_f64(),
+            "end": end.name(),
+        });
+        println!("{value}");
+    }
 }
 
 fn report(counts: &Counts, json: bool) {

@@ -280,6 +280,7 @@ fn five_hundred_calls_at_fifty_a_second_succeed_and_leave_nothing() {
         "{said}"
     );
     assert!(said.contains("\"pinholes_at_stop\":0"), "{said}");
+    assert_eq!(said.matches("\"end\":\"hung-up\"").count(), 500, "{said}");
 }
 
 #[test]

@@ -78,6 +78,21 @@ impl Association {
         })
     }
 
+    /// Whether an ASCONF that is not answered adds or deletes this address: nothing else may leave
+    /// from it.
+    pub(super) fn is_being_changed(&self, local: Option<IpAddr>) -> bool {
+        let Some(dynamic) = &self.dynamic else {
+            return false;
+        };
+        let new = |sent: &Sent| {
+            let mut added = sent.addresses(ParameterType::ADD_IP_ADDRESS);
+            added.any(|a| Some(a) == local && !dynamic.locals.contains(&a))
+        };
+        // Without another address, what is to leave waits for the answer.
+        let added = !dynamic.stranded && dynamic.sent.as_ref().is_some_and(new);
+        added || self.is_being_deleted(local)
+    }
+
     /// SET PEER PRIMARY: the peer is asked to send to this address of ours.
     pub(crate) fn set_peer_primary(
         &mut self,

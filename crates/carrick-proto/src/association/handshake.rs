@@ -484,11 +484,12 @@ impl Association {
     }
 
     /// The way that a packet took, back: from the address that was addressed (section 6.4), unless
-    /// that is being deleted, so that the peer may know it no more (RFC 5061 section 5.3, F4).
+    /// that is being added or deleted, so that the peer may not know it (RFC 5061 section 5.3, F1 and
+    /// F4).
     pub(crate) fn way_back(&self, route: &Route) -> Route {
         let back = route.for_reply();
         match self.path_of(route) {
-            Some(id) if self.is_being_deleted(back.local) => Route {
+            Some(id) if self.is_being_changed(back.local) => Route {
                 local: self.paths[id].local,
                 ..back
             },
