@@ -74,11 +74,12 @@ pub(super) fn transfer(
             .application();
         let start = source.started.ok_or("TCP sent nothing")?;
         let rate = sink.bulk.goodput(start).ok_or("TCP took no time")?;
+        let pauses = sink.pauses;
         capture.end(&mut built.net)?;
         return Ok(Measures {
             throughput: rate / 1e6,
             delivered: 1.0,
-            pauses: sink.pauses,
+            pauses,
             ..Measures::default()
         });
     }
