@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use carrick_proto::PathId;
+use carrick_proto::{AssociationConfig, PathId};
 use carrick_wire::{ChunkType, ParameterType};
 
 use crate::common::*;
@@ -84,7 +84,11 @@ fn without_asconf_nothing_leaves_from_an_address_that_was_not_told() {
 #[test]
 fn a_preference_in_init_is_taken_when_its_address_is_verified_5061_5_4() {
     for offered in [true, false] {
-        let config = if offered { open() } else { Default::default() };
+        let config = if offered {
+            open()
+        } else {
+            AssociationConfig::default()
+        };
         let mut w = world_of(&config, 1);
         let puppet = Puppet::new();
         let second = ip("10.0.0.98");
