@@ -177,14 +177,18 @@ impl Cookie {
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
+        // Most cookies have neither, and pay nothing for it.
         let adapted = self.adaptation_layer.is_some();
-        out.push(u8::from(self.another) | u8::from(adapted) << 1);
+        let advised = self.preferred.is_some();
+        out.push(u8::from(self.another) | u8::from(adapted) << 1 | u8::from(advised) << 2);
         if let Some(code) = self.adaptation_layer {
             out.extend_from_slice(&code.to_be_bytes());
         }
         encode_address(Some(self.remote), out);
         encode_address(self.local, out);
-        encode_address(self.preferred, out);
+        if advised {
+            encode_address(self.preferred, out);
+        }
         if self.extensions.authentication {
             encode_vector(&self.ours, out);
             encode_vector(&self.theirs, out);
@@ -226,7 +230,10 @@ impl Cookie {
         };
         let remote = reader.address()??;
         let local = reader.address()?;
-        let preferred = reader.address()?;
+        let preferred = match flags & 4 {
+            0 => None,
+            _ => reader.address()?,
+        };
         let (mut ours, mut theirs) = (KeyVector::default(), KeyVector::default());
         if extensions.authentication {
             (ours, theirs) = (reader.vector()?, reader.vector()?);
@@ -383,7 +390,7 @@ mod tests {
         secrets.seal(&cookie(), &mut sealed);
         assert_eq!(secrets.open(&sealed), Ok(cookie()));
         assert!(
-            sealed.len() <= 144,
+            sealed.len() <= 152,
             "as small as possible: {}",
             sealed.len()
         );
