@@ -97,5 +97,5 @@ fn the_report_shows_every_row_and_figure() {
         assert!(csv.contains(&format!("\r\n{},", row.id)), "{}", row.id);
     }
     assert!(!html.contains("NaN"));
-    assert_eq!(result().figures.len(), 3);
+    assert_eq!(result().figures.len(), 6);
 }

@@ -1,5 +1,6 @@
 //! What the protocol tells its user: facts, in the order in which they happened (section 11.2).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::Range;
@@ -46,8 +47,9 @@ pub enum Event {
     },
     /// The send buffer, which had refused a message, has room again.
     SendBufferFree,
-    /// SEND FAILURE: a message was not delivered, or it is not known whether it was.
-    SendFailed(SendFailure),
+    /// SEND FAILURE: a message was not delivered, or it is not known whether it was. Boxed, because it
+    /// is much larger than the others, and each association has room for some events.
+    SendFailed(Box<SendFailure>),
     /// All that was sent so far has been acknowledged.
     AllAcknowledged,
     /// A peer address was verified and may carry data (section 5.4).
@@ -213,6 +215,12 @@ pub struct SendFailure {
     /// The policy that gave the message up (RFC 3758, RFC 7496); `None` where it was the life time
     /// or the end of the association.
     pub abandoned: Option<AbandonmentPolicy>,
+}
+
+impl From<SendFailure> for Event {
+    fn from(failure: SendFailure) -> Self {
+        Self::SendFailed(Box::new(failure))
+    }
 }
 
 impl SendFailure {

@@ -366,7 +366,7 @@ fn a_message_that_the_peer_has_for_good_is_no_failure_11_1_5() {
 /// The failures in these events; what came back of each is at its place in its message.
 fn failures(events: Vec<Event>, sizes: &[usize]) -> Vec<SendFailure> {
     let failed = events.into_iter().filter_map(|e| match e {
-        Event::SendFailed(failure) => Some(failure),
+        Event::SendFailed(failure) => Some(*failure),
         _ => None,
     });
     let failed: Vec<SendFailure> = failed.collect();

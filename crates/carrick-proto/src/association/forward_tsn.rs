@@ -75,8 +75,7 @@ impl Association {
         if failures.is_empty() {
             return false;
         }
-        self.events
-            .extend(failures.into_iter().map(Event::SendFailed));
+        self.events.extend(failures.into_iter().map(Event::from));
         true
     }
 

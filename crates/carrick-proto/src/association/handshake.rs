@@ -166,8 +166,7 @@ impl Association {
         let inbound = self.config.max_inbound_streams.min(peer_outbound);
         let interleaving = self.extensions.interleaving;
         let refused = self.sender.negotiated(a_rwnd, outbound, self.extensions);
-        self.events
-            .extend(refused.into_iter().map(Event::SendFailed));
+        self.events.extend(refused.into_iter().map(Event::from));
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
         let partial = self.extensions.partial_reliability;
         self.receiver.allow_unfinished(partial);
@@ -367,8 +366,7 @@ impl Association {
         self.told_dormant = false;
         self.told_stall = None;
         self.start_heartbeats(cx);
-        self.events
-            .extend(failures.into_iter().map(Event::SendFailed));
+        self.events.extend(failures.into_iter().map(Event::from));
         self.events.push_back(Event::Restarted);
     }
 

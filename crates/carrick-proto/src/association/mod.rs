@@ -316,12 +316,8 @@ impl Association {
         if self.receiver.take_news() {
             self.events.push_back(Event::MessageReceived);
         }
-        self.events.extend(
-            self.sender
-                .take_failures()
-                .into_iter()
-                .map(Event::SendFailed),
-        );
+        self.events
+            .extend(self.sender.take_failures().into_iter().map(Event::from));
         self.events.push_back(Event::Closed(reason));
     }
 

@@ -14,7 +14,8 @@ use super::{Association, Context};
 use crate::endpoint::Cookie;
 use crate::route::Route;
 
-/// Addresses in an INIT or INIT ACK at most.
+/// Addresses in an INIT or INIT ACK at most: INIT ACK may be larger than a packet, and goes to whoever
+/// sent an INIT.
 const MAX_TOLD: usize = 100;
 
 /// Tells the peer the local addresses it can use: none if there is only one, which the packet

@@ -64,7 +64,7 @@ pub(crate) fn timed(millis: u64) -> Reliability {
 
 pub(crate) fn failures(events: &[Event]) -> Vec<&SendFailure> {
     let failed = events.iter().filter_map(|e| match e {
-        Event::SendFailed(failure) => Some(failure),
+        Event::SendFailed(failure) => Some(&**failure),
         _ => None,
     });
     failed.collect()

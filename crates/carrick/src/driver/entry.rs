@@ -95,7 +95,7 @@ impl Entry {
             // A cancelled send() does not want to know.
             (Some(answer), result) => drop(answer.send(result)),
             (None, Ok(())) => {}
-            (None, Err(_)) => self.notify(Event::SendFailed(SendFailure {
+            (None, Err(_)) => self.notify(Event::from(SendFailure {
                 context: out.options.context,
                 stream: out.options.stream,
                 ppid: out.options.ppid,

@@ -150,6 +150,11 @@ impl Job {
         match self {
             Self::Transfer(_, Stack::Best, loss) => with_loss("best", loss),
             Self::Transfer(_, Stack::WindowKept, loss) => with_loss("control", loss),
+            Self::Transfer(_, Stack::TcpLike, loss) => with_loss("tcp-like", loss),
+            Self::Transfer(Configuration::One, Stack::Counters, loss) => {
+                with_loss("counters1", loss)
+            }
+            Self::Transfer(_, Stack::Counters, loss) => with_loss("counters2", loss),
             Self::Transfer(Configuration::One, _, loss) => with_loss("config1", loss),
             Self::Transfer(_, _, loss) => with_loss("config2", loss),
             Self::Tcp(loss) => with_loss("tcp", loss),
