@@ -83,8 +83,8 @@ const DEFAULT_SEEDS: u64 = 200;
 /// Every so many worlds one runs twice.
 const TWICE_EVERY: u64 = 10;
 
-/// From so many worlds on, every way to end must have occurred.
-const ENOUGH: u64 = 200;
+/// From so many worlds on, every way to end and every extension must have occurred.
+const ENOUGH: u64 = 600;
 
 #[test]
 fn every_message_arrives_once_and_every_association_ends() {

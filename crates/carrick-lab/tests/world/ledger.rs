@@ -135,11 +135,23 @@ pub(crate) struct Seen {
     pub(crate) learned_ports: u64,
     /// Sides that went to another address.
     pub(crate) moves: u64,
+    /// Paths that became Potentially Failed.
+    pub(crate) suspected: u64,
+    /// In this world, 1 if it was so at any moment: chunks were authenticated, a mark reduced a window,
+    /// NR-SACKs arrived, checksums could be left out, a path's MTU was found, a tail was probed, two
+    /// paths carried new data at once.
+    pub(crate) authenticated: u64,
+    pub(crate) marked: u64,
+    pub(crate) nr_sacks: u64,
+    pub(crate) unchecked: u64,
+    pub(crate) searched: u64,
+    pub(crate) probed: u64,
+    pub(crate) concurrent: u64,
 }
 
 impl Seen {
     /// The sums, with their names.
-    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 31] {
+    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 39] {
         [
             ("established", &mut self.established),
             ("messages", &mut self.messages),
@@ -172,6 +184,17 @@ impl Seen {
             ("changes of UDP ports", &mut self.rebindings),
             ("UDP ports learned", &mut self.learned_ports),
             ("moves to another address", &mut self.moves),
+            ("suspected paths", &mut self.suspected),
+            ("worlds with authentication", &mut self.authenticated),
+            ("worlds with congestion marks", &mut self.marked),
+            ("worlds with NR-SACKs", &mut self.nr_sacks),
+            ("worlds without checksums", &mut self.unchecked),
+            ("worlds with a path MTU found", &mut self.searched),
+            ("worlds with tail loss probes", &mut self.probed),
+            (
+                "worlds with concurrent multipath transfer",
+                &mut self.concurrent,
+            ),
         ]
     }
 }

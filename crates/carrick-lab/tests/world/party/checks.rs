@@ -1,6 +1,6 @@
 //! What has to hold at any moment, and counts what happens.
 
-use carrick_proto::{Endpoint, Event, Time};
+use carrick_proto::{AssociationId, AssociationStats, Endpoint, Event, PathMtuState, Time};
 
 use super::{MAX_FACTS_AT_ONCE, Party};
 
@@ -18,6 +18,7 @@ impl Party {
                 let at = self.instance(id);
                 self.ledger.borrow_mut().ports_learned(at, learned);
             }
+            self.meet(endpoint, id, &stats);
             let grown = config.max_receive_buffer.unwrap_or(0);
             let receive_buffer = config.receive_buffer.max(grown);
             let (held, limit) = (
@@ -47,6 +48,34 @@ impl Party {
         }
     }
 
+    /// Notes which extensions have had an effect.
+    fn meet(&self, endpoint: &Endpoint, id: AssociationId, stats: &AssociationStats) {
+        let seen = &mut self.ledger.borrow_mut().seen;
+        let met = |flag: &mut u64, is_so: bool| *flag |= u64::from(is_so);
+        let (extensions, counters) = (stats.extensions, &stats.counters);
+        met(&mut seen.authenticated, extensions.authentication);
+        met(&mut seen.marked, counters.congestion_mark_reductions > 0);
+        met(&mut seen.nr_sacks, counters.nr_sacks_received > 0);
+        met(&mut seen.unchecked, extensions.zero_checksum);
+        met(&mut seen.probed, counters.tail_loss_probes > 0);
+        let primary = stats.primary.and_then(|path| endpoint.path_stats(id, path));
+        let found =
+            primary.and_then(|path| path.mtu_discovery) == Some(PathMtuState::SearchComplete);
+        met(&mut seen.searched, found);
+        if self
+            .setting
+            .config
+            .policies
+            .multipath
+            .data_route
+            .concurrent()
+        {
+            let paths = endpoint.paths(id);
+            let loaded = paths.filter(|path| path.flight_size > 0);
+            met(&mut seen.concurrent, loaded.count() > 1);
+        }
+    }
+
     pub(super) fn count_fact(&mut self, now: Time, event: &Event) {
         if self.facts.0 != now {
             self.facts = (now, 0);
@@ -61,6 +90,7 @@ impl Party {
         let seen = &mut self.ledger.borrow_mut().seen;
         match event {
             Event::PathFailed(_) => seen.path_failed += 1,
+            Event::PathPotentiallyFailed(_) => seen.suspected += 1,
             Event::PathRecovered(_) => seen.path_recovered += 1,
             Event::PrimaryChanged(_) => seen.primary_changed += 1,
             Event::PathLocalAddressChanged(_) => seen.local_changed += 1,
