@@ -47,6 +47,15 @@ pub trait Node: Any {
         Some(packet)
     }
 
+    /// Looks at an ICMP error that this node itself writes because a packet did not get on, and may take
+    /// it, as a home agent does with one for a mobile node abroad.
+    ///
+    /// Called on routers only, before the route is chosen. The default lets every message pass.
+    fn handle_own_error(&mut self, now: Time, error: Packet, out: &mut Outbox) -> Option<Packet> {
+        let _ = (now, out);
+        Some(error)
+    }
+
     /// Learns that the link at `interface` went up or down. The default ignores it.
     fn handle_link_change(
         &mut self,

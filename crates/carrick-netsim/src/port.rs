@@ -4,6 +4,7 @@
 //! With it a host of a network can be a host outside of the simulator, alone or under a program that
 //! wraps others, such as [`crate::mobile::MobileNode`].
 
+use core::net::IpAddr;
 use std::collections::VecDeque;
 
 use crate::ids::InterfaceId;
@@ -19,6 +20,7 @@ const MAX_WAITING: usize = 1 << 16;
 pub struct Port {
     arrived: VecDeque<(Time, InterfaceId, Packet)>,
     dropped: u64,
+    changed: bool,
 }
 
 impl Port {
@@ -30,6 +32,11 @@ impl Port {
     /// Packets that arrived while 65,536 waited.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Whether its host got or lost an address since the last call.
+    pub fn take_address_change(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 }
 
@@ -46,6 +53,17 @@ impl Node for Port {
 
     fn next_timeout(&self) -> Option<Time> {
         None
+    }
+
+    fn handle_address_change(
+        &mut self,
+        _: Time,
+        _: InterfaceId,
+        _: IpAddr,
+        _: bool,
+        _: &mut Outbox,
+    ) {
+        self.changed = true;
     }
 }
 
@@ -73,5 +91,17 @@ mod tests {
             assert_eq!(port.take(), Some(expected));
         }
         assert_eq!(port.take(), None);
+    }
+
+    #[test]
+    fn changes_of_addresses_are_told_once() {
+        let (mut port, mut out) = (Port::default(), Outbox::new());
+        assert!(!port.take_address_change());
+        for present in [true, false] {
+            let address = [10, 0, 0, 1].into();
+            port.handle_address_change(Time::ZERO, InterfaceId(0), address, present, &mut out);
+        }
+        assert!(port.take_address_change() && !port.take_address_change());
+        assert!(out.is_empty());
     }
 }

@@ -153,6 +153,42 @@ fn a_packet_too_large_for_the_tunnel_is_reported_to_its_sender_rfc_2003_5_1() {
 }
 
 #[test]
+fn an_error_of_the_home_agents_own_router_follows_the_node_abroad_5944_4_2_3() {
+    let narrow = |world: &mut World| {
+        let config = carrick_netsim::LinkConfig {
+            mtu: Some(1400),
+            ..carrick_netsim::LinkConfig::default()
+        };
+        // What comes to the home agent fits, what leaves it does not.
+        world.apply(Change::SetLink {
+            link: world.home_link,
+            direction: carrick_netsim::Direction::Forward,
+            config,
+        });
+    };
+    let mut visiting = World::usual();
+    visiting.run_secs(1);
+    for mut world in [visiting, co_located(true)] {
+        narrow(&mut world);
+        let large = sctp(HOME, CORRESPONDENT, 1450 - 20);
+        world
+            .net
+            .with_node(world.mobile, |mobile: &mut Mobile, _, out| {
+                mobile.with_program(out, |_, out| out.send(large));
+            });
+        world.run_secs(1);
+        assert!(world.heard().is_empty(), "it did not fit");
+        let came = world.mobile().program().received.iter();
+        let errors: Vec<_> = came.filter_map(|(.., p)| icmp::parse(p)).collect();
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].error, IcmpError::TooBig { mtu: 1400 });
+        assert_eq!(errors[0].about.source, IpAddr::V4(HOME));
+        let stats = world.home_agent().stats();
+        assert_eq!((stats.detunneled, stats.tunneled), (1, 1));
+    }
+}
+
+#[test]
 fn an_exhausted_time_to_live_does_not_enter_the_tunnel_rfc_2003_3_1() {
     let mut world = World::usual();
     world.run_secs(1);

@@ -17,6 +17,7 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
+use super::flags::{self, Field};
 use super::{ALL_ROUTERS, MessageError};
 use crate::ip::checksum;
 use crate::packet::{Packet, Protocol};
@@ -41,9 +42,6 @@ pub struct RouterAddress {
     pub preference: i32,
 }
 
-/// How a flag is found.
-type Flag = fn(&mut AgentFlags) -> &mut bool;
-
 /// The flags of a mobility agent. U, X and I are sent as zero and ignored, as is what is reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentFlags {
@@ -64,7 +62,7 @@ pub struct AgentFlags {
 }
 
 impl AgentFlags {
-    const BITS: [(u8, Flag); 7] = [
+    const BITS: [(u8, Field<Self>); 7] = [
         (0x80, |f| &mut f.registration_required),
         (0x40, |f| &mut f.busy),
         (0x20, |f| &mut f.home_agent),
@@ -74,22 +72,12 @@ impl AgentFlags {
         (0x01, |f| &mut f.reverse_tunnel),
     ];
 
-    fn from_bits(bits: u8) -> Self {
-        let mut flags = Self::default();
-        for (mask, field) in Self::BITS {
-            *field(&mut flags) = bits & mask != 0;
-        }
-        flags
+    pub(super) fn from_bits(bits: u8) -> Self {
+        flags::read(&Self::BITS, bits)
     }
 
-    fn bits(mut self) -> u8 {
-        let mut bits = 0;
-        for (mask, field) in Self::BITS {
-            if *field(&mut self) {
-                bits |= mask;
-            }
-        }
-        bits
+    pub(super) fn bits(self) -> u8 {
+        flags::write(&Self::BITS, self)
     }
 }
 
@@ -113,6 +101,27 @@ pub struct AgentAdvertisement {
     pub care_of: Vec<Ipv4Addr>,
     /// The prefix length of each router address; empty without the Prefix-Lengths extension.
     pub prefix_lengths: Vec<u8>,
+}
+
+impl AgentAdvertisement {
+    /// That of an agent which also routes what has nothing to do with mobility; its number and how long
+    /// it is valid are whoever's who sends it.
+    pub(super) fn of_agent(
+        registration_lifetime: u16,
+        flags: AgentFlags,
+        care_of: Vec<Ipv4Addr>,
+    ) -> Self {
+        Self {
+            routes_common_traffic: true,
+            lifetime: 0,
+            routers: Vec::new(),
+            sequence: 0,
+            registration_lifetime,
+            flags,
+            care_of,
+            prefix_lengths: Vec::new(),
+        }
+    }
 }
 
 /// A message of agent discovery.

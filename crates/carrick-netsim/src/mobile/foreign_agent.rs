@@ -9,7 +9,7 @@ use super::discovery::{AgentAdvertisement, AgentFlags};
 use super::identification::Identification;
 use super::message::{self, RegistrationReply, RegistrationRequest, ReplyCode, Signed};
 use super::tunnel::{self, Entry, Tunnels};
-use super::{INFINITE, PORT};
+use super::{PORT, end_of, message_packet};
 use crate::icmp::{self, IcmpError};
 use crate::ids::InterfaceId;
 use crate::node::{Node, Outbox};
@@ -180,22 +180,15 @@ impl ForeignAgent {
     }
 
     fn advertisement(&self) -> AgentAdvertisement {
-        AgentAdvertisement {
-            routes_common_traffic: true,
-            lifetime: 0,
-            routers: Vec::new(),
-            sequence: 0,
-            registration_lifetime: self.config.max_lifetime,
-            flags: AgentFlags {
-                foreign_agent: true,
-                busy: self.is_full(),
-                registration_required: self.config.registration_required,
-                reverse_tunnel: self.config.reverse_tunnels,
-                ..AgentFlags::default()
-            },
-            care_of: vec![self.config.address],
-            prefix_lengths: Vec::new(),
-        }
+        let flags = AgentFlags {
+            foreign_agent: true,
+            busy: self.is_full(),
+            registration_required: self.config.registration_required,
+            reverse_tunnel: self.config.reverse_tunnels,
+            ..AgentFlags::default()
+        };
+        let care_of = vec![self.config.address];
+        AgentAdvertisement::of_agent(self.config.max_lifetime, flags, care_of)
     }
 
     fn visitor(&self, home_address: IpAddr) -> Option<&Visitor> {
@@ -233,12 +226,9 @@ impl ForeignAgent {
             .retain(|p| p.request.home_address != request.home_address);
         self.pending.push(pending);
         self.stats.relayed_requests += 1;
-        let ports = Protocol::Udp {
-            source_port: PORT,
-            destination_port: PORT,
-        };
-        let ends = (self.config.address.into(), request.home_agent.into());
-        out.send(Packet::new(ends.0, ends.1, ports, relayed).with_flow(packet.flow));
+        let to = request.home_agent.into();
+        let relayed = message_packet(self.config.address, to, PORT, relayed);
+        out.send(relayed.with_flow(packet.flow));
     }
 
     /// Why a request is denied (section 3.7.2.1).
@@ -298,15 +288,11 @@ impl ForeignAgent {
     }
 
     fn send_reply(&self, pending: &Pending, payload: bytes::Bytes, out: &mut Outbox) {
-        let ports = Protocol::Udp {
-            source_port: PORT,
-            destination_port: pending.port,
-        };
         let to = match pending.request.home_address {
             Ipv4Addr::UNSPECIFIED => Ipv4Addr::BROADCAST,
             home_address => home_address,
         };
-        let packet = Packet::new(self.config.address.into(), to.into(), ports, payload);
+        let packet = message_packet(self.config.address, to.into(), pending.port, payload);
         out.send_on(pending.interface, packet);
     }
 
@@ -352,10 +338,7 @@ impl ForeignAgent {
                 home_address: request.home_address,
                 home_agent: request.home_agent,
                 interface: pending.interface,
-                until: match lifetime {
-                    INFINITE => Time::MAX,
-                    seconds => now + Duration::from_secs(seconds.into()),
-                },
+                until: end_of(now, lifetime),
                 reverse_tunnel: request.flags.reverse_tunnel,
             });
         }

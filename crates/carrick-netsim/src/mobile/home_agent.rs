@@ -10,7 +10,7 @@ use super::discovery::{AgentAdvertisement, AgentFlags};
 use super::identification::{Identification, ReplayProtection};
 use super::message::{RegistrationReply, RegistrationRequest, ReplyCode, Signed};
 use super::tunnel::{self, Entry, Tunnels};
-use super::{INFINITE, PORT};
+use super::{PORT, end_of, message_packet};
 use crate::error::ConfigError;
 use crate::ids::InterfaceId;
 use crate::node::{Node, Outbox};
@@ -181,20 +181,12 @@ impl HomeAgent {
     }
 
     fn advertisement(&self) -> AgentAdvertisement {
-        AgentAdvertisement {
-            routes_common_traffic: true,
-            lifetime: 0,
-            routers: Vec::new(),
-            sequence: 0,
-            registration_lifetime: self.config.max_lifetime,
-            flags: AgentFlags {
-                home_agent: true,
-                reverse_tunnel: self.config.reverse_tunnels,
-                ..AgentFlags::default()
-            },
-            care_of: Vec::new(),
-            prefix_lengths: Vec::new(),
-        }
+        let flags = AgentFlags {
+            home_agent: true,
+            reverse_tunnel: self.config.reverse_tunnels,
+            ..AgentFlags::default()
+        };
+        AgentAdvertisement::of_agent(self.config.max_lifetime, flags, Vec::new())
     }
 
     fn expire(&mut self, now: Time) {
@@ -247,13 +239,9 @@ impl HomeAgent {
             home_agent: self.config.address,
             identification,
         };
-        let ports = Protocol::Udp {
-            source_port: PORT,
-            destination_port: source_port,
-        };
         let payload = reply.to_bytes(Some(&client.association));
-        let source = IpAddr::V4(self.config.address);
-        let answer = Packet::new(source, packet.source, ports, payload).with_flow(packet.flow);
+        let answer = message_packet(self.config.address, packet.source, source_port, payload);
+        let answer = answer.with_flow(packet.flow);
         if packet.source == IpAddr::V4(request.home_address) {
             // It is at home and asks from there, whatever its bindings say (section 3.8.3.1).
             out.send_on(interface, answer);
@@ -262,8 +250,9 @@ impl HomeAgent {
         }
     }
 
-    /// A packet out of a reverse tunnel: only of a mobile node that has one, from where it is.
-    fn handle_tunnel(&mut self, packet: &Packet, out: &mut Outbox) {
+    /// A packet out of a reverse tunnel: only of a mobile node that has one, from where it is. It
+    /// may be for another one that is abroad.
+    fn handle_tunnel(&mut self, now: Time, packet: &Packet, out: &mut Outbox) {
         let inner = tunnel::leave(packet).filter(|inner| {
             let IpAddr::V4(home_address) = inner.source else {
                 return false;
@@ -272,33 +261,60 @@ impl HomeAgent {
                 |b: &Binding| b.reverse_tunnel && IpAddr::V4(b.care_of) == packet.source;
             self.bindings(home_address).iter().any(from_there)
         });
-        match inner {
-            Some(mut inner) if inner.ttl > 1 => {
-                inner.ttl -= 1;
-                self.stats.detunneled += 1;
-                out.send(inner);
-            }
-            _ => self.stats.strangers += 1,
+        let Some(inner) = inner.filter(|inner| inner.ttl > 1) else {
+            self.stats.strangers += 1;
+            return;
+        };
+        self.stats.detunneled += 1;
+        if let Some(mut inner) = self.intercept(now, inner, out) {
+            inner.ttl -= 1;
+            out.send(inner);
         }
     }
 
     /// Sends a packet for a mobile node abroad through its tunnels; gives it back if it is at home.
     fn intercept(&mut self, now: Time, packet: Packet, out: &mut Outbox) -> Option<Packet> {
-        let IpAddr::V4(home_address) = packet.destination else {
+        let bindings = bindings_of(&self.clients, packet.destination);
+        if bindings.is_empty() {
             return Some(packet);
-        };
-        let bindings = match self.clients.get(&home_address) {
-            Some(client) if !client.bindings.is_empty() => &client.bindings,
-            _ => return Some(packet),
-        };
+        }
         for binding in bindings {
             let entry = (self.config.address, binding.care_of);
             match self.tunnels.enter(now, packet.clone(), entry.0, entry.1) {
-                Entry::Tunneled(packet) | Entry::Report(packet) => out.send(packet),
+                Entry::Tunneled(packet) => out.send(packet),
+                Entry::Report(report) => {
+                    send_own(&self.clients, &mut self.tunnels, entry.0, report, out);
+                }
                 Entry::Dropped => {}
             }
         }
         None
+    }
+}
+
+/// Where the node with this address is, if it is abroad.
+fn bindings_of(clients: &BTreeMap<Ipv4Addr, Client>, address: IpAddr) -> &[Binding] {
+    let client = match address {
+        IpAddr::V4(address) => clients.get(&address),
+        IpAddr::V6(_) => None,
+    };
+    client.map_or(&[], |client| &client.bindings)
+}
+
+/// Sends an ICMP error of the agent's own: to a mobile node abroad through its tunnels.
+fn send_own(
+    clients: &BTreeMap<Ipv4Addr, Client>,
+    tunnels: &mut Tunnels,
+    entry: Ipv4Addr,
+    packet: Packet,
+    out: &mut Outbox,
+) {
+    let bindings = bindings_of(clients, packet.destination);
+    for binding in bindings {
+        out.send(tunnels.enter_own(&packet, entry, binding.care_of));
+    }
+    if bindings.is_empty() {
+        out.send(packet);
     }
 }
 
@@ -357,10 +373,7 @@ fn bind(
     if request.lifetime > 0 {
         client.bindings.push(Binding {
             care_of: request.care_of,
-            until: match lifetime {
-                INFINITE => Time::MAX,
-                seconds => now + Duration::from_secs(seconds.into()),
-            },
+            until: end_of(now, lifetime),
             reverse_tunnel: request.flags.reverse_tunnel,
         });
     }
@@ -383,7 +396,7 @@ impl Node for HomeAgent {
                 source_port,
                 destination_port: PORT,
             } => self.handle_request(now, interface, &packet, source_port, out),
-            Protocol::IpInIp => self.handle_tunnel(&packet, out),
+            Protocol::IpInIp => self.handle_tunnel(now, &packet, out),
             Protocol::Icmp => {
                 let advertisement = self.advertisement();
                 let from = self.config.address;
@@ -391,7 +404,7 @@ impl Node for HomeAgent {
                 if !advertiser.answer(interface, &packet, from, &advertisement, out)
                     && let Some(error) = self.tunnels.relay(now, &packet, from)
                 {
-                    out.send(error);
+                    send_own(&self.clients, &mut self.tunnels, from, error, out);
                 }
             }
             _ => {}
@@ -410,6 +423,18 @@ impl Node for HomeAgent {
         }
         self.expire(now);
         self.intercept(now, packet, out)
+    }
+
+    /// The router's own errors about what came out of a reverse tunnel go back through the tunnel.
+    fn handle_own_error(&mut self, now: Time, error: Packet, out: &mut Outbox) -> Option<Packet> {
+        self.expire(now);
+        let abroad = !bindings_of(&self.clients, error.destination).is_empty();
+        if !self.running || !abroad {
+            return Some(error);
+        }
+        let entry = self.config.address;
+        send_own(&self.clients, &mut self.tunnels, entry, error, out);
+        None
     }
 
     fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {

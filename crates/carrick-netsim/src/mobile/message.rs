@@ -21,6 +21,7 @@ use bytes::Bytes;
 
 use super::MessageError;
 use super::authentication::{AuthenticationKind, SecurityAssociation};
+use super::flags::{self, Field};
 use super::identification::Identification;
 
 const REQUEST: u8 = 1;
@@ -91,9 +92,6 @@ impl ReplyCode {
     }
 }
 
-/// How a flag is found.
-type Flag = fn(&mut RequestFlags) -> &mut bool;
-
 /// The flags of a request, and the reserved bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestFlags {
@@ -115,7 +113,7 @@ pub struct RequestFlags {
 }
 
 impl RequestFlags {
-    const BITS: [(u8, Flag); 7] = [
+    const BITS: [(u8, Field<Self>); 7] = [
         (0x80, |f| &mut f.simultaneous),
         (0x40, |f| &mut f.broadcasts),
         (0x20, |f| &mut f.decapsulation),
@@ -125,22 +123,12 @@ impl RequestFlags {
         (0x01, |f| &mut f.reserved),
     ];
 
-    fn from_bits(bits: u8) -> Self {
-        let mut flags = Self::default();
-        for (mask, field) in Self::BITS {
-            *field(&mut flags) = bits & mask != 0;
-        }
-        flags
+    pub(super) fn from_bits(bits: u8) -> Self {
+        flags::read(&Self::BITS, bits)
     }
 
-    fn bits(mut self) -> u8 {
-        let mut bits = 0;
-        for (mask, field) in Self::BITS {
-            if *field(&mut self) {
-                bits |= mask;
-            }
-        }
-        bits
+    pub(super) fn bits(self) -> u8 {
+        flags::write(&Self::BITS, self)
     }
 }
 

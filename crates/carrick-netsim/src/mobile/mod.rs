@@ -22,6 +22,7 @@
 mod advertiser;
 mod authentication;
 mod discovery;
+mod flags;
 mod foreign_agent;
 mod home_agent;
 mod identification;
@@ -29,9 +30,14 @@ mod message;
 mod node;
 mod tunnel;
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
+
+use crate::packet::{Packet, Protocol};
+use crate::time::Time;
 
 pub use advertiser::Advertising;
 pub use authentication::{AuthenticationKind, SecurityAssociation};
@@ -54,6 +60,23 @@ pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 pub const ALL_AGENTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 11);
 /// A lifetime without end, in the lifetime fields of registrations and advertisements.
 pub const INFINITE: u16 = u16::MAX;
+
+/// When a registration of so many seconds ends.
+fn end_of(now: Time, lifetime: u16) -> Time {
+    match lifetime {
+        INFINITE => Time::MAX,
+        seconds => now + Duration::from_secs(seconds.into()),
+    }
+}
+
+/// A registration message of an agent, to this port.
+fn message_packet(from: Ipv4Addr, to: IpAddr, destination_port: u16, payload: Bytes) -> Packet {
+    let ports = Protocol::Udp {
+        source_port: PORT,
+        destination_port,
+    };
+    Packet::new(IpAddr::V4(from), to, ports, payload)
+}
 
 /// Why bytes are not a message of Mobile IP; the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -91,6 +91,21 @@ impl Network {
         let from = self.icmp_source(node, interface, packet.source);
         if let Some(message) = from.and_then(|from| icmp::report(packet, error, from)) {
             self.nodes[node.index()].stats.icmp_sent += 1;
+            self.send_error(node, message);
+        }
+    }
+
+    /// Sends an ICMP error of a node's own, unless a router's program takes it.
+    fn send_error(&mut self, node: NodeId, message: Packet) {
+        let state = &mut self.nodes[node.index()];
+        let program = state.program.as_deref_mut();
+        let Some(program) = program.filter(|_| state.kind == Kind::Router) else {
+            return self.send_by_route(node, message);
+        };
+        // This may happen while what the program sent before is still being sent.
+        let kept = program.handle_own_error(self.now, message, &mut self.outbox);
+        self.flush(node);
+        if let Some(message) = kept {
             self.send_by_route(node, message);
         }
     }

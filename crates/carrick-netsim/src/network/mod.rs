@@ -136,6 +136,11 @@ impl Network {
         }
     }
 
+    /// The interfaces at both ends of a link; forward is from the first to the second.
+    pub fn link_ends(&self, link: LinkId) -> [InterfaceId; 2] {
+        [Direction::Forward, Direction::Backward].map(|way| self.half(link, way).from)
+    }
+
     /// Counters of one direction of a link.
     pub fn link_stats(&self, link: LinkId, direction: Direction) -> LinkStats {
         self.half(link, direction).stats()

@@ -19,6 +19,8 @@ use crate::common::Recorder;
 pub(crate) const CORRESPONDENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(crate) const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const HOME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 7);
+/// Of the second mobile node, where there is one.
+pub(crate) const SECOND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
 pub(crate) const AGENTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 1)];
 pub(crate) const LOCAL: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 1, 0, 7), Ipv4Addr::new(10, 2, 0, 7)];
 /// Where links are: at home and with the two agents.
@@ -40,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) mtu: Option<usize>,
     /// Where the mobile node is at first: 0 at home, 1 and 2 with an agent, or nowhere.
     pub(crate) at: Option<usize>,
+    /// Whether there is a second mobile node, with the second agent.
+    pub(crate) second: bool,
 }
 
 impl Default for Plan {
@@ -52,6 +56,7 @@ impl Default for Plan {
             key: [7; 16],
             mtu: None,
             at: Some(1),
+            second: false,
         }
     }
 }
@@ -63,11 +68,28 @@ pub(crate) struct World {
     pub(crate) home_agent: NodeId,
     pub(crate) agents: [NodeId; 2],
     pub(crate) mobile: NodeId,
+    pub(crate) second: Option<NodeId>,
     /// Of the mobile node: to the home network, to the agents.
     pub(crate) links: [LinkId; 3],
     pub(crate) interfaces: [InterfaceId; 3],
     /// From the router to the home agent.
     pub(crate) home_link: LinkId,
+}
+
+/// Another mobile node: a link with both its ends to the home network and to an agent.
+fn second_node(
+    b: &mut NetworkBuilder,
+    routers: [NodeId; 2],
+) -> (NodeId, [(LinkId, InterfaceId, InterfaceId); 2]) {
+    let node = b.add_host("second");
+    let ends = routers.map(|router| {
+        let home = (router == routers[0]).then_some(IpAddr::V4(SECOND));
+        let (near, far) = (b.add_interface(node, home), b.add_interface(router, []));
+        let link = b.connect_both(near, far, LinkConfig::delay(WIRELESS));
+        (link, near, far)
+    });
+    b.set_source_routing(node, true);
+    (node, ends)
 }
 
 impl World {
@@ -108,14 +130,23 @@ impl World {
             links.push(b.connect_both(near[number], far[number], link));
         }
         b.set_source_routing(mobile, true);
+        let second = plan
+            .second
+            .then(|| second_node(&mut b, [home_agent, agents[1]]));
         let association = |key| SecurityAssociation::new(1000, key).expect("a good key");
         let mut config = HomeAgentConfig::new(HOME_AGENT, far[0]);
         (plan.home_agent)(&mut config);
-        let clients = [(HOME, association(&[7; 16]))];
+        let homes = [HOME, SECOND]
+            .into_iter()
+            .take(1 + usize::from(plan.second));
+        let clients = homes.map(|home| (home, association(&[7; 16])));
         let program = HomeAgent::new(config, clients, b.node_random(home_agent));
         b.set_node_program(home_agent, Box::new(program.expect("one client")));
         for (number, agent) in agents.iter().enumerate() {
-            let mut config = ForeignAgentConfig::new(AGENTS[number], [far[number + 1]]);
+            let here = second.as_ref().filter(|_| number == 1);
+            let visited = [far[number + 1]].into_iter();
+            let visited = visited.chain(here.map(|(_, ends)| ends[1].2));
+            let mut config = ForeignAgentConfig::new(AGENTS[number], visited);
             (plan.foreign_agent)(&mut config);
             let random = b.node_random(*agent);
             b.set_node_program(*agent, Box::new(ForeignAgent::new(config, random)));
@@ -126,6 +157,13 @@ impl World {
         let random = b.node_random(mobile);
         let program = MobileNode::new(config, [], Recorder::default(), random);
         b.set_node_program(mobile, Box::new(program));
+        if let Some((node, ends)) = &second {
+            let near = ends.map(|(_, near, _)| near);
+            let key = association(&[7; 16]);
+            let config = MobileNodeConfig::new(SECOND, HOME_AGENT, key, near);
+            let program = MobileNode::new(config, [], Recorder::default(), b.node_random(*node));
+            b.set_node_program(*node, Box::new(program));
+        }
         b.set_node_program(correspondent, Box::new(Recorder::default()));
         let mut world = Self {
             net: b.build().expect("a sound network"),
@@ -134,12 +172,16 @@ impl World {
             home_agent,
             agents,
             mobile,
+            second: second.as_ref().map(|(node, _)| *node),
             links: links.try_into().expect("three"),
             interfaces: near.try_into().expect("three"),
             home_link,
         };
         for place in (0..3).filter(|place| Some(*place) != plan.at) {
             world.apply(Change::LinkDown(world.links[place]));
+        }
+        if let Some((_, [(home, ..), _])) = second {
+            world.apply(Change::LinkDown(home));
         }
         world
     }

@@ -9,9 +9,9 @@ use crate::mobile::identification::Identification;
 use crate::mobile::message::{
     RegistrationReply, RegistrationRequest, ReplyCode, RequestFlags, Signed,
 };
-use crate::mobile::{INFINITE, PORT};
+use crate::mobile::{INFINITE, PORT, message_packet};
 use crate::node::{Node, Outbox};
-use crate::packet::{Packet, Protocol};
+use crate::packet::Packet;
 use crate::time::Time;
 
 /// Least time between two requests (section 3.6.3).
@@ -137,12 +137,8 @@ impl<P: Node> MobileNode<P> {
         });
         self.stats.requests += 1;
         self.note(now, MobilityEvent::Requested { care_of });
-        let ports = Protocol::Udp {
-            source_port: PORT,
-            destination_port: PORT,
-        };
         let payload = request.to_bytes(&self.config.association);
-        let mut packet = Packet::new(source.into(), agent.into(), ports, payload);
+        let mut packet = message_packet(source, agent.into(), PORT, payload);
         if source == home {
             // The agent is a neighbour (appendix C).
             packet.ttl = 1;
