@@ -15,7 +15,7 @@ use crate::extensions::Extensions;
 use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
-use crate::protection::{ChunkProtectionOffer, MAX_OFFER};
+use crate::protection::{ChunkProtectionOffer, MAX_OFFER, MAX_OVERHEAD};
 use crate::reconfig::Grants;
 use crate::route::{MatchingAddress, SourceSelection};
 use crate::send::scheduler::StreamScheduler;
@@ -191,6 +191,11 @@ pub struct AssociationConfig {
     /// deleted, all at once, when one at most stays (section 4.2.2); of several that stay, the peer
     /// finds out by its heartbeats which work. The source address is not authenticated: whoever is
     /// on the path can change it (section 6). The peer needs [`Self::wildcard_peers`].
+    ///
+    /// Until the first such ASCONF is answered the peer knows one address: an association whose
+    /// address goes before ends by its limits, and one that is set up again from another address,
+    /// or by both sides at once between different ones, is another association to the peer
+    /// (RFC 9260 section 5.2.2).
     pub wildcard_addresses: bool,
     /// An association is also found by its verification tag, where an ASCONF comes from an address
     /// that is not known and names none. [`Self::wildcard_addresses`] has this in it. Costs some
@@ -388,8 +393,24 @@ impl AssociationConfig {
                 .and_then(|()| {
                     self.path_mtu_discovery
                         .map_or(Ok(()), |discovery| discovery.validate())
-                }),
+                })
+                .and_then(|()| self.validate_protection()),
         }
+    }
+
+    fn validate_protection(&self) -> Result<(), ConfigError> {
+        let Some(offer) = &self.protection else {
+            return Ok(());
+        };
+        if offer.overhead() > MAX_OVERHEAD {
+            let fault = "protection: the offer's overhead() must not exceed 200 bytes";
+            return Err(ConfigError(fault));
+        }
+        if offer.value().len() > MAX_OFFER {
+            let fault = "protection: the offer's value() must not exceed 64 bytes";
+            return Err(ConfigError(fault));
+        }
+        Ok(())
     }
 
     /// The extensions that are offered: dynamic addresses need authentication (RFC 5061 section 6),
@@ -411,6 +432,7 @@ impl AssociationConfig {
     /// Tells the peer of the protection that is offered.
     pub(crate) fn write_protection(&self, parameters: &mut ParameterWriter<'_>) {
         if let Some(offer) = &self.protection {
+            // Longer ones are refused with the configuration.
             let value = offer.value();
             parameters.raw(offer.parameter_type(), &value[..value.len().min(MAX_OFFER)]);
         }
@@ -463,6 +485,10 @@ mod tests {
             ..config
         };
         assert!(too_much.validate().is_err());
+        let mut no_reports = AssociationConfig::modern();
+        no_reports.policies.missing_reports = 0;
+        let error = no_reports.validate().unwrap_err();
+        assert!(error.0.starts_with("missing_reports"), "{error}");
     }
 
     #[test]

@@ -34,8 +34,9 @@ pub enum Event {
     Restarted,
     /// DATA ARRIVE: [`crate::Endpoint::receive`] has something. Told once until it returned `None`.
     MessageReceived,
-    /// The peer gave up a message of which [`crate::Endpoint::receive`] has given the beginning:
-    /// it will not be completed (RFC 3758 section 3.6). A [`crate::Part::Aborted`] stands where it
+    /// The peer gave up a message of which [`crate::Endpoint::receive`] has given the beginning, or a
+    /// reset of its streams or numbers cut it short: it will not be completed (RFC 3758 section 3.6,
+    /// RFC 6525 section 5.2.4). A [`crate::Part::Aborted`] stands where it
     /// would have gone on.
     MessageAborted {
         /// The stream of the message.
@@ -145,7 +146,8 @@ pub enum AddressEvent {
         /// The address.
         address: IpAddr,
         /// Why: the code of the error cause (RFC 5061 section 4.3), 0 if it was only because of
-        /// another one.
+        /// another one, or if the peer was not asked: it can't prefer an address that it has not
+        /// taken, or prefers none.
         code: u16,
     },
     /// The peer turned out not to know ASCONF.

@@ -33,6 +33,7 @@ mod endpoint;
 mod error;
 mod event;
 mod extensions;
+mod looks;
 mod path;
 pub mod policy;
 pub mod protection;
@@ -70,6 +71,9 @@ pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability}
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 pub use send::message::SendOptions;
 pub use send::scheduler::StreamScheduler;
-pub use stats::{AssociationStats, AuthenticationCounters, EndpointStats, PathStats, StreamStats};
+pub use stats::{
+    AssociationCounters, AssociationStats, AuthenticationCounters, EndpointStats, PathStats,
+    StreamStats,
+};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};

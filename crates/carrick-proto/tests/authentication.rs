@@ -5,7 +5,7 @@ mod common;
 use bytes::Bytes;
 use carrick_proto::{
     AssociationConfig, AssociationId, AuthenticationEvent, Ecn, Event, Extensions, HmacId,
-    KeyError, PathMtuDiscovery, SharedKey, SharedKeyId,
+    KeyError, PathId, PathMtuDiscovery, SendOptions, SharedKey, SharedKeyId,
 };
 use carrick_wire::{CauseCode, Chunk, ChunkType, PacketBuilder, ParameterType};
 use common::*;
@@ -101,6 +101,33 @@ fn what_the_peer_requires_leaves_behind_auth_6_2() {
     let sacks = w.sent(0, ChunkType::SACK);
     let bare = sacks.iter().any(|p| !p.has(ChunkType::AUTH));
     assert!(bare, "nobody asked for SACKs to be authenticated");
+}
+
+#[test]
+fn a_sack_that_goes_another_way_takes_no_room_from_data_6_2() {
+    let mut w = world(&[], &[ChunkType::SACK]);
+    let (a, b) = w.connect();
+    // A SACK for the second path waits here.
+    let second = SendOptions {
+        path: Some(PathId(1)),
+        ..SendOptions::default()
+    };
+    w.send_with(1, b, second, pattern(10));
+    w.run(secs(1));
+    w.log.clear();
+    w.send_with(1, b, second, pattern(10));
+    w.run(ms(15));
+    assert_eq!(w.receive_lengths(0, a), [10, 10]);
+    assert!(w.sent(0, ChunkType::SACK).is_empty(), "it is delayed");
+    // And a chunk that fills a packet of the first.
+    w.send(0, a, 0, pattern(1452));
+    w.run(ms(1));
+    let data = w.sent(0, ChunkType::DATA);
+    assert_eq!(data.iter().map(|d| d.data().len()).sum::<usize>(), 1);
+    assert!(!data[0].has(ChunkType::AUTH));
+    w.run(secs(1));
+    let sacks = w.sent(0, ChunkType::SACK);
+    assert!(!sacks.is_empty() && sacks.iter().all(|s| s.has(ChunkType::AUTH)));
 }
 
 #[test]

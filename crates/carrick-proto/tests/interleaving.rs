@@ -333,6 +333,45 @@ fn several_messages_larger_than_the_buffer_arrive_in_parts_by_turns_8260_2_2_3()
 }
 
 #[test]
+fn any_two_i_data_may_be_lost_retransmissions_too_8260_2_2_3() {
+    // The messages are nine chunks, of a packet each.
+    for first in 0..9 {
+        for second in first + 1..11 {
+            let (mut w, a, b) = world(StreamScheduler::RoundRobin);
+            let mut number = 0;
+            w.rule(move |seen| {
+                if seen.from != 0 || !seen.has(ChunkType::I_DATA) {
+                    return Fate::Pass;
+                }
+                number += 1;
+                let hit = [first, second].contains(&(number - 1));
+                if hit { Fate::Drop } else { Fate::Pass }
+            });
+            send_figure_2(&mut w, a);
+            w.run(secs(30));
+            let lost = w
+                .sent(0, ChunkType::I_DATA)
+                .iter()
+                .filter(|s| s.lost)
+                .count();
+            assert!(lost >= 1 && (second > 8 || lost == 2), "{first}, {second}");
+            let got = w.receive(1, b);
+            let of_stream = |stream: u16| -> Vec<(u32, usize)> {
+                let of_stream = got.iter().filter(|m| m.stream == StreamId(stream));
+                let number = |m: &carrick_proto::Message| m.mid.expect("I-DATA").value();
+                of_stream.map(|m| (number(m), m.payload.len())).collect()
+            };
+            assert_eq!(of_stream(0), [(0, 3 * FULL)]);
+            assert_eq!(of_stream(1), [(0, FULL), (1, FULL), (2, FULL)]);
+            assert_eq!(of_stream(2), [(0, 3 * FULL)]);
+            let whole = |m: &carrick_proto::Message| m.payload == pattern(m.payload.len())[..];
+            assert!(got.iter().all(whole), "{first}, {second}");
+            assert_eq!(w.stats(0, a).outstanding_chunks, 0);
+        }
+    }
+}
+
+#[test]
 fn without_a_peer_that_interleaves_data_is_used_8260_2_2_1() {
     for (ours, theirs) in [(true, false), (false, true)] {
         let offer = |interleaving| Extensions {

@@ -107,6 +107,34 @@ fn a_lost_tail_is_repaired_without_a_timeout_8985_7() {
 }
 
 #[test]
+fn a_tail_whose_probe_is_lost_too_is_left_to_the_timer_8985_7_3() {
+    let (mut w, a, b) = world(by_time());
+    warm_up(&mut w, a, b);
+    // The last of ten, and its copy.
+    let mut seen_last = 0;
+    let mut sent = 0;
+    w.rule(move |seen| {
+        if seen.from != 0 || !seen.has(ChunkType::DATA) {
+            return Fate::Pass;
+        }
+        sent += 1;
+        seen_last += u32::from(sent >= 10);
+        if (1..=2).contains(&seen_last) {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    for _ in 0..10 {
+        w.send(0, a, 0, pattern(FULL));
+    }
+    assert!(w.run_until(secs(20), |w| w.stats(0, a).outstanding_chunks == 0));
+    assert_eq!(w.receive(1, b).len(), 10);
+    let counters = w.stats(0, a).counters;
+    assert_eq!((counters.tail_loss_probes, counters.t3_expirations), (1, 1));
+}
+
+#[test]
 fn losses_all_over_a_transfer_need_no_timeout_8985() {
     let (mut w, a, b) = world(by_time());
     w.forget = true;

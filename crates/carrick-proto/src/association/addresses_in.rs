@@ -135,8 +135,8 @@ impl Association {
             // F11: once one was refused, so are all behind it. This cause says the least of them.
             _ if answers.no_changes => Err(CauseCode::RESOURCE_SHORTAGE),
             Parameter::AddIpAddress(r) => self.add_peer_address(meant(r.address), route, cx),
-            Parameter::DeleteIpAddress(r) if wildcard(&r.address) => self.keep_only(source),
-            Parameter::DeleteIpAddress(r) => self.delete_peer_address(r.address, source),
+            Parameter::DeleteIpAddress(r) if wildcard(&r.address) => self.keep_only(source, cx),
+            Parameter::DeleteIpAddress(r) => self.delete_peer_address(r.address, source, cx),
             _ => return Err(Judgement::Unknown),
         };
         answers.no_changes |= done.is_err();
@@ -180,7 +180,12 @@ impl Association {
         Ok(())
     }
 
-    fn delete_peer_address(&mut self, address: IpAddr, source: IpAddr) -> Result<(), Refusal> {
+    fn delete_peer_address(
+        &mut self,
+        address: IpAddr,
+        source: IpAddr,
+        cx: &Context<'_>,
+    ) -> Result<(), Refusal> {
         if !self.paths.knows(address) {
             return Err(CauseCode::UNRESOLVABLE_ADDRESS);
         }
@@ -190,33 +195,45 @@ impl Association {
         if address == source {
             return Err(CauseCode::DELETE_SOURCE_ADDRESS);
         }
-        self.forget_peer_address(address);
+        if !self.affords_move(|remote| remote == address) {
+            return Err(CauseCode::RESOURCE_SHORTAGE);
+        }
+        self.forget_peer_address(address, cx);
         Ok(())
     }
 
     /// The wildcard deletes all addresses but the one that the packet came from (section 4.2.2).
-    fn keep_only(&mut self, source: IpAddr) -> Result<(), Refusal> {
+    fn keep_only(&mut self, source: IpAddr, cx: &Context<'_>) -> Result<(), Refusal> {
         if !self.paths.iter().any(|p| p.remote == source) {
             return Err(CauseCode::DELETE_LAST_ADDRESS);
+        }
+        if !self.affords_move(|remote| remote != source) {
+            return Err(CauseCode::RESOURCE_SHORTAGE);
         }
         let others: alloc::vec::Vec<IpAddr> =
             self.paths.remotes().filter(|a| *a != source).collect();
         for other in others {
-            self.forget_peer_address(other);
+            self.forget_peer_address(other, cx);
         }
         Ok(())
     }
 
+    /// Whether the data of the paths to these addresses may go elsewhere once more.
+    fn affords_move(&self, to: impl Fn(IpAddr) -> bool) -> bool {
+        let mut paths = self.paths.iter().filter(|p| to(p.remote));
+        paths.all(|path| self.sender.affords_move(path.id, &self.paths))
+    }
+
     /// F13: the address is the association's no more. What was in flight there leaves again at
     /// once, on the path that is the next best; that is no sign of congestion.
-    fn forget_peer_address(&mut self, address: IpAddr) {
+    fn forget_peer_address(&mut self, address: IpAddr, cx: &Context<'_>) {
         let ids: alloc::vec::Vec<PathId> = {
             let of_address = self.paths.iter().filter(|p| p.remote == address);
             of_address.map(|p| p.id).collect()
         };
         for path in ids {
             let heir = self.paths.heir(path);
-            self.sender.move_path(path, heir, &mut self.paths);
+            self.move_data(path, heir, cx);
             self.paths.remove(path, heir);
             self.tell_address(AddressEvent::PeerRemoved { path, address });
         }
@@ -252,16 +269,27 @@ impl Association {
     /// A path has been verified. If the peer moves there, what is in flight elsewhere leaves again at
     /// once on it, in a window of its own; that is no sign of congestion. Where all paths carry data,
     /// each keeps its own.
-    pub(super) fn complete_handover(&mut self, id: PathId) {
+    pub(super) fn complete_handover(&mut self, id: PathId, cx: &Context<'_>) {
         let dynamic = self.dynamic.as_mut();
         let moves = dynamic.is_some_and(|d| d.handover.take_if(|path| *path == id).is_some());
         let everywhere = self.config.policies.multipath.data_route.concurrent();
         if !moves || everywhere || self.paths.current() != id {
             return;
         }
-        for other in self.paths.ids().filter(|other| *other != id) {
-            self.sender.move_path(other, id, &mut self.paths);
+        let here = self.paths[id].remote;
+        if !self.affords_move(|remote| remote != here) {
+            return;
         }
+        for other in self.paths.ids().filter(|other| *other != id) {
+            self.move_data(other, id, cx);
+        }
+    }
+
+    /// What is in flight on one path leaves again at once on another one, or anew on the same, but for
+    /// what its user would rather have given up.
+    pub(super) fn move_data(&mut self, from: PathId, to: PathId, cx: &Context<'_>) {
+        self.sender.move_path(from, to, cx.now, &mut self.paths);
+        self.report_abandoned();
     }
 }
 

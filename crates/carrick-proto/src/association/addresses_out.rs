@@ -25,6 +25,10 @@ impl Association {
             // Loopback is told to peers on this host only, and is no way to others.
             let here = self.paths.iter().any(|p| p.remote.is_loopback());
             let mut locals = self.told_locals(cx).into_owned();
+            // Those that went meanwhile are deleted with the first ASCONF.
+            let only = self.only_told.as_deref();
+            let gone = cx.local_addresses.gone(self.told, self.told);
+            locals.extend(gone.filter(|a| only.is_none_or(|only| only.contains(a))));
             locals.retain(|a| here || !a.is_loopback());
             // Those that came while it was set up are told with the first ASCONF.
             let seen = cx.local_addresses.changes().wrapping_sub(1);
@@ -139,6 +143,7 @@ impl Association {
             return self.make_wildcard_asconf(&fit);
         }
         let mut wanted: Vec<(ParameterType, IpAddr)> = Vec::new();
+        let mut vain = None;
         if !dynamic.no_changes {
             let new = all.iter().filter(|a| fit(a) && !dynamic.locals.contains(a));
             wanted.extend(new.map(|a| (add, *a)));
@@ -152,6 +157,8 @@ impl Association {
             let known = known || wanted.iter().any(|w| w.1 == preferred);
             if known && !dynamic.no_preference {
                 wanted.push((ParameterType::SET_PRIMARY_ADDRESS, preferred));
+            } else {
+                vain = Some(preferred);
             }
         }
         // F5: the last address goes only together with the coming of another one.
@@ -172,6 +179,14 @@ impl Association {
         let lookup = lookup.or(dynamic.locals.first()).or(all.first());
         if let Some(lookup) = lookup.copied().filter(|_| !wanted.is_empty()) {
             dynamic.make(lookup, &wanted, None);
+        }
+        self.tell_vain_wish(vain);
+    }
+
+    /// The peer can't be asked to prefer this address.
+    pub(super) fn tell_vain_wish(&mut self, preferred: Option<IpAddr>) {
+        if let Some(address) = preferred {
+            self.tell_address(AddressEvent::Refused { address, code: 0 });
         }
     }
 
@@ -357,7 +372,7 @@ impl Association {
                 continue;
             };
             self.paths[id].change_local(Some(local), initial);
-            self.sender.move_path(id, id, &mut self.paths);
+            self.move_data(id, id, cx);
             self.restart_mtu_discovery(id);
             self.events.push_back(Event::PathLocalAddressChanged(id));
         }

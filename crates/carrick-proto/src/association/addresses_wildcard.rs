@@ -32,8 +32,8 @@ impl Association {
         let Some(dynamic) = &mut self.dynamic else {
             return;
         };
-        let preferred = dynamic.preferred.take();
-        let preferred = preferred.filter(|a| fit.contains(a) && !dynamic.no_preference);
+        let wish = dynamic.preferred.take();
+        let preferred = wish.filter(|a| fit.contains(a) && !dynamic.no_preference);
         let (kept, mut new): (Vec<IpAddr>, Vec<IpAddr>) =
             fit.iter().partition(|a| dynamic.locals.contains(a));
         let (add, delete) = (
@@ -41,6 +41,7 @@ impl Association {
             ParameterType::DELETE_IP_ADDRESS,
         );
         new.retain(|a| !dynamic.no_changes && !dynamic.was_refused(add, *a));
+        let preferred = preferred.filter(|a| kept.contains(a) || new.contains(a));
         let stale =
             !dynamic.gone.is_empty() && !dynamic.no_changes && !dynamic.was_refused(delete, ALL);
         let first = preferred.filter(|a| new.contains(a));
@@ -53,7 +54,7 @@ impl Association {
             }
             (_, None) => match preferred {
                 Some(known) if kept.contains(&known) => known,
-                _ => return,
+                _ => return self.tell_vain_wish(wish),
             },
         };
         if preferred == Some(source) {
@@ -66,6 +67,7 @@ impl Association {
         dynamic.preferred = preferred.filter(|a| *a != source);
         dynamic.more = true;
         dynamic.make(source, &wanted, Some(source));
+        self.tell_vain_wish(wish.filter(|_| preferred.is_none()));
     }
 
     /// Where an ASCONF with wildcards goes, from the address that they stand for. `None` if that is

@@ -61,6 +61,11 @@ impl Association {
         }
     }
 
+    /// Bytes of the ECNE that goes before a SACK, if there is one to send.
+    pub(super) fn ecne_len(&self) -> usize {
+        self.ecn.echo.map_or(0, |_| ECNE_LEN)
+    }
+
     /// Puts an ECNE into a packet that a SACK follows in.
     pub(super) fn write_ecne(&mut self, packet: &mut PacketBuilder<'_>) {
         if let Some(lowest) = self.ecn.echo

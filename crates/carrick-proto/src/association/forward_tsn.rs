@@ -10,40 +10,34 @@ use super::output::single;
 use super::{Association, Context, MAX_PEER_EVENTS};
 use crate::event::Event;
 use crate::path::PathId;
-use crate::recv::{AbortedMessage, Receiver};
+use crate::recv::Receiver;
 use crate::route::Transmit;
 
 impl Association {
     /// The peer gave messages up. For acknowledgements the chunk is like DATA.
     pub(super) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
-        self.take_forward(|receiver| receiver.on_forward_tsn(forward).into_iter());
+        self.take_forward(|receiver| receiver.on_forward_tsn(forward));
     }
 
     /// The same where messages interleave (RFC 8260 section 2.3.1).
     pub(super) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>) {
-        self.take_forward(|receiver| receiver.on_i_forward_tsn(forward).into_iter());
+        self.take_forward(|receiver| receiver.on_i_forward_tsn(forward));
     }
 
-    fn take_forward<T>(&mut self, take: impl FnOnce(&mut Receiver) -> T)
-    where
-        T: Iterator<Item = AbortedMessage>,
-    {
+    fn take_forward(&mut self, take: impl FnOnce(&mut Receiver)) {
         self.counters.forward_tsns_received += 1;
         let before = self.receiver.cumulative_tsn();
-        let aborted = take(&mut self.receiver);
+        take(&mut self.receiver);
         if self.receiver.cumulative_tsn() != before {
             // The peer goes on without the reset it had asked for.
             self.thaw();
         }
-        self.tell_aborted(aborted);
-        let unfinished = self.receiver.take_aborted();
-        self.tell_aborted(unfinished);
     }
 
     /// Tells the user of messages that were begun and will not be finished.
-    pub(super) fn tell_aborted(&mut self, aborted: impl IntoIterator<Item = AbortedMessage>) {
+    pub(super) fn tell_aborted(&mut self) {
         let room = MAX_PEER_EVENTS.saturating_sub(self.events.len());
-        let told = aborted.into_iter().take(room);
+        let told = self.receiver.take_aborted().into_iter().take(room);
         self.events
             .extend(told.map(|message| Event::MessageAborted {
                 stream: message.stream,

@@ -77,7 +77,7 @@ impl Association {
                 causes.missing_parameters(&[ParameterType::STATE_COOKIE])
             });
         };
-        self.note_told(route);
+        self.note_told(route, cx);
         if !self.take_peer(&peer, route, cx) {
             return;
         }
@@ -151,7 +151,7 @@ impl Association {
             peer.outbound_streams,
             peer.initial_tsn,
         );
-        self.take_advice(peer.preferred, peer.adaptation_layer);
+        self.take_advice(peer.preferred_by(route.remote), peer.adaptation_layer);
         true
     }
 

@@ -150,7 +150,7 @@ impl Association {
         self.report_stall(cx);
         self.choose_path();
         if verified {
-            self.complete_handover(id);
+            self.complete_handover(id, cx);
         }
     }
 
@@ -243,7 +243,7 @@ impl Association {
                     .select(&locals, self.paths[id].remote, Some(address));
                 self.paths[id].change_local(other, initial);
                 // Its acknowledgement would come to the address that is gone.
-                self.sender.move_path(id, id, &mut self.paths);
+                self.move_data(id, id, cx);
                 self.restart_mtu_discovery(id);
                 self.events.push_back(Event::PathLocalAddressChanged(id));
             }

@@ -330,9 +330,6 @@ impl Association {
         notes: &mut PacketNotes,
         cx: &mut Context<'_>,
     ) {
-        if let Some(aborted) = self.receiver.take_aborted() {
-            self.tell_aborted([aborted]);
-        }
         match outcome {
             DataOutcome::Accepted => {
                 // The peer goes on without the reset it had asked for.

@@ -75,7 +75,7 @@ pub(crate) use handshake::TieTags;
 pub(crate) use output_control::cookie_while_shutting_down;
 pub(crate) use peer_parameters::{InitFault, PeerParameters, is_usable};
 use state::State;
-pub(crate) use told::write_addresses;
+pub(crate) use told::Listed;
 
 /// Names an association of an endpoint. Never reused for another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -313,6 +313,7 @@ impl Association {
         }
         self.state = State::Closed;
         self.receiver.release_at_end();
+        self.tell_aborted();
         if self.receiver.take_news() {
             self.events.push_back(Event::MessageReceived);
         }
@@ -361,13 +362,15 @@ impl Association {
             // Nothing follows the end.
             return;
         }
+        self.tell_aborted();
         if self.receiver.take_news() {
             self.events.push_back(Event::MessageReceived);
         }
         if self.sender.take_room(&self.paths, &self.config) {
             self.events.push_back(Event::SendBufferFree);
         }
-        if self.state.sends_data() && self.sender.take_drained() {
+        // Also when that was what the shutdown waited for.
+        if !self.state.is_setup() && self.sender.take_drained() {
             self.events.push_back(Event::AllAcknowledged);
         }
     }

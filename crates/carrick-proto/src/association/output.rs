@@ -106,6 +106,7 @@ impl Association {
         // A protection may make packets of different sizes of equal ones.
         let max_segments = self.protection.as_ref().map_or(MAX_SEGMENTS, |_| 1);
         let mut fresh = None;
+        let mut alone = false;
         loop {
             let mut tx = self.transmit_context(&config, cx, hurry);
             let Some(permit) = tx.0.permit(&mut tx.1) else {
@@ -126,21 +127,31 @@ impl Association {
             let before = buf.len();
             let mut packet = PacketBuilder::new(buf, header, limit);
             let bundles = segments == 0 && oversized.is_none();
-            let more = self.receiver.sack_is_pending() || self.sender.forward_is_due();
-            let kinds = if bundles && more {
+            let sack = bundles && self.sack_goes_on(permit.path);
+            let forward = bundles && self.sender.forward_is_due();
+            // The room for AUTH is DATA's own where nothing else needs it.
+            let kinds = if sack || forward && !alone {
                 &BUNDLED[..]
             } else {
                 &DATA_KINDS
             };
             let slot = self.open_auth(&mut packet, kinds);
-            if bundles {
-                self.bundle_sack(permit.path, &mut packet, cx);
+            if sack {
+                self.write_ecne(&mut packet);
+                self.write_sack(permit.path, &mut packet, cx);
+            }
+            if forward && !alone {
                 self.bundle_forward(permit.path, &mut packet, cx);
             }
             let (sender, mut tx) = self.transmit_context(&config, cx, hurry);
             let filled = sender.fill(permit, &mut packet, &mut tx);
             let len = self.finish(packet, slot);
             if len == 0 {
+                if forward && !alone {
+                    // FORWARD-TSN goes elsewhere.
+                    alone = true;
+                    continue;
+                }
                 break;
             }
             path = Some(permit.path);
@@ -218,14 +229,28 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         cx: &mut Context<'_>,
     ) {
+        if self.sack_goes_on(path) {
+            self.write_ecne(packet);
+            self.write_sack(path, packet, cx);
+        }
+    }
+
+    /// A SACK is pending and goes the way of what is sent on this path.
+    fn sack_goes_on(&self, path: PathId) -> bool {
         if !self.receiver.sack_is_pending() {
-            return;
+            return false;
         }
         let (to, route) = self.sack_route();
-        if to == path && route.local == self.paths[path].local {
-            self.write_ecne(packet);
-            self.write_sack(to, packet, cx);
-        }
+        to == path && route.local == self.paths[path].local
+    }
+
+    /// Whether what is left of a packet holds a SACK with all that there is to say of gaps, beside an
+    /// ECNE. What a SACK leaves out that one before it had said, the peer takes for taken back (section
+    /// 6.2.1, D iii).
+    pub(super) fn has_room_for_sack(&self, packet: &PacketBuilder<'_>) -> bool {
+        const SACK_LEN: usize = 16;
+        let needed = SACK_LEN + self.ecne_len() + 4 * self.receiver.gap_count();
+        packet.remaining() >= needed
     }
 
     pub(super) fn write_sack(

@@ -73,7 +73,7 @@ impl Association {
             }
             // Last, because there may be more of them than fit.
             if !self.config.wildcard_addresses {
-                only = write_addresses(parameters, &locals, &route, |_| true);
+                only = write_addresses(parameters, &locals, &route);
             }
         });
         self.only_told = only.map(|told| with_source(told, route.local));
@@ -222,7 +222,7 @@ impl Association {
         }
         if acknowledged_cookie {
             self.complete_cookie_ack(path, &route, &mut packet, cx);
-        } else if let Some(id) = path.filter(|_| reconfigured && packet.remaining() >= 16) {
+        } else if let Some(id) = path.filter(|_| reconfigured && self.has_room_for_sack(&packet)) {
             // With it the peer knows what is missing before a reset (RFC 6525 section 5.2.1).
             self.bundle_sack(id, &mut packet, cx);
         }
@@ -250,7 +250,7 @@ impl Association {
             }
         } else if self.receiver.sack_is_due()
             && self.paths[id].route() == *route
-            && packet.remaining() >= 16
+            && self.has_room_for_sack(packet)
         {
             self.write_sack(id, packet, cx);
         }

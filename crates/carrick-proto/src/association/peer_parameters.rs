@@ -177,6 +177,19 @@ impl<'a> PeerParameters<'a> {
         }
     }
 
+    /// The address that the peer would rather be sent to; the wildcard is the one that it sent this
+    /// from (RFC 5061 section 4.2.4).
+    pub(crate) fn preferred_by(&self, source: IpAddr) -> Option<IpAddr> {
+        let meant = |address: IpAddr| {
+            if address.is_unspecified() {
+                source
+            } else {
+                address
+            }
+        };
+        self.preferred.map(meant)
+    }
+
     /// Whether the peer can use addresses of this family. One it uses itself counts as supported
     /// (section 5.1.2).
     pub(crate) fn supports(&self, family_of: IpAddr, source: IpAddr) -> bool {

@@ -10,42 +10,42 @@ use crate::protection::{ChunkProtection, PacketContext, ProtectionStats, Seal};
 use crate::route::{Route, Transmit};
 use crate::time::Time;
 
-/// Bytes of overhead that a protection gets at most.
-const MAX_OVERHEAD: usize = 200;
-
 /// The protection in force, and where it works.
 #[derive(Debug)]
 pub(crate) struct Protected {
     pub(crate) hook: Box<dyn ChunkProtection>,
     pub(crate) chunk_type: ChunkType,
     pub(crate) stats: ProtectionStats,
+    /// Bytes that the chunks may become longer by.
+    overhead: usize,
     scratch: Vec<u8>,
 }
 
 impl Protected {
     /// Bytes that it takes from each packet, with its chunk's header and padding.
     fn overhead(&self) -> usize {
-        padded(self.hook.overhead().min(MAX_OVERHEAD)) + CHUNK_HEADER_LEN
+        padded(self.overhead) + CHUNK_HEADER_LEN
     }
 
     /// Seals the packet that begins at `start` of the buffer. What must not leave is cut off.
     fn seal(&mut self, buf: &mut Vec<u8>, start: usize, context: &PacketContext) {
         let chunks = buf.get(start + COMMON_HEADER_LEN..).unwrap_or_default();
+        let longest = chunks.len() + self.overhead;
         self.scratch.clear();
         self.scratch.extend_from_slice(chunks);
         match self.hook.protect(context, &mut self.scratch) {
             Seal::Clear => self.stats.sent_clear += 1,
-            Seal::Drop => {
-                self.stats.held_back += 1;
-                buf.truncate(start);
-            }
-            Seal::Sealed { flags } => {
+            Seal::Sealed { flags } if self.scratch.len() <= longest => {
                 self.stats.sealed += 1;
                 buf.truncate(start);
                 let len = COMMON_HEADER_LEN + CHUNK_HEADER_LEN + padded(self.scratch.len());
                 let mut packet = PacketBuilder::new(buf, context.header, len);
                 packet.raw(self.chunk_type, flags, &self.scratch);
                 packet.finish();
+            }
+            Seal::Drop | Seal::Sealed { .. } => {
+                self.stats.held_back += 1;
+                buf.truncate(start);
             }
         }
     }
@@ -63,6 +63,7 @@ impl Association {
                 hook: offer.begin(theirs, connects),
                 chunk_type,
                 stats: ProtectionStats::new(chunk_type),
+                overhead: offer.overhead(),
                 scratch: Vec::new(),
             }));
         }

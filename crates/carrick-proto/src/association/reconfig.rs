@@ -234,7 +234,7 @@ impl Association {
         let mut packet = PacketBuilder::new(buf, self.header(), normal.max(needed));
         let slot = self.open_auth(&mut packet, &RECONFIG_KINDS);
         packet.re_config(|parameters| operation.write(&flight, parameters));
-        if packet.remaining() >= 16 {
+        if self.has_room_for_sack(&packet) {
             self.bundle_sack(path, &mut packet, cx);
         }
         operation.along = None;

@@ -18,22 +18,29 @@ use crate::route::Route;
 /// sent an INIT.
 const MAX_TOLD: usize = 100;
 
-/// Tells the peer the local addresses it can use: none if there is only one, which the packet
-/// shows by itself (RFC 9260 section 3.3.2.1.2 and RFC 6951 section 5.7). Returns those that were
-/// told, if not all were.
-pub(crate) fn write_addresses(
+/// The local addresses that a peer can use: none if there is only one, which the packet shows by
+/// itself (RFC 9260 section 3.3.2.1.2 and RFC 6951 section 5.7).
+fn usable<'a>(
+    local: &'a [IpAddr],
+    route: &Route,
+    supported: impl Fn(IpAddr) -> bool + 'a,
+) -> impl Iterator<Item = IpAddr> + 'a {
+    let to_this_host = route.remote.is_loopback();
+    let several = if local.len() < 2 { &[] } else { local };
+    let fit = move |a: &IpAddr| (to_this_host || !a.is_loopback()) && supported(*a);
+    several.iter().copied().filter(fit)
+}
+
+/// Tells the peer in an INIT the local addresses it can use. Returns those that were told, if not all
+/// were.
+pub(super) fn write_addresses(
     parameters: &mut ParameterWriter<'_>,
     local: &[IpAddr],
     route: &Route,
-    supported: impl Fn(IpAddr) -> bool,
 ) -> Option<Vec<IpAddr>> {
-    if local.len() < 2 {
-        return None;
-    }
-    let to_this_host = route.remote.is_loopback();
-    let fit = |a: &&IpAddr| (to_this_host || !a.is_loopback()) && supported(**a);
+    let all: Vec<IpAddr> = usable(local, route, |_| true).collect();
     let mut told = 0;
-    for &address in local.iter().filter(fit).take(MAX_TOLD) {
+    for &address in all.iter().take(MAX_TOLD) {
         let len = if address.is_ipv4() { 4 } else { 16 };
         if !parameters.fits(len) {
             break;
@@ -41,18 +48,37 @@ pub(crate) fn write_addresses(
         parameters.ip_address(address);
         told += 1;
     }
-    let all = local.iter().filter(fit);
-    (told < all.clone().count()).then(|| all.take(told).copied().collect())
+    (told < all.len()).then(|| all[..told].to_vec())
+}
+
+/// What an INIT ACK tells. It may be larger than a packet, so that only their number is bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) addresses: Vec<IpAddr>,
+    /// The last of them, if not all are.
+    pub(crate) cut: Option<IpAddr>,
+}
+
+impl Listed {
+    pub(crate) fn in_init_ack(
+        local: &[IpAddr],
+        route: &Route,
+        supported: impl Fn(IpAddr) -> bool,
+    ) -> Self {
+        let mut all = usable(local, route, supported);
+        let addresses: Vec<IpAddr> = all.by_ref().take(MAX_TOLD).collect();
+        let cut = all.next().and(addresses.last().copied());
+        Self { addresses, cut }
+    }
 }
 
 impl Association {
     /// An INIT ACK came to this address, from which the INIT had left: the peer knows it.
-    pub(super) fn note_told(&mut self, route: &Route) {
-        let Some(source) = route.local else { return };
+    pub(super) fn note_told(&mut self, route: &Route, cx: &Context<'_>) {
         if self.config.wildcard_addresses {
-            self.only_told = Some([source].into());
+            self.only_told = Some(shown(route.local, cx));
         } else if let Some(only) = self.only_told.take() {
-            self.only_told = Some(with_source(only.into_vec(), Some(source)));
+            self.only_told = Some(with_source(only.into_vec(), route.local));
         }
     }
 
@@ -76,13 +102,24 @@ impl Association {
         cx: &Context<'_>,
     ) -> Option<Box<[IpAddr]>> {
         if self.config.wildcard_addresses {
-            return cookie.local.map(|source| [source].into());
+            return Some(shown(cookie.local, cx));
         }
+        let last = cookie.last_told?;
         let to_this_host = cookie.remote.is_loopback();
-        let told = cx.local_addresses.told(cookie.told);
-        let listed = told.iter().filter(|a| to_this_host || !a.is_loopback());
-        let more = listed.clone().nth(MAX_TOLD).is_some();
-        more.then(|| with_source(listed.take(MAX_TOLD).copied().collect(), cookie.local))
+        let mut told = cx.local_addresses.told(last).into_owned();
+        told.extend(cx.local_addresses.gone(cookie.told, last));
+        told.retain(|a| to_this_host || !a.is_loopback());
+        Some(with_source(told, cookie.local))
+    }
+}
+
+/// What a peer knows that was told no address: the one that packets came from. Where it is not known
+/// which that was, it can only be the one that there is, or has to be found out.
+fn shown(source: Option<IpAddr>, cx: &Context<'_>) -> Box<[IpAddr]> {
+    match (source, cx.local_addresses.all()) {
+        (Some(source), _) => [source].into(),
+        (None, &[only]) => [only].into(),
+        (None, _) => [].into(),
     }
 }
 

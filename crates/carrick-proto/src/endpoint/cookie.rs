@@ -41,8 +41,10 @@ pub(crate) struct Cookie {
     pub(crate) extensions: Extensions,
     /// Zero unless an association existed (section 5.2.2).
     pub(crate) tie_tags: TieTags,
-    /// The local addresses in the INIT ACK.
+    /// The local addresses that were to be told in the INIT ACK.
     pub(crate) told: Told,
+    /// The last one of them that the INIT ACK told, if those were too many.
+    pub(crate) last_told: Option<Told>,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     /// Where the INIT came from and the INIT ACK went to.
@@ -177,10 +179,20 @@ impl Cookie {
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
-        // Most cookies have neither, and pay nothing for it.
+        // Most cookies have none of these, and pay nothing for it.
         let adapted = self.adaptation_layer.is_some();
         let advised = self.preferred.is_some();
-        out.push(u8::from(self.another) | u8::from(adapted) << 1 | u8::from(advised) << 2);
+        let cut = self.last_told.is_some();
+        let flags = [self.another, adapted, advised, cut];
+        out.push(
+            (0..)
+                .zip(flags)
+                .map(|(bit, set)| u8::from(set) << bit)
+                .sum(),
+        );
+        if let Some(last) = self.last_told {
+            out.extend_from_slice(&last.0.to_be_bytes());
+        }
         if let Some(code) = self.adaptation_layer {
             out.extend_from_slice(&code.to_be_bytes());
         }
@@ -224,6 +236,10 @@ impl Cookie {
         let extensions = Extensions::from_bits(reader.u16()?);
         let [flags]: [u8; 1] = reader.array()?;
         let another = flags & 1 != 0;
+        let last_told = match flags & 8 {
+            0 => None,
+            _ => Some(Told(reader.u32()?)),
+        };
         let adaptation_layer = match flags & 2 {
             0 => None,
             _ => Some(reader.u32()?),
@@ -260,6 +276,7 @@ impl Cookie {
             extensions,
             tie_tags,
             told,
+            last_told,
             local_port,
             peer_port,
             remote,
@@ -360,6 +377,7 @@ mod tests {
             extensions: Extensions::from_bits(7),
             tie_tags: TieTags { local: 8, peer: 9 },
             told: Told(12),
+            last_told: Some(Told(11)),
             local_port: 10,
             peer_port: 11,
             remote: "192.0.2.1".parse().unwrap(),
@@ -390,7 +408,7 @@ mod tests {
         secrets.seal(&cookie(), &mut sealed);
         assert_eq!(secrets.open(&sealed), Ok(cookie()));
         assert!(
-            sealed.len() <= 152,
+            sealed.len() <= 156,
             "as small as possible: {}",
             sealed.len()
         );

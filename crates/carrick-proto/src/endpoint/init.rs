@@ -10,9 +10,7 @@ use carrick_wire::{
 
 use super::{Cookie, Endpoint, Told};
 use crate::association::state::State;
-use crate::association::{
-    Association, AssociationId, InitFault, PeerParameters, TieTags, write_addresses,
-};
+use crate::association::{Association, AssociationId, InitFault, Listed, PeerParameters, TieTags};
 use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
 use crate::path::Path;
@@ -80,7 +78,7 @@ impl Endpoint {
                 another: self.registry.is_known(route.remote, header.source_port),
             },
         };
-        self.acknowledge(now, header, &peer, &answer);
+        self.acknowledge(now, header, &peer, &answer, route.remote);
     }
 
     /// An INIT from a peer with which there is an association already. `None` if it is answered
@@ -148,13 +146,15 @@ impl Endpoint {
         })
     }
 
-    /// INIT ACK, with all that is to be known again when its cookie comes back.
+    /// INIT ACK to an INIT from this address, with all that is to be known again when its cookie
+    /// comes back.
     fn acknowledge(
         &mut self,
         now: Time,
         header: CommonHeader,
         peer: &PeerParameters<'_>,
         answer: &Answer,
+        from: IpAddr,
     ) {
         let route = &answer.route;
         let config = &answer.config;
@@ -172,6 +172,14 @@ impl Endpoint {
         let increment = peer.preserve_ms.map_or(core::time::Duration::ZERO, |ms| {
             core::time::Duration::from_millis(u64::from(ms))
         });
+        let local: &[IpAddr] = &self.local_addresses.told(answer.told);
+        let source = route.remote;
+        let supported = |a| peer.supports(a, source);
+        let listed = if config.wildcard_addresses {
+            Listed::default()
+        } else {
+            Listed::in_init_ack(local, route, supported)
+        };
         let cookie = Cookie {
             created: now,
             lifespan: config.valid_cookie_life + increment.min(config.max_cookie_life_increment),
@@ -185,6 +193,7 @@ impl Endpoint {
             extensions,
             tie_tags: answer.tie_tags,
             told: answer.told,
+            last_told: listed.cut.and_then(|last| self.local_addresses.since(last)),
             local_port: self.config.port,
             peer_port: header.source_port,
             remote: route.remote,
@@ -194,7 +203,7 @@ impl Endpoint {
             ours,
             theirs,
             protection: peer.protection.map(<[u8]>::to_vec),
-            preferred: peer.preferred,
+            preferred: peer.preferred_by(from),
             adaptation_layer: peer.adaptation_layer,
             // All of them: the peer may send from those that get no path, too.
             addresses: peer.addresses.clone(),
@@ -217,8 +226,6 @@ impl Endpoint {
             destination_port: header.source_port,
             tag: peer.tag,
         };
-        let local: &[IpAddr] = &self.local_addresses.told(answer.told);
-        let source = route.remote;
         let sealed = &mut self.cookie_buffer;
         sealed.clear();
         secrets.seal(&cookie, sealed);
@@ -237,9 +244,8 @@ impl Endpoint {
                 if cookie.protection.is_some() {
                     config.write_protection(parameters);
                 }
-                if !config.wildcard_addresses {
-                    write_addresses(parameters, local, route, |a| peer.supports(a, source));
-                }
+                let addresses = listed.addresses.iter();
+                addresses.for_each(|a| parameters.ip_address(*a));
                 peer.unrecognized
                     .iter()
                     .for_each(|u| parameters.unrecognized(u));

@@ -405,6 +405,12 @@ impl Endpoint {
             .flat_map(|a| a.paths.ids().map(|id| a.path_stats(id)))
     }
 
+    /// Other than [`EndpointConfig::max_associations`] said, so many associations at most from now on.
+    /// Those that exist go on, also where they are more.
+    pub fn set_max_associations(&mut self, most: usize) {
+        self.config.max_associations = most;
+    }
+
     /// The associations that exist now.
     pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.registry.ids()

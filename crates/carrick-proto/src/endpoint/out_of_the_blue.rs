@@ -30,6 +30,9 @@ impl Endpoint {
             destination_port: header.source_port,
             tag: header.tag,
         };
+        if self.answers_an_init(packet) {
+            return;
+        }
         match answer(packet, route.encapsulation.is_some()) {
             Answer::Silence => {}
             Answer::ShutdownComplete => {
@@ -38,6 +41,19 @@ impl Endpoint {
             }
             Answer::Abort => self.replies.abort(route.for_reply(), reply, true, |_| {}),
         }
+    }
+
+    /// An INIT ACK to an INIT of ours, from another address of a peer that has told none: it comes too
+    /// late, and is discarded as one from a known address is (section 5.2.3). An ABORT would end the
+    /// association that the other INIT ACK began.
+    fn answers_an_init(&self, packet: &Packet<'_>) -> bool {
+        let header = packet.header();
+        let first = packet.chunks().flatten().next();
+        first.is_some_and(|chunk| chunk.kind == ChunkType::INIT_ACK)
+            && self
+                .registry
+                .find_by_tag(header.tag, header.source_port)
+                .is_some()
     }
 
     /// Rule 3, for a port without an endpoint: the ABORT has the Initiate Tag. Anything but a lone

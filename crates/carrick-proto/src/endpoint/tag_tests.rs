@@ -15,10 +15,6 @@ use crate::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, Se
 struct Idle;
 
 impl ChunkProtection for Idle {
-    fn overhead(&self) -> usize {
-        0
-    }
-
     fn protect(&mut self, _: &PacketContext, _: &mut Vec<u8>) -> Seal {
         Seal::Clear
     }
@@ -43,6 +39,10 @@ impl ChunkProtectionOffer for Idle {
 
     fn value(&self) -> Vec<u8> {
         Vec::new()
+    }
+
+    fn overhead(&self) -> usize {
+        0
     }
 
     fn accepts(&self, _: &[u8]) -> bool {

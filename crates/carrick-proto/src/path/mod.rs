@@ -74,6 +74,8 @@ pub(crate) struct Path {
     pub(crate) flight_size: usize,
     /// User bytes in the send buffer that were last sent here.
     pub(crate) buffered: usize,
+    /// Chunks that are not acknowledged cumulatively, and were not given up, that were last sent here.
+    pub(crate) chunks: u32,
     pub(crate) losses: LossEstimate,
     /// When T3-rtx expires, if it runs.
     pub(crate) t3: Option<Time>,
@@ -168,6 +170,7 @@ impl Path {
             congestion: config.policies.congestion.start(parameters),
             flight_size: 0,
             buffered: 0,
+            chunks: 0,
             losses: LossEstimate::default(),
             t3: None,
             earliest: None,

@@ -35,8 +35,8 @@ pub use bundled_duplicates::BundledDuplicates;
 pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
 pub use marked_data::MarkedData;
 pub use multipath::{
-    BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryOnly, ReportScope,
-    ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
+    BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryFirst, PrimaryOnly,
+    ReportScope, ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
 };
 pub(crate) use multipath::{Shares, Usage};
 pub use other_path_on_duplicates::OtherPathOnDuplicates;
@@ -129,7 +129,9 @@ impl Default for Policies {
 impl Policies {
     /// Loss recovery and congestion control as TCP has them today: RACK-TLP (RFC 8985), proportional
     /// rate reduction (RFC 6937), undoing of needless reductions (after RFC 4015), CUBIC (RFC 9438)
-    /// with `HyStart++` (RFC 9406). The other choices are the standard's.
+    /// with `HyStart++` (RFC 9406). Besides, an ICMP message needs silence to end an association
+    /// ([`ProtocolUnreachable::AbortAfterSilence`]), and Linux is understood
+    /// ([`UnlistedIForwardTsn::Take`]). The other choices are the standard's.
     pub fn modern() -> Self {
         Self {
             congestion: &Cubic,
@@ -181,9 +183,9 @@ pub enum LossDetection {
     MissingReports,
     /// The same as RFC 2960 had it: every SACK that reports a chunk missing counts, also one that
     /// acknowledges nothing new, the count begins again with each fast retransmission, and each of
-    /// them reduces the window of the path where the chunk was last sent. There is no Fast Recovery, so that
-    /// SACKs for what was in flight answer one loss several times in a round trip. For experiments
-    /// (paper `mobile-ip`).
+    /// them reduces the window of the path where the chunk was last sent. There is no Fast
+    /// Recovery, so that SACKs for what was in flight answer one loss several times in a round
+    /// trip. For experiments (paper `mobile-ip`).
     EveryReport,
     /// By time: a chunk is lost when one sent later on the same path has been acknowledged, and then
     /// as much time has passed as reordering may take (RACK, RFC 8985). Finds losses of

@@ -19,6 +19,9 @@ use crate::time::Time;
 /// Bytes of a negotiation parameter's value at most; a longer one of a peer is not accepted.
 pub const MAX_OFFER: usize = 64;
 
+/// Bytes that a protection may take from each packet at most ([`ChunkProtectionOffer::overhead`]).
+pub const MAX_OVERHEAD: usize = 200;
+
 /// The packet that is protected or was received.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketContext {
@@ -53,7 +56,7 @@ pub struct ProtectionStats {
     pub sealed: u64,
     /// Packets that left in the clear, because the protection let them ([`Seal::Clear`]).
     pub sent_clear: u64,
-    /// Packets that must not leave ([`Seal::Drop`]).
+    /// Packets that must not leave ([`Seal::Drop`]), or became longer than the offer said.
     pub held_back: u64,
     /// Protected packets that were genuine and new.
     pub opened: u64,
@@ -80,11 +83,9 @@ impl ProtectionStats {
 /// Protects the packets of one association. Its keys are the business of whoever made it: the user
 /// reaches it with [`crate::Endpoint::chunk_protection`].
 pub trait ChunkProtection: Any + Debug + Send {
-    /// Bytes by which the value of the chunk exceeds the chunks in it, at most 200. They are kept free
-    /// in every packet from the moment that both sides have agreed.
-    fn overhead(&self) -> usize;
-
-    /// Turns the chunks of a packet that leaves into the value of the protection's chunk.
+    /// Turns the chunks of a packet that leaves into the value of the protection's chunk. One that is
+    /// longer than the chunks by more than [`ChunkProtectionOffer::overhead`] is not sent: it would not
+    /// fit where the chunks filled the packet.
     fn protect(&mut self, packet: &PacketContext, chunks: &mut Vec<u8>) -> Seal;
 
     /// Turns the value of a received chunk of the protection into the chunks in it. Returns whether it
@@ -108,8 +109,14 @@ pub trait ChunkProtectionOffer: Debug + Send + Sync {
     /// The type of the parameter that tells of it.
     fn parameter_type(&self) -> ParameterType;
 
-    /// The value of the parameter, at most [`MAX_OFFER`] bytes.
+    /// The value of the parameter, at most [`MAX_OFFER`] bytes; a longer one is refused where it is
+    /// configured.
     fn value(&self) -> Vec<u8>;
+
+    /// Bytes by which the value of the chunk exceeds the chunks in it at most, 0 to [`MAX_OVERHEAD`]; more
+    /// is refused where it is configured. They are kept free in every packet from the moment that
+    /// both sides have agreed.
+    fn overhead(&self) -> usize;
 
     /// Whether the value of the peer's parameter fits.
     fn accepts(&self, theirs: &[u8]) -> bool;

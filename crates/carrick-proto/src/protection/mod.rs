@@ -32,7 +32,8 @@ mod session;
 mod slot;
 
 pub use chunks::{
-    ChunkProtection, ChunkProtectionOffer, MAX_OFFER, PacketContext, ProtectionStats, Seal,
+    ChunkProtection, ChunkProtectionOffer, MAX_OFFER, MAX_OVERHEAD, PacketContext, ProtectionStats,
+    Seal,
 };
 pub use layer::{
     SessionConnectError, SessionEvent, SessionLayer, SessionLayerConfig, SessionStats,

@@ -1,7 +1,8 @@
 //! Hands messages to the user: in order within a stream, at once when unordered (section 6.6).
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
 use carrick_wire::{Ssn, StreamId, Tsn};
@@ -10,6 +11,7 @@ use super::buffer::Cost;
 use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
 use super::ranges::RangeSet;
+use super::ready::Ready;
 use super::reassembly::Complete;
 use super::reset::Deferral;
 
@@ -22,7 +24,7 @@ pub(super) struct Delivery {
     pub(super) held: BTreeMap<u64, Complete>,
     /// Where a stream's waiting message is in `held`.
     pub(super) position: BTreeMap<(StreamId, u16), u64>,
-    ready: VecDeque<Message>,
+    ready: Ready,
     /// The user was told that there is something and has not found the end of it.
     told: bool,
     /// What waits for a reset.
@@ -66,9 +68,10 @@ impl Delivery {
         // Its TSN is new, so it is ahead of `next` however far away: a peer may have 65,535
         // ordered messages in its window (section 6.1), more than half of the numbers.
         let place = (stream, ssn.value());
-        if self.position.insert(place, complete.first).is_some() {
-            return Err(OLD_SSN);
-        }
+        match self.position.entry(place) {
+            Entry::Occupied(_) => return Err(OLD_SSN),
+            Entry::Vacant(entry) => entry.insert(complete.first),
+        };
         self.held.insert(complete.first, complete);
         Ok(())
     }
@@ -87,21 +90,7 @@ impl Delivery {
 
     /// Gives the user a message, or a part of one, whose turn it is.
     pub(super) fn append(&mut self, part: Message) {
-        match self.ready.back_mut() {
-            // Parts that nobody has read yet become one.
-            Some(before)
-                if before.tsn == part.tsn && matches!(before.part, Part::First | Part::Middle) =>
-            {
-                before.chunks += part.chunks;
-                before.payload.append(part.payload);
-                before.part = match (before.part, part.part) {
-                    (Part::First, Part::Last) => Part::Whole,
-                    (_, Part::Last) => Part::Last,
-                    (kept, _) => kept,
-                };
-            }
-            _ => self.push(part),
-        }
+        self.ready.append(part);
     }
 
     /// The message `next` of a stream has been delivered: goes on with those that waited.
@@ -138,11 +127,11 @@ impl Delivery {
     }
 
     pub(super) fn push(&mut self, message: Message) {
-        self.ready.push_back(message);
+        self.ready.push(message);
     }
 
     pub(super) fn pop(&mut self) -> Option<Message> {
-        let message = self.ready.pop_front();
+        let message = self.ready.pop();
         self.told &= message.is_some();
         message
     }
@@ -183,22 +172,13 @@ impl Delivery {
 
     /// Drops the parts of a message that nobody has read; returns what that frees.
     pub(super) fn drop_parts(&mut self, tsn: Tsn) -> Cost {
-        let mut cost = Cost::default();
-        self.ready.retain(|message| {
-            let keep = message.tsn != tsn;
-            if !keep {
-                cost = cost.plus(message.cost());
-            }
-            keep
-        });
-        cost
+        self.ready.drop_parts(tsn)
     }
 
     /// A message in partial delivery will not be completed. Says what its unread parts free, and
-    /// whether the user has read any and was told.
+    /// whether the user has read any and finds the end.
     pub(super) fn abort(&mut self, aborted: &AbortedMessage) -> (Cost, bool) {
-        let begins = |m: &Message| m.tsn == aborted.tsn && m.part == Part::First;
-        let unread = self.ready.iter().any(begins);
+        let unread = self.ready.has_beginning(aborted.tsn);
         let cost = self.drop_parts(aborted.tsn);
         if !unread {
             self.push(Message {

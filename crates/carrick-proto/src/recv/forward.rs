@@ -19,17 +19,16 @@ pub(crate) struct AbortedMessage {
 }
 
 impl Receiver {
-    /// Takes a FORWARD-TSN. Returns the message in partial delivery if it ends by that.
-    pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) -> Option<AbortedMessage> {
+    /// Takes a FORWARD-TSN.
+    pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
         let room = self.delivery.has_room_for_skips(forward.skipped().len());
-        let index = self.forward_to(forward.new_cumulative_tsn, room)?;
+        let Some(index) = self.forward_to(forward.new_cumulative_tsn, room) else {
+            return;
+        };
         let (freed, partial) = self.reassembly.skip_to(index);
         self.buffer.remove(freed);
-        let mut aborted = None;
         if let Some(partial) = partial {
-            let (freed, told) = self.delivery.abort(&partial);
-            self.buffer.remove(freed);
-            aborted = told.then_some(partial);
+            self.end_partial(&partial);
             if let Some(ssn) = partial.ssn {
                 self.delivery.skip(partial.stream, ssn);
             }
@@ -42,16 +41,15 @@ impl Receiver {
             }
         }
         self.after_forward();
-        aborted
     }
 
-    /// Takes an I-FORWARD-TSN. Returns the messages in partial delivery that end by that.
-    pub(crate) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>) -> Vec<AbortedMessage> {
+    /// Takes an I-FORWARD-TSN.
+    pub(crate) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>) {
         let entries = forward.skipped().len();
         let interleaved = self.interleaved.as_ref();
         let room = interleaved.is_some_and(|all| all.has_room_for_skips(entries));
         let Some(index) = self.forward_to(forward.new_cumulative_tsn, room) else {
-            return Vec::new();
+            return;
         };
         if let Some(interleaved) = &mut self.interleaved {
             for skipped in forward.skipped() {
@@ -60,9 +58,8 @@ impl Receiver {
                 }
             }
         }
-        let aborted = self.settle_lost();
+        self.settle_lost();
         self.after_forward();
-        aborted
     }
 
     /// Everything up to this TSN counts as arrived; returns its index if that is news. Without room
@@ -94,14 +91,26 @@ impl Receiver {
         }
     }
 
-    /// Takes what interleaving has forgotten off the account. Returns the messages in partial delivery
-    /// that ended by that.
-    pub(super) fn settle_lost(&mut self) -> Vec<AbortedMessage> {
-        let Some(interleaved) = &mut self.interleaved else {
-            return Vec::new();
-        };
-        let lost = interleaved.take_lost();
-        self.buffer.remove(lost.cost);
-        lost.partial
+    /// Takes what interleaving has forgotten off the account, and notes the messages in partial
+    /// delivery that ended by that.
+    pub(super) fn settle_lost(&mut self) {
+        if let Some(interleaved) = &mut self.interleaved {
+            let lost = interleaved.take_lost();
+            self.buffer.remove(lost.cost);
+            self.aborted.extend(lost.partial);
+        }
+    }
+
+    /// The message in partial delivery will not be completed: who has read parts of it finds its end.
+    pub(super) fn end_partial(&mut self, partial: &AbortedMessage) {
+        let (freed, told) = self.delivery.abort(partial);
+        self.buffer.remove(freed);
+        self.aborted.extend(told.then_some(*partial));
+    }
+
+    /// The messages of which the user has read the beginning and that ended without their end, since
+    /// this was last asked.
+    pub(crate) fn take_aborted(&mut self) -> Vec<AbortedMessage> {
+        core::mem::take(&mut self.aborted)
     }
 }

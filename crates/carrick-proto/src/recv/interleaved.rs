@@ -5,9 +5,10 @@
 //! message that is complete and waits for one before it: so any of them that is not acknowledged
 //! cumulatively can be given up when the buffer is full.
 
+mod fragments;
 mod skip;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -17,7 +18,9 @@ use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
+use crate::looks::Looks;
 use crate::reconfig::StreamSet;
+use fragments::{Fragments, Held};
 use skip::Skips;
 
 /// Names a message. MIDs are compared for equality only.
@@ -35,20 +38,12 @@ impl Key {
     }
 }
 
-#[derive(Debug)]
-struct Held {
-    payload: Bytes,
-    /// Index of its TSN.
-    index: u64,
-}
-
 /// What is known of a message that has not been delivered, or not all of it.
 #[derive(Debug, Default)]
 struct Assembly {
     /// The index of the first fragment's TSN, that TSN, and what only the first fragment tells.
     first: Option<(u64, Tsn, Ppid)>,
-    /// Fragments by their number, which counts on where the FSN wraps.
-    fragments: BTreeMap<u64, Held>,
+    fragments: Fragments,
     /// Fragments that were delivered: above 0, the message is being delivered in parts.
     next: u64,
     /// The number of the last fragment.
@@ -73,14 +68,14 @@ impl Assembly {
         }
         match self.next + u64::from(fsn.since(next)) {
             0 => Err(OLD_FSN),
-            number if self.fragments.contains_key(&number) => Err(OLD_FSN),
+            number if self.fragments.contains(number) => Err(OLD_FSN),
             number => Ok(number),
         }
     }
 
     /// Judges the end of the message with a new fragment.
     fn check_end(&self, number: u64, ending: bool) -> Result<(), &'static str> {
-        let highest = self.fragments.last_key_value().map(|(n, _)| *n);
+        let highest = self.fragments.highest();
         match self.end {
             Some(_) if ending => Err(TWO_ENDS),
             Some(end) if number > end => Err(BEYOND_END),
@@ -101,13 +96,19 @@ pub(super) struct Interleaved {
     messages: BTreeMap<Key, Assembly>,
     /// The ordered message that each stream delivers next; grows to the highest stream seen.
     next: Vec<Mid>,
-    /// Fragments held whose TSN may lie above the cumulative one, by its index.
-    above: BTreeMap<u64, (Key, u64)>,
+    /// All fragments held, by the index of their TSN, with their number.
+    held: BTreeMap<u64, (Key, u64)>,
+    /// The same indexes by stream.
+    by_stream: BTreeSet<(StreamId, u64)>,
+    /// Messages that are being delivered in parts, also those of which nothing is held.
+    begun: BTreeSet<Key>,
     /// Messages that could be delivered in parts, by the index of their first TSN.
     ready: BTreeMap<u64, Key>,
     /// Fragments that wait for a reset, by the index of their TSN.
     deferred: BTreeMap<u64, (IDataHeader, Bytes)>,
     skips: Skips,
+    /// Messages that were looked at, for the tests that bound the work.
+    pub(super) looks: Looks,
 }
 
 /// What a reset or I-FORWARD-TSN left without an end.
@@ -133,12 +134,11 @@ impl Interleaved {
     pub(super) fn release_up_to(
         &mut self,
         last: u64,
-        cumulative: u64,
         delivery: &mut Delivery,
     ) -> Result<(), &'static str> {
         while let Some(entry) = self.deferred.first_entry().filter(|e| *e.key() <= last) {
             let (index, (header, payload)) = entry.remove_entry();
-            self.insert(index, cumulative, &header, payload, delivery)?;
+            self.insert(index, &header, payload, delivery)?;
         }
         self.release_skips(last, delivery);
         Ok(())
@@ -147,56 +147,92 @@ impl Interleaved {
     /// The MIDs of these streams begin at 0. Messages with all fragments up to an index are from
     /// before it: those that wait for one before them, which will not come, are delivered in the
     /// order of their TSNs, and what is incomplete never will be complete.
-    pub(super) fn reset(
-        &mut self,
-        streams: &StreamSet,
-        last: u64,
-        delivery: &mut Delivery,
-    ) -> Lost {
-        let is_old = |a: &Assembly| a.next > 0 || a.fragments.values().any(|h| h.index <= last);
-        let old = self.messages.iter().filter(|(_, a)| is_old(a));
-        let old = old.filter(|(k, _)| streams.contains(k.stream));
-        let mut old: Vec<(u64, Key)> = old.map(|(k, a)| (a.first.map_or(0, |f| f.0), *k)).collect();
+    pub(super) fn reset(&mut self, streams: &StreamSet, last: u64, delivery: &mut Delivery) {
+        let mut old: Vec<(u64, Key)> = Vec::new();
+        for key in self.older(streams, last) {
+            let first = self.messages.get(&key).and_then(|a| a.first);
+            old.push((first.map_or(0, |f| f.0), key));
+        }
         old.sort_unstable();
-        let mut lost = Lost::default();
         for (_, key) in old {
             if self.messages.get(&key).is_some_and(Assembly::is_complete) {
                 self.hand_over(key, delivery);
             } else if let Some(assembly) = self.messages.remove(&key) {
-                self.forget(key, &assembly, &mut lost);
+                self.give_up(key, &assembly, delivery);
             }
         }
         self.skips.reset(streams);
-        for (slot, next) in (0..).zip(&mut self.next) {
-            if streams.contains(StreamId(slot)) {
-                *next = Mid::new(0);
-            }
+        for stream in self.begin_again(streams) {
+            let first = Key {
+                stream,
+                unordered: false,
+                mid: 0,
+            };
+            self.deliver(first, false, delivery);
         }
-        let first = |k: &&Key| !k.unordered && k.mid == 0 && streams.contains(k.stream);
-        let first: Vec<Key> = self.messages.keys().filter(first).copied().collect();
-        for key in first {
-            self.deliver(key, false, delivery);
-        }
-        lost
     }
 
-    /// Takes a fragment whose TSN has this index; delivers what it makes deliverable. `cumulative` is
-    /// the index up to which all has arrived, this fragment included.
+    /// The messages of these streams that are being delivered, or of which something up to this index
+    /// is here; without a look at others.
+    fn older(&self, streams: &StreamSet, last: u64) -> BTreeSet<Key> {
+        let mut old = BTreeSet::new();
+        let mut add = |key: &Key| {
+            self.looks.note();
+            old.insert(*key);
+        };
+        match streams {
+            StreamSet::All => {
+                let held = self.held.range(..=last).map(|(_, (key, _))| key);
+                held.chain(&self.begun).for_each(&mut add);
+            }
+            StreamSet::Listed(listed) => {
+                let place = |stream, unordered, mid| Key {
+                    stream,
+                    unordered,
+                    mid,
+                };
+                for &stream in listed {
+                    self.looks.note();
+                    let held = self.by_stream.range((stream, 0)..=(stream, last));
+                    let held = held.filter_map(|(_, index)| self.held.get(index));
+                    held.for_each(|(key, _)| add(key));
+                    let all = place(stream, false, 0)..=place(stream, true, u32::MAX);
+                    self.begun.range(all).for_each(&mut add);
+                }
+            }
+        }
+        old
+    }
+
+    /// Streams deliver MID 0 next. Returns those that did not before.
+    fn begin_again(&mut self, streams: &StreamSet) -> Vec<StreamId> {
+        let zero = Mid::new(0);
+        match streams {
+            StreamSet::All => {
+                let next = core::mem::take(&mut self.next);
+                let all = (0..=u16::MAX).map(StreamId).zip(next);
+                all.filter(|(_, next)| *next != zero)
+                    .map(|(stream, _)| stream)
+                    .collect()
+            }
+            StreamSet::Listed(listed) => {
+                let mut begin = |stream: &&StreamId| {
+                    let next = self.next.get_mut(usize::from(stream.0));
+                    next.is_some_and(|next| core::mem::replace(next, zero) != zero)
+                };
+                listed.iter().filter(&mut begin).copied().collect()
+            }
+        }
+    }
+
+    /// Takes a fragment whose TSN has this index; delivers what it makes deliverable.
     pub(super) fn insert(
         &mut self,
         index: u64,
-        cumulative: u64,
         header: &IDataHeader,
         payload: Bytes,
         delivery: &mut Delivery,
     ) -> Result<(), &'static str> {
-        while self
-            .above
-            .first_key_value()
-            .is_some_and(|(i, _)| *i <= cumulative)
-        {
-            self.above.pop_first();
-        }
         let key = key(header);
         if self.skips.cover(key, self.next_mid(key.stream)) {
             let lost = &mut self.skips.lost.cost;
@@ -231,9 +267,8 @@ impl Interleaved {
             assembly.first = Some((index, header.tsn, ppid));
         }
         let goes_on = assembly.next > 0 && assembly.next == number;
-        if index > cumulative {
-            self.above.insert(index, (key, number));
-        }
+        self.held.insert(index, (key, number));
+        self.by_stream.insert((key.stream, index));
         if goes_on || self.is_next(key) {
             self.deliver(key, goes_on, delivery);
         }
@@ -274,12 +309,9 @@ impl Interleaved {
             self.ready.remove(&first);
         }
         let (mut payload, mut chunks) = (Payload::default(), 0);
-        while let Some(entry) = assembly.fragments.first_entry() {
-            if *entry.key() != assembly.next {
-                break;
-            }
-            let held = entry.remove();
-            self.above.remove(&held.index);
+        while let Some(held) = assembly.fragments.remove(assembly.next) {
+            self.held.remove(&held.index);
+            self.by_stream.remove(&(key.stream, held.index));
             delivery.settle(held.index, held.index);
             payload.push(held.payload);
             chunks += 1;
@@ -295,6 +327,11 @@ impl Interleaved {
         delivery.append(message(key, (tsn, ppid), part, payload, chunks));
         if ends {
             self.messages.remove(&key);
+            if !begins {
+                self.begun.remove(&key);
+            }
+        } else if begins {
+            self.begun.insert(key);
         }
         ends
     }
@@ -318,9 +355,19 @@ impl Interleaved {
     }
 
     /// Begins to deliver the message in parts whose beginning came first, of those whose turn it is.
-    /// Others may follow while it is not complete.
-    pub(super) fn begin_partial(&mut self, delivery: &mut Delivery) {
-        if let Some((_, key)) = self.ready.pop_first() {
+    /// Others may follow while it is not complete, up to a bound. A message that was begun costs nothing in
+    /// the receive buffer when all that came of it was read: with what it could not do without in there,
+    /// a full buffer would refuse the fragments that end it.
+    ///
+    /// A peer has one message at a time under way in each of its `streams` (section 2.2.2), so that
+    /// no more are incomplete of which nothing before the cumulative index is missing; as many may
+    /// have begun above a gap, and must not be in the way of those.
+    pub(super) fn begin_partial(&mut self, streams: u16, cumulative: u64, delivery: &mut Delivery) {
+        let Some((&first, &key)) = self.ready.first_key_value() else {
+            return;
+        };
+        let shares = if first <= cumulative { 2 } else { 1 };
+        if self.begun.len() < shares * usize::from(streams) {
             // It is not complete: that is why it waits here.
             self.hand_over(key, delivery);
         }
@@ -338,16 +385,17 @@ impl Interleaved {
     /// Drops the fragment with the highest TSN if that lies above `floor`; returns its index and what
     /// it cost.
     pub(super) fn drop_highest(&mut self, floor: u64) -> Option<(u64, Cost)> {
-        let highest = self.above.last_key_value().map(|(index, _)| *index);
+        let highest = self.held.last_key_value().map(|(index, _)| *index);
         let kept = self.deferred.last_entry().filter(|e| *e.key() > floor);
         if let Some(kept) = kept.filter(|e| highest.is_none_or(|h| h < *e.key())) {
             let (index, (_, payload)) = kept.remove_entry();
             return Some((index, Cost::one(payload.len())));
         }
-        let entry = self.above.last_entry().filter(|e| *e.key() > floor)?;
+        let entry = self.held.last_entry().filter(|e| *e.key() > floor)?;
         let (index, (key, number)) = entry.remove_entry();
+        self.by_stream.remove(&(key.stream, index));
         let assembly = self.messages.get_mut(&key)?;
-        let held = assembly.fragments.remove(&number)?;
+        let held = assembly.fragments.remove(number)?;
         if number == 0 {
             assembly.first = None;
             self.ready.remove(&index);
@@ -361,13 +409,13 @@ impl Interleaved {
 
     /// Messages that are being delivered in parts, by the TSN that all parts of one share.
     pub(super) fn partial_tsns(&self) -> impl Iterator<Item = Tsn> + '_ {
-        let begun = self.messages.values().filter(|a| a.next > 0);
+        let begun = self.begun.iter().filter_map(|key| self.messages.get(key));
         begun.filter_map(|a| a.first.map(|(_, tsn, _)| tsn))
     }
 
     /// What is held costs this.
     pub(super) fn cost(&self) -> Cost {
-        let fragments = self.messages.values().flat_map(|a| a.fragments.values());
+        let fragments = self.messages.values().flat_map(|a| a.fragments.iter());
         let payloads = fragments.map(|held| &held.payload);
         let deferred = self.deferred.values().map(|kept| &kept.1);
         payloads
@@ -432,15 +480,20 @@ mod tests {
         let first = Fragment::First(Ppid(0));
         for (index, mid) in [(1, 1), (2, u32::MAX), (3, 0), (4, u32::MAX - 1)] {
             let header = header(mid, first, true);
-            let taken = all.insert(index, 0, &header, payload.clone(), &mut delivery);
+            let taken = all.insert(index, &header, payload.clone(), &mut delivery);
             assert_eq!(taken, Ok(()));
         }
         let mids = core::iter::from_fn(|| delivery.pop()).filter_map(|m| m.mid);
         let mids: Vec<u32> = mids.map(Mid::value).collect();
         assert_eq!(mids, [u32::MAX - 1, u32::MAX, 0, 1]);
-        assert!(all.messages.is_empty() && all.above.is_empty() && all.ready.is_empty());
+        assert!(
+            all.messages.is_empty()
+                && all.held.is_empty()
+                && all.by_stream.is_empty()
+                && all.ready.is_empty()
+        );
         let old = header(u32::MAX, first, true);
-        assert_eq!(all.insert(5, 0, &old, payload, &mut delivery), Err(OLD_MID));
+        assert_eq!(all.insert(5, &old, payload, &mut delivery), Err(OLD_MID));
     }
 
     #[test]
@@ -457,6 +510,7 @@ mod tests {
         };
         let mut all = Interleaved::default();
         all.messages.insert(key, begun);
+        all.begun.insert(key);
         let mut delivery = Delivery::default();
         let fsns = [
             (0, false),
@@ -467,7 +521,7 @@ mod tests {
         for ((fsn, ending), index) in fsns.into_iter().zip(7..) {
             let header = header(0, Fragment::Later(Fsn::new(fsn)), ending);
             let payload = Bytes::copy_from_slice(&fsn.to_be_bytes());
-            let taken = all.insert(index, 0, &header, payload, &mut delivery);
+            let taken = all.insert(index, &header, payload, &mut delivery);
             assert_eq!(taken, Ok(()), "FSN {fsn}");
         }
         let last = delivery.pop().expect("the rest of it");
@@ -480,7 +534,7 @@ mod tests {
             .flat_map(|fsn| fsn.to_be_bytes())
             .collect();
         assert!(last.payload == expected[..]);
-        assert!(all.messages.is_empty() && all.above.is_empty());
+        assert!(all.messages.is_empty() && all.held.is_empty() && all.begun.is_empty());
         assert_eq!(all.next_mid(StreamId(0)), Mid::new(1));
     }
 }

@@ -51,8 +51,8 @@ pub enum Part {
     Middle,
     /// The end.
     Last,
-    /// Without bytes: the peer gave up the message of which the beginning was delivered, and the
-    /// rest of it will not come (RFC 3758 section 3.6).
+    /// Without bytes: the peer gave up the message of which the beginning was delivered (RFC 3758
+    /// section 3.6), or reset its stream or all numbers (RFC 6525), and the rest of it will not come.
     Aborted,
 }
 

@@ -8,6 +8,7 @@ mod forward;
 mod interleaved;
 pub(crate) mod message;
 mod ranges;
+mod ready;
 mod reassembly;
 mod reset;
 mod scraps;
@@ -71,7 +72,7 @@ pub(crate) struct Receiver {
     /// Where SACKs may be delayed in spite of gaps.
     sources: Option<Box<Sources>>,
     /// Of which the user is to be told.
-    aborted: Option<AbortedMessage>,
+    aborted: Vec<AbortedMessage>,
 }
 
 impl Receiver {
@@ -95,7 +96,7 @@ impl Receiver {
                 .filter(|max| *max > config.receive_buffer)
                 .map(|max| Box::new(Autotune::new(max, across_paths(config)))),
             sources: sources(config),
-            aborted: None,
+            aborted: Vec::new(),
         }
     }
 
@@ -157,7 +158,6 @@ impl Receiver {
         };
         let payload = self.scraps.keep(data.payload, datagram);
         self.hold(payload.len());
-        let cumulative = self.tsns.cumulative_index();
         let delivery = &mut self.delivery;
         let deferred = delivery.is_deferred(index, header.stream);
         let taken = match &mut self.interleaved {
@@ -165,7 +165,7 @@ impl Receiver {
                 all.keep(index, *header, payload);
                 Ok(())
             }
-            Some(all) => all.insert(index, cumulative, header, payload, delivery),
+            Some(all) => all.insert(index, header, payload, delivery),
             None => Err("I-DATA without interleaving"),
         };
         self.settle_lost();
@@ -291,7 +291,8 @@ impl Receiver {
             return;
         }
         if let Some(interleaved) = &mut self.interleaved {
-            interleaved.begin_partial(&mut self.delivery);
+            let cumulative = self.tsns.cumulative_index();
+            interleaved.begin_partial(self.inbound_streams, cumulative, &mut self.delivery);
         } else if let Some(part) = self
             .reassembly
             .begin_partial(self.tsns.cumulative_index(), &self.delivery)
@@ -430,3 +431,6 @@ mod tests;
 
 #[cfg(test)]
 mod interleaved_tests;
+
+#[cfg(test)]
+mod release_tests;

@@ -1,10 +1,11 @@
-//! A set of indexes as ranges, for what comes almost in order.
+//! A set of indexes as ranges, for what comes almost in order. What a peer makes of the order costs no
+//! more than a look for the place.
 
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeMap;
 
-/// Inclusive ranges, ascending, with gaps between.
+/// The last index of each inclusive range by its first, with gaps between.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct RangeSet(VecDeque<(u64, u64)>);
+pub(super) struct RangeSet(BTreeMap<u64, u64>);
 
 impl RangeSet {
     pub(super) fn is_empty(&self) -> bool {
@@ -21,50 +22,45 @@ impl RangeSet {
     }
 
     pub(super) fn last(&self) -> Option<u64> {
-        self.0.back().map(|r| r.1)
+        self.0.last_key_value().map(|(_, last)| *last)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().copied()
+        self.0.iter().map(|(first, last)| (*first, *last))
     }
 
     pub(super) fn contains(&self, index: u64) -> bool {
-        let range = self.0.get(self.0.partition_point(|r| r.1 < index));
-        range.is_some_and(|r| r.0 <= index)
+        let before = self.0.range(..=index).next_back();
+        before.is_some_and(|(_, last)| *last >= index)
     }
 
     /// Adds an index that is not in it.
     pub(super) fn insert(&mut self, index: u64) {
-        // Mostly the next one after the highest.
-        let position = match self.0.back() {
-            Some(last) if last.1 < index => self.0.len(),
-            _ => self.0.partition_point(|r| r.1 < index),
-        };
-        let joins_before = position > 0 && self.0[position - 1].1 + 1 == index;
-        let joins_after = self.0.get(position).is_some_and(|r| r.0 == index + 1);
-        match (joins_before, joins_after) {
-            (true, true) => {
-                self.0[position - 1].1 = self.0[position].1;
-                self.0.remove(position);
+        let after = self.0.remove(&(index + 1));
+        let to = after.unwrap_or(index);
+        let before = self.0.range_mut(..index).next_back();
+        match before.filter(|(_, last)| **last + 1 == index) {
+            Some((_, last)) => *last = to,
+            None => {
+                self.0.insert(index, to);
             }
-            (true, false) => self.0[position - 1].1 = index,
-            (false, true) => self.0[position].0 = index,
-            (false, false) => self.0.insert(position, (index, index)),
         }
     }
 
     /// Takes indexes out, all of which are in one range.
     pub(super) fn remove(&mut self, first: u64, last: u64) {
-        let position = self.0.partition_point(|r| r.1 < first);
-        let Some(&(from, to)) = self.0.get(position) else {
+        let Some((&from, &to)) = self.0.range(..=first).next_back() else {
             return;
         };
-        self.0.remove(position);
+        if to < first {
+            return;
+        }
+        self.0.remove(&from);
         if last < to {
-            self.0.insert(position, (last + 1, to));
+            self.0.insert(last + 1, to);
         }
         if from < first {
-            self.0.insert(position, (from, first - 1));
+            self.0.insert(from, first - 1);
         }
     }
 
@@ -72,17 +68,64 @@ impl RangeSet {
     /// behind it, or the index itself.
     pub(super) fn take_up_to(&mut self, index: u64) -> u64 {
         let mut to = index;
-        while let Some(range) = self.0.pop_front_if(|r| r.0 <= to + 1) {
-            to = to.max(range.1);
+        while let Some(range) = self.0.first_entry().filter(|r| *r.key() <= to + 1) {
+            to = to.max(range.remove());
         }
         to
     }
 
     /// Drops what is not above this index.
     pub(super) fn forget_up_to(&mut self, index: u64) {
-        while self.0.pop_front_if(|r| r.1 <= index).is_some() {}
-        if let Some(first) = self.0.front_mut() {
-            first.0 = first.0.max(index + 1);
+        while let Some(range) = self.0.first_entry().filter(|r| *r.key() <= index) {
+            let last = range.remove();
+            if last > index {
+                self.0.insert(index + 1, last);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(steps in proptest::collection::vec((0_u8..4, 0_u64..40, 0_u64..6), 0..80)) {
+            let (mut ranges, mut model) = (RangeSet::default(), BTreeSet::new());
+            for (what, index, more) in steps {
+                prop_assert_eq!(ranges.contains(index), model.contains(&index));
+                match what {
+                    0 | 1 if !model.contains(&index) => {
+                        ranges.insert(index);
+                        model.insert(index);
+                    }
+                    1 if (index..=index + more).all(|i| model.contains(&i)) => {
+                        ranges.remove(index, index + more);
+                        model.retain(|i| !(index..=index + more).contains(i));
+                    }
+                    2 => {
+                        let run = (index..99).take_while(|i| *i == index || model.contains(i)).last().unwrap_or(index);
+                        prop_assert_eq!(ranges.take_up_to(index), run);
+                        model.retain(|i| *i > run);
+                    }
+                    3 => {
+                        ranges.forget_up_to(index);
+                        model.retain(|i| *i > index);
+                    }
+                    _ => {}
+                }
+                let all: Vec<u64> = ranges.iter().flat_map(|(from, to)| from..=to).collect();
+                prop_assert!(all.iter().eq(model.iter()));
+                let ends: Vec<(u64, u64)> = ranges.iter().collect();
+                prop_assert!(ends.windows(2).all(|w| w[0].1 + 1 < w[1].0));
+                prop_assert_eq!((ranges.len(), ranges.last()), (ends.len(), model.last().copied()));
+            }
         }
     }
 }

@@ -343,7 +343,7 @@ impl Reassembly {
     }
 
     /// The message in partial delivery if it waits for a fragment up to this index: it ends.
-    fn abort_partial(&mut self, index: u64) -> Option<AbortedMessage> {
+    pub(super) fn abort_partial(&mut self, index: u64) -> Option<AbortedMessage> {
         let partial = self.partial.take_if(|p| p.next <= index)?;
         Some(AbortedMessage {
             stream: partial.identity.stream,
@@ -402,22 +402,11 @@ impl Reassembly {
         self.partial.as_ref().map(|p| p.tsn)
     }
 
-    /// The message that is being delivered in parts, if it waits for a fragment up to this index,
-    /// or for any.
-    pub(super) fn partial_tsn_up_to(&self, last: Option<u64>) -> Option<Tsn> {
-        let partial = self.partial.as_ref()?;
-        last.is_none_or(|last| partial.next <= last)
-            .then_some(partial.tsn)
-    }
-
-    /// Forgets what begins up to this index, or everything; returns what that frees.
+    /// Forgets the fragments up to this index, or everything; returns what that frees.
     pub(super) fn forget_up_to(&mut self, last: Option<u64>) -> Cost {
         let Some(last) = last else {
             return self.clear();
         };
-        if self.partial.as_ref().is_some_and(|p| p.next <= last) {
-            self.partial = None;
-        }
         let later = self.runs.split_off(&(last + 1));
         let cost = self
             .runs

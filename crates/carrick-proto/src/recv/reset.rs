@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use carrick_wire::{Ssn, StreamId, Tsn};
 
 use super::Receiver;
+use super::buffer::Cost;
 use super::delivery::Delivery;
 use super::reassembly::Complete;
 use crate::reconfig::StreamSet;
@@ -72,9 +73,10 @@ impl Receiver {
         if self.delivery.deferral.is_none() {
             return;
         }
-        self.delivery.release_at_end(cumulative);
+        let unfit = self.delivery.release_at_end(cumulative);
+        self.buffer.remove(unfit);
         if let Some(interleaved) = &mut self.interleaved {
-            interleaved.release_at_end(cumulative, &mut self.delivery);
+            interleaved.release_at_end(&mut self.delivery);
         }
         self.settle_lost();
         self.deliver_partially();
@@ -100,20 +102,16 @@ impl Receiver {
     fn reset_up_to(&mut self, streams: &StreamSet, last: u64) {
         self.delivery.reset(streams);
         if let Some(interleaved) = &mut self.interleaved {
-            let lost = interleaved.reset(streams, last, &mut self.delivery);
-            self.buffer.remove(lost.cost);
-            for partial in lost.partial {
-                self.buffer.remove(self.delivery.drop_parts(partial.tsn));
-            }
+            interleaved.reset(streams, last, &mut self.delivery);
         }
+        self.settle_lost();
     }
 
     /// What waits up to this index is delivered; the rest goes on waiting.
     fn release_up_to(&mut self, last: u64) -> Result<(), &'static str> {
         self.delivery.release_up_to(last)?;
         if let Some(interleaved) = &mut self.interleaved {
-            let cumulative = self.tsns.cumulative_index();
-            interleaved.release_up_to(last, cumulative, &mut self.delivery)?;
+            interleaved.release_up_to(last, &mut self.delivery)?;
         }
         // Who reads parts of a message finds its end there.
         self.settle_lost();
@@ -130,8 +128,10 @@ impl Receiver {
     pub(crate) fn renumber(&mut self, next: Tsn) -> Result<(), &'static str> {
         let last = self.tsns.index_of(next.previous());
         self.release_up_to(last.unwrap_or(u64::MAX))?;
-        if let Some(tsn) = self.reassembly.partial_tsn_up_to(last) {
-            self.buffer.remove(self.delivery.drop_parts(tsn));
+        // One that goes on with the next TSN does not, either: that one is the first of another.
+        let end = last.map_or(u64::MAX, |last| last + 1);
+        if let Some(partial) = self.reassembly.abort_partial(end) {
+            self.end_partial(&partial);
         }
         self.buffer.remove(self.reassembly.forget_up_to(last));
         match last {
@@ -210,9 +210,11 @@ impl Delivery {
     }
 
     /// Delivers what waits without regard to whether a reset lies in between: where nothing is
-    /// missing before a message, TSNs order it; behind a gap its number has to fit.
-    fn release_at_end(&mut self, cumulative: u64) {
+    /// missing before a message, TSNs order it; behind a gap its number has to fit. Returns what those
+    /// cost that do not.
+    fn release_at_end(&mut self, cumulative: u64) -> Cost {
         self.deferral = None;
+        let mut unfit = Cost::default();
         let whole = |complete: &Complete| complete.last <= cumulative;
         let (arrived, later): (Vec<_>, Vec<_>) = core::mem::take(&mut self.held)
             .into_values()
@@ -228,8 +230,12 @@ impl Delivery {
         }
         for complete in later {
             // One that does not fit was not acknowledged for good.
-            let _ = self.complete(complete);
+            let cost = complete.message.cost();
+            if self.complete(complete).is_err() {
+                unfit = unfit.plus(cost);
+            }
         }
+        unfit
     }
 
     /// Messages of these streams that wait for one before them, which will not come, are delivered

@@ -7,17 +7,11 @@
 //! will not come.
 
 use super::Receiver;
-use super::forward::AbortedMessage;
 
 impl Receiver {
     /// Whether messages may end without their last fragment: where partial reliability is in force.
     pub(crate) fn allow_unfinished(&mut self, allow: bool) {
         self.reassembly.unfinished = allow;
-    }
-
-    /// The message of which the user has read the beginning and that turned out to be unfinished.
-    pub(crate) fn take_aborted(&mut self) -> Option<AbortedMessage> {
-        self.aborted.take()
     }
 
     /// Forgets messages that are unfinished for certain: everything up to their end and the TSN
@@ -28,9 +22,7 @@ impl Receiver {
         }
         let cumulative = self.tsns.cumulative_index();
         if let Some(partial) = self.reassembly.take_unfinished_partial(cumulative) {
-            let (freed, told) = self.delivery.abort(&partial);
-            self.buffer.remove(freed);
-            self.aborted = told.then_some(partial).or(self.aborted);
+            self.end_partial(&partial);
             if let Some(ssn) = partial.ssn {
                 self.delivery.skip(partial.stream, ssn);
             }

@@ -21,11 +21,14 @@ impl Sender {
             let Some(chunk) = self.outstanding.pop_front() else {
                 break;
             };
-            let buffered = &mut cx.paths[chunk.path].buffered;
-            *buffered = buffered.saturating_sub(chunk.payload.len());
-            if !news && !chunk.is_abandoned() {
-                let sacked = &mut cx.paths[chunk.path].recovery.rack.sacked;
-                *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.len()));
+            if !chunk.is_abandoned() {
+                let path = &mut cx.paths[chunk.path];
+                path.buffered = path.buffered.saturating_sub(chunk.payload.len());
+                path.chunks = path.chunks.saturating_sub(1);
+                if !news {
+                    let sacked = &mut path.recovery.rack.sacked;
+                    *sacked = sacked.saturating_sub(self.outstanding.weight(chunk.len()));
+                }
             }
             if chunk.message != 0 {
                 self.abandonment.on_gone(&chunk);

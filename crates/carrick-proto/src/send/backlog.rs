@@ -44,11 +44,6 @@ impl Backlog {
         self.place_mut(at).map(|p| &mut p.pending)
     }
 
-    /// All messages, in no order.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
-        self.places.iter_mut().flatten().map(|p| &mut p.pending)
-    }
-
     /// Puts a message at the end of a line; returns where it is until it is removed.
     pub(super) fn push(&mut self, line: &mut Line, pending: Pending) -> u32 {
         let before = line.ends.map(|e| e.1);

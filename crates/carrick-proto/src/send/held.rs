@@ -2,7 +2,7 @@
 //! it (RFC 6525 sections 5.1.2 A1 and 5.1.4 C2).
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use carrick_wire::{StreamId, Tsn};
 
@@ -23,6 +23,8 @@ struct Waiting {
     pushed: u64,
     /// Where those are that may be given up, by number.
     numbered: BTreeMap<u64, u64>,
+    /// Where those are that are to go to a certain path.
+    routed: BTreeSet<(PathId, u64)>,
     bytes: usize,
     /// The peer was asked to renumber.
     renumbering: bool,
@@ -43,6 +45,8 @@ impl Held {
         if pending.number != 0 {
             waiting.numbered.insert(pending.number, waiting.pushed);
         }
+        let path = pending.options.path;
+        waiting.routed.extend(path.map(|p| (p, waiting.pushed)));
         waiting.pending.insert(waiting.pushed, pending);
     }
 
@@ -70,14 +74,21 @@ impl Held {
         let at = waiting.numbered.remove(&number)?;
         let pending = waiting.pending.remove(&at)?;
         waiting.bytes -= pending.rest.len();
+        if let Some(path) = pending.options.path {
+            waiting.routed.remove(&(path, at));
+        }
         Some(pending)
     }
 
     /// Messages that were to go this way go any way.
     pub(super) fn forget_path(&mut self, path: PathId) {
-        let waiting = self.0.iter_mut().flat_map(|w| w.pending.values_mut());
-        for pending in waiting {
-            pending.options.path = pending.options.path.filter(|p| *p != path);
+        let Some(waiting) = &mut self.0 else { return };
+        let all = (path, 0)..=(path, u64::MAX);
+        while let Some(&(_, at)) = waiting.routed.range(all.clone()).next() {
+            waiting.routed.remove(&(path, at));
+            if let Some(pending) = waiting.pending.get_mut(&at) {
+                pending.options.path = None;
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Messages that wait to be sent: a line for each stream, which the scheduler chooses from.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -51,6 +51,8 @@ pub(super) struct Lines {
     packet: Option<u32>,
     /// Where the messages are that may be given up, by number: stream and place.
     numbered: BTreeMap<u64, (u32, u32)>,
+    /// Where those are that are to go to a certain path.
+    routed: BTreeSet<(PathId, u32)>,
     len: usize,
     bytes: usize,
     arrivals: u64,
@@ -67,6 +69,7 @@ impl Lines {
             sent: 0,
             packet: None,
             numbered: BTreeMap::new(),
+            routed: BTreeSet::new(),
             len: 0,
             bytes: 0,
             arrivals: 0,
@@ -81,7 +84,7 @@ impl Lines {
     /// Takes a message.
     pub(super) fn put(&mut self, mut pending: Pending) {
         let slot = self.slot(pending.options.stream);
-        let number = pending.number;
+        let (number, path) = (pending.number, pending.options.path);
         pending.arrival = self.arrivals;
         self.arrivals += 1;
         self.len += 1;
@@ -97,6 +100,7 @@ impl Lines {
         if number != 0 {
             self.numbered.insert(number, (slot, at));
         }
+        self.routed.extend(path.map(|path| (path, at)));
     }
 
     /// The stream's slot; it is in use from now on.
@@ -165,8 +169,12 @@ impl Lines {
 
     /// Messages that were to go this way go any way.
     pub(super) fn forget_path(&mut self, path: PathId) {
-        for pending in self.backlog.iter_mut() {
-            pending.options.path = pending.options.path.filter(|p| *p != path);
+        let all = (path, 0)..=(path, u32::MAX);
+        while let Some(&(_, at)) = self.routed.range(all.clone()).next() {
+            self.routed.remove(&(path, at));
+            if let Some(pending) = self.backlog.get_mut(at) {
+                pending.options.path = None;
+            }
         }
     }
 
@@ -201,6 +209,9 @@ impl Lines {
         self.len -= 1;
         self.bytes -= removed.rest.len();
         self.numbered.remove(&removed.number);
+        if let Some(path) = removed.options.path {
+            self.routed.remove(&(path, at));
+        }
         let next = stream.line.first();
         if removed.begun && !self.interleaving {
             // It ends here, and what was sent of it was its stream's turn.
@@ -225,6 +236,7 @@ impl Lines {
         let first = self.backlog.get_mut(at)?;
         let options = &first.options;
         let (id, ppid, context) = (options.stream, options.ppid, options.context);
+        let path = options.path;
         let (immediate, unordered) = (options.immediate, options.unordered);
         let beginning = !first.begun;
         if beginning {
@@ -247,6 +259,9 @@ impl Lines {
             self.backlog.discard(&mut stream.line, at);
             if message != 0 {
                 self.numbered.remove(&message);
+            }
+            if let Some(path) = path {
+                self.routed.remove(&(path, at));
             }
             self.len -= 1;
         }
@@ -363,6 +378,33 @@ mod tests {
             unordered,
             ..SendOptions::on_stream(stream)
         }
+    }
+
+    #[test]
+    fn a_path_that_goes_costs_what_was_to_go_there() {
+        let mut lines = lines(true);
+        let to = |path: u8| SendOptions {
+            path: Some(PathId(path)),
+            ..message(u16::from(path % 3), false)
+        };
+        for n in 1..=40 {
+            push(&mut lines, n, message(0, false), Bytes::from_static(b"m"));
+            push(&mut lines, 0, to((n % 4) as u8), Bytes::from_static(b"m"));
+        }
+        push(&mut lines, 100, to(255), Bytes::from_static(b"m"));
+        assert_eq!(lines.routed.len(), 41);
+        lines.take(100).unwrap();
+        assert_eq!(lines.routed.len(), 40, "taken out");
+        lines.forget_path(PathId(2));
+        lines.forget_path(PathId(9));
+        assert_eq!(lines.routed.len(), 30);
+        let mut left = 0;
+        while let Some(front) = lines.front() {
+            assert_ne!(front.options.path, Some(PathId(2)));
+            left += usize::from(front.options.path.is_some());
+            lines.cut(9).unwrap();
+        }
+        assert_eq!((left, lines.routed.len()), (30, 0), "sent");
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl Sender {
             path.flight_size = 0;
             path.earliest = None;
             path.buffered = 0;
+            path.chunks = 0;
             path.recovery = PathRecovery::default();
         }
         let new = Self::new(initial_tsn, config);
@@ -457,3 +458,6 @@ fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
     let wanted = cwnd.saturating_mul(2).saturating_add(config.send_buffer);
     wanted.min(max).max(config.send_buffer)
 }
+
+#[cfg(test)]
+mod work_tests;

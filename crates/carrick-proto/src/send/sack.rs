@@ -164,7 +164,8 @@ impl Sender {
             Some((reported, settled)) => {
                 let reneged = self.acknowledge_ranges(reported, &mut htna, cx);
                 self.settle_for_good(&settled, cx.paths);
-                reneged
+                // What is not believed any more was not taken back by the peer.
+                if trusted { reneged } else { 0 }
             }
             None => self.take_back_adjacent(cumulative, cx),
         };

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::Sender;
 use super::ranges::Ranges;
+use crate::looks::Looks;
 use crate::path::Paths;
 
 /// Indexes above the cumulative one that are settled.
@@ -16,8 +17,7 @@ pub(super) struct Settled {
     /// The last index of each range by its first, with gaps between.
     ranges: BTreeMap<u64, u64>,
     /// Ranges that were looked at, for the tests that bound the work.
-    #[cfg(test)]
-    looked_at: core::sync::atomic::AtomicUsize,
+    looks: Looks,
 }
 
 impl Settled {
@@ -48,7 +48,7 @@ impl Settled {
             .into_iter()
             .chain(self.ranges.range(first + 1..=last.max(first + 1)))
         {
-            self.look();
+            self.looks.note();
             if from > last {
                 break;
             }
@@ -66,7 +66,7 @@ impl Settled {
     pub(super) fn add(&mut self, first: u64, last: u64, mut each: impl FnMut(u64, u64)) {
         let before = self.ranges.range(..=first).next_back();
         if before.is_some_and(|(_, to)| *to >= last) {
-            self.look();
+            self.looks.note();
             return;
         }
         self.each_outside(first, last, &mut each);
@@ -74,21 +74,11 @@ impl Settled {
         while let Some((&other, &end)) = self.ranges.range(..=last + 1).next_back()
             && end + 1 >= first
         {
-            self.look();
+            self.looks.note();
             self.ranges.remove(&other);
             (from, to) = (from.min(other), to.max(end));
         }
         self.ranges.insert(from, to);
-    }
-
-    #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "counts in tests")]
-    fn look(&self) {}
-
-    #[cfg(test)]
-    fn look(&self) {
-        use core::sync::atomic::Ordering;
-        self.looked_at.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -116,18 +106,12 @@ mod tests {
 
     use super::*;
 
-    fn work(settled: &Settled) -> usize {
-        settled
-            .looked_at
-            .swap(0, core::sync::atomic::Ordering::Relaxed)
-    }
-
     fn every_second(count: u64) -> Settled {
         let mut settled = Settled::default();
         for index in 1..=count {
             settled.add(2 * index, 2 * index, |_, _| {});
         }
-        work(&settled);
+        settled.looks.take();
         settled
     }
 
@@ -138,7 +122,7 @@ mod tests {
             for told in [2, 10, 20] {
                 settled.add(told, told, |_, _| panic!("no news"));
             }
-            assert_eq!(work(&settled), 3, "{count}");
+            assert_eq!(settled.looks.take(), 3, "{count}");
         }
     }
 
@@ -149,10 +133,10 @@ mod tests {
             let mut news = Vec::new();
             settled.add(11, 11, |first, last| news.push((first, last)));
             assert_eq!(news, [(11, 11)]);
-            assert!(work(&settled) <= 4, "{count}");
+            assert!(settled.looks.take() <= 4, "{count}");
             settled.each_outside(9, 15, |first, last| news.push((first, last)));
             assert_eq!(news[1..], [(9, 9), (13, 13), (15, 15)]);
-            assert!(work(&settled) <= 5, "{count}");
+            assert!(settled.looks.take() <= 5, "{count}");
         }
     }
 

@@ -75,6 +75,7 @@ impl Sender {
         self.outstanding.forget_paths();
         for path in paths.iter_mut() {
             path.buffered = 0;
+            path.chunks = 0;
         }
         self.count_on_new_paths(paths);
         let cumulative = self.outstanding.first_index() - 1;
@@ -88,12 +89,18 @@ impl Sender {
     pub(crate) fn count_on_new_paths(&self, paths: &mut Paths) {
         if let Some(first) = paths.iter_mut().next() {
             first.buffered = self.outstanding.held();
+            first.chunks = self.outstanding.counted() as u32;
         }
+    }
+
+    /// Whether the peer may cause one more such move; see [`outstanding::Outstanding::affords_move`].
+    pub(crate) fn affords_move(&self, from: PathId, paths: &Paths) -> bool {
+        self.outstanding.affords_move(from, paths)
     }
 
     /// A path is removed, or what was sent on it is lost for certain without congestion: what
     /// belongs to it goes to another one, or leaves again on the same.
-    pub(crate) fn move_path(&mut self, from: PathId, to: PathId, paths: &mut Paths) {
+    pub(crate) fn move_path(&mut self, from: PathId, to: PathId, now: Time, paths: &mut Paths) {
         let before = self.outstanding.in_flight();
         self.outstanding.move_path(from, to, paths);
         self.window.marked(before - self.outstanding.in_flight());
@@ -112,6 +119,7 @@ impl Sender {
         if let Some(forward) = self.abandonment.forward_mut() {
             forward.forget_path(from, cumulative);
         }
+        self.settle(now, paths);
     }
 
     /// What is in flight on a path leaves again, because it was too large for it.

@@ -225,21 +225,29 @@ impl Sender {
             // The rest of a message that has begun: the peer may delay its SACK for the beginning.
             && !front.begun
             && self.outstanding.in_flight() > 0
-            && queued + self.queue.len() * header < cx.paths[path].pmdcs();
+            && (queued + self.queue.len() * header < cx.paths[path].pmdcs()
+                || self.carried(rwnd, full, cx.config) < full);
         !held_back
     }
 
     /// What the window leaves room for is too little to be sent: `full` is the payload of a packet.
     pub(super) fn is_silly(&self, rwnd: usize, full: usize, config: &AssociationConfig) -> bool {
+        config.sender_sws_avoidance
+            && self.carried(rwnd, full, config) < full
+            && rwnd < self.window.largest() / 2
+    }
+
+    /// What the window lets a packet carry of what waits, headers of further messages included. With
+    /// less than `full`, the payload of a packet, it is the window that limits it.
+    fn carried(&self, rwnd: usize, full: usize, config: &AssociationConfig) -> usize {
         let (queued, header) = (self.queue.bytes(), self.outstanding.header_len());
+        if queued <= rwnd {
+            return full;
+        }
         // Small messages fill a packet with less payload than large ones do.
         let largest = config.max_payload.map_or(full, |p| p.min(full)).max(1);
         let typical = (queued / self.queue.len().max(1)).clamp(1, largest);
-        let carried = rwnd + rwnd / typical * header;
-        config.sender_sws_avoidance
-            && queued > rwnd
-            && carried < full
-            && rwnd < self.window.largest() / 2
+        rwnd + rwnd / typical * header
     }
 
     /// The size that a packet needs for a chunk which is larger than `normal` allows because the

@@ -37,6 +37,8 @@ impl Trust {
         let allowed = PER_TRANSMISSION * transmissions + MAX_OUTSTANDING as u64;
         if self.lost_until.is_none() && self.taken_back > allowed {
             self.lost_until = Some(next - 1);
+            // What cost the trust doesn't cost it once more.
+            self.taken_back = allowed;
         }
     }
 }
@@ -66,7 +68,13 @@ mod tests {
         trust.judge(1, 10, 11);
         assert!(!trust.regain(0) && !trust.regain(9));
         assert!(trust.regain(10));
-        trust.judge(0, 12, 13);
+        for _ in 0..3 {
+            trust.judge(0, 10, 11);
+            assert!(trust.regain(10), "nothing more was taken back");
+        }
+        trust.judge(2 * PER_TRANSMISSION, 12, 13);
         assert!(trust.regain(10), "more has been sent");
+        trust.judge(1, 12, 13);
+        assert!(!trust.regain(11) && trust.regain(12), "once more too often");
     }
 }

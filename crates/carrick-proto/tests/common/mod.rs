@@ -87,6 +87,9 @@ pub struct World {
     pub log: Vec<Seen>,
     /// Packets to the addresses of puppets, not taken yet.
     pub to_puppets: VecDeque<Seen>,
+    /// An endpoint that is not told which of its addresses a packet came to: what it sends without a
+    /// source leaves from the first one.
+    pub blind: Option<usize>,
     /// No longer keep the log (for long transfers).
     pub forget: bool,
     flights: BTreeMap<(Time, u64), Flight>,
@@ -132,6 +135,7 @@ impl World {
             translated: BTreeMap::new(),
             log: Vec::new(),
             to_puppets: VecDeque::new(),
+            blind: None,
             forget: false,
             flights: BTreeMap::new(),
             sequence: 0,
@@ -291,10 +295,15 @@ impl World {
     }
 
     fn depart(&mut self, end: usize, transmit: &carrick_proto::Transmit, bytes: Bytes) {
+        let first = self.blind.filter(|b| *b == end).map(|_| addresses(end)[0]);
+        let route = Route {
+            local: transmit.route.local.or(first),
+            ..transmit.route
+        };
         let mut seen = Seen {
             time: self.now,
             from: end,
-            route: transmit.route,
+            route,
             bytes,
             may_fragment: transmit.may_fragment,
             probe: transmit.probe,
@@ -307,7 +316,7 @@ impl World {
             .map(|rule| rule(&seen))
             .find(|fate| !matches!(fate, Fate::Pass))
             .unwrap_or(Fate::Pass);
-        let local = transmit.route.local.expect("a source address");
+        let local = route.local.expect("a source address");
         let destination = self.translate_back(&transmit.route);
         let dead = self.dead.contains(&local)
             || self.dead.contains(&transmit.route.remote)
@@ -380,9 +389,14 @@ impl World {
     }
 
     fn deliver(&mut self, route: &Route, bytes: Bytes) {
-        if let Some(end) = route.local.and_then(|a| self.owner(a)) {
-            self.ends[end].handle_datagram(self.now, route, bytes);
-        }
+        let Some(end) = route.local.and_then(|a| self.owner(a)) else {
+            return;
+        };
+        let seen = Route {
+            local: route.local.filter(|_| self.blind != Some(end)),
+            ..*route
+        };
+        self.ends[end].handle_datagram(self.now, &seen, bytes);
     }
 
     /// Gives an endpoint a datagram now.

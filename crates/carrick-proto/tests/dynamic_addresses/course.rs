@@ -363,6 +363,47 @@ fn the_peer_sends_where_it_is_asked_to_5_4() {
 }
 
 #[test]
+fn a_preference_that_the_peer_can_not_be_asked_for_is_told_to_be_in_vain_5_4() {
+    // It has refused the address, for it has no room.
+    let mut w = World::with(2, |end, c| {
+        c.association = dynamic();
+        c.association.max_paths = if end == 1 { 1 } else { 16 };
+        c.local_addresses.truncate(1);
+    });
+    w.config = dynamic();
+    let (a, _) = w.connect();
+    let new = addresses(0)[1];
+    w.ends[0].local_address_added(new);
+    w.run(secs(2));
+    let refused =
+        |e: &AddressEvent| matches!(e, AddressEvent::Refused { address, .. } if *address == new);
+    assert_eq!(
+        address_events(&mut w, 0)
+            .iter()
+            .filter(|e| refused(e))
+            .count(),
+        1
+    );
+    w.ends[0].set_peer_primary(w.now, a, new).expect("ask");
+    w.run(secs(1));
+    let vain = AddressEvent::Refused {
+        address: new,
+        code: 0,
+    };
+    assert_eq!(address_events(&mut w, 0), [vain]);
+    // An address of another family.
+    let six = ip("2001:db8::1");
+    w.ends[0].local_address_added(six);
+    w.ends[0].set_peer_primary(w.now, a, six).expect("ask");
+    w.run(secs(1));
+    let vain = AddressEvent::Refused {
+        address: six,
+        code: 0,
+    };
+    assert!(address_events(&mut w, 0).contains(&vain));
+}
+
+#[test]
 fn both_sides_move_at_once_5_1_1() {
     let (mut w, a, b) = double();
     for end in [0, 1] {

@@ -4,11 +4,14 @@
 mod common;
 
 mod course;
+mod families;
 mod handover;
 mod lacking;
 mod loss;
 mod misuse;
+mod partial;
 mod refusals;
+mod spent;
 mod support;
 mod told;
 mod wildcards;

@@ -244,3 +244,41 @@ fn a_deleted_address_is_out_of_the_blue_and_its_abort_is_ignored_5_3_f4_f13() {
     assert_eq!(w.ends[1].stats().out_of_the_blue, strays + 1);
     exchange(&mut w, a, b);
 }
+
+/// What is in flight to addresses that are not verified goes from one to the next, as the peer wants;
+/// not without end while nothing leaves.
+#[test]
+fn addresses_that_come_and_go_do_not_drag_all_data_along_for_ever_5_3_f13() {
+    let (mut w, mut puppet, id) = puppet();
+    w.ends[0]
+        .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
+        .expect("a path");
+    for n in 0..3 {
+        w.send(0, id, 0, pattern(1000 + n));
+    }
+    w.pump();
+    assert!(w.stats(0, id).outstanding_chunks > 0);
+    let mut last = puppet.link.from;
+    puppet.link.from = ip("10.0.0.200");
+    let mut refused = None;
+    for n in 0..5000_u32 {
+        let next = ip(&format!("10.0.0.{}", 100 + n % 2));
+        let serial = AsconfSerial::new(puppet.tsn.plus(n).value());
+        let answer = puppet.say(&mut w, |p| {
+            p.asconf(serial, last, |p| {
+                p.add_ip_address(ONE, next);
+                p.delete_ip_address(TWO, last);
+            });
+        });
+        assert_eq!(acks(&answer), 1, "{n}");
+        let told = answers(&answer);
+        if !told.is_empty() {
+            assert_eq!(told, [(TWO, Some(CauseCode::RESOURCE_SHORTAGE))]);
+            refused = Some(n);
+            break;
+        }
+        last = next;
+    }
+    let refused = refused.expect("an end");
+    assert!(refused > 100, "{refused}: a few chunks move often");
+}

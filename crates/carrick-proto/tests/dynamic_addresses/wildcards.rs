@@ -26,6 +26,14 @@ fn wildcards() -> AssociationConfig {
 /// Endpoint 0 has so many addresses, each behind a translator of its own; endpoint 1 has two and
 /// finds its peers by their tags if it `finds`.
 fn behind_translators(homes: usize, finds: bool) -> (World, AssociationId, AssociationId) {
+    behind_translators_of(homes, finds, None)
+}
+
+fn behind_translators_of(
+    homes: usize,
+    finds: bool,
+    blind: Option<usize>,
+) -> (World, AssociationId, AssociationId) {
     let mut w = World::with(2, |end, c| {
         c.association = AssociationConfig {
             wildcard_peers: finds,
@@ -37,6 +45,7 @@ fn behind_translators(homes: usize, finds: bool) -> (World, AssociationId, Assoc
             c.local_addresses.truncate(homes);
         }
     });
+    w.blind = blind;
     for (n, inside) in addresses(0).into_iter().enumerate() {
         let port = 40_000 + n as u16;
         w.translated.insert(inside, (outside()[n], port));
@@ -231,4 +240,45 @@ fn with_a_peer_that_lacks_asconf_one_address_is_all_there_is_6951_5_7() {
     let only = |s: &&Seen| s.from == 0 && s.source() != addresses(0)[0];
     assert_eq!(w.log.iter().filter(only).count(), 0);
     assert_eq!(w.path(0, a, PathId(1).0).local, Some(addresses(0)[0]));
+}
+
+#[test]
+fn who_does_not_know_which_address_packets_came_to_tells_all_of_them_6951_5_7() {
+    let (mut w, a, b) = behind_translators_of(2, true, Some(0));
+    let mut known = remotes(&w, 1, b);
+    known.sort();
+    known.dedup();
+    assert_eq!(known, outside());
+    assert!(asconf_sources(&w).contains(&addresses(0)[1]));
+    assert_untold(&w);
+    transfer(&mut w, a, b);
+}
+
+#[test]
+fn a_second_init_ack_from_an_address_that_was_not_told_is_discarded_9260_5_2_3() {
+    let config = AssociationConfig {
+        wildcard_peers: true,
+        ..open()
+    };
+    let mut w = world_of(&config, 1);
+    let mut puppet = Puppet::new();
+    let (first, second) = (puppet.link.from, ip("10.0.0.98"));
+    let id = w.begin_connect_from(0, &[first, second], puppet.port);
+    let sent = puppet.hear(&mut w);
+    puppet.learn(&sent[0]);
+    puppet.answer_init(&mut w, |p| p.state_cookie(b"cookie"));
+    puppet.say(&mut w, |p| p.cookie_ack());
+    puppet.hear(&mut w);
+    // An INIT had gone there, too, and this is late.
+    puppet.link.from = second;
+    let answers = puppet.answer_init(&mut w, |p| p.state_cookie(b"another cookie"));
+    assert!(
+        answers.iter().all(|a| !a.has(ChunkType::ABORT)),
+        "{answers:?}"
+    );
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+    // A stranger's is answered.
+    puppet.peer_tag.0 ^= 1;
+    let answers = puppet.answer_init(&mut w, |p| p.state_cookie(b"a third one"));
+    assert!(answers.iter().any(|a| a.has(ChunkType::ABORT)));
 }

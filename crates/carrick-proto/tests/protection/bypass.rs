@@ -6,8 +6,8 @@ use carrick_proto::{AssociationId, Event, Route, StateName, VerificationTag};
 use carrick_wire::{ChunkType, CommonHeader, PacketBuilder};
 
 use super::common::{Puppet, Seen, World, addresses, ip, port, secs};
-use super::toy::{Offer, PARAMETER, SEALED, toy};
-use super::{CLIENT, SERVER, protect, protected, world};
+use super::toy::{Offer, PARAMETER, SEALED};
+use super::{CLIENT, SERVER, protect, protected, toy, world};
 
 /// What somebody who watches the network knows after a while.
 struct Observed {

@@ -7,13 +7,25 @@ mod bypass;
 mod common;
 mod toy;
 
+/// What the toy knows of the library.
+mod hook {
+    pub(crate) use carrick_proto::protection::{
+        ChunkProtection, ChunkProtectionOffer, PacketContext, Seal,
+    };
+    pub(crate) use carrick_proto::{ChunkType, ParameterType};
+}
+
+use std::any::Any;
+
 use bytes::Bytes;
+use carrick_proto::protection::{MAX_OFFER, MAX_OVERHEAD};
 use carrick_proto::{
-    AssociationId, CloseReason, Endpoint, EndpointConfig, Event, Message, StateName,
+    AssociationConfig, AssociationId, CloseReason, ConnectError, Endpoint, EndpointConfig, Event,
+    Message, StateName, Time,
 };
 use carrick_wire::{Chunk, ChunkType, CommonHeader, Packet, PacketBuilder};
 use common::{Fate, World, addresses, fix_checksum, ms, pattern, port, secs};
-use toy::{Offer, PARAMETER, RESTART, SEALED, toy};
+use toy::{Offer, PARAMETER, RESTART, SEALED, Toy};
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
@@ -30,6 +42,13 @@ fn world_with(offers: [Option<Offer>; 2], homes: usize) -> World {
     });
     world.config.protection = client;
     world
+}
+
+/// The toy of an association.
+fn toy(endpoint: &mut Endpoint, id: AssociationId) -> &mut Toy {
+    let hook = endpoint.chunk_protection(id).expect("protection in force");
+    let any: &mut dyn Any = hook;
+    any.downcast_mut().expect("the toy")
 }
 
 fn world() -> World {
@@ -116,6 +135,90 @@ fn the_overhead_fits_into_the_path_mtu() {
     // checked here. 12 of header, 4 of the chunk's, 9 and 16 of the record's.
     let largest = world.log.iter().map(|s| s.ip_len()).max().unwrap();
     assert!((1493..=1500).contains(&largest), "{largest}");
+}
+
+#[test]
+fn the_largest_overhead_fits_into_the_path_mtu_too() {
+    let offer = Offer {
+        overhead: MAX_OVERHEAD,
+        ..Offer::new()
+    };
+    let mut world = world_of([Some(offer.clone()), Some(offer)]);
+    let ids = world.connect();
+    world.run(secs(5));
+    protect(&mut world, ids, 1);
+    world.log.clear();
+    transfer(&mut world, ids, 20);
+    // The toy uses 25 of the 200 bytes that are kept free, and pads them to 28.
+    let largest = world.log.iter().map(|s| s.ip_len()).max().unwrap();
+    assert!((1493 - 172..=1500 - 172).contains(&largest), "{largest}");
+}
+
+#[test]
+fn an_offer_beyond_its_bounds_is_refused_where_it_is_configured() {
+    let refusal = |offer: Offer| {
+        let association = AssociationConfig {
+            protection: Some(offer.shared()),
+            ..AssociationConfig::default()
+        };
+        let config = || EndpointConfig::new(port(CLIENT), addresses(CLIENT).to_vec(), [1; 32]);
+        let accepting = Endpoint::new(EndpointConfig {
+            association: association.clone(),
+            ..config()
+        });
+        let accepting = accepting.map(|_| ()).map_err(|e| e.to_string());
+        let mut plain = Endpoint::new(config()).expect("without it all is well");
+        let (peer, at) = (addresses(SERVER), port(SERVER));
+        match plain.connect(Time::ZERO, &peer, at, None, association) {
+            Ok(_) => assert_eq!(accepting, Ok(())),
+            Err(ConnectError::InvalidConfig(error)) => {
+                assert_eq!(accepting, Err(error.to_string()))
+            }
+            Err(other) => panic!("{other}"),
+        }
+        accepting.err()
+    };
+    let overhead = |overhead| Offer {
+        overhead,
+        ..Offer::new()
+    };
+    assert_eq!(refusal(overhead(MAX_OVERHEAD)), None);
+    for much in [MAX_OVERHEAD + 1, 65_536 + 25, usize::MAX] {
+        let error = refusal(overhead(much)).expect("too much");
+        assert!(
+            error.contains("protection: the offer's overhead()"),
+            "{error}"
+        );
+        assert!(error.contains(&MAX_OVERHEAD.to_string()), "{error}");
+    }
+    let value = |len| Offer {
+        value: vec![7; len],
+        ..Offer::new()
+    };
+    assert_eq!(refusal(value(MAX_OFFER)), None);
+    let error = refusal(value(MAX_OFFER + 1)).expect("too long");
+    assert!(error.contains("protection: the offer's value()"), "{error}");
+    assert!(error.contains(&MAX_OFFER.to_string()), "{error}");
+}
+
+#[test]
+fn a_value_longer_than_its_offer_says_is_held_back_and_counted() {
+    let offer = Offer {
+        overhead: Offer::new().overhead - 1,
+        ..Offer::new()
+    };
+    let mut world = world_of([Some(offer), Some(Offer::new())]);
+    let ids = world.connect();
+    world.run(secs(5));
+    protect(&mut world, ids, 1);
+    world.log.clear();
+    world.send(CLIENT, ids.0, 0, pattern(10));
+    world.run(secs(3));
+    assert!(world.log.iter().all(|s| s.from == SERVER));
+    let protection = |w: &World, end, id| w.stats(end, id).protection.expect("in force");
+    let ours = protection(&world, CLIENT, ids.0);
+    assert!(ours.held_back > 0, "{ours:?}");
+    assert_eq!(protection(&world, SERVER, ids.1).held_back, 0);
 }
 
 #[test]
@@ -359,7 +462,7 @@ fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() {
 
 #[test]
 fn what_one_side_offers_has_to_fit_the_other() {
-    for value in [vec![9, 9], vec![0, 1, 2], vec![7; 200]] {
+    for value in [vec![9, 9], vec![0, 1, 2], vec![7; MAX_OFFER]] {
         let other = Offer {
             value,
             ..Offer::new()

@@ -1,20 +1,21 @@
 //! A protection for tests, of the kind of the DTLS chunk: encryption, integrity over the common header,
 //! record numbers, a window against replays, several keys at a time, one of them for restarts. Of the
-//! core it uses nothing but the hook; of cryptography HMAC-SHA256 alone, so that it is short.
+//! library it uses nothing but the hook; of cryptography HMAC-SHA256 alone, so that it is short. The
+//! tests of the crate above take this file too, with the names that the hook has there.
 //!
 //! ```text
 //! | key id (1) | record number (8) | chunks, encrypted | tag (16) |
 //! ```
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use carrick_proto::protection::{ChunkProtection, ChunkProtectionOffer, PacketContext, Seal};
-use carrick_proto::{AssociationId, Endpoint};
-use carrick_wire::{ChunkType, ParameterType};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+
+use crate::hook::{
+    ChunkProtection, ChunkProtectionOffer, ChunkType, PacketContext, ParameterType, Seal,
+};
 
 /// Types that nothing else has; who does not know the parameter skips it.
 pub(crate) const SEALED: ChunkType = ChunkType(0x41);
@@ -33,6 +34,7 @@ pub(crate) struct Offer {
     pub(crate) restarts: bool,
     pub(crate) restart_key: [u8; 32],
     pub(crate) value: Vec<u8>,
+    pub(crate) overhead: usize,
 }
 
 impl Offer {
@@ -40,6 +42,7 @@ impl Offer {
         Self {
             restart_key: [77; 32],
             value: vec![0, 1],
+            overhead: HEADER + TAG,
             ..Self::default()
         }
     }
@@ -60,6 +63,10 @@ impl ChunkProtectionOffer for Offer {
 
     fn value(&self) -> Vec<u8> {
         self.value.clone()
+    }
+
+    fn overhead(&self) -> usize {
+        self.overhead
     }
 
     fn accepts(&self, theirs: &[u8]) -> bool {
@@ -133,13 +140,6 @@ impl Toy {
     }
 }
 
-/// The toy of an association.
-pub(crate) fn toy(endpoint: &mut Endpoint, id: AssociationId) -> &mut Toy {
-    let hook = endpoint.chunk_protection(id).expect("protection in force");
-    let any: &mut dyn Any = hook;
-    any.downcast_mut().expect("the toy")
-}
-
 fn mac(secret: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any length");
     for part in parts {
@@ -166,10 +166,6 @@ fn encrypt(secret: &[u8; 32], context: &[u8], text: &mut [u8]) {
 }
 
 impl ChunkProtection for Toy {
-    fn overhead(&self) -> usize {
-        HEADER + TAG
-    }
-
     fn protect(&mut self, packet: &PacketContext, chunks: &mut Vec<u8>) -> Seal {
         let Some(id) = self.sends_with else {
             return Seal::Clear;

@@ -400,3 +400,45 @@ fn a_reset_on_a_host_with_two_paths_survives_the_loss_of_one_5_1_1() {
     assert_eq!(resets(&w.events(0), Outgoing), [(vec![1], Performed)]);
     assert_eq!(w.path(0, a, 0).error_count, 1, "the destination's error");
 }
+
+/// What a SACK does not say any more, its receiver takes for taken back (RFC 9260 section 6.2.1 D).
+#[test]
+fn a_sack_beside_a_long_request_leaves_no_gap_out_9260_6_2_1() {
+    for streams in 690..=724_u16 {
+        let (mut w, [a, b]) = connected_with(|_, config| {
+            config.outbound_streams = 800;
+            config.max_inbound_streams = 800;
+            config.nagle = false;
+            config.max_burst = 20;
+        });
+        // A window for all that follows.
+        for n in 0..40 {
+            w.send(1, b, 0, pattern(1000 + n));
+        }
+        w.run(ms(600));
+        assert_eq!(w.receive_lengths(0, a).len(), 40);
+        w.log.clear();
+        w.lose_data(1, &[0, 2, 4, 6]);
+        for n in 0..8 {
+            w.send(1, b, 0, pattern(1000 + n));
+        }
+        w.run(ms(12));
+        let arrives = w.sent(1, ChunkType::DATA)[6].clone();
+        assert!(arrives.lost, "{streams}");
+        let route = carrick_proto::Route::plain(addresses(0)[0], addresses(1)[0]);
+        w.log.clear();
+        // Its SACK and the request leave at the same time.
+        w.ends[0].handle_datagram(w.now, &route, arrives.bytes.clone());
+        let listed: Vec<u16> = (1..=streams).collect();
+        reset(&mut w, 0, StreamDirection::Outgoing, &listed);
+        w.pump();
+        assert_eq!(w.sent(0, ChunkType::RE_CONFIG).len(), 1);
+        let sacks: Vec<_> = w.log.iter().filter_map(Seen::sack).collect();
+        assert_eq!(sacks.len(), 1, "{streams}");
+        assert_eq!(sacks[0].gap_ack_block_count(), 3, "{streams}");
+        w.clear_rules();
+        w.run(secs(20));
+        assert_eq!(w.receive_lengths(0, a).len(), 8);
+        assert_eq!(w.stats(1, b).counters.reneged, 0, "{streams}");
+    }
+}

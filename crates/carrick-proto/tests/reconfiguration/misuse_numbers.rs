@@ -1,6 +1,6 @@
 //! Resets of all numbers by peers that do it wrongly, and packets from before.
 
-use carrick_proto::{CloseReason, Event, ReconfigOutcome, StateName, Tsn};
+use carrick_proto::{CloseReason, Event, Part, ReconfigOutcome, Ssn, StateName, StreamId, Tsn};
 use carrick_wire::{Chunk, NextTsns, Parameter, ReconfigResult, ReconfigSerial};
 
 use crate::common::*;
@@ -88,6 +88,33 @@ fn what_is_incomplete_at_a_reset_is_forgotten_5_2_4() {
     p.puppet.tsn = next.receiver;
     p.puppet.data(&mut w, 1, 0, b"new");
     assert_eq!(w.receive(0, p.id).len(), 1);
+}
+
+/// The beginning of a message has been read: what comes of it then is as after a FORWARD-TSN.
+#[test]
+fn the_user_hears_of_a_message_that_a_reset_ends_in_the_middle_5_2_4_g4() {
+    let (mut w, mut p) = with_partner(|config| config.receive_buffer = 8000);
+    let tsn = p.puppet.tsn;
+    for number in 0..7 {
+        let mut flags = Puppet::data_header(tsn, 1, 0).flags;
+        (flags.beginning, flags.ending) = (number == 0, false);
+        p.puppet.fragment(&mut w, number, (1, 0), flags, 1000);
+    }
+    let read = w.receive(0, p.id);
+    assert_eq!(read.first().map(|m| m.part), Some(Part::First));
+    w.events(0);
+    let next = ask(&mut w, &p, p.number).expect("performed");
+    let aborted = Event::MessageAborted {
+        stream: StreamId(1),
+        ssn: Some(Ssn::new(0)),
+        tsn,
+    };
+    assert!(w.events(0).contains(&aborted));
+    p.puppet.tsn = next.receiver;
+    p.puppet.data(&mut w, 1, 0, b"new");
+    let read = w.receive(0, p.id).into_iter();
+    let read: Vec<_> = read.map(|m| (m.part, m.tsn)).collect();
+    assert_eq!(read, [(Part::Aborted, tsn), (Part::Whole, next.receiver)]);
 }
 
 #[test]

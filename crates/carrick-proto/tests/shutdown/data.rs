@@ -1,5 +1,6 @@
 //! Data while an association ends (section 9.2).
 
+use carrick_proto::Event;
 use carrick_wire::ChunkType;
 
 use crate::common::*;
@@ -20,6 +21,34 @@ fn a_peer_that_sends_data_now_and_then_is_not_given_up_in_shutdown_sent_9_2() {
     }
     peer.say(&mut w, |p| p.shutdown_ack());
     assert!(gone(&w));
+}
+
+/// The SACK that the shutdown waited for is the same that tells it.
+#[test]
+fn a_user_hears_that_all_is_acknowledged_before_the_end_9_2() {
+    for ours in [true, false] {
+        let mut w = World::single_homed();
+        let (peer, id) = Puppet::new().accept(&mut w);
+        w.send(0, id, 0, pattern(100));
+        if ours {
+            w.ends[0].shutdown(w.now, id).unwrap();
+        } else {
+            let last = peer.tsn.previous();
+            peer.say(&mut w, |p| p.shutdown(last));
+        }
+        let first = peer.theirs(0);
+        assert!(!w.events(0).contains(&Event::AllAcknowledged));
+        peer.sack(&mut w, first, 1 << 20, &[]);
+        let state = if ours {
+            "ShutdownSent"
+        } else {
+            "ShutdownAckSent"
+        };
+        assert_eq!(w.states()[0], Some(state));
+        let all = w.events(0).into_iter();
+        let told = all.filter(|e| *e == Event::AllAcknowledged);
+        assert_eq!(told.count(), 1, "{state}");
+    }
 }
 
 #[test]

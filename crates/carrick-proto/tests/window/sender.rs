@@ -59,6 +59,23 @@ fn to_puppet(
 // ---- The sender: sections 6.1 A and 6.2.1 ----
 
 #[test]
+fn nagle_waits_for_a_window_that_takes_a_full_packet_1122_4_2_3_4() {
+    let sent = |nagle| {
+        let (mut w, p, id) = to_puppet(3500, |config| config.nagle = nagle);
+        // Three of them in a packet; ten always wait for more than one.
+        for _ in 0..10 {
+            w.send(0, id, 0, pattern(400));
+        }
+        let first = p.numbers(&p.hear(&mut w));
+        let all = p.sack(&mut w, p.theirs(first.len() as u32 - 1), 3500, &[]);
+        (first, p.numbers(&all))
+    };
+    // 1100 bytes of the window are left behind two packets. The last message waits for more.
+    assert_eq!(sent(true), ((0..6).collect(), (6..9).collect()));
+    assert_eq!(sent(false), ((0..8).collect(), (8..10).collect()));
+}
+
+#[test]
 fn the_sender_keeps_to_the_window_6_2_1() {
     let (mut w, p, id) = to_puppet(3500, |_| {});
     for _ in 0..10 {

@@ -7,6 +7,7 @@
 mod buffer_splitting;
 mod fastest_first;
 mod gap_sacks;
+mod primary_first;
 mod primary_only;
 mod reports_per_sack;
 mod round_robin;
@@ -22,6 +23,7 @@ pub use buffer_splitting::{BufferSplitting, SplitBasis};
 pub(crate) use buffer_splitting::{Shares, Usage};
 pub use fastest_first::FastestFirst;
 pub use gap_sacks::GapSacks;
+pub use primary_first::PrimaryFirst;
 pub use primary_only::PrimaryOnly;
 pub use reports_per_sack::ReportsPerSack;
 pub use round_robin::RoundRobin;

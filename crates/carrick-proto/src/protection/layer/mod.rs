@@ -124,14 +124,12 @@ impl<F: SessionFactory> SessionLayer<F> {
     ) -> Result<AssociationId, SessionConnectError> {
         self.prepare(&mut association);
         let known = self.ways.range((remote.ip(), remote.port(), None)..);
+        // Those of one peer stand together; what is behind them is not looked at.
         let known = known
-            .map(|(way, id)| (*way, *id))
-            .find(|(way, id)| {
-                (way.0, way.1) == (remote.ip(), remote.port())
-                    && self.slots.get(id).is_some_and(|slot| !slot.ended)
-            })
-            .filter(|(way, _)| (way.0, way.1) == (remote.ip(), remote.port()));
-        if let Some((_, id)) = known {
+            .take_while(|(way, _)| (way.0, way.1) == (remote.ip(), remote.port()))
+            .map(|(_, id)| *id)
+            .find(|id| self.slots.get(id).is_some_and(|slot| !slot.ended));
+        if let Some(id) = known {
             let slot = self.slots.get(&id);
             if !slot.is_some_and(|slot| self.factory.leads_to(&slot.session, &peer)) {
                 return Err(SessionConnectError::OtherPeer);

@@ -4,7 +4,7 @@
 //! Fragments of a message that was skipped may still come, with TSNs above the point of the chunk:
 //! nothing would ever clear them away, so they are not kept.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use carrick_wire::{Mid, SkippedMessage, StreamId};
@@ -57,8 +57,14 @@ impl Skips {
 
     /// The numbers of these streams begin at 0 again.
     pub(super) fn reset(&mut self, streams: &StreamSet) {
-        self.unordered
-            .retain(|stream, _| !streams.contains(*stream));
+        match streams {
+            StreamSet::All => self.unordered.clear(),
+            StreamSet::Listed(listed) => {
+                for stream in listed {
+                    self.unordered.remove(stream);
+                }
+            }
+        }
     }
 }
 
@@ -114,16 +120,14 @@ impl Interleaved {
     }
 
     /// Forgets a message; who reads parts of it finds its end before what follows in its stream.
-    fn give_up(&mut self, key: Key, assembly: &Assembly, delivery: &mut Delivery) {
-        let mut given_up = Lost::default();
-        self.forget(key, assembly, &mut given_up);
-        let lost = &mut self.skips.lost;
-        lost.cost = lost.cost.plus(given_up.cost);
-        for partial in given_up.partial {
+    pub(super) fn give_up(&mut self, key: Key, assembly: &Assembly, delivery: &mut Delivery) {
+        let (mut cost, partial) = self.forget(key, assembly);
+        if let Some(partial) = partial {
             let (freed, told) = delivery.abort(&partial);
-            lost.cost = lost.cost.plus(freed);
-            lost.partial.extend(told.then_some(partial));
+            cost = cost.plus(freed);
+            self.skips.lost.partial.extend(told.then_some(partial));
         }
+        self.skips.lost.cost = self.skips.lost.cost.plus(cost);
     }
 
     /// From now on, what is skipped waits for [`Self::release_skips`].
@@ -168,22 +172,27 @@ impl Interleaved {
 
     /// Takes all that waits, at the end of the association. The first fragment of a stream whose
     /// number was used before, or skipped, comes from behind a reset that the peer's answer to would
-    /// have told of.
-    pub(in crate::recv) fn release_at_end(&mut self, cumulative: u64, delivery: &mut Delivery) {
+    /// have told of. No more than one can be under way, so that a second one is none.
+    pub(in crate::recv) fn release_at_end(&mut self, delivery: &mut Delivery) {
+        let mut reset = BTreeSet::new();
         for (index, (header, payload)) in core::mem::take(&mut self.deferred) {
-            let (key, stream) = (key(&header), StreamSet::Listed(Vec::from([header.stream])));
-            let next = self.next_mid(key.stream);
-            if !key.unordered && header.mid.is_before(next) {
-                let lost = self.reset(&stream, index.saturating_sub(1), delivery);
-                for partial in lost.partial {
-                    let (_, told) = delivery.abort(&partial);
-                    self.skips.lost.partial.extend(told.then_some(partial));
+            self.looks.note();
+            let (key, stream) = (key(&header), header.stream);
+            let next = self.next_mid(stream);
+            if key.unordered {
+                if self.skips.cover(key, next) {
+                    self.skips.unordered.remove(&stream);
                 }
-            } else if self.skips.cover(key, next) {
-                self.skips.reset(&stream);
+            } else if header.mid.is_before(next) && reset.insert(stream) {
+                let streams = StreamSet::Listed(Vec::from([stream]));
+                self.reset(&streams, index.saturating_sub(1), delivery);
             }
-            // What does not even fit so is of no peer that keeps the rules.
-            let _ = self.insert(index, cumulative, &header, payload, delivery);
+            let cost = Cost::one(payload.len());
+            let taken = self.insert(index, &header, payload, delivery);
+            if taken.is_err() {
+                // What does not even fit so is of no peer that keeps the rules.
+                self.skips.lost.cost = self.skips.lost.cost.plus(cost);
+            }
         }
         self.release_skips(u64::MAX, delivery);
         self.skips.waiting = None;
@@ -194,12 +203,14 @@ impl Interleaved {
         core::mem::take(&mut self.skips.lost)
     }
 
-    /// Forgets what is here of a message that was taken out of the list.
-    pub(super) fn forget(&mut self, key: Key, assembly: &Assembly, lost: &mut Lost) {
+    /// Forgets what is here of a message that was taken out of the list: what that frees, and the
+    /// message if it was being delivered in parts.
+    fn forget(&mut self, key: Key, assembly: &Assembly) -> (Cost, Option<AbortedMessage>) {
+        let (mut cost, mut partial) = (Cost::default(), None);
         if let Some((index, tsn, ppid)) = assembly.first {
             self.ready.remove(&index);
             if assembly.next > 0 {
-                lost.partial.push(AbortedMessage {
+                partial = Some(AbortedMessage {
                     stream: key.stream,
                     ssn: key.ssn(),
                     mid: Some(Mid::new(key.mid)),
@@ -208,9 +219,14 @@ impl Interleaved {
                 });
             }
         }
-        for held in assembly.fragments.values() {
-            self.above.remove(&held.index);
-            lost.cost = lost.cost.plus(Cost::one(held.payload.len()));
+        if assembly.next > 0 {
+            self.begun.remove(&key);
         }
+        for held in assembly.fragments.iter() {
+            self.held.remove(&held.index);
+            self.by_stream.remove(&(key.stream, held.index));
+            cost = cost.plus(Cost::one(held.payload.len()));
+        }
+        (cost, partial)
     }
 }

@@ -182,7 +182,8 @@ impl Forward {
         }
     }
 
-    /// A path is removed or leads elsewhere: what was sent there is not awaited any more, and goes another way.
+    /// A path is removed or leads elsewhere: what was sent there is not awaited any more, and goes
+    /// another way.
     pub(in crate::send) fn forget_path(&mut self, path: PathId, cumulative: u64) {
         self.lost_on = self.lost_on.filter(|lost| *lost != path);
         if self.is_awaited_on(path) {

@@ -302,11 +302,13 @@ impl Sender {
         forward.advance(&self.outstanding, kind, kind.max_entries(paths.amdcs()));
         self.forced &= self.outstanding.has_marked();
         for path in paths.iter_mut() {
-            let known = path.earliest.unwrap_or(0);
-            path.earliest = self.outstanding.find_earliest(path.id, known);
             if path.flight_size > 0 {
+                let known = path.earliest.unwrap_or(0);
+                path.earliest = self.outstanding.find_earliest(path.id, known);
                 continue;
             }
+            // The search would go through all that is outstanding, in vain.
+            path.earliest = None;
             path.recovery.probe.timer = None;
             path.recovery.rack.timer = None;
             if !forward.is_awaited_on(path.id) {

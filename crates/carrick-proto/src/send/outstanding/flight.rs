@@ -34,8 +34,10 @@ impl Outstanding {
         self.marked.remove(index, before);
         let buffered = &mut paths[before].buffered;
         *buffered = buffered.saturating_sub(payload);
+        paths[before].chunks = paths[before].chunks.saturating_sub(1);
         let path = &mut paths[to];
         path.buffered += payload;
+        path.chunks += 1;
         path.losses.on_sent();
         path.flight_size += self.weight(payload);
         path.earliest = Some(path.earliest.map_or(index, |e| e.min(index)));

@@ -25,6 +25,7 @@ use super::marked::Marked;
 use super::queue::Piece;
 use super::ranges::Ranges;
 use super::settled::Settled;
+use crate::looks::Looks;
 use crate::path::{PathId, Paths};
 use crate::time::Time;
 pub(super) use chunk::Arrived;
@@ -55,11 +56,15 @@ pub(crate) struct Outstanding {
     serial: u64,
     /// Transmissions made.
     sent: u64,
+    /// What moves of chunks from path to path have cost; see [`Self::affords_move`].
+    looked_at: u64,
     tracking: Tracking,
     /// The header of a chunk: that of DATA, or of I-DATA.
     header_len: usize,
     /// Only where messages may be given up.
     partial: Option<Box<Partial>>,
+    /// Chunks that were looked at in search of the lowest in flight, for the tests that bound the work.
+    pub(super) searched: Looks,
 }
 
 /// What is kept besides.
@@ -90,8 +95,10 @@ impl Outstanding {
             partial: None,
             serial: 0,
             sent: 0,
+            looked_at: 0,
             tracking,
             header_len: DATA_HEADER_LEN,
+            searched: Looks::default(),
         }
     }
 
@@ -204,6 +211,7 @@ impl Outstanding {
         self.sent += 1;
         let path = &mut paths[to];
         path.buffered += payload;
+        path.chunks += 1;
         path.losses.on_sent();
         path.flight_size += self.weight(payload);
         // It is the highest of all.
@@ -317,6 +325,7 @@ impl Outstanding {
         self.chunks
             .iter()
             .skip(skip)
+            .inspect(|_| self.searched.note())
             .position(|c| c.path == path && c.state == ChunkState::InFlight)
             .map(|p| from + p as u64)
     }

@@ -6,6 +6,14 @@ use super::{ChunkState, Outstanding};
 use crate::path::{PathId, Paths};
 use crate::policy::LossSignal;
 
+/// Chunks that moves may look at for each transmission of a chunk, and of these how many may be saved
+/// up: each of as many chunks as can be outstanding, this often.
+const LOOKS: u64 = 16;
+const MOST_SAVED: u64 = LOOKS * super::super::MAX_OUTSTANDING as u64;
+
+/// What they may look at besides, so that a few chunks move as often as anybody likes.
+const FREE_LOOKS: u64 = 4096;
+
 impl Outstanding {
     /// Marks all chunks in flight that were last sent to a path. Those that wait after missing reports
     /// now wait because of the timeout as well, which may take them to another path (section 6.4.1).
@@ -28,19 +36,21 @@ impl Outstanding {
     }
 
     /// What belongs to one path belongs to another from now on; what is in flight is to be sent
-    /// again at once, as far as that is possible.
+    /// again at once, as far as that is possible. Whether it may be is asked as for any other chunk
+    /// that is marked (RFC 3758 section 4.1, RFC 7496 section 3.1).
     pub(crate) fn move_path(&mut self, from: PathId, to: PathId, paths: &mut Paths) {
-        let next = self.next_index();
-        for index in self.first..next {
-            let Some(chunk) = self.chunk(index).filter(|c| c.path == from) else {
+        for index in self.find_all(from, paths) {
+            let Some(chunk) = self.chunk(index) else {
                 continue;
             };
             let in_flight = chunk.state == ChunkState::InFlight;
             let payload = chunk.payload.len();
             self.marked.moved(index, from, to);
+            let path = &mut paths[from];
+            path.buffered = path.buffered.saturating_sub(payload);
+            path.chunks = path.chunks.saturating_sub(1);
             paths[to].buffered += payload;
-            let buffered = &mut paths[from].buffered;
-            *buffered = buffered.saturating_sub(payload);
+            paths[to].chunks += 1;
             let Some(chunk) = self.chunk(index) else {
                 continue;
             };
@@ -56,14 +66,55 @@ impl Outstanding {
             if let Some(chunk) = self.chunk_mut(index) {
                 chunk.ambiguous |= from != to;
                 chunk.path = to;
+                let (message, transmissions) = (chunk.message, chunk.transmissions);
                 if in_flight {
                     // Not lost by congestion, and eligible for a fast retransmission as if it was
                     // new.
                     chunk.state = ChunkState::Marked(LossSignal::MissingReports);
                     chunk.fast_retransmitted = false;
+                    if message != 0 {
+                        self.partial().questioned.push((message, transmissions));
+                    }
                 }
             }
         }
+    }
+
+    /// The chunks of a path, oldest first. They are looked for from the newest on, and no further than
+    /// to the last of them, so that a path without any costs nothing.
+    fn find_all(&mut self, path: PathId, paths: &Paths) -> Vec<u64> {
+        let mut left = paths[path].chunks as usize;
+        let mut found = Vec::with_capacity(left);
+        let mut index = self.next_index();
+        let earned = self.sent.saturating_mul(LOOKS);
+        self.looked_at = self.looked_at.max(earned.saturating_sub(MOST_SAVED));
+        for chunk in self.chunks.iter().rev() {
+            if left == 0 {
+                break;
+            }
+            index -= 1;
+            self.looked_at += 1;
+            if chunk.path == path && !chunk.is_abandoned() {
+                found.push(index);
+                left -= 1;
+            }
+        }
+        found.reverse();
+        found
+    }
+
+    /// Whether the chunks of this path may move because the peer wants so. Each transmission pays for
+    /// some looks at chunks, so that a peer that deletes one address after the other, before any is
+    /// verified and anything leaves, does not have all of them looked at for each.
+    pub(crate) fn affords_move(&self, from: PathId, paths: &Paths) -> bool {
+        let earned = self.sent.saturating_mul(LOOKS);
+        paths[from].chunks == 0 || self.looked_at < earned.saturating_add(FREE_LOOKS)
+    }
+
+    /// Chunks that were not given up.
+    pub(crate) fn counted(&self) -> usize {
+        let abandoned = self.partial.as_ref().map_or(0, |p| p.abandoned);
+        self.chunks.len() - abandoned
     }
 
     /// The association's paths are replaced: chunks, none of them in flight, belong to the first.
@@ -72,5 +123,119 @@ impl Outstanding {
             chunk.path = PathId(0);
         }
         self.marked.all_moved(PathId(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId, Tsn};
+    use proptest::prelude::*;
+
+    use super::super::{Outstanding, Tracking};
+    use super::*;
+    use crate::config::AssociationConfig;
+    use crate::route::Route;
+    use crate::send::queue::Piece;
+    use crate::time::Time;
+
+    fn paths(count: u8) -> Paths {
+        let config = AssociationConfig::default();
+        let mut paths = Paths::new();
+        for n in 1..=count {
+            let remote = core::net::IpAddr::from([10, 0, 0, n]);
+            let route = Route::plain("10.1.0.1".parse().unwrap(), remote);
+            paths.add(route, true, &config).unwrap();
+        }
+        paths
+    }
+
+    fn outstanding() -> Outstanding {
+        let tracking = Tracking {
+            ordered: true,
+            repeated: true,
+            marked_by_path: true,
+        };
+        Outstanding::new(Tsn::new(1), false, tracking)
+    }
+
+    fn push(all: &mut Outstanding, to: PathId, paths: &mut Paths) -> u64 {
+        let piece = Piece {
+            message: 0,
+            stream: StreamId(0),
+            ppid: Ppid(0),
+            context: 0,
+            mid: Mid::new(0),
+            fsn: Fsn::new(0),
+            flags: DataFlags {
+                immediate: false,
+                unordered: true,
+                beginning: true,
+                ending: true,
+            },
+            payload: Bytes::from_static(b"m"),
+        };
+        all.push(piece, to, true, Time::ZERO, paths)
+    }
+
+    #[test]
+    fn a_path_without_chunks_costs_nothing_however_many_others_have() {
+        let (mut all, mut paths) = (outstanding(), paths(3));
+        for _ in 0..10_000 {
+            push(&mut all, PathId(0), &mut paths);
+        }
+        all.move_path(PathId(1), PathId(0), &mut paths);
+        assert_eq!(all.looked_at, 0);
+        push(&mut all, PathId(1), &mut paths);
+        all.move_path(PathId(1), PathId(2), &mut paths);
+        assert_eq!(all.looked_at, 1, "it is the newest");
+        assert_eq!(paths[PathId(2)].chunks, 1);
+    }
+
+    #[test]
+    fn moves_from_path_to_path_are_paid_for_by_transmissions() {
+        let (mut all, mut paths) = (outstanding(), paths(2));
+        for _ in 0..10_000 {
+            push(&mut all, PathId(0), &mut paths);
+        }
+        let (mut from, mut to) = (PathId(0), PathId(1));
+        let mut moves = 0;
+        while all.affords_move(from, &paths) {
+            all.move_path(from, to, &mut paths);
+            (from, to) = (to, from);
+            moves += 1;
+            assert!(moves < 100, "no end");
+        }
+        assert!(moves >= 16, "{moves}: often enough for who moves in haste");
+        assert!(all.affords_move(to, &paths), "nothing is there");
+        for index in 1..=all.next_index() {
+            all.relaunch(index, from, true, Time::ZERO, &mut paths);
+        }
+        assert!(all.affords_move(from, &paths), "all left once more");
+    }
+
+    proptest! {
+        #[test]
+        fn paths_know_how_many_chunks_they_have(steps in proptest::collection::vec((0_u8..5, 0_u8..3, 0_u8..3, any::<prop::sample::Index>()), 0..120)) {
+            let (mut all, mut paths) = (outstanding(), paths(3));
+            for (what, one, other, pick) in steps {
+                let (one, other) = (PathId(one), PathId(other));
+                let index = 1 + pick.index(all.len().max(1)) as u64;
+                match what {
+                    0 | 1 => drop(push(&mut all, one, &mut paths)),
+                    2 => drop(all.abandon(index, &mut paths)),
+                    3 if all.mark(index, LossSignal::Timeout, &mut paths) => {
+                        all.relaunch(index, other, true, Time::ZERO, &mut paths);
+                    }
+                    _ => all.move_path(one, other, &mut paths),
+                }
+                for path in paths.iter() {
+                    let of_path = all.chunks.iter().filter(|c| c.path == path.id && !c.is_abandoned());
+                    prop_assert_eq!(of_path.count(), path.chunks as usize);
+                }
+                let counted: u32 = paths.iter().map(|p| p.chunks).sum();
+                prop_assert_eq!(counted as usize, all.counted());
+            }
+        }
     }
 }

@@ -28,6 +28,7 @@ impl Outstanding {
         let (on, payload) = (chunk.path, chunk.payload.len());
         let path = &mut paths[chunk.path];
         path.buffered = path.buffered.saturating_sub(payload);
+        path.chunks = path.chunks.saturating_sub(1);
         path.timed = path.timed.filter(|t| t.0 != index);
         if state == ChunkState::Acked {
             let sacked = &mut path.recovery.rack.sacked;

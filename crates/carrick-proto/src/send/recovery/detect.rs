@@ -2,6 +2,7 @@
 //! control, probes, and the undoing of what was needless.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use carrick_wire::Tsn;
 
@@ -14,6 +15,11 @@ use crate::send::sack::{SackContext, window_event};
 use crate::send::{Sender, outstanding::ChunkState};
 use crate::time::{Time, earliest};
 use crate::trace::TraceEvent;
+
+/// Chunks of which a SACK has no room to tell that are put off at once, and when the next ones are: a
+/// peer chooses how many there are.
+const MAX_POSTPONED: usize = 256;
+const AGAIN: Duration = Duration::from_millis(1);
 
 impl Sender {
     /// A SACK acknowledged something: looks for losses.
@@ -52,6 +58,7 @@ impl Sender {
     /// that only what is lost is looked at. Starts the reordering timers.
     fn detect_by_time(&mut self, cx: &mut SackContext<'_>) -> Vec<u64> {
         let mut lost = Vec::new();
+        let mut postponed = 0;
         for id in cx.paths.ids() {
             let path = &cx.paths[id];
             let recovering = path.recovery.phase != Phase::Open;
@@ -69,6 +76,10 @@ impl Sender {
                     None => break None,
                     Some(at) if at > cx.now => break Some(rack.all_lost_at(window).max(at)),
                     Some(_) if oldest > self.reach => {
+                        if postponed == MAX_POSTPONED {
+                            break Some(cx.now + AGAIN);
+                        }
+                        postponed += 1;
                         self.outstanding.postpone(oldest, cx.now, cx.paths);
                         continue;
                     }

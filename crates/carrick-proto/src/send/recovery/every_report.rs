@@ -60,10 +60,14 @@ impl EveryReport {
 
     /// One more report of a chunk that is missing; was it the last that is needed?
     fn is_due(&mut self, index: u64, outstanding: &Outstanding) -> bool {
-        let waits = outstanding
-            .chunk(index)
-            .is_some_and(|c| c.state == ChunkState::InFlight || c.is_abandoned());
-        if !waits {
+        let awaited = |state| {
+            matches!(
+                state,
+                ChunkState::InFlight | ChunkState::Abandoned { awaited: true }
+            )
+        };
+        let chunk = outstanding.chunk(index);
+        if !chunk.is_some_and(|c| awaited(c.state)) {
             self.counts.remove(&index);
             return false;
         }
@@ -74,5 +78,38 @@ impl EveryReport {
             self.counts.remove(&index);
         }
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_wire::{Fsn, Mid, Tsn};
+
+    use super::*;
+    use crate::send::message::SendOptions;
+    use crate::send::outstanding::Tracking;
+
+    const TRACKING: Tracking = Tracking {
+        ordered: false,
+        repeated: true,
+        marked_by_path: false,
+    };
+
+    #[test]
+    fn what_was_given_up_and_is_not_awaited_is_not_counted() {
+        let mut outstanding = Outstanding::new(Tsn::new(1), false, TRACKING);
+        let options = SendOptions::default();
+        outstanding.push_abandoned_ending(&options, Mid::new(0), Fsn::new(1));
+        let mut every = EveryReport::new(3);
+        let mut paths = Paths::new();
+        for _ in 0..5 {
+            let below = outstanding.next_index();
+            assert!(
+                every
+                    .on_sack(below, &mut outstanding, &mut paths)
+                    .is_empty()
+            );
+            assert!(every.counts.is_empty());
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How losses are found and repaired: missing reports (RFC 9260 section 7.2.4, or RFC 2960's
-//! counters) or RACK-TLP (RFC 8985), and what goes with either: proportional rate reduction (RFC 6937) and the undoing of
-//! what turned out to be no loss (after RFC 3522, RFC 4015).
+//! counters) or RACK-TLP (RFC 8985), and what goes with either: proportional rate reduction
+//! (RFC 6937) and the undoing of what turned out to be no loss (after RFC 3522, RFC 4015).
 //!
 //! What belongs to one path is in [`PathRecovery`]; missing reports are counted for the association.
 

@@ -1,0 +1,10 @@
+//! Path MTU discovery with probes (RFC 8899, for SCTP section 6.2.1).
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod afterwards;
+mod probes;
+mod search;
+mod support;
+mod too_big;
