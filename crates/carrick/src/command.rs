@@ -37,6 +37,9 @@ pub(crate) struct Connect {
     pub(crate) answer: oneshot::Sender<Result<Association, ConnectError>>,
 }
 
+/// The association has ended, which its handles know more of.
+pub(crate) struct Ended;
+
 pub(crate) enum Command {
     Connect(Connect),
     /// Somebody stopped waiting for a set-up.
@@ -45,6 +48,8 @@ pub(crate) enum Command {
     /// The user took messages: there is room for more.
     Resume(AssociationId),
     Shutdown(AssociationId, oneshot::Sender<Result<(), OperationError>>),
+    /// Whoever asks wants to know when the peer has everything; nobody does if it has ended.
+    Flush(AssociationId, oneshot::Sender<Result<(), Ended>>),
     Abort(AssociationId, Bytes),
     /// Nobody reads messages any more.
     Discard(AssociationId),

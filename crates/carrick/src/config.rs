@@ -87,14 +87,16 @@ pub struct Config {
     /// association, before `AssociationConfig::send_buffer` counts them. At least 1.
     pub send_queue: usize,
     /// Bytes of messages per association that were taken from the protocol and not yet by
-    /// [`crate::Association::recv`]; one message may exceed it. What does not fit stays in the
-    /// protocol, whose window to the peer then closes.
+    /// [`crate::Association::recv`], with a cost of 128 for each piece that they came in (one a
+    /// DATA chunk); one message may exceed it. What does not fit stays in the protocol, whose window
+    /// to the peer then closes.
     pub receive_queue: usize,
     /// The same in messages. At least 1.
     pub receive_queue_messages: usize,
-    /// Parts of a message larger than the receive buffer are put together up to this many bytes
-    /// (and what one part exceeds it by); larger messages are delivered in parts. With interleaving
-    /// the limit is for all messages of an association that come by turns.
+    /// Parts of a message larger than the receive buffer are put together up to this many bytes, with a
+    /// cost of 128 for each piece that they came in (one a DATA chunk); what would take more is
+    /// delivered in parts. With interleaving the limit is for all messages of an association that come
+    /// by turns.
     pub assembly_limit: usize,
     /// Notifications per association that nobody has read, at most, at least 1; what exceeds them is
     /// counted in [`crate::Notification::Lagged`].

@@ -162,6 +162,13 @@ impl Endpoint {
         answered.await.map_err(|_| OperationError::EndpointClosed)
     }
 
+    /// Other than [`Config::max_associations`] said, so many associations at most from now on. Those
+    /// that exist go on, also where they are more.
+    pub fn set_max_associations(&self, most: usize) {
+        let set = move |core: &mut carrick_proto::Endpoint, _| core.set_max_associations(most);
+        self.tell(Command::Work(Box::new(set)));
+    }
+
     /// The SCTP port.
     pub fn port(&self) -> u16 {
         self.inner.port

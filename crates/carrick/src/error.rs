@@ -137,6 +137,15 @@ pub enum OperationError {
     /// The operation does not fit.
     #[error(transparent)]
     Refused(#[from] carrick_proto::OperationError),
+    /// A UDP port was given on an endpoint that is only on plain IP.
+    #[error("the endpoint is on plain IP only: bind it to UDP as well")]
+    NotEncapsulated,
+    /// An address is to be reached on plain IP, from an endpoint that is only on UDP.
+    #[error("the endpoint is on UDP only: bind it to plain IP as well, or give a UDP port")]
+    NotPlainIp,
+    /// A session of DTLS has its own way, which its packets show.
+    #[error("the way to a peer over DTLS is its session's: there is no port to set")]
+    OverDtls,
     /// The association ended before the operation was done, and not gracefully.
     #[error("the association has ended: {}", describe(.0))]
     Ended(CloseReason),

@@ -60,15 +60,22 @@ mod streams;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// The program of the page about extensions, to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extensions.md")]
+struct ExtensionsPage;
+
 pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
-    AssociationStats, AuthenticationConfig, AuthenticationEvent, ChunkType, CloseReason,
-    EndpointStats, Event, Extensions, Grants, HmacId, KeyError as KeyRefusal, Message,
-    OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
+    AssociationCounters, AssociationStats, AuthenticationConfig, AuthenticationCounters,
+    AuthenticationEvent, ChunkType, CloseReason, ConfigError, ConnectError as ConnectRefusal,
+    EndpointStats, Event, Extensions, Grants, HmacId, KeyError as KeyRefusal, LowerLayer, Message,
+    Mid, OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
     PathStatus, PathThresholds, Payload, PeerError, Ppid, ReconfigError as ReconfigRefusal,
-    ReconfigOutcome, Reliability, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName,
-    StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn, congestion, policy,
+    ReconfigOutcome, Reliability, SendError as SendRefusal, SendFailure, SendOptions, SharedKey,
+    SharedKeyId, Ssn, StateName, StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn,
+    UnsentMessage, congestion, policy,
 };
 
 /// Certificates, whom to trust, and what else sessions of DTLS are made of.

@@ -27,9 +27,6 @@
 //! struct Counter(u64);
 //!
 //! impl ChunkProtection for Counter {
-//!     fn overhead(&self) -> usize {
-//!         0
-//!     }
 //!     fn protect(&mut self, _: &PacketContext, _: &mut Vec<u8>) -> Seal {
 //!         self.0 += 1;
 //!         Seal::Clear
@@ -54,6 +51,9 @@
 //!     }
 //!     fn value(&self) -> Vec<u8> {
 //!         vec![1]
+//!     }
+//!     fn overhead(&self) -> usize {
+//!         0
 //!     }
 //!     fn accepts(&self, theirs: &[u8]) -> bool {
 //!         theirs == [1]
@@ -80,7 +80,8 @@
 use std::any::Any;
 
 pub use carrick_proto::protection::{
-    ChunkProtection, ChunkProtectionOffer, MAX_OFFER, PacketContext, ProtectionStats, Seal,
+    ChunkProtection, ChunkProtectionOffer, MAX_OFFER, MAX_OVERHEAD, PacketContext, ProtectionStats,
+    Seal,
 };
 pub use carrick_proto::{CommonHeader, Ecn, ParameterType, Route, Time};
 

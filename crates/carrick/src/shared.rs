@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use carrick_proto::{CloseReason, Message};
+use carrick_proto::{CloseReason, Message, Payload};
 
+use crate::config::Transport;
 use crate::room::Room;
 
 /// What a message in the send queue costs besides its bytes, so that the number of messages is
@@ -29,6 +30,11 @@ pub(crate) struct Shared {
     pub(crate) peer_port: u16,
     /// Messages larger than a packet are taken.
     pub(crate) fragments: bool,
+    /// How packets can be carried; `None` where sessions are below.
+    pub(crate) transport: Option<Transport>,
+    /// Who the peer has proved to be.
+    #[cfg(feature = "dtls")]
+    pub(crate) fingerprint: Option<carrick_dtls::Fingerprint>,
     pub(crate) incoming: Incoming,
 }
 
@@ -38,6 +44,7 @@ impl Shared {
         incoming: Incoming,
         peer: (Vec<IpAddr>, u16),
         fragments: bool,
+        transport: Option<Transport>,
     ) -> Self {
         Self {
             room: Room::new(u32::try_from(send_queue).unwrap_or(u32::MAX)),
@@ -49,6 +56,9 @@ impl Shared {
             peer_addresses: peer.0,
             peer_port: peer.1,
             fragments,
+            transport,
+            #[cfg(feature = "dtls")]
+            fingerprint: None,
             incoming,
         }
     }
@@ -68,6 +78,14 @@ impl Shared {
 /// What a message takes of the send queue; a large one takes all of it.
 pub(crate) fn cost(bytes: usize) -> u32 {
     u32::try_from(bytes.saturating_add(MESSAGE_COST)).unwrap_or(u32::MAX)
+}
+
+/// Memory that a piece of a payload costs besides its bytes: a peer may send very small ones.
+const PIECE_COST: usize = 128;
+
+/// The memory that a payload takes.
+pub(crate) fn memory(payload: &Payload) -> usize {
+    payload.len() + payload.pieces().count() * PIECE_COST
 }
 
 /// The account of messages that the task has handed over and the user has not taken.
@@ -115,12 +133,12 @@ impl Incoming {
     pub(crate) fn add(&self, message: &Message) {
         self.messages.fetch_add(1, Ordering::SeqCst);
         self.bytes
-            .fetch_add(message.payload.len(), Ordering::SeqCst);
+            .fetch_add(memory(&message.payload), Ordering::SeqCst);
     }
 
     /// For the user: this message was taken. Whether the task is to be asked for more.
     pub(crate) fn remove(&self, message: &Message) -> bool {
-        let length = message.payload.len();
+        let length = memory(&message.payload);
         let messages = self.messages.fetch_sub(1, Ordering::SeqCst) - 1;
         let bytes = self.bytes.fetch_sub(length, Ordering::SeqCst) - length;
         messages <= self.max_messages / 2

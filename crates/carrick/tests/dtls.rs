@@ -7,7 +7,7 @@ use carrick::dtls::{Certificate, DtlsConfig, Trust, Versions};
 use carrick::protection::SessionLayerConfig;
 use carrick::{
     Association, BindError, Bytes, CloseReason, Config, ConnectError, ConnectOptions, Endpoint,
-    RecvError, SendOptions,
+    OperationError, PathId, RecvError, SendOptions,
 };
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -126,6 +126,31 @@ async fn a_server_with_another_certificate_is_named_as_the_one_at_fault() {
     let association = client.connect(&[LOOPBACK], to(&server)).await.unwrap();
     assert!(server.accept().await.is_some());
     drop(association);
+}
+
+#[tokio::test]
+async fn a_server_tells_its_peers_apart_by_their_fingerprints_8261() {
+    let own = || Certificate::generate().unwrap();
+    let (server, clients) = (own(), [own(), own()]);
+    let known = clients.iter().map(Certificate::fingerprint).collect();
+    let listening = bind(DtlsConfig::new(server.clone(), Trust::Fingerprints(known)));
+    let liked = clients[0].fingerprint();
+    let judge = Trust::Judge(std::sync::Arc::new(move |_: &[u8]| Ok(())));
+    let judging = bind(DtlsConfig::new(server.clone(), judge));
+    for (server_end, who) in [(&listening, 0), (&listening, 1), (&judging, 0)] {
+        let trust = Trust::fingerprint(server.fingerprint());
+        let client = bind(DtlsConfig::new(clients[who].clone(), trust));
+        let (a, b) = tokio::join!(
+            client.connect(&[LOOPBACK], to(server_end)),
+            server_end.accept()
+        );
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!(a.peer_fingerprint(), Some(server.fingerprint()));
+        assert_eq!(b.peer_fingerprint(), Some(clients[who].fingerprint()));
+        assert_eq!(b.peer_fingerprint() == Some(liked), who == 0);
+        let refused = b.sender().set_encapsulation(PathId(0), Some(9)).await;
+        assert_eq!(refused, Err(OperationError::OverDtls));
+    }
 }
 
 #[tokio::test]

@@ -55,11 +55,39 @@ impl SendHalf {
     }
 
     /// Asks the peer to send to this address of ours (RFC 5061 section 5.4).
+    /// [`crate::AddressEvent::PreferenceTold`] says that it has taken note,
+    /// [`crate::AddressEvent::Refused`] that it will not, also where it could not be asked because it
+    /// has not taken the address.
     ///
     /// # Errors
     /// The association has ended or has no dynamic addresses, or the endpoint has no such address.
     pub async fn set_peer_primary(&self, address: IpAddr) -> Result<(), OperationError> {
         self.operate(move |core, now, id| core.set_peer_primary(now, id, address))
+            .await
+    }
+
+    /// Sets the UDP port to which packets to a path's peer address go, `None` for plain IP
+    /// (`SCTP_REMOTE_UDP_ENCAPS_PORT`, RFC 6951 section 6.1). It holds until a packet of the peer from
+    /// there shows another one. To read it, see [`PathStats::encapsulation`]; for a port that is known
+    /// before the set-up, [`crate::ConnectOptions::encapsulated`].
+    ///
+    /// # Errors
+    /// The endpoint has no socket for this, is over DTLS, the port is 0, the association has ended, or
+    /// there is no such path.
+    pub async fn set_encapsulation(
+        &self,
+        path: PathId,
+        port: Option<u16>,
+    ) -> Result<(), OperationError> {
+        let transport = self.link.shared.transport;
+        let transport = transport.ok_or(OperationError::OverDtls)?;
+        if port.is_some() && transport.encapsulation_port().is_none() {
+            return Err(OperationError::NotEncapsulated);
+        }
+        if port.is_none() && !transport.has_plain_ip() {
+            return Err(OperationError::NotPlainIp);
+        }
+        self.operate(move |core, now, id| core.set_encapsulation(now, id, path, port))
             .await
     }
 
@@ -163,6 +191,11 @@ impl SendHalf {
         work: impl FnOnce(&mut Core, Time, AssociationId) -> R + Send + 'static,
     ) -> Result<R, OperationError> {
         self.link.work(work).await
+    }
+
+    /// Why the protocol does not know the association.
+    pub(crate) fn unknown(&self) -> OperationError {
+        self.link.unknown()
     }
 
     /// How the association ended, if it has.

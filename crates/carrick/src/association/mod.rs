@@ -39,8 +39,8 @@ pub(crate) enum Delivery {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notification {
     /// Something happened. [`Event::Established`], [`Event::MessageReceived`],
-    /// [`Event::SendBufferFree`] and [`Event::AllAcknowledged`] are not told; [`Event::Closed`] is the
-    /// last one.
+    /// [`Event::SendBufferFree`] and [`Event::AllAcknowledged`] are not told (see
+    /// [`SendHalf::flushed`]); [`Event::Closed`] is the last one.
     Event(Event),
     /// This many notifications were lost here, because nobody read those before them.
     Lagged(u64),
@@ -194,6 +194,14 @@ impl Association {
         self.recv.take_events()
     }
 
+    /// See [`SendHalf::flushed`].
+    ///
+    /// # Errors
+    /// See there.
+    pub async fn flushed(&self) -> Result<(), OperationError> {
+        self.send.flushed().await
+    }
+
     /// See [`SendHalf::shutdown`].
     ///
     /// # Errors
@@ -250,6 +258,12 @@ impl Association {
     /// See [`SendHalf::peer_addresses`].
     pub fn peer_addresses(&self) -> &[IpAddr] {
         self.send.peer_addresses()
+    }
+
+    /// See [`SendHalf::peer_fingerprint`].
+    #[cfg(feature = "dtls")]
+    pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
+        self.send.peer_fingerprint()
     }
 
     /// See [`SendHalf::peer_port`].

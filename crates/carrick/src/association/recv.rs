@@ -34,8 +34,9 @@ impl RecvHalf {
     /// The next message; `None` after the association was shut down gracefully and all its messages
     /// were received.
     ///
-    /// A message is whole unless it is larger than [`crate::Config::assembly_limit`]; of such ones
-    /// the parts are delivered, marked in [`Message::part`]. A restart of the peer drops a message
+    /// A message is whole unless it is larger than the receive buffer and would, in pieces, take more
+    /// than [`crate::Config::assembly_limit`]; of such ones the parts are delivered, marked in
+    /// [`Message::part`]. A restart of the peer drops a message
     /// that has only come in part.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.

@@ -115,6 +115,27 @@ impl SendHalf {
             .map_err(|_| SendError::EndpointClosed)
     }
 
+    /// Waits until the peer has all messages for good that were sent before, also of other handles:
+    /// none waits here, and the cumulative TSN acknowledges all that left, but for what was given up
+    /// or failed, which [`crate::Event::SendFailed`] tells. This is what keys have to wait for before
+    /// they change where DTLS is above SCTP (RFC 6083 section 4.8; SENDER DRY of RFC 6458 section
+    /// 6.1.9). Ready at once if there is nothing to wait for; while others go on to send, as soon as
+    /// there is a moment without anything on its way.
+    ///
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The association ended otherwise than by a shutdown, before or while this waited.
+    pub async fn flushed(&self) -> Result<(), OperationError> {
+        let (answer, answered) = oneshot::channel();
+        self.link.tell(Command::Flush(self.link.id, answer));
+        let flushed = answered.await.map_err(|_| OperationError::EndpointClosed)?;
+        match flushed.map_err(|_| self.link.unknown()) {
+            Err(OperationError::Ended(CloseReason::Shutdown)) => Ok(()),
+            flushed => flushed,
+        }
+    }
+
     /// Shuts the association down: takes no new messages, waits until all messages of both sides
     /// are delivered (RFC 9260 section 9.2). Those of the peer must be received meanwhile if they
     /// exceed the receive buffer, and can be received afterwards if not.
@@ -147,6 +168,13 @@ impl SendHalf {
     /// The peer's addresses at the set-up, one a path.
     pub fn peer_addresses(&self) -> &[IpAddr] {
         &self.link.shared.peer_addresses
+    }
+
+    /// The fingerprint of the certificate that the peer's session of DTLS began with, whatever made it
+    /// trusted; `None` without DTLS, and where it was not asked for one because anyone is trusted.
+    #[cfg(feature = "dtls")]
+    pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
+        self.link.shared.fingerprint
     }
 
     /// The peer's SCTP port.

@@ -141,6 +141,14 @@ impl Below {
         }
     }
 
+    /// Who the peer of an association has proved to be.
+    #[cfg(feature = "dtls")]
+    pub(crate) fn fingerprint(&self, id: AssociationId) -> Option<carrick_dtls::Fingerprint> {
+        let layer = &self.0.as_ref()?.layer;
+        let identity = layer.identity(layer.session_of(id)?)?;
+        identity.try_into().ok().map(carrick_dtls::Fingerprint)
+    }
+
     /// The addresses that packets go to.
     pub(crate) fn real(&self, addresses: Vec<IpAddr>) -> Vec<IpAddr> {
         match &self.0 {

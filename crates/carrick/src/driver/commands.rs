@@ -3,7 +3,7 @@
 use carrick_proto::{AssociationId, OperationError as Refusal, Time};
 
 use super::Driver;
-use crate::command::{Command, Connect, Outgoing};
+use crate::command::{Command, Connect, Ended, Outgoing};
 use crate::error::{BindError, ConnectError};
 
 impl Driver {
@@ -19,6 +19,10 @@ impl Driver {
                 }
                 // The handle knows by now how the association ended.
                 _ => drop(answer.send(Err(Refusal::UnknownAssociation.into()))),
+            },
+            Command::Flush(id, answer) => match self.entries.get_mut(&id) {
+                Some(entry) => entry.flush(&self.core, id, answer),
+                None => drop(answer.send(Err(Ended))),
             },
             // Aborting what has ended changes nothing.
             Command::Abort(id, reason) => drop(self.core.abort(now, id, &reason)),

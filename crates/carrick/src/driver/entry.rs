@@ -12,7 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::association::{Channels, Delivery, Notification};
-use crate::command::Outgoing;
+use crate::command::{Ended, Outgoing};
 use crate::error::OperationError;
 use crate::lazy::{self, Outlet};
 use crate::shared::Shared;
@@ -30,6 +30,8 @@ pub(super) struct Entry {
     /// The user asked for shutdown; it begins when nothing waits any more.
     shutdown_wanted: bool,
     shutdown_answers: Vec<oneshot::Sender<Result<(), OperationError>>>,
+    /// Who wants to know when the peer has everything.
+    flushes: Vec<oneshot::Sender<Result<(), Ended>>>,
     /// Nobody receives any more.
     pub(super) discard: bool,
     /// It will be given up at this time.
@@ -50,6 +52,7 @@ impl Entry {
             waiting: VecDeque::new(),
             shutdown_wanted: false,
             shutdown_answers: Vec::new(),
+            flushes: Vec::new(),
             discard: false,
             lingers_until: None,
             closed: false,
@@ -78,11 +81,45 @@ impl Entry {
                 result => self.answer_first(result),
             }
         }
+        self.tell_flushed(core, id);
         // Who took room before it was closed sends its message in a moment.
         if self.shutdown_wanted && self.shared.room.is_whole() {
             self.shutdown_wanted = false;
             // An association that ended in the meantime has told so.
             let _ = core.shutdown(now, id);
+        }
+    }
+
+    /// Somebody wants to know when the peer has everything.
+    pub(super) fn flush(
+        &mut self,
+        core: &Core,
+        id: AssociationId,
+        answer: oneshot::Sender<Result<(), Ended>>,
+    ) {
+        if self.closed {
+            // The handles know how.
+            return drop(answer.send(Err(Ended)));
+        }
+        // Those that nobody waits for any more make room.
+        self.flushes.retain(|answer| !answer.is_closed());
+        self.flushes.push(answer);
+        self.tell_flushed(core, id);
+    }
+
+    /// Tells whoever wants to know, if the peer has everything now.
+    pub(super) fn tell_flushed(&mut self, core: &Core, id: AssociationId) {
+        if self.flushes.is_empty() || !self.waiting.is_empty() {
+            return;
+        }
+        // What was sent since the protocol said so may be on its way.
+        let stats = core.association_stats(id);
+        if stats.is_none_or(|s| s.queued_messages > 0 || s.outstanding_chunks > 0) {
+            return;
+        }
+        for answer in self.flushes.drain(..) {
+            // Whoever asked may have lost interest.
+            let _ = answer.send(Ok(()));
         }
     }
 
@@ -177,6 +214,9 @@ impl Entry {
         // It ends once only.
         let _ = self.shared.ended.set(reason.clone());
         self.shared.room.close();
+        for answer in self.flushes.drain(..) {
+            let _ = answer.send(Err(Ended));
+        }
         for answer in self.shutdown_answers.drain(..) {
             // A cancelled shutdown() does not want to know.
             let _ = answer.send(match reason {

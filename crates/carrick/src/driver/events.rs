@@ -38,7 +38,11 @@ impl Driver {
                     entry.send_waiting(&mut self.core, now, id);
                 }
             }
-            Event::AllAcknowledged => {}
+            Event::AllAcknowledged => {
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.tell_flushed(&self.core, id);
+                }
+            }
             event => self.on_notification(id, event, now),
         }
     }
@@ -62,6 +66,7 @@ impl Driver {
                 .set_streams(stats.outbound_streams, stats.inbound_streams);
             if restarted {
                 entry.restarted();
+                entry.tell_flushed(&self.core, id);
             }
         }
         if event == Event::PeerShutdown {
@@ -90,7 +95,15 @@ impl Driver {
             .is_none_or(|config| config.fragment);
         let limits = &self.limits;
         let incoming = Incoming::new(limits.receive_queue_messages, limits.receive_queue);
-        let shared = Shared::new(limits.send_queue, incoming, (peers, port), fragments);
+        let bare = !self.below.is_there();
+        let transport = bare.then(|| self.sockets.transport());
+        let peer = (peers, port);
+        let shared = Shared::new(limits.send_queue, incoming, peer, fragments, transport);
+        #[cfg(feature = "dtls")]
+        let shared = Shared {
+            fingerprint: self.below.fingerprint(id),
+            ..shared
+        };
         shared.set_streams(outbound, inbound);
         let (entry, channels) = Entry::new(shared, limits.notifications);
         let association = Association::new(

@@ -90,7 +90,7 @@ pub(crate) fn run(plan: &Plan) {
 fn judge(replies: &Replies) {
     let (near, far) = (addresses(Side::Near), addresses(Side::Far));
     eprintln!("replies: {:?}", replies.seen);
-    assert_eq!(replies.wrong, Vec::<String>::new());
+    replies.assert_right();
     for (kind, path) in [
         ("INIT ACK", 0),
         ("COOKIE ACK", 0),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use carrick::{
-    AssociationConfig, BindError, Config, ConnectError, ConnectOptions, Endpoint, Event,
-    Notification,
+    AssociationConfig, BindError, Config, ConnectError, ConnectOptions, CoreError, Endpoint, Event,
+    Notification, OperationError, PathId,
 };
 
 use carrick_proto::ConnectError as Refusal;
 
-use crate::support::{associate, config, content, endpoint, ip, on, quick, soon, to};
+use crate::support::{associate, config, content, endpoint, ip, on, pair, quick, soon, to};
 
 const TWO: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 const OTHER_TWO: [&str; 2] = ["127.0.0.3", "127.0.0.4"];
@@ -298,4 +298,41 @@ async fn thresholds_of_failure_are_read_and_set_rfc_7829_7_2() {
     assert!(control.path_thresholds(unknown).await.is_err());
     control.set_expose_potentially_failed(false).await.unwrap();
     assert!(!a.paths().await.unwrap()[0].status.potentially_failed);
+}
+
+#[tokio::test]
+async fn the_port_of_a_peer_is_set_on_an_association_that_was_accepted_rfc_6951_6_1() {
+    let (client, _server, mut a, b) = pair().await;
+    b.send("settled", on(0)).await.unwrap();
+    soon("message", a.recv()).await.unwrap().unwrap();
+    soon("acknowledgement", b.flushed()).await.unwrap();
+    let (path, way) = (PathId(0), client.encapsulation_port());
+    assert_eq!(b.paths().await.unwrap()[0].encapsulation, way);
+    let other = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let port = other.local_addr().unwrap().port();
+    let half = b.sender();
+    half.set_encapsulation(path, Some(port)).await.unwrap();
+    assert_eq!(b.paths().await.unwrap()[0].encapsulation, Some(port));
+    b.send("elsewhere", on(0)).await.unwrap();
+    let mut packet = [0; 2000];
+    let length = soon("packet", other.recv(&mut packet)).await.unwrap();
+    assert_eq!(packet[2..4], client.port().to_be_bytes(), "{length} bytes");
+    // What the peer sends shows its port again.
+    a.send("here", on(0)).await.unwrap();
+    let message = soon("message", a.recv()).await.unwrap().unwrap();
+    assert_eq!(message.payload.into_bytes(), "elsewhere");
+    assert_eq!(b.paths().await.unwrap()[0].encapsulation, way);
+    let refused = |error: CoreError| Err(OperationError::Refused(error));
+    assert_eq!(
+        half.set_encapsulation(path, Some(0)).await,
+        refused(CoreError::InvalidPort)
+    );
+    assert_eq!(
+        half.set_encapsulation(PathId(9), Some(port)).await,
+        refused(CoreError::UnknownPath)
+    );
+    assert_eq!(
+        half.set_encapsulation(path, None).await,
+        Err(OperationError::NotPlainIp)
+    );
 }

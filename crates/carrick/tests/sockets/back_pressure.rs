@@ -13,11 +13,8 @@ async fn a_receiver_that_does_not_receive_stops_the_sender() {
     // Send buffer, receive buffer and both queues hold less than 4 MiB together.
     let limit = (4 << 20) / 10_000;
     while sent < limit * 2 {
-        match tokio::time::timeout(
-            Duration::from_millis(500),
-            a.send(content(sent, 10_000), on(0)),
-        )
-        .await
+        match tokio::time::timeout(Duration::from_secs(2), a.send(content(sent, 10_000), on(0)))
+            .await
         {
             Ok(result) => result.unwrap(),
             Err(_) => break,

@@ -2,6 +2,7 @@
 //! A, RFC 3168).
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use carrick::{Association, AssociationConfig, ChunkType, Endpoint};
 use quinn_udp::EcnCodepoint;
@@ -65,8 +66,12 @@ fn kinds(packet: &[u8]) -> Vec<ChunkType> {
 }
 
 fn bind(address: &str, ecn: bool) -> Endpoint {
+    // No timeout because a thread had no processor: what is sent again is not ECN-capable.
     let mut association = AssociationConfig {
         max_send_buffer: None,
+        rto_initial: Duration::from_secs(1),
+        rto_min: Duration::from_secs(1),
+        rto_max: Duration::from_secs(4),
         ..quick()
     };
     association.extensions.ecn = ecn;

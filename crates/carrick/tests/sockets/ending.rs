@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use carrick::{
-    AbortCause, CloseReason, Endpoint, Event, Notification, OperationError, RecvError, SendError,
+    AbortCause, AssociationConfig, CloseReason, Endpoint, Event, Notification, OperationError,
+    RecvError, SendError,
 };
 use carrick_proto::SendError as Refusal;
 use tokio::runtime::Handle;
 
 use crate::support::{
-    associate, config, content, endpoint, gone, ip, on, pair, pair_of, quick, small, soon, to,
+    associate, config, content, endpoint, gone, ip, on, pair, pair_of, small, soon, to,
 };
 
 /// Waits until no task is left that the test did not start.
@@ -289,7 +290,8 @@ async fn associations_outlive_the_handle_of_their_endpoint() {
 #[tokio::test]
 async fn an_endpoint_without_handles_accepts_nobody() {
     let (client, server, _a, b) = pair().await;
-    let options = to(&server).association(quick());
+    // INIT is not sent again while the refusal is under way.
+    let options = to(&server).association(AssociationConfig::modern());
     drop(server);
     let other = endpoint(&["127.0.0.1"]);
     let error = soon("refusal", other.connect(&[ip("127.0.0.1")], options))

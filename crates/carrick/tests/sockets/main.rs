@@ -5,12 +5,25 @@ mod back_pressure;
 mod cancellation;
 mod ecn;
 mod ending;
+mod flush;
 mod keys;
+mod names;
 mod plain_ip;
 mod protection;
 mod reconfiguration;
 mod relay;
-mod sealed;
 mod streams;
 mod support;
+// More of it is used where it comes from.
+#[allow(dead_code)]
+#[path = "../../../carrick-proto/tests/protection/toy.rs"]
+mod toy;
 mod transfer;
+
+/// What the toy knows of the library.
+mod hook {
+    pub(crate) use carrick::ChunkType;
+    pub(crate) use carrick::protection::{
+        ChunkProtection, ChunkProtectionOffer, PacketContext, ParameterType, Seal,
+    };
+}

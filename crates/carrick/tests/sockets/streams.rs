@@ -56,8 +56,10 @@ async fn scheduler_and_values_are_set_at_run_time_8260_4_3() {
     let (_client, _server, a, mut b) = pair().await;
     for scheduler in StreamScheduler::ALL {
         a.set_scheduler(scheduler).await.unwrap();
+        assert_eq!(a.scheduler().await, Ok(scheduler));
         for stream in 0..3 {
             a.set_stream_value(stream, 7 * stream).await.unwrap();
+            assert_eq!(a.stream_value(stream).await, Ok(7 * stream));
             a.send(content(1, 3000), on(stream)).await.unwrap();
         }
         for _ in 0..3 {
@@ -71,7 +73,14 @@ async fn scheduler_and_values_are_set_at_run_time_8260_4_3() {
         matches!(refused, OperationError::Refused(CoreError::InvalidStream)),
         "{refused:?}"
     );
+    let unknown = a.stream_value(a.outbound_streams()).await;
+    assert_eq!(
+        unknown,
+        Err(OperationError::Refused(CoreError::InvalidStream))
+    );
     a.abort(b"done");
     let ended = a.sender().set_scheduler(StreamScheduler::FirstCome).await;
+    assert!(matches!(ended, Err(OperationError::Ended(_))), "{ended:?}");
+    let ended = a.scheduler().await;
     assert!(matches!(ended, Err(OperationError::Ended(_))), "{ended:?}");
 }

@@ -1,0 +1,138 @@
+//! When the peer has everything for good.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use carrick::{
+    AuthenticationConfig, ChunkType, Extensions, OperationError, SharedKey, SharedKeyId,
+};
+
+use carrick::Endpoint;
+
+use crate::relay;
+use crate::support::*;
+
+async fn is_pending(future: impl Future<Output = Result<(), OperationError>>) -> bool {
+    let limit = Duration::from_millis(150);
+    tokio::time::timeout(limit, future).await.is_err()
+}
+
+#[tokio::test]
+async fn everything_is_acknowledged_before_it_is_said_6458_6_1_9() {
+    let (client, server) = (
+        Endpoint::bind(config(&["127.0.0.1"]).association(quick())).unwrap(),
+        endpoint(&["127.0.0.1"]),
+    );
+    let silent = Arc::new(AtomicBool::new(false));
+    let drop_answers = Arc::clone(&silent);
+    let port = relay::open(&server, ip("127.0.0.1"), move |carried| {
+        let lost = carried.from_server && drop_answers.load(Ordering::SeqCst);
+        if lost { vec![] } else { vec![carried] }
+    });
+    let (a, mut b) = relay::associate(&client, &server, ip("127.0.0.1"), port).await;
+    soon("nothing was sent", a.flushed()).await.unwrap();
+    silent.store(true, Ordering::SeqCst);
+    a.send("arrives", on(0)).await.unwrap();
+    soon("message", b.recv()).await.unwrap().unwrap();
+    assert!(is_pending(a.flushed()).await, "not acknowledged");
+    silent.store(false, Ordering::SeqCst);
+    soon("acknowledgement", a.flushed()).await.unwrap();
+    let stats = a.stats().await.unwrap();
+    assert_eq!((stats.outstanding_chunks, stats.send_buffer_bytes), (0, 0));
+}
+
+#[tokio::test]
+async fn what_waits_in_the_send_queue_counts_too_6458_6_1_9() {
+    let (_client, _server, a, mut b) = pair_of(small()).await;
+    let mut sent = 0;
+    while a.try_send(content(sent, 1000), on(0)).is_ok() {
+        sent += 1;
+        tokio::task::yield_now().await;
+    }
+    assert!(is_pending(a.flushed()).await, "nobody reads");
+    let (sender, reader) = (a.sender(), async {
+        for n in 0..sent {
+            let message = soon("message", b.recv()).await.unwrap().unwrap();
+            assert_eq!(message.payload.into_bytes(), content(n, 1000));
+        }
+    });
+    let (flushed, ()) = tokio::join!(soon("all", sender.flushed()), reader);
+    flushed.unwrap();
+    let stats = a.stats().await.unwrap();
+    assert_eq!((stats.outstanding_chunks, stats.queued_messages), (0, 0));
+}
+
+/// As DTLS above SCTP changes keys: the old one is needed no more once all is acknowledged.
+#[tokio::test]
+async fn keys_change_when_all_is_acknowledged_6083_4_8() {
+    let key = |id: u16| SharedKey {
+        id: SharedKeyId(id),
+        secret: vec![id as u8; 20].into(),
+    };
+    let mut association = quick();
+    association.extensions = Extensions {
+        authentication: true,
+        ..Extensions::NONE
+    };
+    association.authentication = AuthenticationConfig {
+        required: vec![ChunkType::DATA],
+        keys: vec![key(1)],
+        active: SharedKeyId(1),
+        null_key: false,
+        ..association.authentication
+    };
+    let [client, server] = [0; 2].map(|_| {
+        let config = config(&["127.0.0.1"]).association(association.clone());
+        Endpoint::bind(config).unwrap()
+    });
+    // What was sent needs some time to arrive: an answer that comes too early shows.
+    let port = relay::open(&server, ip("127.0.0.1"), |carried| {
+        if !carried.from_server {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        vec![carried]
+    });
+    let (a, mut b) = relay::associate(&client, &server, ip("127.0.0.1"), port).await;
+    for number in 2..6 {
+        for n in 0..50 {
+            a.send(content(n, 2000), on(0)).await.unwrap();
+        }
+        soon("all", a.flushed()).await.unwrap();
+        // The peer forgets the old key at once: nothing with it may be on its way.
+        for end in [&b, &a] {
+            let end = end.sender();
+            end.add_key(key(number)).await.unwrap();
+            end.activate_key(SharedKeyId(number)).await.unwrap();
+            end.delete_key(SharedKeyId(number - 1)).await.unwrap();
+        }
+        for n in 0..50 {
+            let message = soon("message", b.recv()).await.unwrap().unwrap();
+            assert_eq!(message.payload.into_bytes(), content(n, 2000), "{number}");
+        }
+    }
+    let dropped = b.stats().await.unwrap().authentication;
+    assert_eq!((dropped.unknown_keys, dropped.forged_packets), (0, 0));
+}
+
+#[tokio::test]
+async fn the_end_of_an_association_says_whether_all_arrived() {
+    let (_client, _server, a, b) = pair().await;
+    let sender = a.sender();
+    a.send("last", on(0)).await.unwrap();
+    let (flushed, ended) = tokio::join!(
+        soon("all", sender.flushed()),
+        soon("shutdown", a.shutdown())
+    );
+    flushed.unwrap();
+    ended.unwrap();
+    sender.flushed().await.unwrap();
+    drop((a, b));
+
+    let (_client, _server, a, b) = pair_of(small()).await;
+    while a.try_send(content(0, 1000), on(0)).is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let (flushed, ()) = tokio::join!(soon("end", a.flushed()), async { b.abort(b"enough") });
+    assert!(matches!(flushed, Err(OperationError::Ended(_))));
+}

@@ -1,0 +1,68 @@
+//! What the crate hands out has a name in it, so that programs need no other crate of ours.
+
+use carrick::{
+    AssociationCounters, AssociationStats, AuthenticationCounters, ConfigError, ConnectError,
+    ConnectRefusal, LowerLayer, Message, Mid, SendError, SendFailure, SendRefusal, UnsentMessage,
+};
+
+use crate::support::{config, on, pair, quick, soon};
+
+struct Counted {
+    all: AssociationCounters,
+    authentication: AuthenticationCounters,
+}
+
+impl From<AssociationStats> for Counted {
+    fn from(stats: AssociationStats) -> Self {
+        Self {
+            all: stats.counters,
+            authentication: stats.authentication,
+        }
+    }
+}
+
+fn number(message: &Message) -> Option<Mid> {
+    message.mid
+}
+
+fn rest(failure: SendFailure) -> UnsentMessage {
+    failure.unsent
+}
+
+#[tokio::test]
+async fn what_a_program_meets_it_can_name() {
+    let (_client, _server, a, mut b) = pair().await;
+    a.send("named", on(0)).await.unwrap();
+    let message = soon("message", b.recv()).await.unwrap().unwrap();
+    assert_eq!(number(&message), None, "DATA has no MID");
+    let counted = Counted::from(b.stats().await.unwrap());
+    assert_eq!(counted.all.messages_delivered, 1);
+    assert_eq!(counted.authentication, AuthenticationCounters::default());
+    let refused: Result<(), SendError> = a.send("", on(0)).await;
+    assert_eq!(refused, Err(SendError::Refused(SendRefusal::Empty)));
+    assert_eq!(quick().lower_layer, LowerLayer::default());
+    let wrong = config(&["127.0.0.1"]).port(0).association({
+        let mut wrong = quick();
+        wrong.path_mtu = 1;
+        wrong
+    });
+    let why: ConfigError = match carrick::Endpoint::bind(wrong).err() {
+        Some(carrick::BindError::Config(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(why.to_string().contains("path_mtu"), "{why}");
+    let refusal = ConnectError::Refused(ConnectRefusal::NoAddress);
+    assert!(!refusal.to_string().is_empty());
+    let unsent = UnsentMessage(vec!["rest".into()]);
+    let failure = SendFailure {
+        context: 0,
+        stream: carrick::StreamId(0),
+        ppid: carrick::Ppid(0),
+        sent: false,
+        unsent: unsent.clone(),
+        delivered: Vec::new(),
+        expired: false,
+        abandoned: None,
+    };
+    assert_eq!(rest(failure), unsent);
+}
