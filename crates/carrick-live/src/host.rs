@@ -24,6 +24,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) enum Trouble {
     /// The kernel has not got what it takes.
     Missing(String),
+    /// Its connection has ended before its time.
+    Lost(String),
     /// It went wrong.
     Failed(String),
 }
@@ -53,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) over: AtomicBool,
     /// When the last of the flows began.
     begin: Mutex<Option<Time>>,
+    /// When a connection was lost that might be.
+    lost: Mutex<Option<Time>>,
 }
 
 fn flags(count: usize) -> Vec<AtomicBool> {
@@ -74,6 +78,7 @@ impl Shared {
             left: flags(2 * flows),
             over: AtomicBool::new(false),
             begin: Mutex::new(None),
+            lost: Mutex::new(None),
         }
     }
 
@@ -102,6 +107,18 @@ impl Shared {
         begin.filter(|_| all(&self.connected))
     }
 
+    /// When a connection was lost that might be, which ends the run.
+    pub(crate) fn lost(&self) -> Option<Time> {
+        self.lost.lock().ok().and_then(|lost| *lost)
+    }
+
+    fn lose(&self) {
+        let now = self.now();
+        if let Ok(mut lost) = self.lost.lock() {
+            lost.get_or_insert(now);
+        }
+    }
+
     fn begun(&self, now: Time) {
         if let Ok(mut begin) = self.begin.lock() {
             *begin = (*begin).max(Some(now));
@@ -116,6 +133,9 @@ pub(crate) struct Host {
     pub(crate) client: bool,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) peers: Vec<IpAddr>,
+    /// Its addresses come and go.
+    pub(crate) roams: bool,
+    pub(crate) may_be_lost: bool,
     pub(crate) stack: Stack,
     pub(crate) program: Box<dyn Program>,
 }
@@ -191,11 +211,26 @@ impl Host {
             return Err(Trouble::Failed(failure));
         }
         shared.done[self.number].store(self.program.is_done(), Ordering::Release);
-        if all(&shared.done) {
+        if all(&shared.done) || shared.lost().is_some() {
             return Ok(true);
         }
         shared.go_on()?;
         Ok(false)
+    }
+
+    /// What becomes of the run when the conversation has ended so: a loss that may be ends it as well.
+    pub(crate) fn conclude(
+        &self,
+        shared: &Shared,
+        ended: Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        match ended {
+            Err(Trouble::Lost(_)) if self.may_be_lost => {
+                shared.lose();
+                Ok(())
+            }
+            ended => ended,
+        }
     }
 
     /// Until the others have all that they want to know as well: when sockets close here, a

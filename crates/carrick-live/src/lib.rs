@@ -7,7 +7,7 @@
 //!
 //! All runs of a plan run at the same time, each in a network of its own; meanwhile probes on a network
 //! beside them measure how exactly this host keeps delays and rates. A network is found by others as
-//! `SCENARIO-PID.RUN`. Needs Linux and root; nothing
+//! `SCENARIO-PID.RUN`. A [`Standing`] is the network of a run without its programs, for any others. Needs Linux and root; nothing
 //! outlives the process.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
@@ -19,8 +19,11 @@ mod machine;
 mod recorder;
 mod run;
 mod sctp;
+mod spool;
+mod standing;
 mod tcp;
 
 pub use error::Error;
 pub use machine::check;
 pub use run::{Progress, run};
+pub use standing::{Coming, Standing};

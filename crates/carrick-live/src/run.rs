@@ -1,22 +1,20 @@
 //! Carries out a plan.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use carrick_lab::LiveResult;
 use carrick_lab::live::{self, Accuracy, Flow, Lateness, Outcome, Plan, Record, Stack};
-use carrick_livenet::{LiveNetwork, Plan as NetworkPlan, Watch};
-use carrick_netsim::Change;
+use carrick_livenet::Watch;
 
 use crate::error::Error;
 use crate::host::{Ended, Host, Shared, Trouble};
 use crate::machine;
 use crate::recorder::Recorder;
+use crate::standing::Standing;
 
-/// MTU of the hosts' devices, as that of an ordinary network.
-const MTU: u16 = 1500;
 /// Set-up may take this long.
 const SET_UP: Duration = Duration::from_secs(60);
 /// Between two looks at the runs.
@@ -95,7 +93,12 @@ impl Job<'_> {
             probing.get_or_insert_with(|| thread::spawn(move || machine::probe(each)));
             let mut started = Vec::new();
             for built in built {
-                let why = built.live.emulation().ordinary().map(ToOwned::to_owned);
+                let why = built
+                    .standing
+                    .live()
+                    .emulation()
+                    .ordinary()
+                    .map(ToOwned::to_owned);
                 ordinary = ordinary.or(why);
                 started.push(built.start()?);
             }
@@ -161,14 +164,10 @@ impl Job<'_> {
     }
 }
 
-/// What changes in a network, and how long after the beginning.
-type Changes = Vec<(Duration, Change)>;
-
 /// A run whose network stands.
 struct Built {
-    live: LiveNetwork,
+    standing: Standing,
     recorder: Arc<Mutex<Recorder>>,
-    changes: Changes,
     flows: Vec<Flow>,
     limit: Duration,
     epoch: Instant,
@@ -181,21 +180,14 @@ impl Built {
         let epoch = Instant::now();
         let recorder = Recorder::new(run.watch, run.flows.len());
         let recorder = Arc::new(Mutex::new(recorder));
-        let (tell, told) = mpsc::channel();
-        let (notes, world) = (recorder.clone(), run.world);
-        let live = LiveNetwork::start_at(&name, epoch, MTU, move || {
-            let world = world()?;
-            // Whoever asked waits for it.
-            let _ = tell.send(world.changes);
-            let plan = NetworkPlan::new(world.network, world.hosts.into_iter().flatten());
-            Ok(plan.with_tap(move |tapped| {
-                if let Ok(mut recorder) = notes.lock() {
-                    recorder.note(tapped);
-                }
-            }))
+        let notes = recorder.clone();
+        let capture = run.capture.as_deref();
+        let standing = Standing::start_tapped(&name, epoch, run.world, capture, move |tapped| {
+            if let Ok(mut recorder) = notes.lock() {
+                recorder.note(tapped);
+            }
         })?;
-        let changes = told.recv().unwrap_or_default();
-        for (flow, hosts) in run.flows.iter().zip(live.hosts().chunks(2)) {
+        for (flow, hosts) in run.flows.iter().zip(standing.live().hosts().chunks(2)) {
             if let Stack::Tcp {
                 window: Some(window),
                 ..
@@ -205,9 +197,8 @@ impl Built {
             }
         }
         Ok(Self {
-            live,
+            standing,
             recorder,
-            changes,
             flows: run.flows,
             limit: run.limit,
             epoch,
@@ -221,7 +212,7 @@ impl Built {
         for (place, (flow, hosts)) in self
             .flows
             .into_iter()
-            .zip(self.live.hosts().chunks(2))
+            .zip(self.standing.live().hosts().chunks(2))
             .enumerate()
         {
             let own = |end: usize| hosts.get(end).map(|host| host.addresses().to_vec());
@@ -234,6 +225,8 @@ impl Built {
                     client: end == flow.client,
                     addresses: addresses[end].clone(),
                     peers: addresses[1 - end].clone(),
+                    roams: flow.roams == Some(end),
+                    may_be_lost: flow.may_be_lost,
                     stack: flow.stack.clone(),
                     program,
                 };
@@ -242,9 +235,8 @@ impl Built {
             }
         }
         Ok(Started {
-            live: self.live,
+            standing: self.standing,
             recorder: self.recorder,
-            changes: self.changes,
             shared,
             threads,
         })
@@ -280,9 +272,8 @@ type HostThread = JoinHandle<std::io::Result<Result<Ended, Trouble>>>;
 
 /// A run whose hosts run.
 struct Started {
-    live: LiveNetwork,
+    standing: Standing,
     recorder: Arc<Mutex<Recorder>>,
-    changes: Changes,
     shared: Arc<Shared>,
     threads: Vec<HostThread>,
 }
@@ -290,19 +281,16 @@ struct Started {
 impl Started {
     /// Tells the network what will change, once it is known when.
     fn schedule(&mut self) {
-        if self.changes.is_empty() {
+        if self.standing.coming().is_empty() {
             return;
         }
         let Some(begin) = self.shared.began() else {
             return;
         };
-        for (after, change) in self.changes.drain(..) {
-            let at = begin + after;
-            let at = carrick_netsim::Time::from_nanos(at.as_nanos());
-            if self.live.emulation().apply_at(at, change).is_err() {
-                // A run without its change is none.
-                self.shared.over.store(true, Ordering::Release);
-            }
+        let begin = carrick_netsim::Time::from_nanos(begin.as_nanos());
+        if self.standing.begin_at(begin).is_err() {
+            // A run without its changes is none.
+            self.shared.over.store(true, Ordering::Release);
         }
     }
 
@@ -328,9 +316,11 @@ impl Started {
                 }
             }
         }
-        let refused = self.live.emulation().refused();
+        let refused = self.standing.live().emulation().refused();
         // The recorder is complete when the network has stopped.
-        drop(self.live);
+        if let Err(error) = self.standing.end() {
+            troubles.push(Trouble::Failed(error.to_string()));
+        }
         if let Some(trouble) = worst(troubles) {
             return trouble;
         }
@@ -343,6 +333,7 @@ impl Started {
             programs,
             seen: recorder.seen,
             timeouts: timeouts.unwrap_or_default(),
+            lost: self.shared.lost(),
             lateness: recorder.lateness,
             refused,
         })
@@ -355,7 +346,7 @@ fn worst(troubles: Vec<Trouble>) -> Option<Outcome> {
     for trouble in troubles {
         match trouble {
             Trouble::Missing(what) => return Some(Outcome::Missing(what)),
-            Trouble::Failed(what) => {
+            Trouble::Lost(what) | Trouble::Failed(what) => {
                 failed.get_or_insert(what);
             }
         }

@@ -1,11 +1,12 @@
 //! A program over SCTP: crate `carrick` as everybody uses it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::{
-    Association, Config, ConnectOptions, Endpoint, Ppid, SendHalf, SendOptions, StreamId,
-    TrySendError,
+    AddressEvent, Association, Config, ConnectOptions, Endpoint, Event, Events, Notification, Ppid,
+    RecvError, SendError, SendHalf, SendOptions, StreamId, TrySendError,
 };
 use carrick_lab::live::{Reading, Stack};
 
@@ -16,39 +17,88 @@ use crate::host::{Ended, Host, PATIENCE, Shared, Trouble};
 const SEND_QUEUE: usize = 1 << 14;
 
 pub(crate) async fn run(mut host: Host, shared: &Shared) -> Result<Ended, Trouble> {
-    let alarm = Alarm::new()?;
     let mut association = connect(&host, shared).await?;
     verify(&host, shared, &association).await?;
     let streams = association
         .outbound_streams()
         .min(association.inbound_streams());
     host.begin(shared, streams).await?;
-    let sender = association.sender();
-    let mut waiting: Option<(Bytes, SendOptions)> = None;
-    while !host.is_over(shared)? {
-        send(&mut host, &sender, &mut waiting)?;
-        let reads = host.program.reading() != Reading::Nothing;
-        tokio::select! {
-            // Given up when something else happens; then the message is not queued.
-            sent = resume(&sender, waiting.clone()), if waiting.is_some() => {
-                sent?;
-                waiting = None;
-            }
-            message = association.recv(), if reads => {
-                let message = message?.ok_or_else(|| Trouble::Failed("it was shut down".into()))?;
-                let now = shared.now();
-                host.program.handle_message(now, message.stream.0, message.payload.into_bytes());
-            }
-            slept = host.sleep(shared, &alarm) => slept?,
-        }
-        host.expire(shared);
-    }
-    let timeouts = association.stats().await?.counters.t3_expirations;
+    let ended = converse(&mut host, shared, &mut association).await;
+    host.conclude(shared, ended)?;
+    let timeouts = match association.stats().await {
+        Ok(stats) => stats.counters.t3_expirations,
+        Err(_) if shared.lost().is_some() => 0,
+        Err(error) => return Err(error.into()),
+    };
     host.leave(shared).await?;
     Ok(Ended {
         program: host.program,
         timeouts,
     })
+}
+
+/// Carries messages between the program and the association until the run is over.
+async fn converse(
+    host: &mut Host,
+    shared: &Shared,
+    association: &mut Association,
+) -> Result<(), Trouble> {
+    let alarm = Alarm::new()?;
+    let sender = association.sender();
+    let mut events = host.roams.then(|| association.take_events()).flatten();
+    let mut waiting: Option<(Bytes, SendOptions)> = None;
+    while !host.is_over(shared)? {
+        send(host, &sender, &mut waiting)?;
+        let reads = host.program.reading() != Reading::Nothing;
+        tokio::select! {
+            // Given up when something else happens; then the message is not queued.
+            sent = resume(&sender, waiting.clone()), if waiting.is_some() => {
+                sent.map_err(refused)?;
+                waiting = None;
+            }
+            message = association.recv(), if reads => {
+                let message = message.map_err(|error| match error {
+                    RecvError::Ended(_) => Trouble::Lost(error.to_string()),
+                    RecvError::EndpointClosed => error.into(),
+                })?;
+                let message = message.ok_or_else(|| Trouble::Failed("it was shut down".into()))?;
+                let now = shared.now();
+                host.program.handle_message(now, message.stream.0, message.payload.into_bytes());
+            }
+            address = next_address(&mut events) => {
+                // Advice; without it the old one would stay in use for as long as it works.
+                sender.set_peer_primary(address).await?;
+            }
+            slept = host.sleep(shared, &alarm) => slept?,
+        }
+        host.expire(shared);
+    }
+    Ok(())
+}
+
+/// The next own address that the peer has taken note of; for ever where none is awaited.
+async fn next_address(events: &mut Option<Events>) -> IpAddr {
+    let Some(events) = events else {
+        return std::future::pending().await;
+    };
+    loop {
+        match events.next().await {
+            Some(Notification::Event(Event::Address(AddressEvent::LocalAdded(address)))) => {
+                return address;
+            }
+            Some(_) => {}
+            // Whoever receives hears of the end.
+            None => return std::future::pending().await,
+        }
+    }
+}
+
+/// What it means that a message is not taken.
+fn refused(error: SendError) -> Trouble {
+    match error {
+        SendError::Ended(_) => Trouble::Lost(error.to_string()),
+        _ => error.into(),
+    }
 }
 
 /// Sends what the program wants to send, up to what finds no room: that waits.
@@ -69,17 +119,14 @@ fn send(
         match sender.try_send(out.payload, options) {
             Ok(()) => {}
             Err(TrySendError::Full(payload)) => *waiting = Some((payload, options)),
-            Err(TrySendError::Send(error)) => return Err(error.into()),
+            Err(TrySendError::Send(error)) => return Err(refused(error)),
         }
     }
     Ok(())
 }
 
 /// Sends what had no room, when there is some.
-async fn resume(
-    sender: &SendHalf,
-    waiting: Option<(Bytes, SendOptions)>,
-) -> Result<(), carrick::SendError> {
+async fn resume(sender: &SendHalf, waiting: Option<(Bytes, SendOptions)>) -> Result<(), SendError> {
     match waiting {
         Some((payload, options)) => sender.send(payload, options).await,
         None => Ok(()),
@@ -95,7 +142,8 @@ async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
     else {
         return Err(Trouble::Failed("the stack is not SCTP".into()));
     };
-    let addresses = host.addresses.iter().copied();
+    // None are all that the host has, whichever these are.
+    let addresses = host.addresses.iter().copied().filter(|_| !host.roams);
     let endpoint = if *encapsulated {
         Config::udp(addresses)
     } else {
@@ -103,6 +151,7 @@ async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
     };
     let mut endpoint = Config {
         send_queue: SEND_QUEUE,
+        auto_addresses: host.roams,
         ..endpoint.port(*port).association(config.as_ref().clone())
     };
     if host.program.reading() != Reading::All {

@@ -1,6 +1,7 @@
 //! How exactly this machine, at this moment, emulates a link: measured from host to host with UDP.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,12 +22,16 @@ const PROBE_ON_LINK: usize = PROBE + UDP_HEADER + IPV4_HEADER;
 const SILENCE: Duration = Duration::from_millis(700);
 const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 const PORT: u16 = 7000;
+/// Packets that wait for a link that is full.
+const QUEUE: usize = 200;
 
 /// The largest error of a delay that is wanted, and of a rate in relation to it.
 const DELAY_LIMIT: Duration = Duration::from_micros(500);
 const RATE_LIMIT: f64 = 0.01;
-/// The share of the packets that must keep the limit.
+/// The share of the packets that should keep the limit.
 const KEPT: f64 = 0.99;
+/// The share of them that keeps it, pauses of the machine aside, on any machine where the link is right.
+const RIGHT: f64 = 0.95;
 
 /// What was measured on one link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,19 +98,48 @@ pub struct DelayErrors {
     pub largest: f64,
     /// Packets beyond the limit.
     pub later: Later,
+    /// Those during whose way no core stood.
+    pub alone: Alone,
+}
+
+/// Packets that the machine did not disturb: what makes them late is the link or the emulator.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Alone {
+    /// How many.
+    pub packets: usize,
+    /// The median of their errors in ms; not a number if there are none.
+    pub median: f64,
+    /// The 99 % quantile.
+    pub p99: f64,
+    /// The largest.
+    pub largest: f64,
 }
 
 impl DelayErrors {
-    /// Whether 99 % of the packets kept the limit; not counting those, if so wanted, that the machine made
-    /// late.
-    pub fn is_kept(&self, but_for_the_machine: bool) -> bool {
+    /// Packets beyond the limit; if so wanted, without those that the machine made late.
+    fn late(&self, but_for_the_machine: bool) -> f64 {
         let excused = if but_for_the_machine {
             self.later.while_it_stood
         } else {
             0
         };
-        let late = self.later.packets.saturating_sub(excused);
-        self.packets > 0 && late as f64 <= (1.0 - KEPT) * self.packets as f64
+        self.later.packets.saturating_sub(excused) as f64
+    }
+
+    /// Whether 99 % of the packets kept the limit; not counting those, if so wanted, that the machine made
+    /// late.
+    pub fn is_kept(&self, but_for_the_machine: bool) -> bool {
+        let late = self.late(but_for_the_machine);
+        self.packets > 0 && late <= (1.0 - KEPT) * self.packets as f64
+    }
+
+    /// Whether the link delays as it should, on a machine that may be busy: no packet was early, half of
+    /// those kept the limit during whose way no core stood, and so did 95 % of all, pauses aside. What a
+    /// link does wrong makes all packets late or early.
+    pub fn is_right(&self) -> bool {
+        let half = self.alone.median <= self.later.limit;
+        let most = self.late(true) <= (1.0 - RIGHT) * self.packets as f64;
+        self.least >= 0.0 && half && most
     }
 }
 
@@ -116,11 +150,34 @@ pub struct RateError {
     pub packets: usize,
     /// Configured rate in bit/s.
     pub configured: f64,
-    /// Measured rate in bit/s.
+    /// Measured rate in bit/s, between the first and the last packet that came while no core stood.
     pub measured: f64,
 }
 
 impl RateError {
+    /// Of probes that left and came at these times on a link that is full.
+    fn of(arrivals: &[(Duration, Duration)], configured: f64, stood: &Standstills) -> Self {
+        // A pause of the machine at either end would be part of the span.
+        let quiet = |(_, arrived): &(Duration, Duration)| {
+            stood
+                .within(arrived.saturating_sub(DELAY_LIMIT), *arrived)
+                .is_zero()
+        };
+        let first = arrivals.iter().position(quiet).unwrap_or(0);
+        let last = arrivals.iter().rposition(quiet);
+        let last = last.unwrap_or(arrivals.len().saturating_sub(1));
+        let span = match (arrivals.get(first), arrivals.get(last)) {
+            (Some((_, first)), Some((_, last))) => last.saturating_sub(*first).as_secs_f64(),
+            _ => 0.0,
+        };
+        let bits = last.saturating_sub(first) * PROBE_ON_LINK * 8;
+        Self {
+            packets: arrivals.len(),
+            configured,
+            measured: bits as f64 / span.max(1e-9),
+        }
+    }
+
     /// Measured over configured, minus 1.
     pub fn relative(&self) -> f64 {
         self.measured / self.configured - 1.0
@@ -139,44 +196,35 @@ impl Accuracy {
     /// # Errors
     /// If the live network can't be built.
     pub fn measure(rate: u64, delay: Duration, duration: Duration) -> Result<Self, Error> {
+        let link = LinkConfig::new(rate, delay).with_queue(Queue::packets(QUEUE));
+        Self::measure_link(link, (rate, delay), duration)
+    }
+
+    /// The same for any link, against the rate and the delay that are expected of it.
+    ///
+    /// # Errors
+    /// As [`Self::measure`].
+    pub fn measure_link(
+        link: LinkConfig,
+        (rate, delay): (u64, Duration),
+        duration: Duration,
+    ) -> Result<Self, Error> {
         let epoch = Instant::now();
-        let link = LinkConfig::new(rate, delay).with_queue(Queue::packets(200));
-        let transmission = link.transmission_time(PROBE_ON_LINK);
-        let name = format!("accuracy-{}", std::process::id());
-        let live = LiveNetwork::start_at(&name, epoch, 1500, move || {
-            let mut builder = NetworkBuilder::new(1);
-            let hosts = ["sender", "receiver"].map(|name| builder.add_host(name));
-            let ends = [0, 1].map(|n| builder.add_interface(hosts[n], [ADDRESSES[n].into()]));
-            builder.connect_both(ends[0], ends[1], link);
-            Ok(Plan::new(builder.build()?, hosts))
-        })?;
+        let transmission = LinkConfig::new(rate, delay).transmission_time(PROBE_ON_LINK);
+        let live = pair(link, epoch)?;
         let watch = Watch::start(epoch)?;
+        let count = |duration: Duration, apart: Duration| {
+            let count = duration.as_nanos() / apart.as_nanos().max(1);
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
         // Well apart, so that none waits for another.
         let apart = (transmission * 2).max(Duration::from_millis(5));
-        let count = duration.as_nanos() / apart.as_nanos();
-        let arrivals = probe(
-            &live,
-            epoch,
-            apart,
-            u32::try_from(count).unwrap_or(u32::MAX),
-        )?;
-        let single = arrivals;
+        let single = probe(&live, epoch, apart, count(duration, apart))?;
         // A fifth more than the link carries.
         let apart = transmission * 5 / 6;
-        let count = duration.as_nanos() / transmission.as_nanos() * 6 / 5;
-        let arrivals = probe(
-            &live,
-            epoch,
-            apart,
-            u32::try_from(count).unwrap_or(u32::MAX),
-        )?;
+        let full = probe(&live, epoch, apart, count(duration, apart))?;
         // The queue is full after a while.
-        let settled = &arrivals[arrivals.len() / 5..];
-        let span = match (settled.first(), settled.last()) {
-            (Some(first), Some(last)) => last.1.saturating_sub(first.1).as_secs_f64(),
-            _ => 0.0,
-        };
-        let bits = settled.len().saturating_sub(1) * PROBE_ON_LINK * 8;
+        let settled = &full[full.len() / 5..];
         let stood = watch.end();
         let mut machine = Stood::of(&stood);
         let ordinary = live.emulation().ordinary().map(ToOwned::to_owned);
@@ -184,13 +232,29 @@ impl Accuracy {
         Ok(Self {
             delay: errors(&single, delay + transmission, &stood),
             machine,
-            rate: RateError {
-                packets: settled.len(),
-                configured: rate as f64,
-                measured: bits as f64 / span.max(1e-9),
-            },
+            rate: RateError::of(settled, rate as f64, &stood),
         })
     }
+
+    /// Whether the link delays as it should, as [`DelayErrors::is_right`] says, and has its rate.
+    pub fn is_right(&self) -> bool {
+        self.delay.is_right() && self.rate.is_kept()
+    }
+}
+
+/// Two hosts with this link between them.
+fn pair(link: LinkConfig, epoch: Instant) -> Result<LiveNetwork, Error> {
+    // Several may measure at the same time.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("accuracy-{}.{number}", std::process::id());
+    LiveNetwork::start_at(&name, epoch, 1500, move || {
+        let mut builder = NetworkBuilder::new(1);
+        let hosts = ["sender", "receiver"].map(|name| builder.add_host(name));
+        let ends = [0, 1].map(|n| builder.add_interface(hosts[n], [ADDRESSES[n].into()]));
+        builder.connect_both(ends[0], ends[1], link);
+        Ok(Plan::new(builder.build()?, hosts))
+    })
 }
 
 /// Sends probes and returns when each left and came, since `epoch`.
@@ -271,25 +335,41 @@ fn errors(
         while_it_stood: late.iter().filter(excused).count(),
     };
     let configured = expected.as_secs_f64() * 1e3;
-    let mut errors: Vec<f64> = arrivals
-        .iter()
-        .map(|(sent, arrived)| (arrived.saturating_sub(*sent)).as_secs_f64() * 1e3 - configured)
-        .collect();
-    errors.sort_by(f64::total_cmp);
-    let quantile = |q: f64| {
-        let place = (errors.len() as f64 * q) as usize;
-        let last = errors.len().saturating_sub(1);
-        errors.get(place.min(last)).copied().unwrap_or(f64::NAN)
+    let sorted = |of: &dyn Fn(Duration, Duration) -> bool| {
+        let of = arrivals
+            .iter()
+            .filter(|(sent, arrived)| of(*sent, *arrived));
+        let error = |(sent, arrived): &(Duration, Duration)| {
+            arrived.saturating_sub(*sent).as_secs_f64() * 1e3 - configured
+        };
+        let mut errors: Vec<f64> = of.map(error).collect();
+        errors.sort_by(f64::total_cmp);
+        errors
     };
+    let errors = sorted(&|_, _| true);
+    let alone = sorted(&|sent, arrived| stood.within(sent, arrived).is_zero());
     DelayErrors {
         packets: errors.len(),
         configured,
-        least: quantile(0.0),
-        median: quantile(0.5),
-        p99: quantile(0.99),
-        largest: quantile(1.0),
+        least: quantile(&errors, 0.0),
+        median: quantile(&errors, 0.5),
+        p99: quantile(&errors, 0.99),
+        largest: quantile(&errors, 1.0),
         later,
+        alone: Alone {
+            packets: alone.len(),
+            median: quantile(&alone, 0.5),
+            p99: quantile(&alone, 0.99),
+            largest: quantile(&alone, 1.0),
+        },
     }
+}
+
+/// Of values in order; not a number if there are none.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let place = (sorted.len() as f64 * q) as usize;
+    let last = sorted.len().saturating_sub(1);
+    sorted.get(place.min(last)).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -337,6 +417,47 @@ mod tests {
             .collect();
         let errors = super::errors(&arrivals, us(20_000), &stood);
         assert!(!errors.is_kept(false) && errors.is_kept(true));
+    }
+
+    #[test]
+    fn a_wrong_link_is_not_excused_by_a_machine_that_stands() {
+        let us = Duration::from_micros;
+        // It stands for 1 ms of each 10, in which one packet of two is under way; all take 1 ms too long.
+        let pauses = (0..100).map(|n| (us(n * 10_000), us(n * 10_000 + 1000)));
+        let stood = Standstills::new(us(1_000_000), pauses.collect(), None);
+        let packet = |n: u64| (us(n * 5000 + 1000), us(n * 5000 + 1000 + 4900));
+        let arrivals: Vec<_> = (0..100).map(packet).collect();
+        let errors = errors(&arrivals, us(3900), &stood);
+        assert_eq!(errors.alone.packets, 50);
+        assert!((errors.alone.median - 1.0).abs() < 1e-9, "{errors:?}");
+        assert!(!errors.is_right(), "{errors:?}");
+        let right = super::errors(&arrivals, us(4500), &stood);
+        assert!(right.is_right(), "{right:?}");
+        let early = super::errors(&arrivals, us(5000), &stood);
+        assert!(early.least < 0.0 && !early.is_right());
+        let never_alone = vec![(us(0), us(1_000_000))];
+        let stood = Standstills::new(us(1_000_000), never_alone, None);
+        assert!(!super::errors(&arrivals, us(4500), &stood).is_right());
+    }
+
+    #[test]
+    fn a_pause_at_the_end_is_no_part_of_the_rate() {
+        let us = Duration::from_micros;
+        let rate = PROBE_ON_LINK as f64 * 8.0 * 100.0;
+        let mut arrivals: Vec<_> = (0..100).map(|n| (us(0), us(n * 10_000))).collect();
+        let stood = [(us(985_000), us(1_040_000))];
+        let stood = Standstills::new(us(1_040_000), stood.to_vec(), None);
+        // It should have come at 990 ms.
+        arrivals[99].1 = us(1_040_000);
+        let measured = RateError::of(&arrivals, rate, &stood);
+        assert!(
+            measured.is_kept() && measured.packets == 100,
+            "{measured:?}"
+        );
+        let seen = RateError::of(&arrivals, rate, &Standstills::default());
+        assert!(!seen.is_kept(), "{seen:?}");
+        let none = RateError::of(&[], rate, &Standstills::default());
+        assert!(!none.is_kept());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 
 use nix::sched::{CloneFlags, setns};
 
@@ -28,18 +28,20 @@ impl Directory {
         let root = Path::new(ROOT);
         remove_stale(root);
         let path = root.join(name);
-        let made = fs::create_dir_all(root).and_then(|()| fs::create_dir(&path));
-        made.map_err(Error::system(format!(
-            "{} (does a network '{name}' run already?)",
-            path.display()
-        )))?;
-        let directory = Self { path };
+        // Others take a directory without links for one that a crash has left.
+        let unfinished = Self {
+            path: root.join(format!(".{}.{name}", std::process::id())),
+        };
+        let taken = || format!("{} (does a network '{name}' run already?)", path.display());
+        let made = fs::create_dir_all(root).and_then(|()| fs::create_dir(&unfinished.path));
+        made.map_err(Error::system(taken()))?;
         for host in hosts {
-            let link = directory.path.join(host.name());
+            let link = unfinished.path.join(host.name());
             let made = symlink(host.namespace().path(), &link);
             made.map_err(Error::system(link.display().to_string()))?;
         }
-        Ok(directory)
+        fs::rename(&unfinished.path, &path).map_err(Error::system(taken()))?;
+        Ok(Self { path })
     }
 
     /// The folder with one link a host.
@@ -58,12 +60,20 @@ impl Drop for Directory {
 /// Removes networks whose processes are gone.
 fn remove_stale(root: &Path) {
     for network in folders(root) {
-        let links = folders(&network);
-        let alive = links.iter().any(|link| link.exists());
+        let alive = match builder(&network) {
+            Some(process) => Path::new("/proc").join(process).exists(),
+            None => folders(&network).iter().any(|link| link.exists()),
+        };
         if !alive {
             let _ = fs::remove_dir_all(&network);
         }
     }
+}
+
+/// The process that builds a directory, if it is not finished: `.PID.NETWORK`.
+fn builder(network: &Path) -> Option<&str> {
+    let name = network.file_name()?.to_str()?.strip_prefix('.')?;
+    Some(name.split('.').next().unwrap_or(name))
 }
 
 fn folders(path: &Path) -> Vec<PathBuf> {
@@ -82,8 +92,10 @@ fn names(path: &Path) -> Vec<String> {
 pub fn running() -> Vec<(String, Vec<String>)> {
     let root = Path::new(ROOT);
     remove_stale(root);
+    let finished = |name: &String| builder(Path::new(name)).is_none();
     names(root)
         .into_iter()
+        .filter(finished)
         .map(|name| {
             let hosts = names(&root.join(&name));
             (name, hosts)
@@ -91,13 +103,24 @@ pub fn running() -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// Runs a program on a host of a network that another process runs, with this process's terminal.
+/// Runs a program on a host of a network that another process runs, with this process's terminal, and
+/// waits for its end.
 ///
 /// The thread that calls this stays in the namespace of the host.
 ///
 /// # Errors
 /// If no such network or host runs, or the program can't be started.
 pub fn enter(network: &str, host: &str, command: &mut Command) -> Result<ExitStatus, Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = start(network, host, command)?;
+    child.wait().map_err(Error::system(program))
+}
+
+/// The same without waiting.
+///
+/// # Errors
+/// As [`enter`].
+pub fn start(network: &str, host: &str, command: &mut Command) -> Result<Child, Error> {
     let running = running();
     let Some((_, hosts)) = running.iter().find(|(name, _)| name == network) else {
         let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
@@ -122,5 +145,31 @@ pub fn enter(network: &str, host: &str, command: &mut Command) -> Result<ExitSta
         .map_err(io::Error::from)
         .map_err(Error::system(what()))?;
     let program = command.get_program().to_string_lossy().into_owned();
-    command.status().map_err(Error::system(program))
+    command.spawn().map_err(Error::system(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_still_builds_stays_and_what_nobody_has_goes() {
+        let root = std::env::temp_dir().join(format!("carrick-lab-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let own = std::process::id();
+        let mut kept = vec![format!(".{own}.unfinished"), "runs".to_owned()];
+        // Process numbers are smaller.
+        let gone = [".4194305.unfinished", "crashed", "empty"];
+        for name in kept.iter().map(String::as_str).chain(gone) {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        symlink("/proc/self/ns/net", root.join("runs/host")).unwrap();
+        symlink("/proc/4194305/fd/3", root.join("crashed/host")).unwrap();
+        remove_stale(&root);
+        let mut left = names(&root);
+        left.sort();
+        kept.sort();
+        assert_eq!(left, kept);
+        fs::remove_dir_all(&root).unwrap();
+    }
 }

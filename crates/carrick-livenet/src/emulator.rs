@@ -7,15 +7,16 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use carrick_netsim::mobile::MobileNode;
 use carrick_netsim::{Change, ConfigError, InterfaceId, Network, NodeId, Packet, Port, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 
+use crate::blueprint::Blueprint;
 use crate::error::Error;
-use crate::host::{Blueprint, Tun};
+use crate::host::Tun;
 use crate::scheduling::{EMULATOR, real_time};
 use crate::tap::{Tap, Tapped, Way};
 
@@ -69,6 +70,14 @@ enum Order {
     Change(Box<Change>, Option<Time>, Sender<Result<(), ConfigError>>),
 }
 
+/// An emulation that has begun, what its hosts are to look like, and who is told how all of them look after
+/// a change of their addresses.
+pub(crate) type Started = (
+    Emulation,
+    Vec<(NodeId, Blueprint)>,
+    Receiver<Vec<Blueprint>>,
+);
+
 /// A network that runs in real time.
 #[derive(Debug)]
 pub struct Emulation {
@@ -82,12 +91,13 @@ pub struct Emulation {
 
 impl Emulation {
     /// Starts the thread, which builds the network itself: its programs need not be able to change
-    /// threads. Returns what its hosts are to look like.
+    /// threads.
     pub(crate) fn start(
         epoch: Instant,
         build: impl FnOnce() -> Result<Plan, Error> + Send + 'static,
-    ) -> Result<(Self, Vec<(NodeId, Blueprint)>), Error> {
+    ) -> Result<Started, Error> {
         let (orders, received) = mpsc::channel();
+        let (changes, changed) = mpsc::channel();
         let (reply, answer) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let refused = Arc::new(AtomicU64::new(0));
@@ -109,12 +119,11 @@ impl Emulation {
                         plan.network.set_node_program(*host, program);
                     }
                 }
-                let blueprint =
-                    |host: &NodeId| (*host, Blueprint::of(&plan.network, *host, &plan.hosts));
-                let blueprints = plan.hosts.iter().map(blueprint).collect();
+                let blueprints = blueprints(&plan.network, &plan.hosts);
+                let blueprints = plan.hosts.iter().copied().zip(blueprints).collect();
                 let ordinary = real_time(EMULATOR).err();
                 if reply.send(Ok((blueprints, ordinary))).is_ok() {
-                    let mut carrier = Carrier::new(plan, epoch, received, counter);
+                    let mut carrier = Carrier::new(plan, epoch, (received, changes), counter);
                     carrier.run(&stopping);
                 }
             })
@@ -128,7 +137,7 @@ impl Emulation {
             ordinary,
             thread: Some(thread),
         };
-        Ok((emulation, blueprints))
+        Ok((emulation, blueprints, changed))
     }
 
     /// Gives the emulator the devices of its hosts; from now on packets pass.
@@ -178,15 +187,8 @@ impl Emulation {
         self.ordinary.as_deref()
     }
 
-    /// Stops the network.
-    ///
-    /// # Errors
-    /// If the thread had panicked.
-    pub fn stop(mut self) -> Result<(), Error> {
-        self.end()
-    }
-
-    fn end(&mut self) -> Result<(), Error> {
+    /// Stops the network; an error says that the thread had panicked.
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else {
             return Ok(());
@@ -198,7 +200,7 @@ impl Emulation {
 impl Drop for Emulation {
     fn drop(&mut self) {
         // A panic of the thread has been printed.
-        let _ = self.end();
+        let _ = self.stop();
     }
 }
 
@@ -206,13 +208,19 @@ fn now(epoch: Instant) -> Time {
     Time::from_nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The next packet that has arrived at a host.
-fn take(network: &mut Network, node: NodeId) -> Option<(Time, InterfaceId, Packet)> {
+/// What its hosts look like now.
+fn blueprints(network: &Network, hosts: &[NodeId]) -> Vec<Blueprint> {
+    let of = |host: &NodeId| Blueprint::of(network, *host, hosts);
+    hosts.iter().map(of).collect()
+}
+
+/// Where a host of the kernel is joined to the network.
+fn port(network: &mut Network, node: NodeId) -> &mut Port {
     if network.runs::<MobileNode<Port>>(node) {
         let mobile: &mut MobileNode<Port> = network.node_mut(node);
-        return mobile.program_mut().take();
+        return mobile.program_mut();
     }
-    network.node_mut::<Port>(node).take()
+    network.node_mut(node)
 }
 
 /// Sends a packet of a host's kernel, which left it by the device of `interface`.
@@ -232,23 +240,35 @@ struct Carrier {
     network: Network,
     epoch: Instant,
     orders: Receiver<Order>,
+    /// Told of all hosts when addresses of one have changed.
+    changes: Sender<Vec<Blueprint>>,
     refused: Arc<AtomicU64>,
+    nodes: Vec<NodeId>,
+    /// The same with their devices, once they have them.
     hosts: Vec<(NodeId, Vec<Tun>)>,
     tap: Option<Tap>,
-    buffer: BytesMut,
+    /// Where packets are read; what is kept of them is copied.
+    buffer: Vec<u8>,
     bytes: Vec<u8>,
 }
 
 impl Carrier {
-    fn new(plan: Plan, epoch: Instant, orders: Receiver<Order>, refused: Arc<AtomicU64>) -> Self {
+    fn new(
+        plan: Plan,
+        epoch: Instant,
+        (orders, changes): (Receiver<Order>, Sender<Vec<Blueprint>>),
+        refused: Arc<AtomicU64>,
+    ) -> Self {
         Self {
             network: plan.network,
             epoch,
             orders,
+            changes,
             refused,
+            nodes: plan.hosts,
             hosts: Vec::new(),
             tap: plan.tap,
-            buffer: BytesMut::new(),
+            buffer: vec![0; LONGEST],
             bytes: Vec::new(),
         }
     }
@@ -259,6 +279,7 @@ impl Carrier {
         while !stop.load(Ordering::Relaxed) {
             self.take_orders();
             self.network.run_until(now(self.epoch));
+            self.follow();
             self.deliver();
             if self.collect() == 0 {
                 self.wait();
@@ -283,10 +304,22 @@ impl Carrier {
         }
     }
 
+    /// Tells of addresses that have come and gone.
+    fn follow(&mut self) {
+        let mut changed = false;
+        for node in &self.nodes {
+            changed |= port(&mut self.network, *node).take_address_change();
+        }
+        if changed {
+            // Nobody listens any more once a host has refused a change, which is told at the end.
+            let _ = self.changes.send(blueprints(&self.network, &self.nodes));
+        }
+    }
+
     /// Carries what has arrived to the kernel.
     fn deliver(&mut self) {
         for (host, (node, tuns)) in self.hosts.iter().enumerate() {
-            while let Some((due, arrival, packet)) = take(&mut self.network, *node) {
+            while let Some((due, arrival, packet)) = port(&mut self.network, *node).take() {
                 self.bytes.clear();
                 packet.write_ip(&mut self.bytes);
                 // A home address is not where it is reached; the kernel has it where it belongs.
@@ -318,12 +351,11 @@ impl Carrier {
         for (host, (node, tuns)) in self.hosts.iter().enumerate() {
             for (interface, tun) in tuns.iter().enumerate() {
                 for _ in 0..BATCH {
-                    self.buffer.resize(LONGEST, 0);
                     let Ok(Some(len)) = tun.receive(&mut self.buffer) else {
                         break;
                     };
                     count += 1;
-                    let bytes: Bytes = self.buffer.split_to(len).freeze();
+                    let bytes = Bytes::copy_from_slice(&self.buffer[..len]);
                     let Ok(packet) = Packet::from_ip_bytes(&bytes) else {
                         self.refused.fetch_add(1, Ordering::Relaxed);
                         continue;

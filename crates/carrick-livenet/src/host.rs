@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Output;
 use std::thread::JoinHandle;
 
-use carrick_netsim::{InterfaceId, Network, NodeId};
+use carrick_netsim::InterfaceId;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
+use crate::blueprint::{Blueprint, device};
 use crate::error::Error;
 use crate::namespace::Namespace;
 
@@ -18,54 +19,6 @@ pub struct Host {
     name: String,
     namespace: Namespace,
     addresses: Vec<IpAddr>,
-}
-
-/// What a host of the simulator is to look like; plain data, so that it can change threads.
-#[derive(Clone, Debug)]
-pub(crate) struct Blueprint {
-    name: String,
-    interfaces: Vec<(InterfaceId, Vec<IpAddr>)>,
-    /// Addresses of others, each with the number of the interface that leads there.
-    remotes: Vec<(IpAddr, usize)>,
-}
-
-impl Blueprint {
-    /// Of a node of the network, `others` being the nodes that it may want to reach.
-    pub(crate) fn of(network: &Network, node: NodeId, others: &[NodeId]) -> Self {
-        let interfaces: Vec<_> = network
-            .interfaces(node)
-            .iter()
-            .map(|id| (*id, network.addresses(*id).to_vec()))
-            .collect();
-        let mut remotes = Vec::new();
-        for other in others.iter().filter(|other| **other != node) {
-            for interface in network.interfaces(*other) {
-                for address in network.addresses(*interface) {
-                    // As the stack chooses, so that the kernel's choice is the same.
-                    let own = interfaces.iter().flat_map(|(_, own)| own).rev();
-                    let same = own.filter(|own| own.is_ipv4() == address.is_ipv4());
-                    let source = same.max_by_key(|own| common_prefix(**own, *address));
-                    let via = source.and_then(|own| network.route(node, *own, *address));
-                    let place = interfaces.iter().position(|(id, _)| Some(*id) == via);
-                    remotes.extend(place.map(|place| (*address, place)));
-                }
-            }
-        }
-        Self {
-            name: network.node_name(node).to_owned(),
-            interfaces,
-            remotes,
-        }
-    }
-}
-
-/// Leading bits that two addresses of one version share.
-fn common_prefix(one: IpAddr, other: IpAddr) -> u32 {
-    match (one, other) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
-        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
-        _ => 0,
-    }
 }
 
 /// A TUN device: packets of the kernel of one host, on one interface.
@@ -114,8 +67,7 @@ impl Host {
             })
             .map_err(Error::system("IPv6 address generation"))?;
         let mut tuns = Vec::new();
-        let mut addresses = Vec::new();
-        for (number, (interface, own)) in blueprint.interfaces.iter().enumerate() {
+        for (number, interface) in blueprint.interfaces().enumerate() {
             let name = device(number);
             let built = name.clone();
             let device = namespace
@@ -129,31 +81,13 @@ impl Host {
                 })?
                 .map_err(Error::system(format!("TUN device {name}")))?;
             namespace.ip(&["link", "set", &name, "mtu", &mtu.to_string(), "up"])?;
-            let table = (100 + number).to_string();
-            for address in own {
-                let whole = format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 });
-                namespace.ip(&["address", "add", &whole, "dev", &name])?;
-                // What is sent from an address leaves by its interface, on multi-homed hosts too.
-                let family = if address.is_ipv4() { "-4" } else { "-6" };
-                namespace.ip(&[family, "rule", "add", "from", &whole, "table", &table])?;
-                namespace.ip(&[
-                    family, "route", "replace", "default", "dev", &name, "table", &table,
-                ])?;
-            }
-            addresses.extend(own);
-            tuns.push(Tun {
-                interface: *interface,
-                device,
-            });
+            tuns.push(Tun { interface, device });
         }
-        for (address, number) in &blueprint.remotes {
-            let whole = format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 });
-            namespace.ip(&["route", "replace", &whole, "dev", &device(*number)])?;
-        }
+        namespace.ip_batch(&blueprint.lines_from(&blueprint.bare()))?;
         let host = Self {
-            name: blueprint.name.clone(),
+            name: blueprint.name().to_owned(),
+            addresses: blueprint.addresses().collect(),
             namespace,
-            addresses,
         };
         Ok((host, tuns))
     }
@@ -163,7 +97,7 @@ impl Host {
         &self.name
     }
 
-    /// Its addresses, in the order of its interfaces.
+    /// The addresses that it began with, in the order of its interfaces.
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
     }
@@ -190,41 +124,5 @@ impl Host {
     /// If it can't be started; a program that fails is no error here.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Result<Output, Error> {
         self.namespace.command(program, arguments)
-    }
-}
-
-/// The name of the device of an interface.
-fn device(number: usize) -> String {
-    format!("link{number}")
-}
-
-#[cfg(test)]
-mod tests {
-    use carrick_netsim::{LinkConfig, NetworkBuilder};
-
-    use super::*;
-
-    #[test]
-    fn an_address_is_reached_from_the_own_one_that_is_most_like_it() {
-        let mut builder = NetworkBuilder::new(1);
-        let near = builder.add_host("near");
-        let far = builder.add_host("far");
-        let router = builder.add_router("router");
-        builder.set_source_routing(near, true);
-        for (own, address) in [[10, 0, 1, 1], [172, 16, 1, 1]].into_iter().enumerate() {
-            let end = builder.add_interface(near, [address.into()]);
-            let port = builder.add_interface(router, []);
-            builder.connect_both(end, port, LinkConfig::default());
-            assert_eq!(own, usize::from(address[0] == 172));
-        }
-        for address in [[172, 16, 2, 7], [10, 0, 0, 7]] {
-            let port = builder.add_interface(router, []);
-            let end = builder.add_interface(far, [address.into()]);
-            builder.connect_both(port, end, LinkConfig::default());
-        }
-        let network = builder.build().unwrap();
-        let remotes = Blueprint::of(&network, near, &[near, far]).remotes;
-        let expected = [([172, 16, 2, 7], 1), ([10, 0, 0, 7], 0)];
-        assert_eq!(remotes, expected.map(|(address, at)| (address.into(), at)));
     }
 }

@@ -3,7 +3,8 @@
 //! The second of the three clocks: each host of a [`carrick_netsim::Network`] becomes a network
 //! namespace with a TUN device for each of its interfaces, and one thread carries packets between
 //! them through the very links, queues and routers of the simulator, in real time. Whatever runs in a
-//! namespace takes part: the kernel's TCP, SCTP in user space, any program of a user's.
+//! namespace takes part: the kernel's TCP, SCTP in user space, any program of a user's. Addresses that come
+//! and go in the network do so on the interfaces in the namespaces as well.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -31,9 +32,11 @@
 #![cfg(target_os = "linux")]
 
 mod accuracy;
+mod blueprint;
 mod directory;
 mod emulator;
 mod error;
+mod follower;
 mod host;
 mod namespace;
 mod network;
@@ -41,8 +44,8 @@ mod scheduling;
 mod standstill;
 mod tap;
 
-pub use accuracy::{Accuracy, DelayErrors, Later, RateError, Stood};
-pub use directory::{Directory, enter, running};
+pub use accuracy::{Accuracy, Alone, DelayErrors, Later, RateError, Stood};
+pub use directory::{Directory, enter, running, start};
 pub use emulator::{Emulation, Plan};
 pub use error::Error;
 pub use host::Host;

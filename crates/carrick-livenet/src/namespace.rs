@@ -1,20 +1,21 @@
 //! A network namespace without a name.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::error::Error;
 
-/// A network namespace that lives as long as this value and the threads and programs in it.
-#[derive(Debug)]
+/// A network namespace that lives as long as this value, its clones, and the threads and programs in it.
+#[derive(Clone, Debug)]
 pub struct Namespace {
-    file: File,
+    file: Arc<File>,
 }
 
 impl Namespace {
@@ -32,7 +33,9 @@ impl Namespace {
             .join()
             .map_err(|_| Error::Panicked("namespace"))?
             .map_err(Error::system("a network namespace"))?;
-        let namespace = Self { file };
+        let namespace = Self {
+            file: Arc::new(file),
+        };
         namespace.ip(&["link", "set", "lo", "up"])?;
         Ok(namespace)
     }
@@ -51,14 +54,13 @@ impl Namespace {
         name: &str,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<JoinHandle<io::Result<R>>, Error> {
-        let what = || format!("thread {name}");
-        let file = self.file.try_clone().map_err(Error::system(what()))?;
+        let file = self.file.clone();
         let thread = thread::Builder::new().name(name.to_owned());
         let started = thread.spawn(move || {
-            setns(&file, CloneFlags::CLONE_NEWNET)?;
+            setns(&*file, CloneFlags::CLONE_NEWNET)?;
             Ok(work())
         });
-        started.map_err(Error::system(what()))
+        started.map_err(Error::system(format!("thread {name}")))
     }
 
     /// Runs `work` on a thread inside and waits for it.
@@ -95,6 +97,39 @@ impl Namespace {
         }
         Err(Error::Command {
             command: format!("ip {}", arguments.join(" ")),
+            output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+
+    /// Runs `ip` inside with a command a line, all of which must succeed.
+    pub(crate) fn ip_batch(&self, lines: &[String]) -> Result<(), Error> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let text = lines.join("\n") + "\n";
+        let work = move || {
+            let mut child = Command::new("ip")
+                .args(["-batch", "-"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()?;
+            let written = child
+                .stdin
+                .take()
+                .map(|mut to| to.write_all(text.as_bytes()));
+            let output = child.wait_with_output()?;
+            if output.status.success() {
+                written.transpose()?;
+            }
+            Ok(output)
+        };
+        let output = self.run(work)?.map_err(Error::system("ip -batch"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(Error::Command {
+            command: format!("ip -batch of {}", lines.join("; ")),
             output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         })
     }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::directory::Directory;
 use crate::emulator::{Emulation, Plan};
 use crate::error::Error;
+use crate::follower::Follower;
 use crate::host::Host;
 
 /// MTU of the devices: the links' own MTU decides, as in the simulator, and routers answer with ICMP.
@@ -16,6 +17,7 @@ pub struct LiveNetwork {
     name: String,
     // The order of dropping: first the network stops.
     emulation: Emulation,
+    follower: Follower,
     directory: Directory,
     hosts: Vec<Host>,
 }
@@ -44,19 +46,24 @@ impl LiveNetwork {
         mtu: u16,
         build: impl FnOnce() -> Result<Plan, Error> + Send + 'static,
     ) -> Result<Self, Error> {
-        let (emulation, blueprints) = Emulation::start(epoch, build)?;
+        let (emulation, blueprints, changes) = Emulation::start(epoch, build)?;
         let mut hosts = Vec::new();
         let mut devices = Vec::new();
-        for (node, blueprint) in &blueprints {
-            let (host, tuns) = Host::build(blueprint, mtu)?;
+        let mut built = Vec::new();
+        for (node, blueprint) in blueprints {
+            let (host, tuns) = Host::build(&blueprint, mtu)?;
+            built.push((host.namespace().clone(), blueprint));
             hosts.push(host);
-            devices.push((*node, tuns));
+            devices.push((node, tuns));
         }
         emulation.attach(devices)?;
         let directory = Directory::publish(name, &hosts)?;
+        // The last that can fail: it ends after the emulation.
+        let follower = Follower::start(built, changes)?;
         Ok(Self {
             name: name.to_owned(),
             emulation,
+            follower,
             directory,
             hosts,
         })
@@ -95,5 +102,14 @@ impl LiveNetwork {
     /// Where other processes find the hosts.
     pub fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    /// Removes the network.
+    ///
+    /// # Errors
+    /// If a host did not take a change of its addresses, or a thread of the network had panicked.
+    pub fn end(mut self) -> Result<(), Error> {
+        self.emulation.stop()?;
+        self.follower.end()
     }
 }
