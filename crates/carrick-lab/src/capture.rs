@@ -1,34 +1,109 @@
-//! Captures of simulated networks: a file for each interface.
+//! A look inside a simulation: captures, a file for each interface, and what the protocol core of a
+//! sender tells.
 
+use std::cell::{Cell, RefCell};
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
-use carrick_netsim::{InterfaceId, Network};
+use carrick_netsim::{InterfaceId, Network, Time};
+use carrick_proto::AssociationConfig;
 
-/// Where a simulation is captured, if it is.
+use crate::sctp_host::{Application, SctpHost, Tape};
+
+/// What is looked at in a simulation, if anything is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Capture<'a>(Option<&'a Path>);
+pub struct Capture<'a> {
+    /// Where packets at every interface go.
+    directory: Option<&'a Path>,
+    /// What the cores of senders tell.
+    tapes: Option<&'a Tapes>,
+}
+
+/// What the senders of a run told.
+#[derive(Debug, Default)]
+pub(crate) struct Tapes {
+    pub(crate) flows: RefCell<Vec<Taped>>,
+    /// When the run was over.
+    pub(crate) end: Cell<Time>,
+}
+
+/// What the sender of a flow told.
+#[derive(Debug)]
+pub(crate) struct Taped {
+    /// The flow's name.
+    pub(crate) flow: &'static str,
+    /// Names of the hosts that send and receive it.
+    pub(crate) ends: [&'static str; 2],
+    pub(crate) tape: Tape,
+}
 
 impl Capture<'static> {
-    /// It is not.
-    pub(crate) const NONE: Self = Self(None);
+    /// Nothing is.
+    pub(crate) const NONE: Self = Self {
+        directory: None,
+        tapes: None,
+    };
 }
 
 impl<'a> Capture<'a> {
-    /// At every interface, into this directory.
+    /// Packets at every interface, into this directory.
     pub(crate) fn into(directory: &'a Path) -> Self {
-        Self(Some(directory))
+        Self {
+            directory: Some(directory),
+            tapes: None,
+        }
+    }
+
+    /// What the cores tell, and packets if there is a directory for them.
+    pub(crate) fn taped(directory: Option<&'a Path>, tapes: &'a Tapes) -> Self {
+        Self {
+            directory,
+            tapes: Some(tapes),
+        }
+    }
+
+    /// The settings of an association that is looked at.
+    pub(crate) fn config(self, config: AssociationConfig) -> AssociationConfig {
+        AssociationConfig {
+            trace: config.trace || self.tapes.is_some(),
+            ..config
+        }
+    }
+
+    /// The host that sends a flow, with the names of sender and receiver. Its association has the
+    /// settings that [`Self::config`] gives.
+    pub(crate) fn watch<A: Application>(
+        self,
+        flow: &'static str,
+        ends: [&'static str; 2],
+        host: SctpHost<A>,
+    ) -> SctpHost<A> {
+        let Some(tapes) = self.tapes else {
+            return host;
+        };
+        let tape = Tape::default();
+        tapes.flows.borrow_mut().push(Taped {
+            flow,
+            ends,
+            tape: tape.clone(),
+        });
+        host.taped(tape)
     }
 
     /// Begins it; called before the first packet.
     pub(crate) fn begin(self, net: &mut Network) -> Result<(), String> {
-        self.0
-            .map_or(Ok(()), |directory| every_interface(net, directory))
+        self.directory.map_or(Ok(()), |directory| {
+            capture_interfaces(net, directory, |file| Box::new(file))
+        })
     }
 
     /// Writes what is left; a network that is dropped does so, too, but can't say what went wrong.
     pub(crate) fn end(self, net: &mut Network) -> Result<(), String> {
-        if self.0.is_none() {
+        if let Some(tapes) = self.tapes {
+            tapes.end.set(net.now());
+        }
+        if self.directory.is_none() {
             return Ok(());
         }
         let done = net.finish_captures();
@@ -37,11 +112,16 @@ impl<'a> Capture<'a> {
 }
 
 /// Captures every interface of a network into a pcapng file of its own in `directory`, which is made
-/// if it is missing. A file is called as its interface: the node, a hyphen, a number.
+/// if it is missing. A file is called as its interface: the node, a hyphen, a number. `writer` says how
+/// each is written.
 ///
 /// # Errors
 /// Names the file that could not be begun.
-fn every_interface(net: &mut Network, directory: &Path) -> Result<(), String> {
+pub fn capture_interfaces(
+    net: &mut Network,
+    directory: &Path,
+    mut writer: impl FnMut(File) -> Box<dyn Write>,
+) -> Result<(), String> {
     let failed = |path: &Path, error: std::io::Error| {
         format!(
             "cannot write {}: {error}; choose another directory",
@@ -57,7 +137,7 @@ fn every_interface(net: &mut Network, directory: &Path) -> Result<(), String> {
             .collect();
         let path = directory.join(format!("{name}.pcapng"));
         let file = File::create(&path).map_err(|error| failed(&path, error))?;
-        net.capture(interface, file)
+        net.capture(interface, writer(file))
             .map_err(|error| failed(&path, error))?;
     }
     Ok(())

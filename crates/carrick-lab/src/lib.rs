@@ -23,13 +23,17 @@ pub mod scenario;
 pub mod sctp_host;
 pub mod seed;
 pub mod stats;
+mod switch;
 pub mod tcp_host;
+mod trace;
 
+pub use capture::{Capture, capture_interfaces};
 pub use compare::{ComparedRow, Comparison, Earlier};
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use error::LabError;
 pub use result::{
-    COLUMNS, LiveResult, LiveRow, Row, ScenarioResult, Setting, Split, SplitLine, live_to_csv,
-    live_to_table, to_csv, to_plain_table, to_table, wrap,
+    Agreement, COLUMNS, LiveResult, LiveRow, Row, ScenarioResult, Setting, Split, SplitLine,
+    live_to_csv, live_to_table, to_csv, to_plain_table, to_table, wrap,
 };
 pub use scenario::{Progress, RunOptions, Scenario};
+pub use trace::TraceOptions;

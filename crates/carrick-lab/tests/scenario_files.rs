@@ -135,24 +135,33 @@ fn overhead_from_its_files_agrees_with_the_built_in_numbers() {
 #[test]
 fn firewall_from_its_file_is_near_the_model() {
     let ours = of_file("firewall", 1);
-    for (line, loss) in [0.0, 0.005, 0.01, 0.02].into_iter().enumerate() {
+    let delay = |line: usize, place: usize| {
+        mean(
+            &ours,
+            &format!("cell{}.requests.delay.mean", 5 * line + place),
+        )
+    };
+    let losses = [0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1];
+    for (line, loss) in losses.into_iter().enumerate() {
+        // Above 2 % the publication itself lies above its model.
+        let most = if loss > 0.02 { 1.25 } else { 1.06 };
         for (place, streams) in [1, 2, 4, 6].into_iter().enumerate() {
-            let measured = mean(
-                &ours,
-                &format!("cell{}.requests.delay.mean", 4 * line + place),
-            );
-            let ratio = measured / Model::paper(loss).response(streams);
+            let ratio = delay(line, place) / Model::paper(loss).response(streams);
             assert!(
-                (0.97..1.06).contains(&ratio),
+                (0.97..most).contains(&ratio),
                 "{loss}, {streams} streams: {ratio}"
             );
+        }
+        let (tcp, one) = (delay(line, 4), delay(line, 0));
+        if loss > 0.0 {
+            assert!(tcp > one, "{loss}: {tcp} over TCP, {one} over one stream");
         }
     }
 }
 
 #[test]
 fn mobile_ip_from_its_file_agrees_with_the_built_in_numbers() {
-    let (ours, theirs) = (of_file("mobile-ip", 4), built_in("mobile-ip", 4));
+    let (ours, theirs) = (of_file("mobile-ip", 12), built_in("mobile-ip", 12));
     for (line, loss) in ["0", "1", "2", "5"].into_iter().enumerate() {
         for configuration in [1, 2] {
             let label = format!("configuration {configuration}, {loss} % loss");
@@ -162,11 +171,11 @@ fn mobile_ip_from_its_file_agrees_with_the_built_in_numbers() {
                 .find(|row| row.label == label)
                 .expect(&label);
             let cell = 2 * line + configuration - 1;
-            agree(
-                row(&ours, &format!("cell{cell}.transfer.goodput")),
-                theirs,
-                1000.0,
-            );
+            let ours = row(&ours, &format!("cell{cell}.transfer.goodput"));
+            agree(ours, theirs, 1000.0);
+            // Intervals of few repetitions are wide: another experiment would fit into them.
+            let ratio = ours.measured.expect("a mean") / theirs.measured.expect("a mean") / 1000.0;
+            assert!((ratio - 1.0).abs() < 0.08, "{label}: {ratio}");
         }
     }
 }
@@ -210,7 +219,7 @@ fn every_example_in_the_documentation_runs() {
 
 /// A file with one key too many at `place`, which is told which keys there are.
 fn known(place: &str) -> Vec<String> {
-    let text = format!("duration = \"1 s\"\n{}\n", place.replace("HERE", "zzz = 1"));
+    let text = format!("duration = \"2 s\"\n{}\n", place.replace("HERE", "zzz = 1"));
     let error = ScenarioFile::parse("x.toml", &text)
         .expect_err(place)
         .to_string();

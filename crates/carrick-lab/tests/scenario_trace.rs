@@ -4,12 +4,13 @@ use std::fs;
 use std::time::Duration;
 
 use carrick_lab::figure::{Figure, Point};
-use carrick_lab::file::{ScenarioFile, TraceOptions};
-use carrick_lab::{RunOptions, ScenarioResult};
+use carrick_lab::file::ScenarioFile;
+use carrick_lab::{RunOptions, ScenarioResult, TraceOptions, scenario};
 
 fn failover(wanted: &TraceOptions<'_>) -> ScenarioResult {
     let file = ScenarioFile::built_in("failover").expect("it is built in");
-    file.trace(&RunOptions::default(), wanted).expect("it runs")
+    file.trace(&RunOptions::default(), 0, wanted)
+        .expect("it runs")
 }
 
 fn around_the_break() -> TraceOptions<'static> {
@@ -98,7 +99,7 @@ fn outstanding_bytes_never_exceed_the_window_by_a_packet() {
         ..TraceOptions::default()
     };
     let result = file
-        .trace(&RunOptions::default(), &wanted)
+        .trace(&RunOptions::default(), 0, &wanted)
         .expect("it runs");
     let windows = figure(&result, "path0-window");
     let (cwnd, outstanding) = (series(windows, "cwnd"), series(windows, "outstanding"));
@@ -147,28 +148,148 @@ fn each_interface_is_captured_into_a_file_of_its_own() {
 #[test]
 fn a_wrong_choice_is_answered_with_what_there_is() {
     let file = ScenarioFile::built_in("satellite").expect("it is built in");
-    let error = |wanted: &TraceOptions<'_>| {
-        file.trace(&RunOptions::default(), wanted)
+    let error = |cell: usize, wanted: &TraceOptions<'_>| {
+        file.trace(&RunOptions::default(), cell, wanted)
             .unwrap_err()
             .to_string()
     };
-    let cell = TraceOptions {
-        cell: 9,
-        ..TraceOptions::default()
-    };
-    assert_eq!(error(&cell), "there is no cell 9; there are 4, from 0 on");
+    let any = TraceOptions::default();
+    assert_eq!(error(9, &any), "there is no cell 9; there are 4, from 0 on");
     let flow = TraceOptions {
         flow: Some("x"),
-        ..TraceOptions::default()
+        ..any
     };
-    assert_eq!(error(&flow), "there is no flow 'x'; known: messages");
-    let tcp = TraceOptions {
-        cell: 3,
-        ..TraceOptions::default()
+    assert_eq!(error(0, &flow), "there is no flow 'x'; known: messages");
+    let tcp = error(3, &any);
+    assert!(tcp.contains("no flow runs over SCTP"), "{tcp}");
+}
+
+/// A cell of an experiment itself.
+fn experiment(
+    name: &str,
+    cell: &str,
+    options: &RunOptions,
+    wanted: &TraceOptions<'_>,
+) -> Result<ScenarioResult, String> {
+    let all = scenario::select(&[name.into()]).expect("there is one");
+    scenario::trace(all[0], cell, options, wanted).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn row(result: &ScenarioResult, id: &str) -> f64 {
+    let found = result.rows.iter().find(|row| row.id == id);
+    let found = found.unwrap_or_else(|| panic!("no row {id}"));
+    found.measured.expect("it was measured")
+}
+
+#[test]
+fn every_experiment_is_drawn_from_the_run_that_its_table_counts() {
+    let one = RunOptions {
+        reps: Some(1),
+        ..RunOptions::default()
     };
+    let cells = [
+        ("satellite", "standard", "messages"),
+        ("firewall", "sctp.p1.n6", "requests"),
+        ("firewall", "sctp.p1.n6", "replies"),
+        ("mobile-ip", "config2.5", "transfer"),
+        ("mobile-ip", "best.make-before-break", "messages"),
+        ("failover", "pmr2.failover", "messages"),
+        ("overhead", "counted.100", "messages"),
+        ("overhead", "counted.100", "full-packets"),
+        ("overhead", "extra250.1000", "messages"),
+        ("overhead", "accepted.best.1000", "messages"),
+    ];
+    for (name, cell, flow) in cells {
+        let wanted = TraceOptions {
+            flow: Some(flow),
+            ..TraceOptions::default()
+        };
+        let result = experiment(name, cell, &one, &wanted).expect(cell);
+        assert!(row(&result, "path0.first") > 30.0, "{cell} {flow}");
+        assert!(row(&result, "path0.cwnd") > 1.0, "{cell} {flow}");
+        for wanted in ["sequence", "path0-window", "path0-rtt", "states"] {
+            let drawn = &figure(&result, wanted).series;
+            assert!(
+                drawn.iter().any(|series| !series.points.is_empty()),
+                "{cell} {flow}: {wanted}"
+            );
+        }
+        let command = result.settings.iter().find(|own| own.name == "command");
+        let command = &command.expect("a command").value;
+        assert!(
+            command.contains(&format!("lab trace {name} --cell {cell} --flow {flow}")),
+            "{command}"
+        );
+    }
+}
+
+/// What is drawn is what is counted: the failover time of a repetition, read from its trace.
+#[test]
+fn the_failover_of_a_repetition_is_seen_in_its_trace() {
+    let reps = |reps| RunOptions {
+        reps: Some(reps),
+        ..RunOptions::default()
+    };
+    let counted = scenario::failover::FailoverScenario;
+    let counted = scenario::Scenario::run(&counted, &reps(1), &scenario::Silent).expect("it runs");
+    let result = experiment(
+        "failover",
+        "pmr2.failover",
+        &reps(1),
+        &TraceOptions::default(),
+    );
+    let result = result.expect("it runs");
+    let sequence = figure(&result, "sequence");
+    let again = series(sequence, "retransmission, path 1");
+    let first = series(sequence, "first transmission, path 0");
+    let start = first.iter().find(|p| p.y.to_bits() == again[0].y.to_bits());
+    let begin = start.expect("the first that is sent again").x;
+    // The message with the longest transfer is one of those that are sent again on the other path.
+    let time = row(&counted, "pmr2.failover") / 1e3;
+    let ends = again.iter().any(|p| (p.x - begin - time).abs() < 1e-6);
+    assert!(ends, "{time} s after {begin} nothing was sent again");
+    // Another repetition breaks at another moment.
+    let moments = [0, 1].map(|repetition| {
+        let wanted = TraceOptions {
+            repetition,
+            ..TraceOptions::default()
+        };
+        let result = experiment("failover", "pmr2.failover", &reps(2), &wanted);
+        let result = result.expect("it runs");
+        series(figure(&result, "path0-window"), "T3-rtx")[0].x
+    });
+    assert!((moments[0] - moments[1]).abs() > 1e-3, "{moments:?}");
+}
+
+#[test]
+fn what_an_experiment_has_not_is_answered_with_what_it_has() {
+    let options = RunOptions::default();
+    let any = TraceOptions::default();
+    let error =
+        |name, cell, wanted| experiment(name, cell, &options, wanted).expect_err("it is refused");
+    let cell = error("failover", "pmr9", &any);
     assert!(
-        error(&tcp).contains("no flow runs over SCTP"),
-        "{}",
-        error(&tcp)
+        cell.starts_with("there is no cell 'pmr9'; there are pmr2.failover, "),
+        "{cell}"
+    );
+    assert!(error("failover", "all", &any).starts_with("there is no cell 'all'"));
+    let tcp = error("satellite", "tcp.error-free", &any);
+    assert!(tcp.contains("runs over SCTP"), "{tcp}");
+    let flow = TraceOptions {
+        flow: Some("x"),
+        ..any
+    };
+    assert_eq!(
+        error("overhead", "accepted.best.1000", &flow),
+        "there is no flow 'x' in cell 'accepted.best.1000'; known: messages"
+    );
+    let late = TraceOptions {
+        repetition: 20,
+        ..any
+    };
+    assert_eq!(
+        error("failover", "pmr2.failover", &late),
+        "there is no repetition 20 of scenario 'failover'; there are 20, from 0 on"
     );
 }

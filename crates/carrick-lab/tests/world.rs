@@ -4,7 +4,7 @@
 //! and routers with random rates, delays, queues, loss up to 20 %, reordering, duplication and
 //! corruption, paths that die and come back, addresses that vanish, random parameters and policies
 //! on both sides, and programs that send messages of 1 byte to 1 MiB on many streams, read slowly
-//! and meddle with the paths. Keys change, chunks are sealed, a side moves to another address or gets
+//! and meddle with the paths: primaries of both sides, thresholds, ways in UDP and over IP. Keys change, chunks are sealed, a side moves to another address or gets
 //! another UDP port from a translator. It ends by SHUTDOWN from either or both sides, by ABORT, by a restart
 //! of one side, or by the death of the network. What must hold:
 //!
@@ -59,6 +59,7 @@ mod world {
     mod settings;
     mod topology;
     mod trace;
+    mod tuning;
     mod upheaval;
 
     pub(crate) use ledger::Seen;

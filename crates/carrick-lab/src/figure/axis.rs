@@ -39,6 +39,15 @@ impl Axis {
         }
     }
 
+    /// A value as data has it: by its name, if it has one.
+    pub(super) fn value(&self, value: f64) -> String {
+        let named = self
+            .names
+            .iter()
+            .find(|(own, _)| (own - value).abs() < f64::EPSILON);
+        named.map_or_else(|| value.to_string(), |(_, name)| name.clone())
+    }
+
     /// An axis of named values: 1, 2, 3 and so on.
     pub fn named(label: &str, names: &[&str]) -> Self {
         let names = names.iter().enumerate();

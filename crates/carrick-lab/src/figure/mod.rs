@@ -134,8 +134,8 @@ impl Figure {
         draw::draw(self, standalone)
     }
 
-    /// The points as CSV, one a line, with the units in the header: series, both values, half the
-    /// length of the error bar (empty where there is none). Horizontal lines are series of one point
+    /// The points as CSV, one a line, with the units in the header: series, both values (by their names
+    /// where the axis has some), half the length of the error bar (empty where there is none). Horizontal lines are series of one point
     /// without a place on the horizontal axis.
     pub fn to_csv(&self) -> String {
         let mut out = String::new();
@@ -156,14 +156,14 @@ impl Figure {
                     0.0 => String::new(),
                     error => error.to_string(),
                 };
-                let values = [point.x.to_string(), point.y.to_string(), error];
+                let values = [self.x.value(point.x), self.y.value(point.y), error];
                 let [x, y, error] = values.map(Cow::Owned);
                 record(&mut out, &[series.label.as_str().into(), x, y, error]);
             }
         }
         for reference in &self.references {
             let label = reference.label.as_str().into();
-            let y = reference.y.to_string().into();
+            let y = self.y.value(reference.y).into();
             record(&mut out, &[label, "".into(), y, "".into()]);
         }
         out
@@ -201,6 +201,28 @@ mod tests {
              \"a, \"\"b\"\"\",2,20.5,0.25\r\n\
              model,0.5,1,\r\n\
              bound,,870,\r\n"
+        );
+    }
+
+    #[test]
+    fn data_of_a_named_axis_have_the_names() {
+        let points = vec![
+            Point::new(0.5, 2.0),
+            Point::new(1.5, 1.0),
+            Point::new(2.0, 1.5),
+        ];
+        let figure = Figure {
+            id: "states".into(),
+            title: String::new(),
+            caption: String::new(),
+            x: Axis::linear("time", "s"),
+            y: Axis::named("state", &["down", "up"]),
+            series: vec![Series::new("path 0", Kind::Step, 0, points)],
+            references: Vec::new(),
+        };
+        assert_eq!(
+            figure.to_csv(),
+            "series,time [s],state,±\r\npath 0,0.5,up,\r\npath 0,1.5,down,\r\npath 0,2,1.5,\r\n"
         );
     }
 }

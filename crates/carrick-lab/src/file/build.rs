@@ -11,8 +11,8 @@ use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig};
 
 use super::measure::Record;
 use super::model::{Flow, Kind, Model, What};
-use super::program::{Log, Receiver, SctpProgram, Sender, Session, State, TcpProgram, UdpProgram};
-use crate::sctp_host::SctpHost;
+use super::program::{Receiver, SctpProgram, Sender, Session, State, TcpProgram, UdpProgram};
+use crate::sctp_host::{SctpHost, Tape};
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::{TcpConfig, TcpHost};
 
@@ -222,7 +222,6 @@ impl<'m> Programs<'m> {
             senders: Vec::new(),
             receivers: Vec::new(),
             noting,
-            log: self.log.then(Log::default),
             failure: None,
         };
         let config = Arc::new(config);
@@ -259,7 +258,12 @@ impl<'m> Programs<'m> {
                 }
             }
         }
-        Ok(SctpHost::new(endpoint, program).with_flow(self.tag(host)))
+        let host = SctpHost::new(endpoint, program).with_flow(self.tag(host));
+        Ok(if self.log {
+            host.taped(Tape::default())
+        } else {
+            host
+        })
     }
 
     /// The association of two hosts is that of their first flow.

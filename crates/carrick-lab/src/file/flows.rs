@@ -1,5 +1,6 @@
 //! Reading `[flows]` and `measure`.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use carrick_netsim::traffic::Spread;
@@ -7,7 +8,7 @@ use carrick_proto::Reliability;
 
 use super::error::FileError;
 use super::measure::Measure;
-use super::model::{Flow, Kind, Pattern};
+use super::model::{Flow, Kind, Node, Pattern};
 use super::network::Parts;
 use super::reader::{Item, Section};
 
@@ -27,9 +28,44 @@ pub(super) fn read(root: &Section<'_>, parts: &Parts) -> Result<Vec<Flow>, FileE
     for (name, section) in &tables {
         let flow = flow(name, section, parts)?;
         check(&flow, section, parts, &flows)?;
+        families(&flow, section, parts)?;
         flows.push(flow);
     }
     Ok(flows)
+}
+
+/// The first address of `to` that no address of `from` can reach, for it is IPv4 and they are IPv6
+/// or the other way round. SCTP uses all addresses, TCP and UDP the first.
+fn unreachable(from: &Node, to: &Node) -> Option<IpAddr> {
+    let most = match to.kind {
+        Kind::Sctp(_) => usize::MAX,
+        _ => 1,
+    };
+    let own = from.addresses.iter().take(most);
+    let mut others = to.addresses.iter().take(most).map(|(_, a)| *a);
+    others.find(|other| own.clone().all(|(_, own)| own.is_ipv4() != other.is_ipv4()))
+}
+
+/// Both ends have addresses of the families that they need to reach each other.
+fn families<'p>(flow: &Flow, section: &Section<'_>, parts: &'p Parts) -> Result<(), FileError> {
+    let [from, to] = flow.ends.map(|end| &parts.nodes[end]);
+    let [opener, peer] = if flow.setup_by_receiver {
+        [to, from]
+    } else {
+        [from, to]
+    };
+    let missing = |own: &'p Node, other: &'p Node| {
+        unreachable(own, other).map(|address| (address, &own.name, &other.name))
+    };
+    // The sender may be the one that is called, and wait for the caller's paths all the same.
+    let waits = || missing(from, to).filter(|_| flow.wait_for_paths);
+    let Some((address, own, other)) = missing(opener, peer).or_else(waits) else {
+        return Ok(());
+    };
+    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    Err(section.error(format!(
+        "from and to: {own:?} has no {family} address for {address} of {other:?}; expected addresses of one family at both ends"
+    )))
 }
 
 /// What hosts can't do.

@@ -1,8 +1,7 @@
 //! What can be measured, and how it comes out of what the programs noted.
 
-use std::time::Duration;
-
 use crate::stats::{Sorted, mean};
+use crate::switch::{self, Noted, Sent, Switch};
 
 /// Something that is measured in each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,14 +248,10 @@ impl Measure {
 /// One transmission of a part of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Transmission {
-    pub(super) message: u64,
-    /// Nanoseconds from the start.
-    pub(super) time: u64,
+    pub(super) sent: Sent,
     pub(super) bytes: usize,
     /// It had been sent before.
     pub(super) again: bool,
-    /// It went to another than the primary path.
-    pub(super) alternate: bool,
 }
 
 /// What one run noted of one flow. Times are nanoseconds from the start.
@@ -287,9 +282,6 @@ pub(super) struct Window {
     /// When the first scheduled change happened.
     pub(super) change: Option<u64>,
 }
-
-/// Messages sent this long after a change belong to the failover.
-const AFTERMATH: Duration = Duration::from_secs(2);
 
 impl Record {
     /// The delays in ms of messages sent in the window, with their numbers.
@@ -358,14 +350,14 @@ impl Record {
                 let sent = self
                     .transmissions
                     .iter()
-                    .filter(|t| range.contains(&t.time));
+                    .filter(|t| range.contains(&t.sent.time));
                 let sent: usize = sent.map(|t| t.bytes).sum();
                 let delivered = self.delivered(window).count() * size;
                 (delivered > 0 && sent > 0).then(|| sent as f64 / delivered as f64)
             }
             OfFlow::Interruption => self.interruption(window),
-            OfFlow::Failover => self.failover(window).map(|(time, _)| time),
-            OfFlow::FailoverTransfer => self.failover(window).map(|(_, transfer)| transfer),
+            OfFlow::Failover => self.failover(window).map(|s| s.time() as f64 / 1e6),
+            OfFlow::FailoverTransfer => self.failover(window).map(|s| s.transfer as f64 / 1e6),
             OfFlow::Completion => {
                 let (first, last) = (
                     self.sends.first()?,
@@ -381,7 +373,7 @@ impl Record {
     fn delay_of_retransmitted(&self, window: &Window) -> Option<f64> {
         let mut again = vec![false; self.sends.len()];
         for t in self.transmissions.iter().filter(|t| t.again) {
-            if let Some(again) = again.get_mut(t.message as usize) {
+            if let Some(again) = again.get_mut(t.sent.message as usize) {
                 *again = true;
             }
         }
@@ -392,10 +384,17 @@ impl Record {
         mean(&delays)
     }
 
-    /// The longest pause in ms between two deliveries, or before the end of the window if the flow
-    /// was to go on.
+    /// The longest pause in ms between two deliveries; also from the beginning of the window, or of
+    /// the flow if that is later, and to the end of the window if the flow was to go on. All of the
+    /// window if the flow could not begin for want of an association.
     fn interruption(&self, window: &Window) -> Option<f64> {
+        let begin = match self.sends.first() {
+            Some(first) => window.from.max(*first),
+            None if self.closed => window.from,
+            None => return None,
+        };
         let mut times: Vec<u64> = self.delivered(window).collect();
+        times.push(begin);
         times.sort_unstable();
         if self.closed || self.deliveries.len() < self.sends.len() {
             times.push(window.to);
@@ -404,41 +403,18 @@ impl Record {
         pauses.max().map(|pause| pause as f64 / 1e6)
     }
 
-    /// After the first change: from the first sending of the first message that is sent again, to
-    /// the transmission on another path that brought the message with the longest transfer; and
-    /// that transfer's time. Both in ms.
-    fn failover(&self, window: &Window) -> Option<(f64, f64)> {
-        let at = window.change?;
-        let mut first_sent: Vec<Option<u64>> = vec![None; self.sends.len()];
-        let mut delivered = vec![None; self.sends.len()];
-        for (number, time) in &self.deliveries {
-            *delivered.get_mut(*number as usize)? = Some(*time);
-        }
-        let mut bringing = vec![None; self.sends.len()];
-        let mut start: Option<u64> = None;
-        for t in &self.transmissions {
-            let message = t.message as usize;
-            if delivered
-                .get(message)?
-                .is_some_and(|delivery| t.time <= delivery)
-            {
-                bringing[message] = Some(*t);
-            }
-            match first_sent[message] {
-                None => first_sent[message] = Some(t.time),
-                Some(sent) if t.time > at => start = Some(start.map_or(sent, |s| s.min(sent))),
-                Some(_) => {}
-            }
-        }
-        let last = at + AFTERMATH.as_nanos() as u64;
-        let taken = self.deliveries.iter().filter_map(|(number, delivery)| {
-            let sent = *self.sends.get(*number as usize)?;
-            let bringing = bringing[*number as usize].filter(|t| t.alternate)?;
-            (*delivery > at && sent < last).then(|| (*delivery - sent, *number, bringing.time))
-        });
-        let (transfer, _, resent) = taken.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)))?;
-        let time = resent.checked_sub(start?)?;
-        Some((time as f64 / 1e6, transfer as f64 / 1e6))
+    /// After the first change: the failover time, and the longest transfer in it.
+    fn failover(&self, window: &Window) -> Option<Switch> {
+        let noted = Noted {
+            sends: &self.sends,
+            transmissions: &self
+                .transmissions
+                .iter()
+                .map(|t| t.sent)
+                .collect::<Vec<_>>(),
+            deliveries: &self.deliveries,
+        };
+        switch::measure(noted, window.change?).ok()
     }
 }
 
@@ -480,5 +456,37 @@ mod tests {
         assert_eq!(measure(OfFlow::Interruption, false), Some(6700.0));
         assert_eq!(measure(OfFlow::Completion, true), None, "one is missing");
         assert_eq!(measure(OfFlow::Timeouts, true), None, "not told");
+    }
+
+    #[test]
+    fn a_failover_is_also_seen_where_only_sacks_were_lost() {
+        let sent = |message, ms: u64, alternate| Transmission {
+            sent: Sent {
+                message,
+                time: ms * 1_000_000,
+                alternate,
+            },
+            bytes: 250,
+            again: false,
+        };
+        let record = Record {
+            sends: vec![990_000_000, 1_200_000_000],
+            deliveries: vec![(0, 1_012_000_000), (1, 1_222_000_000)],
+            transmissions: vec![
+                sent(0, 990, false),
+                sent(0, 1110, true),
+                sent(1, 1200, true),
+            ],
+            ..Record::default()
+        };
+        let window = Window {
+            change: Some(999_000_000),
+            ..WINDOW
+        };
+        let measure = |what| record.measure(what, 250, true, &window);
+        assert_eq!(measure(OfFlow::Failover), Some(210.0));
+        assert_eq!(measure(OfFlow::FailoverTransfer), Some(22.0));
+        let unchanged = record.measure(OfFlow::Failover, 250, true, &WINDOW);
+        assert_eq!(unchanged, None, "nothing changed");
     }
 }

@@ -41,6 +41,7 @@ mod program;
 mod reader;
 mod result;
 mod run;
+mod schedule;
 mod settings;
 mod shard;
 mod sweep;
@@ -54,7 +55,6 @@ use std::time::Duration;
 pub use error::FileError;
 pub use shard::{Shard, Shards};
 pub use sweep::Cell;
-pub use trace::TraceOptions;
 
 use build::Repetition;
 use model::Model;
@@ -261,7 +261,6 @@ fn decode(tree: &Node) -> Result<(Head, Model), FileError> {
     let _ = root.get("sweep");
     let settings = settings::Settings::read(&root)?;
     let parts = network::Parts::read(&root, &settings)?;
-    let schedule = network::schedule(&root, &parts)?;
     let flows = flows::read(&root, &parts)?;
     let measures = flows::measures(&root, &parts)?;
     let duration = root.need("duration", "the length of a run such as \"60 s\"")?;
@@ -269,6 +268,7 @@ fn decode(tree: &Node) -> Result<(Head, Model), FileError> {
     if length.is_zero() || length > Duration::from_secs(10_000_000) {
         return Err(duration.wrong("a time above 0, at most 10000000 s"));
     }
+    let schedule = schedule::read(&root, &parts, length)?;
     let mut warmup = Duration::ZERO;
     root.set("warmup", &mut warmup, Item::time)?;
     if warmup >= length {

@@ -1,4 +1,4 @@
-//! Reading `[hosts]`, `[routers]`, `[links]` and `[[schedule]]`.
+//! Reading `[hosts]`, `[routers]` and `[links]`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use carrick_netsim::{
 };
 
 use super::error::FileError;
-use super::model::{Change, Kind, Link, Node, TcpSettings, What};
+use super::model::{Kind, Link, Node, TcpSettings};
 use super::reader::{Item, Section};
 use super::settings::Settings;
 use crate::tcp_host::TcpCongestion;
@@ -244,7 +244,10 @@ fn link(name: &str, section: &Section<'_>, nodes: &[Node]) -> Result<Link, FileE
 }
 
 /// What a link does to packets; returns whether anything but the loss was given.
-fn properties(section: &Section<'_>, config: &mut LinkConfig) -> Result<bool, FileError> {
+pub(super) fn properties(
+    section: &Section<'_>,
+    config: &mut LinkConfig,
+) -> Result<bool, FileError> {
     let mut other = false;
     if let Some(item) = section.get("rate") {
         config.rate = item.optional(Item::rate)?.map(|rate| rate as u64);
@@ -403,95 +406,4 @@ fn reorder(item: &Item<'_>) -> Result<Reorder, FileError> {
     };
     section.finish()?;
     Ok(reorder)
-}
-
-/// Reads `[[schedule]]` in the order of its times.
-pub(super) fn schedule(root: &Section<'_>, parts: &Parts) -> Result<Vec<Change>, FileError> {
-    let Some(item) = root.get("schedule") else {
-        return Ok(Vec::new());
-    };
-    let mut entries = Vec::new();
-    for item in item.list()? {
-        let section = item.section()?;
-        let at = section.need("at", "a time such as \"8 s\"")?.time()?;
-        entries.push((at, section));
-    }
-    entries.sort_by_key(|(at, _)| *at);
-    // What a link's directions are like at that time.
-    let mut current: Vec<[LinkConfig; 2]> = parts.links.iter().map(|l| l.config.clone()).collect();
-    let mut all = Vec::new();
-    for (at, section) in &entries {
-        change(*at, section, parts, &mut current, &mut all)?;
-    }
-    Ok(all)
-}
-
-fn change(
-    at: Duration,
-    section: &Section<'_>,
-    parts: &Parts,
-    current: &mut [[LinkConfig; 2]],
-    all: &mut Vec<Change>,
-) -> Result<(), FileError> {
-    let mut spread = Duration::ZERO;
-    section.set("spread", &mut spread, Item::time)?;
-    let link = parts.link(&section.need("link", "the name of a link")?)?;
-    let mut push = |what| {
-        all.push(Change {
-            at,
-            spread,
-            link,
-            what,
-        });
-    };
-    if let Some(item) = section.get("state") {
-        push(item.choice(&[("down", What::Down), ("up", What::Up)])?);
-    }
-    let mut directions = [true; 2];
-    section.set("direction", &mut directions, |i| {
-        i.choice(&[
-            ("both", [true; 2]),
-            ("forward", [true, false]),
-            ("backward", [false, true]),
-        ])
-    })?;
-    let node = section.get("node");
-    for (key, present) in [("remove_address", false), ("add_address", true)] {
-        if let Some(item) = section.get(key) {
-            let Some(node) = &node else {
-                return Err(item.error("expected beside it: node, the name of a host"));
-            };
-            let node = parts.node(node)?;
-            if !parts.links[link].ends.contains(&node) {
-                return Err(item.error(format!(
-                    "link {:?} does not end there",
-                    parts.links[link].name
-                )));
-            }
-            push(What::Address {
-                node,
-                address: item.address()?,
-                present,
-            });
-        }
-    }
-    for (direction, wanted) in directions.into_iter().enumerate() {
-        let config = &mut current[link][direction];
-        let before = config.clone();
-        // A direction that isn't meant is read too, so that its keys are known.
-        let mut new = before.clone();
-        let other = properties(section, &mut new)?;
-        if !wanted || new == before {
-            continue;
-        }
-        new.validate()
-            .map_err(|error| section.error(error.to_string()))?;
-        push(if other {
-            What::Config(direction, Box::new(new.clone()))
-        } else {
-            What::Loss(direction, new.loss.clone())
-        });
-        *config = new;
-    }
-    section.finish()
 }

@@ -76,6 +76,11 @@ impl<'a> Section<'a> {
         entries.iter().map(table).collect()
     }
 
+    /// The keys that are there.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|(name, _)| name.as_str())
+    }
+
     /// An error about the table itself.
     pub(super) fn error(&self, what: impl Into<String>) -> FileError {
         FileError::new(self.line, &self.path, what)

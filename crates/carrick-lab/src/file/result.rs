@@ -80,6 +80,7 @@ pub(super) fn of(
         },
         seed: options.seed,
         repetitions: file.repetitions(options),
+        full: false,
         full_repetitions: None,
         rows,
         figures: figures(file, cells),

@@ -9,13 +9,13 @@ use carrick_proto::{AssociationId, Endpoint};
 use super::build::{Repetition, World, build, first_change};
 use super::measure::{Measure, OfLink, Record, Window};
 use super::model::{Kind, Model};
-use super::program::{Log, SctpProgram, TcpProgram, UdpProgram};
+use super::program::{SctpProgram, TcpProgram, UdpProgram};
 use crate::capture::Capture;
-use crate::sctp_host::SctpHost;
+use crate::sctp_host::{EventLog, SctpHost};
 use crate::stats::jain;
 use crate::tcp_host::TcpHost;
 
-/// How often it is looked whether all is done.
+/// How often it is looked whether a program failed.
 const SLICE: Duration = Duration::from_secs(10);
 
 /// What the core of a host told.
@@ -25,7 +25,7 @@ pub(super) struct HostLog {
     pub(super) host: usize,
     /// Its associations, each with its peer's host.
     pub(super) associations: Vec<(AssociationId, usize)>,
-    pub(super) log: Log,
+    pub(super) log: EventLog,
 }
 
 /// What is wanted of a run besides its numbers.
@@ -88,7 +88,8 @@ pub(super) fn run(
     capture.end(&mut world.net)?;
     let window = Window {
         from: warm.as_nanos(),
-        to: world.net.now().as_nanos(),
+        // All may be done before the warm-up ends.
+        to: world.net.now().max(warm).as_nanos(),
         change: first_change(model, repetition).map(Time::as_nanos),
     };
     let records: Vec<Record> = (0..model.flows.len())
@@ -115,7 +116,7 @@ pub(super) fn run(
     Ok(Outcome {
         values: columns(model).iter().map(value).collect(),
         logs: if extras.log {
-            logs(&mut world, model)
+            logs(&world, model)
         } else {
             Vec::new()
         },
@@ -123,14 +124,24 @@ pub(super) fn run(
     })
 }
 
-/// Runs on to `end`, or until every flow has an end and has reached it.
+/// Runs on to `end`, or until every flow has an end and has reached it: to that very moment, for it
+/// ends the time that is measured.
 fn advance(world: &mut World, model: &Model, end: Time) -> Result<(), String> {
+    let finite = model.flows.iter().all(|flow| flow.messages.is_some());
     while world.net.now() < end {
-        if finished(world, model) {
-            return Ok(());
+        let slice = end.min(world.net.now() + SLICE);
+        if finite {
+            let next = |world: &World| world.net.next_event().filter(|time| *time <= slice);
+            while !finished(world, model)
+                && let Some(time) = next(world)
+            {
+                world.net.run_until(time);
+            }
+            if finished(world, model) {
+                return Ok(());
+            }
         }
-        let next = world.net.now() + SLICE;
-        world.net.run_until(next.min(end));
+        world.net.run_until(slice);
         for (number, node) in model.nodes.iter().enumerate() {
             if let Some(failure) =
                 sctp(world, model, number).and_then(|h| h.application().failure.as_ref())
@@ -333,17 +344,12 @@ fn of_link(
     }
 }
 
-fn logs(world: &mut World, model: &Model) -> Vec<HostLog> {
+fn logs(world: &World, model: &Model) -> Vec<HostLog> {
     let mut logs = Vec::new();
-    for (number, node) in model.nodes.iter().enumerate() {
-        if !matches!(node.kind, Kind::Sctp(_)) {
+    for number in 0..model.nodes.len() {
+        let Some(host) = sctp(world, model, number) else {
             continue;
-        }
-        let host = world
-            .net
-            .node_mut::<SctpHost<SctpProgram>>(world.nodes[number]);
-        let program = host.application_mut();
-        let log = program.log.take().unwrap_or_default();
+        };
         let peer = |session: &super::program::Session| {
             let id = session.state.id?;
             let peer = model.nodes.iter().position(|node| {
@@ -353,10 +359,11 @@ fn logs(world: &mut World, model: &Model) -> Vec<HostLog> {
             })?;
             Some((id, peer))
         };
+        let sessions = host.application().sessions.iter();
         logs.push(HostLog {
             host: number,
-            associations: program.sessions.iter().filter_map(peer).collect(),
-            log,
+            associations: sessions.filter_map(peer).collect(),
+            log: host.tape().map(|tape| tape.take()).unwrap_or_default(),
         });
     }
     logs

@@ -6,11 +6,11 @@ use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, R
 use carrick_proto::policy::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
     GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
-    Policies, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute,
-    RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate, RetransmitOnLargestCwnd,
-    RetransmitOnLargestSsthresh, RetransmitOnLowestLoss, RetransmitOnSamePath,
-    RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource, SplitBasis,
-    UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
+    Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,
+    RetransmissionRoute, RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate,
+    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
+    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
+    SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{AssociationConfig, Extensions, PathMtuDiscovery, StreamScheduler};
 
@@ -360,7 +360,8 @@ fn policies(section: &Section<'_>, all: &mut Policies) -> Result<(), FileError> 
 }
 
 fn multipath(section: &Section<'_>, all: &mut Multipath) -> Result<(), FileError> {
-    let routes: [&'static dyn DataRoute; 3] = [&PrimaryOnly, &RoundRobin, &FastestFirst];
+    let routes: [&'static dyn DataRoute; 4] =
+        [&PrimaryOnly, &PrimaryFirst, &RoundRobin, &FastestFirst];
     let routes = routes.map(|route| (route.name(), route));
     section.set("data_route", &mut all.data_route, |i| i.choice(&routes))?;
     section.set("report_scope", &mut all.report_scope, |i| {

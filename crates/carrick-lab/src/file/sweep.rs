@@ -109,16 +109,30 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Puts a cell's values into a tree.
+    /// Puts a cell's values into a tree. No value may undo what another key of the cell has set,
+    /// for the cell's name would tell both.
     pub(super) fn apply(&self, cell: &Cell, tree: &mut Node) -> Result<(), FileError> {
+        let mut set: Vec<(Vec<String>, &str, usize)> = Vec::new();
         for (dimension, &place) in self.0.iter().zip(&cell.places) {
             for (key, items) in &dimension.keys {
                 let item = &items[place];
                 let path: Vec<&str> = key.split('.').collect();
-                if tree.replace(&path, item.node) == 0 {
+                let places = tree.replace(&path, item.node);
+                if places.is_empty() {
                     return Err(item.error(format!(
                         "the file has no place {key:?}: expected a key such as \"links.far.loss\", with * for every name"
                     )));
+                }
+                for place in places {
+                    if let Some((_, other, line)) =
+                        set.iter().find(|(earlier, ..)| earlier.starts_with(&place))
+                    {
+                        return Err(item.error(format!(
+                            "sets {} again, after {other:?} in line {line}: expected each place once in a sweep",
+                            place.join(".")
+                        )));
+                    }
+                    set.push((place, *key, item.node.line));
                 }
             }
         }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::scenario::Silent;
 
+mod windows;
+
 const TWO_PATHS: &str = r#"
 title = "two paths"
 duration = "30 s"
@@ -273,6 +275,60 @@ fn wrong_flows_and_measures_are_told_with_line_key_and_what_was_expected() {
 }
 
 #[test]
+fn a_change_that_never_comes_or_changes_nothing_is_told() {
+    let late = "a time before the end of the run";
+    wrong("\"8 s\"", "\"30 s\"", 37, "schedule[0].at", late);
+    wrong("\"8 s\"", "\"31 s\"", 37, "schedule[0].at", late);
+    wrong(
+        "\"8 s\"",
+        "\"8 s\"\nspread = \"23 s\"",
+        38,
+        "schedule[0].spread",
+        "before its end",
+    );
+    let nothing = "changes nothing: expected state";
+    wrong("loss = \"100 %\"", "", 36, "schedule[0]", nothing);
+    wrong(
+        "loss = \"100 %\"",
+        "direction = \"forward\"\nnode = \"a\"",
+        36,
+        "schedule[0]",
+        nothing,
+    );
+    // A cell of a sweep may leave things as they are.
+    parse(&TWO_PATHS.replace("loss = \"100 %\"", "loss = \"0 %\""));
+    parse(&TWO_PATHS.replace("\"8 s\"", "\"8 s\"\nspread = \"22 s\""));
+}
+
+#[test]
+fn ends_without_a_common_address_family_are_told_at_their_flow() {
+    const SIX: &str = "\"2001:db8::2\"";
+    let [first, second] = ["\"10.1.0.2\"", "\"10.2.0.2\""];
+    let expected = "has no IPv6 address for 2001:db8::2 of \"b\"; expected addresses of one family";
+    wrong(first, SIX, 41, "flows.data", expected);
+    wrong(second, SIX, 41, "flows.data", expected);
+    // The one that sets up the association reaches all, but the sender waits for all paths.
+    let by_receiver = TWO_PATHS.replace(first, SIX).replace(
+        "kind = \"constant\"",
+        "kind = \"constant\"\nsetup_by = \"to\"",
+    );
+    let error = ScenarioFile::parse("x.toml", &by_receiver).unwrap_err();
+    assert_eq!(
+        (error.line, error.key.as_str()),
+        (41, "flows.data"),
+        "{error}"
+    );
+    parse(&by_receiver.replace("setup_by", "wait_for_paths = false\nsetup_by"));
+    for stack in ["tcp", "udp"] {
+        let flow = "kind = \"constant\"\ninterval = \"20 ms\"";
+        let text = between(stack, flow).replace("10.0.0.2", "2001:db8::2");
+        let error = ScenarioFile::parse("x.toml", &text).expect_err(stack);
+        assert_eq!(error.key, "flows.f", "{error}");
+        assert!(error.what.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_mistake_in_a_sweep_is_found_in_the_sweep() {
     let base = TWO_PATHS.lines().count();
     let parse =
@@ -293,6 +349,33 @@ fn a_mistake_in_a_sweep_is_found_in_the_sweep() {
     assert!(error.what.contains("change together"), "{error}");
     let error = parse("\"measure\" = [[\"goodput\"]]").unwrap_err();
     assert!(error.what.contains("can't be swept"), "{error}");
+}
+
+#[test]
+fn a_sweep_that_sets_a_place_twice_is_told_where_both_are() {
+    let base = TWO_PATHS.lines().count();
+    let parse =
+        |sweep: &str| ScenarioFile::parse("x.toml", &format!("{TWO_PATHS}[[sweep]]\n{sweep}\n"));
+    let special = "\"links.first.loss\" = [\"0 %\", \"20 %\"]";
+    let all = "\"links.*.loss\" = [\"1 %\", \"2 %\"]";
+    let whole = "\"links.first\" = [{ between = [\"a\", \"b\"] }]";
+    for (first, second) in [
+        (special, all),
+        (all, special),
+        (special, special),
+        (special, whole),
+    ] {
+        let error = parse(&format!("{first}\n[[sweep]]\n{second}")).expect_err(second);
+        assert_eq!(error.line, base + 4, "{error}");
+        assert!(error.key.starts_with("sweep[1]."), "{error}");
+        let earlier = format!("in line {}: expected each place once", base + 2);
+        assert!(error.what.contains(&earlier), "{error}");
+        assert!(error.what.contains("sets links.first"), "{error}");
+    }
+    // What is set as a whole may be refined.
+    parse(&format!("{whole}\n[[sweep]]\n{special}")).expect("each is to be seen");
+    let both = parse(&format!("{special}\n{all}")).unwrap_err();
+    assert_eq!(both.line, base + 3, "{both}");
 }
 
 fn between(stack: &str, flow: &str) -> String {

@@ -75,34 +75,49 @@ impl Node {
     }
 
     /// Puts `new` at every place that `path` names; a `*` in it stands for each key. A key that
-    /// isn't there is added to a table that is. Returns at how many places.
-    pub(super) fn replace(&mut self, path: &[&str], new: &Self) -> usize {
+    /// isn't there is added to a table that is. Returns the places, each by all its keys.
+    pub(super) fn replace(&mut self, path: &[&str], new: &Self) -> Vec<Vec<String>> {
+        let mut places = Vec::new();
+        self.replace_below(path, new, &mut Vec::new(), &mut places);
+        places
+    }
+
+    fn replace_below(
+        &mut self,
+        path: &[&str],
+        new: &Self,
+        above: &mut Vec<String>,
+        places: &mut Vec<Vec<String>>,
+    ) {
         let Some((&key, rest)) = path.split_first() else {
             *self = new.clone();
-            return 1;
+            places.push(above.clone());
+            return;
         };
-        let entries = match &mut self.value {
-            Value::Table(entries) => entries,
-            Value::List(items) => {
-                return match key.parse::<usize>() {
-                    Ok(n) => items.get_mut(n).map_or(0, |item| item.replace(rest, new)),
-                    Err(_) => 0,
-                };
+        let mut below = |name: &str, node: &mut Self| {
+            above.push(name.into());
+            node.replace_below(rest, new, above, places);
+            above.pop();
+        };
+        match &mut self.value {
+            Value::Table(entries) => {
+                if key != "*" && rest.is_empty() && entries.iter().all(|(own, _)| own != key) {
+                    entries.push((key.into(), new.clone()));
+                }
+                for (name, node) in entries {
+                    if key == "*" || key == name {
+                        below(name, node);
+                    }
+                }
             }
-            _ => return 0,
-        };
-        if key == "*" {
-            let all = entries.iter_mut();
-            return all.map(|(_, node)| node.replace(rest, new)).sum();
+            Value::List(items) => {
+                let number = key.parse::<usize>().ok();
+                if let Some(item) = number.and_then(|number| items.get_mut(number)) {
+                    below(key, item);
+                }
+            }
+            _ => {}
         }
-        if let Some((_, node)) = entries.iter_mut().find(|(k, _)| k == key) {
-            return node.replace(rest, new);
-        }
-        if rest.is_empty() {
-            entries.push((key.into(), new.clone()));
-            return 1;
-        }
-        0
     }
 }
 
@@ -218,9 +233,16 @@ mod tests {
             line: 9,
             value: Value::Flag(true),
         };
-        assert_eq!(tree.replace(&["t", "*", "x"], &new), 2);
-        assert_eq!(tree.replace(&["t", "*", "new"], &new), 2);
-        assert_eq!(tree.replace(&["u", "x"], &new), 0);
+        assert_eq!(
+            tree.replace(&["t", "*", "x"], &new),
+            [["t", "z", "x"], ["t", "a", "x"]]
+        );
+        assert_eq!(
+            tree.replace(&["t", "*", "new"], &new),
+            [["t", "z", "new"], ["t", "a", "new"]]
+        );
+        assert_eq!(tree.replace(&["t", "a", "x", "1"], &new).len(), 0);
+        assert_eq!(tree.replace(&["u", "x"], &new).len(), 0);
         assert_eq!(
             tree.entry("t").unwrap().entry("z").unwrap().entry("x"),
             Some(&new)

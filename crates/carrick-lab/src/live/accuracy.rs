@@ -25,6 +25,17 @@ impl Lateness {
         }
     }
 
+    /// The mean in ms.
+    pub fn mean(&self) -> f64 {
+        self.all.iter().sum::<f64>() / self.all.len().max(1) as f64
+    }
+
+    /// A quantile in ms, 0 if there are no packets.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let sorted = Sorted::new(self.all.clone());
+        sorted.quantile(share).unwrap_or_default()
+    }
+
     /// All of another one as well, whose times are later by `shift`.
     pub fn append(&mut self, other: &Self, shift: Duration) {
         self.all.extend_from_slice(&other.all);
@@ -55,6 +66,11 @@ pub struct Later {
 }
 
 impl Later {
+    /// Their share of so many packets, the machine's aside.
+    fn share(&self, all: usize) -> f64 {
+        self.packets.saturating_sub(self.while_it_stood) as f64 / all.max(1) as f64
+    }
+
     /// Whether no more than a hundredth of so many packets are among them, the machine's aside or not.
     fn is_kept(&self, all: usize, but_for_the_machine: bool) -> bool {
         let excused = if but_for_the_machine {
@@ -100,6 +116,9 @@ pub struct Probe {
 pub struct Accuracy {
     /// Packets that were handed to hosts.
     pub packets: usize,
+    /// Whether the links were right, whatever the machine did: half of the packets, and of the probes, were at
+    /// most 0.5 ms late, 95 % of them but for the machine's pauses, and the rate was within 1 %.
+    pub right: bool,
     /// How late they were: median, in ms.
     pub late_median: f64,
     /// The same at 99 %.
@@ -118,6 +137,8 @@ pub struct Accuracy {
 
 /// The largest delay beyond the configured one, in ms.
 const DELAY_TARGET: f64 = 0.5;
+/// The share of packets beyond it, the machine's aside, that a link has which is right on a busy machine.
+const MOST_LATE: f64 = 0.05;
 /// The largest error of the rate, in per cent.
 const RATE_TARGET: f64 = 1.0;
 
@@ -131,8 +152,9 @@ impl Accuracy {
     ) -> Self {
         let sorted = Sorted::new(lateness.all);
         let quantile = |share| sorted.quantile(share).unwrap_or_default();
-        Self {
+        let mut accuracy = Self {
             packets: sorted.values().len(),
+            right: false,
             late_median: quantile(0.5),
             late_p99: quantile(0.99),
             later,
@@ -140,7 +162,20 @@ impl Accuracy {
             probe,
             load,
             cores,
-        }
+        };
+        accuracy.right = accuracy.is_right();
+        accuracy
+    }
+
+    fn is_right(&self) -> bool {
+        let probe = |probe: &Probe| {
+            probe.delay_median <= DELAY_TARGET
+                && probe.later.share(probe.packets) <= MOST_LATE
+                && probe.rate_error.abs() <= RATE_TARGET
+        };
+        self.late_median <= DELAY_TARGET
+            && self.later.share(self.packets) <= MOST_LATE
+            && self.probe.as_ref().is_none_or(probe)
     }
 
     /// Whether 99 % of the packets, and the rate, were as exact as is wanted.
@@ -269,6 +304,8 @@ mod tests {
         let good = accuracy(1, 0, PROBE);
         assert!(good.is_good() && good.packets == 101);
         assert!(good.describe().contains(": kept.") && !good.describe().contains("busy"));
+        assert!(good.right && accuracy(5, 0, PROBE).right, "a busy machine");
+        assert!(!accuracy(6, 0, PROBE).right && accuracy(6, 1, PROBE).right);
         let late = accuracy(2, 0, PROBE);
         assert!(!late.is_good() && !late.is_good_but_for_the_machine());
         assert!(late.describe().contains("not kept, also without"));
@@ -301,6 +338,18 @@ mod tests {
             },
         ] {
             assert!(!accuracy(0, 0, probe).is_good_but_for_the_machine());
+        }
+        for probe in [
+            Probe {
+                delay_median: 1.1,
+                ..PROBE
+            },
+            Probe {
+                rate_error: 1.1,
+                ..PROBE
+            },
+        ] {
+            assert!(!accuracy(0, 0, probe).right, "the link itself is wrong");
         }
         let busy = Accuracy {
             load: Some(3.0),

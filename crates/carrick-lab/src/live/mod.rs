@@ -7,12 +7,14 @@
 
 mod accuracy;
 mod bulk;
+mod cells;
 mod log;
 mod messages;
 mod record;
 
 use std::any::Any;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +26,7 @@ use crate::result::LiveResult;
 
 pub use accuracy::{Accuracy, Lateness, Later, Machine, Probe};
 pub use bulk::{Bulk, Drain};
+pub(crate) use cells::{Measured, twins};
 pub(crate) use log::{Log, Transmission};
 pub use messages::{Messages, Sink, Source};
 pub use record::{Data, Record, Seen};
@@ -39,12 +42,16 @@ pub struct Plan {
     pub conclude: Box<dyn FnOnce(Vec<Outcome>) -> Result<LiveResult, LabError>>,
 }
 
+/// Builds the network of a run, on the thread that will run it.
+pub type BuildWorld = Box<dyn FnOnce() -> Result<World, ConfigError> + Send>;
+
 /// One run.
 pub struct Run {
-    /// Its name among the scenario's runs: letters, digits, dots and hyphens.
+    /// Its name among the scenario's runs: the cell, what carries it, and the repetition, with dots between
+    /// them; letters, digits, dots and hyphens.
     pub name: String,
-    /// Builds the network, on the thread that will run it.
-    pub world: Box<dyn FnOnce() -> Result<World, ConfigError> + Send>,
+    /// Builds the network.
+    pub world: BuildWorld,
     /// The flows, in the order of the world's hosts.
     pub flows: Vec<Flow>,
     /// What is noted of the packets.
@@ -53,6 +60,27 @@ pub struct Run {
     pub expected: Duration,
     /// After how long it is given up.
     pub limit: Duration,
+    /// The directory for a capture of every interface of the network, if there is to be one.
+    pub capture: Option<PathBuf>,
+}
+
+impl Run {
+    /// The first part of its name: the same as that of the simulated cell, if there is one.
+    pub fn cell(&self) -> String {
+        let mut parts = self.name.rsplitn(3, '.').skip(2);
+        parts.next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether it is of this cell, by the beginning of its name up to a dot.
+    pub fn is_of(&self, cell: &str) -> bool {
+        let rest = self.name.strip_prefix(cell);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
+    /// Whether it is the first repetition.
+    pub fn is_first(&self) -> bool {
+        self.name.ends_with(".0")
+    }
 }
 
 /// One connection of a run, between two hosts that no other flow has.
@@ -66,6 +94,11 @@ pub struct Flow {
     pub programs: [Box<dyn Program>; 2],
     /// The addresses that the two hosts use, the first of them first; `None` for all that they have.
     pub addresses: Option<[Vec<IpAddr>; 2]>,
+    /// The host whose addresses come and go: 0 or 1 of the two. Its endpoint has all that the host has, follows
+    /// them, and asks the other host to send to the newest (RFC 5061).
+    pub roams: Option<usize>,
+    /// The connection may be lost, which ends the run ([`Record::lost`]); else that is a failure.
+    pub may_be_lost: bool,
 }
 
 impl Flow {
@@ -76,6 +109,8 @@ impl Flow {
             client,
             programs,
             addresses: None,
+            roams: None,
+            may_be_lost: false,
         }
     }
 }

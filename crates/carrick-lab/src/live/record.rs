@@ -17,8 +17,10 @@ pub struct Record {
     pub programs: Vec<Box<dyn Program>>,
     /// Data on its way out of and into the hosts, in order.
     pub seen: Vec<Seen>,
-    /// Expirations of T3-rtx at the first host of the first flow, for SCTP.
+    /// Expirations of T3-rtx at the first host of the first flow, for SCTP; 0 where it was lost.
     pub timeouts: u64,
+    /// When a connection was lost that might be.
+    pub lost: Option<Time>,
     /// How late the network was with what it carried.
     pub lateness: Lateness,
     /// Packets that the network did not take or could not hand over.
@@ -180,6 +182,7 @@ mod tests {
             ],
             seen,
             timeouts: 0,
+            lost: None,
             lateness: Lateness::default(),
             refused: 0,
         }

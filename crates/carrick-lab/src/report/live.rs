@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::section::settings;
 use crate::format;
 use crate::markup::escape;
-use crate::result::{LiveResult, LiveRow};
+use crate::result::{Agreement, LiveResult, LiveRow};
 
 pub(super) fn section(out: &mut String, live: &LiveResult) {
     if !live.rows.is_empty() {
@@ -24,9 +24,20 @@ pub(super) fn section(out: &mut String, live: &LiveResult) {
     settings(out, &live.settings);
 }
 
+/// The difference, and how the two stand to each other if they are not close.
+fn differs(row: &LiveRow) -> String {
+    let difference = row
+        .difference
+        .map_or_else(|| "–".into(), |d| format!("{d:+.1} %"));
+    match row.agreement.filter(|known| *known != Agreement::Close) {
+        None => difference,
+        Some(known) => format!("{difference} <span class=\"soft\">{}</span>", known.words()),
+    }
+}
+
 fn table(out: &mut String, rows: &[LiveRow]) {
     out.push_str(
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"results\">\n<thead><tr><th></th>\
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"results live\">\n<thead><tr><th></th>\
          <th class=\"number\">published</th><th class=\"number\">simulated</th>\
          <th class=\"number\">live</th><th class=\"number\">± 95 %</th>\
          <th class=\"number\">differs</th></tr></thead>\n",
@@ -51,7 +62,7 @@ fn table(out: &mut String, rows: &[LiveRow]) {
             cell(row.published, format::given),
             cell(row.simulated, format::measured),
             cell(row.live, format::measured),
-            cell(row.difference, |d| format!("{d:+.1} %")),
+            differs(row),
         );
         if !row.note.is_empty() {
             let note = escape(&row.note);

@@ -55,7 +55,8 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
          <p class=\"soft\">Carrick {}, in virtual time, seed {}. The same version and seed give the \
          same numbers on every machine. Measured values are means of independent repetitions with \
          their 95 % confidence interval (Student’s t); n counts the repetitions. \
-         Nothing is adjusted to fit: what comes out differently is shown as it is.</p>\n",
+         No result is adjusted to fit: what comes out differently is shown as it is. Where a paper does not tell a setting and its numbers \
+         chose it, the settings say so.</p>\n",
         figure::STYLE,
         escape(&info.version),
         info.seed,

@@ -172,7 +172,7 @@ fn figures(out: &mut String, result: &ScenarioResult) {
 fn split_table(out: &mut String, split: &Split) {
     let _ = write!(
         out,
-        "<h3>{} [{}]</h3>\n<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th></th>",
+        "<h3>{} [{}]</h3>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"split\">\n<thead><tr><th></th>",
         escape(&split.title),
         escape(&split.unit)
     );
@@ -182,11 +182,16 @@ fn split_table(out: &mut String, split: &Split) {
     out.push_str("<th class=\"number\">together</th></tr></thead>\n<tbody>\n");
     for line in &split.lines {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&line.label));
-        for part in &line.parts {
-            let _ = write!(out, "<td class=\"number\">{}</td>", format::measured(*part));
+        // On a phone each part is a line of its own, which names it.
+        for (name, part) in split.parts.iter().zip(&line.parts) {
+            let (name, part) = (escape(name), format::measured(*part));
+            let _ = write!(out, "<td class=\"number\" data-part=\"{name}\">{part}</td>");
         }
         let total = format::measured(line.total());
-        let _ = writeln!(out, "<td class=\"number measured\">{total}</td></tr>");
+        let _ = writeln!(
+            out,
+            "<td class=\"number measured\" data-part=\"together\">{total}</td></tr>"
+        );
     }
     out.push_str("</tbody></table></div>\n");
 }
@@ -196,16 +201,7 @@ fn repeat(out: &mut String, result: &ScenarioResult) {
         .settings
         .iter()
         .find(|setting| setting.name == COMMAND);
-    let command = command.map_or_else(
-        || {
-            let (name, seed) = (&result.scenario, result.seed);
-            format!(
-                "carrick reproduce {name} --seed {seed} --reps {}",
-                result.repetitions
-            )
-        },
-        |setting| setting.value.clone(),
-    );
+    let command = command.map_or_else(|| result.command(), |setting| setting.value.clone());
     heading(out, result, "settings", SETTINGS);
     let _ = writeln!(out, "<p><code>{}</code></p>", escape(&command));
     let others = result

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{LiveRow, Row};
+use super::{Agreement, LiveRow, Row};
 
 /// The rows as CSV with a header line.
 pub fn to_csv(rows: &[Row]) -> String {
@@ -42,26 +42,30 @@ pub fn live_to_csv(rows: &[LiveRow]) -> String {
         "unit",
         "published",
         "simulated",
+        "simulated_ci95",
         "live",
         "ci95",
         "n",
         "difference",
+        "agreement",
         "note",
     ];
     table(header, rows.iter().map(live_fields))
 }
 
-fn live_fields(row: &LiveRow) -> [Cow<'_, str>; 10] {
+fn live_fields(row: &LiveRow) -> [Cow<'_, str>; 12] {
     [
         row.id.as_str().into(),
         row.label.as_str().into(),
         row.unit.as_str().into(),
         number(row.published),
         number(row.simulated),
+        number(row.simulated_ci95),
         number(row.live),
         number(row.ci95),
         row.n.to_string().into(),
         number(row.difference),
+        row.agreement.map_or("", Agreement::words).into(),
         row.note.as_str().into(),
     ]
 }
@@ -114,10 +118,12 @@ mod tests {
         let mut records = csv.split("\r\n");
         assert_eq!(
             records.next(),
-            Some("id,label,unit,published,simulated,live,ci95,n,difference,note")
+            Some(
+                "id,label,unit,published,simulated,simulated_ci95,live,ci95,n,difference,agreement,note"
+            )
         );
         let first = records.next().unwrap();
-        assert!(first.starts_with("a.delay.udp,\"delay, UDP\",ms,99,100,102,"));
+        assert!(first.starts_with("a.delay.udp,\"delay, UDP\",ms,99,100,,102,"));
         assert!(first.contains(",2,2."), "{first}");
         assert_eq!(records.filter(|record| !record.is_empty()).count(), 1);
     }

@@ -10,12 +10,13 @@ pub(crate) use csv::{field, record};
 pub use csv::{live_to_csv, to_csv};
 #[cfg(test)]
 pub(crate) use live::tests::sample as live_sample;
-pub use live::{LiveResult, LiveRow};
+pub use live::{Agreement, LiveResult, LiveRow};
 pub use table::{COLUMNS, live_to_table, to_plain_table, to_table, wrap};
 
 use crate::compare::{Comparison, FORMAT};
 use crate::drawing::Drawing;
 use crate::figure::Figure;
+use crate::scenario::RunOptions;
 use crate::stats::Summary;
 
 /// One line of a scenario's table.
@@ -146,7 +147,9 @@ pub struct ScenarioResult {
     pub seed: u64,
     /// Repetitions of each variant.
     pub repetitions: u64,
-    /// Fewer repetitions than `--full` runs: how many those are.
+    /// `--full` was asked for.
+    pub full: bool,
+    /// Less than what `--full` runs, in number or in length: how many repetitions that has.
     pub full_repetitions: Option<u64>,
     /// The table.
     pub rows: Vec<Row>,
@@ -175,6 +178,8 @@ struct Document<'a> {
     seed: u64,
     rows: &'a [Row],
     repetitions: u64,
+    full: bool,
+    full_repetitions: Option<u64>,
     splits: &'a [Split],
     notes: &'a [String],
     settings: &'a [Setting],
@@ -192,6 +197,7 @@ impl ScenarioResult {
             question: question.into(),
             seed,
             repetitions,
+            full: false,
             full_repetitions: None,
             rows: Vec::new(),
             figures: Vec::new(),
@@ -204,8 +210,28 @@ impl ScenarioResult {
         }
     }
 
+    /// The result of a run with these options, which has fewer or shorter repetitions than the
+    /// `shortened_from` of `--full`, if that is some.
+    #[must_use]
+    pub fn extended(mut self, options: &RunOptions, shortened_from: Option<u64>) -> Self {
+        self.full = options.full;
+        self.full_repetitions = shortened_from;
+        self
+    }
+
+    /// The command that runs it again. Real time does not repeat itself, but its settings do.
+    pub fn command(&self) -> String {
+        let full = if self.full { " --full" } else { "" };
+        let live = if self.live.is_some() { " --live" } else { "" };
+        format!(
+            "carrick reproduce {} --seed {}{full} --reps {}{live}",
+            self.scenario, self.seed, self.repetitions
+        )
+    }
+
     /// The result as JSON: `{"format": 1, "version", "scenario", "seed", "rows": [{"id", "label", "unit", "bound",
-    /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`. After a run in
+    /// "published", "measured", "ci95", "n", "note"}], …}`, an absent number as `null`. `"full"` says whether
+    /// `--full` was given, and `"full_repetitions"` is a number where the run is shorter than that. After a run in
     /// real time there is `"live"`, with the fields of [`LiveResult`]; after a comparison `"compared"`, with those of
     /// [`Comparison`].
     pub fn to_json(&self) -> serde_json::Value {
@@ -216,6 +242,8 @@ impl ScenarioResult {
             seed: self.seed,
             rows: &self.rows,
             repetitions: self.repetitions,
+            full: self.full,
+            full_repetitions: self.full_repetitions,
             splits: &self.splits,
             notes: &self.notes,
             settings: &self.settings,
@@ -246,6 +274,7 @@ pub(crate) mod tests {
             question: "Is a < b & c?".into(),
             seed: 7,
             repetitions: 3,
+            full: false,
             full_repetitions: Some(30),
             rows: vec![
                 Row::new("a.delay", "delay, \"first\"", "ms")
@@ -301,6 +330,30 @@ pub(crate) mod tests {
         assert_eq!(rows[0]["n"], 3);
         assert!(rows[1]["measured"].is_null() && rows[1]["ci95"].is_null());
         assert_eq!(rows[1]["n"], 0);
+    }
+
+    #[test]
+    fn a_result_says_how_it_is_repeated_and_whether_it_is_shortened() {
+        let mut result = sample();
+        assert_eq!(
+            result.command(),
+            "carrick reproduce sample --seed 7 --reps 3"
+        );
+        assert_eq!(result.to_json()["full"], false);
+        assert_eq!(result.to_json()["full_repetitions"], 30);
+        let options = RunOptions {
+            full: true,
+            ..RunOptions::default()
+        };
+        result = result.extended(&options, None);
+        result.live = Some(live::tests::sample());
+        assert_eq!(
+            result.command(),
+            "carrick reproduce sample --seed 7 --full --reps 3 --live"
+        );
+        assert_eq!(result.to_json()["full"], true);
+        assert!(result.to_json()["full_repetitions"].is_null());
+        assert_eq!(result.extent(), "3 repetitions");
     }
 
     #[test]

@@ -5,16 +5,18 @@ pub mod firewall;
 pub mod mobile_ip;
 pub mod overhead;
 pub mod satellite;
+mod trace;
 
 use std::path::Path;
 
-use carrick_netsim::{ConfigError, Network, NodeId};
-
+use crate::capture::Capture;
 use crate::error::LabError;
 use crate::live;
 use crate::output;
 use crate::parallel;
 use crate::result::ScenarioResult;
+
+pub use trace::trace;
 
 /// How to run a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,18 +74,14 @@ impl Progress for Silent {
     fn end(&self) {}
 }
 
-/// Builds the network of a scenario, given a seed for its losses, and names the nodes that are hosts.
-/// They have no programs yet.
-pub type NetworkPlan = fn(u64) -> Result<(Network, Vec<NodeId>), ConfigError>;
-
 /// A published experiment that can be run again.
 pub trait Scenario: Sync {
     /// The name on the command line and of the files.
     fn name(&self) -> &'static str;
     /// The question it answers, in one sentence.
     fn question(&self) -> &'static str;
-    /// Its network without traffic, to be run in real time, if it has one network.
-    fn network(&self) -> Option<NetworkPlan> {
+    /// The live cell whose network programs from outside are given if they ask for none, if it has any.
+    fn usual(&self) -> Option<&'static str> {
         None
     }
     /// Its runs in real time.
@@ -97,12 +95,18 @@ pub trait Scenario: Sync {
     /// What a run consists of, by names with which the names of their rows begin: `standard`,
     /// `sctp.p1.n6`.
     fn cells(&self) -> Vec<String>;
-    /// Runs the first repetition of a cell as [`Self::run`] does, and captures it at every interface,
-    /// into files in `directory`.
+    /// How often [`Self::run`] repeats a cell; some that are all alike, or beside the point, less often.
+    fn repetitions(&self, options: &RunOptions) -> u64;
+    /// Runs a repetition of a cell, counted from 0, as [`Self::run`] does, and looks inside.
     ///
     /// # Errors
     /// If there is no such cell, the simulation does not do what it should, or a file can't be written.
-    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String>;
+    fn replay(
+        &self,
+        of: (&str, u64),
+        options: &RunOptions,
+        capture: Capture<'_>,
+    ) -> Result<(), String>;
     /// Runs it. The same options give the same result.
     ///
     /// # Errors
@@ -113,6 +117,39 @@ pub trait Scenario: Sync {
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError>;
+}
+
+/// The network of a live run of a scenario and what changes in it, without the run's programs, for
+/// programs from outside: that of the cell of this name, or the scenario's usual one.
+///
+/// # Errors
+/// [`LabError::Choice`] if there is no such cell, with those that there are.
+pub fn world(
+    scenario: &dyn Scenario,
+    cell: Option<&str>,
+    seed: u64,
+) -> Result<live::BuildWorld, LabError> {
+    let options = RunOptions {
+        seed,
+        reps: Some(1),
+        full: false,
+    };
+    let choice = |what: String| LabError::Choice { what };
+    let name = scenario.name();
+    let nothing = |why: &str| choice(format!("scenario '{name}' has no live network: {why}"));
+    let plan = scenario.live(&options).map_err(nothing)?;
+    let cell = cell.or_else(|| scenario.usual());
+    let cell = cell.ok_or_else(|| nothing("none is usual."))?;
+    let mut known: Vec<String> = plan.runs.iter().map(live::Run::cell).collect();
+    known.dedup();
+    let found = plan.runs.into_iter().find(|run| run.is_of(cell));
+    let found = found.ok_or_else(|| {
+        choice(format!(
+            "scenario '{name}' has no live cell '{cell}'; there are {}",
+            known.join(", ")
+        ))
+    })?;
+    Ok(found.world)
 }
 
 /// Stands for every cell of a scenario where cells are named.
@@ -134,27 +171,28 @@ pub fn select_cells(scenario: &dyn Scenario, names: &[String]) -> Vec<String> {
 /// # Errors
 /// [`LabError::Choice`] for one that is not, with some that there are.
 pub fn check_cells(scenarios: &[&dyn Scenario], names: &[String]) -> Result<(), LabError> {
-    const SHOWN: usize = 12;
     let known: Vec<String> = scenarios.iter().flat_map(|s| s.cells()).collect();
     let unknown = |name: &&String| *name != EVERY_CELL && !known.contains(name);
     let Some(name) = names.iter().find(unknown) else {
         return Ok(());
     };
-    let some = known
-        .iter()
-        .take(SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let what = no_cell(name, &known);
+    Err(LabError::Choice {
+        what: format!("{what}, and '{EVERY_CELL}'"),
+    })
+}
+
+/// That there is no such cell, and some that there are.
+fn no_cell(name: &str, known: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let some = known[..SHOWN.min(known.len())].join(", ");
     let more = known.len().saturating_sub(SHOWN);
     let more = if more > 0 {
         format!(" and {more} more: a row’s id begins with its cell’s name")
     } else {
         String::new()
     };
-    Err(LabError::Choice {
-        what: format!("there is no cell '{name}'; there are {some}{more}, and '{EVERY_CELL}'"),
-    })
+    format!("there is no cell '{name}'; there are {some}{more}")
 }
 
 /// Captures the first repetition of each of these cells at every interface, into files in
@@ -176,7 +214,8 @@ pub fn capture(
     );
     let results = parallel::run(cells.len(), |number| {
         let cell = &cells[number];
-        let done = scenario.capture(cell, options, &directory.join(cell));
+        let into = directory.join(cell);
+        let done = scenario.replay((cell, 0), options, Capture::into(&into));
         progress.step();
         done.map_err(|what| LabError::Simulation {
             scenario: scenario.name().into(),
@@ -240,7 +279,15 @@ mod tests {
         fn cells(&self) -> Vec<String> {
             ["a", "b"].map(|cell| format!("{}.{cell}", self.0)).to_vec()
         }
-        fn capture(&self, cell: &str, _: &RunOptions, _: &Path) -> Result<(), String> {
+        fn repetitions(&self, options: &RunOptions) -> u64 {
+            options.repetitions(2, 2)
+        }
+        fn replay(
+            &self,
+            (cell, _): (&str, u64),
+            _: &RunOptions,
+            _: Capture<'_>,
+        ) -> Result<(), String> {
             Err(format!("{cell} is a test"))
         }
         fn run(&self, _: &RunOptions, _: &dyn Progress) -> Result<ScenarioResult, LabError> {
@@ -288,6 +335,23 @@ mod tests {
             error.unwrap_err(),
             "there is no cell 'two.c'; there are one.a, one.b, two.a, two.b, and 'all'"
         );
+    }
+
+    #[test]
+    fn each_scenario_has_a_usual_network_and_those_whose_point_is_a_change_change() {
+        for scenario in all() {
+            let name = scenario.name();
+            let build = world(scenario, None, 1).expect(name);
+            let world = build().expect("the network is right");
+            let changes = matches!(name, "failover" | "mobile-ip");
+            assert_eq!(!world.changes.is_empty(), changes, "{name}");
+            assert!(!world.hosts.is_empty(), "{name}");
+        }
+        let error = world(all()[2], Some("config9"), 1).err();
+        let text = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains("config1.0, config1.1"), "{text}");
+        let world = world(all()[2], Some("config3.best.raw"), 1).expect("it is one");
+        assert_eq!(world().expect("the network is right").changes.len(), 2);
     }
 
     #[test]

@@ -49,6 +49,7 @@
 //! ```
 
 mod application;
+mod log;
 mod packets;
 
 use std::net::IpAddr;
@@ -57,6 +58,7 @@ use carrick_netsim::{InterfaceId, Node, Outbox, Packet};
 use carrick_proto::{AssociationId, Endpoint, Event, Time};
 
 pub use application::Application;
+pub(crate) use log::{EventLog, PathState, Tape};
 
 /// A host with one SCTP endpoint and the program that uses it.
 #[derive(Debug)]
@@ -71,8 +73,10 @@ pub struct SctpHost<A> {
     flow: u32,
     /// Where the core writes packets; empty between calls, its memory is kept.
     buffer: Vec<u8>,
-    /// Associations that exist, kept only for an application that wants traces.
+    /// Associations that exist, kept only for those who want traces.
     ids: Vec<AssociationId>,
+    /// Where what the core tells is kept, if it is.
+    tape: Option<Tape>,
     unsendable: u64,
     unclaimed: u64,
 }
@@ -88,6 +92,7 @@ impl<A: Application> SctpHost<A> {
             flow: 0,
             buffer: Vec::new(),
             ids: Vec::new(),
+            tape: None,
             unsendable: 0,
             unclaimed: 0,
         }
@@ -118,6 +123,19 @@ impl<A: Application> SctpHost<A> {
     pub fn with_flow(mut self, flow: u32) -> Self {
         self.flow = flow;
         self
+    }
+
+    /// The same host, which keeps what its core tells. Associations must be configured to keep a
+    /// trace, too.
+    #[must_use]
+    pub(crate) fn taped(mut self, tape: Tape) -> Self {
+        self.tape = Some(tape);
+        self
+    }
+
+    /// What the core has told, if it is kept.
+    pub(crate) fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
     }
 
     /// The program.
@@ -175,6 +193,9 @@ impl<A: Application> SctpHost<A> {
             if matches!(event, Event::MessageReceived) {
                 self.application.on_readable(now, &mut self.endpoint, id);
             } else {
+                if let Some(tape) = &self.tape {
+                    tape.borrow_mut().look(now, &self.endpoint, id);
+                }
                 self.application
                     .on_event(now, &mut self.endpoint, id, event);
             }
@@ -182,14 +203,20 @@ impl<A: Application> SctpHost<A> {
     }
 
     fn trace(&mut self) {
-        if !self.application.wants_trace() {
+        let wanted = self.application.wants_trace();
+        if !wanted && self.tape.is_none() {
             return;
         }
         self.ids.clear();
         self.ids.extend(self.endpoint.associations());
         for &id in &self.ids {
             while let Some(record) = self.endpoint.poll_trace(id) {
-                self.application.on_trace(id, &record);
+                if let Some(tape) = &self.tape {
+                    tape.borrow_mut().records.push((id, record));
+                }
+                if wanted {
+                    self.application.on_trace(id, &record);
+                }
             }
         }
     }

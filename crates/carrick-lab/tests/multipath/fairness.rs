@@ -67,8 +67,17 @@ fn jain([a, b]: [f64; 2]) -> f64 {
     (a + b).powi(2) / (2.0 * (a * a + b * b))
 }
 
-/// The rates, averaged over the seeds.
-fn average(congestion: &'static dyn Algorithm, base: fn() -> Policies) -> [f64; 2] {
+/// What all seeds showed.
+struct Shares {
+    /// The rates, averaged over the seeds, and their index.
+    rates: [f64; 2],
+    index: f64,
+    /// The index of each seed: their mean, and the lowest.
+    mean: f64,
+    lowest: f64,
+}
+
+fn shares(congestion: &'static dyn Algorithm, base: fn() -> Policies) -> Shares {
     let all = parallel::run(SEEDS as usize, |seed| {
         let policies = Policies {
             congestion,
@@ -80,34 +89,45 @@ fn average(congestion: &'static dyn Algorithm, base: fn() -> Policies) -> [f64; 
         };
         share(policies, single, seed as u64 + 1)
     });
-    [0, 1].map(|n| all.iter().map(|rates| rates[n]).sum::<f64>() / all.len() as f64)
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / all.len() as f64;
+    let indexes: Vec<f64> = all.iter().map(|rates| jain(*rates)).collect();
+    let rates = [0, 1].map(|n| mean(&mut all.iter().map(|rates| rates[n])));
+    Shares {
+        rates,
+        index: jain(rates),
+        mean: mean(&mut indexes.iter().copied()),
+        lowest: indexes.iter().copied().fold(1.0, f64::min),
+    }
 }
 
 #[test]
 fn coupled_paths_leave_half_of_a_shared_bottleneck_to_a_single_flow() {
     let coupled: [&'static dyn Algorithm; 4] = [&CmtRpV1, &CmtRpV2, &Lia, &Olia];
-    println!("| recovery | congestion control | two paths | one path | Jain's index |");
-    println!("|---|---|---|---|---|");
-    let show = |recovery: &str, name: &str, rates: [f64; 2]| {
-        println!(
-            "| {recovery} | {name} | {:.2} | {:.2} | {:.3} |",
-            rates[0],
-            rates[1],
-            jain(rates)
-        );
-        jain(rates)
-    };
+    println!("| recovery | congestion control | two paths | one path | index | mean | lowest |");
+    println!("|---|---|---|---|---|---|---|");
     for (recovery, base) in [
         ("RFC 9260", Policies::default as fn() -> Policies),
         ("RACK", Policies::modern),
     ] {
-        let rates = average(&Rfc9260, base);
-        let index = show(recovery, "uncoupled", rates);
-        assert!(index < 0.93, "two flows take two parts: {index}");
-        assert!(rates[0] > 1.6 * rates[1], "{rates:?}");
+        let show = |name: &str, s: &Shares| {
+            let [two, one] = s.rates;
+            let indexes = format!("{:.3} | {:.3} | {:.3}", s.index, s.mean, s.lowest);
+            println!("| {recovery} | {name} | {two:.2} | {one:.2} | {indexes} |");
+        };
+        let uncoupled = shares(&Rfc9260, base);
+        show("uncoupled", &uncoupled);
+        assert!(uncoupled.index < 0.93, "two flows take two parts");
+        assert!(uncoupled.rates[0] > 1.6 * uncoupled.rates[1]);
         for algorithm in coupled {
-            let index = show(recovery, algorithm.name(), average(algorithm, base));
-            assert!(index >= 0.95, "{}: {index}", algorithm.name());
+            let name = algorithm.name();
+            let shares = shares(algorithm, base);
+            show(name, &shares);
+            assert!(shares.index >= 0.95, "{name}: {}", shares.index);
+            // LIA is at the border with one event of loss for each Fast Recovery: single runs of
+            // it are below.
+            let border = name == Lia.name() && recovery == "RFC 9260";
+            let least = if border { 0.94 } else { 0.95 };
+            assert!(shares.mean >= least, "{name}: {}", shares.mean);
         }
     }
 }

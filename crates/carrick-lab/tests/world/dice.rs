@@ -28,6 +28,8 @@ pub(crate) enum Part {
     Multipath(usize),
     /// Keys, protection, and what moves: for both sides.
     Extras,
+    /// What one side sets while the association is up.
+    Tuning(usize),
 }
 
 /// A seeded source of choices.
@@ -48,6 +50,7 @@ impl Dice {
             Part::Wishes(side) => 60 + side as u64,
             Part::Grants(side) => 62 + side as u64,
             Part::Extras => 100,
+            Part::Tuning(side) => 120 + side as u64,
         };
         Self(Random::new(seed, stream))
     }

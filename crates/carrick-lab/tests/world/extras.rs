@@ -28,8 +28,7 @@ pub(crate) struct Extras {
     pub(crate) open_addresses: bool,
     /// A side is also found by its tag.
     pub(crate) wildcard: bool,
-    /// And tells its addresses by wildcards alone, where each side begins with one: a set-up from one
-    /// of several survives neither its loss nor a collision or restart from another.
+    /// And tells its addresses by wildcards alone (see [`may_hide`]).
     pub(crate) hidden: bool,
     pub(crate) upheavals: Vec<Upheaval>,
     changes: [Vec<(Duration, u8, Operation)>; 2],
@@ -113,7 +112,7 @@ impl Extras {
             sealing,
             open_addresses,
             wildcard,
-            hidden: wildcard && addresses.iter().all(|a| a.len() == 1),
+            hidden: wildcard && may_hide(plan, addresses, removes),
             upheavals: upheavals(dice, plan, addresses, removes),
             changes,
         }
@@ -134,6 +133,11 @@ impl Extras {
     pub(crate) fn moves(&self) -> Option<Side> {
         let of_address = |u: &&Upheaval| u.kind == UpheavalKind::NewAddress;
         self.upheavals.iter().find(of_address).map(|u| u.side)
+    }
+
+    /// Chunks are sealed.
+    pub(crate) fn seals(&self) -> bool {
+        self.offers == [true; 2]
     }
 
     /// Whether the UDP port of a side changes.
@@ -197,6 +201,18 @@ impl Keys {
             list.push((dice.log_millis(1, 20_000), 0, operation));
         }
     }
+}
+
+/// Whether addresses may be told by wildcards alone. The peer knows then one address, that of the
+/// set-up's packets, until an ASCONF tells of another. From a second one, an INIT is that of a stranger,
+/// which begins another association (RFC 9260 section 5.2.2): both that connect at once, or one that
+/// begins anew, must have no second one. And nothing finds the peer whose only known address goes
+/// before it can tell another (RFC 5061 section 4.2: by ASCONF, which needs the association).
+fn may_hide(plan: &Plan, addresses: &[Vec<IpAddr>; 2], removes: bool) -> bool {
+    let one = addresses.iter().all(|a| a.len() == 1);
+    let once = plan.connects.iter().flatten().count() == 1;
+    let restarts = matches!(plan.ending, Ending::Restart { .. });
+    one || once && !restarts && !removes
 }
 
 /// The key of this number, the same on both sides.

@@ -133,6 +133,10 @@ pub(crate) struct Seen {
     /// UDP ports that changed, and those that the peer noticed.
     pub(crate) rebindings: u64,
     pub(crate) learned_ports: u64,
+    /// Thresholds and ways that were set, and preferred addresses that the peer took note of.
+    pub(crate) thresholds: u64,
+    pub(crate) ways: u64,
+    pub(crate) preferences: u64,
     /// Sides that went to another address.
     pub(crate) moves: u64,
     /// Paths that became Potentially Failed.
@@ -151,7 +155,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// The sums, with their names.
-    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 39] {
+    pub(crate) fn named(&mut self) -> [(&'static str, &mut u64); 42] {
         [
             ("established", &mut self.established),
             ("messages", &mut self.messages),
@@ -183,6 +187,9 @@ impl Seen {
             ("changes of shared keys", &mut self.key_changes),
             ("changes of UDP ports", &mut self.rebindings),
             ("UDP ports learned", &mut self.learned_ports),
+            ("thresholds set", &mut self.thresholds),
+            ("encapsulations set", &mut self.ways),
+            ("preferences told", &mut self.preferences),
             ("moves to another address", &mut self.moves),
             ("suspected paths", &mut self.suspected),
             ("worlds with authentication", &mut self.authenticated),

@@ -81,6 +81,10 @@ impl ChunkProtectionOffer for Offer {
         vec![1, 2, 3]
     }
 
+    fn overhead(&self) -> usize {
+        HEADER + TAG
+    }
+
     fn accepts(&self, theirs: &[u8]) -> bool {
         theirs == [1, 2, 3]
     }
@@ -178,10 +182,6 @@ fn tag(state: u64, text: &[u8]) -> [u8; TAG] {
 }
 
 impl ChunkProtection for Protection {
-    fn overhead(&self) -> usize {
-        HEADER + TAG
-    }
-
     fn protect(&mut self, packet: &PacketContext, chunks: &mut Vec<u8>) -> Seal {
         let Some(key) = self.sends_with else {
             return Seal::Clear;

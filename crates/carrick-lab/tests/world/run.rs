@@ -19,6 +19,7 @@ use super::script::{Script, net_time};
 use super::settings::settings;
 use super::topology::{Built, Topology};
 use super::trace::TraceHash;
+use super::tuning::tunings;
 use super::upheaval::{addresses_ever, is_due};
 
 /// Virtual time without any progress after which a world counts as hanging: longer than any chain
@@ -133,6 +134,9 @@ impl World {
                 slack: largest_packet + configs[side].message_overhead,
             };
             let mut script = Script::new(seed, side, &plan, &topology, configs[side].path_mtu);
+            let remapped = extras.rebinds(1 - side);
+            let tuned = tunings(seed, side, &plan, remapped);
+            script.operations.extend(tuned);
             extras.meddle(side, &mut script.operations);
             if watch.verbose {
                 println!("{script:?}");
@@ -348,7 +352,8 @@ impl World {
                 (Some(CloseReason::AbortedByUser), ending) => !ending.is_graceful(),
                 // Without a reason: by shutting down during the set-up, or out of the blue.
                 (Some(CloseReason::AbortedByPeer(cause)), Ending::Abort { .. }) => {
-                    cause.information.is_empty() || cause.information == REASON
+                    let limits = self.extras.seals();
+                    limits || cause.information.is_empty() || cause.information == REASON
                 }
                 // The peer had ended already and met a packet that was late; all had arrived, as
                 // the messages must show.
@@ -362,8 +367,12 @@ impl World {
                         | CloseReason::SetupTimedOut
                         | CloseReason::ShutdownTimedOut,
                     ),
-                    Ending::Death { .. },
-                ) => true,
+                    ending,
+                ) => match ending {
+                    Ending::Death { .. } => true,
+                    Ending::Abort { .. } => self.extras.seals(),
+                    _ => false,
+                },
                 _ => false,
             };
             ledger.check(allowed, || {

@@ -8,6 +8,7 @@ use carrick_proto::{Reliability, StreamDirection, StreamScheduler};
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan, Scale};
 use super::topology::Topology;
+use super::tuning::Tuning;
 
 /// A message to send.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +45,7 @@ pub(crate) enum Operation {
     DeleteKey(u16),
     /// Chunks are sealed with this key from now on.
     SealWith(u8),
+    Tune(Tuning),
 }
 
 /// A re-configuration that is asked for (RFC 6525).

@@ -74,7 +74,7 @@ pub(crate) fn settings(
         ..AssociationConfig::default()
     };
     buffers(&mut config, dice, plan, topology);
-    limits(&mut config, dice, plan);
+    limits(&mut config, dice, plan, extras);
     config.scheduler = dice.pick(&StreamScheduler::ALL);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
     let mut partial = Dice::new(seed, Part::Partial(side));
@@ -147,8 +147,11 @@ fn dice_chunks(plan: &Plan) -> usize {
     if plan.scale == Scale::Small { 4 } else { 50 }
 }
 
-fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan) {
-    if matches!(plan.ending, Ending::Death { .. }) {
+fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, extras: &Extras) {
+    // Behind an ABORT that was lost, a late COOKIE ECHO may make an association without the keys of
+    // the one that is left: neither side believes the other, and only counting ends them.
+    let keyless = matches!(plan.ending, Ending::Abort { .. }) && extras.seals();
+    if keyless || matches!(plan.ending, Ending::Death { .. }) {
         config.association_max_retrans = dice.range(1, 8) as u32;
         config.max_init_retransmits = dice.range(1, 6) as u32;
         config.shutdown_guard = dice.chance(0.5).then(|| dice.log_millis(5000, 60_000));

@@ -1,6 +1,5 @@
 //! The programs of the hosts: one for each stack, with the same flows of numbered messages.
 
-mod log;
 mod pace;
 mod sctp;
 mod tcp;
@@ -8,7 +7,6 @@ mod udp;
 
 use bytes::{Bytes, BytesMut};
 
-pub(super) use log::{Log, PathState};
 pub(super) use sctp::{Receiver, SctpProgram, Session, State};
 pub(super) use tcp::TcpProgram;
 pub(super) use udp::UdpProgram;

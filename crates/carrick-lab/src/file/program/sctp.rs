@@ -12,8 +12,9 @@ use carrick_proto::{
 };
 
 use super::super::measure::{Record, Transmission};
-use super::{Log, Sender, message, number_of};
+use super::{Sender, message, number_of};
 use crate::sctp_host::Application;
+use crate::switch::Sent;
 
 /// The port of all hosts.
 pub(in crate::file) const PORT: u16 = 5001;
@@ -76,8 +77,6 @@ pub(in crate::file) struct SctpProgram {
     pub(in crate::file) receivers: Vec<Receiver>,
     /// Transmissions are to be noted.
     pub(in crate::file) noting: bool,
-    /// All that the core tells, if it is to be kept.
-    pub(in crate::file) log: Option<Log>,
     pub(in crate::file) failure: Option<String>,
 }
 
@@ -316,9 +315,6 @@ impl Application for SctpProgram {
     }
 
     fn on_event(&mut self, now: Time, endpoint: &mut Endpoint, id: AssociationId, event: Event) {
-        if let Some(log) = &mut self.log {
-            log.look(now, endpoint, id);
-        }
         match event {
             Event::Established { .. } => {
                 if let Some(session) = self.adopt(endpoint, id) {
@@ -364,13 +360,10 @@ impl Application for SctpProgram {
     }
 
     fn wants_trace(&self) -> bool {
-        self.noting || self.log.is_some()
+        self.noting
     }
 
     fn on_trace(&mut self, id: AssociationId, record: &TraceRecord) {
-        if let Some(log) = &mut self.log {
-            log.records.push((id, *record));
-        }
         let TraceEvent::ChunkSent {
             path,
             transmission,
@@ -389,11 +382,13 @@ impl Application for SctpProgram {
         let own = |(s, sender): &&mut (usize, Sender)| *s == session && sender.number == flow;
         if let Some((_, sender)) = self.senders.iter_mut().find(own) {
             sender.record.transmissions.push(Transmission {
-                message: context & ((1 << FLOW) - 1),
-                time: record.time.as_nanos(),
+                sent: Sent {
+                    message: context & ((1 << FLOW) - 1),
+                    time: record.time.as_nanos(),
+                    alternate: primary.is_some_and(|own| own != path),
+                },
                 bytes,
                 again: transmission > 1,
-                alternate: primary.is_some_and(|own| own != path),
             });
         }
     }

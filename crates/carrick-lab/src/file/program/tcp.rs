@@ -4,6 +4,7 @@ use carrick_netsim::Time;
 
 use super::super::measure::{Record, Transmission};
 use super::Sender;
+use crate::switch::Sent;
 use crate::tcp_host::{Connection, Segment, TcpApplication};
 
 const PIECE: usize = 1 << 14;
@@ -153,8 +154,11 @@ impl Client {
         self.retransmitted += u64::from(segment.again);
         let size = self.sender.flow.size as u64;
         let record = |message| Transmission {
-            message,
-            time: segment.time.as_nanos(),
+            sent: Sent {
+                message,
+                time: segment.time.as_nanos(),
+                alternate: false,
+            },
             // Of a segment with several messages, the first has the bytes.
             bytes: if message == segment.offset / size {
                 segment.len
@@ -162,7 +166,6 @@ impl Client {
                 0
             },
             again: segment.again,
-            alternate: false,
         };
         let last = (segment.offset + segment.len as u64).saturating_sub(1) / size;
         let all = (segment.offset / size..=last).map(record);

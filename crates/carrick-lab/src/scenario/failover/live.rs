@@ -11,8 +11,7 @@ use super::setup::{
 };
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
-use crate::parallel;
+use crate::live::{self, Flow, Measured, Messages, Outcome, Record, Sink, Source, Stack, Watch};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
@@ -106,18 +105,14 @@ pub(super) fn plan(scenario: FailoverScenario, options: &RunOptions) -> live::Pl
                 watch: Watch::Data,
                 expected: messages.length() + SET_UP,
                 limit: messages.length() * 3,
+                capture: None,
             });
         }
     }
-    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
-    live::Plan {
-        at_once: AT_ONCE,
-        runs,
-        conclude: Box::new(move |outcomes| {
-            conclude(scenario, &options, repetitions, &names, &outcomes)
-        }),
-    }
+    live::Plan::new(runs, AT_ONCE, move |names, outcomes| {
+        conclude(scenario, &options, repetitions, names, &outcomes)
+    })
 }
 
 /// The seed of a repetition: the simulated repetition of this number has the same.
@@ -136,21 +131,17 @@ fn conclude(
     outcomes: &[Outcome],
 ) -> Result<LiveResult, LabError> {
     let kinds = kinds();
-    let twins = twins(options, repetitions).map_err(|what| LabError::Simulation {
-        scenario: scenario.name().into(),
-        what,
+    let extent = (kinds.len(), repetitions);
+    let twins = live::twins(scenario.name(), extent, |kind, repetition| {
+        let moment = break_at(repetition, repetitions);
+        let (variant, seed) = (kinds[kind].variant, seed(options, repetition));
+        run::broken(variant, Load::Quiet, moment, seed, Capture::NONE)?
+            .ok_or_else(|| "data had left the primary before the break".to_string())
     })?;
-    let mut notes = shortfalls(names, outcomes);
-    let mut pairs: Vec<Vec<Pair>> = vec![Vec::new(); kinds.len()];
-    for (number, outcome) in outcomes.iter().enumerate() {
-        let (repetition, kind) = (number / kinds.len(), number % kinds.len());
-        let moment = moment(repetition as u64, repetitions);
-        match outcome.record().map(|record| measure(record, moment)) {
-            None => {}
-            Some(Ok(live)) => pairs[kind].push((live, twins[repetition][kind])),
-            Some(Err(what)) => notes.push(format!("The run {} went wrong: {what}.", names[number])),
-        }
-    }
+    let live = Measured::of(kinds.len(), names, outcomes, |_, repetition, record| {
+        measure(record, moment(repetition, repetitions))
+    });
+    let (pairs, mut notes) = live.beside(twins);
     notes.push(cases(&pairs));
     let rows = kinds.iter().zip(&pairs);
     Ok(LiveResult {
@@ -167,26 +158,6 @@ fn conclude(
 fn measure(record: &Record, moment: Duration) -> Result<Failover, String> {
     let flow = record.flow().ok_or("other programs ran")?;
     run::measure(&flow.log(), record.begin + moment)
-}
-
-/// The same simulated: for each repetition all kinds, the two ways to carry SCTP being one.
-fn twins(options: &RunOptions, repetitions: u64) -> Result<Vec<Vec<Failover>>, String> {
-    let kinds = kinds();
-    let all = parallel::run(repetitions as usize * kinds.len(), |job| {
-        let repetition = (job / kinds.len()) as u64;
-        let moment = break_at(repetition, repetitions);
-        let variant = kinds[job % kinds.len()].variant;
-        run::broken(
-            variant,
-            Load::Quiet,
-            moment,
-            seed(options, repetition),
-            Capture::NONE,
-        )?
-        .ok_or_else(|| "data had left the primary before the break".to_string())
-    });
-    let all: Vec<Failover> = all.into_iter().collect::<Result<_, _>>()?;
-    Ok(all.chunks(kinds.len()).map(<[Failover]>::to_vec).collect())
 }
 
 fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {

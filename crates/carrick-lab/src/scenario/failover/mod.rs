@@ -14,9 +14,7 @@ mod setup;
 mod show;
 mod traffic;
 
-use std::path::Path;
-
-use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
@@ -24,7 +22,7 @@ use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Failover, Watched};
-use setup::{LOADS, Load, VARIANTS, Variant, break_at};
+use setup::{LOADS, Load, VARIANTS, Variant};
 
 /// Repetitions of a cell in a short run: enough for all three cases.
 const SHORT: u64 = 20;
@@ -48,8 +46,8 @@ impl Scenario for FailoverScenario {
          which settings are fast without mistaking congestion for a break?"
     }
 
-    fn network(&self) -> Option<NetworkPlan> {
-        Some(setup::bare_network)
+    fn usual(&self) -> Option<&'static str> {
+        Some("pmr5")
     }
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
@@ -62,7 +60,16 @@ impl Scenario for FailoverScenario {
         named().flat_map(kinds).collect()
     }
 
-    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+    fn repetitions(&self, options: &RunOptions) -> u64 {
+        options.repetitions(SHORT, FULL)
+    }
+
+    fn replay(
+        &self,
+        (cell, repetition): (&str, u64),
+        options: &RunOptions,
+        capture: Capture<'_>,
+    ) -> Result<(), String> {
         let is = |name: &str| {
             let kind = cell.strip_prefix(name)?.strip_prefix('.')?;
             KINDS.iter().position(|own| *own == kind)
@@ -70,9 +77,9 @@ impl Scenario for FailoverScenario {
         let mut all = named();
         let found = all.find_map(|(name, load, variant)| Some((is(&name)?, load, variant)));
         let (kind, load, variant) = found.ok_or_else(|| format!("there is no cell {cell}"))?;
-        let (seeds, capture) = (seeds(options.seed, 0), Capture::into(directory));
+        let seeds = seeds(options.seed, repetition);
         if kind == 0 {
-            let moment = break_at(0, options.repetitions(SHORT, FULL));
+            let moment = load.break_at(repetition, self.repetitions(options));
             run::broken(variant, load, moment, seeds[0], capture).map(drop)
         } else {
             run::unbroken(variant, load, seeds[1], capture).map(drop)
@@ -84,14 +91,10 @@ impl Scenario for FailoverScenario {
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
-        let repetitions = options.repetitions(SHORT, FULL);
+        let repetitions = self.repetitions(options);
         let observed = self.simulate(options.seed, repetitions, progress)?;
-        Ok(show::result(
-            *self,
-            &observed,
-            options.seed,
-            (repetitions < FULL).then_some(FULL),
-        ))
+        let shortened = (repetitions < FULL).then_some(FULL);
+        Ok(show::result(*self, &observed, options.seed).extended(options, shortened))
     }
 }
 
@@ -100,7 +103,7 @@ impl Scenario for FailoverScenario {
 struct Cell {
     /// Each break; `None` where data was on the other path already.
     breaks: Vec<Option<Failover>>,
-    /// Each minute without a break.
+    /// Each minute without a break; one if the seed changes nothing in it.
     watched: Vec<Watched>,
 }
 
@@ -119,7 +122,7 @@ struct Observed {
     repetitions: u64,
 }
 
-type Outcome = (Option<Failover>, Watched);
+type Outcome = (Option<Failover>, Option<Watched>);
 
 impl FailoverScenario {
     fn simulate(
@@ -152,7 +155,7 @@ impl FailoverScenario {
             let cell = job % cells;
             let cell = &mut all[cell / VARIANTS.len()][cell % VARIANTS.len()];
             cell.breaks.push(broken);
-            cell.watched.push(watched);
+            cell.watched.extend(watched);
         }
         let mut all = all.into_iter();
         Ok(Observed {
@@ -163,7 +166,7 @@ impl FailoverScenario {
     }
 }
 
-/// One break and one minute without. The seed does not depend on variant or load.
+/// One break and one minute without, if that is not a copy of the first one's. The seed does not depend on variant or load.
 fn repetition(
     seed: u64,
     load: Load,
@@ -172,11 +175,12 @@ fn repetition(
     repetitions: u64,
 ) -> Result<Outcome, String> {
     let variant = &VARIANTS[variant];
-    let moment = break_at(number, repetitions);
+    let moment = load.break_at(number, repetitions);
     let [first, second] = seeds(seed, number);
     let broken = run::broken(variant, load, moment, first, Capture::NONE)?;
-    let watched = run::unbroken(variant, load, second, Capture::NONE)?;
-    Ok((broken, watched))
+    let differs = number == 0 || load.is_random();
+    let watched = differs.then(|| run::unbroken(variant, load, second, Capture::NONE));
+    Ok((broken, watched.transpose()?))
 }
 
 /// Seeds of a repetition with a break, and of its minute without.

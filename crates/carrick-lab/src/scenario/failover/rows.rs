@@ -5,6 +5,7 @@ use super::setup::{BEST, LOADS, Load, PATH_MAX_RETRANS, VARIANTS, Variant, milli
 use super::{Cell, Observed};
 use crate::format;
 use crate::result::Row;
+use crate::stats::Sorted;
 
 /// The published times of one Path.Max.Retrans in ms: failover in the cases A, B and C, the longest
 /// transfer in A and in B and C; and how often each case occurred.
@@ -98,6 +99,18 @@ fn paper_rows(variant: &Variant, cell: &Cell, published: &Published) -> Vec<Row>
         let row = Row::new(&id, &label, "ms").bound(variant.bound());
         rows.push(compared(row.published(value), &values, ON_CASES));
     }
+    // In case A the last message that arrived is the first that is sent again.
+    for (case, value) in [Case::B, Case::C].into_iter().zip(&published.failover[1..]) {
+        let values = values(cell, |f| {
+            (f.case == case).then_some(f.from_arrived).flatten()
+        });
+        let (label, letter) = (variant.label, letter(case));
+        let id = format!("{}.failover-{}-arrived", variant.id, letter.to_lowercase());
+        let label =
+            format!("{label}: failover time from the last message that arrived, case {letter}");
+        let row = Row::new(&id, &label, "ms").bound(variant.bound());
+        rows.push(compared(row.published(*value), &values, ON_CASES));
+    }
     let mean = values(cell, |f| Some(f.time));
     let row = Row::new(
         &format!("{}.failover", variant.id),
@@ -172,7 +185,8 @@ fn own_rows(variant: &Variant, cell: &Cell) -> Vec<Row> {
             &format!("{}: longest transfer", variant.label),
             "ms",
         )
-        .bound(max as f64 + 20.0)
+        // With Potentially Failed the first timeout sends it on the other path.
+        .bound(min as f64 + propagation())
         .measured(&transfers),
         false_row(variant, Load::Quiet, &false_ones, cell),
     ]
@@ -188,6 +202,20 @@ fn loaded_rows(load: Load, variant: &Variant, cell: &Cell) -> Vec<Row> {
     )
     .bound(variant.bound())
     .measured(&times);
+    if times.len() > 1 {
+        let sorted = Sorted::new(times.clone());
+        let quantile = |share: f64| {
+            sorted
+                .quantile(share)
+                .map_or_else(String::new, format::measured)
+        };
+        failover = failover.note(&format!(
+            "Of the repetitions: median {} ms, 90 % quantile {} ms, longest {} ms.",
+            quantile(0.5),
+            quantile(0.9),
+            quantile(1.0)
+        ));
+    }
     if missing > 0 {
         failover = failover.note(&format!(
             "In {missing} of {} repetitions data had left the primary before the break.",
@@ -224,7 +252,7 @@ fn false_row(variant: &Variant, load: Load, values: &[f64], cell: &Cell) -> Row 
         .iter()
         .map(|w| w.max_transfer)
         .fold(0.0, f64::max);
-    Row::new(
+    let row = Row::new(
         &format!("{}.false-failovers", name(load, variant)),
         &format!("{label}: false failovers"),
         "per min",
@@ -235,7 +263,12 @@ fn false_row(variant: &Variant, load: Load, values: &[f64], cell: &Cell) -> Row 
         "{timeouts} timeouts in {} min without a break; the longest transfer took {} ms.",
         values.len(),
         format::measured(longest)
-    ))
+    ));
+    if load.is_random() {
+        row
+    } else {
+        row.note("One run: nothing in it depends on the seed.")
+    }
 }
 
 /// How often data left the primary in each minute without a break.

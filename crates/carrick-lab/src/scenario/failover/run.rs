@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use carrick_proto::{Endpoint, EndpointConfig, Time};
 
-use super::setup::{
-    AFTERMATH, LENGTH, Load, PORT, START, Variant, WATCH, World, address, millis, network,
-};
+use super::setup::{LENGTH, Load, PORT, START, Variant, WATCH, World, address, millis, network};
 use super::traffic::{PRIMARY, Sink, Source, log};
 use crate::capture::Capture;
-use crate::live::Log;
+use crate::live::{Log, Transmission};
 use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
+use crate::switch::{self, Noted, Sent};
 
 /// What had happened when the primary broke (section 3.2 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +30,8 @@ pub(super) struct Failover {
     pub(super) case: Case,
     /// The failover time of the paper, in ms.
     pub(super) time: f64,
+    /// The same from the first sending of the last message that had arrived, in ms; `None` if none had.
+    pub(super) from_arrived: Option<f64>,
     /// The longest that a message took from SEND to delivery, in ms.
     pub(super) max_transfer: f64,
 }
@@ -48,22 +49,35 @@ pub(super) struct Watched {
 
 type Hosts = (SctpHost<Source>, SctpHost<Sink>);
 
-fn hosts(variant: &Variant, load: Load, length: Duration, seed: u64) -> Result<Hosts, String> {
+fn hosts(
+    variant: &Variant,
+    load: Load,
+    length: Duration,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<Hosts, String> {
     let endpoint = |host: u8| {
         let seed = derive_bytes(seed, &[1, u64::from(host)]);
         let mut config = EndpointConfig::new(PORT, vec![address(host, 0), address(host, 1)], seed);
-        config.association = variant.config();
+        config.association = capture.config(variant.config());
         Endpoint::new(config).map_err(|error| error.to_string())
     };
     let source = Source::new(load.burst(), length);
+    let source = SctpHost::new(endpoint(0)?, source);
     Ok((
-        SctpHost::new(endpoint(0)?, source),
+        capture.watch("messages", ["source", "destination"], source),
         SctpHost::new(endpoint(1)?, Sink::new(variant.config())),
     ))
 }
 
-fn world(variant: &Variant, load: Load, length: Duration, seed: u64) -> Result<World, String> {
-    let (source, sink) = hosts(variant, load, length, seed)?;
+fn world(
+    variant: &Variant,
+    load: Load,
+    length: Duration,
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<World, String> {
+    let (source, sink) = hosts(variant, load, length, seed, capture)?;
     network(derive(seed, &[0]), load, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())
 }
@@ -105,7 +119,7 @@ pub(super) fn broken(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Option<Failover>, String> {
-    let mut world = world(variant, load, LENGTH, seed)?;
+    let mut world = world(variant, load, LENGTH, seed, capture)?;
     capture.begin(&mut world.net)?;
     let at = carrick_netsim::Time::ZERO + moment;
     world.break_primary(at).map_err(|error| error.to_string())?;
@@ -127,89 +141,72 @@ pub(super) fn unbroken(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Watched, String> {
-    let mut world = world(variant, load, WATCH, seed)?;
+    let mut world = world(variant, load, WATCH, seed, capture)?;
     capture.begin(&mut world.net)?;
     finish(&mut world, WATCH)?;
     capture.end(&mut world.net)?;
     let (source, sink) = programs(&world);
+    // The SACK of a last message that is alone waits longer than RTO.Min: the end of the traffic.
+    let end = source.sends.last().copied().unwrap_or(Time::ZERO);
+    let before_end = |moments: &[Time]| moments.iter().filter(|time| **time < end).count() as u64;
     let transfers = sink.received.deliveries.iter().map(|(number, time)| {
         let sent = source.sends.get(*number as usize).copied();
         sent.map_or(0.0, |sent| millis(*time - sent))
     });
     Ok(Watched {
-        false_failovers: source.left.len() as u64,
-        timeouts: source.timeouts,
+        false_failovers: before_end(&source.left),
+        timeouts: before_end(&source.timeouts),
         max_transfer: transfers.fold(0.0, f64::max),
     })
 }
 
 /// The times of the paper, from the logs of both hosts.
 pub(super) fn measure(log: &Log<'_>, at: Time) -> Result<Failover, String> {
-    // The first message that is sent again after the break, by its first sending.
-    let mut first_sent: Vec<Option<Time>> = vec![None; log.sends.len()];
-    let mut first = None;
-    let mut delivered = vec![None; log.sends.len()];
-    for (number, time) in log.deliveries {
-        if let Some(delivery) = delivered.get_mut(*number as usize) {
-            *delivery = Some(*time);
-        }
-    }
-    // The last transmission of each message before its delivery.
-    let mut bringing = vec![None; log.sends.len()];
-    for t in log.transmissions {
-        if delivered[t.message as usize].is_some_and(|delivery| t.time <= delivery) {
-            bringing[t.message as usize] = Some((t.time, t.path));
-        }
-        let slot = &mut first_sent[t.message as usize];
-        match *slot {
-            None => *slot = Some(t.time),
-            Some(sent) if t.time > at => {
-                first = Some(
-                    first.map_or((sent, t.message, t.time), |f: (Time, u64, Time)| {
-                        if sent < f.0 {
-                            (sent, t.message, f.2)
-                        } else {
-                            f
-                        }
-                    }),
-                );
-            }
-            Some(_) => {}
-        }
-    }
-    let (start, first, retransmission) = first.ok_or("nothing was sent again")?;
-    // Later losses, by other traffic, are not the failover's.
-    let last = at + AFTERMATH;
-    let taken = log.deliveries.iter().filter_map(|(number, delivery)| {
-        let sent = *log.sends.get(*number as usize)?;
-        let bringing = bringing[*number as usize].filter(|(_, path)| *path != PRIMARY)?;
-        (*delivery > at && sent < last).then(|| (*delivery - sent, *number, bringing.0))
-    });
-    let longest = taken.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
-    let (transfer, _, resent) = longest.ok_or("nothing was delivered over the other path")?;
+    let sends: Vec<u64> = log.sends.iter().map(|time| time.as_nanos()).collect();
+    let sent = |t: &Transmission| Sent {
+        message: t.message,
+        time: t.time.as_nanos(),
+        alternate: t.path != PRIMARY,
+    };
+    let transmissions: Vec<Sent> = log.transmissions.iter().map(sent).collect();
+    let delivered = |(number, time): &(u64, Time)| (*number, time.as_nanos());
+    let deliveries: Vec<(u64, u64)> = log.deliveries.iter().map(delivered).collect();
+    let noted = Noted {
+        sends: &sends,
+        transmissions: &transmissions,
+        deliveries: &deliveries,
+    };
+    let switch = switch::measure(noted, at.as_nanos())?;
+    let arrived: Vec<u64> = arrived(log, Time::from_nanos(switch.again)).collect();
+    let unreported = arrived.iter().filter(|number| **number >= switch.first);
+    let last = arrived.iter().max();
+    let first_sent = |number: u64| transmissions.iter().find(|t| t.message == number);
+    let from_arrived = last.and_then(|number| first_sent(*number));
+    let ms = |nanos: u64| millis(Duration::from_nanos(nanos));
     Ok(Failover {
-        case: case(log, first, retransmission),
-        time: millis(resent - start),
-        max_transfer: millis(transfer),
+        case: match unreported.count() {
+            0 => Case::C,
+            1 => Case::A,
+            _ => Case::B,
+        },
+        time: ms(switch.time()),
+        from_arrived: from_arrived.map(|sent| ms(switch.resent.saturating_sub(sent.time))),
+        max_transfer: ms(switch.transfer),
     })
 }
 
-/// Which case: by the messages from `first` on that had arrived before the first retransmission.
-fn case(log: &Log<'_>, first: u64, retransmission: Time) -> Case {
-    let first_tsn = log.transmissions.first().map(|t| t.tsn);
-    let unreported = log.arrivals.iter().filter(|(tsn, time)| {
-        let number = first_tsn.map_or(0, |f| u64::from(tsn.since(f)));
-        number >= first && *time < retransmission
-    });
-    match unreported.count() {
-        0 => Case::C,
-        1 => Case::A,
-        _ => Case::B,
-    }
+/// The messages that had arrived by then.
+fn arrived(log: &Log<'_>, by: Time) -> impl Iterator<Item = u64> {
+    // Each message is one chunk, so that TSNs count messages.
+    let first = log.transmissions.first().map(|t| t.tsn);
+    let arrived = log.arrivals.iter().filter(move |(_, time)| *time < by);
+    arrived.filter_map(move |(tsn, _)| first.map(|first| u64::from(tsn.since(first))))
 }
 
 #[cfg(test)]
 mod tests {
+    use carrick_proto::{PathId, Tsn};
+
     use super::super::setup::{BEST, PERIOD, VARIANTS, break_at};
     use super::*;
 
@@ -258,6 +255,47 @@ mod tests {
         assert_eq!(quiet(&VARIANTS[1], moment + PERIOD), first);
     }
 
+    #[test]
+    fn the_last_message_that_arrived_is_found_for_each_case() {
+        let ms = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let sent = |time, message: u32, path| Transmission {
+            time: ms(time),
+            tsn: Tsn::new(100 + message),
+            message: u64::from(message),
+            path: PathId(path),
+        };
+        // Messages 1 to 3 are sent again at 1110; how many arrived before decides the case.
+        let transmissions = [
+            sent(980, 0, 0),
+            sent(990, 1, 0),
+            sent(1000, 2, 0),
+            sent(1010, 3, 0),
+            sent(1110, 1, 1),
+            sent(1110, 2, 1),
+            sent(1110, 3, 1),
+        ];
+        let arrival = |message: u32, time| (Tsn::new(100 + message), ms(time));
+        let arrivals = [
+            arrival(0, 1002),
+            arrival(1, 1012),
+            arrival(2, 1022),
+            arrival(3, 1132),
+        ];
+        let found = [1, 2, 3].map(|count| {
+            let log = Log {
+                sends: &[980, 990, 1000, 1010].map(ms),
+                transmissions: &transmissions,
+                deliveries: &[(0, ms(1002)), (1, ms(1132)), (2, ms(1132)), (3, ms(1132))],
+                arrivals: &arrivals[..count],
+            };
+            let failover = measure(&log, ms(999)).expect("a failover");
+            assert_eq!((failover.time, failover.max_transfer), (120.0, 142.0));
+            (failover.case, failover.from_arrived)
+        });
+        let expected = [(Case::C, 130.0), (Case::A, 120.0), (Case::B, 110.0)];
+        assert_eq!(found, expected.map(|(case, time)| (case, Some(time))));
+    }
+
     /// The times of a case, by the paper's stack and by RFC 9260's rules for what waits for what.
     fn times(case: Case) -> [f64; 2] {
         let moment = |variant: &Variant| {
@@ -292,6 +330,14 @@ mod tests {
             let failover = quiet(variant, break_at(0, 1));
             assert!(failover.time >= variant.bound(), "{}", variant.id);
         }
+    }
+
+    #[test]
+    fn the_end_of_the_traffic_is_no_false_failover() {
+        let quick = VARIANTS.iter().find(|variant| variant.id == "quick");
+        let quick = quick.expect("there is one");
+        let watched = unbroken(quick, Load::Quiet, 1, Capture::NONE).expect("the run ends");
+        assert_eq!((watched.false_failovers, watched.timeouts), (0, 0));
     }
 
     #[test]

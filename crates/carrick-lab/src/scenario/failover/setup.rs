@@ -32,11 +32,9 @@ pub(super) const START: Duration = Duration::from_secs(1);
 /// Traffic before the break, and from the start to the end.
 pub(super) const BREAK: Duration = Duration::from_secs(8);
 pub(super) const LENGTH: Duration = Duration::from_secs(20);
-/// Messages sent this long after the break belong to the failover.
-pub(super) const AFTERMATH: Duration = Duration::from_secs(2);
 /// Traffic in a run without a break, for false failovers.
 pub(super) const WATCH: Duration = Duration::from_secs(60);
-/// The moments of the break are spread over one period of the pattern: two messages and a SACK.
+/// One period of the paper's pattern: two messages and a SACK.
 pub(super) const PERIOD: Duration = Duration::from_millis(20);
 /// The two directions of a Dummynet link are two pipes, told one after the other. 20 of the 81
 /// published runs whose last two messages arrived are of case C, where the SACK came through: in a
@@ -96,6 +94,23 @@ impl Load {
     /// Messages at a time; their number a second is the same everywhere.
     pub(super) fn burst(self) -> u32 {
         if self == Self::Bursts { 10 } else { 1 }
+    }
+
+    /// The moments of the break are spread over this time: two messages or bursts, so that all places
+    /// between two SACKs occur.
+    pub(super) fn period(self) -> Duration {
+        PERIOD * self.burst()
+    }
+
+    /// When the primary breaks in a repetition: evenly spread over the period.
+    pub(super) fn break_at(self, repetition: u64, repetitions: u64) -> Duration {
+        let part = (repetition as f64 + 0.5) / repetitions.max(1) as f64;
+        START + BREAK + self.period().mul_f64(part)
+    }
+
+    /// Whether runs differ by their seed; without other traffic and losses they don't.
+    pub(super) fn is_random(self) -> bool {
+        self.background().is_some()
     }
 
     /// Length of the packets and pattern of what others send in each direction of each path.
@@ -272,12 +287,6 @@ pub(super) fn network(
     })
 }
 
-/// The quiet network, for programs from outside.
-pub(super) fn bare_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
-    let (builder, hosts, _) = paths(seed, Load::Quiet)?;
-    Ok((builder.build()?, hosts.to_vec()))
-}
-
 /// The quiet network, to be run in real time, whose primary breaks that long after the first message.
 pub(super) fn live_world(seed: u64, moment: Duration) -> Result<live::World, ConfigError> {
     let (builder, hosts, primary) = paths(seed, Load::Quiet)?;
@@ -351,10 +360,9 @@ impl World {
     }
 }
 
-/// When the primary breaks in a repetition: evenly spread over the period.
+/// When the primary breaks in a repetition without other traffic.
 pub(super) fn break_at(repetition: u64, repetitions: u64) -> Duration {
-    let part = (repetition as f64 + 0.5) / repetitions.max(1) as f64;
-    START + BREAK + PERIOD.mul_f64(part)
+    Load::Quiet.break_at(repetition, repetitions)
 }
 
 /// A duration in ms.
@@ -387,5 +395,10 @@ mod tests {
         assert!(moments.is_sorted());
         assert!(moments[39] < moments[0] + PERIOD);
         assert!(moments[0] > START + BREAK);
+        // Of bursts, too: two, as of messages.
+        let bursts: Vec<Duration> = (0..40).map(|k| Load::Bursts.break_at(k, 40)).collect();
+        let spread = bursts[39].saturating_sub(bursts[0]);
+        assert!(spread > Duration::from_millis(190), "{spread:?}");
+        assert!(spread < Duration::from_millis(200), "{spread:?}");
     }
 }

@@ -4,7 +4,8 @@ use super::figures::figures;
 use super::notes::notes;
 use super::rows::rows;
 use super::setup::{
-    BEST, BREAK, DELAY, INTERVAL, LENGTH, MESSAGE, QUEUE, RATE, VARIANTS, WATCH, millis,
+    BEST, BREAK, DELAY, INTERVAL, LENGTH, Load, MESSAGE, PERIOD, QUEUE, RATE, SECOND_PIPE,
+    VARIANTS, WATCH, millis,
 };
 use super::{FailoverScenario, Observed};
 use crate::format::given;
@@ -12,15 +13,9 @@ use crate::result::{ScenarioResult, Setting};
 use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
-pub(super) fn result(
-    scenario: FailoverScenario,
-    observed: &Observed,
-    seed: u64,
-    full_repetitions: Option<u64>,
-) -> ScenarioResult {
+pub(super) fn result(scenario: FailoverScenario, observed: &Observed, seed: u64) -> ScenarioResult {
     let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
@@ -79,9 +74,13 @@ fn settings() -> Vec<Setting> {
         Setting::new(
             "break",
             format!(
-                "loss of all packets on the primary after {} s, the moment spread over 20 ms; packets under way arrive; \
-                 the way back breaks 15 ms later, as two Dummynet pipes are told one after the other",
-                BREAK.as_secs()
+                "loss of all packets on the primary after {} s, the moment spread over {} ms (in bursts {} ms), two messages or bursts; packets under way arrive; \
+                 the way back breaks {} ms later, as two Dummynet pipes are told one after the other: chosen by the published share of \
+                 case C",
+                BREAK.as_secs(),
+                given(millis(PERIOD)),
+                given(millis(Load::Bursts.period())),
+                given(millis(SECOND_PIPE))
             ),
         ),
         Setting::new(
@@ -89,7 +88,7 @@ fn settings() -> Vec<Setting> {
             format!(
                 "RTO.Initial and RTO.Min {} ms, RTO.Max {} ms, SACK every {} packets or {} ms, {} missing reports (RFC 2960), \
                  Nagle off, retransmissions: {}, new data waits behind them on all paths, addresses are not verified (Linux 2.6), after a \
-                 timeout: one window of one packet, duplicates beside new data reported later (as the published times show); \
+                 timeout: one window of one packet, duplicates beside new data reported later (chosen by the published times, the paper does not tell); \
                  the destination’s side connects",
                 paper.rto_min.as_millis(),
                 paper.rto_max.as_millis(),

@@ -35,7 +35,7 @@ pub(super) struct Source {
     /// When it came back.
     pub(super) returned: Vec<Time>,
     /// Expirations of T3-rtx.
-    pub(super) timeouts: u64,
+    pub(super) timeouts: Vec<Time>,
     /// What went wrong.
     pub(super) failure: Option<String>,
 }
@@ -53,7 +53,7 @@ impl Source {
             transmissions: Vec::new(),
             left: Vec::new(),
             returned: Vec::new(),
-            timeouts: 0,
+            timeouts: Vec::new(),
             failure: None,
         }
     }
@@ -128,7 +128,7 @@ impl Application for Source {
                 time: record.time,
                 path,
             }),
-            TraceEvent::Timeout { .. } => self.timeouts += 1,
+            TraceEvent::Timeout { .. } => self.timeouts.push(record.time),
             _ => {}
         }
     }

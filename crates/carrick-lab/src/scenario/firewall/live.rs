@@ -10,8 +10,7 @@ use super::run::{self, SETTLING};
 use super::setup::{BEST, Cell, PAPER, TCP, Variant, live_world, workload};
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Flow, Outcome, Record, Stack, Watch, shortfalls};
-use crate::parallel;
+use crate::live::{self, Flow, Measured, Outcome, Record, Stack, Watch};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
@@ -170,18 +169,14 @@ pub(super) fn plan(scenario: Firewall, options: &RunOptions) -> live::Plan {
                 watch: Watch::Data,
                 expected,
                 limit: expected * 4,
+                capture: None,
             });
         }
     }
-    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
-    live::Plan {
-        at_once: AT_ONCE,
-        runs,
-        conclude: Box::new(move |outcomes| {
-            conclude(scenario, &options, repetitions, &names, &outcomes)
-        }),
-    }
+    live::Plan::new(runs, AT_ONCE, move |names, outcomes| {
+        conclude(scenario, &options, repetitions, names, &outcomes)
+    })
 }
 
 fn conclude(
@@ -192,19 +187,14 @@ fn conclude(
     outcomes: &[Outcome],
 ) -> Result<LiveResult, LabError> {
     let kinds = kinds();
-    let twins = twins(options, repetitions, &kinds).map_err(|what| LabError::Simulation {
-        scenario: scenario.name().into(),
-        what,
+    let extent = (kinds.len(), repetitions);
+    let twins = live::twins(scenario.name(), extent, |kind, repetition| {
+        simulate(kinds[kind], seed(options, repetition))
     })?;
-    let mut notes = shortfalls(names, outcomes);
-    let mut live: Vec<Vec<Measures>> = vec![Vec::new(); kinds.len()];
-    for (number, outcome) in outcomes.iter().enumerate() {
-        match outcome.record().map(measure) {
-            None => {}
-            Some(Ok(measures)) => live[number % kinds.len()].push(measures),
-            Some(Err(what)) => notes.push(format!("The run {} went wrong: {what}.", names[number])),
-        }
-    }
+    let live = Measured::of(kinds.len(), names, outcomes, |_, _, record| {
+        Ok((measure(record)?, Late::of(record)))
+    });
+    let (pairs, mut notes) = live.beside(twins);
     notes.push(
         "Response times are those that the agent’s program sees, as in the simulation; the losses of a run fall on other \
          packets than those of its simulation, because how requests share packets depends on the timing of the hosts. TCP \
@@ -212,10 +202,10 @@ fn conclude(
          which is smoltcp’s with Reno."
             .into(),
     );
-    let rows = kinds.iter().zip(&live).zip(&twins);
+    let rows = kinds.iter().zip(&pairs);
     Ok(LiveResult {
         rows: rows
-            .flat_map(|((kind, live), twins)| rows_of(*kind, twins, live))
+            .flat_map(|(kind, pairs)| rows_of(*kind, pairs))
             .collect(),
         accuracy: None,
         notes,
@@ -239,52 +229,76 @@ fn measure(record: &Record) -> Result<Measures, String> {
     Ok(measures.clone())
 }
 
-/// The same simulated: for each kind its repetitions.
-fn twins(
-    options: &RunOptions,
-    repetitions: u64,
-    kinds: &[Kind],
-) -> Result<Vec<Vec<Measures>>, String> {
-    let all = parallel::run(repetitions as usize * kinds.len(), |job| {
-        let kind = kinds[job / repetitions as usize];
-        let variant = match kind.carrier {
-            Carrier::Sctp { variant, .. } => variant,
-            Carrier::Tcp(_) => &TCP,
-        };
-        let seed = seed(options, job as u64 % repetitions);
-        let run = run::run(
-            variant,
-            kind.cell,
-            workload(),
-            MEASURED,
-            seed,
-            Capture::NONE,
-        )?;
-        Ok(run.measures)
-    });
-    let all: Vec<Measures> = all.into_iter().collect::<Result<_, String>>()?;
-    let each = all.chunks(repetitions as usize);
-    Ok(each.map(<[Measures]>::to_vec).collect())
+/// By how much the network made a request and its answer later, both together, in ms.
+#[derive(Clone, Copy, Debug, Default)]
+struct Late {
+    mean: f64,
+    q99: f64,
 }
 
-fn rows_of(kind: Kind, simulated: &[Measures], live: &[Measures]) -> Vec<LiveRow> {
+impl Late {
+    fn of(record: &Record) -> Self {
+        Self {
+            mean: 2.0 * record.lateness.mean(),
+            q99: 2.0 * record.lateness.quantile(0.99),
+        }
+    }
+}
+
+/// The same simulated.
+fn simulate(kind: Kind, seed: u64) -> Result<Measures, String> {
+    let variant = match kind.carrier {
+        Carrier::Sctp { variant, .. } => variant,
+        Carrier::Tcp(_) => &TCP,
+    };
+    let run = run::run(
+        variant,
+        kind.cell,
+        workload(),
+        MEASURED,
+        seed,
+        Capture::NONE,
+    )?;
+    Ok(run.measures)
+}
+
+type Pair = ((Measures, Late), Measures);
+
+fn rows_of(kind: Kind, pairs: &[Pair]) -> Vec<LiveRow> {
     let published = match kind.carrier {
         Carrier::Sctp { variant, .. } if variant.id == PAPER.id => Some(kind.cell.model()),
         _ => None,
     };
     let label = kind.label();
-    let row = |what: &str, text: &str, value: fn(&Measures) -> Option<Duration>| {
-        let values = |measures: &[Measures]| -> Vec<f64> {
-            let times = measures.iter().filter_map(value);
-            times.map(|time| time.as_secs_f64() * 1e3).collect()
-        };
+    let row = |what: &str,
+               text: &str,
+               value: fn(&Measures) -> Option<Duration>,
+               late: fn(&Late) -> f64| {
+        let ms = |measures: &Measures| value(measures).map(|time| time.as_secs_f64() * 1e3);
+        let both = pairs.iter();
+        let both = both.filter_map(|((live, _), twin)| Some((ms(twin)?, ms(live)?)));
+        let (simulated, live): (Vec<f64>, Vec<f64>) = both.unzip();
+        let late: Vec<f64> = pairs.iter().map(|((_, by), _)| late(by)).collect();
+        let late = late.iter().sum::<f64>() / late.len().max(1) as f64;
         let id = format!("{}.{what}.{}", kind.id(), kind.suffix());
         let text = format!("{label}: {text}");
-        LiveRow::new(&id, &text, "ms", &values(simulated), &values(live)).because(why(kind))
+        let row = LiveRow::new(&id, &text, "ms", &simulated, &live);
+        if kind.is_tcp() {
+            row.another_stack(why(kind))
+        } else {
+            row.delayed_by(late).because(why(kind))
+        }
     };
+    let mean = row(
+        "mean",
+        "response time, mean",
+        |m| m.enable.mean(),
+        |by| by.mean,
+    );
+    let q99 = |m: &Measures| m.enable.quantile(0.99);
     vec![
-        row("mean", "response time, mean", |m| m.enable.mean()).published(published),
-        row("q99", "99 % quantile", |m| m.enable.quantile(0.99)),
+        mean.published(published),
+        row("q99", "99 % quantile", q99, |by| by.q99),
     ]
 }
 
@@ -346,10 +360,9 @@ mod tests {
 
     #[test]
     fn rows_have_the_model_where_it_speaks_of_them() {
-        let none: [Measures; 0] = [];
         let rows: Vec<LiveRow> = kinds()
             .into_iter()
-            .flat_map(|kind| rows_of(kind, &none, &none))
+            .flat_map(|kind| rows_of(kind, &[]))
             .collect();
         assert_eq!(rows.len(), 40);
         let published = rows.iter().filter(|row| row.published.is_some());

@@ -148,7 +148,7 @@ impl Program for LiveAgent {
             self.done = self.measuring;
             self.next = (!self.measuring).then(|| now + self.duration);
             if !self.measuring {
-                self.generator.start_measuring(now);
+                self.generator.start_measuring();
             }
             self.measuring = true;
         }

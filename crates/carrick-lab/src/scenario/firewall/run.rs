@@ -5,14 +5,14 @@ use std::time::Duration;
 use carrick_netsim::{Network, Node, NodeId};
 use carrick_proto::{Endpoint, EndpointConfig};
 use carrick_simco::PORT;
-use carrick_simco::load::{Measures, Workload};
+use carrick_simco::load::{Latency, Measures, Workload};
 
 use super::programs::{AgentProgram, MiddleboxProgram};
 use super::setup::{AGENT, Cell, MIDDLEBOX, Variant, network};
 use super::sides::{AgentSide, MiddleboxSide};
 use super::tcp::{self, TcpAgent, TcpMiddlebox};
 use crate::capture::Capture;
-use crate::sctp_host::{SctpHost, core_time};
+use crate::sctp_host::SctpHost;
 use crate::seed::{derive, derive_bytes};
 use crate::tcp_host::TcpHost;
 
@@ -30,6 +30,46 @@ pub(super) struct Run {
     pub(super) timeouts: u64,
     /// Requests without an answer at the end.
     pub(super) waiting: usize,
+    /// As many wait in the steady state, on average: as come in a response time (Little's law).
+    pub(super) usual: f64,
+    /// Mean response times of PER in the two halves, in ms.
+    pub(super) halves: [f64; 2],
+}
+
+impl Run {
+    fn new(side: &AgentSide, first: &Measures, timeouts: u64, duration: Duration) -> Self {
+        let measures = side.generator.measures().clone();
+        let all = [&measures.enable, &measures.refresh, &measures.close];
+        let usual = all.map(total).iter().sum::<f64>() / duration.as_secs_f64();
+        let sums = [total(&first.enable), total(&measures.enable)];
+        let counts = [first.enable.count(), measures.enable.count()].map(|count| count as f64);
+        Self {
+            timeouts,
+            waiting: side.pending(),
+            usual,
+            halves: [
+                sums[0] / counts[0] * 1e3,
+                (sums[1] - sums[0]) / (counts[1] - counts[0]) * 1e3,
+            ],
+            measures,
+        }
+    }
+}
+
+/// Whether what waits goes on growing in these runs. A load beyond what is carried makes the response time
+/// grow from the start: the second half takes three times as long as the first, and at the end twice as
+/// many wait as come in the mean response time. Retransmission timeouts alone make one of both happen.
+pub(super) fn grows(runs: &[Run]) -> bool {
+    let halves = [0, 1].map(|half| runs.iter().map(|run| run.halves[half]).sum::<f64>());
+    let waiting: usize = runs.iter().map(|run| run.waiting).sum();
+    let usual: f64 = runs.iter().map(|run| run.usual).sum();
+    halves[1] > 2.0 * halves[0] && waiting as f64 > 1.5 * usual
+}
+
+/// All response times together, in s.
+fn total(latency: &Latency) -> f64 {
+    let mean = latency.mean().unwrap_or_default();
+    mean.as_secs_f64() * latency.count() as f64
 }
 
 /// A host with the agent or the middlebox, whatever its transport.
@@ -100,6 +140,7 @@ pub(super) fn run(
     let Some(config) = variant.config() else {
         return measure::<Tcp>(cell, tcp::hosts(workload, seed)?, duration, seed, capture);
     };
+    let config = capture.config(config);
     let endpoint = |address, label| {
         let mut own = EndpointConfig::new(PORT, vec![address], derive_bytes(seed, &[label]));
         own.association = config.clone();
@@ -108,7 +149,9 @@ pub(super) fn run(
     };
     let program = AgentProgram::new(config.clone(), cell.streams, workload, seed);
     let agent = SctpHost::new(endpoint(AGENT, 1)?, program);
+    let agent = capture.watch("requests", ["agent", "middlebox"], agent);
     let middlebox = SctpHost::new(endpoint(MIDDLEBOX, 2)?, MiddleboxProgram::new(seed)?);
+    let middlebox = capture.watch("replies", ["middlebox", "agent"], middlebox);
     let run = measure::<Sctp>(cell, (agent, middlebox), duration, seed, capture)?;
     if run.measures.failures() > 0 {
         return Err(format!("transactions went wrong: {:?}", run.measures));
@@ -141,20 +184,19 @@ fn measure<H: Hosts>(
     }
     net.run_until(net.now() + SETTLING);
     let before = H::timeouts(net.node(a));
-    let now = core_time(net.now());
     net.with_node::<H::Agent, _>(a, |host, _, _| {
-        H::agent_mut(host).generator.start_measuring(now);
+        H::agent_mut(host).generator.start_measuring();
     });
-    net.run_until(net.now() + duration);
+    let begin = net.now();
+    net.run_until(begin + duration / 2);
+    let first = H::agent(net.node(a)).generator.measures().clone();
+    net.run_until(begin + duration);
     capture.end(&mut net)?;
     check::<H>(&net, a, b)?;
     agree::<H>(&net, a, b)?;
+    let timeouts = H::timeouts(net.node(a)) - before;
     let side = H::agent(net.node(a));
-    Ok(Run {
-        measures: side.generator.measures().clone(),
-        timeouts: H::timeouts(net.node(a)) - before,
-        waiting: side.pending(),
-    })
+    Ok(Run::new(side, &first, timeouts, duration))
 }
 
 /// Both sides count the same pinholes, but for requests that are under way.
@@ -182,30 +224,53 @@ mod tests {
     use super::super::setup::{PAPER, TCP, workload};
     use super::*;
 
-    fn small() -> Workload {
-        Workload {
+    /// A load whose steady state comes soon, for so many seconds.
+    fn small(variant: &Variant, (loss, streams): (u32, u16), seconds: u64, seed: u64) -> Run {
+        let small = Workload {
             holding: Duration::from_secs(10),
             refresh: Duration::from_secs(6),
             preload: 333,
             ..workload()
+        };
+        let cell = Cell { loss, streams };
+        let duration = Duration::from_secs(seconds);
+        run(variant, cell, small, duration, seed, Capture::NONE).unwrap()
+    }
+
+    #[test]
+    fn a_load_that_is_carried_is_told_from_one_that_grows() {
+        let carried = |(waiting, usual, halves)| Run {
+            waiting,
+            usual,
+            halves,
+            ..small(&PAPER, (0, 1), 1, 1)
+        };
+        // Many wait, for each takes long, at the end as in the middle.
+        assert!(!grows(&[carried((500, 400.0, [4000.0, 4100.0]))]));
+        // A timeout near the end, in one of four runs.
+        let [quiet, late] = [(3, 3.0, [30.0, 31.0]), (40, 5.0, [30.0, 70.0])].map(carried);
+        assert!(!grows(&[quiet, late]));
+        // The delay grows in proportion to the time.
+        assert!(grows(&[carried((800, 400.0, [2000.0, 6000.0]))]));
+    }
+
+    #[test]
+    fn as_many_wait_as_come_in_a_response_time() {
+        let run = small(&PAPER, (0, 1), 20, 1);
+        let rate = run.measures.transactions() as f64 / 20.0;
+        assert!(
+            (run.usual - rate * 0.0205).abs() < 0.05,
+            "{} of {rate}",
+            run.usual
+        );
+        for half in run.halves {
+            assert!((half - 20.5).abs() < 0.1, "{:?}", run.halves);
         }
     }
 
     #[test]
     fn without_loss_a_transaction_takes_a_round_trip_and_the_processing() {
-        let cell = Cell {
-            loss: 0,
-            streams: 1,
-        };
-        let run = run(
-            &PAPER,
-            cell,
-            small(),
-            Duration::from_secs(60),
-            1,
-            Capture::NONE,
-        )
-        .unwrap();
+        let run = small(&PAPER, (0, 1), 60, 1);
         let enable = &run.measures.enable;
         let [mean, longest] = [enable.mean(), enable.quantile(1.0)].map(Option::unwrap);
         assert!(mean > Duration::from_micros(20_500) && longest < Duration::from_micros(20_600));
@@ -222,16 +287,7 @@ mod tests {
     #[test]
     fn with_loss_every_transaction_is_done_and_both_sides_agree_on_the_rules() {
         for streams in [1, 4] {
-            let cell = Cell { loss: 100, streams };
-            let run = run(
-                &PAPER,
-                cell,
-                small(),
-                Duration::from_secs(60),
-                2,
-                Capture::NONE,
-            )
-            .unwrap();
+            let run = small(&PAPER, (100, streams), 60, 2);
             assert!((1800..2200).contains(&run.measures.enable.count()));
             assert!(run.measures.enable.mean() > Some(Duration::from_millis(25)));
         }
@@ -240,16 +296,7 @@ mod tests {
     #[test]
     fn more_streams_make_it_faster_where_packets_are_lost() {
         let mean = |streams| {
-            let cell = Cell { loss: 50, streams };
-            let run = run(
-                &PAPER,
-                cell,
-                small(),
-                Duration::from_secs(120),
-                3,
-                Capture::NONE,
-            )
-            .unwrap();
+            let run = small(&PAPER, (50, streams), 120, 3);
             run.measures.enable.mean().unwrap()
         };
         let [one, six] = [1, 6].map(mean);
@@ -259,16 +306,7 @@ mod tests {
     #[test]
     fn over_tcp_a_transaction_takes_the_same_without_loss_and_longer_with() {
         let mean = |loss| {
-            let cell = Cell { loss, streams: 1 };
-            let run = run(
-                &TCP,
-                cell,
-                small(),
-                Duration::from_secs(60),
-                4,
-                Capture::NONE,
-            )
-            .unwrap();
+            let run = small(&TCP, (loss, 1), 60, 4);
             assert!((1800..2200).contains(&run.measures.enable.count()));
             assert_eq!(run.measures.failures(), 0);
             run.measures.enable.mean().unwrap()

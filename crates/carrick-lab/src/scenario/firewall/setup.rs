@@ -28,9 +28,6 @@ pub(super) const LOSSES: [u32; 8] = [0, 5, 10, 20, 30, 50, 70, 100];
 /// Stream pairs.
 pub(super) const STREAMS: [u16; 7] = [1, 2, 3, 4, 6, 8, 10];
 
-/// Loss of the network that programs from outside get.
-const LIVE_LOSS: f64 = 0.01;
-
 /// The two hosts on one link, without programs.
 fn hosts(seed: u64, loss: f64) -> (NetworkBuilder, [NodeId; 2]) {
     let loss = if loss > 0.0 {
@@ -47,12 +44,6 @@ fn hosts(seed: u64, loss: f64) -> (NetworkBuilder, [NodeId; 2]) {
     ];
     builder.connect_both(ends[0], ends[1], link);
     (builder, hosts)
-}
-
-/// The network with 1 % loss, for programs from outside.
-pub(super) fn plain_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
-    let (builder, hosts) = hosts(seed, LIVE_LOSS);
-    Ok((builder.build()?, hosts.to_vec()))
 }
 
 /// The network of a cell, to be run in real time.

@@ -6,24 +6,18 @@ use super::rows::rows;
 use super::setup::{DELAY, PROCESSING, RATE, workload};
 use super::{FULL, Firewall, Observed, REPETITIONS, SHORT};
 use crate::result::{ScenarioResult, Setting};
-use crate::scenario::{RunOptions, Scenario};
+use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
-pub(super) fn result(
-    scenario: Firewall,
-    observed: &Observed,
-    options: &RunOptions,
-) -> ScenarioResult {
-    let full = options.full && observed.repetitions >= REPETITIONS.1;
+pub(super) fn result(scenario: Firewall, observed: &Observed, seed: u64) -> ScenarioResult {
     let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        full_repetitions: (!full).then_some(REPETITIONS.1),
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
         notes: notes(observed),
         settings: settings(observed),
-        ..ScenarioResult::of(name, question, options.seed, observed.repetitions)
+        ..ScenarioResult::of(name, question, seed, observed.repetitions)
     }
 }
 

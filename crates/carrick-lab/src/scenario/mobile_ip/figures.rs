@@ -2,7 +2,7 @@
 
 use super::rows::{PUBLISHED_ONE, PUBLISHED_TCP, PUBLISHED_TWO, move_label};
 use super::run::Configuration;
-use super::setup::{LOSSES, Stack, capacity, square_root_law};
+use super::setup::{LOSSES, Stack, capacity, direct_capacity, square_root_law};
 use super::{FAILURE_STACKS, Job, MOVES, Observed};
 use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
 use crate::format::measured;
@@ -17,6 +17,7 @@ const POINTS: usize = 600;
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     vec![
         throughput(observed),
+        both_links(observed),
         failure(observed),
         handovers(
             observed,
@@ -35,19 +36,46 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     ]
 }
 
+/// What a job carries over the loss.
+fn carried(observed: &Observed, label: &str, style: usize, job: &dyn Fn(f64) -> Job) -> Series {
+    let points = LOSSES.iter().filter_map(|loss| {
+        let values = observed.values(job(*loss), |m| m.throughput);
+        let summary = Summary::of(&values)?;
+        Some(Point {
+            x: loss * 100.0,
+            y: summary.mean,
+            error: summary.ci95.unwrap_or(0.0),
+        })
+    });
+    Series::new(label, Kind::ErrorBars, style, points.collect())
+}
+
+/// The stack's own settings with new data on one link and on both.
+fn both_links(observed: &Observed) -> Figure {
+    let transfer = |stack| move |loss| Job::Transfer(Configuration::Two, stack, loss);
+    let bound = LOSSES.map(|loss| {
+        let carried = capacity() * (1.0 - loss) + direct_capacity();
+        Point::new(loss * 100.0, carried)
+    });
+    Figure {
+        id: "both-links".into(),
+        title: "Best settings: new data on one link and on both".into(),
+        caption: "12 MB to the mobile node, with 95 % confidence intervals. The second link loses nothing; the bound is what \
+                  both carry of user data, less what is lost on the first."
+            .into(),
+        x: Axis::linear("loss on the first link", "%").range(0.0, 5.5),
+        y: Axis::linear("throughput", "Mbit/s").range(0.0, 3.25),
+        series: vec![
+            carried(observed, "both links", 2, &transfer(Stack::Concurrent)),
+            carried(observed, "one link", 0, &transfer(Stack::Best)),
+            Series::new("bound", Kind::Line, 7, bound.to_vec()),
+        ],
+        references: Vec::new(),
+    }
+}
+
 fn throughput(observed: &Observed) -> Figure {
-    let curve = |label: &str, style, job: &dyn Fn(f64) -> Job| {
-        let points = LOSSES.iter().filter_map(|loss| {
-            let values = observed.values(job(*loss), |m| m.throughput);
-            let summary = Summary::of(&values)?;
-            Some(Point {
-                x: loss * 100.0,
-                y: summary.mean,
-                error: summary.ci95.unwrap_or(0.0),
-            })
-        });
-        Series::new(label, Kind::ErrorBars, style, points.collect())
-    };
+    let curve = |label: &str, style, job: &dyn Fn(f64) -> Job| carried(observed, label, style, job);
     let published = |label: &str, style, values: [Option<f64>; 4]| {
         let points = LOSSES.iter().zip(values);
         let points = points.filter_map(|(loss, value)| Some(Point::new(loss * 100.0, value?)));
@@ -72,7 +100,7 @@ fn throughput(observed: &Observed) -> Figure {
             curve("configuration 2", 1, &|loss| {
                 Job::Transfer(Configuration::Two, Stack::Paper, loss)
             }),
-            curve("best settings", 2, &|loss| {
+            curve("best settings, one link", 2, &|loss| {
                 Job::Transfer(Configuration::Two, Stack::Best, loss)
             }),
             curve("TCP", 6, &Job::Tcp),

@@ -7,6 +7,8 @@
 
 mod figures;
 mod live;
+mod live_cells;
+mod live_values;
 mod network;
 mod notes;
 mod rows;
@@ -16,9 +18,7 @@ mod show;
 mod tcp;
 mod traffic;
 
-use std::path::Path;
-
-use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
@@ -47,8 +47,8 @@ impl Scenario for MobileIp {
          the user interrupted when the node moves: with Mobile IP, with two addresses, with new ones?"
     }
 
-    fn network(&self) -> Option<NetworkPlan> {
-        Some(live::plain_network)
+    fn usual(&self) -> Option<&'static str> {
+        Some("best.re-registration")
     }
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
@@ -59,11 +59,19 @@ impl Scenario for MobileIp {
         Job::all().into_iter().map(Job::name).collect()
     }
 
-    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+    fn repetitions(&self, options: &RunOptions) -> u64 {
+        options.repetitions(SHORT, FULL)
+    }
+
+    fn replay(
+        &self,
+        (cell, repetition): (&str, u64),
+        options: &RunOptions,
+        capture: Capture<'_>,
+    ) -> Result<(), String> {
         let job = Job::all().into_iter().find(|job| job.name() == cell);
         let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
-        let capture = Capture::into(directory);
-        job.run(derive(options.seed, &[0]), false, capture)
+        job.run(derive(options.seed, &[repetition]), false, capture)
             .map(drop)
     }
 
@@ -72,10 +80,10 @@ impl Scenario for MobileIp {
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
-        let repetitions = options.repetitions(SHORT, FULL);
+        let repetitions = self.repetitions(options);
         let observed = self.simulate(options.seed, repetitions, progress)?;
-        let full = (repetitions < FULL).then_some(FULL);
-        Ok(show::result(*self, &observed, options.seed, full))
+        let shortened = (repetitions < FULL).then_some(FULL);
+        Ok(show::result(*self, &observed, options.seed).extended(options, shortened))
     }
 }
 
@@ -100,7 +108,7 @@ const MOVES: [Move; 4] = [
 ];
 const HANDOVER_STACKS: [Stack; 2] = [Stack::Standard, Stack::Best];
 const FAILURE_STACKS: [Stack; 3] = [Stack::OldRule, Stack::Paper, Stack::Best];
-/// Which of the losses RFC 2960's counters run with.
+/// Which of the losses RFC 2960's counters and the tight control run with.
 const LOSSY: [usize; 3] = [1, 2, 3];
 /// Which of the losses the control runs with.
 const CONTROL: [usize; 2] = [1, 3];
@@ -113,6 +121,7 @@ impl Job {
             (Configuration::One, Stack::Paper),
             (Configuration::Two, Stack::Paper),
             (Configuration::Two, Stack::Best),
+            (Configuration::Two, Stack::Concurrent),
         ];
         let at = |(configuration, stack)| {
             LOSSES.map(move |loss| Self::Transfer(configuration, stack, loss))
@@ -122,6 +131,10 @@ impl Job {
         for configuration in [Configuration::One, Configuration::Two] {
             let counted = |n: usize| Self::Transfer(configuration, Stack::Counters, LOSSES[n]);
             jobs.extend(LOSSY.map(counted));
+        }
+        for configuration in [Configuration::One, Configuration::Two] {
+            let tight = |n: usize| Self::Transfer(configuration, Stack::Tight, LOSSES[n]);
+            jobs.extend(LOSSY.map(tight));
         }
         let control =
             |number: usize| Self::Transfer(Configuration::Two, Stack::WindowKept, LOSSES[number]);
@@ -148,13 +161,16 @@ impl Job {
     fn name(self) -> String {
         let with_loss = |what: &str, loss: f64| format!("{what}.{}", rows::percent(loss));
         match self {
-            Self::Transfer(_, Stack::Best, loss) => with_loss("best", loss),
+            Self::Transfer(_, Stack::Concurrent, loss) => with_loss("best", loss),
+            Self::Transfer(_, Stack::Best, loss) => with_loss("one-link", loss),
             Self::Transfer(_, Stack::WindowKept, loss) => with_loss("control", loss),
             Self::Transfer(_, Stack::TcpLike, loss) => with_loss("tcp-like", loss),
             Self::Transfer(Configuration::One, Stack::Counters, loss) => {
                 with_loss("counters1", loss)
             }
             Self::Transfer(_, Stack::Counters, loss) => with_loss("counters2", loss),
+            Self::Transfer(Configuration::One, Stack::Tight, loss) => with_loss("tight1", loss),
+            Self::Transfer(_, Stack::Tight, loss) => with_loss("tight2", loss),
             Self::Transfer(Configuration::One, _, loss) => with_loss("config1", loss),
             Self::Transfer(_, _, loss) => with_loss("config2", loss),
             Self::Tcp(loss) => with_loss("tcp", loss),

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::run::{Configuration, Measures, Move};
 use super::setup::{
-    CAPACITY_NOTE, DELAY, GAP, LOSSES, Stack, capacity, millis, round_trip, transmission,
+    CAPACITY_NOTE, DELAY, GAP, LOSSES, Stack, capacity, direct_capacity, millis, round_trip,
+    transmission,
 };
 use super::{CONTROL, FAILURE_STACKS, HANDOVER_STACKS, Job, LOSSY, MOVES, Observed};
 use crate::format;
 use crate::result::Row;
+use crate::stats::Sorted;
 
 /// Published throughput in Mbit/s, by loss.
 pub(super) const PUBLISHED_TCP: [f64; 4] = [1.32, 1.08, 0.72, 0.35];
@@ -34,11 +36,19 @@ pub(super) fn rows(observed: &Observed) -> Vec<Row> {
     }
     rows.extend(LOSSY.map(|number| gain(observed, number, Stack::Paper)));
     for configuration in [Configuration::One, Configuration::Two] {
-        rows.extend(LOSSY.map(|number| counters(observed, configuration, number)));
+        let row = |number| variation(observed, configuration, number, Stack::Counters);
+        rows.extend(LOSSY.map(row));
     }
     rows.extend(LOSSY.map(|number| gain(observed, number, Stack::Counters)));
-    for number in 0..LOSSES.len() {
-        rows.push(best(observed, number));
+    for configuration in [Configuration::One, Configuration::Two] {
+        let row = |number| variation(observed, configuration, number, Stack::Tight);
+        rows.extend(LOSSY.map(row));
+    }
+    rows.extend(LOSSY.map(|number| gain(observed, number, Stack::Tight)));
+    for stack in [Stack::Concurrent, Stack::Best] {
+        for number in 0..LOSSES.len() {
+            rows.push(best(observed, number, stack));
+        }
     }
     rows.extend(CONTROL.map(|number| control(observed, LOSSES[number])));
     for stack in FAILURE_STACKS {
@@ -128,25 +138,35 @@ fn configuration_2(observed: &Observed, number: usize) -> Row {
     row
 }
 
-/// Either configuration with RFC 2960's counters of missing reports.
-fn counters(observed: &Observed, configuration: Configuration, number: usize) -> Row {
+/// Either configuration with RFC 2960's counters of missing reports, or with the tight control.
+fn variation(
+    observed: &Observed,
+    configuration: Configuration,
+    number: usize,
+    stack: Stack,
+) -> Row {
     let loss = LOSSES[number];
     let (n, published) = match configuration {
         Configuration::One => (1, Some(PUBLISHED_ONE[number])),
         _ => (2, PUBLISHED_TWO[number]),
     };
     let mut row = Row::new(
-        &format!("counters{n}.{}.throughput", percent(loss)),
+        &format!("{}{n}.{}.throughput", stack.id(), percent(loss)),
         &format!(
-            "configuration {n}, RFC 2960’s counters, {} % loss",
+            "configuration {n}, {}, {} % loss",
+            stack.label(),
             percent(loss)
         ),
         "Mbit/s",
     )
-    .measured(&observed.throughput(configuration, Stack::Counters, loss));
+    .measured(&observed.throughput(configuration, stack, loss));
     row.published = published;
     if n == 1 && number == LOSSY[0] {
-        row = row.note("Every SACK counts, again after each fast retransmission, and there is no Fast Recovery: see the note.");
+        row = row.note(if stack == Stack::Counters {
+            "Every SACK counts, again after each fast retransmission, and there is no Fast Recovery: see the note."
+        } else {
+            "RFC 2960 settings with half the receive window and RFC 2960’s RTO.Initial as RTO.Min: see the note on the gain."
+        });
     }
     row
 }
@@ -162,8 +182,11 @@ fn gain(observed: &Observed, number: usize, stack: Stack) -> Row {
         .map(|(a, b)| (b / a - 1.0) * 100.0)
         .collect();
     let (prefix, with) = match stack {
-        Stack::Counters => ("counters-gain", ", RFC 2960’s counters"),
-        _ => ("gain", ""),
+        Stack::Paper => ("gain".into(), String::new()),
+        _ => (
+            format!("{}-gain", stack.id()),
+            format!(", {}", stack.label()),
+        ),
     };
     let mut row = Row::new(
         &format!("{prefix}.{}", percent(loss)),
@@ -180,21 +203,63 @@ fn gain(observed: &Observed, number: usize, stack: Stack) -> Row {
     }
 }
 
-fn best(observed: &Observed, number: usize) -> Row {
+/// What the two links carry with the stack's own settings: new data on both, and on the first only.
+fn best(observed: &Observed, number: usize, stack: Stack) -> Row {
     let loss = LOSSES[number];
-    let values = observed.throughput(Configuration::Two, Stack::Best, loss);
+    let values = observed.throughput(Configuration::Two, stack, loss);
+    let both = stack == Stack::Concurrent;
+    let [id, label] = if both {
+        ["best", "best settings on both links"]
+    } else {
+        ["one-link", "step to best: new data on one link"]
+    };
+    let first = capacity() * (1.0 - loss);
+    let bound = if both {
+        first + direct_capacity()
+    } else {
+        first
+    };
     let row = Row::new(
-        &format!("best.{}.throughput", percent(loss)),
-        &format!("best settings on both links, {} % loss", percent(loss)),
+        &format!("{id}.{}.throughput", percent(loss)),
+        &format!("{label}, {} % loss", percent(loss)),
         "Mbit/s",
     )
-    .bound(capacity() * (2.0 - loss))
+    .bound(bound)
     .measured(&values);
-    if number == 0 {
-        row.note("Bound: what both links carry; new data takes one of them.")
-    } else {
-        row
+    let row = match row.measured {
+        Some(mean) if both => row.note(&format!(
+            "{} % of the bound.",
+            format::measured(100.0 * mean / bound)
+        )),
+        _ => row,
+    };
+    match (number, both) {
+        (0, true) => row.note(
+            "Bound: what both links carry of user data, less what is lost on the first. Concurrent multipath, RACK, PRR and \
+             CUBIC on each path, retransmissions on the path that loses least.",
+        ),
+        (0, false) => row.note(
+            "The same without concurrent multipath: the second link has the retransmissions only. Bound: what the first carries; \
+             the retransmissions come on top of it.",
+        ),
+        _ => row,
     }
+}
+
+/// How the repetitions are spread.
+fn spread(values: &[f64]) -> String {
+    let sorted = Sorted::new(values.to_vec());
+    let quantile = |share: f64| {
+        sorted
+            .quantile(share)
+            .map_or_else(String::new, format::measured)
+    };
+    format!(
+        "Of the repetitions: median {} ms, 90 % quantile {} ms, longest {} ms.",
+        quantile(0.5),
+        quantile(0.9),
+        quantile(1.0)
+    )
 }
 
 fn control(observed: &Observed, loss: f64) -> Row {
@@ -238,7 +303,8 @@ fn failure(observed: &Observed, stack: Stack) -> Vec<Row> {
             survived.map(value).collect()
         };
         let row = Row::new(&id("silence"), &label("longest silence"), "ms");
-        rows.push(row.measured(&survivors(|m| m.interruption)));
+        let silences = survivors(|m| m.interruption);
+        rows.push(row.measured(&silences).note(&spread(&silences)));
     }
     rows
 }
@@ -285,7 +351,8 @@ fn interruption(observed: &Observed, kind: Move, stack: Stack) -> Row {
         "ms",
     )
     .bound(least(kind))
-    .measured(&values);
+    .measured(&values)
+    .note(&spread(&values));
     if kind != Move::MakeBeforeBreak {
         return row;
     }

@@ -79,7 +79,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn build(&self) -> Result<Built, String> {
+    fn build(&self, capture: Capture<'_>) -> Result<Built, String> {
         let endpoint = |number: usize| {
             let seed = derive_bytes(self.seed, &[1, number as u64]);
             let mut own = EndpointConfig::new(PORT, addresses(&self.ends[number]), seed);
@@ -96,7 +96,9 @@ impl Plan {
         }
         let peer = std::net::IpAddr::V4(self.ends[1][0]);
         let source = Source::new(self.load, peer, self.ends[1].len(), config);
-        let source = Box::new(SctpHost::new(endpoint(0)?, source));
+        let source = SctpHost::new(endpoint(0)?, source);
+        let source =
+            Box::new(capture.watch(self.load.name(), ["correspondent", "mobile-node"], source));
         let sink = SctpHost::new(endpoint(1)?, Sink::default());
         build(self.layout, derive(self.seed, &[0]), source, sink).map_err(|e| e.to_string())
     }
@@ -160,7 +162,7 @@ pub(super) fn transfer(
 ) -> Result<Measures, String> {
     let load = Load::Transfer(messages);
     let plan = plan(configuration, stack, loss, load, seed);
-    let mut built = plan.build()?;
+    let mut built = plan.build(capture)?;
     finish(&mut built, &plan, capture)?;
     let measures = measure(&built, &plan);
     if measures.delivered < 1.0 {
@@ -267,7 +269,7 @@ pub(super) fn failure_at(
 ) -> Result<Measures, String> {
     let load = Load::Transfer(messages);
     let plan = plan(Configuration::Three, stack, 0.0, load, seed);
-    let mut built = plan.build()?;
+    let mut built = plan.build(capture)?;
     break_tunnel(&mut built, at)?;
     finish(&mut built, &plan, capture)?;
     let mut measures = measure(&built, &plan);
@@ -296,23 +298,19 @@ pub(super) fn handover(
     show: bool,
     capture: Capture<'_>,
 ) -> Result<Measures, String> {
-    let mut plan = match kind {
-        Move::Reregistration => plan(Configuration::One, stack, 0.0, Load::Steady, seed),
-        _ => plan(Configuration::Three, stack, 0.0, Load::Steady, seed),
+    let (layout, ends) = before(kind);
+    let plan = Plan {
+        layout,
+        load: Load::Steady,
+        stack,
+        ends,
+        seed,
     };
-    if matches!(kind, Move::BreakBeforeMake | Move::MakeBeforeBreak) {
-        plan.layout = Layout {
-            loss: 0.0,
-            mobile_ip: false,
-            local: [true, false],
-            second: false,
-            direct: LONG,
-        };
-        plan.ends = [vec![CORRESPONDENT[0]], vec![LOCAL[0]]];
-    }
-    let mut built = plan.build()?;
+    let mut built = plan.build(capture)?;
     let at = moment(seed);
-    set_moves(&mut built, kind, at)?;
+    for (after, change) in changes(&built, kind) {
+        schedule(&mut built.net, at + after, change)?;
+    }
     finish(&mut built, &plan, capture)?;
     let mut measures = measure(&built, &plan);
     if measures.delivered < 1.0 {
@@ -339,7 +337,28 @@ pub(super) fn handover(
     Ok(measures)
 }
 
-fn set_moves(built: &mut Built, kind: Move, at: carrick_netsim::Time) -> Result<(), String> {
+/// The network before a node moves so, and the addresses of the two ends.
+pub(super) fn before(kind: Move) -> (Layout, [Vec<std::net::Ipv4Addr>; 2]) {
+    let configuration = match kind {
+        Move::Reregistration => Configuration::One,
+        Move::Failover => Configuration::Three,
+        Move::BreakBeforeMake | Move::MakeBeforeBreak => {
+            let layout = Layout {
+                loss: 0.0,
+                mobile_ip: false,
+                local: [true, false],
+                second: false,
+                direct: LONG,
+            };
+            return (layout, [vec![CORRESPONDENT[0]], vec![LOCAL[0]]]);
+        }
+    };
+    (layout(configuration, 0.0), ends(configuration))
+}
+
+/// What changes when a node moves so, and how long after the event.
+pub(super) fn changes(built: &Built, kind: Move) -> Vec<(Duration, Change)> {
+    const NOW: Duration = Duration::ZERO;
     let [first, second] = built.radio;
     let address = |number: usize| std::net::IpAddr::V4(LOCAL[number]);
     let [interface, other] = built.interfaces;
@@ -351,29 +370,25 @@ fn set_moves(built: &mut Built, kind: Move, at: carrick_netsim::Time) -> Result<
         interface: other,
         address: address(1),
     };
-    let changes = match kind {
-        Move::Failover => return break_tunnel(built, at),
+    match kind {
+        Move::Failover => breaking(built).map(|change| (NOW, change)).into(),
         Move::Reregistration => vec![
-            (at, Change::LinkDown(first)),
-            (at + GAP, Change::LinkUp(second)),
+            (NOW, Change::LinkDown(first)),
+            (GAP, Change::LinkUp(second)),
         ],
         Move::BreakBeforeMake => vec![
-            (at, Change::LinkDown(first)),
-            (at, leave),
-            (at + GAP, Change::LinkUp(second)),
-            (at + GAP, arrive),
+            (NOW, Change::LinkDown(first)),
+            (NOW, leave),
+            (GAP, Change::LinkUp(second)),
+            (GAP, arrive),
         ],
         Move::MakeBeforeBreak => vec![
-            (at, Change::LinkUp(second)),
-            (at, arrive),
-            (at + OVERLAP, Change::LinkDown(first)),
-            (at + OVERLAP, leave),
+            (NOW, Change::LinkUp(second)),
+            (NOW, arrive),
+            (OVERLAP, Change::LinkDown(first)),
+            (OVERLAP, leave),
         ],
-    };
-    for (time, change) in changes {
-        schedule(&mut built.net, time, change)?;
     }
-    Ok(())
 }
 
 /// When the mobile node was registered for the first time after the event.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use carrick_proto::congestion::Rfc2960;
 use carrick_proto::policy::{
-    LossDetection, OtherPathOnDuplicates, Policies, RetransmitOnAlternate, SackRoute, SackToSource,
-    WindowAnnouncement,
+    LossDetection, Multipath, OtherPathOnDuplicates, Policies, RetransmitOnAlternate,
+    RetransmitOnLowestLoss, SackRoute, SackToSource, WindowAnnouncement,
 };
 use carrick_proto::{AssociationConfig, Extensions};
 
@@ -36,6 +36,11 @@ pub(super) const MESSAGES: u64 = TRANSFER.div_ceil(MESSAGE as u64);
 pub(super) const PORT: u16 = 5001;
 /// The receive window of the paper's time.
 pub(super) const PAPER_WINDOW: usize = 65_536;
+
+/// A receive window of the time that is half of it, still more than a round trip.
+pub(super) const TIGHT_WINDOW: usize = 32_768;
+/// RTO.Initial of RFC 2960 (section 14).
+pub(super) const TIGHT_RTO: Duration = Duration::from_secs(3);
 
 /// The losses of the tables.
 pub(super) const LOSSES: [f64; 4] = [0.0, 0.01, 0.02, 0.05];
@@ -87,10 +92,15 @@ pub(super) enum Stack {
     TcpLike,
     /// The same with the rule for SACKs that lost the association.
     OldRule,
+    /// A control: the paper's with a window of little more than a round trip, and timeouts of three
+    /// seconds.
+    Tight,
     /// RFC 9260's recommendations.
     Standard,
-    /// What it does best.
+    /// What it does best with one path for new data.
     Best,
+    /// The same with new data on all paths at once.
+    Concurrent,
     /// A control: the paper's, but a fast retransmission leaves the window as it is.
     WindowKept,
 }
@@ -132,6 +142,12 @@ impl Stack {
                     ..paper
                 }
             }
+            Self::Tight => AssociationConfig {
+                receive_buffer: TIGHT_WINDOW,
+                rto_initial: TIGHT_RTO,
+                rto_min: TIGHT_RTO,
+                ..Self::paper(common, &SackToSource)
+            },
             Self::WindowKept => {
                 let paper = Self::paper(common, &SackToSource);
                 AssociationConfig {
@@ -140,6 +156,17 @@ impl Stack {
                         ..paper.policies
                     },
                     ..paper
+                }
+            }
+            Self::Concurrent => {
+                let best = Self::Best.config();
+                AssociationConfig {
+                    policies: Policies {
+                        multipath: Multipath::concurrent(),
+                        retransmission_route: &RetransmitOnLowestLoss,
+                        ..best.policies
+                    },
+                    ..best
                 }
             }
             Self::Best => AssociationConfig {
@@ -180,10 +207,12 @@ impl Stack {
         match self {
             Self::Paper => "paper",
             Self::Counters => "counters",
+            Self::Tight => "tight",
             Self::TcpLike => "tcp-like",
             Self::OldRule => "old-rule",
             Self::Standard => "standard",
             Self::Best => "best",
+            Self::Concurrent => "concurrent",
             Self::WindowKept => "window-kept",
         }
     }
@@ -193,10 +222,12 @@ impl Stack {
         match self {
             Self::Paper => "RFC 2960 settings",
             Self::Counters => "RFC 2960’s counters",
+            Self::Tight => "control: window of 32 KiB, timeouts of 3 s",
             Self::TcpLike => "TCP-like",
             Self::OldRule => "SACKs to the other path on duplicates",
             Self::Standard => "RFC 9260 settings",
             Self::Best => "best settings",
+            Self::Concurrent => "best settings on both links",
             Self::WindowKept => "control: window kept on loss",
         }
     }
@@ -205,6 +236,11 @@ impl Stack {
 /// Mbit/s of user data that the bottleneck carries, without losses and apart from the start.
 pub(super) fn capacity() -> f64 {
     RATE as f64 / 1e6 * MESSAGE as f64 / MTU as f64
+}
+
+/// The same of the link beside the tunnel, whose packets have no outer header.
+pub(super) fn direct_capacity() -> f64 {
+    RATE as f64 / 1e6 * MESSAGE as f64 / PATH_MTU as f64
 }
 
 /// What the bound of configuration 1 is.
@@ -241,10 +277,12 @@ mod tests {
         for stack in [
             Stack::Paper,
             Stack::Counters,
+            Stack::Tight,
             Stack::TcpLike,
             Stack::OldRule,
             Stack::Standard,
             Stack::Best,
+            Stack::Concurrent,
         ] {
             assert_eq!(stack.config().validate(), Ok(()), "{stack:?}");
         }

@@ -14,15 +14,9 @@ use crate::scenario::Scenario;
 use crate::stats::mean;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
-pub(super) fn result(
-    scenario: MobileIp,
-    observed: &Observed,
-    seed: u64,
-    full_repetitions: Option<u64>,
-) -> ScenarioResult {
+pub(super) fn result(scenario: MobileIp, observed: &Observed, seed: u64) -> ScenarioResult {
     let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),

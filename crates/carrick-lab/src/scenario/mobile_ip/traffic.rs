@@ -31,6 +31,14 @@ impl Load {
         }
     }
 
+    /// The flow's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Transfer(_) => "transfer",
+            Self::Steady => "messages",
+        }
+    }
+
     /// Whether there is always more to send.
     fn is_transfer(self) -> bool {
         matches!(self, Self::Transfer(_))

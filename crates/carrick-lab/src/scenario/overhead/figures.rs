@@ -1,7 +1,7 @@
 //! The figures of the paper, by their numbers.
 
 use super::model;
-use super::rows::{fair_window, model_share};
+use super::rows::{model_share, uncounted_goodput, yield_of};
 use super::run::Shares;
 use super::setup::{FLOW_SIZES, FULL, RATE, WINDOW, sizes};
 use super::{FlowCell, Observed, Pair};
@@ -124,26 +124,57 @@ fn transport(observed: &Observed) -> Figure {
 
 fn goodput(observed: &Observed, counted: bool, id: &str, title: &str) -> Figure {
     let half = RATE as f64 / 2e3;
-    // Equations (4) and (5): user bytes in each byte of the network.
-    let yield_of = |size| {
-        let window = fair_window();
-        let user = model::application_bytes(window, size, true) as f64;
-        half * user / model::network_bytes(window, size, true) as f64
-    };
+    let mut series = vec![
+        Series::new(
+            "small messages",
+            Kind::ErrorBars,
+            0,
+            over_sizes(observed, usize::from(!counted), |s| kbits(s.application[0])),
+        ),
+        Series::new(
+            "TCP-like flow",
+            Kind::ErrorBars,
+            1,
+            over_sizes(observed, usize::from(!counted), |s| kbits(s.application[1])),
+        ),
+        Series::new(
+            "even share, small",
+            Kind::Line,
+            2,
+            modelled(|size| half * yield_of(size)),
+        ),
+        Series::new(
+            "even share, TCP-like",
+            Kind::Line,
+            3,
+            modelled(|_| half * yield_of(FULL)),
+        ),
+    ];
+    if !counted {
+        let rates = |flow: usize| modelled(move |size| kbits(uncounted_goodput(size)[flow]));
+        series.push(Series::new("equation (7), small", Kind::Line, 4, rates(0)));
+        series.push(Series::new(
+            "equation (7), TCP-like",
+            Kind::Line,
+            5,
+            rates(1),
+        ));
+    }
     Figure {
         id: id.into(),
         title: title.into(),
-        caption: "User data delivered, with 95 % confidence intervals, and what an even share of the link would carry by \
-                  equations (4) and (5). The steps come from padding and from how many chunks fit into a packet."
-            .into(),
+        caption: format!(
+            "User data delivered, with 95 % confidence intervals, and what an even share of the link would carry by \
+             equations (4) and (5).{} The steps come from padding and from how many chunks fit into a packet.",
+            if counted {
+                ""
+            } else {
+                " Equation (7): what two equal windows without headers would carry, where equation (6) is what they take of the link."
+            }
+        ),
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("goodput", "kbit/s").range(0.0, 700.0),
-        series: vec![
-            Series::new("small messages", Kind::ErrorBars, 0, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[0]))),
-            Series::new("TCP-like flow", Kind::ErrorBars, 1, over_sizes(observed, usize::from(!counted), |s| kbits(s.application[1]))),
-            Series::new("even share, small", Kind::Line, 2, modelled(yield_of)),
-            Series::new("even share, TCP-like", Kind::Line, 3, modelled(|_| yield_of(FULL))),
-        ],
+        series,
         references: Vec::new(),
     }
 }
@@ -208,7 +239,9 @@ fn accepted(observed: &Observed) -> Figure {
     Figure {
         id: "accepted".into(),
         title: "Messages taken while nobody reads (the paper’s section 4.2)".into(),
-        caption: "Of a window of 65,535 bytes: by equations (9) to (11) for the kernels of the time, and measured here.".into(),
+        caption: "Of a window of 65,535 bytes: by equations (9) to (11) for the kernels of the time, and measured here. Equation (9) is taken with \
+                  the smaller of its limits, and equation (10) is carried on above the 176 bytes up to which it is given."
+            .into(),
         x: Axis::log("message size", "byte").range(10.0, 2000.0),
         y: Axis::log("messages", "").range(10.0, 10_000.0),
         series: vec![

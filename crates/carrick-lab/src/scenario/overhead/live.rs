@@ -10,8 +10,7 @@ use super::setup::{
 };
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Bulk, Data, Drain, Outcome, Program, Record, Stack, Watch, shortfalls};
-use crate::parallel;
+use crate::live::{self, Bulk, Data, Drain, Measured, Outcome, Program, Record, Stack, Watch};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
@@ -255,7 +254,14 @@ impl Kind {
             let live: Vec<f64> = pairs.iter().map(|(live, _)| value(live)).collect();
             let id = format!("{}.{what}{}", self.id(), self.suffix());
             let label = format!("{}: {text}", self.label());
-            LiveRow::new(&id, &label, unit, &simulated, &live).because(self.why())
+            let row = LiveRow::new(&id, &label, unit, &simulated, &live);
+            match self {
+                Self::Shared {
+                    carrier: Carrier::Beside(_),
+                    ..
+                } => row.another_stack(self.why()),
+                _ => row.because(self.why()),
+            }
         };
         match self {
             Self::Shared { sharing, .. } => vec![
@@ -350,19 +356,15 @@ pub(super) fn plan(scenario: Overhead, options: &RunOptions) -> live::Plan {
                 watch: kind.watch(),
                 expected,
                 limit: expected * 3,
+                capture: None,
             });
         }
     }
-    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
-    live::Plan {
-        // One repetition after the other.
-        at_once: kinds.len(),
-        runs,
-        conclude: Box::new(move |outcomes| {
-            conclude(scenario, &options, repetitions, &names, &outcomes)
-        }),
-    }
+    // One repetition after the other.
+    live::Plan::new(runs, kinds.len(), move |names, outcomes| {
+        conclude(scenario, &options, repetitions, names, &outcomes)
+    })
 }
 
 fn conclude(
@@ -373,27 +375,14 @@ fn conclude(
     outcomes: &[Outcome],
 ) -> Result<LiveResult, LabError> {
     let kinds = kinds();
-    let twins = parallel::run(repetitions as usize * kinds.len(), |job| {
-        let repetition = (job / kinds.len()) as u64;
-        kinds[job % kinds.len()].simulate(seed(options, repetition))
+    let extent = (kinds.len(), repetitions);
+    let twins = live::twins(scenario.name(), extent, |kind, repetition| {
+        kinds[kind].simulate(seed(options, repetition))
+    })?;
+    let live = Measured::of(kinds.len(), names, outcomes, |kind, _, record| {
+        kinds[kind].measure(record)
     });
-    let twins: Vec<Value> = twins
-        .into_iter()
-        .collect::<Result<_, String>>()
-        .map_err(|what| LabError::Simulation {
-            scenario: scenario.name().into(),
-            what,
-        })?;
-    let mut notes = shortfalls(names, outcomes);
-    let mut pairs: Vec<Vec<(Value, Value)>> = vec![Vec::new(); kinds.len()];
-    for (number, (outcome, twin)) in outcomes.iter().zip(twins).enumerate() {
-        let kind = number % kinds.len();
-        match outcome.record().map(|record| kinds[kind].measure(record)) {
-            None => {}
-            Some(Ok(live)) => pairs[kind].push((live, twin)),
-            Some(Err(what)) => notes.push(format!("The run {} went wrong: {what}.", names[number])),
-        }
-    }
+    let (pairs, mut notes) = live.beside(twins);
     notes.push(
         "A selection: real time has no hundred repetitions of 400 s. Shares are of the bytes of the packets that came out of the \
          shared link, from where a TCP-like flow of SCTP or the kernel’s TCP fills the rest."

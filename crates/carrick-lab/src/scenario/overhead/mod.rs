@@ -15,10 +15,9 @@ mod setup;
 mod show;
 mod traffic;
 
-use std::path::Path;
 use std::time::Duration;
 
-use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
@@ -33,8 +32,8 @@ const SHORT: u64 = 2;
 /// The paper's repetitions of the first part, and of the second.
 const FULL: u64 = 100;
 const FULL_FLOW: u64 = 10;
-/// Those of a control.
-const FULL_CONTROL: u64 = 20;
+/// Those of a control, which nothing but a note stands on.
+const FULL_CONTROL: u64 = 5;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,8 +49,8 @@ impl Scenario for Overhead {
          in vain when the receive window doesn’t show what messages really cost?"
     }
 
-    fn network(&self) -> Option<NetworkPlan> {
-        Some(setup::plain_network)
+    fn usual(&self) -> Option<&'static str> {
+        Some("counted.20")
     }
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
@@ -64,11 +63,20 @@ impl Scenario for Overhead {
         jobs.map(|job| all.name(job)).collect()
     }
 
-    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
+    fn repetitions(&self, options: &RunOptions) -> u64 {
+        options.repetitions(SHORT, FULL)
+    }
+
+    fn replay(
+        &self,
+        (cell, repetition): (&str, u64),
+        options: &RunOptions,
+        capture: Capture<'_>,
+    ) -> Result<(), String> {
         let all = Observed::nothing(1, length(options));
         let job = all.jobs(1).into_iter().find(|job| all.name(*job) == cell);
         let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
-        all.run(job, options.seed, Capture::into(directory))
+        all.run(job.repeated(repetition), options.seed, capture)
             .map(drop)
     }
 
@@ -77,14 +85,11 @@ impl Scenario for Overhead {
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
-        let repetitions = options.repetitions(SHORT, FULL);
+        let repetitions = self.repetitions(options);
         let observed = self.simulate(options.seed, repetitions, length(options), progress)?;
-        Ok(show::result(
-            *self,
-            &observed,
-            options.seed,
-            (repetitions < FULL).then_some(FULL),
-        ))
+        // Without --full, each repetition of the first part is shorter, too.
+        let shortened = (!options.full || repetitions < FULL).then_some(FULL);
+        Ok(show::result(*self, &observed, options.seed).extended(options, shortened))
     }
 }
 
@@ -143,6 +148,17 @@ enum Job {
     },
 }
 
+impl Job {
+    /// The same cell in another repetition; what runs once has no other.
+    fn repeated(mut self, repetition: u64) -> Self {
+        match &mut self {
+            Self::Shared { number, .. } | Self::Slow { number, .. } => *number = repetition,
+            Self::Accepted { .. } => {}
+        }
+        self
+    }
+}
+
 /// What it brings.
 enum Outcome {
     Shared(Shares),
@@ -150,7 +166,8 @@ enum Outcome {
     Accepted(u64),
 }
 
-fn jobs(pairs: usize, flows: usize, repetitions: u64) -> Vec<Job> {
+/// All simulations. Only one flow is asked what it takes while nobody reads.
+fn jobs(pairs: usize, flows: usize, asked: Option<usize>, repetitions: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for number in 0..repetitions {
         for pair in 0..pairs {
@@ -167,7 +184,9 @@ fn jobs(pairs: usize, flows: usize, repetitions: u64) -> Vec<Job> {
         for size in 0..FLOW_SIZES.len() {
             let repetitions = 0..repetitions.min(FULL_FLOW);
             jobs.extend(repetitions.map(|number| Job::Slow { flow, size, number }));
-            jobs.push(Job::Accepted { flow, size });
+            if asked == Some(flow) {
+                jobs.push(Job::Accepted { flow, size });
+            }
         }
     }
     jobs
@@ -222,7 +241,8 @@ impl Observed {
     }
 
     fn jobs(&self, repetitions: u64) -> Vec<Job> {
-        jobs(self.pairs.len(), self.flows.len(), repetitions)
+        let asked = self.flows.iter().position(|cell| cell.flow.id == "best");
+        jobs(self.pairs.len(), self.flows.len(), asked, repetitions)
     }
 
     /// The beginning of the names of a job's rows.

@@ -2,11 +2,14 @@
 
 use super::model;
 use super::run::Shares;
-use super::setup::{DELAY, FLOW_SIZES, FULL, QUEUE, RATE, SHARINGS, Sharing, WINDOW};
+use super::setup::{DELAY, EXTRA, FLOW_SIZES, FULL, QUEUE, RATE, SHARINGS, Sharing, WINDOW};
 use super::{FlowCell, Observed, Pair};
+use crate::format;
 use crate::result::Row;
+use crate::stats::Sorted;
 
-/// Sizes of the second part that every way of flow control has a row for.
+/// Sizes of the second part that every way of flow control has a row for; those of a figure of the
+/// paper have one for each size.
 const ROW_SIZES: [usize; 2] = [100, 1000];
 
 /// All rows, in the order of the table.
@@ -41,6 +44,23 @@ pub(super) fn model_share(size: usize, counted: bool) -> f64 {
     100.0 * small / (small + full)
 }
 
+/// User bytes in each byte of the network: equations (5) and (4).
+pub(super) fn yield_of(size: usize) -> f64 {
+    let window = fair_window();
+    let user = model::application_bytes(window, size, true) as f64;
+    user / model::network_bytes(window, size, true) as f64
+}
+
+/// Bit/s for the applications of the flow with messages of `size` bytes and of the TCP-like one, if
+/// both have the same window without headers and fill the link together: equations (7) and (6).
+pub(super) fn uncounted_goodput(size: usize) -> [f64; 2] {
+    let window = fair_window();
+    let flows = [size, FULL];
+    let network = flows.map(|size| model::network_bytes(window, size, false) as f64);
+    let of_a_byte = RATE as f64 / (network[0] + network[1]);
+    flows.map(|size| model::application_bytes(window, size, false) as f64 * of_a_byte)
+}
+
 /// The same if each flow's rate goes with the square root of its window's growth, as where losses
 /// fall on the flows independently (the rate is then √(growth / loss) a round trip).
 pub(super) fn independent_share(size: usize) -> f64 {
@@ -65,31 +85,48 @@ fn pair_rows(pair: &Pair, sharing: &Sharing, shares: &[Shares]) -> [Row; 2] {
         "%",
     )
     .bound(model_share(size, counted))
-    .measured(&taken);
+    .measured(&taken)
+    .note(&spread(&taken));
     let mut jain = Row::new(
         &format!("{id}.{size}.jain"),
         &format!("{size} bytes, {label}: Jain’s index"),
         "",
     )
     .bound(1.0)
-    .measured(&fairness);
+    .measured(&fairness)
+    .note(&spread(&fairness));
     if counted {
         share = share.published(50.0);
     }
-    if size == 10 && counted {
+    if size == 10 && id == "counted" {
         share = share.note("Bound: what equations (4) and (6) give for two equal windows.");
         jain = jain.note("Mean of the index of each repetition; this is also the default setting.");
     }
-    if counted && jain.measured.is_some_and(|mean| mean < 0.99) {
+    if id == "counted" && jain.measured.is_some_and(|mean| mean < 0.99) {
         jain = jain.note("Below 0.99: see the note on single repetitions.");
     }
     [share, jain]
 }
 
+/// Fewer repetitions have no quantiles to speak of.
+const SPREAD: usize = 20;
+
+/// How the repetitions are spread, where there are enough of them.
+fn spread(values: &[f64]) -> String {
+    if values.len() < SPREAD {
+        return String::new();
+    }
+    let sorted = Sorted::new(values.to_vec());
+    let quantiles = [0.05, 0.5, 0.95].map(|share| sorted.quantile(share).unwrap_or(f64::NAN));
+    let [low, median, high] = quantiles.map(format::measured);
+    format!("By seeds: 5 % quantile {low}, median {median}, 95 % {high}.")
+}
+
 fn flow_rows(cell: &FlowCell) -> Vec<Row> {
     let flow = &cell.flow;
-    let whole = ["best", "true.sws-both", "memory-left.sws-both", "extra250"];
-    let all = whole.contains(&flow.id.as_str());
+    let whole = ["best", "true.sws-both", "memory-left.sws-both"];
+    let hidden = EXTRA.map(|extra| format!("extra{extra}"));
+    let all = whole.contains(&flow.id.as_str()) || hidden.contains(&flow.id);
     let sizes = FLOW_SIZES.iter().zip(&cell.loads);
     let chosen = sizes.filter(|(size, _)| all || ROW_SIZES.contains(size));
     chosen
@@ -136,11 +173,13 @@ fn accepted_rows(best: &FlowCell) -> Vec<Row> {
                 &format!("default settings, {size} bytes: taken while nobody reads"),
                 "messages",
             )
-            .bound((WINDOW / (size + best.flow.extra)) as f64)
+            // A message that finds some room is taken.
+            .bound((WINDOW / (size + best.flow.extra) + 1) as f64)
             .measured(&[*accepted as f64])
             .note(&format!(
                 "Of {WINDOW} bytes with {} a message besides. By equations (9) to (11): FreeBSD 7.0 {}, Linux 2.6.25 {}, \
-                 OpenSolaris {}.",
+                 OpenSolaris {}. Equation (9) is taken with the smaller of its two limits, where “max” is printed; equation (10) \
+                 holds below 176 bytes, and above it the payload alone uses the window up.",
                 best.flow.extra,
                 model::freebsd(WINDOW, *size),
                 model::linux(WINDOW, *size),
@@ -163,5 +202,31 @@ mod tests {
         assert!(model_share(10, false) > model_share(100, false));
         let independent = independent_share(10);
         assert!(independent > 55.0 && independent < model_share(10, false));
+    }
+
+    #[test]
+    fn without_headers_the_applications_get_what_equation_7_says() {
+        for size in [10, 50, 100, 200] {
+            let [small, full] = uncounted_goodput(size);
+            // What the link has of it, with the bytes that are overhead.
+            let taken = small / yield_of(size) + full / yield_of(FULL);
+            assert!((taken / RATE as f64 - 1.0).abs() < 0.01, "{size}: {taken}");
+            let share = 100.0 * small / yield_of(size) / taken;
+            assert!(
+                (share - model_share(size, false)).abs() < 0.5,
+                "{size}: {share}"
+            );
+            let half = RATE as f64 / 2.0;
+            assert!(
+                small > half * yield_of(size),
+                "{size}: more than an even share"
+            );
+            assert!(
+                full < half * yield_of(FULL),
+                "{size}: less than an even share"
+            );
+        }
+        let [small, full] = uncounted_goodput(FULL);
+        assert!((small - full).abs() < 1e-6);
     }
 }

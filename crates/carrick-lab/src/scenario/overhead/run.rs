@@ -74,6 +74,12 @@ pub(super) fn shared(
     shared_from(size, sharing, (SETTLED, duration), seed, capture)
 }
 
+/// The two flows on one link, with their ends.
+const FLOWS: [(&str, [&str; 2]); 2] = [
+    ("messages", ["sender-0", "receiver-0"]),
+    ("full-packets", ["sender-1", "receiver-1"]),
+];
+
 /// When the two flows begin.
 pub(super) fn starts(seed: u64) -> [Duration; 2] {
     let mut random = Random::new(derive(seed, &[2]), 0);
@@ -88,13 +94,15 @@ pub(super) fn shared_from(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Shares, String> {
-    let config = fairness_config(sharing.count_header);
+    let config = capture.config(fairness_config(sharing.count_header));
     let starts = starts(seed);
     let mut flows: Vec<[Box<dyn carrick_netsim::Node>; 2]> = Vec::new();
     for (flow, size) in [size, FULL].into_iter().enumerate() {
         let start = starts[flow];
         let source = Source::new(end_address(flow, 1), config.clone(), size, start);
         let sender = SctpHost::new(endpoint(flow, 0, &config, seed)?, source);
+        let (name, ends) = FLOWS[flow];
+        let sender = capture.watch(name, ends, sender);
         let sink = Reader::new(Pace::Fast);
         let receiver = SctpHost::new(endpoint(flow, 1, &config, seed)?, sink);
         flows.push([
@@ -131,7 +139,7 @@ pub(super) fn shared_from(
 pub(super) struct Load {
     /// Bytes of messages sent, retransmissions included, to bytes read.
     pub(super) ratio: f64,
-    /// Chunks that the receiver dropped for want of memory.
+    /// Chunks that the receiver dropped for want of memory in that time.
     pub(super) dropped: u64,
 }
 
@@ -159,7 +167,7 @@ pub(super) fn slow_from(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Load, String> {
-    let config = flow.config();
+    let config = capture.config(flow.config());
     let (mean, random) = reading(size, seed);
     let (mut net, nodes) = single(
         &config,
@@ -167,6 +175,7 @@ pub(super) fn slow_from(
         u64::MAX,
         Pace::Slow(mean, Box::new(random)),
         seed,
+        capture,
     )?;
     capture.begin(&mut net)?;
     let counts = |net: &Network| {
@@ -179,7 +188,8 @@ pub(super) fn slow_from(
             let c = s.counters;
             c.data_chunks_sent + c.timeout_retransmissions + c.fast_retransmissions
         });
-        (transmitted, reader(net, nodes[0][1]).messages)
+        let dropped = receiver_stats(net, nodes[0][1]).map(|s| s.counters.dropped_for_buffer);
+        (transmitted, reader(net, nodes[0][1]).messages, dropped)
     };
     // Until the buffer is full for long.
     net.run_until(Time::ZERO + settled);
@@ -188,13 +198,13 @@ pub(super) fn slow_from(
     let after = counts(&net);
     capture.end(&mut net)?;
     check(&net, &nodes)?;
-    let stats = receiver_stats(&net, nodes[0][1])?;
+    let dropped = after.2? - before.2?;
     if after.1 == before.1 {
         return Err("nothing was read".into());
     }
     Ok(Load {
         ratio: (after.0 - before.0) as f64 / (after.1 - before.1) as f64,
-        dropped: stats.counters.dropped_for_buffer,
+        dropped,
     })
 }
 
@@ -205,9 +215,9 @@ pub(super) fn accepted(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<u64, String> {
-    let config = flow.config();
+    let config = capture.config(flow.config());
     let messages = 2 * WINDOW as u64;
-    let (mut net, nodes) = single(&config, size, messages, Pace::Never, seed)?;
+    let (mut net, nodes) = single(&config, size, messages, Pace::Never, seed, capture)?;
     capture.begin(&mut net)?;
     net.run_until(Time::ZERO + SETTLED);
     capture.end(&mut net)?;
@@ -222,9 +232,11 @@ fn single(
     messages: u64,
     pace: Pace,
     seed: u64,
+    capture: Capture<'_>,
 ) -> Result<(Network, Vec<[NodeId; 2]>), String> {
     let source = Source::new(end_address(0, 1), config.clone(), size, Duration::ZERO);
     let sender = SctpHost::new(endpoint(0, 0, config, seed)?, source.limited(messages));
+    let sender = capture.watch(FLOWS[0].0, FLOWS[0].1, sender);
     let receiver = SctpHost::new(endpoint(0, 1, config, seed)?, Reader::new(pace));
     let programs: [Box<dyn carrick_netsim::Node>; 2] = [Box::new(sender), Box::new(receiver)];
     let (net, nodes, _) =

@@ -70,8 +70,9 @@ pub(super) struct Sharing {
     pub(super) control: bool,
 }
 
-/// Counted, not counted, and the latter once more with flows that lose in step.
-pub(super) const SHARINGS: [Sharing; 3] = [
+/// Counted, not counted, and both once more without the random delay that keeps the flows from losing
+/// in step, which is the paper's own network.
+pub(super) const SHARINGS: [Sharing; 4] = [
     Sharing {
         id: "counted",
         label: "headers counted",
@@ -90,6 +91,13 @@ pub(super) const SHARINGS: [Sharing; 3] = [
         id: "in-step",
         label: "control: not counted, no random delay",
         count_header: false,
+        jitter: Duration::ZERO,
+        control: true,
+    },
+    Sharing {
+        id: "counted-in-step",
+        label: "control: counted, no random delay",
+        count_header: true,
         jitter: Duration::ZERO,
         control: true,
     },
@@ -118,12 +126,6 @@ pub(super) fn live_world(seed: u64, jitter: Duration, flows: usize) -> Result<Wo
         hosts,
         changes: Vec::new(),
     })
-}
-
-/// The network of the first part, for programs from outside.
-pub(super) fn plain_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
-    let (builder, hosts, _) = hosts(seed, JITTER, 2);
-    Ok((builder.build()?, hosts.concat()))
 }
 
 fn hosts(seed: u64, jitter: Duration, flows: usize) -> (NetworkBuilder, Vec<[NodeId; 2]>, LinkId) {

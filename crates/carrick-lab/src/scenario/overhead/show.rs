@@ -9,15 +9,9 @@ use crate::result::{ScenarioResult, Setting};
 use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
-pub(super) fn result(
-    scenario: Overhead,
-    observed: &Observed,
-    seed: u64,
-    full_repetitions: Option<u64>,
-) -> ScenarioResult {
+pub(super) fn result(scenario: Overhead, observed: &Observed, seed: u64) -> ScenarioResult {
     let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),

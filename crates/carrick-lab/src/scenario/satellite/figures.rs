@@ -2,7 +2,9 @@
 
 use super::Observed;
 use super::measure::{Measures, Parts, Shown, mean_parts};
-use super::setup::{Bound, MODIFIED, STANDARD, UNREDUCED, UNREDUCED_MODIFIED, VARIANTS, Variant};
+use super::setup::{
+    Bound, DRAWN, MODIFIED, STANDARD, UNREDUCED, UNREDUCED_MODIFIED, VARIANTS, Variant,
+};
 use super::tcp;
 use crate::figure::{Axis, Figure, Kind, Point, Reference, Series, distributed};
 use crate::format::{given, measured};
@@ -11,7 +13,7 @@ use crate::stats::{Sorted, mean};
 /// All figures, in order.
 pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
     let [standard, modified, ..] = &observed.variants;
-    let [_, _, _, unreduced, unreduced_modified] = &observed.variants;
+    let [_, _, _, unreduced, unreduced_modified, ..] = &observed.variants;
     vec![
         both(
             (&observed.tcp, standard),
@@ -176,6 +178,7 @@ fn distribution(observed: &Observed, id: &str, title: &str, value: fn(&Parts) ->
     let sorted: Vec<Sorted> = observed
         .variants
         .iter()
+        .take(DRAWN)
         .map(|measures| {
             let all = measures
                 .iter()

@@ -8,8 +8,9 @@ use super::setup::{BEST, LOAD, MESSAGE, MODIFIED, PORT, STANDARD, Variant, inter
 use super::{Satellite, live_saturated, tcp};
 use crate::capture::Capture;
 use crate::error::LabError;
-use crate::live::{self, Flow, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls};
-use crate::parallel;
+use crate::live::{
+    self, Flow, Measured, Messages, Outcome, Record, Sink, Source, Stack, Watch, shortfalls,
+};
 use crate::result::{LiveResult, LiveRow, Setting};
 use crate::scenario::{RunOptions, Scenario};
 use crate::seed::derive;
@@ -146,19 +147,16 @@ pub(super) fn plan(scenario: Satellite, options: &RunOptions) -> live::Plan {
                 watch: Watch::Data,
                 expected: messages.length() + Duration::from_secs(20),
                 limit: messages.length() * 4,
+                capture: None,
             });
         }
     }
     runs.extend(live_saturated::runs(options, repetitions, &tcp_stack));
-    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
     let options = *options;
-    live::Plan {
-        at_once: runs.len(),
-        runs,
-        conclude: Box::new(move |outcomes| {
-            conclude(scenario, &options, repetitions, &names, &outcomes)
-        }),
-    }
+    let at_once = runs.len();
+    live::Plan::new(runs, at_once, move |names, outcomes| {
+        conclude(scenario, &options, repetitions, names, &outcomes)
+    })
 }
 
 /// A repetition live and simulated.
@@ -179,24 +177,35 @@ fn conclude(
         what,
     };
     let kinds = kinds();
-    let twins = twins(options, repetitions).map_err(failed)?;
-    let mut notes = shortfalls(names, outcomes);
-    let mut pairs = Pairs(kinds.iter().map(|_| Vec::new()).collect());
+    let each = LIVE.len() + SIMULATED.len();
+    let twins = live::twins(
+        scenario.name(),
+        (each, repetitions),
+        |number, repetition| simulate(number, seed(options, repetition)),
+    )?;
     let (flows, saturated) =
         outcomes.split_at(outcomes.len().min(repetitions as usize * kinds.len()));
-    for (number, outcome) in flows.iter().enumerate() {
-        let (repetition, kind) = (number / kinds.len(), number % kinds.len());
-        let twin = match kinds[kind] {
-            Kind::Sctp { variant, .. } => &twins[repetition][variant],
-            Kind::Tcp(name) => &twins[repetition][LIVE.len() + usize::from(name == "cubic")],
-        };
-        let measured = outcome.record().map(|record| kinds[kind].measure(record));
-        let measured = measured.transpose().unwrap_or_else(|what| {
-            notes.push(format!("The run {} went wrong: {what}.", names[number]));
-            None
-        });
-        pairs.0[kind].push(measured.map(|live| (live, twin.clone())));
+    let (flow_names, saturated_names) = names.split_at(flows.len());
+    let live = Measured::of(kinds.len(), flow_names, flows, |kind, _, record| {
+        kinds[kind].measure(record)
+    });
+    let mut notes = live.notes;
+    for note in shortfalls(saturated_names, saturated) {
+        // What the kernel lacks is said once.
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
+    let pairs = kinds.iter().zip(live.cells).map(|(kind, live)| {
+        let twins = match *kind {
+            Kind::Sctp { variant, .. } => &twins[variant],
+            Kind::Tcp(name) => &twins[LIVE.len() + usize::from(name == "cubic")],
+        };
+        let both = live.into_iter().zip(twins);
+        both.map(|(live, twin)| live.map(|live| (live, twin.clone())))
+            .collect()
+    });
+    let pairs = Pairs(pairs.collect());
     notes.extend(remarks(&kinds, &pairs));
     let mut rows = rows(&kinds, &pairs);
     rows.extend(live_saturated::rows(options, repetitions, saturated).map_err(failed)?);
@@ -208,21 +217,15 @@ fn conclude(
     })
 }
 
-/// The same simulated: for each repetition the variants, then both kinds of TCP.
-fn twins(options: &RunOptions, repetitions: u64) -> Result<Vec<Vec<Measures>>, String> {
-    let each = LIVE.len() + SIMULATED.len();
-    let all = parallel::run(repetitions as usize * each, |job| {
-        let seed = seed(options, (job / each) as u64);
-        let run = if let Some(variant) = LIVE.get(job % each) {
-            run::lossy(variant, MESSAGES, seed, Capture::NONE)?
-        } else {
-            let congestion = SIMULATED[job % each - LIVE.len()];
-            tcp::lossy(MESSAGES, congestion, seed, Capture::NONE)?
-        };
-        Measures::of(&run, 0, 0).ok_or_else(|| "nothing was sent".to_string())
-    });
-    let all: Vec<Measures> = all.into_iter().collect::<Result<_, _>>()?;
-    Ok(all.chunks(each).map(<[Measures]>::to_vec).collect())
+/// The same simulated: one of the variants, then both kinds of TCP.
+fn simulate(number: usize, seed: u64) -> Result<Measures, String> {
+    let run = if let Some(variant) = LIVE.get(number) {
+        run::lossy(variant, MESSAGES, seed, Capture::NONE)?
+    } else {
+        let congestion = SIMULATED[number - LIVE.len()];
+        tcp::lossy(MESSAGES, congestion, seed, Capture::NONE)?
+    };
+    Measures::of(&run, 0, 0).ok_or_else(|| "nothing was sent".to_string())
 }
 
 /// The value of each repetition that has one on both sides: simulated, live.
@@ -278,8 +281,11 @@ fn kind_rows(kind: Kind, pairs: &[Option<Pair>]) -> Vec<LiveRow> {
     let row = |what: &str, text: &str, unit: &str, value: fn(&Measures) -> Option<f64>| {
         let [simulated, live] = values(pairs, value);
         let id = format!("{id}.{what}.{}", kind.suffix());
-        LiveRow::new(&id, &format!("{label}: {text}"), unit, &simulated, &live)
-            .because(why(kind, what))
+        let row = LiveRow::new(&id, &format!("{label}: {text}"), unit, &simulated, &live);
+        match kind {
+            Kind::Tcp(_) => row.another_stack(why(kind, what)),
+            Kind::Sctp { .. } => row.because(why(kind, what)),
+        }
     };
     vec![
         row("delay", "delay of a retransmitted message", "ms", delay).published(published_delay),

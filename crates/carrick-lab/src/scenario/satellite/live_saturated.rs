@@ -62,6 +62,7 @@ pub(super) fn runs(
                 watch: Watch::Lengths,
                 expected: length,
                 limit: length * 3,
+                capture: None,
             });
         }
     }
@@ -114,7 +115,12 @@ pub(super) fn rows(
         };
         let id = format!("{id}.throughput.{name}");
         let label = format!("{label}: mean throughput");
-        LiveRow::new(&id, &label, "KByte/s", &simulated, &live).because(why)
+        let row = LiveRow::new(&id, &label, "KByte/s", &simulated, &live);
+        if is_tcp {
+            row.another_stack(why)
+        } else {
+            row.because(why)
+        }
     };
     Ok(WAYS.iter().enumerate().map(row).collect())
 }

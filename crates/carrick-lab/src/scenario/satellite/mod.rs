@@ -18,10 +18,9 @@ mod show;
 mod tcp;
 mod traffic;
 
-use std::path::Path;
 use std::time::Duration;
 
-use super::{NetworkPlan, Progress, RunOptions, Scenario};
+use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
 use crate::parallel;
@@ -37,9 +36,9 @@ use setup::{STANDARD, VARIANTS};
 const MESSAGES: u64 = 10_000;
 /// Repetitions in about ten seconds on two cores.
 const SHORT: u64 = 60;
-/// The paper does not say how many losses it averaged over; these make the means certain to about
-/// a third of what the short run does.
-const FULL: u64 = 600;
+/// The paper does not say how many losses it averaged over; these make the means certain to less than
+/// half of what the short run does.
+const FULL: u64 = 300;
 /// Messages to show in a figure, and after which one: the flow has then settled.
 const SHOWN: usize = 500;
 const SHOWN_FROM: usize = 1000;
@@ -60,8 +59,8 @@ impl Scenario for Satellite {
          terrestrial backup, and how much faster is it when the loss is reported over the backup too?"
     }
 
-    fn network(&self) -> Option<NetworkPlan> {
-        Some(setup::bare_network)
+    fn usual(&self) -> Option<&'static str> {
+        Some("standard")
     }
 
     fn live(&self, options: &RunOptions) -> Result<crate::live::Plan, &'static str> {
@@ -73,8 +72,17 @@ impl Scenario for Satellite {
         variants.chain(OTHERS).map(Into::into).collect()
     }
 
-    fn capture(&self, cell: &str, options: &RunOptions, directory: &Path) -> Result<(), String> {
-        captured(cell, options.seed, Capture::into(directory))
+    fn repetitions(&self, options: &RunOptions) -> u64 {
+        options.repetitions(SHORT, FULL)
+    }
+
+    fn replay(
+        &self,
+        (cell, repetition): (&str, u64),
+        options: &RunOptions,
+        capture: Capture<'_>,
+    ) -> Result<(), String> {
+        replayed((cell, repetition), options.seed, capture)
     }
 
     fn run(
@@ -82,14 +90,10 @@ impl Scenario for Satellite {
         options: &RunOptions,
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
-        let repetitions = options.repetitions(SHORT, FULL);
+        let repetitions = self.repetitions(options);
         let observed = self.simulate(options.seed, repetitions, MESSAGES, progress)?;
-        Ok(show::result(
-            *self,
-            &observed,
-            options.seed,
-            (repetitions < FULL).then_some(FULL),
-        ))
+        let shortened = (repetitions < FULL).then_some(FULL);
+        Ok(show::result(*self, &observed, options.seed).extended(options, shortened))
     }
 }
 
@@ -197,17 +201,21 @@ fn repetition(seed: u64, number: usize, kind: usize, messages: u64) -> Result<Ou
 /// The flows over TCP, under saturation and without loss, by the beginning of their rows' names.
 const OTHERS: [&str; 5] = ["tcp", "lossy", "tcp.lossy", "error-free", "tcp.error-free"];
 
-/// The first repetition of a cell, or the only one.
-fn captured(cell: &str, seed: u64, capture: Capture<'_>) -> Result<(), String> {
-    let first = derive(seed, &[1, 0]);
+/// A repetition of a cell, or the only one.
+fn replayed(
+    (cell, repetition): (&str, u64),
+    seed: u64,
+    capture: Capture<'_>,
+) -> Result<(), String> {
+    let own = derive(seed, &[1, repetition]);
     match cell {
-        "tcp" => tcp::lossy(MESSAGES, TcpCongestion::Reno, first, capture).map(drop),
-        "lossy" => run::saturated(&STANDARD, true, SATURATED, first, capture).map(drop),
-        "tcp.lossy" => tcp::saturated(true, SATURATED, first, capture).map(drop),
+        "tcp" => tcp::lossy(MESSAGES, TcpCongestion::Reno, own, capture).map(drop),
+        "lossy" => run::saturated(&STANDARD, true, SATURATED, own, capture).map(drop),
+        "tcp.lossy" => tcp::saturated(true, SATURATED, own, capture).map(drop),
         "error-free" => error_free(seed, capture).map(drop),
         "tcp.error-free" => tcp_error_free(seed, capture).map(drop),
         _ => match VARIANTS.iter().find(|variant| variant.id == cell) {
-            Some(variant) => run::lossy(variant, MESSAGES, first, capture).map(drop),
+            Some(variant) => run::lossy(variant, MESSAGES, own, capture).map(drop),
             None => Err(format!("there is no cell {cell}")),
         },
     }

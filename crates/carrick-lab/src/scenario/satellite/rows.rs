@@ -1,10 +1,10 @@
 //! The table of the scenario.
 
 use super::Observed;
-use super::measure::{Measures, Parts};
+use super::measure::{Measures, Parts, mean_parts};
 use super::notes::difference;
 use super::setup::{
-    BEST, Bound, FAR_DELAY, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times, millis,
+    BEST, Bound, DRAWN, FAR_DELAY, LOAD, NEAR_DELAY, VARIANTS, Variant, emission_times, millis,
 };
 use super::tcp;
 use crate::format;
@@ -47,14 +47,16 @@ const GAIN_EXPECTED: [f64; 2] = [200.0, 260.0];
 
 /// All rows, in the order of the table.
 pub(super) fn rows(observed: &Observed) -> Vec<Row> {
-    let [standard, modified, best, unreduced, unreduced_modified] = &VARIANTS;
-    let [s, m, b, u, um] = &observed.variants;
+    let [standard, modified, best, unreduced, unreduced_modified, ..] = &VARIANTS;
+    let [s, m, b, u, um, ..] = &observed.variants;
     let mut rows = vec![error_free(observed), lossy(observed)];
     rows.extend(tcp_rows(observed));
     rows.extend(variant_rows(standard, s));
     rows.extend(variant_rows(modified, m));
     rows.extend(gain_rows("gain", "gain of gap reports on W″", s, m));
     rows.extend(variant_rows(best, b));
+    let steps = VARIANTS.iter().zip(&observed.variants).skip(DRAWN);
+    rows.extend(steps.map(|(variant, measures)| step_row(variant, measures)));
     rows.push(delay_row(unreduced, u));
     rows.push(delay_row(unreduced_modified, um));
     let gain = gain_rows("unreduced-gain", "control: gain, window kept", u, um);
@@ -159,17 +161,38 @@ fn recovery_note(variant: &Variant, recovery: &[f64], bound: f64) -> String {
         ("standard", _) => {
             "The equations know no waiting in the sender: this is what they speak of.".into()
         }
-        ("best", Some(mean)) => {
-            let verdict = if mean <= (1.0 + NEAR) * bound {
-                "within"
-            } else {
-                "not within"
-            };
-            let percent = (mean / bound - 1.0) * 100.0;
-            format!("{percent:+.1} %: {verdict} 10 % of the bound of this network.")
-        }
+        ("best", Some(mean)) => verdict(mean, bound),
         _ => String::new(),
     }
+}
+
+fn verdict(mean: f64, bound: f64) -> String {
+    let verdict = if mean <= (1.0 + NEAR) * bound {
+        "within"
+    } else {
+        "not within"
+    };
+    let percent = (mean / bound - 1.0) * 100.0;
+    format!("{percent:+.1} %: {verdict} 10 % of the bound of this network.")
+}
+
+/// What the settings up to a step make of the delay.
+fn step_row(variant: &Variant, measures: &[Measures]) -> Row {
+    let values = per_repetition(measures, Parts::delay);
+    let parts = mean_parts(measures).0;
+    Row::new(
+        &format!("{}.delay", variant.id),
+        &format!("{}: delay of a retransmitted message", variant.label),
+        "ms",
+    )
+    .bound(Bound::own(variant).total())
+    .measured(&values)
+    .note(&format!(
+        "{} ms of it are waiting in the sender, {} ms loss detection, {} ms retransmission.",
+        format::measured(parts[0]),
+        format::measured(parts[1]),
+        format::measured(parts[2]),
+    ))
 }
 
 /// The bound to show: with the values that the published ones fit, where there are published ones.
@@ -196,7 +219,15 @@ fn delay_row(variant: &Variant, measures: &[Measures]) -> Row {
     .note(&format!("{lost} retransmitted messages."));
     row.published = published.delay;
     if variant.id == BEST.id {
-        return row.note("Bound: delays and emission on this network, three missing reports.");
+        let verdict = row
+            .measured
+            .map_or_else(String::new, |mean| verdict(mean, own));
+        let least = Bound::with_one_report(variant).total();
+        return row.note(&verdict).note(&format!(
+            "Bound: delays and emission on this network and three missing reports, which RACK waits for, too, unless a \
+             quarter of the least round trip ends before; with a single one it would be {} ms.",
+            format::measured(least)
+        ));
     }
     row = row.note(&format!(
         "The bound with this run’s own interval and packet length: {} ms.",

@@ -43,7 +43,7 @@ pub(super) struct Run {
 
 type Hosts = (SctpHost<Source>, SctpHost<Sink>);
 
-fn hosts(variant: &Variant, load: Load, seed: u64) -> Result<Hosts, String> {
+fn hosts(variant: &Variant, load: Load, seed: u64, capture: Capture<'_>) -> Result<Hosts, String> {
     let endpoint = |addresses: [_; 2], label| {
         let seed = derive_bytes(seed, &[label]);
         let mut config = EndpointConfig::new(PORT, addresses.to_vec(), seed);
@@ -54,9 +54,10 @@ fn hosts(variant: &Variant, load: Load, seed: u64) -> Result<Hosts, String> {
     if load == Load::Saturating {
         config.send_buffer = 4 * variant.window;
     }
-    let source = Source::new(load, config);
+    let source = Source::new(load, capture.config(config));
+    let source = SctpHost::new(endpoint(SENDER, 1)?, source);
     Ok((
-        SctpHost::new(endpoint(SENDER, 1)?, source),
+        capture.watch("messages", ["sender", "receiver"], source),
         SctpHost::new(endpoint(RECEIVER, 2)?, Sink::default()),
     ))
 }
@@ -71,7 +72,7 @@ pub(super) fn lossy(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Run, String> {
-    let (source, sink) = hosts(variant, Load::Constant(count), seed)?;
+    let (source, sink) = hosts(variant, Load::Constant(count), seed, capture)?;
     let (mut net, [a, b]) = network(derive(seed, &[0]), true, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
     capture.begin(&mut net)?;
@@ -114,7 +115,7 @@ pub(super) fn saturated(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<f64, String> {
-    let (source, sink) = hosts(variant, Load::Saturating, seed)?;
+    let (source, sink) = hosts(variant, Load::Saturating, seed, capture)?;
     let (mut net, [a, b]) = network(derive(seed, &[0]), lossy, Box::new(source), Box::new(sink))
         .map_err(|error| error.to_string())?;
     capture.begin(&mut net)?;
@@ -219,9 +220,11 @@ mod tests {
         for variant in &VARIANTS {
             for seed in 0..4 {
                 let run = lossy(variant, 600, seed, Capture::NONE).unwrap();
-                let shortest = run.shortest_round_trip.unwrap();
+                let shortest = run.shortest_round_trip;
+                // With data on both paths there are gaps all the time, and each SACK takes W''.
+                assert!(shortest.is_some() || variant.spills, "{}", variant.id);
                 assert!(
-                    shortest >= FAR_DELAY * 2,
+                    shortest.is_none_or(|rtt| rtt >= FAR_DELAY * 2),
                     "{} seed {seed}: {shortest:?}",
                     variant.id
                 );

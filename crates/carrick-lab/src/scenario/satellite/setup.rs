@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use carrick_netsim::{ConfigError, LinkConfig, Loss, Network, NetworkBuilder, Node, NodeId, Queue};
 use carrick_proto::AssociationConfig;
-use carrick_proto::congestion::{Algorithm, Rfc9260};
+use carrick_proto::congestion::{Algorithm, Cubic, Rfc9260};
 use carrick_proto::policy::{
-    LowestRttForGapSacks, Policies, RetransmitOnAlternate, SackRoute, SackToSource,
-    WindowAnnouncement,
+    LowestRttForGapSacks, Multipath, Policies, PrimaryFirst, RetransmitOnAlternate, SackRoute,
+    SackToSource, WindowAnnouncement,
 };
 
 use super::control::KeepsWindow;
@@ -85,12 +85,6 @@ pub(super) fn network(
     Ok((builder.build()?, hosts))
 }
 
-/// The lossy network with hosts that have no programs.
-pub(super) fn bare_network(seed: u64) -> Result<(Network, Vec<NodeId>), ConfigError> {
-    let (builder, hosts) = paths(seed, true);
-    Ok((builder.build()?, hosts.to_vec()))
-}
-
 /// The lossy network, to be run in real time.
 pub(super) fn live_world(seed: u64) -> Result<World, ConfigError> {
     let (builder, hosts) = paths(seed, true);
@@ -130,6 +124,10 @@ pub(super) struct Variant {
     pub(super) window: usize,
     /// Congestion control of each path.
     pub(super) congestion: &'static dyn Algorithm,
+    /// Otherwise the settings that programs start from, RACK among them, and not those of the time.
+    pub(super) modern: bool,
+    /// W'' carries new data that W' has no room for.
+    pub(super) spills: bool,
 }
 
 /// The paper gives no window but its effect, 52 kilobytes per second without errors. Of whole
@@ -146,6 +144,8 @@ pub(super) const STANDARD: Variant = Variant {
     sack_frequency: 2,
     window: PAPER_WINDOW,
     congestion: &Rfc9260,
+    modern: false,
+    spills: false,
 };
 
 /// The paper's modification: SACKs with gap reports take W''.
@@ -156,19 +156,45 @@ pub(super) const MODIFIED: Variant = Variant {
     ..STANDARD
 };
 
-/// What the stack does best here: RFC 9260's three missing reports, a SACK for every packet, gap
+/// The first step to the best settings: RFC 9260's three missing reports, a SACK for every packet, gap
 /// reports and retransmissions on the faster path, and a window that never limits. All of it
 /// conforms to RFC 9260 but for two "SHOULD" of section 6.4, from which the paper departs for a
 /// reason that this network gives: fast retransmissions on the path of the original, and all SACKs
 /// to one address.
-pub(super) const BEST: Variant = Variant {
-    id: "best",
-    label: "best settings",
+pub(super) const ONE_PATH: Variant = Variant {
+    id: "step-rfc9260",
+    label: "step to best: RFC 9260, new data on W′ only",
     missing_reports: 3,
     sack_route: &LowestRttForGapSacks,
     sack_frequency: 1,
     window: 1 << 20,
     ..STANDARD
+};
+
+/// The second: the settings that programs start from, RACK-TLP, PRR and CUBIC.
+pub(super) const ONE_PATH_MODERN: Variant = Variant {
+    id: "step-modern",
+    label: "step to best: RACK, PRR and CUBIC, new data on W′ only",
+    congestion: &Cubic,
+    modern: true,
+    ..ONE_PATH
+};
+
+/// The third: what the window of W' holds back takes W''.
+pub(super) const SPILLING_CUBIC: Variant = Variant {
+    id: "step-spill",
+    label: "step to best: the same, the rest on W″",
+    spills: true,
+    ..ONE_PATH_MODERN
+};
+
+/// What the stack does best here: the same with RFC 9260's windows, with which more stays on W' and
+/// the queue of W'' short.
+pub(super) const BEST: Variant = Variant {
+    id: "best",
+    label: "best settings",
+    congestion: &Rfc9260,
+    ..SPILLING_CUBIC
 };
 
 /// A control for the part of the delay that is no loss recovery: as `STANDARD`, but a fast
@@ -189,11 +215,40 @@ pub(super) const UNREDUCED_MODIFIED: Variant = Variant {
 };
 
 /// All variants.
-pub(super) const VARIANTS: [Variant; 5] = [STANDARD, MODIFIED, BEST, UNREDUCED, UNREDUCED_MODIFIED];
+pub(super) const VARIANTS: [Variant; 8] = [
+    STANDARD,
+    MODIFIED,
+    BEST,
+    UNREDUCED,
+    UNREDUCED_MODIFIED,
+    ONE_PATH,
+    ONE_PATH_MODERN,
+    SPILLING_CUBIC,
+];
+/// Those before the steps.
+pub(super) const DRAWN: usize = 5;
 
 impl Variant {
     /// The parameters of the association, the same at both ends.
     pub(super) fn config(&self) -> AssociationConfig {
+        let (base, policies) = if self.modern {
+            (AssociationConfig::modern(), Policies::modern())
+        } else {
+            let policies = Policies {
+                // As stacks of the paper's time did: its throughput shows the whole buffer.
+                window_announcement: WindowAnnouncement::True,
+                ..Policies::default()
+            };
+            (AssociationConfig::default(), policies)
+        };
+        let multipath = if self.spills {
+            Multipath {
+                data_route: &PrimaryFirst,
+                ..Multipath::concurrent()
+            }
+        } else {
+            policies.multipath
+        };
         AssociationConfig {
             receive_buffer: self.window,
             sack_frequency: self.sack_frequency,
@@ -201,6 +256,7 @@ impl Variant {
             nagle: false,
             // Messages wait in the stack, as SEND's delay is defined; none is refused.
             send_buffer: 1 << 28,
+            max_send_buffer: None,
             send_buffer_messages: usize::MAX,
             trace: true,
             policies: Policies {
@@ -208,11 +264,10 @@ impl Variant {
                 retransmission_route: &RetransmitOnAlternate,
                 sack_route: self.sack_route,
                 congestion: self.congestion,
-                // As stacks of the paper's time did: its throughput shows the whole buffer.
-                window_announcement: WindowAnnouncement::True,
-                ..Policies::default()
+                multipath,
+                ..policies
             },
-            ..AssociationConfig::default()
+            ..base
         }
     }
 
@@ -257,6 +312,15 @@ impl Bound {
         Self::of(variant, millis(interval()), millis(emission_times()[1]))
     }
 
+    /// With one report instead of so many: what no rule to find losses can undercut.
+    pub(super) fn with_one_report(variant: &Variant) -> Self {
+        let one = Variant {
+            missing_reports: 1,
+            ..*variant
+        };
+        Self::own(&one)
+    }
+
     /// The whole.
     pub(super) fn total(&self) -> f64 {
         self.detection + self.transfer
@@ -270,6 +334,8 @@ pub(super) fn millis(duration: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use carrick_proto::policy::LossDetection;
+
     use super::*;
 
     #[test]
@@ -286,6 +352,14 @@ mod tests {
         let names = VARIANTS.map(|v| v.config().policies.sack_route.name());
         assert_eq!(names[1], names[2]);
         assert_ne!(names[0], names[1]);
+        let best = BEST.config().policies;
+        assert_eq!(best.loss_detection, LossDetection::Rack);
+        assert!(best.multipath.data_route.concurrent());
+        let others = VARIANTS.iter().filter(|v| !v.spills);
+        for variant in others {
+            let multipath = variant.config().policies.multipath;
+            assert!(!multipath.data_route.concurrent(), "{}", variant.id);
+        }
     }
 
     #[test]

@@ -14,16 +14,10 @@ use crate::result::{ScenarioResult, Setting, Split, SplitLine};
 use crate::scenario::Scenario;
 use crate::{Drawing, DrawnLink, DrawnNode};
 
-pub(super) fn result(
-    scenario: Satellite,
-    observed: &Observed,
-    seed: u64,
-    full_repetitions: Option<u64>,
-) -> ScenarioResult {
+pub(super) fn result(scenario: Satellite, observed: &Observed, seed: u64) -> ScenarioResult {
     let repetitions = observed.variants[0].len() as u64;
     let (name, question) = (scenario.name(), scenario.question());
     ScenarioResult {
-        full_repetitions,
         rows: rows(observed),
         figures: figures(observed),
         drawing: drawing(),
@@ -160,15 +154,19 @@ fn settings(observed: &Observed) -> Vec<Setting> {
         Setting::new(
             "best settings",
             format!(
-                "{} missing reports (RFC 9260), a SACK for every packet, receive window {} bytes, \
-                 gap reports and retransmissions on W″ (section 6.4 advises the path of the original for both)",
-                best.policies.missing_reports, best.receive_buffer
+                "AssociationConfig::modern with {} windows; a SACK for every packet, gap reports and retransmissions on W″ \
+                 (section 6.4 advises the path of the original for both), new data {}: on W″ what W′ has no room for; \
+                 receive window {} bytes. {} retransmissions may take no more than RACK allows",
+                best.policies.congestion.name(),
+                best.policies.multipath.data_route.name(),
+                best.receive_buffer,
+                best.policies.retransmission_route.name(),
             ),
         ),
         Setting::new(
             "published figures",
             "Bounds by equations (2) and (3) with Δt = 30 ms and t_e″ = 63 ms. The paper does not give the number \
-             of losses behind its means; --full makes the means certain to about a third of what 200 repetitions do.",
+             of losses behind its means; --full makes the means certain to about a half of what the short run does.",
         ),
     ]
 }

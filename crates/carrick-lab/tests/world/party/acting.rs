@@ -9,6 +9,7 @@ use super::{MAX_RETRIES, Party, REASON, RETRY, SETTLING};
 use crate::world::extras::shared_key;
 use crate::world::protection;
 use crate::world::script::{Operation, Wish};
+use crate::world::tuning::Tuning;
 
 impl Party {
     pub(super) fn operate(&mut self, now: Time, endpoint: &mut Endpoint) {
@@ -38,6 +39,11 @@ impl Party {
                     self.ledger.borrow_mut().seen.sealing_changes += u64::from(sealed);
                     continue;
                 }
+                Operation::Tune(tuning) => {
+                    let result = tuning.act(now, endpoint, id, path);
+                    self.note_tuning(tuning, result.is_ok());
+                    result
+                }
                 Operation::SetPrimary => endpoint.set_primary(now, id, path),
                 Operation::RequestHeartbeat => endpoint.request_heartbeat(now, id, path),
                 Operation::SetHeartbeat(on) => endpoint.set_heartbeat(now, id, path, on),
@@ -56,6 +62,16 @@ impl Party {
             {
                 self.fail(format!("{operation:?} on {path:?}: {error}"));
             }
+        }
+    }
+
+    fn note_tuning(&self, tuning: Tuning, done: bool) {
+        let seen = &mut self.ledger.borrow_mut().seen;
+        match tuning {
+            Tuning::Thresholds { .. } => seen.thresholds += u64::from(done),
+            Tuning::Encapsulation(_) => seen.ways += u64::from(done),
+            // Counted when the peer has answered.
+            Tuning::PeerPrimary(_) => {}
         }
     }
 

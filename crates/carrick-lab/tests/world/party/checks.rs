@@ -1,6 +1,8 @@
 //! What has to hold at any moment, and counts what happens.
 
-use carrick_proto::{AssociationId, AssociationStats, Endpoint, Event, PathMtuState, Time};
+use carrick_proto::{
+    AddressEvent, AssociationId, AssociationStats, Endpoint, Event, PathMtuState, Time,
+};
 
 use super::{MAX_FACTS_AT_ONCE, Party};
 
@@ -94,6 +96,7 @@ impl Party {
             Event::PathRecovered(_) => seen.path_recovered += 1,
             Event::PrimaryChanged(_) => seen.primary_changed += 1,
             Event::PathLocalAddressChanged(_) => seen.local_changed += 1,
+            Event::Address(AddressEvent::PreferenceTold(_)) => seen.preferences += 1,
             Event::Restarted => seen.restarted += 1,
             Event::StreamsReset { outcome, .. } if outcome.is_success() => seen.reset += 1,
             Event::AssociationReset { outcome, .. } if outcome.is_success() => seen.renumbered += 1,

@@ -1,12 +1,14 @@
 //! What is kept of an association for drawing it: the core's event log, and the states of its paths.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use carrick_proto::{AssociationId, Endpoint, PathId, Time, TraceRecord};
 
 /// The state of a path, from the least to the most useful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::file) enum PathState {
+pub(crate) enum PathState {
     Unconfirmed,
     Inactive,
     PotentiallyFailed,
@@ -16,22 +18,25 @@ pub(in crate::file) enum PathState {
 
 /// A path that entered a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::file) struct Entered {
-    pub(in crate::file) time: Time,
-    pub(in crate::file) association: AssociationId,
-    pub(in crate::file) path: PathId,
-    pub(in crate::file) remote: IpAddr,
-    pub(in crate::file) state: PathState,
+pub(crate) struct Entered {
+    pub(crate) time: Time,
+    pub(crate) association: AssociationId,
+    pub(crate) path: PathId,
+    pub(crate) remote: IpAddr,
+    pub(crate) state: PathState,
 }
 
-/// All that a host tells.
+/// What a host writes its log to, and whoever asked for it reads.
+pub(crate) type Tape = Rc<RefCell<EventLog>>;
+
+/// All that the core of a host tells.
 #[derive(Clone, Debug, Default)]
-pub(in crate::file) struct Log {
-    pub(in crate::file) records: Vec<(AssociationId, TraceRecord)>,
-    pub(in crate::file) states: Vec<Entered>,
+pub(crate) struct EventLog {
+    pub(crate) records: Vec<(AssociationId, TraceRecord)>,
+    pub(crate) states: Vec<Entered>,
 }
 
-impl Log {
+impl EventLog {
     /// Looks at the paths of an association after something happened to it.
     pub(super) fn look(&mut self, time: Time, endpoint: &Endpoint, association: AssociationId) {
         let primary = endpoint

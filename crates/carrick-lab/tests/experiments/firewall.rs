@@ -2,20 +2,12 @@
 
 use std::sync::OnceLock;
 
-use carrick_lab::report::{RunInfo, to_html};
-use carrick_lab::scenario::{Silent, select};
-use carrick_lab::{RunOptions, ScenarioResult, to_csv};
+use carrick_lab::{Row, ScenarioResult};
+
+use crate::assert_told;
 
 fn run(seed: u64) -> ScenarioResult {
-    let scenarios = select(&["firewall".to_string()]).expect("the scenario exists");
-    let options = RunOptions {
-        seed,
-        reps: Some(1),
-        full: false,
-    };
-    scenarios[0]
-        .run(&options, &Silent)
-        .expect("the scenario runs")
+    crate::run("firewall", seed, 1)
 }
 
 fn result() -> &'static ScenarioResult {
@@ -23,10 +15,12 @@ fn result() -> &'static ScenarioResult {
     RESULT.get_or_init(|| run(7))
 }
 
+fn row(id: &str) -> &'static Row {
+    crate::row(result(), id)
+}
+
 fn measured(id: &str) -> f64 {
-    let row = result().rows.iter().find(|row| row.id == id);
-    let value = row.and_then(|row| row.measured);
-    value.unwrap_or_else(|| panic!("{id} was not measured"))
+    crate::measured(result(), id)
 }
 
 #[test]
@@ -34,8 +28,7 @@ fn every_cell_of_the_published_table_is_measured() {
     for loss in ["0", "0.5", "1", "2", "3", "5", "7", "10"] {
         for streams in [1, 2, 3, 4, 6, 8, 10] {
             let id = format!("sctp.p{loss}.n{streams}.mean");
-            let row = result().rows.iter().find(|row| row.id == id);
-            let row = row.unwrap_or_else(|| panic!("no row {id}"));
+            let row = row(&id);
             let model = row.published.expect("the model");
             assert!(
                 row.measured
@@ -87,15 +80,6 @@ fn with_loss_streams_help_and_above_six_no_more() {
 
 #[test]
 fn the_report_shows_every_row_and_figure() {
-    let results = std::slice::from_ref(result());
-    let html = to_html(&RunInfo::new(7), results);
-    for figure in &result().figures {
-        assert!(html.contains(&figure.title), "{}", figure.id);
-    }
-    let csv = to_csv(&result().rows);
-    for row in &result().rows {
-        assert!(csv.contains(&format!("\r\n{},", row.id)), "{}", row.id);
-    }
-    assert!(!html.contains("NaN"));
+    assert_told(result(), &[]);
     assert_eq!(result().figures.len(), 6);
 }

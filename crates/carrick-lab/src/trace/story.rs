@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use carrick_proto::{AssociationId, PathId, Time, TraceEvent, Tsn};
 
-use super::super::program::{Log, PathState};
 use crate::figure::Point;
+use crate::sctp_host::{EventLog, PathState};
 
 /// What happened to one path.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(super) struct Story {
 
 impl Story {
     /// What a log says of an association in a range of time.
-    pub(super) fn of(log: &Log, id: AssociationId, [from, to]: [Duration; 2]) -> Self {
+    pub(super) fn of(log: &EventLog, id: AssociationId, [from, to]: [Duration; 2]) -> Self {
         let mut story = Self::default();
         let within = |time: Time| (from..=to).contains(&time.since(Time::ZERO));
         for entered in log

@@ -1,0 +1,170 @@
+//! One association over 1 Gbit/s: a source that always has data, a link with a queue of one
+//! bandwidth-delay product, and a sink that reads at once. The tests take this file too.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_lab::sctp_host::{Application, SctpHost};
+use carrick_netsim::{LinkConfig, Loss, NetworkBuilder, NodeId, Queue, Time};
+use carrick_proto::policy::Policies;
+use carrick_proto::{
+    AssociationConfig, AssociationId, Endpoint, EndpointConfig, Event, SendError, SendOptions,
+};
+
+const PORT: u16 = 5001;
+const RATE: u64 = 1_000_000_000;
+const MESSAGE: usize = 16 << 10;
+
+/// Connects at the start and sends whatever the buffer takes.
+struct Source {
+    peer: IpAddr,
+    config: AssociationConfig,
+    start: Option<carrick_proto::Time>,
+    message: Bytes,
+}
+
+impl Source {
+    fn fill(&self, now: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
+        loop {
+            let options = SendOptions::default();
+            match endpoint.send(now, id, options, self.message.clone()) {
+                Ok(()) => {}
+                Err(SendError::BufferFull) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+impl Application for Source {
+    fn next_timer(&self) -> Option<carrick_proto::Time> {
+        self.start
+    }
+
+    fn on_timer(&mut self, now: carrick_proto::Time, endpoint: &mut Endpoint) {
+        self.start = None;
+        endpoint
+            .connect(now, &[self.peer], PORT, None, self.config.clone())
+            .expect("a good address");
+    }
+
+    fn on_event(
+        &mut self,
+        now: carrick_proto::Time,
+        endpoint: &mut Endpoint,
+        id: AssociationId,
+        event: Event,
+    ) {
+        if matches!(event, Event::Established { .. } | Event::SendBufferFree) {
+            self.fill(now, endpoint, id);
+        }
+    }
+}
+
+/// Counts what arrives.
+#[derive(Default)]
+struct Sink {
+    bytes: usize,
+}
+
+impl Application for Sink {
+    fn on_readable(&mut self, _: carrick_proto::Time, endpoint: &mut Endpoint, id: AssociationId) {
+        while let Some(message) = endpoint.receive(id) {
+            self.bytes += message.payload.len();
+        }
+    }
+}
+
+/// What one world showed, or the mean of several.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Outcome {
+    /// Of user data.
+    pub(crate) mbits: f64,
+    pub(crate) timeouts: f64,
+    pub(crate) retransmissions: f64,
+}
+
+impl Outcome {
+    pub(crate) fn mean(outcomes: impl ExactSizeIterator<Item = Outcome>) -> Outcome {
+        let count = outcomes.len() as f64;
+        outcomes.fold(Outcome::default(), |sum, o| Outcome {
+            mbits: sum.mbits + o.mbits / count,
+            timeouts: sum.timeouts + o.timeouts / count,
+            retransmissions: sum.retransmissions + o.retransmissions / count,
+        })
+    }
+}
+
+/// One world: who sends, over which link, and which losses.
+pub(crate) struct World<'a> {
+    pub(crate) config: &'a AssociationConfig,
+    pub(crate) rtt_ms: u64,
+    pub(crate) loss: f64,
+    pub(crate) seed: u64,
+}
+
+/// RFC 9260's configuration with buffers of 128 MiB and these policies.
+pub(crate) fn fixed_buffers(policies: Policies) -> AssociationConfig {
+    AssociationConfig {
+        receive_buffer: 128 << 20,
+        send_buffer: 128 << 20,
+        policies,
+        ..AssociationConfig::default()
+    }
+}
+
+impl World<'_> {
+    pub(crate) fn run(&self, seconds: u64) -> Outcome {
+        let World {
+            config,
+            rtt_ms,
+            loss,
+            seed,
+        } = *self;
+        let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+        let mut net = NetworkBuilder::new(seed);
+        let hosts = ["source", "sink"].map(|name| net.add_host(name));
+        let interfaces = [0, 1].map(|n| net.add_interface(hosts[n], [addresses[n]]));
+        let product = RATE / 8 * rtt_ms / 1000;
+        let link = LinkConfig {
+            queue: Queue::packets(usize::try_from(product / 1500).expect("small").max(100)),
+            loss: if loss > 0.0 {
+                Loss::Random(loss)
+            } else {
+                Loss::None
+            },
+            ..LinkConfig::new(RATE, Duration::from_micros(rtt_ms * 500))
+        };
+        net.connect_both(interfaces[0], interfaces[1], link);
+        let endpoint = |port, n: usize| {
+            let mut endpoint = EndpointConfig::new(port, vec![addresses[n]], [n as u8 + 1; 32]);
+            endpoint.association = config.clone();
+            Endpoint::new(endpoint).expect("a good configuration")
+        };
+        let source = Source {
+            peer: addresses[1],
+            config: config.clone(),
+            start: Some(carrick_proto::Time::ZERO),
+            message: Bytes::from(vec![0; MESSAGE]),
+        };
+        let [a, b]: [NodeId; 2] = hosts;
+        net.set_node_program(a, Box::new(SctpHost::new(endpoint(5000, 0), source)));
+        net.set_node_program(
+            b,
+            Box::new(SctpHost::new(endpoint(PORT, 1), Sink::default())),
+        );
+        let mut net = net.build().expect("a good network");
+        net.run_until(Time::from_millis(seconds * 1000));
+        let bytes = net.node::<SctpHost<Sink>>(b).application().bytes;
+        let sender = net.node::<SctpHost<Source>>(a).endpoint();
+        let id = sender.associations().next().expect("it survives");
+        let counters = sender.association_stats(id).expect("it exists").counters;
+        Outcome {
+            mbits: bytes as f64 * 8.0 / seconds as f64 / 1e6,
+            timeouts: counters.t3_expirations as f64,
+            retransmissions: (counters.fast_retransmissions + counters.timeout_retransmissions)
+                as f64,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The five experiments as a program sees them: the promised rows are there, the same seed gives the
+//! same result, what was published happens, and the report tells all of it.
+
+mod failover;
+mod firewall;
+mod mobile_ip;
+mod overhead;
+mod satellite;
+
+use carrick_lab::report::{RunInfo, to_html};
+use carrick_lab::scenario::{Silent, select};
+use carrick_lab::{Row, RunOptions, ScenarioResult, to_csv};
+
+/// The short run of an experiment.
+fn run(scenario: &str, seed: u64, reps: u64) -> ScenarioResult {
+    let scenarios = select(&[scenario.to_string()]).expect("the scenario exists");
+    let options = RunOptions {
+        seed,
+        reps: Some(reps),
+        full: false,
+    };
+    scenarios[0]
+        .run(&options, &Silent)
+        .expect("the scenario runs")
+}
+
+fn row<'a>(result: &'a ScenarioResult, id: &str) -> &'a Row {
+    let row = result.rows.iter().find(|row| row.id == id);
+    row.unwrap_or_else(|| panic!("no row {id}"))
+}
+
+fn measured(result: &ScenarioResult, id: &str) -> f64 {
+    let value = row(result, id).measured;
+    value.unwrap_or_else(|| panic!("{id} was not measured"))
+}
+
+/// Asserts that report and CSV have every row, and that every series of every figure is drawn but
+/// those that may be empty.
+fn assert_told(result: &ScenarioResult, may_be_empty: &[&str]) {
+    let html = to_html(&RunInfo::new(result.seed), std::slice::from_ref(result));
+    let csv = to_csv(&result.rows);
+    for row in &result.rows {
+        let cell = format!("data-row=\"{}\"", row.id);
+        assert!(html.contains(&cell), "{}", row.id);
+        assert!(csv.contains(&format!("\r\n{},", row.id)), "{}", row.id);
+        assert!(row.measured.is_some() || !row.note.is_empty(), "{}", row.id);
+    }
+    for figure in &result.figures {
+        assert!(html.contains(&figure.title), "{}", figure.id);
+        for series in &figure.series {
+            let drawn = !series.points.is_empty() || may_be_empty.contains(&series.label.as_str());
+            assert!(drawn, "{}: {}", figure.id, series.label);
+        }
+    }
+    assert!(!html.contains("NaN"));
+}

@@ -1,0 +1,93 @@
+//! What a program sets while its association is up: thresholds of paths, the way to an address, and
+//! the address that the peer is to send to.
+
+use std::time::Duration;
+
+use carrick_proto::{AssociationId, Endpoint, OperationError, PathId, PathThresholds, Time};
+
+use super::dice::{Dice, Part};
+use super::plan::{Ending, Plan, Side};
+use super::script::Operation;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tuning {
+    /// Of one path, or of all; they may contradict each other.
+    Thresholds {
+        all: bool,
+        thresholds: PathThresholds,
+    },
+    /// In UDP to this port, or over plain IP.
+    Encapsulation(Option<u16>),
+    /// The local address with this number, modulo how many there are.
+    PeerPrimary(u8),
+}
+
+impl Tuning {
+    /// Does it; a threshold may be refused, and all that the association has no use for.
+    pub(crate) fn act(
+        self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        id: AssociationId,
+        path: PathId,
+    ) -> Result<(), OperationError> {
+        match self {
+            Self::Thresholds { all, thresholds } => {
+                let path = (!all).then_some(path);
+                endpoint.set_path_thresholds(now, id, path, thresholds)
+            }
+            Self::Encapsulation(port) => endpoint.set_encapsulation(now, id, path, port),
+            Self::PeerPrimary(number) => {
+                let local = endpoint.local_addresses();
+                let Some(&address) = local.get(usize::from(number) % local.len().max(1)) else {
+                    return Ok(());
+                };
+                endpoint.set_peer_primary(now, id, address)
+            }
+        }
+    }
+}
+
+/// What one side sets, and when; the number stands for a path. `remapped`: its peer's port may change,
+/// so that only the peer's packets show where it is.
+pub(crate) fn tunings(
+    seed: u64,
+    side: Side,
+    plan: &Plan,
+    remapped: bool,
+) -> Vec<(Duration, u8, Operation)> {
+    let mut dice = Dice::new(seed, Part::Tuning(side));
+    let dice = &mut dice;
+    // The way of an INIT tells whose it is.
+    let once = plan.connects.iter().flatten().count() == 1;
+    let lasts = !matches!(plan.ending, Ending::Restart { .. });
+    let port = plan.encapsulation.map(|ports| ports[1 - side]);
+    let port = port.filter(|_| once && lasts && !remapped);
+    if dice.chance(0.5) {
+        return Vec::new();
+    }
+    (0..dice.range(1, 6))
+        .map(|_| {
+            let tuning = match (dice.range(0, 2), port) {
+                (0, _) => Tuning::Thresholds {
+                    all: dice.chance(0.3),
+                    thresholds: thresholds(dice),
+                },
+                (1, Some(port)) => Tuning::Encapsulation(dice.chance(0.5).then_some(port)),
+                _ => Tuning::PeerPrimary(dice.range(0, 255) as u8),
+            };
+            let at = dice.log_millis(1, 20_000);
+            (at, dice.range(0, 255) as u8, Operation::Tune(tuning))
+        })
+        .collect()
+}
+
+fn thresholds(dice: &mut Dice) -> PathThresholds {
+    let maybe = |dice: &mut Dice| dice.chance(0.5).then(|| dice.range(0, 5) as u32);
+    PathThresholds {
+        path_max_retrans: dice.range(0, 6) as u32,
+        potentially_failed_max_retrans: maybe(dice),
+        primary_switchover_max_retrans: maybe(dice),
+    }
+}
