@@ -72,6 +72,7 @@ mod linux {
             let moment = Moment {
                 time: self.now(),
                 wall: SystemTime::now(),
+                boot: None,
             };
             while let Some(event) = self.middlebox.poll_event() {
                 let change = RuleChange::of(&self.middlebox, &event);
@@ -137,7 +138,7 @@ mod linux {
         let mut middlebox = Middlebox::new(config, backend, [1; 32]);
         let (journal, recovered) = match state {
             Some(folder) => {
-                let (journal, recovered) = FileJournal::open(folder)?;
+                let (journal, recovered) = FileJournal::open(folder, [0; 8])?;
                 (Some(journal), recovered)
             }
             None => (None, carrick_simco::state::Recovered::default()),
@@ -145,6 +146,7 @@ mod linux {
         let moment = Moment {
             time: Time::ZERO,
             wall: SystemTime::now(),
+            boot: None,
         };
         middlebox.restore(&moment, &recovered)?;
         let session = middlebox.connected(Time::ZERO, &Connection::plain(1));

@@ -9,6 +9,8 @@ pub(crate) mod netlink {
     pub(crate) const ACK: u16 = 0x4;
     pub(crate) const ECHO: u16 = 0x8;
     pub(crate) const DUMP: u16 = 0x300;
+    /// What a dump tells may be of different moments.
+    pub(crate) const DUMP_INTERRUPTED: u16 = 0x10;
     pub(crate) const CREATE: u16 = 0x400;
     pub(crate) const APPEND: u16 = 0x800;
 }
@@ -29,19 +31,31 @@ pub(crate) mod msg {
     pub(crate) const GET_TABLE: u16 = 1;
     pub(crate) const DEL_TABLE: u16 = 2;
     pub(crate) const NEW_CHAIN: u16 = 3;
+    pub(crate) const GET_CHAIN: u16 = 4;
+    pub(crate) const DEL_CHAIN: u16 = 5;
     pub(crate) const NEW_RULE: u16 = 6;
+    pub(crate) const GET_RULE: u16 = 7;
     pub(crate) const DEL_RULE: u16 = 8;
     pub(crate) const NEW_SET: u16 = 9;
+    pub(crate) const GET_SET: u16 = 10;
     pub(crate) const DEL_SET: u16 = 11;
     pub(crate) const NEW_ELEMENT: u16 = 12;
     pub(crate) const GET_ELEMENT: u16 = 13;
     pub(crate) const DEL_ELEMENT: u16 = 14;
+    pub(crate) const GET_GENERATION: u16 = 16;
     pub(crate) const DEL_CONNTRACK: u16 = 2;
 }
 
 pub(crate) mod table {
     pub(crate) const NAME: u16 = 1;
-    pub(crate) const USERDATA: u16 = 6;
+    pub(crate) const FLAGS: u16 = 2;
+    pub(crate) const HANDLE: u16 = 4;
+    /// In the flags: it is there, but no packet comes to it.
+    pub(crate) const DORMANT: u32 = 1;
+}
+
+pub(crate) mod generation {
+    pub(crate) const ID: u16 = 1;
 }
 
 pub(crate) mod chain {
@@ -74,6 +88,7 @@ pub(crate) mod set {
     pub(crate) const DATA_LEN: u16 = 7;
     pub(crate) const DESC: u16 = 9;
     pub(crate) const ID: u16 = 10;
+    pub(crate) const USERDATA: u16 = 13;
     pub(crate) const EXPR: u16 = 17;
     pub(crate) const DESC_SIZE: u16 = 1;
     pub(crate) const DESC_CONCAT: u16 = 2;
@@ -82,6 +97,8 @@ pub(crate) mod set {
     pub(crate) const HAS_TIMEOUT: u32 = 0x10;
     pub(crate) const IS_CONCAT: u32 = 0x80;
     pub(crate) const HAS_EXPR: u32 = 0x100;
+    /// In the user data, what `nft` shows as a comment.
+    pub(crate) const UDATA_COMMENT: u8 = 7;
 }
 
 pub(crate) mod element {

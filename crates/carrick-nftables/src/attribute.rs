@@ -93,6 +93,7 @@ impl Writer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
+    pub(crate) flags: u16,
     pub(crate) sequence: u32,
     /// What follows the header.
     pub(crate) body: &'a [u8],
@@ -112,13 +113,14 @@ impl<'a> Iterator for Messages<'a> {
     type Item = Message<'a>;
 
     fn next(&mut self) -> Option<Message<'a>> {
-        let [l0, l1, l2, l3, k0, k1, _, _, s0, s1, s2, s3, ..] =
+        let [l0, l1, l2, l3, k0, k1, f0, f1, s0, s1, s2, s3, ..] =
             *self.0.first_chunk::<HEADER_LEN>()?;
         let length = u32::from_ne_bytes([l0, l1, l2, l3]) as usize;
         let body = self.0.get(HEADER_LEN..length)?;
         self.0 = self.0.get(length.next_multiple_of(4)..).unwrap_or(&[]);
         Some(Message {
             kind: u16::from_ne_bytes([k0, k1]),
+            flags: u16::from_ne_bytes([f0, f1]),
             sequence: u32::from_ne_bytes([s0, s1, s2, s3]),
             body,
         })
@@ -151,6 +153,17 @@ impl<'a> Attributes<'a> {
     /// The attributes in the first attribute of a type.
     pub(crate) fn inner(&self, wanted: u16) -> Option<Attributes<'a>> {
         self.find(wanted).map(Attributes)
+    }
+
+    /// A name, without the zero at its end.
+    pub(crate) fn name(&self, wanted: u16) -> Option<&'a [u8]> {
+        self.find(wanted)?.strip_suffix(&[0])
+    }
+
+    /// A number of 32 bits.
+    pub(crate) fn number(&self, wanted: u16) -> Option<u32> {
+        let octets = self.find(wanted)?.first_chunk::<4>()?;
+        Some(u32::from_be_bytes(*octets))
     }
 
     /// A number of 64 bits.

@@ -18,9 +18,12 @@ pub struct NftablesConfig {
     pub internal_interface: Option<String>,
     /// Elements of a set at most.
     pub max_elements: u32,
-    /// Rules with wildcards or port ranges, and prohibits, at most: each packet that no exact flow
-    /// matches is compared with all of them.
+    /// Rules with wildcards or port ranges at most: each packet that no exact flow matches is compared
+    /// with all of them.
     pub max_patterns: usize,
+    /// Prohibits at most: each packet is compared with all of them. They have places of their own, so
+    /// that nothing that lets pass keeps anybody from blocking.
+    pub max_blocks: usize,
     /// Addresses and ports for traditional NAT; none for a packet filter only. Packets to the
     /// addresses must reach this host.
     pub translation: Vec<PortPool>,
@@ -42,6 +45,7 @@ impl Default for NftablesConfig {
             internal_interface: None,
             max_elements: 1 << 20,
             max_patterns: 1024,
+            max_blocks: 1024,
             translation: Vec::new(),
             move_ends: true,
             keep: true,

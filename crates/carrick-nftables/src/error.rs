@@ -19,6 +19,14 @@ pub enum NftablesError {
     /// The configuration is wrong.
     #[error("{0}")]
     Configuration(String),
+    /// The table is not as it should be, and can't be made so.
+    #[error(
+        "table {0} was made with other settings or changed, and can't be made anew: chain site or another chain of yours uses sets or chains of the middlebox. It is as it was. Take those rules out (`nft -a list table inet {0}`), then start again"
+    )]
+    InUse(String),
+    /// The table was removed after it was made.
+    #[error("the table was removed: something else changes the rule set; start again")]
+    Missing,
     /// What the system says.
     #[error("can't {what}: {errno}")]
     System {
@@ -48,9 +56,7 @@ pub(crate) fn backend_error(errno: Errno) -> BackendError {
             BackendError::Full
         }
         Errno::EEXIST | Errno::EBUSY => BackendError::OutOfStep,
-        Errno::ENOENT => BackendError::System(
-            "the table is gone from the packet filter: somebody flushed the rule set; start the middlebox again".to_owned(),
-        ),
+        Errno::ENOENT => BackendError::Gone,
         errno => BackendError::System(format!("the packet filter: {errno}")),
     }
 }

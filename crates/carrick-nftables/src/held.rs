@@ -4,16 +4,37 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use carrick_simco::Time;
+use carrick_simco::backend::Flow;
+use carrick_simco::message::Direction;
 
 use crate::entry::Key;
 
-/// Flows that want the same thing of an element. Different rules can be one flow in the kernel: one
-/// both ways, and one of these ways alone.
+/// A flow, to the element that it needs. Different rules can be one flow in the kernel: one both
+/// ways, and one of these ways alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Who {
+    /// What a map shall hold; of a set, the address and port that the flow is bound to.
+    end: Option<SocketAddr>,
+    direction: Direction,
+}
+
+impl Who {
+    pub(crate) fn new(flow: &Flow, data: Option<SocketAddr>) -> Self {
+        Self {
+            end: data.or(flow.outside),
+            direction: flow.direction,
+        }
+    }
+
+    /// What the element holds for it.
+    fn data(&self, key: &Key) -> Option<SocketAddr> {
+        self.end.filter(|_| key.set.is_map())
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Claim {
-    /// What a map shall hold.
-    data: Option<SocketAddr>,
-    flows: u32,
+    who: Who,
     until: Time,
 }
 
@@ -24,13 +45,16 @@ pub(crate) struct Wanted {
     pub(crate) until: Time,
 }
 
-/// All who claim an element. Where they want different data, the first has it.
+/// All who claim an element. Where they want different data, the first has it, and those who want the
+/// same stand together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Claims(Vec<Claim>);
 
 impl Claims {
-    fn wanted(&self) -> Option<Wanted> {
-        let Claim { data, until, .. } = *self.0.first()?;
+    fn wanted(&self, key: &Key) -> Option<Wanted> {
+        let data = self.0.first()?.who.data(key);
+        let same = self.0.iter().filter(|c| c.who.data(key) == data);
+        let until = same.map(|claim| claim.until).max()?;
         Some(Wanted { data, until })
     }
 }
@@ -62,45 +86,35 @@ impl Changes {
     }
 
     /// One more flow.
-    pub(crate) fn add(&mut self, held: &Held, key: Key, data: Option<SocketAddr>, until: Time) {
+    pub(crate) fn add(&mut self, held: &Held, key: Key, who: Who, until: Time) {
         let claims = self.claims(held, key);
-        match claims.iter_mut().find(|claim| claim.data == data) {
-            Some(claim) => {
-                claim.flows += 1;
-                claim.until = claim.until.max(until);
-            }
-            None => claims.push(Claim {
-                data,
-                flows: 1,
-                until,
-            }),
-        }
+        let data = who.data(&key);
+        let last = claims.iter().rposition(|c| c.who.data(&key) == data);
+        claims.reserve_exact(1);
+        claims.insert(last.map_or(claims.len(), |at| at + 1), Claim { who, until });
     }
 
-    /// A flow lives longer.
-    pub(crate) fn extend(&mut self, held: &Held, key: Key, data: Option<SocketAddr>, until: Time) {
+    /// A flow lives until then.
+    pub(crate) fn extend(&mut self, held: &Held, key: Key, who: Who, until: Time) {
         let claims = self.claims(held, key);
-        if let Some(claim) = claims.iter_mut().find(|claim| claim.data == data) {
-            claim.until = claim.until.max(until);
+        if let Some(claim) = claims.iter_mut().find(|claim| claim.who == who) {
+            claim.until = until;
         }
     }
 
     /// One flow less.
-    pub(crate) fn remove(&mut self, held: &Held, key: Key, data: Option<SocketAddr>) {
+    pub(crate) fn remove(&mut self, held: &Held, key: Key, who: Who) {
         let claims = self.claims(held, key);
-        if let Some(at) = claims.iter().position(|claim| claim.data == data) {
-            claims[at].flows -= 1;
-            if claims[at].flows == 0 {
-                claims.remove(at);
-            }
+        if let Some(at) = claims.iter().position(|claim| claim.who == who) {
+            claims.remove(at);
         }
     }
 
     /// What that means for the kernel.
     pub(crate) fn differences(&self, held: &Held) -> Vec<Difference> {
         let difference = |(key, claims): (&Key, &Claims)| {
-            let before = held.claims.get(key).and_then(Claims::wanted);
-            let after = claims.wanted();
+            let before = held.claims.get(key).and_then(|c| c.wanted(key));
+            let after = claims.wanted(key);
             (before != after).then_some(Difference {
                 key: *key,
                 before,
@@ -125,13 +139,13 @@ impl Changes {
 impl Held {
     /// All elements.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = (Key, Wanted)> + '_ {
-        let wanted = |(key, claims): (&Key, &Claims)| Some((*key, claims.wanted()?));
+        let wanted = |(key, claims): (&Key, &Claims)| Some((*key, claims.wanted(key)?));
         self.claims.iter().filter_map(wanted)
     }
 
     /// Whether an element is there.
     pub(crate) fn wanted_of(&self, key: &Key) -> Option<Wanted> {
-        self.claims.get(key)?.wanted()
+        self.claims.get(key)?.wanted(key)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -143,8 +157,6 @@ impl Held {
 mod tests {
     use super::*;
     use crate::entry::entries_of;
-    use carrick_simco::backend::Flow;
-    use carrick_simco::message::Direction;
 
     fn snat() -> Key {
         let flow = Flow {
@@ -165,30 +177,40 @@ mod tests {
         differences
     }
 
+    /// Both ways, and out only.
+    fn who(port: u16) -> [Who; 2] {
+        let end = Some(([198, 51, 100, 1], port).into());
+        [Direction::Both, Direction::Outbound].map(|direction| Who { end, direction })
+    }
+
     #[test]
     fn an_element_is_told_to_the_kernel_with_the_first_and_the_last_flow_only() {
-        let (mut held, key) = (Held::default(), snat());
+        let (mut held, key, [both, out]) = (Held::default(), snat(), who(1));
         let at = Time::from_millis;
-        let added = change(&mut held, |c, h| c.add(h, key, None, at(5)));
+        let added = change(&mut held, |c, h| c.add(h, key, both, at(5)));
         assert_eq!((added.len(), added[0].before), (1, None));
-        assert_eq!(change(&mut held, |c, h| c.add(h, key, None, at(5))), []);
-        let longer = change(&mut held, |c, h| c.extend(h, key, None, at(9)));
+        assert_eq!(change(&mut held, |c, h| c.add(h, key, out, at(5))), []);
+        let longer = change(&mut held, |c, h| c.extend(h, key, out, at(9)));
         assert_eq!(longer[0].after.unwrap().until, at(9));
-        assert_eq!(change(&mut held, |c, h| c.extend(h, key, None, at(7))), []);
-        assert_eq!(change(&mut held, |c, h| c.remove(h, key, None)), []);
-        let gone = change(&mut held, |c, h| c.remove(h, key, None));
+        let shorter = change(&mut held, |c, h| c.extend(h, key, both, at(4)));
+        assert_eq!(shorter, [], "the other lives longer");
+        let sooner = change(&mut held, |c, h| c.remove(h, key, out));
+        assert_eq!(sooner[0].after.unwrap().until, at(4));
+        let gone = change(&mut held, |c, h| c.remove(h, key, both));
         assert_eq!((gone[0].after, held.len()), (None, 0));
     }
 
     #[test]
-    fn who_comes_second_with_other_data_has_the_element_when_the_first_is_gone() {
+    fn who_comes_second_with_other_data_has_the_element_when_all_of_the_first_are_gone() {
         let (mut held, key) = (Held::default(), snat());
-        let [first, second] = [1, 2].map(|port| Some(([198, 51, 100, 1], port).into()));
+        let [[first, third], [second, _]] = [1, 2].map(who);
         let until = Time::from_millis(5);
         change(&mut held, |c, h| c.add(h, key, first, until));
         assert_eq!(change(&mut held, |c, h| c.add(h, key, second, until)), []);
-        let next = change(&mut held, |c, h| c.remove(h, key, first));
-        assert_eq!(next[0].before.unwrap().data, first);
-        assert_eq!(next[0].after.unwrap().data, second);
+        assert_eq!(change(&mut held, |c, h| c.add(h, key, third, until)), []);
+        assert_eq!(change(&mut held, |c, h| c.remove(h, key, first)), []);
+        let next = change(&mut held, |c, h| c.remove(h, key, third));
+        assert_eq!(next[0].before.unwrap().data, third.end);
+        assert_eq!(next[0].after.unwrap().data, second.end);
     }
 }

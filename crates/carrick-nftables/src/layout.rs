@@ -12,16 +12,19 @@
 //!     chain prerouting, postrouting
 //! }
 //! ```
+//!
+//! The comment of a set tells how it was made, so that a start keeps what it would make the same.
 
 use carrick_simco::backend::{Element, Pattern, PatternSide};
 use carrick_simco::message::Direction;
 
-use crate::abi::{chain, datatype, expr, msg, netlink, rule, set, table, verdict};
+use crate::abi::{chain, datatype, expr, msg, netlink, rule, set, verdict};
 use crate::attribute::Writer;
 use crate::config::{NftablesConfig, Policy};
 use crate::entry::Set;
 use crate::expression::{End, Expressions, Ip, V4, V6};
 use crate::socket::Batch;
+use crate::table::hash;
 
 /// Numbers of patterns that live.
 pub(crate) const ALIVE: &str = "alive";
@@ -31,9 +34,115 @@ pub(crate) const BLOCKS: &str = "blocks";
 pub(crate) const PATTERNS: &str = "patterns";
 const SITE: &str = "site";
 const FORWARD: &str = "forward";
+const PREROUTING: &str = "prerouting";
+const POSTROUTING: &str = "postrouting";
+
+/// The middlebox's own chains, in an order in which they can be removed.
+pub(crate) const CHAINS: [&str; 5] = [FORWARD, PREROUTING, POSTROUTING, BLOCKS, PATTERNS];
+
+/// Where a chain stands that packets come to by themselves, and what becomes of those that no rule
+/// of it decides on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hook {
+    pub(crate) kind: &'static str,
+    pub(crate) number: u32,
+    pub(crate) priority: i32,
+    pub(crate) policy: u32,
+}
+
+/// The middlebox's own chains as this configuration has them.
+pub(crate) fn chains(config: &NftablesConfig) -> Vec<(&'static str, Option<Hook>)> {
+    let hook = |kind, number, priority, policy| {
+        Some(Hook {
+            kind,
+            number,
+            priority,
+            policy,
+        })
+    };
+    let policy = match config.policy {
+        Policy::Drop => verdict::DROP,
+        Policy::Accept => verdict::ACCEPT,
+    };
+    let forward = hook("filter", chain::FORWARD, config.priority, policy);
+    let mut chains = vec![(BLOCKS, None), (PATTERNS, None), (FORWARD, forward)];
+    if !config.translation.is_empty() {
+        let accept = verdict::ACCEPT;
+        let before = hook("nat", chain::PREROUTING, -100, accept);
+        let after = hook("nat", chain::POSTROUTING, 100, accept);
+        chains.extend([(PREROUTING, before), (POSTROUTING, after)]);
+    }
+    chains
+}
+
+/// A set as this configuration has it.
+#[derive(Debug)]
+pub(crate) struct WantedSet {
+    pub(crate) name: &'static str,
+    /// How it is made; `nft` shows it as a comment.
+    pub(crate) comment: Vec<u8>,
+    id: u32,
+    /// `None` for that of patterns.
+    flows: Option<Set>,
+}
+
+/// The sets of this configuration.
+pub(crate) fn sets(config: &NftablesConfig) -> Vec<WantedSet> {
+    let translates = !config.translation.is_empty();
+    let flows = (1..).zip(Set::ALL.map(Some));
+    let wanted = flows.filter(|(_, which)| which.is_some_and(|w| translates || !w.is_map()));
+    let all = wanted.chain([(100, None)]).map(|(id, flows)| {
+        let mut set = WantedSet {
+            name: flows.map_or(ALIVE, Set::name),
+            comment: Vec::new(),
+            id,
+            flows,
+        };
+        let mut plain = Batch::default();
+        set.add(&mut plain, config);
+        set.comment = comment_of(plain.octets());
+        set
+    });
+    all.collect()
+}
+
+impl WantedSet {
+    /// Writes it.
+    pub(crate) fn add(&self, batch: &mut Batch, config: &NftablesConfig) {
+        match self.flows {
+            Some(which) => add_flow_set(batch, config, which, self.id, &self.comment),
+            None => add_commented(batch, &config.table, ALIVE, self.id, true, &self.comment),
+        }
+    }
+}
+
+/// A comment as `nft` shows it, which tells sets of different make apart.
+fn comment_of(octets: &[u8]) -> Vec<u8> {
+    let text = format!("carrick layout {:016x}\0", hash(octets));
+    let mut out = vec![set::UDATA_COMMENT, text.len() as u8];
+    out.extend_from_slice(text.as_bytes());
+    out
+}
 
 /// The set with one key of 32 bits and timeouts.
 pub(crate) fn add_number_set(batch: &mut Batch, table: &str, name: &str, id: u32, counts: bool) {
+    add_commented(batch, table, name, id, counts, &[]);
+}
+
+fn add_comment(w: &mut Writer, comment: &[u8]) {
+    if !comment.is_empty() {
+        w.value(set::USERDATA, comment);
+    }
+}
+
+fn add_commented(
+    batch: &mut Batch,
+    table: &str,
+    name: &str,
+    id: u32,
+    counts: bool,
+    comment: &[u8],
+) {
     batch.push(msg::NEW_SET, netlink::CREATE, |w| {
         w.name(set::TABLE, table);
         w.name(set::NAME, name);
@@ -42,6 +151,7 @@ pub(crate) fn add_number_set(batch: &mut Batch, table: &str, name: &str, id: u32
         w.number(set::KEY_TYPE, datatype::MARK);
         w.number(set::KEY_LEN, 4);
         w.number(set::ID, id);
+        add_comment(w, comment);
         if counts {
             add_counter(w);
         }
@@ -55,7 +165,7 @@ fn add_counter(w: &mut Writer) {
     });
 }
 
-fn add_flow_set(batch: &mut Batch, config: &NftablesConfig, which: Set, id: u32) {
+fn add_flow_set(batch: &mut Batch, config: &NftablesConfig, which: Set, id: u32, comment: &[u8]) {
     let ip = which.ip();
     let address = if ip == V4 {
         datatype::IPV4_ADDR
@@ -95,23 +205,24 @@ fn add_flow_set(batch: &mut Batch, config: &NftablesConfig, which: Set, id: u32)
             });
         });
         w.number(set::ID, id);
+        add_comment(w, comment);
         if !which.is_map() {
             add_counter(w);
         }
     });
 }
 
-fn add_chain(batch: &mut Batch, table: &str, name: &str, base: Option<(&str, u32, i32, u32)>) {
+fn add_chain(batch: &mut Batch, table: &str, name: &str, hook: Option<Hook>) {
     batch.push(msg::NEW_CHAIN, netlink::CREATE, |w| {
         w.name(chain::TABLE, table);
         w.name(chain::NAME, name);
-        if let Some((kind, hook, priority, policy)) = base {
+        if let Some(hook) = hook {
             w.nest(chain::HOOK, |w| {
-                w.number(chain::HOOK_NUMBER, hook);
-                w.number(chain::HOOK_PRIORITY, priority as u32);
+                w.number(chain::HOOK_NUMBER, hook.number);
+                w.number(chain::HOOK_PRIORITY, hook.priority as u32);
             });
-            w.number(chain::POLICY, policy);
-            w.name(chain::TYPE, kind);
+            w.number(chain::POLICY, hook.policy);
+            w.name(chain::TYPE, hook.kind);
         }
     });
 }
@@ -131,32 +242,22 @@ fn add_rule(
     });
 }
 
-/// Everything but the elements, for a table that isn't there.
-pub(crate) fn create(config: &NftablesConfig, userdata: &[u8]) -> Batch {
-    let mut batch = Batch::default();
-    let table = &*config.table;
-    batch.push(msg::NEW_TABLE, netlink::CREATE, |w| {
-        w.name(table::NAME, table);
-        w.value(table::USERDATA, userdata);
-    });
-    let translates = !config.translation.is_empty();
-    for (id, which) in (1..).zip(Set::ALL) {
-        if translates || !which.is_map() {
-            add_flow_set(&mut batch, config, which, id);
-        }
+/// The chains, and the table, of which what is there stays; but the policies are these.
+pub(crate) fn add_chains(batch: &mut Batch, config: &NftablesConfig) {
+    for (name, hook) in [(SITE, None)].into_iter().chain(chains(config)) {
+        add_chain(batch, &config.table, name, hook);
     }
-    add_number_set(&mut batch, table, ALIVE, 100, true);
-    for name in [SITE, BLOCKS, PATTERNS] {
-        add_chain(&mut batch, table, name, None);
-    }
-    let policy = match config.policy {
-        Policy::Drop => verdict::DROP,
-        Policy::Accept => verdict::ACCEPT,
+}
+
+/// The rules of the chains at hooks, each of which the kernel echoes with its handle. Returns how many.
+pub(crate) fn add_rules(batch: &mut Batch, config: &NftablesConfig) -> usize {
+    let mut rules = 0;
+    let mut add = |chain: &str, build: &dyn Fn(&mut Expressions<'_>)| {
+        rules += 1;
+        add_rule(batch, &config.table, chain, netlink::ECHO, build);
     };
-    let base = ("filter", chain::FORWARD, config.priority, policy);
-    add_chain(&mut batch, table, FORWARD, Some(base));
     for chain in [SITE, BLOCKS] {
-        add_rule(&mut batch, table, FORWARD, 0, |e| e.jump(chain));
+        add(FORWARD, &|e| e.jump(chain));
     }
     let inside = config.internal_interface.as_deref();
     for (which, end) in [
@@ -165,7 +266,7 @@ pub(crate) fn create(config: &NftablesConfig, userdata: &[u8]) -> Batch {
         (Set::Out6, End::Source),
         (Set::In6, End::Destination),
     ] {
-        add_rule(&mut batch, table, FORWARD, 0, |e| {
+        add(FORWARD, &|e| {
             e.version(which.ip());
             if let Some(name) = inside {
                 e.interface(end, name);
@@ -174,42 +275,23 @@ pub(crate) fn create(config: &NftablesConfig, userdata: &[u8]) -> Batch {
             e.accept();
         });
     }
-    add_rule(&mut batch, table, FORWARD, 0, |e| e.jump(PATTERNS));
-    if translates {
-        add_translation(&mut batch, config);
+    add(FORWARD, &|e| e.jump(PATTERNS));
+    if config.translation.is_empty() {
+        return rules;
     }
-    batch
-}
-
-fn add_translation(batch: &mut Batch, config: &NftablesConfig) {
-    let table = &*config.table;
-    let accept = verdict::ACCEPT;
-    for (name, hook, priority, end, sets) in [
-        (
-            "prerouting",
-            chain::PREROUTING,
-            -100,
-            End::Destination,
-            [Set::Dnat4, Set::Dnat6],
-        ),
-        (
-            "postrouting",
-            chain::POSTROUTING,
-            100,
-            End::Source,
-            [Set::Snat4, Set::Snat6],
-        ),
+    for (chain, which, end) in [
+        (PREROUTING, Set::Dnat4, End::Destination),
+        (PREROUTING, Set::Dnat6, End::Destination),
+        (POSTROUTING, Set::Snat4, End::Source),
+        (POSTROUTING, Set::Snat6, End::Source),
     ] {
-        let base = Some(("nat", hook, priority, accept));
-        add_chain(batch, table, name, base);
-        for which in sets {
-            add_rule(batch, table, name, 0, |e| {
-                e.version(which.ip());
-                e.flow_in(which.ip(), which.name(), true);
-                e.translate(which.ip(), end);
-            });
-        }
+        add(chain, &|e| {
+            e.version(which.ip());
+            e.flow_in(which.ip(), which.name(), true);
+            e.translate(which.ip(), end);
+        });
     }
+    rules
 }
 
 /// The rules of an element that is a pattern, each of which the kernel echoes with its handle.

@@ -19,6 +19,9 @@ mod error;
 mod expression;
 mod held;
 mod layout;
+mod make;
+mod meter;
+mod patterns;
 mod socket;
 mod table;
 

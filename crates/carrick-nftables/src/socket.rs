@@ -18,10 +18,15 @@ use crate::error::NftablesError;
 const SEND_BUFFER: usize = 8 << 20;
 const RECEIVE_BUFFER: usize = 4 << 20;
 
+/// How often something is asked for that changes while it is told.
+const DUMPS: usize = 64;
+
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
     sequence: u32,
+    /// Batches that were done.
+    commits: u32,
     buffer: Vec<u8>,
 }
 
@@ -50,7 +55,7 @@ impl Batch {
         self.count == 0
     }
 
-    /// What it says, for telling whether a table is of this layout.
+    /// What it says, for telling whether a set is of this make.
     pub(crate) fn octets(&self) -> &[u8] {
         &self.writer.octets
     }
@@ -76,6 +81,7 @@ impl Socket {
         Ok(Self {
             fd,
             sequence: 0,
+            commits: 0,
             buffer: vec![0; 1 << 18],
         })
     }
@@ -118,10 +124,21 @@ impl Socket {
             }
             false
         })?;
-        outcome.unwrap_or(Err(Errno::ENOBUFS))
+        outcome.unwrap_or(Err(Errno::ENOBUFS))?;
+        self.commits = self.commits.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Batches of this socket that were done, up to the end of the numbers.
+    pub(crate) fn commits(&self) -> u32 {
+        self.commits
     }
 
     /// Asks for something, and hands over each message of the answer.
+    ///
+    /// # Errors
+    /// The kernel's. EINTR when something changed while it told: what was handed over may lack
+    /// something, and has to be asked for again.
     pub(crate) fn ask(
         &mut self,
         kind: u16,
@@ -152,22 +169,43 @@ impl Socket {
         let flags = flags | end | netlink::REQUEST;
         request.message(kind, flags, number, family, 0, build);
         self.send(&[&request.octets])?;
-        let mut outcome = Err(Errno::ENOBUFS);
+        let (mut outcome, mut disturbed) = (Err(Errno::ENOBUFS), false);
         self.receive(true, |message| {
             if message.sequence != number {
                 return false;
             }
-            match (error_of(message), message.kind) {
-                (Some(0), _) | (None, netlink::DONE) => outcome = Ok(()),
-                (Some(errno), _) => outcome = Err(Errno::from_raw(errno)),
-                (None, _) => {
+            disturbed |= message.flags & netlink::DUMP_INTERRUPTED != 0;
+            match end_of(message) {
+                Some(0) => outcome = Ok(()),
+                Some(errno) => outcome = Err(Errno::from_raw(errno)),
+                None => {
                     each(message);
                     return false;
                 }
             }
             true
         })?;
-        outcome
+        match outcome {
+            Ok(()) if disturbed => Err(Errno::EINTR),
+            outcome => outcome,
+        }
+    }
+
+    /// Asks for all of something, in which `each` puts a message, until nothing changes meanwhile.
+    pub(crate) fn dump<T: Default>(
+        &mut self,
+        kind: u16,
+        build: impl Fn(&mut Writer),
+        mut each: impl FnMut(&mut T, &Message<'_>),
+    ) -> Result<T, Errno> {
+        for _ in 0..DUMPS {
+            let mut all = T::default();
+            match self.ask(kind, netlink::DUMP, &build, |m| each(&mut all, m)) {
+                Err(Errno::EINTR) => {}
+                outcome => return outcome.map(|()| all),
+            }
+        }
+        Err(Errno::EBUSY)
     }
 
     fn take_numbers(&mut self, count: u32) -> u32 {
@@ -230,6 +268,18 @@ fn error_of(message: &Message<'_>) -> Option<i32> {
     Some(i32::from_ne_bytes(*negative).saturating_neg())
 }
 
+/// The error that ends an answer, 0 if none; `None` if more comes.
+fn end_of(message: &Message<'_>) -> Option<i32> {
+    match message.kind {
+        // A dump may fail in its middle.
+        netlink::DONE => {
+            let negative = message.body.first_chunk::<4>();
+            Some(negative.map_or(0, |octets| i32::from_ne_bytes(*octets).saturating_neg()))
+        }
+        _ => error_of(message),
+    }
+}
+
 fn set_flag(octets: &mut [u8], at: usize, flag: u16) {
     if let Some(flags) = octets.get_mut(at..).and_then(|o| o.first_chunk_mut::<2>()) {
         *flags = (u16::from_ne_bytes(*flags) | flag).to_ne_bytes();
@@ -249,5 +299,60 @@ fn renumber(octets: &mut [u8], base: u32) {
         at += (u32::from_ne_bytes([l0, l1, l2, l3]) as usize)
             .next_multiple_of(4)
             .max(HEADER_LEN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ends of a line that speaks like the kernel's.
+    fn line() -> (Socket, OwnedFd) {
+        use nix::sys::socket::socketpair;
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (fd, kernel) =
+            socketpair(AddressFamily::Unix, SockType::Datagram, None, flags).unwrap();
+        let socket = Socket {
+            fd,
+            sequence: 0,
+            commits: 0,
+            buffer: vec![0; 1 << 12],
+        };
+        (socket, kernel)
+    }
+
+    /// An answer of one element and DONE, with these flags and this error.
+    fn answer(kernel: &OwnedFd, number: u32, name: &str, flags: u16, error: i32) {
+        let mut out = Writer::default();
+        out.message(7, flags, number, 0, 0, |w| w.name(1, name));
+        let at = out.octets.len();
+        out.message(netlink::DONE, flags, number, 0, 0, |_| ());
+        out.octets[at + HEADER_LEN..].copy_from_slice(&error.to_ne_bytes());
+        nix::unistd::write(kernel, &out.octets).unwrap();
+    }
+
+    fn names(socket: &mut Socket) -> Result<Vec<Vec<u8>>, Errno> {
+        socket.dump(
+            7,
+            |_| (),
+            |all: &mut Vec<Vec<u8>>, message| {
+                all.extend(message.attributes().name(1).map(<[u8]>::to_vec));
+            },
+        )
+    }
+
+    #[test]
+    fn a_dump_that_was_disturbed_is_asked_for_again_and_not_believed() {
+        let (mut socket, kernel) = line();
+        answer(&kernel, 0, "old", netlink::DUMP_INTERRUPTED, 0);
+        answer(&kernel, 1, "new", 0, 0);
+        assert_eq!(names(&mut socket), Ok(vec![b"new".to_vec()]));
+    }
+
+    #[test]
+    fn a_dump_that_failed_in_its_middle_is_an_error() {
+        let (mut socket, kernel) = line();
+        answer(&kernel, 0, "half", 0, -(Errno::ENOMEM as i32));
+        assert_eq!(names(&mut socket), Err(Errno::ENOMEM));
     }
 }

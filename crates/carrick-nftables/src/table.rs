@@ -1,4 +1,4 @@
-//! What is asked of the kernel's table and told it.
+//! Elements and rules of patterns: what is asked of the kernel and told it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,59 +11,16 @@ use crate::abi::{
     set, table,
 };
 use crate::attribute::{Attributes, Message, Writer};
-use crate::config::NftablesConfig;
 use crate::entry::{Key, Set, from_map_data, map_data};
 use crate::error::NftablesError;
-use crate::layout::{ALIVE, BLOCKS, PATTERNS, PROBE, add_number_set, create};
+use crate::layout::{ALIVE, BLOCKS, PATTERNS, PROBE, add_number_set};
 use crate::socket::{Batch, Socket};
 
-/// Makes the table, if it isn't there as this configuration makes it.
-pub(crate) fn prepare(socket: &mut Socket, config: &NftablesConfig) -> Result<(), NftablesError> {
-    let wrong = |errno| NftablesError::of("make the table", errno);
-    let layout = layout_of(create(config, &[]).octets());
-    let found = userdata(socket, &config.table).map_err(wrong)?;
-    if found.as_deref() == Some(&layout) {
-        return Ok(());
-    }
-    if found.is_some() {
-        remove(socket, &config.table)?;
-    }
-    socket
-        .commit(create(config, &layout), |_| ())
-        .map_err(wrong)
-}
-
-/// A comment as `nft` shows it, which tells tables of different make apart.
-fn layout_of(octets: &[u8]) -> Vec<u8> {
-    // FNV-1a: any hash will do, it guards against no one.
-    let hash = octets
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
-            (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
-        });
-    let text = format!("carrick layout {hash:016x}\0");
-    let mut out = vec![0, text.len() as u8];
-    out.extend_from_slice(text.as_bytes());
-    out
-}
-
-/// The comment of a table; `None` if there is no such table.
-fn userdata(socket: &mut Socket, name: &str) -> Result<Option<Vec<u8>>, Errno> {
-    let mut found = None;
-    let asked = socket.ask(
-        NFTABLES << 8 | msg::GET_TABLE,
-        0,
-        |w| w.name(table::NAME, name),
-        |message| {
-            let comment = message.attributes().find(table::USERDATA);
-            found = Some(comment.unwrap_or_default().to_vec());
-        },
-    );
-    match asked {
-        Ok(()) => Ok(found),
-        Err(Errno::ENOENT) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+pub(crate) fn delete_set(batch: &mut Batch, table: &str, name: &str) {
+    batch.push(msg::DEL_SET, 0, |w| {
+        w.name(set::TABLE, table);
+        w.name(set::NAME, name);
+    });
 }
 
 /// Removes a table with all that it has; it need not be there.
@@ -88,16 +45,12 @@ pub(crate) fn can_update(socket: &mut Socket, table: &str) -> Result<bool, Nftab
     let mut batch = Batch::default();
     update_element(&mut batch, table, PROBE, &key, None, long);
     socket.commit(batch, |_| ()).map_err(wrong)?;
-    let mut left = Duration::ZERO;
-    dump(socket, table, PROBE, |element| {
-        left = expiration(&element);
-    })
-    .map_err(wrong)?;
-    let mut batch = Batch::default();
-    batch.push(msg::DEL_SET, 0, |w| {
-        w.name(set::TABLE, table);
-        w.name(set::NAME, PROBE);
+    let left = dump(socket, table, PROBE, |left, element| {
+        *left = expiration(&element);
     });
+    let left: Duration = left.map_err(wrong)?;
+    let mut batch = Batch::default();
+    delete_set(&mut batch, table, PROBE);
     socket.commit(batch, |_| ()).map_err(wrong)?;
     Ok(left > short)
 }
@@ -170,13 +123,38 @@ pub(crate) fn delete_element(batch: &mut Batch, table: &str, set: &str, key: &[u
     });
 }
 
-/// Removes rules of patterns by their handles.
-pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, handles: &[u64]) {
-    for handle in handles {
+/// A rule as the kernel has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Rule {
+    handle: u64,
+    /// A hash of what it does: one that is replaced keeps its handle.
+    does: u64,
+}
+
+impl Rule {
+    pub(crate) fn of(rule: &Attributes<'_>) -> Option<Self> {
+        Some(Self {
+            handle: rule.long(rule::HANDLE)?,
+            does: hash(rule.find(rule::EXPRESSIONS).unwrap_or(&[])),
+        })
+    }
+}
+
+/// FNV-1a: any hash will do, it guards against no one.
+pub(crate) fn hash(octets: &[u8]) -> u64 {
+    let begin = 0xcbf2_9ce4_8422_2325_u64;
+    octets.iter().fold(begin, |hash, octet| {
+        (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Removes rules of patterns.
+pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, rules: &[Rule]) {
+    for rule in rules {
         batch.push(msg::DEL_RULE, 0, |w| {
             w.name(rule::TABLE, table);
             w.name(rule::CHAIN, chain);
-            w.long(rule::HANDLE, *handle);
+            w.long(rule::HANDLE, rule.handle);
         });
     }
 }
@@ -195,29 +173,28 @@ pub(crate) fn empty_patterns(batch: &mut Batch, table: &str) {
     });
 }
 
-/// The handle of a rule that the kernel echoes.
-pub(crate) fn rule_handle(message: &Message<'_>) -> Option<u64> {
+/// A rule that the kernel echoes.
+pub(crate) fn echoed_rule(message: &Message<'_>) -> Option<Rule> {
     if message.kind != NFTABLES << 8 | msg::NEW_RULE {
         return None;
     }
-    message.attributes().long(rule::HANDLE)
+    Rule::of(&message.attributes())
 }
 
-/// Hands over each element of a set.
-fn dump(
+/// Collects the elements of a set.
+fn dump<T: Default>(
     socket: &mut Socket,
     table: &str,
     set: &str,
-    mut each: impl FnMut(Attributes<'_>),
-) -> Result<(), Errno> {
-    socket.ask(
+    mut each: impl FnMut(&mut T, Attributes<'_>),
+) -> Result<T, Errno> {
+    socket.dump(
         NFTABLES << 8 | msg::GET_ELEMENT,
-        netlink::DUMP,
         |w| {
             w.name(element::LIST_TABLE, table);
             w.name(element::LIST_SET, set);
         },
-        |message| elements_in(message, &mut each),
+        |all: &mut T, message| elements_in(message, &mut |found| each(all, found)),
     )
 }
 
@@ -233,21 +210,60 @@ fn expiration(element: &Attributes<'_>) -> Duration {
     Duration::from_millis(millis.unwrap_or(0))
 }
 
-/// Hands over each element of a set of flows, with what a map holds, and the time that is left.
+/// The elements of a set of flows, with what a map holds, and the time that is left.
 pub(crate) fn elements(
     socket: &mut Socket,
     table: &str,
     which: Set,
-    mut each: impl FnMut(Key, Option<SocketAddr>, Duration),
-) -> Result<(), Errno> {
-    dump(socket, table, which.name(), |found| {
+) -> Result<Vec<(Key, Option<SocketAddr>, Duration)>, Errno> {
+    dump(socket, table, which.name(), |all: &mut Vec<_>, found| {
         let value = |kind| found.inner(kind).and_then(|inner| inner.find(data::VALUE));
         let key = value(element::KEY).and_then(|key| Key::from_octets(which, key));
         if let Some(key) = key {
             let to = value(element::DATA).and_then(from_map_data);
-            each(key, to, expiration(&found));
+            all.push((key, to, expiration(&found)));
         }
     })
+}
+
+fn counted(element: &Attributes<'_>) -> Traffic {
+    let counted = element.inner(element::EXPR);
+    let counted = counted.and_then(|expr| expr.inner(expr::DATA));
+    let long = |kind| counted.as_ref().and_then(|c| c.long(kind)).unwrap_or(0);
+    Traffic {
+        packets: long(counter::PACKETS),
+        octets: long(counter::BYTES),
+    }
+}
+
+/// Hands over the key of each element of a set, and what it has counted. Those that come or go
+/// meanwhile may be left out.
+pub(crate) fn counters(
+    socket: &mut Socket,
+    table: &str,
+    set: &str,
+    mut each: impl FnMut(&[u8], Traffic),
+) -> Result<(), Errno> {
+    let told = socket.ask(
+        NFTABLES << 8 | msg::GET_ELEMENT,
+        netlink::DUMP,
+        |w| {
+            w.name(element::LIST_TABLE, table);
+            w.name(element::LIST_SET, set);
+        },
+        |message| {
+            elements_in(message, &mut |found| {
+                let key = found.inner(element::KEY);
+                if let Some(key) = key.and_then(|key| key.find(data::VALUE)) {
+                    each(key, counted(&found));
+                }
+            });
+        },
+    );
+    match told {
+        Err(Errno::EINTR) => Ok(()),
+        told => told,
+    }
 }
 
 /// What an element has counted.
@@ -269,13 +285,7 @@ pub(crate) fn counter(
             });
         },
         |message| {
-            elements_in(message, &mut |found| {
-                let counted = found.inner(element::EXPR);
-                if let Some(counted) = counted.and_then(|expr| expr.inner(expr::DATA)) {
-                    traffic.packets += counted.long(counter::PACKETS).unwrap_or(0);
-                    traffic.octets += counted.long(counter::BYTES).unwrap_or(0);
-                }
-            });
+            elements_in(message, &mut |found| traffic = counted(&found));
         },
     )?;
     Ok(traffic)

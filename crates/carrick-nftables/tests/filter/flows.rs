@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use carrick_nftables::{NftablesConfig, Policy};
-use carrick_simco::backend::{Backend as _, BackendError, Traffic};
+use carrick_nftables::{NftablesBackend, NftablesConfig, Policy};
+use carrick_simco::backend::{Backend as _, BackendError, Element, Traffic};
 use carrick_simco::message::{Direction, Lifetime};
 
 use crate::network::{LONG, Network, Side, TCP, UDP, at, flow, inside, outside};
@@ -121,6 +121,45 @@ fn what_passed_is_counted_by_flow_also_when_it_is_extended() {
     };
     assert_eq!(filter.traffic(&elements), Ok(Some(passed)));
     assert_eq!(filter.traffic(&elements[1..]), Ok(Some(Traffic::default())));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn counters_of_few_and_of_many_rules_are_read_on_any_thread_while_others_change() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    let rule = |port| vec![flow(false, UDP, port, Direction::Both)];
+    // More than are asked for one by one.
+    let rules: Vec<_> = (1000..2000).map(rule).collect();
+    for rule in &rules {
+        filter.add(at(0), rule, LONG).unwrap();
+    }
+    for port in [1000, 1999] {
+        let ends = (inside(false, port), outside(false, port));
+        assert_eq!(network.both_ways(ends.0, ends.1), [true; 2]);
+    }
+    let two_ways = Traffic {
+        packets: 2,
+        octets: 2 * (20 + 8 + 6),
+    };
+    let read = |filter: &mut NftablesBackend, rules: &[Vec<Element>]| {
+        // This thread is in another namespace than the one that opened the filter.
+        let meter = filter.meter(rules).unwrap();
+        std::thread::spawn(meter).join().unwrap().unwrap()
+    };
+    let few = read(&mut filter, &rules[..2]);
+    assert_eq!(few, [two_ways, Traffic::default()]);
+    // Made before a rule ends, and read after that: it counts nothing.
+    let meter = filter.meter(&rules).unwrap();
+    filter.remove(at(0), &rules[0]).unwrap();
+    let all = meter().unwrap();
+    assert_eq!(all.len(), 1000);
+    assert_eq!(
+        (all[0], all[1], all[999]),
+        (Traffic::default(), Traffic::default(), two_ways)
+    );
+    let sum: u64 = read(&mut filter, &rules).iter().map(|t| t.packets).sum();
+    assert_eq!(sum, 2);
 }
 
 #[test]

@@ -5,9 +5,11 @@
 
 #![cfg(target_os = "linux")]
 
+mod by_hand;
 mod flows;
 #[path = "../support/hosts.rs"]
 mod hosts;
+mod layout;
 mod network;
 mod older_kernels;
 mod patterns;

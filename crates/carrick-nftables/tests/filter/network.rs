@@ -85,6 +85,11 @@ impl Network {
         self.hosts.nft(Host::Firewall, command)
     }
 
+    /// Where a host is.
+    pub(crate) fn path(&self, host: Host) -> PathBuf {
+        self.hosts.path(host)
+    }
+
     pub(crate) fn host(&self, side: Side) -> PathBuf {
         self.hosts.path(match side {
             Side::Inside => Host::Inside,
@@ -155,6 +160,41 @@ impl Network {
             self.datagram(Side::Outside, external, internal, internal),
         ]
         .map(|seen| seen.is_some())
+    }
+
+    /// Whether an echo request (ICMP) of the inner host to the outer one is answered.
+    pub(crate) fn echoes(&self) -> bool {
+        use nix::sys::socket::{
+            AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv,
+            sendto, socket,
+        };
+        use std::os::fd::AsRawFd as _;
+        let raw = within(self.host(Side::Inside), || {
+            let flags = SockFlag::SOCK_NONBLOCK;
+            socket(
+                AddressFamily::Inet,
+                SockType::Raw,
+                flags,
+                SockProtocol::Icmp,
+            )
+            .unwrap()
+        });
+        self.settle(Side::Inside, false);
+        // Type 8, a checksum of ones' complement, and nothing else.
+        let request = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+        let to = SockaddrStorage::from(outside(false, 0));
+        sendto(raw.as_raw_fd(), &request, &to, MsgFlags::empty()).unwrap();
+        for from in [Side::Inside, Side::Outside] {
+            self.settle(from, false);
+        }
+        let mut answer = [0; 64];
+        while let Ok(length) = recv(raw.as_raw_fd(), &mut answer, MsgFlags::empty()) {
+            // Behind the IP header: an echo reply.
+            if answer[20..length].first() == Some(&0) {
+                return true;
+            }
+        }
+        false
     }
 
     /// A TCP connection from the inner host, if one can be set up.

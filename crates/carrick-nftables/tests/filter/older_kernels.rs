@@ -2,7 +2,7 @@
 //! batch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use carrick_nftables::{NftablesBackend, NftablesConfig};
@@ -77,6 +77,9 @@ fn a_wildcard_that_ended_by_itself_is_prolonged_on_older_kernels() {
     assert!(connects(&network, 2));
 }
 
+/// How many packets are sent while a flow is prolonged.
+const PACKETS: u32 = 2000;
+
 #[test]
 #[ignore = "needs root"]
 fn no_packet_is_dropped_while_a_flow_is_prolonged_on_older_kernels() {
@@ -88,15 +91,15 @@ fn no_packet_is_dropped_while_a_flow_is_prolonged_on_older_kernels() {
     assert_eq!(network.both_ways(internal, external), [true, false]);
     let sender = network.udp(Side::Inside, internal);
     let receiver = network.udp(Side::Outside, external);
-    let done = Arc::new(AtomicBool::new(false));
-    let over = Arc::clone(&done);
+    let sent = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&sent);
     // Few enough at a time that no queue is full.
     let sending = std::thread::spawn(move || {
-        let (mut sent, mut came) = (0_u32, 0_u32);
-        while !over.load(Ordering::Relaxed) {
+        let mut came = 0_u32;
+        while counter.load(Ordering::Relaxed) < PACKETS {
             for _ in 0..8 {
-                sender.send_to(&sent.to_be_bytes(), external).unwrap();
-                sent += 1;
+                sender.send_to(&[1], external).unwrap();
+                counter.fetch_add(1, Ordering::Relaxed);
             }
             std::thread::sleep(Duration::from_millis(1));
             while receiver.recv(&mut [0; 16]).is_ok() {
@@ -107,15 +110,19 @@ fn no_packet_is_dropped_while_a_flow_is_prolonged_on_older_kernels() {
         while receiver.recv(&mut [0; 16]).is_ok() {
             came += 1;
         }
-        (sent, came)
+        came
     });
-    for n in 0..5000 {
-        filter.extend(at(0), &element, Lifetime(601 + n)).unwrap();
+    // As long as packets are sent, whichever of the two threads gets the processor.
+    let mut changes = 0_u32;
+    while sent.load(Ordering::Relaxed) < PACKETS && !sending.is_finished() {
+        filter
+            .extend(at(0), &element, Lifetime(601 + changes % 2))
+            .unwrap();
+        changes += 1;
     }
-    done.store(true, Ordering::Relaxed);
-    let (sent, came) = sending.join().unwrap();
-    assert!(sent > 100, "{sent}");
-    assert_eq!(sent, came);
+    let came = sending.join().unwrap();
+    assert!(changes > 100, "{changes}");
+    assert_eq!(sent.load(Ordering::Relaxed), came, "{changes} changes");
 }
 
 #[test]

@@ -6,6 +6,9 @@ use carrick_simco::message::{AddressTuple, Direction, IpVersion, Lifetime, Locat
 
 use crate::network::{LONG, Network, TCP, UDP, at, flow, inside, outside};
 
+/// A protocol without ports.
+const ICMP: u8 = 1;
+
 /// The inner host's port, and any port of the outer host's network.
 fn wildcard(v6: bool, protocol: u8, port: u16, ports: u16) -> Pattern {
     let internal = AddressTuple::range(
@@ -64,6 +67,22 @@ fn wildcards_let_pass_what_they_cover_in_their_direction() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_protocol_without_ports_passes_and_is_blocked_by_its_addresses() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    let pattern = wildcard(false, ICMP, 0, 1);
+    let allow = [Element::Allow(pattern, Direction::Both)];
+    assert!(!network.echoes());
+    filter.add(at(0), &allow, LONG).unwrap();
+    assert!(network.echoes());
+    filter.add(at(0), &[Element::Block(pattern)], LONG).unwrap();
+    assert!(!network.echoes());
+    filter.remove(at(0), &[Element::Block(pattern)]).unwrap();
+    assert!(network.echoes());
+}
+
+#[test]
+#[ignore = "needs root"]
 fn overlapping_wildcards_are_all_accepted_and_each_ends_alone() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
@@ -115,6 +134,49 @@ fn a_prohibit_blocks_running_flows_whatever_lets_them_pass() {
         assert_eq!(passes, [false; 2], "TCP only");
         filter.remove(at(0), &tcp).unwrap();
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn nothing_that_lets_pass_keeps_anybody_from_blocking_rfc_4540_8_5() {
+    let network = Network::new();
+    let config = NftablesConfig {
+        max_elements: 2,
+        max_patterns: 2,
+        max_blocks: 2,
+        ..NftablesConfig::default()
+    };
+    let mut filter = network.filter(config.clone());
+    let wild = |n: u16| Element::Allow(wildcard(false, UDP, n * 100, 10), Direction::Both);
+    let block = |n: u16| Element::Block(wildcard(false, UDP, n * 100, 10));
+    let exact = |n: u16| flow(false, UDP, n * 100, Direction::Both);
+    // All that lets pass is full.
+    for n in [1, 2] {
+        filter.add(at(0), &[wild(n), exact(n)], LONG).unwrap();
+    }
+    for element in [wild(3), exact(3)] {
+        assert_eq!(filter.add(at(0), &[element], LONG), Err(BackendError::Full));
+    }
+    let passes = |n: u16| network.both_ways(inside(false, n * 100), outside(false, n * 100));
+    assert_eq!([1, 2].map(passes), [[true; 2]; 2]);
+    filter.add(at(0), &[block(1), block(2)], LONG).unwrap();
+    assert_eq!([1, 2].map(passes), [[false; 2]; 2]);
+    assert_eq!(
+        filter.add(at(0), &[block(3)], LONG),
+        Err(BackendError::Full)
+    );
+    filter.remove(at(0), &[block(1)]).unwrap();
+    filter.add(at(0), &[block(3)], LONG).unwrap();
+    // Nor do blocks take the places of what lets pass, also after a restart.
+    drop(filter);
+    let mut filter = network.open(config);
+    let after = [block(2), block(3), wild(1)].map(|element| (element, LONG));
+    filter.reconcile(at(0), &after).unwrap();
+    assert_eq!([1, 2].map(passes), [[true; 2], [false; 2]]);
+    filter.add(at(0), &[wild(4)], LONG).unwrap();
+    let all = [block(2), block(3), wild(1), wild(4)];
+    filter.remove(at(0), &all).unwrap();
+    assert_eq!(filter.elements(), 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use carrick_nftables::{NftablesBackend, NftablesConfig};
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentSettings};
-use carrick_simco::backend::{Backend as _, Element, Flow, PortPool};
+use carrick_simco::backend::{Backend as _, BackendError, Element, Flow, PortPool};
 use carrick_simco::message::{
     AddressTuple, Direction, EnableRequest, FromMiddlebox, Lifetime, Location, PerParameters,
     PolicyRuleId, PortParity, Reply, Request, TransactionId,
@@ -88,13 +88,13 @@ fn what_is_to_be_there_stays_and_counts_on_and_everything_else_goes() {
     };
     assert!(seconds("10.81.1.2 . 102"), "1000 s are minutes");
     drop(filter);
-    // Another layout is made anew.
+    // With a chain elsewhere the sets stay as they are.
     let other = NftablesConfig {
         priority: -5,
         ..config
     };
-    let filter = network.filter(other);
-    assert_eq!(passes(100), [false; 2]);
+    let filter = network.open(other);
+    assert_eq!(passes(100), [true; 2]);
     assert!(network.nft("list ruleset").contains("priority filter - 5"));
     filter.remove_table().unwrap();
     assert_eq!(network.nft("list ruleset"), "");
@@ -111,6 +111,99 @@ fn a_table_that_somebody_flushed_is_told_of() {
     assert!(error.to_string().contains("start the middlebox again"));
 }
 
+#[test]
+#[ignore = "needs root"]
+fn what_cannot_be_removed_because_the_table_is_gone_is_no_success() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    let element = [flow(false, UDP, 100, Direction::Both)];
+    filter.add(at(0), &element, LONG).unwrap();
+    network.nft("flush ruleset");
+    assert_eq!(filter.remove(at(0), &element), Err(BackendError::Gone));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn room_that_is_too_small_for_what_was_granted_is_told_with_the_number_that_is_needed() {
+    let network = Network::new();
+    let pattern = |port| {
+        let any = |location| AddressTuple::single(location, UDP, inside(false, 0).ip(), port);
+        let (internal, external) = (any(Location::Internal), any(Location::External));
+        carrick_simco::backend::pattern_of(&internal, &external)
+    };
+    let elements: Vec<(Element, Lifetime)> = [1, 2, 3]
+        .into_iter()
+        .map(|n| Element::Allow(pattern(n), Direction::Both))
+        .chain([1, 2, 3, 4].map(|n| Element::Block(pattern(n))))
+        .chain([1, 2, 3, 4, 5].map(|n| flow(false, UDP, n, Direction::Outbound)))
+        .map(|element| (element, LONG))
+        .collect();
+    let enough = NftablesConfig {
+        max_patterns: 3,
+        max_blocks: 4,
+        max_elements: 5,
+        ..NftablesConfig::default()
+    };
+    for (config, needed, key) in [
+        (
+            NftablesConfig {
+                max_patterns: 1,
+                ..enough.clone()
+            },
+            "3",
+            "patterns",
+        ),
+        (
+            NftablesConfig {
+                max_blocks: 1,
+                ..enough.clone()
+            },
+            "4",
+            "disable-rules",
+        ),
+        (
+            NftablesConfig {
+                max_elements: 1,
+                ..enough.clone()
+            },
+            "5",
+            "elements",
+        ),
+    ] {
+        let mut filter = network.open(config);
+        let error = filter.reconcile(at(0), &elements).unwrap_err().to_string();
+        assert!(error.contains(key), "{error}");
+        assert!(
+            error.contains(&format!("room for {needed} at least")),
+            "{error}"
+        );
+    }
+    network.open(enough).reconcile(at(0), &elements).unwrap();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_had_ended_by_itself_does_not_make_a_change_one_by_halves() {
+    for move_ends in [true, false] {
+        let network = Network::new();
+        let mut filter = network.filter(NftablesConfig {
+            move_ends,
+            ..NftablesConfig::default()
+        });
+        let [ended, lives, stuck] = [100, 101, 102].map(|p| flow(false, UDP, p, Direction::Both));
+        filter.add(at(0), &[ended], Lifetime(1)).unwrap();
+        filter.add(at(0), &[lives, stuck], LONG).unwrap();
+        std::thread::sleep(Duration::from_millis(1300));
+        let passes = |port| network.both_ways(inside(false, port), outside(false, port));
+        filter.remove(at(2), &[ended, lives]).unwrap();
+        assert_eq!(
+            [100, 101, 102].map(passes),
+            [[false; 2], [false; 2], [true; 2]]
+        );
+        assert_eq!(filter.elements(), 2, "out and in");
+    }
+}
+
 /// A middlebox on the packet filter, with a journal and a session of an agent.
 struct Life {
     middlebox: Middlebox<NftablesBackend>,
@@ -121,10 +214,12 @@ struct Life {
 
 impl Life {
     fn begin(network: &Network, folder: &std::path::Path, config: NftablesConfig) -> Self {
-        let (journal, recovered) = FileJournal::open(folder).unwrap();
+        let (journal, recovered) = FileJournal::open(folder, [1; 8]).unwrap();
         let name = Identity::new("agent").unwrap();
+        let mut agent = AgentConfig::new(name.clone(), None);
+        agent.rights.wildcards = true;
         let settings = MiddleboxConfig {
-            agents: vec![AgentConfig::new(name.clone(), None)],
+            agents: vec![agent],
             anonymous: Some(name.clone()),
             ..MiddleboxConfig::packet_filter(name)
         };
@@ -133,6 +228,7 @@ impl Life {
         let moment = Moment {
             time: Time::ZERO,
             wall: began,
+            boot: None,
         };
         middlebox.restore(&moment, &recovered).unwrap();
         let session = middlebox.connected(Time::ZERO, &Connection::plain(1));
@@ -159,6 +255,7 @@ impl Life {
         Moment {
             time: Time::ZERO + since,
             wall,
+            boot: None,
         }
     }
 
@@ -323,4 +420,50 @@ fn what_expires_while_the_middlebox_is_down_is_closed_by_the_kernel() {
     let rules = network.nft("list ruleset");
     assert!(!rules.contains("expires"), "{rules}");
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_life_that_was_shortened_ends_in_the_kernel_while_the_middlebox_is_down() {
+    let network = Network::new();
+    let folder = std::env::temp_dir().join(format!("carrick-short-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    for move_ends in [true, false] {
+        let config = NftablesConfig {
+            move_ends,
+            ..NftablesConfig::default()
+        };
+        let inward = |port| network.both_ways(inside(false, port), outside(false, port))[1];
+        let mut life = Life::begin(&network, &folder, config.clone());
+        let shortened = life.enable(100, 3600);
+        let wild = life.enable_from_any(101, 3600);
+        let longest = life.enable(102, 3600);
+        life.enable(102, 2);
+        life.enable(103, 3600);
+        let short = life.enable(103, 3600);
+        let mut change = |rule, seconds| {
+            let lifetime = Lifetime(seconds);
+            life.ask(&Request::ChangeLifetime { rule, lifetime })
+        };
+        for rule in [shortened, wild, short] {
+            assert_eq!(change(rule, 2), Reply::LifetimeChanged(Lifetime(2)));
+        }
+        // The longest of two rules of one flow.
+        assert_eq!(change(longest, 0), Reply::Deleted);
+        let ports = [100, 101, 102, 103];
+        assert_eq!(ports.map(inward), [true; 4]);
+        drop(life);
+        std::thread::sleep(Duration::from_millis(7500));
+        assert_eq!(ports.map(inward), [false, false, false, true]);
+        let mut life = Life::begin(&network, &folder, config);
+        assert_eq!(life.middlebox.rules().len(), 1);
+        let left = life.middlebox.rules().iter().next().unwrap().id;
+        let lifetime = Lifetime(0);
+        let ended = life.ask(&Request::ChangeLifetime {
+            rule: left,
+            lifetime,
+        });
+        assert_eq!(ended, Reply::Deleted);
+        let _ = std::fs::remove_dir_all(&folder);
+    }
 }
