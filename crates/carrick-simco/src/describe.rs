@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::message::{AddressTuple, Direction, Reply};
+use crate::message::{AddressTuple, Direction, EnableRequest, Reply, Request};
 use crate::rules::{Rule, RuleKind};
 
 /// What a rule is, as far as somebody told it.
@@ -45,6 +45,27 @@ impl RuleText {
             internal: Some(internal.to_string()),
             external: Some(external.to_string()),
             ..self
+        }
+    }
+
+    /// What a request wants.
+    pub fn of_request(request: &Request) -> Self {
+        let stream = |enable: &EnableRequest| Self {
+            group: enable.group.map(|group| group.0),
+            direction: Some(way(enable.parameters.direction)),
+            ..Self::of("enabled").between(&enable.internal, &enable.external)
+        };
+        match request {
+            Request::Reserve(reserve) => Self {
+                group: reserve.group.map(|group| group.0),
+                protocol: Some(reserve.parameters.protocol),
+                ..Self::of("reserved")
+            },
+            Request::Enable(enable) | Request::EnableReserved { enable, .. } => stream(enable),
+            Request::Disable(disable) => {
+                Self::of("disabled").between(&disable.internal, &disable.external)
+            }
+            _ => Self::default(),
         }
     }
 

@@ -19,6 +19,8 @@ pub mod client;
 pub mod daemon;
 #[cfg(feature = "net")]
 pub mod describe;
+#[cfg(feature = "net")]
+pub mod exposition;
 pub mod load;
 pub mod message;
 pub mod middlebox;

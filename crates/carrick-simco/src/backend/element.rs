@@ -117,8 +117,14 @@ impl Pattern {
     }
 }
 
+/// Whether a transport protocol has ports, in the place where a packet filter looks for them: TCP, UDP,
+/// DCCP, SCTP, UDP-Lite.
+pub const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, 6 | 17 | 33 | 132 | 136)
+}
+
 /// The first `prefix` bits of an address.
-fn network(address: IpAddr, prefix: u8) -> IpAddr {
+pub(crate) fn network(address: IpAddr, prefix: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
             let shift = 32u32.saturating_sub(u32::from(prefix));

@@ -11,13 +11,18 @@ use crate::message::{Direction, Lifetime, PrrParameters};
 /// How much a [`MemoryBackend`] holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryLimits {
-    /// Elements at most, as the size of a kernel's set.
+    /// Elements that let pass at most, as the size of a kernel's set.
     pub elements: usize,
+    /// Elements that block at most.
+    pub blocks: usize,
 }
 
 impl Default for MemoryLimits {
     fn default() -> Self {
-        Self { elements: 1 << 20 }
+        Self {
+            elements: 1 << 20,
+            blocks: 1024,
+        }
     }
 }
 
@@ -27,6 +32,8 @@ pub struct MemoryBackend {
     limits: MemoryLimits,
     /// Elements with the time at which they end by themselves.
     elements: BTreeMap<Element, Time>,
+    /// Those of them that block.
+    blocks: usize,
     pool: Option<PortPool>,
 }
 
@@ -95,6 +102,20 @@ fn until(now: Time, lifetime: Lifetime) -> Time {
     now + Duration::from_secs(u64::from(lifetime.0))
 }
 
+fn blocks<'a>(elements: impl IntoIterator<Item = &'a Element>) -> usize {
+    let blocks = |e: &&Element| matches!(e, Element::Block(_));
+    elements.into_iter().filter(blocks).count()
+}
+
+impl MemoryBackend {
+    /// Whether these find room.
+    fn has_room(&self, elements: &[Element]) -> bool {
+        let (blocks, held) = (blocks(elements), self.elements.len() - self.blocks);
+        self.blocks + blocks <= self.limits.blocks
+            && held + elements.len() - blocks <= self.limits.elements
+    }
+}
+
 impl Backend for MemoryBackend {
     fn add(
         &mut self,
@@ -106,14 +127,18 @@ impl Backend for MemoryBackend {
         if elements.iter().any(there) {
             return Err(BackendError::OutOfStep);
         }
-        if self.elements.len() + elements.len() > self.limits.elements {
+        if !self.has_room(elements) {
             self.elements.retain(|_, until| *until > now);
+            self.blocks = blocks(self.elements.keys());
         }
-        if self.elements.len() + elements.len() > self.limits.elements {
+        if !self.has_room(elements) {
             return Err(BackendError::Full);
         }
         let until = until(now, lifetime);
-        self.elements.extend(elements.iter().map(|e| (*e, until)));
+        for element in elements {
+            let new = self.elements.insert(*element, until).is_none();
+            self.blocks += usize::from(new && matches!(element, Element::Block(_)));
+        }
         Ok(())
     }
 
@@ -139,6 +164,7 @@ impl Backend for MemoryBackend {
         for element in elements {
             self.elements.remove(element);
         }
+        self.blocks -= blocks(elements);
         Ok(())
     }
 
@@ -190,7 +216,10 @@ mod tests {
 
     #[test]
     fn an_element_is_added_once_and_removed_once_and_all_or_none() {
-        let mut backend = MemoryBackend::new(MemoryLimits { elements: 3 });
+        let mut backend = MemoryBackend::new(MemoryLimits {
+            elements: 3,
+            blocks: 0,
+        });
         let [a, b, c, d] = [1, 2, 3, 4].map(|port| flow(port, Direction::Both));
         assert_eq!(backend.add(at(0), &[a, b], Lifetime(9)), Ok(()));
         assert_eq!(
@@ -237,7 +266,10 @@ mod tests {
 
     #[test]
     fn an_element_that_has_ended_by_itself_is_in_nobodys_way() {
-        let mut backend = MemoryBackend::new(MemoryLimits { elements: 1 });
+        let mut backend = MemoryBackend::new(MemoryLimits {
+            elements: 1,
+            blocks: 0,
+        });
         let [a, b] = [1, 2].map(|port| flow(port, Direction::Both));
         backend.add(at(0), &[a], Lifetime(9)).unwrap();
         assert_eq!(
@@ -247,6 +279,32 @@ mod tests {
         assert_eq!(backend.add(at(9), &[a], Lifetime(9)), Ok(()), "again");
         assert_eq!(backend.add(at(18), &[b], Lifetime(9)), Ok(()), "its room");
         assert_eq!(backend.live(at(18)).collect::<Vec<_>>(), [&b]);
+    }
+
+    #[test]
+    fn elements_that_let_pass_take_no_place_of_a_block_and_the_other_way_8_8() {
+        let mut backend = MemoryBackend::new(MemoryLimits {
+            elements: 2,
+            blocks: 1,
+        });
+        let side = |port| {
+            let (address, port) = (ends(0)[0].ip(), port);
+            AddressTuple::single(Location::Internal, 17, address, port)
+        };
+        let block = |port| Element::Block(pattern_of(&side(port), &side(port)));
+        let flows = [1, 2, 3].map(|port| flow(port, Direction::Both));
+        let full = Err(BackendError::Full);
+        backend.add(at(0), &flows[..2], Lifetime(9)).unwrap();
+        assert_eq!(backend.add(at(0), &flows[2..], Lifetime(9)), full);
+        assert_eq!(backend.add(at(0), &[block(1)], Lifetime(99)), Ok(()));
+        assert_eq!(backend.add(at(0), &[block(2)], Lifetime(9)), full);
+        backend.remove(at(0), &flows[..1]).unwrap();
+        assert_eq!(backend.add(at(0), &[block(2)], Lifetime(9)), full);
+        backend.add(at(0), &flows[2..], Lifetime(9)).unwrap();
+        // What has ended by itself makes room, each for its own kind.
+        backend.add(at(9), &flows[..2], Lifetime(9)).unwrap();
+        backend.remove(at(9), &[block(1)]).unwrap();
+        assert_eq!(backend.add(at(9), &[block(2)], Lifetime(9)), Ok(()));
     }
 
     #[test]
@@ -265,13 +323,46 @@ mod tests {
             1,
             "as long as the longest rule"
         );
-        references.remove(at(1), &mut backend, &element).unwrap();
+        references
+            .remove(at(1), &mut backend, &element, at(10))
+            .unwrap();
         assert_eq!(backend.live(at(50)).count(), 1);
         references
-            .extend(at(60), &mut backend, &element, Lifetime(100))
+            .extend(at(60), &mut backend, &element, at(100), Lifetime(100))
             .unwrap();
         assert_eq!(backend.live(at(150)).count(), 1);
-        references.remove(at(1), &mut backend, &element).unwrap();
+        references
+            .remove(at(1), &mut backend, &element, at(160))
+            .unwrap();
         assert_eq!(backend.live(at(1)).count(), 0);
+    }
+
+    #[test]
+    fn the_fail_safe_is_that_of_the_longest_rule_also_when_it_is_shortened_or_gone() {
+        let mut backend = MemoryBackend::default();
+        let mut references = References::default();
+        let element = [flow(5, Direction::Both)];
+        for lifetime in [1000, 100] {
+            references
+                .add(at(0), &mut backend, &element, Lifetime(lifetime))
+                .unwrap();
+        }
+        let ends = |backend: &MemoryBackend| {
+            let live = |second: &u64| backend.live(at(*second)).count() == 0;
+            (0..2000).find(live).unwrap()
+        };
+        assert_eq!(ends(&backend), 1005);
+        references
+            .shorten(at(0), &mut backend, &element, at(1000), Lifetime(500))
+            .unwrap();
+        assert_eq!(ends(&backend), 505);
+        references
+            .shorten(at(0), &mut backend, &element, at(100), Lifetime(50))
+            .unwrap();
+        assert_eq!(ends(&backend), 505, "not the longest");
+        references
+            .remove(at(0), &mut backend, &element, at(500))
+            .unwrap();
+        assert_eq!(ends(&backend), 55);
     }
 }

@@ -5,13 +5,14 @@
 
 mod element;
 mod leftovers;
+mod lives;
 mod memory;
 mod pool;
 mod ports;
 mod references;
 
-pub(crate) use element::single_flows;
-pub use element::{Element, Flow, Pattern, PatternSide, elements_of, pattern_of};
+pub use element::{Element, Flow, Pattern, PatternSide, elements_of, has_ports, pattern_of};
+pub(crate) use element::{network, single_flows};
 pub use memory::{MemoryBackend, MemoryLimits};
 pub use pool::PortPool;
 pub(crate) use references::References;
@@ -34,6 +35,11 @@ pub enum BackendError {
     /// The element is there, or isn't there, against what the middlebox knows.
     #[error("the packet filter is not as the middlebox left it")]
     OutOfStep,
+    /// What the backend made is not there any more, or not whole: it may let everything pass.
+    #[error(
+        "the middlebox's table is gone from the packet filter, or was changed: somebody flushed the rule set; start the middlebox again"
+    )]
+    Gone,
     /// What the system says.
     #[error("{0}")]
     System(String),
@@ -46,7 +52,7 @@ impl BackendError {
             Self::Full => NegativeReply::NoResources,
             Self::NoPorts => NegativeReply::LackOfPorts,
             Self::NoAddresses => NegativeReply::LackOfAddresses,
-            Self::OutOfStep | Self::System(_) => NegativeReply::ConfigurationFailed,
+            Self::OutOfStep | Self::Gone | Self::System(_) => NegativeReply::ConfigurationFailed,
         }
     }
 }
@@ -69,12 +75,19 @@ pub struct Traffic {
     pub octets: u64,
 }
 
+/// What reads counters of rules, in their order. It asks the system, which may take long where there
+/// are many, and may run on any thread: it holds up no changes.
+pub type Meter = Box<dyn FnOnce() -> Result<Vec<Traffic>, BackendError> + Send>;
+
 /// A packet filter or translator.
 ///
 /// Each call is atomic: on an error nothing has changed. Lifetimes are a fail-safe, a little longer
 /// than those of the rules: the middlebox removes elements itself.
 pub trait Backend {
     /// Adds elements, none of which is there. They may end by themselves after `lifetime`.
+    ///
+    /// Elements that block ([`Element::Block`]) have places of their own: those that let pass never
+    /// take them, so that whoever must block can, however much others have opened.
     ///
     /// # Errors
     /// When not all of them could be added; none was.
@@ -85,7 +98,8 @@ pub trait Backend {
         lifetime: Lifetime,
     ) -> Result<(), BackendError>;
 
-    /// Elements that are there shall not end before `lifetime` has passed.
+    /// Elements that are there shall end by themselves when `lifetime` has passed, be that later or
+    /// sooner than before.
     ///
     /// # Errors
     /// When that could not be changed.
@@ -118,14 +132,32 @@ pub trait Backend {
         Ok(())
     }
 
-    /// What these elements have let pass since they were added. An element that rules share counts
-    /// for each of them. The default doesn't count: `None`.
+    /// Whether what the backend made is still there: others may change the packet filter too. The
+    /// default's is.
+    ///
+    /// # Errors
+    /// [`BackendError::Gone`] if it isn't; others if that can't be found out.
+    fn check(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// What reads what the elements of each of these rules have let pass since they were added. An
+    /// element that rules share counts for each of them; what is gone when it reads counts nothing.
+    /// The default doesn't count: `None`.
+    fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
+        let _ = rules;
+        None
+    }
+
+    /// The same of one rule, at once; `None` where nothing counts.
     ///
     /// # Errors
     /// When the packet filter can't be asked.
     fn traffic(&mut self, elements: &[Element]) -> Result<Option<Traffic>, BackendError> {
-        let _ = elements;
-        Ok(None)
+        let Some(meter) = self.meter(&[elements.to_vec()]) else {
+            return Ok(None);
+        };
+        Ok(Some(meter()?.into_iter().next().unwrap_or_default()))
     }
 
     /// Whether addresses are translated, so that rules need reservations.
@@ -188,8 +220,12 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
         (**self).reconcile(now, elements)
     }
 
-    fn traffic(&mut self, elements: &[Element]) -> Result<Option<Traffic>, BackendError> {
-        (**self).traffic(elements)
+    fn check(&mut self) -> Result<(), BackendError> {
+        (**self).check()
+    }
+
+    fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
+        (**self).meter(rules)
     }
 
     fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {

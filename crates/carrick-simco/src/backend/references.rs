@@ -1,8 +1,10 @@
 //! How many rules share an element.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::leftovers::Leftovers;
+use super::lives::Lives;
 use super::{Backend, BackendError, Element, Flow, Reservation};
 use crate::Time;
 use crate::message::{Direction, Lifetime};
@@ -16,47 +18,31 @@ pub(crate) struct References {
 
 #[derive(Debug)]
 struct Reference {
-    count: u32,
-    /// The longest rule ends then.
-    until: Time,
+    /// When its rules end.
+    lives: Lives,
     /// The fail-safe of the backend ends then, at the latest.
     gone: Time,
 }
 
-impl Reference {
-    /// Of an element that lives so long, in no rule yet.
-    fn new(now: Time, lifetime: Lifetime) -> Self {
-        Self {
-            count: 0,
-            until: ends(now, lifetime),
-            gone: ends(now, failsafe(lifetime)),
-        }
-    }
-}
-
 impl References {
-    /// At the start: rules with these elements, each of which lives so long; then the backend is told
-    /// of all at once.
+    /// At the start: rules with these elements, each of which lives until then; then the backend is
+    /// told of all at once.
     pub(crate) fn restore<B: Backend>(
         &mut self,
         now: Time,
         backend: &mut B,
-        rules: impl IntoIterator<Item = (Vec<Element>, Lifetime)>,
+        rules: impl IntoIterator<Item = (Vec<Element>, Time)>,
     ) -> Result<(), BackendError> {
-        let mut longest: BTreeMap<Element, Lifetime> = BTreeMap::new();
-        for (elements, lifetime) in rules {
+        for (elements, until) in rules {
+            let gone = ends(now, failsafe(left(now, until)));
             for element in elements {
-                let fresh = Reference::new(now, lifetime);
-                let (until, gone) = (fresh.until, fresh.gone);
-                let reference = self.elements.entry(element).or_insert(fresh);
-                reference.count += 1;
-                reference.until = reference.until.max(until);
-                reference.gone = reference.gone.max(gone);
-                let longest = longest.entry(element).or_default();
-                *longest = (*longest).max(failsafe(lifetime));
+                self.count(element, until, gone);
             }
         }
-        let elements: Vec<(Element, Lifetime)> = longest.into_iter().collect();
+        let lives = |(element, reference): (&Element, &Reference)| {
+            (*element, failsafe(left(now, reference.lives.longest())))
+        };
+        let elements: Vec<(Element, Lifetime)> = self.elements.iter().map(lives).collect();
         backend.reconcile(now, &elements)
     }
 
@@ -70,7 +56,8 @@ impl References {
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
         // What can fail comes first, what is new last: it needs no taking back.
-        self.extend(now, backend, elements, lifetime)?;
+        let until = ends(now, lifetime);
+        self.prolong(now, backend, elements, until)?;
         let missing = |e: &&Element| !self.elements.contains_key(e);
         let mut new: Vec<Element> = elements.iter().filter(missing).copied().collect();
         let left = &mut self.left;
@@ -87,23 +74,106 @@ impl References {
         }
         for element in elements {
             self.left.forget(element);
-            let reference = self.elements.entry(*element);
-            let reference = reference.or_insert_with(|| Reference::new(now, lifetime));
-            reference.count += 1;
+            self.count(*element, until, ends(now, failsafe(lifetime)));
         }
         Ok(())
     }
 
-    /// A rule with these elements lives so long from now.
+    fn count(&mut self, element: Element, until: Time, gone: Time) {
+        match self.elements.entry(element) {
+            Entry::Vacant(new) => {
+                let lives = Lives::new(until);
+                new.insert(Reference { lives, gone });
+            }
+            Entry::Occupied(mut there) => {
+                let reference = there.get_mut();
+                reference.lives.add(until);
+                reference.gone = reference.gone.max(gone);
+            }
+        }
+    }
+
+    /// A rule with these elements that was to end at `before` lives so long from now.
+    ///
+    /// # Errors
+    /// When its life could not be prolonged; nothing has changed.
     pub(crate) fn extend<B: Backend>(
         &mut self,
         now: Time,
         backend: &mut B,
         elements: &[Element],
+        before: Time,
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
         let until = ends(now, lifetime);
-        let shorter = |e: &&Element| self.elements.get(e).is_some_and(|r| r.until < until);
+        self.prolong(now, backend, elements, until)?;
+        for element in elements {
+            if let Some(reference) = self.elements.get_mut(element) {
+                reference.lives.replace(before, until);
+            }
+        }
+        Ok(())
+    }
+
+    /// A rule with these elements that was to end at `before` is to end sooner, so long from now.
+    ///
+    /// # Errors
+    /// When the backend keeps its fail-safe of before; the rule ends then all the same.
+    pub(crate) fn shorten<B: Backend>(
+        &mut self,
+        now: Time,
+        backend: &mut B,
+        elements: &[Element],
+        before: Time,
+        lifetime: Lifetime,
+    ) -> Result<(), BackendError> {
+        let until = ends(now, lifetime);
+        let mut sooner = Sooner::default();
+        for element in elements {
+            if let Some(reference) = self.elements.get_mut(element) {
+                let longest = reference.lives.longest();
+                reference.lives.replace(before, until);
+                sooner.note(*element, longest, reference.lives.longest());
+            }
+        }
+        self.end_sooner(now, backend, sooner)
+    }
+
+    /// These live on, for less long than the backend knows.
+    fn end_sooner<B: Backend>(
+        &mut self,
+        now: Time,
+        backend: &mut B,
+        sooner: Sooner,
+    ) -> Result<(), BackendError> {
+        let mut outcome = Ok(());
+        for (until, elements) in sooner.0 {
+            let lifetime = failsafe(left(now, until));
+            match backend.extend(now, &elements, lifetime) {
+                Ok(()) => {
+                    for element in &elements {
+                        if let Some(reference) = self.elements.get_mut(element) {
+                            reference.gone = ends(now, lifetime);
+                        }
+                    }
+                }
+                error => outcome = error,
+            }
+        }
+        outcome
+    }
+
+    /// The backend keeps these until then, at least.
+    fn prolong<B: Backend>(
+        &mut self,
+        now: Time,
+        backend: &mut B,
+        elements: &[Element],
+        until: Time,
+    ) -> Result<(), BackendError> {
+        let lifetime = left(now, until);
+        let lives = |e: &Element| self.elements.get(e).map(|r| r.lives.longest());
+        let shorter = |e: &&Element| lives(e).is_some_and(|longest| longest < until);
         let longer: Vec<Element> = elements.iter().filter(shorter).copied().collect();
         if longer.is_empty() {
             return Ok(());
@@ -111,41 +181,45 @@ impl References {
         backend.extend(now, &longer, failsafe(lifetime))?;
         for element in &longer {
             if let Some(reference) = self.elements.get_mut(element) {
-                reference.until = until;
                 reference.gone = ends(now, failsafe(lifetime));
             }
         }
         Ok(())
     }
 
-    /// One rule less with these elements. What the backend doesn't remove now it is asked to remove
-    /// again later, with [`Self::retry`].
+    /// One rule less with these elements, which was to end at `before`. What the backend doesn't
+    /// remove now it is asked to remove again later, with [`Self::retry`].
     pub(crate) fn remove<B: Backend>(
         &mut self,
         now: Time,
         backend: &mut B,
         elements: &[Element],
+        before: Time,
     ) -> Result<(), BackendError> {
         let mut last = Vec::new();
         let mut gone = now;
+        let mut sooner = Sooner::default();
         for element in elements {
             if let Some(reference) = self.elements.get_mut(element) {
-                reference.count -= 1;
-                if reference.count == 0 {
+                let longest = reference.lives.longest();
+                if reference.lives.remove(before) {
+                    sooner.note(*element, longest, reference.lives.longest());
+                } else {
                     gone = gone.max(reference.gone);
                     self.elements.remove(element);
                     last.push(*element);
                 }
             }
         }
+        let shortened = self.end_sooner(now, backend, sooner);
         if last.is_empty() {
-            return Ok(());
+            return shortened;
         }
         let removed = backend.remove(now, &last);
         if removed.is_err() {
             self.left.keep(now, last, gone);
         }
-        removed
+        removed.and(shortened)
     }
 
     /// Gives back the addresses that these elements were bound to, once they are removed.
@@ -192,6 +266,19 @@ impl References {
     }
 }
 
+/// Elements that are to end sooner than the backend knows, by their new end: usually one, that of the
+/// rule that was changed.
+#[derive(Debug, Default)]
+struct Sooner(BTreeMap<Time, Vec<Element>>);
+
+impl Sooner {
+    fn note(&mut self, element: Element, before: Time, after: Time) {
+        if after < before {
+            self.0.entry(after).or_default().push(element);
+        }
+    }
+}
+
 /// How long after the rule the backend ends an element by itself, in seconds: a middlebox that runs is
 /// first, and one that is down leaves nothing open for longer.
 const FAILSAFE: u32 = 5;
@@ -202,4 +289,11 @@ fn failsafe(lifetime: Lifetime) -> Lifetime {
 
 fn ends(now: Time, lifetime: Lifetime) -> Time {
     now + std::time::Duration::from_secs(u64::from(lifetime.0))
+}
+
+/// What is left until then, in whole seconds, rounded up.
+fn left(now: Time, until: Time) -> Lifetime {
+    let left = until.since(now);
+    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    Lifetime(u32::try_from(seconds).unwrap_or(u32::MAX))
 }

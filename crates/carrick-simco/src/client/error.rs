@@ -61,7 +61,7 @@ impl From<AskError> for RequestError {
             AskError::Refused(reply) => Self::Refused(reply),
             AskError::TimedOut(_) => Self::Unanswered,
             AskError::NotConnected => Self::NotConnected,
-            AskError::Lost => Self::Lost,
+            AskError::Lost(_) => Self::Lost,
             AskError::TooMany => Self::TooMany,
             AskError::Ended => Self::Ended,
         }

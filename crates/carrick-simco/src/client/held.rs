@@ -16,6 +16,11 @@ use crate::message::{
 /// The share of a rule's life after which it is refreshed.
 const REFRESH_AT: f64 = 0.5;
 
+/// How long before the end of its life, by this clock, a rule may end by itself: the middlebox counted
+/// from the request, the client from the reply. The lesser of a time and a share of the life.
+const LATE: Duration = Duration::from_secs(1);
+const LATE_AT: f64 = 0.125;
+
 /// A rule that is refreshed as long as this is not dropped. Dropped, the rule lives out its life.
 pub struct HeldRule {
     inner: Arc<Inner>,
@@ -28,6 +33,8 @@ pub struct HeldRule {
 pub(super) struct Entry {
     /// What it was asked for with.
     pub(super) request: Request,
+    /// What a reservation was enabled for.
+    pub(super) enabled: Option<EnableRequest>,
     pub(super) rule: PolicyRuleId,
     pub(super) group: Option<GroupId>,
     /// A2, where the reply told one.
@@ -51,7 +58,60 @@ pub(super) struct Shelf {
 struct Entries {
     all: BTreeMap<u64, Entry>,
     due: BTreeSet<(Instant, u64)>,
+    /// Rules that are held, by group.
+    groups: BTreeMap<GroupId, BTreeSet<u64>>,
+    /// Groups of several rules that the middlebox has forgotten, with those in their place; whoever
+    /// asks for the first rule of one has the lock.
+    successors: BTreeMap<GroupId, Successor>,
     next: u64,
+}
+
+/// The group in the place of another, once there is one.
+pub(super) type Successor = Arc<tokio::sync::Mutex<Option<GroupId>>>;
+
+impl Entries {
+    fn join(&mut self, group: Option<GroupId>, key: u64) {
+        if let Some(group) = group {
+            self.groups.entry(group).or_default().insert(key);
+        }
+    }
+
+    fn leave(&mut self, group: Option<GroupId>, key: u64) {
+        if let Some(group) = group
+            && let Some(members) = self.groups.get_mut(&group)
+        {
+            members.remove(&key);
+            if members.is_empty() {
+                self.groups.remove(&group);
+            }
+        }
+    }
+}
+
+/// In which group a rule is asked for again.
+pub(super) enum Regroup {
+    /// In a new one: nobody shares it.
+    Alone,
+    /// In the one that it was in: another of its rules lives.
+    Same(GroupId),
+    /// In the one that takes its place.
+    Successor(Successor),
+}
+
+impl Entry {
+    /// The lifetime that it is held with.
+    pub(super) fn wanted(&self) -> Lifetime {
+        let enabled = self.enabled.map(|enable| enable.lifetime);
+        let requested = || self.request.lifetime().unwrap_or_default();
+        enabled.unwrap_or_else(requested)
+    }
+
+    /// Whether its life is over. The middlebox's began a little earlier.
+    fn lived_out(&self) -> bool {
+        let early = lasting(self.wanted()).mul_f64(LATE_AT).min(LATE);
+        let end = *self.life.borrow();
+        end.is_some_and(|end| end <= Instant::now() + early)
+    }
 }
 
 impl Shelf {
@@ -85,6 +145,7 @@ impl Shelf {
         let due = Some(refresh(lifetime));
         let entry = Entry {
             request,
+            enabled: None,
             rule,
             group: group(reply),
             outside: outside(reply),
@@ -93,6 +154,7 @@ impl Shelf {
             life,
         };
         entries.due.extend(due.map(|due| (due, key)));
+        entries.join(entry.group, key);
         entries.all.insert(key, entry);
         drop(entries);
         self.changed.notify_one();
@@ -106,29 +168,45 @@ impl Shelf {
         if let Some(due) = entry.due {
             entries.due.remove(&(due, key));
         }
+        entries.leave(entry.group, key);
         entry.life.send_replace(None);
         Some(entry)
     }
 
-    /// Somebody has ended a rule. Returns whether it was held, and surely that one.
+    /// A rule has ended. Returns whether it was held, and surely that one, and somebody ended it. One that
+    /// was not refreshed in time is asked for again at once.
     pub(super) fn ended(&self, rule: PolicyRuleId) -> bool {
         let entries = self.lock();
-        let held = entries.all.iter();
-        let key = held
-            .filter(|(_, entry)| entry.rule == rule && !entry.doubtful)
-            .map(|(key, _)| *key)
-            .next();
-        let Some(key) = key else { return false };
+        let mut held = entries.all.iter();
+        let found = held.find(|(_, entry)| entry.rule == rule && !entry.doubtful);
+        let Some((&key, entry)) = found else {
+            return false;
+        };
+        let (lived_out, waits) = (entry.lived_out(), entry.due.is_some());
         drop(entries);
-        self.remove(key).is_some()
+        if !lived_out {
+            return self.remove(key).is_some();
+        }
+        // Else the refresh that is under way finds out.
+        if waits {
+            self.set_due(key, Instant::now(), None);
+            self.changed.notify_one();
+        }
+        false
     }
 
     /// A new session: all rules are to be looked at.
     pub(super) fn doubt(&self) {
         let now = Instant::now();
         let mut entries = self.lock();
-        let Entries { all, due, .. } = &mut *entries;
+        let Entries {
+            all,
+            due,
+            successors,
+            ..
+        } = &mut *entries;
         due.clear();
+        successors.clear();
         for (key, entry) in all {
             entry.doubtful = true;
             entry.due = Some(now);
@@ -152,6 +230,33 @@ impl Shelf {
         let entry = entries.all.get_mut(&key)?;
         entry.due = None;
         Some((key, entry.clone()))
+    }
+
+    /// In which group a rule that the middlebox has forgotten belongs.
+    pub(super) fn regroup(&self, key: u64) -> Regroup {
+        let mut entries = self.lock();
+        let Some(group) = entries.all.get(&key).and_then(|entry| entry.group) else {
+            return Regroup::Alone;
+        };
+        let none = BTreeSet::new();
+        let members = entries.groups.get(&group).unwrap_or(&none);
+        let mut others = members.iter().filter(|other| **other != key);
+        let surely = |other: &u64| entries.all.get(other).is_some_and(|e| !e.doubtful);
+        if others.clone().any(surely) {
+            return Regroup::Same(group);
+        }
+        if others.next().is_none() && !entries.successors.contains_key(&group) {
+            return Regroup::Alone;
+        }
+        Regroup::Successor(Arc::clone(entries.successors.entry(group).or_default()))
+    }
+
+    /// A reservation was enabled. Returns whether it is still held.
+    pub(super) fn enabled(&self, key: u64, enable: EnableRequest, reply: &Reply) -> bool {
+        if let Some(entry) = self.lock().all.get_mut(&key) {
+            entry.enabled = Some(enable);
+        }
+        self.renewed(key, reply)
     }
 
     /// A rule lives so long from now.
@@ -191,8 +296,11 @@ impl Shelf {
                 return false;
             };
             entry.rule = rule;
-            entry.group = group(reply);
             entry.outside = outside(reply);
+            let (before, after) = (entry.group, group(reply));
+            entry.group = after;
+            entries.leave(before, key);
+            entries.join(after, key);
         }
         self.refreshed(key, lifetime);
         true
@@ -243,14 +351,15 @@ impl HeldRule {
         }
     }
 
-    /// PEA: lets a data stream pass on this reservation, which becomes that rule.
+    /// PEA: lets a data stream pass on this reservation, which becomes that rule and is held with the
+    /// lifetime that this asks for.
     ///
     /// # Errors
     /// When it is refused, or its outcome is not known; the reservation is held as before.
     pub async fn enable(&self, enable: EnableRequest) -> Result<(), RequestError> {
         let rule = self.id();
         let reply = inquiry::enable_reserved(&self.inner, enable, rule).await?;
-        if self.inner.shelf.renewed(self.key, &reply) {
+        if self.inner.shelf.enabled(self.key, enable, &reply) {
             Ok(())
         } else {
             Err(RequestError::Unexpected)

@@ -9,9 +9,11 @@ use tokio::time::Instant;
 use super::error::RequestError;
 use super::held::Entry;
 use super::session::{Ask, AskError, Late};
+use super::survey::Status;
 use super::{Inner, Request};
 use crate::message::{
-    EnableRequest, EnableStatus, Enabled, Lifetime, NegativeReply, PolicyRuleId, Reply, Scope,
+    AddressTuple, EnableRequest, EnableStatus, Enabled, IpVersion, Lifetime, NatMode,
+    NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Scope,
 };
 
 /// Unknown rules that are looked at to find one that was made without an answer.
@@ -42,6 +44,11 @@ impl Claims {
         true
     }
 
+    fn is_claimed(&self, rule: PolicyRuleId) -> bool {
+        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        found.contains(&rule)
+    }
+
     /// The session is over: its identifiers may be others' in the next.
     pub(super) fn clear(&self) {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,11 +60,14 @@ impl Claims {
 /// before the answer, the next one is asked; what it knows nothing of is asked for once more.
 pub(super) async fn create(inner: &Inner, request: &Request) -> Result<Reply, RequestError> {
     let mut again = true;
+    let asked = Instant::now();
     loop {
         match inner.ask(request.clone()).await {
             Ok(reply) => return Ok(reply),
-            Err(AskError::TimedOut(late)) => return answer_or_rule(inner, request, late).await,
-            Err(AskError::Lost) => match look_for(inner, request).await {
+            Err(AskError::TimedOut(late)) => {
+                return answer_or_rule(inner, request, late, asked).await;
+            }
+            Err(AskError::Lost(lost)) => match look_for(inner, request, asked, lost).await {
                 Err(RequestError::NotDone) if again => again = false,
                 Err(RequestError::Unanswered | RequestError::NotConnected) => {
                     return Err(RequestError::Lost);
@@ -74,6 +84,7 @@ async fn answer_or_rule(
     inner: &Inner,
     request: &Request,
     late: Late,
+    asked: Instant,
 ) -> Result<Reply, RequestError> {
     let Late {
         transaction,
@@ -87,7 +98,7 @@ async fn answer_or_rule(
     let found = tokio::select! {
         biased;
         Ok(delivery) = &mut reply => return answer(delivery),
-        found = look_for(inner, request) => found,
+        found = look_for(inner, request, asked, Instant::now()) => found,
     };
     match found {
         Ok(found) => {
@@ -107,11 +118,11 @@ async fn answer_or_rule(
 }
 
 /// Asks until a session answers, as long as two answers may take. For questions, which change nothing.
-async fn persist(inner: &Inner, question: &Request) -> Result<Reply, AskError> {
+pub(super) async fn persist(inner: &Inner, question: &Request) -> Result<Reply, AskError> {
     let until = Instant::now() + 2 * inner.timeout;
     loop {
         match inner.ask(question.clone()).await {
-            Err(AskError::Lost | AskError::NotConnected) if Instant::now() < until => {
+            Err(AskError::Lost(_) | AskError::NotConnected) if Instant::now() < until => {
                 tokio::time::sleep(AGAIN).await;
             }
             outcome => return outcome,
@@ -119,31 +130,25 @@ async fn persist(inner: &Inner, question: &Request) -> Result<Reply, AskError> {
     }
 }
 
-/// Looks for a rule that nobody here knows and that does what the request wanted.
-async fn look_for(inner: &Inner, request: &Request) -> Result<Reply, RequestError> {
-    let list = match persist(inner, &Request::List).await {
-        Ok(Reply::List(list)) => list,
-        Ok(_) => return Err(RequestError::Unexpected),
-        // More rules than a reply can name, or no right to list them. Not what was asked for is
-        // refused, but the question.
-        Err(AskError::Refused(_)) => return Err(RequestError::Unanswered),
-        Err(error) => return Err(error.into()),
-    };
+/// Looks for a rule that nobody here knows, that does what the request wanted, and that may have been
+/// made since that was `asked`, by what the middlebox has said `since` the answer was given up.
+async fn look_for(
+    inner: &Inner,
+    request: &Request,
+    asked: Instant,
+    since: Instant,
+) -> Result<Reply, RequestError> {
+    let survey = inner.surveys.since(inner, since).await?;
     let known = inner.shelf.rules();
-    let unknown = list.rules().iter().rev();
-    let unknown = unknown.filter(|rule| !known.contains(rule));
+    let unknown = survey.rules().iter().rev();
+    let unknown = unknown.filter(|rule| !known.contains(rule) && !inner.claims.is_claimed(**rule));
     for rule in unknown.take(MOST_UNKNOWN) {
-        match persist(inner, &Request::Status(*rule)).await {
-            Ok(status) => {
-                if let Some(reply) = fits(request, *rule, &status)
-                    && inner.claims.claim(*rule)
-                {
-                    return Ok(reply);
-                }
-            }
-            // Gone meanwhile, or another's.
-            Err(AskError::Refused(_)) => {}
-            Err(error) => return Err(error.into()),
+        if let Some(Status { reply, told }) = survey.status(inner, *rule).await?
+            && let Some(found) = fits(request, *rule, &reply)
+            && may_be_new(inner, request, &reply, told - asked)
+            && inner.claims.claim(*rule)
+        {
+            return Ok(found);
         }
     }
     Err(RequestError::NotDone)
@@ -166,8 +171,11 @@ pub(super) fn fits(request: &Request, rule: PolicyRuleId, status: &Reply) -> Opt
             same.then_some(Reply::Enabled(*enabled))
         }
         (Request::Reserve(wanted), Reply::ReserveStatus { reserved, .. }) => {
-            let same = wanted.parameters.protocol == reserved.outside.protocol
-                && wanted.group.is_none_or(|group| group == reserved.group);
+            let same = gives(
+                wanted.parameters,
+                &reserved.outside,
+                reserved.inside.as_ref(),
+            ) && wanted.group.is_none_or(|group| group == reserved.group);
             same.then_some(Reply::Reserved(*reserved))
         }
         (Request::Disable(wanted), Reply::DisableStatus { disable, .. }) => {
@@ -181,12 +189,57 @@ pub(super) fn fits(request: &Request, rule: PolicyRuleId, status: &Reply) -> Opt
     }
 }
 
+/// Whether a reservation of these addresses is what was wanted.
+fn gives(wanted: PrrParameters, outside: &AddressTuple, inside: Option<&AddressTuple>) -> bool {
+    let version = |wanted: Option<IpVersion>, tuple: &AddressTuple| {
+        wanted.is_none_or(|wanted| wanted == tuple.version())
+    };
+    let ports = match outside.scope {
+        // A packet filter reserves no address.
+        Scope::ProtocolsOnly(_) => true,
+        Scope::Full { port, ports, .. } => {
+            let parity = match wanted.parity {
+                Parity::Any => true,
+                Parity::Odd => port % 2 == 1,
+                Parity::Even => port % 2 == 0,
+            };
+            port == 0 || (ports == wanted.ports && parity)
+        }
+    };
+    let twice = inside.is_some() == (wanted.nat_mode == NatMode::Twice)
+        && inside.is_none_or(|inside| version(wanted.inside, inside));
+    // A packet filter does not look at the mode.
+    let filter = matches!(outside.scope, Scope::ProtocolsOnly(_));
+    wanted.protocol == outside.protocol
+        && version(wanted.outside, outside)
+        && ports
+        && (twice || filter)
+}
+
+/// Whether a rule may have been made since it was asked for, at this age: one that was made before with
+/// that lifetime, and not prolonged, has less left. Only whole seconds are told, and the middlebox may
+/// grant less.
+fn may_be_new(inner: &Inner, request: &Request, status: &Reply, age: Duration) -> bool {
+    let granted = request.lifetime().unwrap_or_default();
+    let Lifetime(granted) = granted.min(inner.capabilities.max_lifetime);
+    let age = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
+    remaining(status)
+        .is_some_and(|Lifetime(left)| left.saturating_add(age).saturating_add(1) >= granted)
+}
+
 /// Whether this is the rule that is held, by its status.
 pub(super) fn is_same(entry: &Entry, status: &Reply) -> bool {
+    if let Some(enabled) = entry.enabled {
+        let wanted = Request::Enable(EnableRequest {
+            group: None,
+            ..enabled
+        });
+        return fits(&wanted, entry.rule, status).is_some();
+    }
     if fits(&entry.request, entry.rule, status).is_some() {
         return true;
     }
-    // A reservation that was enabled.
+    // A reservation that was enabled, and nobody here knows it.
     let (Request::Reserve(_), Reply::EnableStatus(status)) = (&entry.request, status) else {
         return false;
     };
@@ -212,7 +265,7 @@ pub(super) async fn enable_reserved(
             let _ = inner.asks.send(Ask::Forget(late.transaction)).await;
             RequestError::Unanswered
         }
-        Err(AskError::Lost) => RequestError::Lost,
+        Err(AskError::Lost(_)) => RequestError::Lost,
         Err(error) => return Err(error.into()),
     };
     let wanted = Request::Enable(EnableRequest {

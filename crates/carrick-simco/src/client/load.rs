@@ -17,7 +17,7 @@ const OUTBOX: usize = 4096;
 /// How often progress is told.
 const TELL: Duration = Duration::from_secs(1);
 
-/// How long to wait for answers that are under way when the time is over.
+/// How long the session may take to end.
 const LAST: Duration = Duration::from_secs(2);
 
 /// What to run, and how long.
@@ -40,6 +40,8 @@ pub enum LoadProgress {
     Preload(usize),
     /// So long it has measured, with so many transactions.
     Measuring(Duration, u64),
+    /// The time is over, and so many transactions have no answer yet.
+    Draining(usize),
 }
 
 /// What came out.
@@ -47,8 +49,11 @@ pub enum LoadProgress {
 pub struct LoadReport {
     /// Response times and what went wrong.
     pub measures: Measures,
-    /// How long was measured.
+    /// How long requests were made and counted. Those without an answer then were waited for, each
+    /// as long as [`AgentSettings::timeout`] says.
     pub measured: Duration,
+    /// Transactions that were answered in that time: what came later is no throughput.
+    pub in_time: u64,
     /// How long the preload took.
     pub preload: Duration,
     /// Pinholes that were open in the end.
@@ -99,10 +104,9 @@ pub async fn run_load(
     tokio::spawn(write(writer, to_send));
     run.agent.connected(clock.now(), streams);
     let mut came = Vec::new();
-    let mut measuring: Option<Time> = None;
-    let mut told = clock.now();
-    let mut end: Option<Time> = None;
+    let mut course = Course::at(clock.now());
     let mut report = None;
+    let mut give_up: Option<Time> = None;
     loop {
         run.settle();
         run.flush(&outbox);
@@ -110,42 +114,30 @@ pub async fn run_load(
             return report.ok_or(ClientError::Session(reason));
         }
         let now = clock.now();
-        if let (None, Some(steady)) = (measuring, run.generator.steady_since())
-            && now >= steady + plan.warm_up
-        {
-            run.generator.start_measuring(now);
-            measuring = Some(now);
-            end = Some(now + plan.duration);
+        course.advance(now, plan, &mut run.generator);
+        if now.since(course.told) >= TELL {
+            course.told = now;
+            tell(course.progress(now, &run.generator));
         }
-        if now.since(told) >= TELL {
-            told = now;
-            tell(match measuring {
-                None => LoadProgress::Preload(run.generator.pinholes()),
-                Some(from) => {
-                    let done = run.generator.measures().transactions();
-                    LoadProgress::Measuring(now.since(from), done)
-                }
-            });
+        if give_up.is_some_and(|limit| limit <= now) {
+            // The middlebox does not answer ST.
+            return report.ok_or(ClientError::Ended);
         }
-        if let (Some(from), Some(until)) = (measuring, end)
-            && now >= until
+        if let Some((measured, in_time)) = course.measured
+            && report.is_none()
+            && run.generator.under_way() == 0
         {
-            if report.is_some() {
-                // The middlebox does not answer ST.
-                return report.ok_or(ClientError::Ended);
-            }
-            report = Some(run.report(now, from, streams));
+            report = Some(run.report(measured, in_time, streams));
             run.agent.terminate(now);
-            end = Some(now + LAST);
+            give_up = Some(now + LAST);
             continue;
         }
-        let steady = run.generator.steady_since().filter(|_| measuring.is_none());
         let timers = [
             run.agent.poll_timeout(),
-            run.generator.poll_timeout().filter(|_| report.is_none()),
-            steady.map(|steady| steady + plan.warm_up),
-            end,
-            Some(told + TELL),
+            run.generator.poll_timeout(),
+            course.next(plan, &run.generator),
+            give_up,
+            Some(course.told + TELL),
         ];
         let timeout = timers.into_iter().flatten().min();
         tokio::select! {
@@ -168,8 +160,61 @@ pub async fn run_load(
         }
         let now = clock.now();
         run.agent.handle_timeout(now);
-        if report.is_none() {
-            run.generator.handle_timeout(now, &mut run.agent);
+        run.generator.handle_timeout(now, &mut run.agent);
+    }
+}
+
+/// From the preload over what is measured to the last answers.
+struct Course {
+    told: Time,
+    /// Since when it measures.
+    from: Option<Time>,
+    /// How long it has measured, and what was answered in that time; whoever is slow, or never
+    /// answers, is waited for then.
+    measured: Option<(Duration, u64)>,
+}
+
+impl Course {
+    fn at(now: Time) -> Self {
+        Self {
+            told: now,
+            from: None,
+            measured: None,
+        }
+    }
+
+    fn advance(&mut self, now: Time, plan: &LoadPlan, generator: &mut Generator) {
+        let due = self.next(plan, generator).is_some_and(|next| next <= now);
+        match self.from {
+            None if due => {
+                generator.start_measuring();
+                self.from = Some(now);
+            }
+            Some(from) if due => {
+                generator.stop();
+                self.measured = Some((now.since(from), generator.measures().transactions()));
+            }
+            _ => {}
+        }
+    }
+
+    /// When it is to measure, or to stop.
+    fn next(&self, plan: &LoadPlan, generator: &Generator) -> Option<Time> {
+        match (self.from, self.measured) {
+            (None, _) => generator.steady_since().map(|steady| steady + plan.warm_up),
+            (Some(from), None) => Some(from + plan.duration),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    fn progress(&self, now: Time, generator: &Generator) -> LoadProgress {
+        match (self.from, self.measured) {
+            (None, _) => LoadProgress::Preload(generator.pinholes()),
+            (Some(_), Some(_)) => LoadProgress::Draining(generator.under_way()),
+            (Some(from), None) => {
+                let done = generator.measures().transactions();
+                LoadProgress::Measuring(now.since(from), done)
+            }
         }
     }
 }
@@ -203,11 +248,12 @@ impl Run {
         }
     }
 
-    fn report(&self, now: Time, from: Time, streams: u16) -> LoadReport {
+    fn report(&self, measured: Duration, in_time: u64, streams: u16) -> LoadReport {
         let steady = self.generator.steady_since();
         LoadReport {
             measures: self.generator.measures().clone(),
-            measured: now.since(from),
+            measured,
+            in_time,
             preload: steady.map_or(Duration::ZERO, |steady| steady.since(self.begun)),
             pinholes: self.generator.pinholes(),
             streams,

@@ -22,8 +22,8 @@
 //! # Requests without an answer
 //!
 //! After [`AgentSettings::timeout`] a request about a rule that is known is followed by PRS, and one
-//! that would have made a rule by PRL, and by PRS for each rule that is not known yet; the outcome
-//! is what the middlebox says then. When that has no answer either, the request fails with
+//! that would have made a rule by PRL, and by PRS for each rule that is not known yet, asked once for all
+//! requests that were lost together; the outcome is what the middlebox says then. When that has no answer either, the request fails with
 //! [`RequestError::Unanswered`], and nothing is held.
 //!
 //! When the session is lost before the answer, the same is asked in the next one: a rule that was made
@@ -37,6 +37,7 @@ mod held;
 mod inquiry;
 mod load;
 mod session;
+mod survey;
 mod target;
 mod upkeep;
 
@@ -59,6 +60,7 @@ pub use target::{SctpTarget, Target};
 use held::Shelf;
 use inquiry::Claims;
 use session::{Ask, AskError, Session};
+use survey::Surveys;
 
 /// Requests that wait for the session's task.
 const ASKS: usize = 1024;
@@ -156,6 +158,7 @@ pub(crate) struct Inner {
     events: broadcast::Sender<ClientEvent>,
     shelf: Shelf,
     claims: Claims,
+    surveys: Surveys,
     timeout: Duration,
     capabilities: Capabilities,
 }
@@ -181,6 +184,7 @@ impl Client {
                 events,
                 shelf: Shelf::default(),
                 claims: Claims::default(),
+                surveys: Surveys::default(),
                 timeout,
                 capabilities,
             }),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::{ClientConfig, ClientError, ClientEvent};
 use crate::agent::{Agent, AgentEvent, CloseReason, SubmitError};
@@ -22,6 +23,12 @@ const BATCH: usize = 64;
 
 /// Requests that were not answered in time and may be answered late.
 const MAX_LATE: usize = 4096;
+
+/// Requests that wait for the next session at most.
+const MAX_KEPT: usize = 1024;
+
+/// How long the next attempt to connect is away at most, once somebody asks for something.
+const ASKED_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long what is left may take to go out when a session is over.
 const LINGER: Duration = Duration::from_secs(5);
@@ -42,7 +49,8 @@ pub(super) enum AskError {
     Refused(NegativeReply),
     TimedOut(Late),
     NotConnected,
-    Lost,
+    /// The session was lost before the answer, then.
+    Lost(Instant),
     TooMany,
     Ended,
 }
@@ -93,6 +101,8 @@ type Opened = oneshot::Sender<Result<Capabilities, ClientError>>;
 pub(super) struct Session {
     config: ClientConfig,
     asks: mpsc::Receiver<Ask>,
+    /// Requests that wait for the next session; who asks gives up by itself.
+    kept: VecDeque<Ask>,
     events: broadcast::Sender<ClientEvent>,
     random: ChaCha8Rng,
     clock: Clock,
@@ -124,6 +134,7 @@ impl Session {
         Ok(Self {
             config,
             asks,
+            kept: VecDeque::new(),
             events,
             random: ChaCha8Rng::from_seed(seed),
             clock: Clock::start(),
@@ -182,7 +193,8 @@ impl Session {
         })
     }
 
-    /// Waits, a quarter more or less. Requests wait too; whether the client goes on.
+    /// Waits, a quarter more or less, and not so long when somebody asks for something, who waits
+    /// too. Returns whether the client goes on.
     async fn pause(&mut self, pause: Duration) -> bool {
         let share = (self.random.next_u32() >> 8) as f32 / (1 << 24) as f32;
         let wait = tokio::time::sleep(pause.mul_f32(0.75 + share / 2.0));
@@ -190,19 +202,35 @@ impl Session {
         loop {
             tokio::select! {
                 () = &mut wait => return !self.asks.is_closed(),
-                // What is asked for now has waited for a session that is not there.
                 ask = self.asks.recv() => match ask {
                     None => return false,
                     Some(Ask::End(done)) => {
                         let _ = done.send(());
                         return false;
                     }
-                    Some(Ask::Request(_, answer)) => {
-                        let _ = answer.send(Err(AskError::NotConnected));
+                    Some(Ask::Request(request, answer)) => {
+                        let sooner = Instant::now() + ASKED_PAUSE;
+                        if sooner < wait.deadline() {
+                            wait.as_mut().reset(sooner);
+                        }
+                        self.keep(request, answer);
                     }
                     Some(Ask::Forget(_)) => {}
                 },
             }
+        }
+    }
+
+    fn keep(&mut self, request: Request, answer: Answer) {
+        if self.kept.len() >= MAX_KEPT {
+            let wanted = |ask: &Ask| matches!(ask, Ask::Request(_, a) if !a.is_closed());
+            self.kept.retain(wanted);
+        }
+        if self.kept.len() < MAX_KEPT {
+            self.kept.push_back(Ask::Request(request, answer));
+        } else {
+            // Whoever asked may have lost interest.
+            let _ = answer.send(Err(AskError::TooMany));
         }
     }
 
@@ -246,6 +274,10 @@ impl Session {
             }
             let timeout = active.agent.poll_timeout();
             let takes_requests = active.agent.is_open() && active.out.is_empty();
+            if takes_requests && !self.kept.is_empty() {
+                self.kept.drain(..).for_each(|ask| active.ask(ask));
+                continue;
+            }
             tokio::select! {
                 end = reader.read(&mut came) => {
                     for Packet { stream, message } in came.drain(..) {
@@ -321,6 +353,8 @@ impl Active {
         opened: &mut Option<Opened>,
     ) -> bool {
         let mut open = false;
+        // The same for all that are lost together.
+        let now = Instant::now();
         let tell = |event| {
             // Nobody needs to listen.
             let _ = events.send(event);
@@ -339,7 +373,7 @@ impl Active {
                 } => self.answer(transaction, Ok(reply)),
                 AgentEvent::TimedOut { transaction, .. } => self.timed_out(transaction),
                 AgentEvent::Lost { transaction, .. } => {
-                    self.answer(transaction, Err(AskError::Lost));
+                    self.answer(transaction, Err(AskError::Lost(now)));
                 }
                 AgentEvent::LateReply { transaction, reply } => self.came_late(transaction, reply),
                 AgentEvent::Rule { rule, lifetime } => tell(ClientEvent::Rule { rule, lifetime }),

@@ -1,5 +1,6 @@
 //! One connection: a task that reads, a task that writes, and what the core keeps of it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::core::Input;
+use super::core::{CYCLE, Input};
 use crate::middlebox::{SessionId, Source};
 use crate::transport::{Link, MessageReader, MessageWriter, Packet};
 
@@ -27,6 +28,12 @@ pub(super) struct Connection {
     closing: Arc<Notify>,
     /// The reader may go on: all replies to what it read are with the writer.
     answered: Arc<Notify>,
+    /// What came and is not handled yet.
+    waiting: VecDeque<Packet>,
+    /// When the last of it came; the reader waits until it is answered.
+    arrived: Option<Instant>,
+    /// Nothing more comes: with the last reply the connection ends.
+    read_ended: bool,
     reader: AbortHandle,
     /// Its session is over, and what is left goes out.
     ending: bool,
@@ -46,13 +53,8 @@ pub(super) enum Room<'a> {
 }
 
 impl Connection {
-    /// Starts both tasks. The core gets `batch` messages at a time.
-    pub(super) fn start(
-        session: SessionId,
-        link: Link,
-        core: &mpsc::Sender<Input>,
-        batch: usize,
-    ) -> Self {
+    /// Starts both tasks.
+    pub(super) fn start(session: SessionId, link: Link, core: &mpsc::Sender<Input>) -> Self {
         let (outbox, to_send) = mpsc::channel(OUTBOX);
         let blocked = Arc::new(AtomicBool::new(false));
         let closing = Arc::new(Notify::new());
@@ -60,7 +62,6 @@ impl Connection {
         let reader = Reader {
             session,
             half: link.reader,
-            batch,
             core: core.clone(),
             answered: Arc::clone(&answered),
         };
@@ -78,6 +79,9 @@ impl Connection {
             blocked,
             closing,
             answered,
+            waiting: VecDeque::new(),
+            arrived: None,
+            read_ended: false,
             reader: reader.abort_handle(),
             ending: false,
             source: link.address.map(Source::of),
@@ -98,9 +102,40 @@ impl Connection {
         Room::None
     }
 
-    /// All that waited for this connection is with the writer: the reader may read on.
-    pub(super) fn answered(&self) {
-        self.answered.notify_one();
+    /// Messages came, which wait to be handled.
+    pub(super) fn came(&mut self, arrived: Instant, messages: Vec<Packet>) {
+        self.arrived = Some(arrived);
+        self.waiting.extend(messages);
+    }
+
+    /// The next message to handle.
+    pub(super) fn next_message(&mut self) -> Option<Packet> {
+        self.waiting.pop_front()
+    }
+
+    /// Whether messages wait to be handled.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// When what was handled last came.
+    pub(super) fn arrived(&self) -> Instant {
+        self.arrived.unwrap_or_else(Instant::now)
+    }
+
+    /// All that came is handled, and all that waited for this connection is with the writer: the reader
+    /// may read on, once. Returns whether more may come.
+    pub(super) fn answered(&mut self) -> bool {
+        if self.arrived.take().is_some() {
+            self.answered.notify_one();
+        }
+        !self.read_ended
+    }
+
+    /// Nothing more comes; what is left has [`LINGER`] to go out.
+    pub(super) fn read_ended(&mut self) {
+        self.read_ended = true;
+        self.closing.notify_one();
     }
 
     /// The session is over: what is left has [`LINGER`] to go out.
@@ -125,7 +160,6 @@ impl Drop for Connection {
 struct Reader {
     session: SessionId,
     half: Box<dyn MessageReader>,
-    batch: usize,
     core: mpsc::Sender<Input>,
     answered: Arc<Notify>,
 }
@@ -141,7 +175,7 @@ impl Reader {
             let arrived = Instant::now();
             let mut came = came.into_iter();
             while came.len() > 0 {
-                let messages = came.by_ref().take(self.batch).collect();
+                let messages = came.by_ref().take(CYCLE).collect();
                 let input = Input::Messages {
                     session,
                     arrived,

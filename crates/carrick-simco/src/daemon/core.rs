@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::audit::Audit;
+use super::audit::{Audit, Deed, LogFile};
 use super::config::Settings;
 use super::connection::{Connection, Room};
-use super::listen::TlsConfig;
+use super::listen::Shared;
 use super::metrics::{self, Latencies};
+use super::scrape::Scrape;
 use super::{AnyBackend, DaemonError, State};
 use crate::Time;
 use crate::middlebox::{
@@ -28,7 +29,10 @@ const BATCH: usize = 32;
 
 /// Messages that are handled before their replies leave: no more than a connection's outbox takes,
 /// so that an agent that hears of all that others do keeps up if it reads.
-const CYCLE: usize = 256;
+pub(super) const CYCLE: usize = 256;
+
+/// How often the packet filter is looked after.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long sessions have to end when the middlebox stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -55,21 +59,18 @@ pub(super) enum Input {
     /// Another configuration.
     Reload(
         Box<Settings>,
+        /// Its audit log.
+        Option<LogFile>,
         oneshot::Sender<Result<Vec<String>, DaemonError>>,
     ),
     /// The metrics are wanted.
-    Metrics(oneshot::Sender<String>),
+    Metrics {
+        /// With what reads what rules have let pass.
+        traffic: bool,
+        answer: oneshot::Sender<Scrape>,
+    },
     /// The end is wanted.
     Stop,
-}
-
-impl Input {
-    fn messages(&self) -> usize {
-        match self {
-            Self::Messages { messages, .. } => messages.len(),
-            _ => 1,
-        }
-    }
 }
 
 pub(super) struct Core {
@@ -84,13 +85,15 @@ pub(super) struct Core {
     clock: Clock,
     connections: BTreeMap<SessionId, Connection>,
     /// Peers of connections that are gone and of which not all was told.
-    gone: BTreeMap<SessionId, String>,
+    gone: BTreeMap<SessionId, (String, Option<Source>)>,
     /// Connections whose session is over, by where they come from.
     ending: BTreeMap<Source, usize>,
     inputs: mpsc::Sender<Input>,
     latencies: Latencies,
-    /// Connections that take more again, or were read from.
+    /// Connections that take more again.
     roomy: Vec<SessionId>,
+    /// Connections with messages that wait to be handled and have room for the replies, in their order.
+    busy: VecDeque<SessionId>,
     stopping: bool,
 }
 
@@ -100,6 +103,7 @@ impl Core {
         backend: AnyBackend,
         state: State,
         inputs: mpsc::Sender<Input>,
+        troubles: mpsc::Sender<DaemonError>,
     ) -> Result<Self, DaemonError> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|e| DaemonError::Random(e.to_string()))?;
@@ -107,20 +111,31 @@ impl Core {
             mut journal,
             recovered,
         } = state;
-        let clock = Clock::start();
+        let clock = Clock::start().with_boot_time();
         let mut middlebox = Middlebox::new(settings.middlebox()?, backend, seed);
         let at = clock.moment();
         let restored = middlebox.restore(&at, &recovered)?;
-        for (rule, _) in &restored.ended {
-            journal.record(&at, &RuleChange::Ended(*rule));
+        for change in middlebox.changes_of(&restored) {
+            journal.record(&at, &change);
         }
         journal.commit()?;
+        let log = LogFile::open(settings.audit.as_deref())?;
+        let mut audit = Audit::start(log, troubles)?;
+        audit.deed(at.wall, Deed::Started(restored.rules));
+        if !restored.ended.is_empty() {
+            let rules = recovered.rules.iter();
+            let owners: BTreeMap<_, _> = rules.map(|rule| (rule.id, &rule.owner)).collect();
+            for (rule, why) in &restored.ended {
+                let owner = owners.get(rule).copied();
+                audit.deed(at.wall, Deed::NotRestored(*rule, owner, why));
+            }
+        }
         Ok(Self {
             middlebox,
             journal: Some(journal),
             restored,
             uncommitted: false,
-            audit: Audit::open(settings.audit.as_deref())?,
+            audit,
             clock,
             connections: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -129,6 +144,7 @@ impl Core {
             latencies: Latencies::default(),
             settings: settings.clone(),
             roomy: Vec::new(),
+            busy: VecDeque::new(),
             stopping: false,
         })
     }
@@ -140,20 +156,39 @@ impl Core {
     pub(super) async fn run(
         mut self,
         mut inputs: mpsc::Receiver<Input>,
-        tls: Option<TlsConfig>,
+        shared: Shared,
+    ) -> Result<(), DaemonError> {
+        let ended = self.go_on(&mut inputs, &shared).await;
+        let at = self.clock.moment();
+        self.audit
+            .deed(at.wall, Deed::Stopped(ended.as_ref().err()));
+        self.audit.flush(&at);
+        // A log that hangs is left alone.
+        let _ = tokio::time::timeout(LAST_WORDS, self.audit.finish()).await;
+        ended
+    }
+
+    /// Runs until it is told to stop, or has to.
+    async fn go_on(
+        &mut self,
+        inputs: &mut mpsc::Receiver<Input>,
+        shared: &Shared,
     ) -> Result<(), DaemonError> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut pending = VecDeque::new();
         let mut answered = Vec::new();
         let mut stop_by = None;
+        let mut look = self.clock.now() + LOOK;
         loop {
             let timeout = self
                 .middlebox
                 .poll_timeout()
                 .into_iter()
                 .chain(stop_by)
+                .chain([look])
                 .min();
-            if pending.is_empty() {
+            let due = timeout.is_some_and(|due| due <= self.clock.now());
+            if pending.is_empty() && self.busy.is_empty() && !due {
                 tokio::select! {
                     _ = inputs.recv_many(&mut batch, BATCH) => pending.extend(batch.drain(..)),
                     () = self.clock.sleep_until(timeout) => {}
@@ -162,18 +197,34 @@ impl Core {
                 // Writers and readers have their turn.
                 tokio::task::yield_now().await;
             }
+            if pending.is_empty() {
+                while pending.len() < BATCH
+                    && let Ok(input) = inputs.try_recv()
+                {
+                    pending.push_back(input);
+                }
+            }
             let now = self.clock.now();
-            let mut messages = 0;
-            while messages < CYCLE
-                && let Some(input) = pending.pop_front()
+            for input in pending.drain(..) {
+                self.take(now, input, shared);
+            }
+            let mut handled = 0;
+            while handled < CYCLE
+                && let Some(session) = self.busy.pop_front()
             {
-                messages += input.messages();
-                self.take(now, input, tls.as_ref(), &mut answered);
+                handled += self.work(now, session, CYCLE - handled, &mut answered);
             }
             self.middlebox.handle_timeout(now);
-            self.drain_events()?;
+            if look <= now {
+                look = now + LOOK;
+                self.middlebox.check_backend().map_err(DaemonError::Gone)?;
+            }
+            self.drain_events();
             self.commit().await?;
             self.dispatch();
+            if !self.gone.is_empty() {
+                self.drain_events();
+            }
             for (arrived, count) in answered.drain(..) {
                 let took = arrived.elapsed();
                 self.latencies.record(took, count);
@@ -187,13 +238,7 @@ impl Core {
         }
     }
 
-    fn take(
-        &mut self,
-        now: Time,
-        input: Input,
-        tls: Option<&TlsConfig>,
-        answered: &mut Vec<(Instant, u64)>,
-    ) {
+    fn take(&mut self, now: Time, input: Input, shared: &Shared) {
         match input {
             Input::Connected(link) => self.connected(now, link),
             Input::Messages {
@@ -201,28 +246,65 @@ impl Core {
                 arrived,
                 messages,
             } => {
-                answered.push((arrived, messages.len() as u64));
-                self.roomy.push(session);
-                for Packet { stream, message } in messages {
-                    self.middlebox
-                        .handle_message(now, session, stream, &message);
+                if let Some(connection) = self.connections.get_mut(&session) {
+                    connection.came(arrived, messages);
+                    self.busy.push_back(session);
                 }
             }
             Input::ReadEnd(session, true) => self.middlebox.stream_failed(session),
-            Input::ReadEnd(session, false) | Input::Written(session) => {
-                self.forget(session);
+            Input::ReadEnd(session, false) => {
+                // What was asked for before is answered, as far as the peer still takes it.
+                if let Some(connection) = self.connections.get_mut(&session) {
+                    connection.read_ended();
+                    self.roomy.push(session);
+                }
             }
+            Input::Written(session) => self.forget(session),
             Input::Room(session) => self.roomy.push(session),
-            Input::Reload(settings, answer) => {
+            Input::Reload(settings, log, answer) => {
                 // Whoever asked may have lost interest.
-                let _ = answer.send(self.reload(*settings, tls));
+                let _ = answer.send(self.reload(*settings, log, shared));
             }
-            Input::Metrics(answer) => {
-                let shown = self.settings.rule_traffic;
-                let _ = answer.send(metrics::text(&mut self.middlebox, &self.latencies, shown));
+            Input::Metrics { traffic, answer } => {
+                let counts = self.audit.counts();
+                let shown = Some(self.settings.rule_traffic).filter(|shown| traffic && *shown > 0);
+                // Whoever asked may have lost interest.
+                let _ = answer.send(Scrape {
+                    text: metrics::text(&self.middlebox, &self.latencies, counts),
+                    traffic: shown.and_then(|shown| self.middlebox.meter(shown)),
+                });
             }
             Input::Stop => self.stop(),
         }
+    }
+
+    /// Handles messages of a connection, at most so many, as long as its agent takes the replies.
+    /// Returns how many.
+    fn work(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        most: usize,
+        answered: &mut Vec<(Instant, u64)>,
+    ) -> usize {
+        let Some(connection) = self.connections.get_mut(&session) else {
+            return 0;
+        };
+        let mut handled = 0;
+        while handled < most
+            && self.middlebox.takes_requests(session)
+            && let Some(Packet { stream, message }) = connection.next_message()
+        {
+            handled += 1;
+            self.middlebox
+                .handle_message(now, session, stream, &message);
+        }
+        if handled > 0 {
+            answered.push((connection.arrived(), handled as u64));
+        }
+        // It goes on when its writer has been given what it takes.
+        self.roomy.push(session);
+        handled
     }
 
     fn connected(&mut self, now: Time, link: Link) {
@@ -243,8 +325,7 @@ impl Core {
             address: link.address,
         };
         let session = self.middlebox.connected(now, &peer);
-        let batch = (self.middlebox.limits().queued_messages / 2).clamp(1, CYCLE);
-        let connection = Connection::start(session, link, &self.inputs, batch);
+        let connection = Connection::start(session, link, &self.inputs);
         self.connections.insert(session, connection);
     }
 
@@ -258,7 +339,7 @@ impl Core {
     }
 
     /// Tells journal and audit log what happened.
-    fn drain_events(&mut self) -> Result<(), DaemonError> {
+    fn drain_events(&mut self) {
         let at = self.clock.moment();
         while let Some(event) = self.middlebox.poll_event() {
             if let MiddleboxEvent::SessionClosed { session, .. } = &event
@@ -276,20 +357,28 @@ impl Core {
                 journal.record(&at, &change);
                 self.uncommitted = true;
             }
-            let peer = |session| {
-                let connection = self.connections.get(&session);
-                let peer = connection.map(|connection| &connection.peer);
-                peer.or_else(|| self.gone.get(&session)).map(String::as_str)
+            let origin = |session| match self.connections.get(&session) {
+                Some(connection) => Some((connection.peer.as_str(), connection.source)),
+                None => (self.gone.get(&session)).map(|(peer, source)| (peer.as_str(), *source)),
             };
-            let owner = |rule: &Rule| self.middlebox.owner(rule).clone();
-            self.audit.event(at.wall, &event, peer, owner);
+            let owner = |rule: &Rule| self.middlebox.owner(rule);
+            self.audit.event(&at, &event, origin, owner);
         }
         self.gone.clear();
-        self.audit.flush()
     }
 
-    /// What was recorded is made safe, while others read and write.
+    /// What was recorded is made safe, while others read and write; then the audit log may tell it.
     async fn commit(&mut self) -> Result<(), DaemonError> {
+        let committed = self.commit_changes().await;
+        match committed {
+            Ok(()) => self.audit.flush(&self.clock.moment()),
+            // What it tells was not granted.
+            Err(_) => self.audit.discard(),
+        }
+        committed
+    }
+
+    async fn commit_changes(&mut self) -> Result<(), DaemonError> {
         if !std::mem::take(&mut self.uncommitted) {
             return Ok(());
         }
@@ -315,14 +404,22 @@ impl Core {
         }
     }
 
-    /// Gives one writer what it takes.
+    /// Gives one writer what it takes, and what waits of that connection its turn.
     fn pump(&mut self, session: SessionId) {
-        let Some(connection) = self.connections.get(&session) else {
+        let Some(connection) = self.connections.get_mut(&session) else {
             self.middlebox.disconnected(session);
             return;
         };
-        if !fill(&mut self.middlebox, session, connection) {
+        let goes_on = match fill(&mut self.middlebox, session, connection) {
+            Filled::All if connection.has_messages() => true,
+            Filled::All => connection.answered(),
+            Filled::Some => true,
+            Filled::End => false,
+        };
+        if !goes_on {
             self.forget(session);
+        } else if connection.has_messages() && self.middlebox.takes_requests(session) {
+            self.busy.push_back(session);
         }
     }
 
@@ -341,27 +438,31 @@ impl Core {
                 self.ending.remove(&source);
             }
         }
-        self.gone.insert(session, connection.peer.clone());
+        self.gone
+            .insert(session, (connection.peer.clone(), connection.source));
     }
 
     /// Takes another configuration; returns what can't change while it runs.
     fn reload(
         &mut self,
         settings: Settings,
-        tls: Option<&TlsConfig>,
+        log: Option<LogFile>,
+        shared: &Shared,
     ) -> Result<Vec<String>, DaemonError> {
         let config = settings.middlebox()?;
-        let audit = Audit::open(settings.audit.as_deref())?;
-        if let (Some(shared), Some(listen)) = (tls, &settings.listen.tls) {
+        if let (Some(config), Some(listen)) = (&shared.tls, &settings.listen.tls) {
             let fresh = tls::server(&listen.certificate, &listen.key)?;
-            match shared.lock() {
+            match config.lock() {
                 Ok(mut config) => *config = fresh,
                 Err(poisoned) => *poisoned.into_inner() = fresh,
             }
         }
+        self.audit.replace(log)?;
+        shared.limits.send_replace(config.limits);
         let unchanged = fixed(&self.settings, &settings);
         self.middlebox.reconfigure(config);
-        self.audit = audit;
+        let wall = self.clock.moment().wall;
+        self.audit.deed(wall, Deed::Reloaded);
         // What needs a restart stays what it is, also for the next comparison.
         let old = &self.settings;
         self.settings = Settings {
@@ -375,27 +476,34 @@ impl Core {
     }
 }
 
-/// Gives a writer what it takes. Returns whether the connection goes on.
+/// What a writer was given.
+enum Filled {
+    /// All that there is.
+    All,
+    /// As much as it takes now.
+    Some,
+    /// The connection goes no further.
+    End,
+}
+
+/// Gives a writer what it takes.
 fn fill(
     middlebox: &mut Middlebox<AnyBackend>,
     session: SessionId,
     connection: &Connection,
-) -> bool {
+) -> Filled {
     loop {
         let permit = match connection.room() {
             Room::Free(permit) => permit,
-            Room::None => return true,
-            Room::Gone => return false,
+            Room::None => return Filled::Some,
+            Room::Gone => return Filled::End,
         };
         match middlebox.poll_output(session) {
-            None => {
-                connection.answered();
-                return true;
-            }
+            None => return Filled::All,
             Some(SessionOutput::Send { stream, message }) => {
                 permit.send(Packet { stream, message });
             }
-            Some(SessionOutput::Close) => return false,
+            Some(SessionOutput::Close) => return Filled::End,
         }
     }
 }

@@ -12,10 +12,8 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::core::Input;
 use super::listen;
 
 /// Octets of a request's head at most.
@@ -27,7 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests at a time.
 const MOST: usize = 16;
 
-pub(super) async fn serve(listener: TcpListener, core: mpsc::Sender<Input>) {
+/// Answers requests for metrics over HTTP, at most 16 at a time and in 5 s each. `ask` gives the text;
+/// `None` when there is none any more.
+pub async fn serve_metrics<F, A>(listener: TcpListener, ask: F)
+where
+    F: Fn() -> A + Clone + Send + Sync + 'static,
+    A: Future<Output = Option<String>> + Send + 'static,
+{
     let mut requests = JoinSet::new();
     loop {
         let stream = listen::accept(&listener).await;
@@ -35,14 +39,14 @@ pub(super) async fn serve(listener: TcpListener, core: mpsc::Sender<Input>) {
             requests.join_next().await;
         }
         while requests.try_join_next().is_some() {}
-        let talk = talk(stream, core.clone());
+        let talk = talk(stream, ask.clone());
         requests.spawn(tokio::time::timeout(PATIENCE, talk));
     }
 }
 
 /// One request of a connection, and the end.
-async fn talk(stream: TcpStream, core: mpsc::Sender<Input>) {
-    let service = service_fn(|request| answer(request, &core));
+async fn talk<A: Future<Output = Option<String>>>(stream: TcpStream, ask: impl Fn() -> A) {
+    let service = service_fn(|request| answer(request, &ask));
     let connection = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(MAX_REQUEST)
@@ -51,12 +55,12 @@ async fn talk(stream: TcpStream, core: mpsc::Sender<Input>) {
     let _ = connection.await;
 }
 
-async fn answer(
+async fn answer<A: Future<Output = Option<String>>>(
     request: Request<Incoming>,
-    core: &mpsc::Sender<Input>,
+    ask: impl Fn() -> A,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics" | "/") => match metrics(core).await {
+        (&Method::GET | &Method::HEAD, "/metrics" | "/") => match ask().await {
             Some(text) => (StatusCode::OK, text),
             None => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
         },
@@ -75,11 +79,4 @@ async fn answer(
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     Ok(response)
-}
-
-/// The metrics; `None` without a core.
-async fn metrics(core: &mpsc::Sender<Input>) -> Option<String> {
-    let (ask, answered) = oneshot::channel();
-    core.send(Input::Metrics(ask)).await.ok()?;
-    answered.await.ok()
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use carrick::{Config, Endpoint};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::config::{SctpListen, Settings};
 use super::core::Input;
+use super::scrape::Scraper;
 use super::{DaemonError, Listen, http};
 use crate::middlebox::{Limits, Source};
 use crate::transport::{sctp, tcp, tls};
@@ -37,8 +38,13 @@ pub struct Bound {
     pub tls: Vec<SocketAddr>,
     /// Metrics over HTTP.
     pub metrics: Option<SocketAddr>,
-    pub(super) tls_config: Option<TlsConfig>,
     tasks: Vec<AbortHandle>,
+}
+
+/// What listeners share with the core, so that another configuration reaches them.
+pub(super) struct Shared {
+    pub(super) tls: Option<TlsConfig>,
+    pub(super) limits: watch::Sender<Limits>,
 }
 
 impl Bound {
@@ -50,35 +56,46 @@ impl Bound {
 pub(super) async fn start(
     settings: &Settings,
     core: &mpsc::Sender<Input>,
-) -> Result<Bound, DaemonError> {
+    scraper: &Scraper,
+) -> Result<(Bound, Shared), DaemonError> {
     let limits = settings.middlebox()?.limits;
+    let mut shared = Shared {
+        tls: None,
+        limits: watch::Sender::new(limits),
+    };
     let mut bound = Bound::default();
     let Listen { sctp, tcp, tls } = &settings.listen;
     // All are opened before any is served.
     let endpoint = match sctp {
-        Some(listen) => {
-            let most = limits.open_sessions + limits.half_open + SPARE_ASSOCIATIONS;
-            Some(bind_sctp(listen, most)?)
-        }
+        Some(listen) => Some(bind_sctp(listen, associations(&limits))?),
         None => None,
     };
     let plain = bind_tcp("tcp", tcp).await?;
     let mut secure = Vec::new();
     if let Some(listen) = tls {
         let config = tls::server(&listen.certificate, &listen.key)?;
-        bound.tls_config = Some(Arc::new(Mutex::new(config)));
+        shared.tls = Some(Arc::new(Mutex::new(config)));
         secure = bind_tcp("tls", &listen.addresses).await?;
     }
     if let Some(address) = settings.metrics {
         for (listener, address) in bind_tcp("metrics", &[address]).await? {
             bound.metrics = Some(address);
-            let task = tokio::spawn(http::serve(listener, core.clone()));
+            let scraper = scraper.clone();
+            let ask = move || {
+                let scraper = scraper.clone();
+                async move { scraper.text_in_time().await }
+            };
+            let task = tokio::spawn(http::serve_metrics(listener, ask));
             bound.tasks.push(task.abort_handle());
         }
     }
     if let Some(endpoint) = endpoint {
         bound.sctp = Some((endpoint.port(), endpoint.encapsulation_port()));
-        let task = tokio::spawn(serve_sctp(endpoint, core.clone()));
+        let task = tokio::spawn(serve_sctp(
+            endpoint,
+            shared.limits.subscribe(),
+            core.clone(),
+        ));
         bound.tasks.push(task.abort_handle());
     }
     for (listener, address) in plain {
@@ -87,14 +104,20 @@ pub(super) async fn start(
         bound.tasks.push(task.abort_handle());
     }
     for (listener, address) in secure {
-        let Some(config) = bound.tls_config.clone() else {
+        let Some(config) = shared.tls.clone() else {
             break;
         };
+        let limits = shared.limits.subscribe();
         bound.tls.push(address);
         let task = tokio::spawn(serve_tls(listener, config, limits, core.clone()));
         bound.tasks.push(task.abort_handle());
     }
-    Ok(bound)
+    Ok((bound, shared))
+}
+
+/// Associations of the endpoint at most.
+fn associations(limits: &Limits) -> usize {
+    limits.open_sessions + limits.half_open + SPARE_ASSOCIATIONS
 }
 
 fn bind_sctp(listen: &SctpListen, associations: usize) -> Result<Endpoint, DaemonError> {
@@ -135,8 +158,22 @@ async fn bind_tcp(
     Ok(listeners)
 }
 
-async fn serve_sctp(endpoint: Endpoint, core: mpsc::Sender<Input>) {
-    while let Some(association) = endpoint.accept().await {
+async fn serve_sctp(
+    endpoint: Endpoint,
+    mut limits: watch::Receiver<Limits>,
+    core: mpsc::Sender<Input>,
+) {
+    loop {
+        let association = tokio::select! {
+            association = endpoint.accept() => association,
+            Ok(()) = limits.changed() => {
+                endpoint.set_max_associations(associations(&limits.borrow_and_update()));
+                continue;
+            }
+        };
+        let Some(association) = association else {
+            return;
+        };
         let link = sctp::link(association, None);
         if core.send(Input::Connected(link)).await.is_err() {
             return;
@@ -172,13 +209,14 @@ async fn serve_tcp(listener: TcpListener, core: mpsc::Sender<Input>) {
 async fn serve_tls(
     listener: TcpListener,
     config: TlsConfig,
-    limits: Limits,
+    limits: watch::Receiver<Limits>,
     core: mpsc::Sender<Input>,
 ) {
-    let patience = limits.establishment;
     let mut under_way: VecDeque<(Option<Source>, AbortHandle)> = VecDeque::new();
     loop {
         let stream = accept(&listener).await;
+        let limits = *limits.borrow();
+        let patience = limits.establishment;
         let source = stream.peer_addr().ok().map(|peer| Source::of(peer.ip()));
         under_way.retain(|(_, task)| !task.is_finished());
         let of_source = under_way.iter().filter(|(other, _)| *other == source);

@@ -1,11 +1,13 @@
 //! What a middlebox counts, in the text format of Prometheus.
 
-use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use crate::backend::Backend;
-use crate::message::{NegativeReply, RequestKind};
+use super::audit::AuditCounts;
+use crate::backend::{Backend, Traffic};
+use crate::exposition::{Exposition as Text, Histogram};
+use crate::message::{NegativeReply, PolicyRuleId, RequestKind};
 use crate::middlebox::Middlebox;
+use crate::session::Identity;
 
 /// Upper limits of the latency histogram in seconds.
 const LIMITS: [f64; 14] = [
@@ -13,68 +15,29 @@ const LIMITS: [f64; 14] = [
 ];
 
 /// How long requests took from the socket to the way back.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Latencies {
-    counts: [u64; LIMITS.len()],
-    all: u64,
-    sum: f64,
+#[derive(Clone, Debug)]
+pub(super) struct Latencies(Histogram<{ LIMITS.len() }>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self(Histogram::new(&LIMITS))
+    }
 }
 
 impl Latencies {
     /// So many requests took so long.
     pub(super) fn record(&mut self, time: Duration, count: u64) {
-        let seconds = time.as_secs_f64();
-        let fits = LIMITS.iter().position(|limit| seconds <= *limit);
-        if let Some(slot) = fits.and_then(|place| self.counts.get_mut(place)) {
-            *slot += count;
-        }
-        self.all += count;
-        self.sum += seconds * count as f64;
+        self.0.record(time, count);
     }
 }
 
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(format_args!("# HELP carrick_simco_{name} {help}"));
-        self.line(format_args!("# TYPE carrick_simco_{name} {kind}"));
-    }
-
-    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let mut shown = String::new();
-        for (label, text) in labels {
-            let comma = if shown.is_empty() { "" } else { "," };
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-            let text = text.replace('\n', "\\n");
-            // Writing to a string does not fail.
-            let _ = write!(shown, "{comma}{label}=\"{text}\"");
-        }
-        if shown.is_empty() {
-            self.line(format_args!("carrick_simco_{name} {value}"));
-        } else {
-            self.line(format_args!("carrick_simco_{name}{{{shown}}} {value}"));
-        }
-    }
-
-    fn line(&mut self, line: impl Display) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "{line}");
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.family(name, kind, help);
-        self.value(name, &[], value);
-    }
-}
-
-/// All metrics; of as many rules as `shown`, what they have let pass.
+/// All metrics but what rules have let pass.
 pub(super) fn text<B: Backend>(
-    middlebox: &mut Middlebox<B>,
+    middlebox: &Middlebox<B>,
     latencies: &Latencies,
-    shown: usize,
+    audit: AuditCounts,
 ) -> String {
-    let mut text = Text(String::new());
+    let mut text = Text::new("carrick_simco");
     let rules = middlebox.rules();
     let (open, half_open) = middlebox.session_counts();
     let stats = middlebox.stats();
@@ -113,46 +76,54 @@ pub(super) fn text<B: Backend>(
             "Elements that the packet filter did not remove.",
             stats.backend_failures,
         ),
+        (
+            "backend_refusals_total",
+            "Requests refused because of the packet filter: it was full, had no ports, or failed.",
+            stats.backend_refusals,
+        ),
+        (
+            "audit_failures_total",
+            "Attempts to write the audit log that failed.",
+            audit.failures,
+        ),
+        (
+            "audit_lost_total",
+            "Lines that found no room while the audit log could not be written.",
+            audit.lost,
+        ),
+        (
+            "audit_suppressed_total",
+            "Refusals, sessions and connections without one that had no line of their own.",
+            audit.suppressed,
+        ),
     ] {
         text.single(name, "counter", help, value);
     }
     transactions(&mut text, middlebox);
     agents(&mut text, middlebox);
-    histogram(&mut text, latencies);
-    traffic(&mut text, middlebox, shown);
-    text.0
+    let help = "From the arrival of a request to its reply on the way back.";
+    text.histogram("request_seconds", help, &latencies.0);
+    text.finish()
 }
 
-/// The rules with the smallest identifiers, which have lived the longest.
-fn traffic<B: Backend>(text: &mut Text, middlebox: &mut Middlebox<B>, shown: usize) {
-    let rules: Vec<_> = middlebox
-        .rules()
-        .iter()
-        .take(shown)
-        .map(|rule| (rule.id, middlebox.owner(rule).as_str().to_owned()))
-        .collect();
-    let mut counted = Vec::new();
-    for (rule, owner) in rules {
-        // What the packet filter does not tell is not shown.
-        if let Ok(Some(traffic)) = middlebox.traffic(rule) {
-            counted.push((rule.to_string(), owner, traffic));
+/// What these rules have let pass.
+pub(super) fn traffic(rules: &[(PolicyRuleId, Identity)], counted: &[Traffic]) -> String {
+    let mut text = Text::new("carrick_simco");
+    if rules.is_empty() || counted.is_empty() {
+        return text.finish();
+    }
+    let mut family = |name: &str, help: &str, of: fn(&Traffic) -> u64| {
+        text.family(name, "counter", help);
+        for ((rule, owner), traffic) in rules.iter().zip(counted) {
+            let labels = [("rule", &*rule.to_string()), ("agent", owner.as_str())];
+            text.value(name, &labels, of(traffic));
         }
-    }
-    if counted.is_empty() {
-        return;
-    }
+    };
     let help = "Packets that a rule has let pass.";
-    text.family("rule_packets_total", "counter", help);
-    for (rule, owner, traffic) in &counted {
-        let labels = [("rule", &**rule), ("agent", owner)];
-        text.value("rule_packets_total", &labels, traffic.packets);
-    }
+    family("rule_packets_total", help, |traffic| traffic.packets);
     let help = "Octets that a rule has let pass, headers included.";
-    text.family("rule_octets_total", "counter", help);
-    for (rule, owner, traffic) in &counted {
-        let labels = [("rule", &**rule), ("agent", owner)];
-        text.value("rule_octets_total", &labels, traffic.octets);
-    }
+    family("rule_octets_total", help, |traffic| traffic.octets);
+    text.finish()
 }
 
 fn transactions<B: Backend>(text: &mut Text, middlebox: &Middlebox<B>) {
@@ -198,50 +169,5 @@ fn agents<B: Backend>(text: &mut Text, middlebox: &Middlebox<B>) {
         for (result, count) in [("accepted", counts.accepted), ("refused", counts.refused)] {
             text.value(name, &[("agent", agent), ("result", result)], count);
         }
-    }
-}
-
-fn histogram(text: &mut Text, latencies: &Latencies) {
-    let help = "From the arrival of a request to its reply on the way back.";
-    text.family("request_seconds", "histogram", help);
-    let mut sum = 0;
-    for (limit, count) in LIMITS.iter().zip(latencies.counts) {
-        sum += count;
-        let limit = limit.to_string();
-        text.value("request_seconds_bucket", &[("le", &limit)], sum);
-    }
-    text.value("request_seconds_bucket", &[("le", "+Inf")], latencies.all);
-    text.value("request_seconds_sum", &[], latencies.sum);
-    text.value("request_seconds_count", &[], latencies.all);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_histogram_is_cumulative_and_ends_with_all() {
-        let mut latencies = Latencies::default();
-        latencies.record(Duration::from_micros(60), 3);
-        latencies.record(Duration::from_millis(3), 2);
-        latencies.record(Duration::from_secs(9), 1);
-        let mut text = Text(String::new());
-        histogram(&mut text, &latencies);
-        for line in [
-            "carrick_simco_request_seconds_bucket{le=\"0.0001\"} 3\n",
-            "carrick_simco_request_seconds_bucket{le=\"0.005\"} 5\n",
-            "carrick_simco_request_seconds_bucket{le=\"1\"} 5\n",
-            "carrick_simco_request_seconds_bucket{le=\"+Inf\"} 6\n",
-            "carrick_simco_request_seconds_count 6\n",
-        ] {
-            assert!(text.0.contains(line), "{line} in\n{}", text.0);
-        }
-    }
-
-    #[test]
-    fn names_in_labels_can_have_any_letter() {
-        let mut text = Text(String::new());
-        text.value("x", &[("agent", "a\"b\\c\nd")], 1);
-        assert_eq!(text.0, "carrick_simco_x{agent=\"a\\\"b\\\\c\\nd\"} 1\n");
     }
 }

@@ -5,7 +5,7 @@
 //!                                  └──> core task: Middlebox ────┘
 //!                                        │  1. all messages that are there
 //!                                        │  2. changes of rules to the journal, one commit
-//!                                        │  3. audit log
+//!                                        │  3. audit log, written by a thread of its own
 //!                                        └  4. replies and notifications
 //! ```
 //!
@@ -20,6 +20,7 @@ mod core;
 mod http;
 mod listen;
 mod metrics;
+mod scrape;
 
 use std::io;
 use std::path::Path;
@@ -34,9 +35,14 @@ pub use config::{
     AgentEntry, BackendEntry, ConfigError, LimitsEntry, Listen, NftablesEntry, PoolEntry, Protocol,
     SctpListen, Settings, TlsListen, Words, parse_key, read_key_file,
 };
+pub use http::serve_metrics;
 pub use listen::Bound;
 
 use core::{Core, Input};
+use scrape::Scraper;
+
+/// Troubles that nobody has taken yet.
+const TROUBLES: usize = 16;
 
 /// A backend of any kind.
 pub type AnyBackend = Box<dyn Backend + Send>;
@@ -61,12 +67,18 @@ impl State {
     /// The state in a folder; none without one.
     ///
     /// # Errors
-    /// See [`FileJournal::open`].
+    /// See [`FileJournal::open`]; and when the system gives no random numbers.
     pub fn open(folder: Option<&Path>) -> Result<Self, StateError> {
         let Some(folder) = folder else {
             return Ok(Self::none());
         };
-        let (journal, recovered) = FileJournal::open(folder)?;
+        let mut salt = [0; 8];
+        getrandom::fill(&mut salt).map_err(|error| StateError::Io {
+            what: "get random numbers for",
+            path: folder.to_owned(),
+            source: io::Error::other(error.to_string()),
+        })?;
+        let (journal, recovered) = FileJournal::open(folder, salt)?;
         Ok(Self {
             journal: Box::new(journal),
             recovered,
@@ -105,6 +117,9 @@ pub enum DaemonError {
     /// The packet filter can't be brought to what the state says.
     #[error("the packet filter does not take up the rules of the state: {0}")]
     Backend(#[from] BackendError),
+    /// What the middlebox had made in the packet filter is gone: at the next start it is made again.
+    #[error("stopped, so that nothing is told to be closed that isn't: {0}")]
+    Gone(BackendError),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}")]
     Random(String),
@@ -116,8 +131,10 @@ pub enum DaemonError {
 /// A middlebox that runs on the current runtime. When it is dropped, it stops.
 pub struct Daemon {
     orders: mpsc::Sender<Input>,
+    scraper: Scraper,
     bound: Bound,
     restored: Restored,
+    troubles: Option<mpsc::Receiver<DaemonError>>,
     done: tokio::task::JoinHandle<Result<(), DaemonError>>,
 }
 
@@ -132,15 +149,18 @@ impl Daemon {
         state: State,
     ) -> Result<Self, DaemonError> {
         let (orders, inputs) = mpsc::channel(core::INPUTS);
-        let core = Core::new(settings, backend, state, orders.clone())?;
+        let (trouble, troubles) = mpsc::channel(TROUBLES);
+        let core = Core::new(settings, backend, state, orders.clone(), trouble)?;
         let restored = core.restored().clone();
-        let bound = listen::start(settings, &orders).await?;
-        let tls = bound.tls_config.clone();
-        let done = tokio::spawn(core.run(inputs, tls));
+        let scraper = Scraper::new(orders.clone());
+        let (bound, shared) = listen::start(settings, &orders, &scraper).await?;
+        let done = tokio::spawn(core.run(inputs, shared));
         Ok(Self {
             orders,
+            scraper,
             bound,
             restored,
+            troubles: Some(troubles),
             done,
         })
     }
@@ -155,14 +175,24 @@ impl Daemon {
         &self.restored
     }
 
+    /// What goes wrong without ending it: the audit log can't be written. Given once.
+    pub fn troubles(&mut self) -> Option<mpsc::Receiver<DaemonError>> {
+        self.troubles.take()
+    }
+
     /// Another configuration from now on, without dropping sessions. Where it listens, its backend
     /// and its state file stay as they were; what differs there is told.
     ///
     /// # Errors
     /// When the configuration is wrong; the old one stays.
     pub async fn reload(&self, settings: Settings) -> Result<Vec<String>, DaemonError> {
+        // What is wrong changes nothing; and opening a file may take its time.
+        settings.middlebox()?;
+        let path = settings.audit.clone();
+        let opening = tokio::task::spawn_blocking(move || audit::LogFile::open(path.as_deref()));
+        let log = opening.await.map_err(|_| DaemonError::Lost)??;
         let (answer, answered) = oneshot::channel();
-        let input = Input::Reload(Box::new(settings), answer);
+        let input = Input::Reload(Box::new(settings), log, answer);
         self.orders
             .send(input)
             .await
@@ -175,13 +205,7 @@ impl Daemon {
     /// # Errors
     /// When the middlebox has stopped.
     pub async fn metrics(&self) -> Result<String, DaemonError> {
-        let (answer, answered) = oneshot::channel();
-        let input = Input::Metrics(answer);
-        self.orders
-            .send(input)
-            .await
-            .map_err(|_| DaemonError::Lost)?;
-        answered.await.map_err(|_| DaemonError::Lost)
+        self.scraper.text().await.ok_or(DaemonError::Lost)
     }
 
     /// Ends all sessions with AST and stops. Rules stay in the backend and in the state.

@@ -43,14 +43,17 @@ pub struct Generator {
     rules: BTreeMap<PolicyRuleId, u32>,
     /// Refreshes and closings, by time.
     due: BTreeSet<(Time, u32)>,
-    asked: BTreeMap<TransactionId, Asked>,
+    /// With whether it was asked while it measured.
+    asked: BTreeMap<TransactionId, (Asked, bool)>,
     next_number: u32,
     preloaded: u32,
     preload_pending: u32,
     arrival: Option<Time>,
+    /// Nothing more is asked for.
+    stopped: bool,
     /// When the steady state was reached.
     steady: Option<Time>,
-    measuring_from: Option<Time>,
+    measuring: bool,
     measures: Measures,
     failure: Option<Failure>,
 }
@@ -69,8 +72,9 @@ impl Generator {
             preloaded: 0,
             preload_pending: 0,
             arrival: None,
+            stopped: false,
             steady: None,
-            measuring_from: None,
+            measuring: false,
             measures: Measures::default(),
             failure: None,
         }
@@ -82,9 +86,21 @@ impl Generator {
     }
 
     /// From now on response times count, of requests that are made from now on.
-    pub fn start_measuring(&mut self, now: Time) {
-        self.measuring_from = Some(now);
+    pub fn start_measuring(&mut self) {
+        self.measuring = true;
         self.measures = Measures::default();
+    }
+
+    /// Nothing is asked for any more; what is under way is answered or given up, and counts.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        self.arrival = None;
+        self.due.clear();
+    }
+
+    /// Requests without an answer.
+    pub fn under_way(&self) -> usize {
+        self.asked.len()
     }
 
     /// When all of the preload was answered and the steady state began.
@@ -143,13 +159,13 @@ impl Generator {
                 elapsed,
                 ..
             } => {
-                if let Some(asked) = self.asked.remove(transaction) {
-                    self.answered(now, asked, *rule, reply, *elapsed);
+                if let Some((asked, counts)) = self.asked.remove(transaction) {
+                    self.answered(asked, counts, *rule, reply, *elapsed);
                     self.preload(now, agent);
                 }
             }
             AgentEvent::TimedOut { transaction, .. } | AgentEvent::Lost { transaction, .. } => {
-                if let Some(asked) = self.asked.remove(transaction) {
+                if let Some((asked, _)) = self.asked.remove(transaction) {
                     self.measures.timed_out += 1;
                     self.given_up(asked);
                     if matches!(event, AgentEvent::TimedOut { .. }) {
@@ -166,7 +182,8 @@ impl Generator {
                 lifetime: Lifetime(0),
             } => {
                 if let Some(number) = self.rules.remove(rule) {
-                    self.measures.expired += 1;
+                    // Without refreshes they end.
+                    self.measures.expired += u64::from(!self.stopped);
                     self.forget(number);
                 }
             }
@@ -193,7 +210,7 @@ impl Generator {
     }
 
     fn preload(&mut self, now: Time, agent: &mut Agent) {
-        if self.steady.is_some() {
+        if self.steady.is_some() || self.stopped {
             return;
         }
         while self.preloaded < self.workload.preload
@@ -245,21 +262,19 @@ impl Generator {
             self.measures.not_taken += 1;
             return false;
         };
-        self.asked.insert(transaction, asked);
+        self.asked.insert(transaction, (asked, self.measuring));
+        self.measures.asked += u64::from(self.measuring);
         true
     }
 
     fn answered(
         &mut self,
-        now: Time,
         asked: Asked,
+        counts: bool,
         rule: Option<PolicyRuleId>,
         reply: &Reply,
         elapsed: Duration,
     ) {
-        let counts = self
-            .measuring_from
-            .is_some_and(|from| now.since(from) >= elapsed);
         match (asked, reply) {
             (Asked::Open { number, preload }, Reply::Enabled(enabled)) => {
                 if preload {
@@ -270,8 +285,10 @@ impl Generator {
                 self.rules.insert(enabled.rule, number);
                 if let Some(pinhole) = self.pinholes.get_mut(&number) {
                     pinhole.state = State::Open(enabled.rule);
-                    self.due
-                        .insert((pinhole.closes.min(pinhole.refresh), number));
+                    if !self.stopped {
+                        self.due
+                            .insert((pinhole.closes.min(pinhole.refresh), number));
+                    }
                 }
             }
             (Asked::Refresh, Reply::LifetimeChanged(_)) if counts => {

@@ -63,15 +63,17 @@ impl Latency {
 /// What a load has measured since [`super::Generator::start_measuring`].
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
+    /// Requests that were made. Each is answered, refused, not answered in time, or under way.
+    pub asked: u64,
     /// PER: from the request to the reply.
     pub enable: Latency,
     /// PLC that refresh.
     pub refresh: Latency,
     /// PLC that close.
     pub close: Latency,
-    /// Requests with a negative reply.
+    /// Requests with a negative reply, also of those made before.
     pub refused: u64,
-    /// Requests without a reply in time.
+    /// Requests without a reply in time, also of those made before.
     pub timed_out: u64,
     /// Pinholes that were not asked for because there were too many.
     pub suppressed: u64,
@@ -84,6 +86,7 @@ pub struct Measures {
 impl Measures {
     /// Adds what another has measured.
     pub fn add(&mut self, other: &Self) {
+        self.asked += other.asked;
         self.enable.add(&other.enable);
         self.refresh.add(&other.refresh);
         self.close.add(&other.close);

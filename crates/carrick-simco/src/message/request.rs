@@ -289,6 +289,21 @@ impl Request {
         Ok(request)
     }
 
+    /// The lifetime that is wanted, if one is.
+    pub const fn lifetime(&self) -> Option<Lifetime> {
+        match self {
+            Self::Reserve(ReserveRequest { lifetime, .. })
+            | Self::Enable(EnableRequest { lifetime, .. })
+            | Self::EnableReserved {
+                enable: EnableRequest { lifetime, .. },
+                ..
+            }
+            | Self::Disable(DisableRequest { lifetime, .. })
+            | Self::ChangeLifetime { lifetime, .. } => Some(*lifetime),
+            _ => None,
+        }
+    }
+
     /// The rule that the request is about, if it is about one that exists.
     pub const fn rule(&self) -> Option<PolicyRuleId> {
         match self {

@@ -22,22 +22,24 @@ struct Agent {
     sessions: BTreeSet<SessionId>,
 }
 
+/// Whether an agent may see rules of another. Who may change a rule has access to it, and so is told
+/// of it.
+fn sees(agent: &AgentConfig, owner: &Identity) -> bool {
+    let covers = |access: &Access| match access {
+        Access::All => true,
+        Access::Own => agent.identity == *owner,
+        Access::Of(names) => agent.identity == *owner || names.contains(owner),
+    };
+    covers(&agent.sees) || covers(&agent.controls)
+}
+
 impl Agents {
     pub(super) fn new(configs: Vec<AgentConfig>) -> Self {
         let names = configs.iter().map(|c| c.identity.clone());
         let by_name: BTreeMap<_, _> = names.zip((0..).map(AgentIndex)).collect();
-        let covers = |access: &Access, own: &Identity, other: &Identity| match access {
-            Access::All => true,
-            Access::Own => own == other,
-            Access::Of(names) => own == other || names.contains(other),
-        };
         let watchers = |owner: &AgentConfig| {
-            // Who may change a rule has access to it, and so is told of it.
-            let sees = |c: &&AgentConfig| {
-                covers(&c.sees, &c.identity, &owner.identity)
-                    || covers(&c.controls, &c.identity, &owner.identity)
-            };
-            let names = configs.iter().filter(sees).map(|c| &c.identity);
+            let watch = |c: &&AgentConfig| sees(c, &owner.identity);
+            let names = configs.iter().filter(watch).map(|c| &c.identity);
             names
                 .filter_map(|name| by_name.get(name).copied())
                 .collect()
@@ -84,6 +86,28 @@ impl Agents {
         }
         *self = next;
         orphans
+    }
+
+    /// The agent of this name. One that is not known is from now on, and may do nothing: rules of its
+    /// own live on.
+    pub(super) fn find_or_dismiss(&mut self, name: &Identity) -> AgentIndex {
+        if let Some(known) = self.find(name) {
+            return known;
+        }
+        let index = AgentIndex(self.agents.len() as u32);
+        self.by_name.insert(name.clone(), index);
+        let config = AgentConfig::dismissed(name.clone());
+        let agents = self.agents.iter().map(|agent| &agent.config);
+        let all = agents.chain([&config]).enumerate();
+        let watchers = all.filter(|(_, other)| sees(other, name));
+        let watchers = watchers.map(|(place, _)| AgentIndex(place as u32));
+        let watchers = watchers.collect();
+        self.agents.push(Agent {
+            config,
+            watchers,
+            sessions: BTreeSet::new(),
+        });
+        index
     }
 
     pub(super) fn find(&self, name: &Identity) -> Option<AgentIndex> {

@@ -1,7 +1,8 @@
 //! The checks that PER, PEA and PDR requests have in common (RFC 4540 sections 8.3.1, 8.4.1, 8.8.2).
 
-use super::config::MiddleboxConfig;
-use crate::message::{AddressTuple, IpVersion, Location, NegativeReply, Scope};
+use super::config::{AgentConfig, MiddleboxConfig, Network};
+use crate::backend::has_ports;
+use crate::message::{AddressTuple, Direction, IpVersion, Location, NegativeReply, Scope};
 
 /// Which wildcards a pair of tuples has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -12,13 +13,15 @@ struct Wildcards {
 }
 
 /// Locations, protocols and port ranges of the two tuples fit together, every field is legal, the
-/// middlebox knows the protocol, the IP versions and the wildcards. For a stream that may pass both
-/// ways, `both_ways`, no wildcard but the protocol is allowed.
+/// middlebox knows the protocol, the IP versions and the wildcards, and the agent may use them. For a
+/// stream that may pass both ways no wildcard but the protocol is allowed. What only blocks may have
+/// wildcards that nothing may be let pass by.
 pub(super) fn check_tuples(
     config: &MiddleboxConfig,
+    agent: &AgentConfig,
     internal: &AddressTuple,
     external: &AddressTuple,
-    both_ways: bool,
+    purpose: Purpose,
 ) -> Result<(), NegativeReply> {
     if internal.location != Location::Internal
         || external.location != Location::External
@@ -42,23 +45,53 @@ pub(super) fn check_tuples(
     if internal.version() != external.version() && !capabilities.protocol_translation {
         return Err(NegativeReply::IpVersionMismatch);
     }
-    check_protocol(config, internal.protocol)?;
+    let blocks = purpose == Purpose::Block;
+    if !(blocks && internal.protocol == 0) {
+        check_protocol(config, internal.protocol)?;
+    }
     let wildcards = wildcards(internal, external);
+    let any = wildcards != Wildcards::default() || internal.protocol == 0;
+    if any && !blocks && !agent.rights.wildcards {
+        return Err(NegativeReply::WildcardingNotSupported);
+    }
     if (wildcards.internal_address && !capabilities.internal_address_wildcards)
         || (wildcards.external_address && !capabilities.external_address_wildcards)
         || ((wildcards.port || internal.protocol == 0) && !capabilities.port_wildcards)
     {
         return Err(NegativeReply::WildcardingNotSupported);
     }
-    if both_ways && wildcards != Wildcards::default() {
+    if purpose == Purpose::Pass(Direction::Both) && wildcards != Wildcards::default() {
         return Err(NegativeReply::Inconsistent);
+    }
+    if !within(&agent.internal, internal) || !within(&agent.external, external) {
+        return Err(NegativeReply::AddressSpaceUnavailable);
     }
     Ok(())
 }
 
-/// The middlebox knows the transport protocol; 0 is any.
+/// What a pair of tuples is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    /// PER and PEA.
+    Pass(Direction),
+    /// PDR.
+    Block,
+}
+
+/// All addresses of the tuple are in one of the networks; without any, everywhere.
+fn within(networks: &[Network], tuple: &AddressTuple) -> bool {
+    networks.is_empty()
+        || match tuple.scope {
+            Scope::ProtocolsOnly(_) => false,
+            Scope::Full {
+                address, prefix, ..
+            } => networks.iter().any(|n| n.contains(address, prefix)),
+        }
+}
+
+/// The middlebox knows the transport protocol. 0 is any, and more than a limited set.
 pub(super) fn check_protocol(config: &MiddleboxConfig, protocol: u8) -> Result<(), NegativeReply> {
-    if protocol == 0 || config.protocols.is_empty() || config.protocols.contains(&protocol) {
+    if config.protocols.is_empty() || config.protocols.contains(&protocol) {
         Ok(())
     } else {
         Err(NegativeReply::ProtocolNotSupported)
@@ -86,6 +119,10 @@ fn legal(tuple: &AddressTuple) -> Result<(), NegativeReply> {
     if tuple.protocol == 0 || port == 0 {
         return Ok(());
     }
+    if !has_ports(tuple.protocol) {
+        // There is none that it could be.
+        return Err(NegativeReply::IllegalPort);
+    }
     if ports == 0 {
         return Err(NegativeReply::IllegalPortRange);
     }
@@ -99,7 +136,7 @@ fn legal(tuple: &AddressTuple) -> Result<(), NegativeReply> {
 fn ports(tuple: &AddressTuple) -> Option<u16> {
     match tuple.scope {
         Scope::Full { port, ports, .. } if port != 0 && tuple.protocol != 0 => Some(ports),
-        _ => None,
+        Scope::Full { .. } | Scope::ProtocolsOnly(_) => None,
     }
 }
 
@@ -111,12 +148,15 @@ fn wildcards(internal: &AddressTuple, external: &AddressTuple) -> Wildcards {
         } => prefix < IpVersion::of(address).bits(),
     };
     let port = |tuple: &AddressTuple| match tuple.scope {
-        Scope::ProtocolsOnly(_) => true,
-        Scope::Full { port, .. } => port == 0 && tuple.protocol != 0,
+        Scope::ProtocolsOnly(_) => tuple.protocol == 0 || has_ports(tuple.protocol),
+        // A protocol without ports has none to leave open.
+        Scope::Full { port, .. } => port == 0 && has_ports(tuple.protocol),
     };
+    // One side with all its ports, and the other with fewer: each of these would pass to each of those.
+    let crossed = matches!((ports(internal), ports(external)), (Some(a), Some(b)) if a != b);
     Wildcards {
         internal_address: address(internal),
         external_address: address(external),
-        port: port(internal) || port(external),
+        port: port(internal) || port(external) || crossed,
     }
 }

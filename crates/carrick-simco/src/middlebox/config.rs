@@ -1,8 +1,10 @@
 //! What a middlebox is told at the start: itself, its agents, its limits.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::message::{Capabilities, Lifetime, MAX_MESSAGE, RequestKind};
+use crate::backend;
+use crate::message::{Capabilities, IpVersion, Lifetime, MAX_MESSAGE, RequestKind};
 use crate::session::{Identity, Key};
 
 /// Everything a middlebox is made of.
@@ -65,28 +67,42 @@ pub struct AgentConfig {
     pub sees: Access,
     /// Whose rules it may change and end, and so see too.
     pub controls: Access,
-    /// Rules it may own at a time.
+    /// Where the internal hosts of its rules must be; empty for anywhere.
+    pub internal: Vec<Network>,
+    /// Likewise the external hosts.
+    pub external: Vec<Network>,
+    /// Rules it may own at a time, but those by PDR.
     pub max_rules: usize,
-    /// Elements in the packet filter, or ports of a translator, that its rules may have at a time.
+    /// Elements in the packet filter, or ports of a translator, that these may have at a time.
     pub max_elements: usize,
+    /// Those of them that may let more pass than single flows: with wildcards or prefixes. A packet
+    /// filter may compare each packet with all of them.
+    pub max_patterns: usize,
+    /// Rules by PDR that it may own at a time.
+    pub max_disable_rules: usize,
     /// Sessions it may have at a time.
     pub max_sessions: usize,
 }
 
 impl AgentConfig {
-    /// An agent that may do everything but PDR, with its own rules.
+    /// An agent that may do everything but PDR and wildcards, with its own rules, anywhere.
     pub fn new(identity: Identity, key: Option<Key>) -> Self {
         Self {
             identity,
             key,
             rights: Rights {
                 disable: false,
+                wildcards: false,
                 ..Rights::ALL
             },
             sees: Access::Own,
             controls: Access::Own,
+            internal: Vec::new(),
+            external: Vec::new(),
             max_rules: 100_000,
             max_elements: 200_000,
+            max_patterns: 256,
+            max_disable_rules: 512,
             max_sessions: 8,
         }
     }
@@ -96,9 +112,33 @@ impl AgentConfig {
         Self {
             rights: Rights::NONE,
             max_rules: 0,
+            max_disable_rules: 0,
             max_sessions: 0,
             ..Self::new(identity, None)
         }
+    }
+}
+
+/// Addresses with the same first bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Network {
+    /// The network of an address; `None` if the prefix is longer than it.
+    pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
+        let fits = prefix <= IpVersion::of(address).bits();
+        let address = backend::network(address, prefix);
+        fits.then_some(Self { address, prefix })
+    }
+
+    /// Whether all addresses with these first bits are in it.
+    pub fn contains(&self, address: IpAddr, prefix: u8) -> bool {
+        self.address.is_ipv4() == address.is_ipv4()
+            && self.prefix <= prefix
+            && backend::network(address, self.prefix) == self.address
     }
 }
 
@@ -117,6 +157,8 @@ pub struct Rights {
     pub status: bool,
     /// PRL.
     pub list: bool,
+    /// Wildcards of addresses, ports and the protocol in PER and PEA. PDR has them in any case.
+    pub wildcards: bool,
 }
 
 impl Rights {
@@ -128,6 +170,7 @@ impl Rights {
         change_lifetime: true,
         status: true,
         list: true,
+        wildcards: true,
     };
 
     /// Nothing.
@@ -138,6 +181,7 @@ impl Rights {
         change_lifetime: false,
         status: false,
         list: false,
+        wildcards: false,
     };
 
     /// Whether a request of this kind may be asked for.
@@ -168,9 +212,10 @@ pub enum Access {
 /// What is bounded, and how long things may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Rules at a time.
+    /// Rules at a time, but those by PDR.
     pub rules: usize,
-    /// Rules by PDR at a time.
+    /// Rules by PDR at a time. They have places of their own, so that nobody who opens keeps out who
+    /// must block.
     pub disable_rules: usize,
     /// Sessions in state OPEN.
     pub open_sessions: usize,
@@ -182,9 +227,10 @@ pub struct Limits {
     /// How long a session may take to get into state OPEN.
     pub establishment: Duration,
     /// Messages that wait to be sent in a session. With more, its agent doesn't keep up, and the
-    /// session ends.
+    /// session ends. The ends of rules that end at the same time count as one.
     pub queued_messages: usize,
-    /// The octets of these messages; a single message may have more.
+    /// The octets of these messages; a single message may have more. The ends of rules that end at
+    /// the same time count 16 octets for each owner.
     pub queued_octets: usize,
     /// Octets of a PRL reply at most.
     pub max_reply: usize,

@@ -42,7 +42,7 @@ impl<B: Backend> Middlebox<B> {
 
     fn refuse(&mut self, to: ReplyTo, reply: NegativeReply) -> NegativeReply {
         self.reply(to, &Reply::Negative(reply));
-        self.end_session(to.session, SessionEnd::Refused);
+        self.end_session(to.session, SessionEnd::Refused(reply));
         reply
     }
 
@@ -128,6 +128,7 @@ impl<B: Backend> Middlebox<B> {
         };
         let claimed = token.and_then(token_identity);
         if let Some(agent) = self.prove(challenge, token, claimed.as_ref()) {
+            self.sessions.set_proved(to.session);
             return self.open(to, agent);
         }
         self.events.push_back(MiddleboxEvent::AuthenticationFailed {
@@ -157,6 +158,10 @@ impl<B: Backend> Middlebox<B> {
     }
 
     fn open(&mut self, to: ReplyTo, agent: AgentIndex) -> Option<NegativeReply> {
+        // The configuration may be another one than at SE.
+        if self.config.require_security && !self.sessions.get(to.session)?.secure {
+            return Some(self.refuse(to, NegativeReply::InsufficientSecurity));
+        }
         let config = self.agents.config(agent);
         if self.agents.sessions(agent).len() >= config.max_sessions
             || self.sessions.open() >= self.config.limits.open_sessions
@@ -170,7 +175,7 @@ impl<B: Backend> Middlebox<B> {
             session: to.session,
             agent: identity,
         });
-        self.reply(to, &Reply::Established(self.config.capabilities));
+        self.reply(to, &Reply::Established(self.capabilities()));
         None
     }
 }

@@ -2,9 +2,18 @@
 
 use super::SessionId;
 use crate::backend::BackendError;
-use crate::message::{NegativeReply, PolicyRuleId, RequestKind};
+use crate::message::{Lifetime, NegativeReply, PolicyRuleId, Request, RequestKind};
 use crate::rules::Rule;
 use crate::session::Identity;
+
+/// Who did something, and over which session. Not always the owner of the rule that it was done to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Actor {
+    /// Over which session.
+    pub session: SessionId,
+    /// Who.
+    pub agent: Identity,
+}
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,30 +43,51 @@ pub enum MiddleboxEvent {
     },
     /// A request about policy rules got a negative reply.
     Refused {
-        /// The session.
-        session: SessionId,
         /// Whose request.
-        agent: Identity,
-        /// Its type.
-        request: RequestKind,
+        by: Actor,
+        /// What was asked for.
+        request: Request,
         /// The reply.
         reply: NegativeReply,
+        /// What the packet filter or the translator says, if the request failed there.
+        failure: Option<BackendError>,
     },
     /// A rule was created, or a reservation became an enable rule.
-    RuleCreated(Rule),
+    RuleCreated {
+        /// What it is.
+        rule: Rule,
+        /// The lifetime that was granted.
+        lifetime: Lifetime,
+        /// The request that made it: PRR, PER, PEA or PDR.
+        request: RequestKind,
+        /// Who asked for it.
+        by: Actor,
+    },
     /// A rule's lifetime changed.
-    LifetimeChanged(Rule),
+    LifetimeChanged {
+        /// What it is.
+        rule: Rule,
+        /// The lifetime that was granted.
+        lifetime: Lifetime,
+        /// Who asked for it.
+        by: Actor,
+    },
     /// A rule has ended.
     RuleEnded {
         /// What it was.
         rule: Rule,
         /// Why.
         reason: EndReason,
+        /// Who asked for what ended it; `None` if nobody did.
+        by: Option<Actor>,
     },
-    /// The packet filter did not remove what a rule had let pass; its own timeout will.
+    /// The packet filter did not remove what a rule had let pass, or keeps it for longer than the
+    /// rule lives; its own timeout will end it.
     BackendFailed {
-        /// The rule, which has ended.
+        /// The rule, which has ended or was shortened.
         rule: PolicyRuleId,
+        /// Whose it was.
+        owner: Identity,
         /// What the packet filter says.
         error: BackendError,
     },
@@ -72,8 +102,8 @@ pub enum SessionEnd {
     Terminated,
     /// The connection was gone.
     Disconnected,
-    /// SE was refused, or SA.
-    Refused,
+    /// SE was refused, or SA, with this reply.
+    Refused(NegativeReply),
     /// What came was no message, or none that is allowed there.
     Misbehaved,
     /// It took too long to open.
@@ -91,8 +121,8 @@ pub enum EndReason {
     Expired,
     /// By PLC with a lifetime of zero.
     Requested,
-    /// A PDR that conflicts.
-    Disabled,
+    /// A PDR that conflicts: this rule.
+    Disabled(PolicyRuleId),
     /// The middlebox's administrator.
     Administrator,
 }

@@ -8,21 +8,30 @@
 //! - what is to be sent ([`Middlebox::poll_ready`], [`Middlebox::poll_output`]), from each session
 //!   as much as its connection takes.
 //!
-//! When many rules end at once, [`Middlebox::handle_timeout`] ends some of them and is due again at
-//! once: what was queued can leave in between. After [`MiddleboxEvent::SessionClosed`] the driver
-//! gives what is left a few seconds to leave, then closes the connection in any case.
+//! When the lives of many rules are over at once, [`Middlebox::handle_timeout`] ends some of them and
+//! is due again at once: others are served in between. However many rules end at once, an agent is
+//! told of their ends as it takes them, and they count as one message that waits for it. After
+//! [`MiddleboxEvent::SessionClosed`] the driver gives what is left a few seconds to leave, then closes
+//! the connection in any case.
+//!
+//! A session whose agent doesn't take what is sent ends. Before it hands on an agent's next message,
+//! the driver asks whether the session takes one ([`Middlebox::takes_requests`]), and else lets the
+//! agent wait: so none is cut off for the replies to its own requests.
 //!
 //! Rules live in the middlebox, not in a session: they outlive the connection and end with their
 //! lifetime. Requests are atomic: a negative reply changed nothing.
 
 mod agents;
+mod announcements;
 mod checks;
 mod config;
 mod counts;
 mod establish;
 mod event;
 mod half_open;
+mod quotas;
 mod reconfigure;
+mod refusal;
 mod requests;
 mod restore;
 mod sessions;
@@ -36,24 +45,26 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use crate::Time;
-use crate::backend::{Backend, BackendError, References, Traffic};
+use crate::backend::{Backend, BackendError, Meter, References};
 use crate::message::{
-    BasicType, HEADER_LEN, Header, Lifetime, NegativeReply, Notification, PolicyRuleId, Reply,
-    Request, RequestKind, TransactionId,
+    BasicType, Capabilities, HEADER_LEN, Header, Lifetime, NegativeReply, Notification,
+    PolicyRuleId, Reply, Request, RequestKind, TransactionId,
 };
 use crate::rules::{AgentIndex, Rule, RuleTable};
 use crate::session::Identity;
 use agents::Agents;
+use announcements::Announcements;
+use refusal::Refusal;
 use sessions::{Sessions, State};
 
-pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Rights};
+pub use config::{Access, AgentConfig, Limits, MiddleboxConfig, Network, Rights};
 pub use counts::{AgentCounts, TransactionCounts};
-pub use event::{EndReason, MiddleboxEvent, SessionEnd};
+pub use event::{Actor, EndReason, MiddleboxEvent, SessionEnd};
 pub use half_open::Source;
 pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
 
-/// Rules that end in one call at most: what is told of them must leave before more is told.
+/// Rules whose life is over that end in one call at most, so that others are served meanwhile.
 const EXPIRED_AT_ONCE: usize = 256;
 
 /// A session of a middlebox. Never used again.
@@ -101,6 +112,9 @@ pub struct MiddleboxStats {
     pub overrun: u64,
     /// Elements that the packet filter didn't remove when it should.
     pub backend_failures: u64,
+    /// Requests that were refused because of the packet filter or the translator: it was full, had no
+    /// ports, or failed.
+    pub backend_refusals: u64,
 }
 
 /// The middlebox.
@@ -114,6 +128,8 @@ pub struct Middlebox<B> {
     rules: RuleTable,
     sessions: Sessions,
     events: VecDeque<MiddleboxEvent>,
+    /// What agents are to be told after the reply to the request that caused it.
+    announcements: Announcements,
     random: ChaCha20Rng,
     stats: MiddleboxStats,
     counts: TransactionCounts,
@@ -133,6 +149,7 @@ impl<B: Backend> Middlebox<B> {
             rules: RuleTable::default(),
             sessions: Sessions::default(),
             events: VecDeque::new(),
+            announcements: Announcements::default(),
             random: ChaCha20Rng::from_seed(seed),
             stats: MiddleboxStats::default(),
             counts: TransactionCounts::default(),
@@ -144,13 +161,16 @@ impl<B: Backend> Middlebox<B> {
         &self.backend
     }
 
-    /// What a rule has let pass; `None` if there is no such rule, or the packet filter doesn't count.
-    ///
-    /// # Errors
-    /// When the packet filter can't be asked.
-    pub fn traffic(&mut self, rule: PolicyRuleId) -> Result<Option<Traffic>, BackendError> {
-        let elements = self.rules.get(rule).map(Rule::elements);
-        elements.map_or(Ok(None), |elements| self.backend.traffic(&elements))
+    /// The rules with the smallest identifiers, so many at most, which have mostly lived the longest,
+    /// with their owners, and what reads what they have let pass; `None` if the packet filter doesn't
+    /// count.
+    pub fn meter(&mut self, most: usize) -> Option<(Vec<(PolicyRuleId, Identity)>, Meter)> {
+        let rules: Vec<&Rule> = self.rules.iter().take(most).collect();
+        let elements: Vec<_> = rules.iter().map(|rule| rule.elements()).collect();
+        let names = rules.into_iter();
+        let names = names.map(|rule| (rule.id, self.owner(rule).clone()));
+        let names = names.collect();
+        Some((names, self.backend.meter(&elements)?))
     }
 
     /// The rules.
@@ -161,6 +181,19 @@ impl<B: Backend> Middlebox<B> {
     /// What is bounded, and how.
     pub fn limits(&self) -> &Limits {
         &self.config.limits
+    }
+
+    /// What agents are told that the middlebox can do: a translator binds single flows, so that it takes
+    /// wildcards in PDR only, which section 4.3.8 of RFC 4540 doesn't mean by wildcard support.
+    pub fn capabilities(&self) -> Capabilities {
+        let can = self.config.capabilities;
+        let passes = !self.backend.translates();
+        Capabilities {
+            internal_address_wildcards: can.internal_address_wildcards && passes,
+            external_address_wildcards: can.external_address_wildcards && passes,
+            port_wildcards: can.port_wildcards && passes,
+            ..can
+        }
     }
 
     /// Counters.
@@ -236,6 +269,11 @@ impl<B: Backend> Middlebox<B> {
 
     /// A message came on a stream (0 over TCP): one whole user message, whatever it holds.
     pub fn handle_message(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
+        self.take_message(now, session, stream, message);
+        self.tell();
+    }
+
+    fn take_message(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
         self.expire(now);
         let Some(state) = self.sessions.get(session).map(|s| s.state.clone()) else {
             return;
@@ -281,24 +319,41 @@ impl<B: Backend> Middlebox<B> {
         match agent {
             Some(agent) if !session_control => {
                 let outcome = self.rule_request_now(now, to.session, agent, &request);
-                if let Err(reply) = outcome {
-                    self.counts.refuse(kind, reply, Some(agent));
-                    self.events.push_back(MiddleboxEvent::Refused {
-                        session,
-                        agent: self.agents.config(agent).identity.clone(),
-                        request: kind,
-                        reply,
-                    });
-                } else {
-                    self.counts.accept(kind, Some(agent));
-                }
-                self.reply(to, &outcome.unwrap_or_else(Reply::Negative));
+                let reply = match outcome {
+                    Ok(reply) => {
+                        self.counts.accept(kind, Some(agent));
+                        reply
+                    }
+                    Err(refusal) => self.refused(session, agent, request, refusal),
+                };
+                self.reply(to, &reply);
             }
             _ => match self.session_request(to, &state, request) {
                 Some(refused) => self.counts.refuse(kind, refused, None),
                 None => self.counts.accept(kind, None),
             },
         }
+    }
+
+    /// A request about policy rules is refused.
+    fn refused(
+        &mut self,
+        session: SessionId,
+        agent: AgentIndex,
+        request: Request,
+        refusal: Refusal,
+    ) -> Reply {
+        let Refusal { reply, failure } = refusal;
+        self.stats.backend_refusals += u64::from(failure.is_some());
+        self.counts.refuse(request.kind(), reply, Some(agent));
+        let by = self.actor(session, agent);
+        self.events.push_back(MiddleboxEvent::Refused {
+            by,
+            request,
+            reply,
+            failure,
+        });
+        Reply::Negative(reply)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called.
@@ -324,6 +379,7 @@ impl<B: Backend> Middlebox<B> {
             }
             self.end_session(session, SessionEnd::NotEstablished);
         }
+        self.tell();
     }
 
     /// What happened, oldest first.
@@ -361,6 +417,12 @@ impl<B: Backend> Middlebox<B> {
     /// Ends a rule that the agent did not ask to end; all who may see it are told (section 8.9).
     pub fn end_rule(&mut self, now: Time, rule: PolicyRuleId) {
         self.delete_rule(now, rule, EndReason::Administrator, None);
+        self.tell();
+    }
+
+    fn actor(&self, session: SessionId, agent: AgentIndex) -> Actor {
+        let agent = self.agents.config(agent).identity.clone();
+        Actor { session, agent }
     }
 
     fn reply(&mut self, to: ReplyTo, reply: &Reply) {
@@ -423,26 +485,9 @@ impl<B: Backend> Middlebox<B> {
         self.sessions.set_state(session, State::Ended);
     }
 
-    /// An agent that doesn't take what is sent loses its session; its rules stay. What waits goes out
-    /// before AST (section 7.5), as far as the agent takes it.
-    fn check_queue(&mut self, session: SessionId) {
-        let open = self.sessions.get(session).map(|s| &s.state) != Some(&State::Ended);
-        let (messages, octets) = self.sessions.queued(session);
-        let limits = &self.config.limits;
-        let full =
-            messages > limits.queued_messages || (messages > 1 && octets > limits.queued_octets);
-        if open && full {
-            self.stats.overrun += 1;
-            self.sessions
-                .notify(session, 0, Notification::SessionTerminated);
-            self.end_session(session, SessionEnd::Overrun);
-        }
-    }
-
-    /// Ends rules whose life is over, as many as one queue has room for.
+    /// Ends some rules whose life is over.
     fn expire(&mut self, now: Time) {
-        let most = (self.config.limits.queued_messages / 2).clamp(1, EXPIRED_AT_ONCE);
-        for _ in 0..most {
+        for _ in 0..EXPIRED_AT_ONCE {
             let Some(rule) = self.rules.expired(now) else {
                 return;
             };
@@ -450,22 +495,38 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// Ends a rule, and tells all who may see it but the session that asked for it.
-    fn delete_rule(
-        &mut self,
-        now: Time,
-        id: PolicyRuleId,
-        reason: EndReason,
-        except: Option<SessionId>,
-    ) {
+    /// Whether the packet filter still is what the middlebox made of it; to be asked now and then,
+    /// because others may change it.
+    ///
+    /// # Errors
+    /// [`BackendError::Gone`] if it isn't: the middlebox must stop, because what it tells agents is
+    /// not so any more.
+    pub fn check_backend(&mut self) -> Result<(), BackendError> {
+        match self.backend.check() {
+            Err(BackendError::Gone) => Err(BackendError::Gone),
+            // Nobody knows; next time.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn backend_failed(&mut self, rule: PolicyRuleId, owner: AgentIndex, error: BackendError) {
+        self.stats.backend_failures += 1;
+        let owner = self.agents.config(owner).identity.clone();
+        self.events
+            .push_back(MiddleboxEvent::BackendFailed { rule, owner, error });
+    }
+
+    /// Ends a rule, and tells all who may see it but the session that asked for just that.
+    fn delete_rule(&mut self, now: Time, id: PolicyRuleId, reason: EndReason, by: Option<Actor>) {
         let Some(rule) = self.rules.remove(id) else {
             return;
         };
         let elements = rule.elements();
-        if let Err(error) = self.references.remove(now, &mut self.backend, &elements) {
-            self.stats.backend_failures += 1;
-            self.events
-                .push_back(MiddleboxEvent::BackendFailed { rule: id, error });
+        let removed = self
+            .references
+            .remove(now, &mut self.backend, &elements, rule.expires);
+        if let Err(error) = removed {
+            self.backend_failed(id, rule.owner, error);
         }
         if self.backend.translates()
             && let Some(reservation) = rule.reservation()
@@ -473,27 +534,12 @@ impl<B: Backend> Middlebox<B> {
             self.references
                 .release(&mut self.backend, reservation, &elements);
         }
+        // Whoever ended another's rule with a PDR is told too: that reply says nothing of it.
+        let asked = by.as_ref().filter(|_| reason == EndReason::Requested);
+        let except = asked.map(|by| by.session);
         self.announce(rule.owner, id, Lifetime(0), except);
         self.events
-            .push_back(MiddleboxEvent::RuleEnded { rule, reason });
-    }
-
-    /// ARE to all open sessions whose agents may see the rule, but one (section 5.3.19).
-    fn announce(
-        &mut self,
-        owner: AgentIndex,
-        rule: PolicyRuleId,
-        lifetime: Lifetime,
-        except: Option<SessionId>,
-    ) {
-        let watching: Vec<SessionId> = self.agents.watching(owner).collect();
-        for session in watching {
-            if Some(session) != except {
-                let event = Notification::RuleEvent { rule, lifetime };
-                self.sessions.notify(session, rule.0, event);
-                self.check_queue(session);
-            }
-        }
+            .push_back(MiddleboxEvent::RuleEnded { rule, reason, by });
     }
 }
 

@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use super::checks::{check_protocol, check_tuples};
-use super::event::{EndReason, MiddleboxEvent};
+use super::checks::{Purpose, check_protocol, check_tuples};
+use super::event::{Actor, EndReason, MiddleboxEvent};
+use super::refusal::Refusal;
 use super::{Middlebox, SessionId};
 use crate::Time;
-use crate::backend::{Backend, Element, Reservation, elements_of, pattern_of, single_flows};
-use crate::message::{
-    AddressTuple, Direction, DisableRequest, EnableRequest, Enabled, GroupId, IpVersion, Lifetime,
-    Location, NatMode, NegativeReply, Parity, PolicyRuleId, PortParity, PrrParameters, Reply,
-    Request, RequestKind, ReserveRequest, Reserved, Scope,
+use crate::backend::{
+    Backend, Element, Reservation, elements_of, has_ports, pattern_of, single_flows,
 };
-use crate::rules::{AgentIndex, Rule, RuleKind};
+use crate::message::{
+    AddressTuple, DisableRequest, EnableRequest, Enabled, GroupId, IpVersion, Lifetime, Location,
+    NatMode, NegativeReply, Parity, PolicyRuleId, PortParity, PrrParameters, Reply, Request,
+    RequestKind, ReserveRequest, Reserved, Scope,
+};
+use crate::rules::{AgentIndex, Rule, RuleKind, Weight};
 
-type Outcome = Result<Reply, NegativeReply>;
+type Outcome = Result<Reply, Refusal>;
 
 impl<B: Backend> Middlebox<B> {
     /// Does what an agent with an open session asks for, as if all rules whose life is over had
@@ -31,10 +34,12 @@ impl<B: Backend> Middlebox<B> {
             self.delete_rule(now, id, EndReason::Expired, None);
         }
         let outcome = self.rule_request(now, session, agent, request);
-        let in_the_way = matches!(
-            outcome,
-            Err(NegativeReply::Conflict | NegativeReply::NoResources | NegativeReply::ReplyTooBig)
-        );
+        let in_the_way = outcome.as_ref().is_err_and(|refusal| {
+            matches!(
+                refusal.reply,
+                NegativeReply::Conflict | NegativeReply::NoResources | NegativeReply::ReplyTooBig
+            )
+        });
         if !in_the_way || self.rules.expired(now).is_none() {
             return outcome;
         }
@@ -54,10 +59,10 @@ impl<B: Backend> Middlebox<B> {
     ) -> Outcome {
         let kind = request.kind();
         if kind == RequestKind::Disable && !self.config.capabilities.disable_rules {
-            return Err(NegativeReply::TransactionNotSupported);
+            return Err(NegativeReply::TransactionNotSupported.into());
         }
         if !self.agents.config(agent).rights.allow(kind) {
-            return Err(NegativeReply::AgentNotAuthorized);
+            return Err(NegativeReply::AgentNotAuthorized.into());
         }
         match request {
             Request::Reserve(reserve) => self.reserve(now, session, agent, reserve),
@@ -69,10 +74,10 @@ impl<B: Backend> Middlebox<B> {
             Request::ChangeLifetime { rule, lifetime } => {
                 self.change_lifetime(now, session, agent, *rule, *lifetime)
             }
-            Request::Status(rule) => self.status(now, agent, *rule),
-            Request::List => self.list(now, agent),
+            Request::Status(rule) => Ok(self.status(now, agent, *rule)?),
+            Request::List => Ok(self.list(now, agent)?),
             Request::Establish { .. } | Request::Authenticate(_) | Request::Terminate => {
-                Err(NegativeReply::NotApplicable)
+                Err(NegativeReply::NotApplicable.into())
             }
         }
     }
@@ -88,32 +93,6 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// There is room for another rule of the agent with so many elements or ports.
-    fn check_quota(&self, agent: AgentIndex, elements: usize) -> Result<(), NegativeReply> {
-        let own = self.rules.of_owner(agent).len();
-        if own < self.agents.config(agent).max_rules && self.rules.len() < self.config.limits.rules
-        {
-            self.check_elements(agent, 0, elements)
-        } else {
-            Err(NegativeReply::NoResources)
-        }
-    }
-
-    /// There is room for so many elements or ports of the agent, in the place of others.
-    fn check_elements(
-        &self,
-        agent: AgentIndex,
-        without: usize,
-        with: usize,
-    ) -> Result<(), NegativeReply> {
-        let held = self.rules.elements_of_owner(agent).saturating_sub(without);
-        if held.saturating_add(with) <= self.agents.config(agent).max_elements {
-            Ok(())
-        } else {
-            Err(NegativeReply::NoResources)
-        }
-    }
-
     /// The lifetime that is granted.
     fn grant(&self, wanted: Lifetime) -> Result<Lifetime, NegativeReply> {
         match wanted.min(self.config.capabilities.max_lifetime) {
@@ -123,9 +102,14 @@ impl<B: Backend> Middlebox<B> {
     }
 
     /// Keeps a new rule, and tells all who may see it.
-    fn create(&mut self, session: SessionId, rule: Rule, lifetime: Lifetime) {
-        self.events
-            .push_back(MiddleboxEvent::RuleCreated(rule.clone()));
+    fn create(&mut self, by: Actor, request: RequestKind, rule: Rule, lifetime: Lifetime) {
+        let session = by.session;
+        self.events.push_back(MiddleboxEvent::RuleCreated {
+            rule: rule.clone(),
+            lifetime,
+            request,
+            by,
+        });
         let (owner, id) = (rule.owner, rule.id);
         self.rules.insert(rule);
         self.announce(owner, id, lifetime, Some(session));
@@ -165,24 +149,29 @@ impl<B: Backend> Middlebox<B> {
                 .outside
                 .is_some_and(|version| !capabilities.external(version))
         {
-            return Err(NegativeReply::IpVersionMismatch);
+            return Err(NegativeReply::IpVersionMismatch.into());
         }
         check_protocol(&self.config, wanted.protocol)?;
         if wanted.ports == 0 {
-            return Err(NegativeReply::IllegalPortRange);
+            return Err(NegativeReply::IllegalPortRange.into());
         }
-        let ports = if self.backend.translates() {
+        let translates = self.backend.translates();
+        if translates && wanted.protocol != 0 && !has_ports(wanted.protocol) {
+            // What is reserved are ports.
+            return Err(NegativeReply::ProtocolNotSupported.into());
+        }
+        let ports = if translates {
             usize::from(wanted.ports)
         } else {
             0
         };
-        self.check_quota(agent, ports)?;
+        self.check_quota(agent, Weight::flows(ports))?;
         let lifetime = self.grant(request.lifetime)?;
-        let reservation = if self.backend.translates() {
+        let reservation = if translates {
             if wanted.nat_mode == NatMode::Twice && !capabilities.twice_nat {
-                return Err(NegativeReply::NatModeNotSupported);
+                return Err(NegativeReply::NatModeNotSupported.into());
             }
-            self.backend.reserve(wanted).map_err(|e| e.reply())?
+            self.backend.reserve(wanted)?
         } else {
             let known = if capabilities.external_v4 {
                 IpVersion::V4
@@ -207,7 +196,8 @@ impl<B: Backend> Middlebox<B> {
             outside: reservation.outside,
             inside: reservation.inside,
         };
-        self.create(session, rule, lifetime);
+        let by = self.actor(session, agent);
+        self.create(by, RequestKind::Reserve, rule, lifetime);
         Ok(Reply::Reserved(reply))
     }
 
@@ -219,12 +209,12 @@ impl<B: Backend> Middlebox<B> {
         request: &EnableRequest,
     ) -> Outcome {
         self.check_group(agent, request.group)?;
-        let elements = self.check_enable(request)?;
-        self.check_quota(agent, elements)?;
+        let weight = self.check_enable(agent, request)?;
+        self.check_quota(agent, weight)?;
         let lifetime = self.grant(request.lifetime)?;
         let reservation = if self.backend.translates() {
             let wanted = binding(request)?;
-            Some(self.backend.reserve(&wanted).map_err(|e| e.reply())?)
+            Some(self.backend.reserve(&wanted)?)
         } else {
             None
         };
@@ -239,7 +229,8 @@ impl<B: Backend> Middlebox<B> {
         };
         let rule = self.new_rule(now, agent, request.group, lifetime, kind);
         let reply = enabled(&rule, lifetime);
-        self.create(session, rule, lifetime);
+        let by = self.actor(session, agent);
+        self.create(by, RequestKind::Enable, rule, lifetime);
         reply
     }
 
@@ -253,15 +244,15 @@ impl<B: Backend> Middlebox<B> {
     ) -> Outcome {
         let reserved = self.rules.get(id).ok_or(NegativeReply::NoSuchRule)?;
         let RuleKind::Reserved { reservation } = reserved.kind else {
-            return Err(NegativeReply::Inconsistent);
+            return Err(NegativeReply::Inconsistent.into());
         };
         let (owner, group, held) = (reserved.owner, reserved.group, reserved.weight());
         if !self.agents.controls(agent, owner) {
-            return Err(NegativeReply::RuleNotAuthorized);
+            return Err(NegativeReply::RuleNotAuthorized.into());
         }
-        let elements = self.check_enable(request)?;
+        let weight = self.check_enable(agent, request)?;
         check_reservation(request, &reservation)?;
-        self.check_elements(owner, held, elements)?;
+        self.check_weight(owner, held, weight)?;
         let lifetime = self.grant(request.lifetime)?;
         let held = self.backend.translates().then_some(reservation);
         let kind = self.install(now, request, held, lifetime)?;
@@ -273,21 +264,31 @@ impl<B: Backend> Middlebox<B> {
             kind,
         };
         let reply = enabled(&rule, lifetime);
-        self.create(session, rule, lifetime);
+        let by = self.actor(session, agent);
+        self.create(by, RequestKind::EnableReserved, rule, lifetime);
         reply
     }
 
-    /// The checks of PER and PEA on what is to pass. Returns how many elements that takes.
-    fn check_enable(&self, request: &EnableRequest) -> Result<usize, NegativeReply> {
+    /// The checks of PER and PEA on what is to pass. Returns what that takes.
+    fn check_enable(
+        &self,
+        agent: AgentIndex,
+        request: &EnableRequest,
+    ) -> Result<Weight, NegativeReply> {
         let EnableRequest {
             internal, external, ..
         } = request;
-        let both_ways = request.parameters.direction == Direction::Both;
-        check_tuples(&self.config, internal, external, both_ways)?;
+        let purpose = Purpose::Pass(request.parameters.direction);
+        let agent = self.agents.config(agent);
+        check_tuples(&self.config, agent, internal, external, purpose)?;
         let flows = single_flows(internal, external);
         if flows.is_none() && self.backend.translates() {
-            // A binding is of one flow.
-            return Err(NegativeReply::WildcardingNotSupported);
+            // A binding is of one flow, between ports.
+            return Err(match internal.protocol {
+                0 => NegativeReply::WildcardingNotSupported,
+                protocol if has_ports(protocol) => NegativeReply::WildcardingNotSupported,
+                _ => NegativeReply::ProtocolNotSupported,
+            });
         }
         if flows.is_some_and(|flows| flows > self.config.limits.exact_ports) {
             return Err(NegativeReply::IllegalPortRange);
@@ -295,7 +296,7 @@ impl<B: Backend> Middlebox<B> {
         if self.rules.is_disabled(&pattern_of(internal, external)) {
             return Err(NegativeReply::Conflict);
         }
-        Ok(flows.map_or(1, usize::from))
+        Ok(flows.map_or(Weight::PATTERN, |flows| Weight::flows(flows.into())))
     }
 
     /// Changes the packet filter for a rule that enables.
@@ -305,7 +306,7 @@ impl<B: Backend> Middlebox<B> {
         request: &EnableRequest,
         reservation: Option<Reservation>,
         lifetime: Lifetime,
-    ) -> Result<RuleKind, NegativeReply> {
+    ) -> Result<RuleKind, Refusal> {
         let EnableRequest {
             parameters,
             internal,
@@ -315,11 +316,10 @@ impl<B: Backend> Middlebox<B> {
         let outside = reservation.as_ref().map(|r| &r.outside);
         let elements = elements_of(&internal, &external, outside, parameters.direction);
         if reservation.is_some() && self.references.bound_elsewhere(&elements) {
-            return Err(NegativeReply::Conflict);
+            return Err(NegativeReply::Conflict.into());
         }
         self.references
-            .add(now, &mut self.backend, &elements, lifetime)
-            .map_err(|error| error.reply())?;
+            .add(now, &mut self.backend, &elements, lifetime)?;
         // A pure firewall tells the request's own addresses (section 8.3.2).
         let told = reservation.unwrap_or(Reservation {
             outside: internal.at(Location::Outside),
@@ -348,19 +348,13 @@ impl<B: Backend> Middlebox<B> {
             external,
             lifetime,
         } = *request;
-        check_tuples(&self.config, &internal, &external, false)?;
-        self.check_quota(agent, 1)?;
-        if self.rules.disable_rules() >= self.config.limits.disable_rules {
-            return Err(NegativeReply::NoResources);
-        }
+        let config = self.agents.config(agent);
+        check_tuples(&self.config, config, &internal, &external, Purpose::Block)?;
+        self.check_block_quota(agent)?;
         let lifetime = self.grant(lifetime)?;
         let pattern = pattern_of(&internal, &external);
         self.references
-            .add(now, &mut self.backend, &[Element::Block(pattern)], lifetime)
-            .map_err(|error| error.reply())?;
-        for conflicting in self.rules.enabling(&pattern) {
-            self.delete_rule(now, conflicting, EndReason::Disabled, None);
-        }
+            .add(now, &mut self.backend, &[Element::Block(pattern)], lifetime)?;
         let kind = RuleKind::Disabled {
             internal,
             external,
@@ -371,7 +365,12 @@ impl<B: Backend> Middlebox<B> {
             rule: rule.id,
             lifetime,
         };
-        self.create(session, rule, lifetime);
+        let by = self.actor(session, agent);
+        for conflicting in self.rules.enabling(&pattern) {
+            let reason = EndReason::Disabled(rule.id);
+            self.delete_rule(now, conflicting, reason, Some(by.clone()));
+        }
+        self.create(by, RequestKind::Disable, rule, lifetime);
         Ok(reply)
     }
 
@@ -386,24 +385,73 @@ impl<B: Backend> Middlebox<B> {
         let rule = self.rules.get(id).ok_or(NegativeReply::NoSuchRule)?;
         let owner = rule.owner;
         if !self.agents.controls(agent, owner) {
-            return Err(NegativeReply::RuleNotAuthorized);
+            return Err(NegativeReply::RuleNotAuthorized.into());
         }
         let lifetime = wanted.min(self.config.capabilities.max_lifetime);
         if lifetime == Lifetime(0) {
-            self.delete_rule(now, id, EndReason::Requested, Some(session));
+            let by = self.actor(session, agent);
+            self.delete_rule(now, id, EndReason::Requested, Some(by));
             return Ok(Reply::Deleted);
         }
-        let elements = rule.elements();
-        self.references
-            .extend(now, &mut self.backend, &elements, lifetime)
-            .map_err(|_| NegativeReply::LifetimeNotExtendable)?;
+        let (elements, before) = (rule.elements(), rule.expires);
+        if end(now, lifetime) < before {
+            let shortened =
+                self.references
+                    .shorten(now, &mut self.backend, &elements, before, lifetime);
+            if let Err(error) = shortened {
+                self.backend_failed(id, owner, error);
+            }
+        } else {
+            self.check_prolong(rule)?;
+            self.references
+                .extend(now, &mut self.backend, &elements, before, lifetime)
+                .map_err(|failure| Refusal {
+                    reply: NegativeReply::LifetimeNotExtendable,
+                    failure: Some(failure),
+                })?;
+        }
         self.rules.set_expiry(id, end(now, lifetime));
         if let Some(rule) = self.rules.get(id) {
-            self.events
-                .push_back(MiddleboxEvent::LifetimeChanged(rule.clone()));
+            let event = MiddleboxEvent::LifetimeChanged {
+                rule: rule.clone(),
+                lifetime,
+                by: self.actor(session, agent),
+            };
+            self.events.push_back(event);
         }
         self.announce(owner, id, lifetime, Some(session));
         Ok(Reply::LifetimeChanged(lifetime))
+    }
+}
+
+impl<B: Backend> Middlebox<B> {
+    /// A rule lives longer only where its owner might open it today: rights, networks and protocols may
+    /// have been withdrawn since.
+    fn check_prolong(&self, rule: &Rule) -> Result<(), NegativeReply> {
+        let owner = self.agents.config(rule.owner);
+        let check = |internal, external, purpose| {
+            check_tuples(&self.config, owner, internal, external, purpose).is_ok()
+        };
+        let may = match &rule.kind {
+            RuleKind::Reserved { reservation } => {
+                let protocol = reservation.outside.protocol;
+                owner.rights.reserve && check_protocol(&self.config, protocol).is_ok()
+            }
+            RuleKind::Enabled {
+                parameters,
+                internal,
+                external,
+                ..
+            } => {
+                let purpose = Purpose::Pass(parameters.direction);
+                owner.rights.enable && check(internal, external, purpose)
+            }
+            RuleKind::Disabled {
+                internal, external, ..
+            } => owner.rights.disable && check(internal, external, Purpose::Block),
+        };
+        may.then_some(())
+            .ok_or(NegativeReply::LifetimeNotAuthorized)
     }
 }
 
@@ -420,7 +468,7 @@ fn enabled(rule: &Rule, lifetime: Lifetime) -> Outcome {
             outside: told.outside,
             inside: told.inside,
         })),
-        _ => Err(NegativeReply::ConfigurationFailed),
+        _ => Err(NegativeReply::ConfigurationFailed.into()),
     }
 }
 

@@ -6,7 +6,7 @@ use super::Middlebox;
 use crate::backend::{Backend, BackendError, Reservation, elements_of, pattern_of};
 use crate::message::{Lifetime, Location, PolicyRuleId};
 use crate::rules::{Rule, RuleKind};
-use crate::state::{Moment, Recovered, StoredKind, StoredRule};
+use crate::state::{Moment, Recovered, RuleChange, StoredKind, StoredRule};
 
 /// What became of the rules of an earlier life.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -15,6 +15,9 @@ pub struct Restored {
     pub rules: usize,
     /// Rules that don't; the journal must be told of their end.
     pub ended: Vec<(PolicyRuleId, NotRestored)>,
+    /// Rules that go on and whose end was counted by the wall clock, which may have been wrong; the
+    /// journal must be told when they end now.
+    pub counted_anew: Vec<PolicyRuleId>,
 }
 
 /// Why a rule does not go on.
@@ -23,9 +26,6 @@ pub enum NotRestored {
     /// Its lifetime ended while the middlebox was away.
     #[error("its lifetime is over")]
     Expired,
-    /// Its owner is no longer in the configuration.
-    #[error("its owner is no longer in the configuration")]
-    UnknownOwner,
     /// It was granted on a translator, and the packet filter doesn't translate, or the other way.
     #[error("it was granted by a middlebox that translates differently")]
     OtherTranslation,
@@ -38,8 +38,9 @@ impl<B: Backend> Middlebox<B> {
     /// Takes up the rules of an earlier life, before the first session, and makes the packet filter
     /// hold what they say and nothing else. Must be called at the start even if there is none.
     ///
-    /// A lifetime is counted by the wall clock while no middlebox runs, and never longer than this one
-    /// grants: a clock that was set back opens nothing for longer.
+    /// While no middlebox runs a lifetime is counted by the host's clock, and by the wall's if the
+    /// host was started anew. It is never longer than what was left of it when it was granted or
+    /// refreshed, and than this middlebox grants.
     ///
     /// # Errors
     /// When the packet filter could not be brought to what they say. The middlebox must not run then.
@@ -51,10 +52,13 @@ impl<B: Backend> Middlebox<B> {
         let mut outcome = Restored::default();
         let mut lives = Vec::new();
         for stored in &recovered.rules {
-            let left = at.until(stored.expires);
+            let left = at.left(&stored.expires);
             match self.restored_rule(at, stored, left) {
                 Ok(rule) => {
-                    lives.push((rule.elements(), rule.remaining(at.time)));
+                    lives.push((rule.elements(), rule.expires));
+                    if !at.same_boot(&stored.expires) {
+                        outcome.counted_anew.push(rule.id);
+                    }
                     self.rules.insert(rule);
                     outcome.rules += 1;
                 }
@@ -66,6 +70,21 @@ impl<B: Backend> Middlebox<B> {
         Ok(outcome)
     }
 
+    /// What the journal must be told after [`restore`](Self::restore).
+    pub fn changes_of<'a>(
+        &'a self,
+        restored: &'a Restored,
+    ) -> impl Iterator<Item = RuleChange<'a>> + 'a {
+        let ended = restored.ended.iter().map(|(rule, _)| *rule);
+        let anew = restored.counted_anew.iter().copied();
+        let expires = |rule| self.rules.get(rule).map(|rule| rule.expires);
+        let moved = move |rule| {
+            let expires = expires(rule)?;
+            Some(RuleChange::LifetimeChanged { rule, expires })
+        };
+        ended.map(RuleChange::Ended).chain(anew.filter_map(moved))
+    }
+
     fn restored_rule(
         &mut self,
         at: &Moment,
@@ -75,14 +94,13 @@ impl<B: Backend> Middlebox<B> {
         if left.is_zero() {
             return Err(NotRestored::Expired);
         }
-        let owner = self.agents.find(&stored.owner);
-        let owner = owner.ok_or(NotRestored::UnknownOwner)?;
         let Lifetime(longest) = self.config.capabilities.max_lifetime;
         let left = left.min(Duration::from_secs(u64::from(longest)));
         Ok(Rule {
             id: stored.id,
             group: stored.group,
-            owner,
+            // Who is no longer in the configuration may do nothing, as after a reload.
+            owner: self.agents.find_or_dismiss(&stored.owner),
             expires: at.time + left,
             kind: self.restored_kind(&stored.kind)?,
         })

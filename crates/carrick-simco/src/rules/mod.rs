@@ -5,5 +5,5 @@ mod index;
 mod rule;
 mod table;
 
-pub use rule::{AgentIndex, Rule, RuleKind};
+pub use rule::{AgentIndex, Rule, RuleKind, Weight};
 pub use table::RuleTable;

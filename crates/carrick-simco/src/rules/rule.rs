@@ -1,5 +1,6 @@
 //! One policy rule.
 
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use crate::Time;
@@ -74,6 +75,11 @@ impl Rule {
         matches!(self.kind, RuleKind::Reserved { .. })
     }
 
+    /// Whether it is one by PDR.
+    pub fn blocks(&self) -> bool {
+        matches!(self.kind, RuleKind::Disabled { .. })
+    }
+
     /// Its elements in the packet filter.
     pub fn elements(&self) -> Vec<Element> {
         match &self.kind {
@@ -83,13 +89,14 @@ impl Rule {
         }
     }
 
-    /// What it takes of the packet filter: its elements, or the ports that it holds.
-    pub fn weight(&self) -> usize {
-        let elements = match &self.kind {
-            RuleKind::Reserved { .. } => 0,
-            RuleKind::Enabled { elements, .. } => elements.len(),
-            RuleKind::Disabled { .. } => 1,
+    /// What it takes of the packet filter: its elements, or the ports that it holds. Nothing if it
+    /// blocks: blocks have places of their own.
+    pub fn weight(&self) -> Weight {
+        let elements: &[Element] = match &self.kind {
+            RuleKind::Enabled { elements, .. } => elements,
+            RuleKind::Reserved { .. } | RuleKind::Disabled { .. } => &[],
         };
+        let is_pattern = |e: &&Element| matches!(e, Element::Allow(..));
         let ports = match self
             .reservation()
             .map(|reservation| reservation.outside.scope)
@@ -97,7 +104,10 @@ impl Rule {
             Some(Scope::Full { ports, .. }) => usize::from(ports),
             Some(Scope::ProtocolsOnly(_)) | None => 0,
         };
-        elements.max(ports)
+        Weight {
+            elements: elements.len().max(ports),
+            patterns: elements.iter().filter(is_pattern).count(),
+        }
     }
 
     /// The addresses on the translator that it holds.
@@ -106,6 +116,53 @@ impl Rule {
             RuleKind::Reserved { reservation } => Some(reservation),
             RuleKind::Enabled { reservation, .. } => reservation.as_ref(),
             RuleKind::Disabled { .. } => None,
+        }
+    }
+}
+
+/// What rules that let pass take of a packet filter or a translator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Weight {
+    /// Elements, or ports outside.
+    pub elements: usize,
+    /// Those of the elements that are patterns.
+    pub patterns: usize,
+}
+
+impl Weight {
+    /// A single pattern.
+    pub const PATTERN: Self = Self {
+        elements: 1,
+        patterns: 1,
+    };
+
+    /// So many flows.
+    pub const fn flows(count: usize) -> Self {
+        Self {
+            elements: count,
+            patterns: 0,
+        }
+    }
+}
+
+impl Add for Weight {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            elements: self.elements.saturating_add(other.elements),
+            patterns: self.patterns.saturating_add(other.patterns),
+        }
+    }
+}
+
+impl Sub for Weight {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            elements: self.elements.saturating_sub(other.elements),
+            patterns: self.patterns.saturating_sub(other.patterns),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::PatternIndex;
-use super::{AgentIndex, Rule, RuleKind};
+use super::{AgentIndex, Rule, RuleKind, Weight};
 use crate::Time;
 use crate::backend::Pattern;
 use crate::message::{GroupId, PolicyRuleId};
@@ -15,19 +15,27 @@ struct Group {
     members: u32,
 }
 
+/// The rules of an owner.
+#[derive(Debug, Default)]
+struct Owned {
+    rules: BTreeSet<PolicyRuleId>,
+    /// Those that block.
+    blocks: usize,
+    /// What they take of the packet filter ([`Rule::weight`]).
+    weight: Weight,
+}
+
 /// Rules by identifier, by owner, by group, and by the end of their lives.
 #[derive(Debug, Default)]
 pub struct RuleTable {
     rules: BTreeMap<PolicyRuleId, Rule>,
     expiry: BTreeSet<(Time, PolicyRuleId)>,
     groups: BTreeMap<GroupId, Group>,
-    owners: BTreeMap<AgentIndex, BTreeSet<PolicyRuleId>>,
+    owners: BTreeMap<AgentIndex, Owned>,
     /// What rules by PDR block: usually nothing.
     blocks: PatternIndex,
     /// What rules by PER and PEA let pass.
     passes: PatternIndex,
-    /// What the rules of an owner take of the packet filter ([`Rule::weight`]).
-    weights: BTreeMap<AgentIndex, usize>,
     last_rule: u32,
     last_group: u32,
 }
@@ -61,12 +69,19 @@ impl RuleTable {
     /// The rules of an agent.
     pub fn of_owner(&self, owner: AgentIndex) -> impl ExactSizeIterator<Item = PolicyRuleId> + '_ {
         static NONE: BTreeSet<PolicyRuleId> = BTreeSet::new();
-        self.owners.get(&owner).unwrap_or(&NONE).iter().copied()
+        let owned = self.owners.get(&owner).map(|owned| &owned.rules);
+        owned.unwrap_or(&NONE).iter().copied()
     }
 
-    /// The elements and ports that the rules of an agent take ([`Rule::weight`]).
-    pub fn elements_of_owner(&self, owner: AgentIndex) -> usize {
-        self.weights.get(&owner).copied().unwrap_or(0)
+    /// How many of the rules of an agent block.
+    pub fn of_owner_that_block(&self, owner: AgentIndex) -> usize {
+        self.owners.get(&owner).map_or(0, |owned| owned.blocks)
+    }
+
+    /// What the rules of an agent take ([`Rule::weight`]).
+    pub fn weight_of_owner(&self, owner: AgentIndex) -> Weight {
+        let owned = self.owners.get(&owner);
+        owned.map_or(Weight::default(), |owned| owned.weight)
     }
 
     /// The owner of a group.
@@ -106,8 +121,10 @@ impl RuleTable {
     pub fn insert(&mut self, rule: Rule) {
         let replaced = self.remove(rule.id).is_some();
         self.expiry.insert((rule.expires, rule.id));
-        self.owners.entry(rule.owner).or_default().insert(rule.id);
-        *self.weights.entry(rule.owner).or_default() += rule.weight();
+        let owned = self.owners.entry(rule.owner).or_default();
+        owned.rules.insert(rule.id);
+        owned.blocks += usize::from(rule.blocks());
+        owned.weight = owned.weight + rule.weight();
         let owner = rule.owner;
         let group = self
             .groups
@@ -139,11 +156,10 @@ impl RuleTable {
             RuleKind::Enabled { pattern, .. } => self.passes.remove(id, pattern),
             RuleKind::Disabled { pattern, .. } => self.blocks.remove(id, pattern),
         }
-        if let Some(rules) = self.owners.get_mut(&rule.owner) {
-            rules.remove(&id);
-        }
-        if let Some(weight) = self.weights.get_mut(&rule.owner) {
-            *weight -= rule.weight();
+        if let Some(owned) = self.owners.get_mut(&rule.owner) {
+            owned.rules.remove(&id);
+            owned.blocks -= usize::from(rule.blocks());
+            owned.weight = owned.weight - rule.weight();
         }
         if let Some(group) = self.groups.get_mut(&rule.group) {
             group.members -= 1;

@@ -25,7 +25,7 @@ const LABEL: &[u8] = b"carrick simco 1";
 const MAC_LEN: usize = 32;
 
 /// The secret of one agent and its middlebox. Shows nothing of itself.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Key(Bytes);
 
 impl Key {

@@ -18,12 +18,14 @@ pub struct FileJournal {
 
 impl FileJournal {
     /// Opens the journal in a folder, which is made if it isn't there, with what an earlier life left.
+    /// `salt` goes into the checksums of what is written; it has to be random, as the system gives it,
+    /// so that no agent can know it.
     ///
     /// # Errors
     /// When another middlebox has it, when the file is not of this version or damaged other than by a
     /// crash, and the system's. Nothing was changed then.
-    pub fn open(folder: &Path) -> Result<(Self, Recovered), StateError> {
-        let (log, recovered) = Log::open(Folder::open(folder)?)?;
+    pub fn open(folder: &Path, salt: [u8; 8]) -> Result<(Self, Recovered), StateError> {
+        let (log, recovered) = Log::open(Folder::open(folder)?, salt)?;
         Ok((Self { log }, recovered))
     }
 }

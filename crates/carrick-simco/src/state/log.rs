@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::frame::{self, MAGIC, Unreadable};
+use super::frame::{self, START_LEN, Salt, Unreadable};
 use super::record::{Reader, Record};
 use super::storage::Storage;
 use super::{Moment, Recovered, RuleChange, StateError, StoredRule};
@@ -21,6 +21,7 @@ const SMALL: u64 = 1 << 20;
 pub(super) struct Log<S: Storage> {
     storage: S,
     file: S::File,
+    salt: Salt,
     /// What the file holds with the batch that is being recorded.
     rules: Rules,
     batch: Vec<u8>,
@@ -71,8 +72,8 @@ impl Rules {
 }
 
 impl<S: Storage> Log<S> {
-    /// Reads what is there, and writes it anew.
-    pub(super) fn open(mut storage: S) -> Result<(Self, Recovered), StateError> {
+    /// Reads what is there, and writes it anew, with another salt.
+    pub(super) fn open(mut storage: S, salt: Salt) -> Result<(Self, Recovered), StateError> {
         let path = storage.path(FILE);
         let octets = storage.read(FILE).map_err(|source| StateError::Io {
             what: "read",
@@ -93,10 +94,11 @@ impl<S: Storage> Log<S> {
             dropped,
         };
         let (file, written) =
-            write_anew(&mut storage, &rules).map_err(|s| io_error(&storage, s))?;
+            write_anew(&mut storage, salt, &rules).map_err(|s| io_error(&storage, s))?;
         let log = Self {
             storage,
             file,
+            salt,
             rules,
             batch: Vec::new(),
             next_number: 1,
@@ -133,7 +135,7 @@ impl<S: Storage> Log<S> {
     }
 
     fn append(&mut self) -> io::Result<()> {
-        let frame = frame::frame(self.next_number, &self.batch);
+        let frame = frame::frame(self.salt, self.next_number, &self.batch);
         self.storage.append(&mut self.file, &frame)?;
         self.storage.sync(&mut self.file)?;
         self.next_number += 1;
@@ -143,7 +145,7 @@ impl<S: Storage> Log<S> {
 
     /// Writes the file anew, with the batch.
     fn compact(&mut self) -> io::Result<()> {
-        (self.file, self.written) = write_anew(&mut self.storage, &self.rules)?;
+        (self.file, self.written) = write_anew(&mut self.storage, self.salt, &self.rules)?;
         self.next_number = 1;
         self.limit = limit(self.written);
         Ok(())
@@ -162,9 +164,13 @@ fn limit(written: u64) -> u64 {
 }
 
 /// A crash at any place leaves the old file or the new one.
-fn write_anew<S: Storage>(storage: &mut S, rules: &Rules) -> io::Result<(S::File, u64)> {
-    let mut octets = MAGIC.to_vec();
-    octets.extend_from_slice(&frame::frame(0, &rules.snapshot()));
+fn write_anew<S: Storage>(
+    storage: &mut S,
+    salt: Salt,
+    rules: &Rules,
+) -> io::Result<(S::File, u64)> {
+    let mut octets = frame::start(salt);
+    octets.extend_from_slice(&frame::frame(salt, 0, &rules.snapshot()));
     let mut file = storage.create(NEW_FILE)?;
     storage.append(&mut file, &octets)?;
     storage.sync(&mut file)?;
@@ -176,7 +182,7 @@ fn write_anew<S: Storage>(storage: &mut S, rules: &Rules) -> io::Result<(S::File
 fn read(file: &[u8]) -> Result<(Rules, u64), Unreadable> {
     let frames = frame::read(file)?;
     let mut rules = Rules::default();
-    let mut offset = MAGIC.len();
+    let mut offset = START_LEN;
     for batch in &frames.batches {
         let mut reader = Reader(batch);
         while let Some(record) = reader.next() {

@@ -35,14 +35,36 @@ use crate::session::Identity;
 
 pub use file::FileJournal;
 
-/// Now, by the middlebox's clock and by the wall's. Lifetimes are counted by the former while the
-/// middlebox runs, and by the latter across a restart.
+/// Now, by the clocks that there are. Lifetimes are counted by the middlebox's own while it runs, by
+/// the host's across a restart of the middlebox, and by the wall's across one of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// The time that the state machines are told.
     pub time: Time,
     /// The same moment by the wall clock.
     pub wall: SystemTime,
+    /// The same moment by the host's clock, if it has one.
+    pub boot: Option<BootTime>,
+}
+
+/// A time by a clock that begins with the host, and that nobody sets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BootTime {
+    /// Tells one run of the host from another.
+    pub boot: [u8; 16],
+    /// Since it began.
+    pub since: Duration,
+}
+
+/// The end of a life, as it is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredEnd {
+    /// By the wall clock, since 1970.
+    pub wall: Duration,
+    /// By the host's clock.
+    pub boot: Option<BootTime>,
+    /// What was left when it was kept. No clock makes more of it.
+    pub left: Duration,
 }
 
 impl Moment {
@@ -57,10 +79,36 @@ impl Moment {
         }
     }
 
-    /// How long it is until the wall clock shows `wall`, a time since 1970; zero for what is past.
-    pub fn until(&self, wall: Duration) -> Duration {
+    /// A life that ends at `time`, to be kept.
+    pub fn end(&self, time: Time) -> StoredEnd {
+        let left = time.since(self.time);
+        let since = |now: BootTime| now.since.saturating_add(left);
+        let boot = self.boot.map(|now| BootTime {
+            since: since(now),
+            ..now
+        });
+        StoredEnd {
+            wall: self.wall_at(time),
+            boot,
+            left,
+        }
+    }
+
+    /// How long a life lasts that was kept; zero for one that is over. Setting the wall clock
+    /// changes nothing as long as the host runs, and never makes more of it than there was.
+    pub fn left(&self, end: &StoredEnd) -> Duration {
         let now = self.wall.duration_since(SystemTime::UNIX_EPOCH);
-        wall.saturating_sub(now.unwrap_or_default())
+        let left = match (self.boot, end.boot) {
+            (Some(now), Some(end)) if now.boot == end.boot => end.since.saturating_sub(now.since),
+            _ => end.wall.saturating_sub(now.unwrap_or_default()),
+        };
+        left.min(end.left)
+    }
+
+    /// Whether the host has been running since the end was kept, so that its clock counts.
+    pub fn same_boot(&self, end: &StoredEnd) -> bool {
+        let boot = |time: Option<BootTime>| time.map(|time| time.boot);
+        self.boot.is_some() && boot(self.boot) == boot(end.boot)
     }
 }
 
@@ -89,11 +137,11 @@ impl<'a> RuleChange<'a> {
     /// What an event changes on disk; `None` for those that don't concern rules.
     pub fn of<B: Backend>(middlebox: &'a Middlebox<B>, event: &'a MiddleboxEvent) -> Option<Self> {
         match event {
-            MiddleboxEvent::RuleCreated(rule) => Some(Self::Granted {
+            MiddleboxEvent::RuleCreated { rule, .. } => Some(Self::Granted {
                 rule,
                 owner: middlebox.owner(rule),
             }),
-            MiddleboxEvent::LifetimeChanged(rule) => Some(Self::LifetimeChanged {
+            MiddleboxEvent::LifetimeChanged { rule, .. } => Some(Self::LifetimeChanged {
                 rule: rule.id,
                 expires: rule.expires,
             }),
@@ -139,8 +187,8 @@ pub struct StoredRule {
     pub group: GroupId,
     /// The name of its owner.
     pub owner: Identity,
-    /// When its life ends by the wall clock, since 1970.
-    pub expires: Duration,
+    /// When its life ends.
+    pub expires: StoredEnd,
     /// What it does.
     pub kind: StoredKind,
 }

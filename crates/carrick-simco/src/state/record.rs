@@ -1,13 +1,14 @@
 //! Changes of rules in octets. All numbers in network byte order; times in nanoseconds since 1970.
 //!
 //! ```text
-//! 1 granted   PID 32, GID 32, end 64, owner (length 8), kind 8:
+//! 1 granted   PID 32, GID 32, end, owner (length 8), kind 8:
 //!               1 reserved   reservation
 //!               2 enabled    parameters 32, tuple, tuple, 0 or 1, reservation if 1
 //!               3 disabled   tuple, tuple
-//! 2 lifetime  PID 32, end 64
+//! 2 lifetime  PID 32, end
 //! 3 ended     PID 32
 //! 4 last      PID 32, GID 32 that were given last
+//! end          by the wall clock 64, what was left 64, 0 or 1, then if 1 the host's run 128, by its clock 64
 //! reservation  tuple, 0 or 1, tuple if 1
 //! tuple        as the attribute's value of RFC 4540 section 4.3.8 (length 8)
 //! ```
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Moment, RuleChange, StoredKind, StoredRule};
+use super::{BootTime, Moment, RuleChange, StoredEnd, StoredKind, StoredRule};
 use crate::backend::Reservation;
 use crate::message::{AddressTuple, GroupId, PerParameters, PolicyRuleId};
 use crate::rules::RuleKind;
@@ -35,7 +36,7 @@ const DISABLED: u8 = 3;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Record {
     Granted(StoredRule),
-    Lifetime(PolicyRuleId, Duration),
+    Lifetime(PolicyRuleId, StoredEnd),
     Ended(PolicyRuleId),
     Last(PolicyRuleId, GroupId),
 }
@@ -48,12 +49,10 @@ impl Record {
                 id: rule.id,
                 group: rule.group,
                 owner: owner.clone(),
-                expires: at.wall_at(rule.expires),
+                expires: at.end(rule.expires),
                 kind: StoredKind::of(&rule.kind),
             }),
-            RuleChange::LifetimeChanged { rule, expires } => {
-                Self::Lifetime(rule, at.wall_at(expires))
-            }
+            RuleChange::LifetimeChanged { rule, expires } => Self::Lifetime(rule, at.end(expires)),
             RuleChange::Ended(rule) => Self::Ended(rule),
         }
     }
@@ -64,14 +63,14 @@ impl Record {
                 out.push(GRANTED);
                 out.extend_from_slice(&rule.id.0.to_be_bytes());
                 out.extend_from_slice(&rule.group.0.to_be_bytes());
-                write_time(out, rule.expires);
+                write_end(out, &rule.expires);
                 write_short(out, rule.owner.as_bytes());
                 write_kind(out, &rule.kind);
             }
             Self::Lifetime(rule, expires) => {
                 out.push(LIFETIME);
                 out.extend_from_slice(&rule.0.to_be_bytes());
-                write_time(out, *expires);
+                write_end(out, expires);
             }
             Self::Ended(rule) => {
                 out.push(ENDED);
@@ -106,6 +105,16 @@ impl StoredKind {
                 internal, external, ..
             } => Self::Disabled { internal, external },
         }
+    }
+}
+
+fn write_end(out: &mut Vec<u8>, end: &StoredEnd) {
+    write_time(out, end.wall);
+    write_time(out, end.left);
+    out.push(u8::from(end.boot.is_some()));
+    if let Some(boot) = &end.boot {
+        out.extend_from_slice(&boot.boot);
+        write_time(out, boot.since);
     }
 }
 
@@ -176,11 +185,11 @@ impl Reader<'_> {
             GRANTED => Record::Granted(StoredRule {
                 id: PolicyRuleId(self.number()?),
                 group: GroupId(self.number()?),
-                expires: self.time()?,
+                expires: self.end()?,
                 owner: self.owner()?,
                 kind: self.kind()?,
             }),
-            LIFETIME => Record::Lifetime(PolicyRuleId(self.number()?), self.time()?),
+            LIFETIME => Record::Lifetime(PolicyRuleId(self.number()?), self.end()?),
             ENDED => Record::Ended(PolicyRuleId(self.number()?)),
             LAST => Record::Last(PolicyRuleId(self.number()?), GroupId(self.number()?)),
             _ => return None,
@@ -227,6 +236,20 @@ impl Reader<'_> {
     fn owner(&mut self) -> Option<Identity> {
         let length = self.octet()?;
         Identity::from_octets(Bytes::copy_from_slice(self.octets(usize::from(length))?))
+    }
+
+    fn end(&mut self) -> Option<StoredEnd> {
+        Some(StoredEnd {
+            wall: self.time()?,
+            left: self.time()?,
+            boot: match self.octet()? {
+                0 => None,
+                _ => Some(BootTime {
+                    boot: *self.octets(16)?.first_chunk()?,
+                    since: self.time()?,
+                }),
+            },
+        })
     }
 
     fn time(&mut self) -> Option<Duration> {

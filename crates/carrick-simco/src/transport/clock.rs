@@ -6,11 +6,14 @@ use tokio::time::Instant;
 
 use crate::Time;
 use crate::state::Moment;
+use crate::transport::boot;
 
 /// Translates between the runtime's clock and [`Time`], which begins with the clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
+    /// The host's run, of the clock that tells moments by it.
+    boot: Option<[u8; 16]>,
 }
 
 impl Clock {
@@ -18,6 +21,16 @@ impl Clock {
     pub fn start() -> Self {
         Self {
             start: Instant::now(),
+            boot: None,
+        }
+    }
+
+    /// The same, whose moments are by the host's clock too, where there is one.
+    #[must_use]
+    pub fn with_boot_time(self) -> Self {
+        Self {
+            boot: boot::this(),
+            ..self
         }
     }
 
@@ -36,6 +49,7 @@ impl Clock {
         Moment {
             time: self.now(),
             wall,
+            boot: self.boot.and_then(boot::time),
         }
     }
 

@@ -7,6 +7,7 @@
 //! | [`tcp`] | as long as its header says, one behind the other | one pair |
 //! | [`tls`] | as over TCP | one pair |
 
+mod boot;
 mod clock;
 pub mod sctp;
 pub mod tcp;

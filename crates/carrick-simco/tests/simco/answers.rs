@@ -6,13 +6,12 @@ use bytes::Bytes;
 use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, CloseReason, SubmitError};
 use carrick_simco::message::{
-    EnableStatus, Enabled, GroupId, Lifetime, Location, NatMode, NegativeReply, Notification,
-    Parity, PolicyRuleId, PrrParameters, Reply, Request, RequestKind, ReserveRequest, Reserved,
-    RuleList, TransactionId,
+    EnableStatus, Enabled, GroupId, Lifetime, Location, NegativeReply, Notification, PolicyRuleId,
+    Reply, Request, RequestKind, Reserved, RuleList, TransactionId,
 };
 use carrick_simco::session::{Side, make_challenge, make_token};
 
-use crate::network::{UDP, change, config, credentials, key, name, pinhole};
+use crate::network::{UDP, change, config, credentials, key, name, pinhole, reserve};
 
 const RULE: PolicyRuleId = PolicyRuleId(7);
 
@@ -124,18 +123,7 @@ fn a_doubled_reply_is_told_once_4_2_5() {
 
 #[test]
 fn a_reply_of_another_kind_than_the_request_ends_the_session_4_2_2() {
-    let reserve = Request::Reserve(ReserveRequest {
-        parameters: PrrParameters {
-            nat_mode: NatMode::Traditional,
-            parity: Parity::Any,
-            inside: None,
-            outside: None,
-            protocol: UDP,
-            ports: 1,
-        },
-        lifetime: Lifetime(60),
-        group: None,
-    });
+    let reserve = Request::Reserve(reserve(UDP, 1, 60));
     let after = Request::EnableReserved {
         enable: pinhole(5),
         rule: RULE,

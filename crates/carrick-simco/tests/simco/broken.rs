@@ -10,9 +10,9 @@ use carrick_simco::backend::{
 use carrick_simco::message::{
     Direction, DisableRequest, Lifetime, NegativeReply, PolicyRuleId, PrrParameters, Reply, Request,
 };
-use carrick_simco::middlebox::{MiddleboxConfig, Rights};
+use carrick_simco::middlebox::{Actor, MiddleboxConfig, MiddleboxEvent, Rights};
 
-use crate::network::{Net, UDP, agent_config, change, config, ends, pinhole, range};
+use crate::network::{Net, UDP, agent_config, change, config, ends, name, pinhole, range};
 
 /// What fails now.
 #[derive(Debug, Default)]
@@ -194,6 +194,47 @@ fn a_life_that_the_packet_filter_cannot_lengthen_stays_as_it_is_8_5() {
     );
     net.wait(30);
     assert_eq!((net.middlebox.rules().len(), net.held()), (0, 0));
+}
+
+#[test]
+fn what_the_packet_filter_refuses_is_told_with_who_asked_and_why_5189_2_1_4() {
+    let (mut net, faults) = net();
+    let [alice, police] = ["alice", "police"].map(|name| net.open(name));
+    let rule = net.enable(alice, pinhole(5)).rule;
+    let block = Request::Disable(DisableRequest {
+        internal: pinhole(5).internal,
+        external: pinhole(5).external,
+        lifetime: Lifetime(30),
+    });
+    while net.middlebox.poll_event().is_some() {}
+    faults.add.set(true);
+    faults.extend.set(true);
+    let failed = NegativeReply::ConfigurationFailed;
+    let not_longer = NegativeReply::LifetimeNotExtendable;
+    for (who, agent, request, reply) in [
+        (alice, "alice", Request::Enable(pinhole(6)), failed),
+        (police, "police", block, failed),
+        (alice, "alice", change(rule, 600), not_longer),
+    ] {
+        assert_eq!(net.refusal(who, &request), reply);
+        let told = MiddleboxEvent::Refused {
+            by: Actor {
+                session: who,
+                agent: name(agent),
+            },
+            request,
+            reply,
+            failure: Some(broken()),
+        };
+        assert_eq!(net.middlebox.poll_event(), Some(told));
+        assert_eq!(net.middlebox.poll_event(), None);
+    }
+    // What the middlebox itself refuses is no failure of the packet filter.
+    net.refusal(alice, &Request::Status(PolicyRuleId(99)));
+    let told = net.middlebox.poll_event();
+    let none = matches!(told, Some(MiddleboxEvent::Refused { failure: None, .. }));
+    assert!(none, "{told:?}");
+    assert_eq!(net.middlebox.stats().backend_refusals, 3);
 }
 
 #[test]

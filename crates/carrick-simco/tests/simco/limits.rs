@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 use carrick_simco::message::{
-    DisableRequest, FromMiddlebox, IpVersion, Lifetime, MAX_LISTED, NegativeReply, Notification,
-    PolicyRuleId, Reply, Request, Scope, TransactionId, VERSION,
+    Direction, DisableRequest, EnableRequest, FromMiddlebox, IpVersion, Lifetime, MAX_LISTED,
+    NegativeReply, Notification, PolicyRuleId, Reply, Request, Scope, TransactionId, VERSION,
 };
-use carrick_simco::middlebox::{Access, Connection, Limits, MiddleboxConfig, SessionOutput};
+use carrick_simco::middlebox::{
+    Access, Connection, Limits, MiddleboxConfig, Rights, SessionOutput,
+};
 
-use crate::network::{Net, change, config, pinhole, range};
+use crate::network::{Net, UDP, agent_config, change, config, name, pinhole, range, reserve};
 
 fn limited(limits: Limits) -> MiddleboxConfig {
     MiddleboxConfig { limits, ..config() }
@@ -149,33 +151,11 @@ fn sessions_are_limited_for_each_agent_and_for_all() {
 }
 
 #[test]
-fn an_agent_that_wants_ten_million_rules_gets_its_quota() {
-    let mut config = limited(Limits {
-        rules: 150,
-        ..Limits::default()
-    });
-    config.agents[0].max_rules = 100;
-    let mut net = Net::new(config);
-    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
-    let mut granted = 0;
-    for port in 1..10_000 {
-        match net.ask(alice, &Request::Enable(pinhole(port))) {
-            Reply::Enabled(_) => granted += 1,
-            Reply::Negative(NegativeReply::NoResources) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!((granted, net.middlebox.rules().len()), (100, 100));
-    for port in 1..=50 {
-        net.enable(bob, pinhole(port));
-    }
-    let refusal = net.refusal(bob, &Request::Enable(pinhole(51)));
-    assert_eq!(refusal, NegativeReply::NoResources, "the limit of all");
-}
-
-#[test]
 fn a_full_packet_filter_refuses_and_nothing_is_left_behind() {
-    let backend = MemoryBackend::new(MemoryLimits { elements: 2 });
+    let backend = MemoryBackend::new(MemoryLimits {
+        elements: 2,
+        ..MemoryLimits::default()
+    });
     let mut net = Net::with_backend(config(), backend);
     let alice = net.open("alice");
     let first = net.enable(alice, pinhole(1)).rule;
@@ -283,7 +263,7 @@ fn replies_go_out_before_ast_when_an_agent_does_not_read_7_5() {
 #[test]
 fn nothing_follows_ast_even_in_the_session_whose_request_caused_it_7_5() {
     let mut config = limited(Limits {
-        queued_messages: 3,
+        queued_messages: 1,
         ..Limits::default()
     });
     config.agents[1].rights.disable = true;
@@ -310,6 +290,10 @@ fn nothing_follows_ast_even_in_the_session_whose_request_caused_it_7_5() {
     let last = received.last().map(|(_, _, what)| what.clone());
     let ast = FromMiddlebox::Notification(Notification::SessionTerminated);
     assert_eq!((last, closed), (Some(ast), true), "{received:?}");
+    // What was done is answered, before the rest.
+    let first = &received[0].2;
+    let answered = matches!(first, FromMiddlebox::Reply(Reply::Disabled { .. }));
+    assert!(answered, "{received:?}");
 }
 
 #[test]
@@ -376,7 +360,10 @@ fn one_agent_cannot_take_the_whole_packet_filter_with_wide_rules() {
     let mut config = config();
     config.agents[0].max_rules = 100;
     config.agents[0].max_elements = 100;
-    let backend = MemoryBackend::new(MemoryLimits { elements: 150 });
+    let backend = MemoryBackend::new(MemoryLimits {
+        elements: 150,
+        ..MemoryLimits::default()
+    });
     let mut net = Net::with_backend(config, backend);
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let mut rules = Vec::new();
@@ -391,4 +378,99 @@ fn one_agent_cannot_take_the_whole_packet_filter_with_wide_rules() {
     net.enable(bob, range(60_000, 50));
     net.ask(alice, &change(rules[0], 0));
     net.enable(alice, range(1, 32));
+}
+
+/// Lets a whole network in, to one port.
+fn network(third: u8, port: u16) -> EnableRequest {
+    let mut request = pinhole(port);
+    request.parameters.direction = Direction::Inbound;
+    request.external.scope = Scope::Full {
+        address: [198, 51, third, 0].into(),
+        prefix: 24,
+        port,
+        ports: 1,
+    };
+    request
+}
+
+#[test]
+fn patterns_of_an_agent_are_bounded_like_its_elements_5189_2_1_4() {
+    let mut config = config();
+    config.agents[0].max_patterns = 3;
+    let mut net = Net::new(config);
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let rules: Vec<PolicyRuleId> = (0..3)
+        .map(|third| net.enable(alice, network(third, 5)).rule)
+        .collect();
+    let full = NegativeReply::NoResources;
+    for more in [network(3, 5), network(0, 6)] {
+        assert_eq!(net.refusal(alice, &Request::Enable(more)), full);
+    }
+    // Single flows are others, and so are other agents; what ends makes room.
+    net.enable(alice, pinhole(5));
+    net.enable(bob, network(3, 5));
+    net.ask(alice, &change(rules[1], 0));
+    net.enable(alice, network(3, 5));
+    assert_eq!(net.refusal(alice, &Request::Enable(network(4, 5))), full);
+    // A reservation that is enabled so counts too.
+    let reserve = Request::Reserve(reserve(UDP, 1, 60));
+    let Reply::Reserved(reserved) = net.ask(alice, &reserve) else {
+        panic!("not reserved");
+    };
+    let enable = network(4, 5);
+    let enable = Request::EnableReserved {
+        enable,
+        rule: reserved.rule,
+    };
+    assert_eq!(net.refusal(alice, &enable), full);
+}
+
+fn block(port: u16) -> Request {
+    Request::Disable(DisableRequest {
+        internal: pinhole(port).internal,
+        external: pinhole(port).external,
+        lifetime: Lifetime(60),
+    })
+}
+
+#[test]
+fn who_must_block_can_whatever_others_have_opened_8_8() {
+    let mut config = limited(Limits {
+        rules: 10,
+        disable_rules: 3,
+        ..Limits::default()
+    });
+    let mut police = agent_config("police");
+    police.rights = Rights::ALL;
+    // Its own quota of what it opens is used up too.
+    police.max_rules = 1;
+    police.max_disable_rules = 2;
+    let mut other = police.clone();
+    other.identity = name("other");
+    other.key = Some(crate::network::key("other"));
+    config.agents.extend([police, other]);
+    let backend = MemoryBackend::new(MemoryLimits {
+        elements: 10,
+        blocks: 3,
+    });
+    let mut net = Net::with_backend(config, backend);
+    let [alice, police, other] = ["alice", "police", "other"].map(|name| net.open(name));
+    net.enable(police, pinhole(100));
+    for port in 1..10 {
+        net.enable(alice, pinhole(port));
+    }
+    let full = NegativeReply::NoResources;
+    assert_eq!(net.refusal(alice, &Request::Enable(pinhole(50))), full);
+    for port in [1, 60] {
+        let reply = net.ask(police, &block(port));
+        assert!(matches!(reply, Reply::Disabled { .. }), "{reply:?}");
+    }
+    assert_eq!(net.refusal(police, &block(61)), full, "its own bound");
+    assert!(matches!(net.ask(other, &block(61)), Reply::Disabled { .. }));
+    assert_eq!(net.refusal(other, &block(62)), full, "the bound of all");
+    assert!(!net.passes(1, Direction::Inbound));
+    // Blocks take no room of what lets pass: just the one is free that was blocked.
+    net.enable(alice, pinhole(50));
+    assert_eq!(net.refusal(alice, &Request::Enable(pinhole(51))), full);
+    assert_eq!((net.middlebox.rules().len(), net.elements()), (13, 13));
 }

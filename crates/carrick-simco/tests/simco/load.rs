@@ -90,7 +90,7 @@ fn a_load_stays_in_its_steady_state_and_both_sides_agree() {
         Some(Time::ZERO),
         "no way, no delay"
     );
-    load.generator.start_measuring(load.net.now);
+    load.generator.start_measuring();
     for _ in 0..20 {
         load.run(60);
         let (pinholes, rules) = (load.generator.pinholes(), load.net.middlebox.rules().len());
@@ -120,7 +120,7 @@ fn what_is_offered_is_what_comes_also_when_nothing_is_refreshed_eq_1() {
         ..workload()
     };
     let mut load = Load::new(short, 100_000);
-    load.generator.start_measuring(load.net.now);
+    load.generator.start_measuring();
     load.run(120);
     let done = load.generator.measures().transactions() as f64 / 120.0;
     let offered = 1e3 / short.demand().exact_interval();

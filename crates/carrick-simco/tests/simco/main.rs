@@ -13,3 +13,4 @@ mod rights;
 mod rules;
 mod sessions;
 mod translation;
+mod waiting;

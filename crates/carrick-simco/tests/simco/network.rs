@@ -9,8 +9,8 @@ use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, Credentials};
 use carrick_simco::backend::{Backend, MemoryBackend};
 use carrick_simco::message::{
     AddressTuple, Capabilities, Direction, EnableRequest, Enabled, FromMiddlebox, GroupId,
-    Lifetime, Location, NegativeReply, Notification, PerParameters, PolicyRuleId, PortParity,
-    Reply, Request, Scope, TransactionId,
+    Lifetime, Location, NatMode, NegativeReply, Notification, Parity, PerParameters, PolicyRuleId,
+    PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope, TransactionId,
 };
 use carrick_simco::middlebox::{
     AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
@@ -29,7 +29,9 @@ pub(crate) fn key(of: &str) -> Key {
 
 /// An agent with the key that `credentials` has too.
 pub(crate) fn agent_config(of: &str) -> AgentConfig {
-    AgentConfig::new(name(of), Some(key(of)))
+    let mut config = AgentConfig::new(name(of), Some(key(of)));
+    config.rights.wildcards = true;
+    config
 }
 
 pub(crate) fn credentials(of: &str) -> Credentials {
@@ -262,4 +264,20 @@ pub(crate) fn range(port: u16, ports: u16) -> EnableRequest {
         }
     }
     request
+}
+
+/// A reservation of so many ports.
+pub(crate) fn reserve(protocol: u8, ports: u16, lifetime: u32) -> ReserveRequest {
+    ReserveRequest {
+        parameters: PrrParameters {
+            nat_mode: NatMode::Traditional,
+            parity: Parity::Any,
+            inside: None,
+            outside: None,
+            protocol,
+            ports,
+        },
+        lifetime: Lifetime(lifetime),
+        group: None,
+    }
 }

@@ -1,8 +1,8 @@
 //! Requests with many faults: which one is answered, in the order of RFC 4540 section 8.
 
 use carrick_simco::message::{
-    DisableRequest, EnableRequest, GroupId, IpVersion, Lifetime, Location, NatMode, NegativeReply,
-    Parity, PolicyRuleId, PrrParameters, Reply, Request, ReserveRequest, Scope,
+    DisableRequest, EnableRequest, GroupId, IpVersion, Lifetime, Location, NegativeReply,
+    PolicyRuleId, Reply, Request, ReserveRequest, Scope,
 };
 use carrick_simco::middlebox::{MiddleboxConfig, Rights};
 
@@ -18,6 +18,7 @@ fn house() -> MiddleboxConfig {
         change_lifetime: false,
         status: false,
         list: false,
+        wildcards: true,
     };
     let mut police = agent_config("police");
     police.rights = Rights::ALL;
@@ -208,18 +209,7 @@ fn reservation() -> Request {
 }
 
 fn good_reservation() -> ReserveRequest {
-    ReserveRequest {
-        parameters: PrrParameters {
-            nat_mode: NatMode::Traditional,
-            parity: Parity::Any,
-            inside: None,
-            outside: None,
-            protocol: UDP,
-            ports: 1,
-        },
-        lifetime: Lifetime(60),
-        group: None,
-    }
+    crate::network::reserve(UDP, 1, 60)
 }
 
 #[test]

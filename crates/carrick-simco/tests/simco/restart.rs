@@ -6,13 +6,12 @@ use std::time::{Duration, SystemTime};
 use carrick_simco::Time;
 use carrick_simco::backend::{MemoryBackend, PortPool};
 use carrick_simco::message::{
-    Direction, DisableRequest, EnableRequest, Lifetime, NatMode, NegativeReply, Parity,
-    PolicyRuleId, PrrParameters, Reply, Request, ReserveRequest,
+    Direction, DisableRequest, EnableRequest, Lifetime, NegativeReply, PolicyRuleId, Reply, Request,
 };
 use carrick_simco::middlebox::{MiddleboxConfig, NotRestored, Restored, Rights};
-use carrick_simco::state::{FileJournal, Journal, Moment, RuleChange, StateError};
+use carrick_simco::state::{BootTime, FileJournal, Journal, Moment, RuleChange, StateError};
 
-use crate::network::{Net, UDP, agent_config, change, config, in_group, pinhole};
+use crate::network::{Net, UDP, agent_config, change, config, in_group, pinhole, reserve};
 
 /// A folder of this test; it is removed when it is dropped.
 struct Folder(PathBuf);
@@ -37,35 +36,72 @@ struct Life {
     net: Net,
     journal: FileJournal,
     restored: Restored,
-    /// By the wall clock, when the middlebox began.
-    began: SystemTime,
+    /// When the middlebox began.
+    began: Began,
 }
+
+/// A time by the wall clock, and by that of the host's `boot`th run.
+#[derive(Clone, Copy)]
+struct Began {
+    wall: u64,
+    boot: u8,
+    since: u64,
+}
+
+impl Began {
+    /// As much later.
+    fn at(self, now: Time) -> Moment {
+        let since = now.since(BEGIN);
+        Moment {
+            time: now,
+            wall: wall(self.wall) + since,
+            boot: Some(BootTime {
+                boot: [self.boot; 16],
+                since: Duration::from_secs(self.since) + since,
+            }),
+        }
+    }
+}
+
+/// What a middlebox's own clock shows when it begins.
+const BEGIN: Time = Time::from_millis(500);
 
 fn wall(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
 }
 
 impl Life {
-    /// Begins at `began` seconds by the wall clock.
+    /// Begins at `began` seconds by both clocks of the host.
     fn begin(folder: &Folder, config: MiddleboxConfig, backend: MemoryBackend, began: u64) -> Self {
-        let (mut journal, recovered) = FileJournal::open(&folder.0).unwrap();
+        let began = Began {
+            wall: began,
+            boot: 1,
+            since: began,
+        };
+        Self::begin_at(folder, config, backend, began)
+    }
+
+    fn begin_at(
+        folder: &Folder,
+        config: MiddleboxConfig,
+        backend: MemoryBackend,
+        began: Began,
+    ) -> Self {
+        let (mut journal, recovered) = FileJournal::open(&folder.0, [1; 8]).unwrap();
         let mut net = Net::with_backend(config, backend);
         // Its clock begins anew.
-        net.now = Time::from_millis(500);
-        let at = Moment {
-            time: net.now,
-            wall: wall(began),
-        };
+        net.now = BEGIN;
+        let at = began.at(net.now);
         let restored = net.middlebox.restore(&at, &recovered).unwrap();
-        for (rule, _) in &restored.ended {
-            journal.record(&at, &RuleChange::Ended(*rule));
+        for change in net.middlebox.changes_of(&restored) {
+            journal.record(&at, &change);
         }
         journal.commit().unwrap();
         Self {
             net,
             journal,
             restored,
-            began: wall(began),
+            began,
         }
     }
 
@@ -74,10 +110,7 @@ impl Life {
     }
 
     fn keep(&mut self) {
-        let at = Moment {
-            time: self.net.now,
-            wall: self.began + self.net.now.since(Time::from_millis(500)),
-        };
+        let at = self.began.at(self.net.now);
         while let Some(event) = self.net.middlebox.poll_event() {
             if let Some(change) = RuleChange::of(&self.net.middlebox, &event) {
                 self.journal.record(&at, &change);
@@ -143,7 +176,7 @@ fn what_was_granted_holds_and_what_was_ended_or_expired_is_closed() {
 }
 
 #[test]
-fn rules_belong_to_names_and_those_of_agents_who_left_end() {
+fn rules_belong_to_names_and_those_of_agents_who_left_live_out_their_lives() {
     let folder = Folder::new("owners");
     let mut life = Life::filter(&folder, 0);
     let [alice, bob] = ["alice", "bob"].map(|name| life.net.open(name));
@@ -156,12 +189,20 @@ fn rules_belong_to_names_and_those_of_agents_who_left_end() {
         ..config()
     };
     let mut life = Life::begin(&folder, others, MemoryBackend::default(), 1);
-    assert_eq!(life.restored.ended, [(of_alice, NotRestored::UnknownOwner)]);
-    assert!(!life.net.passes(1, Direction::Inbound) && life.net.passes(2, Direction::Inbound));
+    assert_eq!((life.restored.rules, life.restored.ended.len()), (2, 0));
+    assert!(life.net.passes(1, Direction::Inbound) && life.net.passes(2, Direction::Inbound));
     let [bob, carol] = ["bob", "carol"].map(|name| life.net.open(name));
     let refused = life.net.refusal(carol, &change(of_bob, 0));
     assert_eq!(refused, NegativeReply::RuleNotAuthorized);
     assert_eq!(life.net.ask(bob, &change(of_bob, 0)), Reply::Deleted);
+    let refused = life.net.refusal(carol, &change(of_alice, 0));
+    assert_eq!(refused, NegativeReply::RuleNotAuthorized);
+    // She comes back after another restart and has her rule.
+    life.keep();
+    drop(life);
+    let mut life = Life::filter(&folder, 2);
+    let alice = life.net.open("alice");
+    assert_eq!(life.net.ask(alice, &change(of_alice, 0)), Reply::Deleted);
 }
 
 #[test]
@@ -204,18 +245,7 @@ fn reservations_keep_their_ports_also_when_enabled() {
         config
     };
     let backend = || MemoryBackend::default().with_translation(pool());
-    let reserve = Request::Reserve(ReserveRequest {
-        parameters: PrrParameters {
-            nat_mode: NatMode::Traditional,
-            parity: Parity::Any,
-            inside: None,
-            outside: None,
-            protocol: UDP,
-            ports: 2,
-        },
-        lifetime: Lifetime(60),
-        group: None,
-    });
+    let reserve = Request::Reserve(reserve(UDP, 2, 60));
     let mut life = Life::begin(&folder, translator(), backend(), 0);
     let alice = life.net.open("alice");
     let reserved = life.net.ask(alice, &reserve);
@@ -254,20 +284,79 @@ fn reservations_keep_their_ports_also_when_enabled() {
     );
 }
 
-#[test]
-fn a_clock_that_was_set_back_prolongs_nothing_beyond_what_may_be_granted() {
-    let folder = Folder::new("clock");
-    let mut life = Life::filter(&folder, 100_000);
+/// A rule of 60 s of which 1 s is left, at 100,000 s by the wall and at 500 s of the host's first run.
+fn almost_over(folder: &Folder) -> Life {
+    let began = Began {
+        wall: 100_000,
+        boot: 1,
+        since: 441,
+    };
+    let mut life = Life::begin_at(folder, all_rights(), MemoryBackend::default(), began);
     let alice = life.net.open("alice");
-    life.net.enable(alice, pinhole(1));
+    let pinhole = EnableRequest {
+        lifetime: Lifetime(60),
+        ..pinhole(1)
+    };
+    life.net.enable(alice, pinhole);
     life.keep();
+    life
+}
+
+fn again(folder: &Folder, wall: u64, boot: u8, since: u64) -> Life {
+    let began = Began { wall, boot, since };
+    Life::begin_at(folder, all_rights(), MemoryBackend::default(), began)
+}
+
+/// How many seconds it passes on.
+fn passes_for(life: &mut Life) -> u64 {
+    let mut seconds = 0;
+    while life.net.passes(1, Direction::Inbound) {
+        life.net.wait(1);
+        seconds += 1;
+    }
+    seconds
+}
+
+#[test]
+fn a_step_of_the_wall_clock_moves_no_end_while_the_host_runs() {
+    for wall in [0, 100_059, 5_000_000] {
+        let folder = Folder::new(&format!("step-{wall}"));
+        drop(almost_over(&folder));
+        let mut life = again(&folder, wall, 1, 500);
+        assert_eq!(life.restored.counted_anew, []);
+        assert_eq!(passes_for(&mut life), 1, "{wall}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_back_prolongs_nothing_beyond_what_was_granted() {
+    let folder = Folder::new("back");
+    drop(almost_over(&folder));
+    // The host was started anew, and its clock is a day behind.
+    let life = again(&folder, 13_600, 2, 10);
+    assert_eq!(life.restored.counted_anew, [PolicyRuleId(1)]);
     drop(life);
-    let mut life = Life::filter(&folder, 0);
-    let longest = u64::from(config().capabilities.max_lifetime.0);
-    life.net.wait(longest - 1);
-    assert!(life.net.passes(1, Direction::Inbound));
-    life.net.wait(1);
-    assert!(!life.net.passes(1, Direction::Inbound));
+    // From now on the host's clock counts, and the wall's may go on as it likes.
+    let life = again(&folder, 50_000, 2, 30);
+    assert_eq!(life.restored.counted_anew, []);
+    drop(life);
+    let mut life = again(&folder, 3, 2, 50);
+    assert_eq!(passes_for(&mut life), 20, "60 s from the start of the host");
+}
+
+#[test]
+fn after_a_start_of_the_host_the_wall_clock_counts() {
+    let folder = Folder::new("host");
+    drop(almost_over(&folder));
+    let mut life = again(&folder, 100_040, 2, 10);
+    assert_eq!(passes_for(&mut life), 20);
+    let folder = Folder::new("host-long");
+    drop(almost_over(&folder));
+    let life = again(&folder, 100_060, 2, 10);
+    assert_eq!(
+        life.restored.ended,
+        [(PolicyRuleId(1), NotRestored::Expired)]
+    );
 }
 
 #[test]
@@ -275,9 +364,9 @@ fn a_folder_belongs_to_one_middlebox_at_a_time() {
     let folder = Folder::new("lock");
     let life = Life::filter(&folder, 0);
     assert!(matches!(
-        FileJournal::open(&folder.0),
+        FileJournal::open(&folder.0, [1; 8]),
         Err(StateError::InUse(_))
     ));
     drop(life);
-    FileJournal::open(&folder.0).unwrap();
+    FileJournal::open(&folder.0, [1; 8]).unwrap();
 }

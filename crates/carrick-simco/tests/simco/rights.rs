@@ -1,12 +1,13 @@
 //! Rights: who may ask for what, see what, change what, and is told of what.
 
+use carrick_simco::agent::{AgentEvent, CloseReason};
 use carrick_simco::message::{
-    DisableRequest, Lifetime, NatMode, NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply,
-    Request, ReserveRequest,
+    AddressTuple, Direction, DisableRequest, EnableRequest, IpVersion, Lifetime, Location,
+    NegativeReply, PolicyRuleId, Reply, Request, Scope,
 };
-use carrick_simco::middlebox::{Access, MiddleboxConfig, Rights};
+use carrick_simco::middlebox::{Access, MiddleboxConfig, Network, Rights};
 
-use crate::network::{Net, agent_config, change, config, name, pinhole};
+use crate::network::{Net, UDP, agent_config, change, config, name, pinhole, reserve};
 
 /// `alice` and `bob` with their own rules, `watcher` who sees all, `admin` who may change alice's.
 fn house() -> MiddleboxConfig {
@@ -63,6 +64,7 @@ fn a_transaction_without_the_right_is_refused_first_8() {
         change_lifetime: false,
         status: false,
         list: false,
+        wildcards: true,
     };
     let mut net = Net::new(MiddleboxConfig {
         agents: vec![nothing],
@@ -71,18 +73,7 @@ fn a_transaction_without_the_right_is_refused_first_8() {
     let session = net.open("nobody");
     let unknown = PolicyRuleId(99);
     let requests = [
-        Request::Reserve(ReserveRequest {
-            parameters: PrrParameters {
-                nat_mode: NatMode::Traditional,
-                parity: Parity::Any,
-                inside: None,
-                outside: None,
-                protocol: 17,
-                ports: 0,
-            },
-            lifetime: Lifetime(0),
-            group: None,
-        }),
+        Request::Reserve(reserve(UDP, 0, 0)),
         Request::Enable(pinhole(5)),
         Request::EnableReserved {
             enable: pinhole(5),
@@ -185,18 +176,7 @@ fn all_kinds_of_events_go_to_whom_they_concern_with_the_life_granted_5_3_19() {
     config.agents[1].rights = Rights::ALL;
     let mut net = Net::new(config);
     let [alice, bob, watcher] = ["alice", "bob", "watcher"].map(|name| net.open(name));
-    let reserve = Request::Reserve(ReserveRequest {
-        parameters: PrrParameters {
-            nat_mode: NatMode::Traditional,
-            parity: Parity::Any,
-            inside: None,
-            outside: None,
-            protocol: 17,
-            ports: 1,
-        },
-        lifetime: Lifetime(u32::MAX),
-        group: None,
-    });
+    let reserve = Request::Reserve(reserve(UDP, 1, u32::MAX));
     let Reply::Reserved(reserved) = net.ask(alice, &reserve) else {
         panic!("not reserved");
     };
@@ -228,4 +208,231 @@ fn all_kinds_of_events_go_to_whom_they_concern_with_the_life_granted_5_3_19() {
     assert_eq!(net.rule_events(alice), [end], "who asked has replies");
     net.middlebox.end_rule(net.now, blocking);
     assert_eq!(net.rule_events(bob), [(blocking, Lifetime(0))], "8.9");
+}
+
+#[test]
+fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them() {
+    let mut config = config();
+    config.agents[0].rights = Rights {
+        wildcards: false,
+        ..Rights::ALL
+    };
+    let mut net = Net::new(config);
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let wild = |change: &dyn Fn(&mut EnableRequest)| {
+        let mut request = pinhole(5);
+        request.parameters.direction = Direction::Inbound;
+        change(&mut request);
+        request
+    };
+    let any_port = wild(&|r| {
+        r.external = AddressTuple::single(Location::External, 17, [192, 0, 2, 1].into(), 0);
+    });
+    let any_protocol = wild(&|r| (r.internal.protocol, r.external.protocol) = (0, 0));
+    let anywhere = wild(&|r| r.external.scope = Scope::ProtocolsOnly(IpVersion::V4));
+    for request in [any_port, any_protocol, anywhere] {
+        let refusal = net.refusal(alice, &Request::Enable(request));
+        assert_eq!(refusal, NegativeReply::WildcardingNotSupported);
+        net.enable(bob, request);
+        let block = Request::Disable(DisableRequest {
+            internal: request.internal,
+            external: request.external,
+            lifetime: Lifetime(60),
+        });
+        let Reply::Disabled { rule, .. } = net.ask(alice, &block) else {
+            panic!("{request:?} is not blocked");
+        };
+        net.ask(alice, &change(rule, 0));
+    }
+    net.enable(alice, pinhole(6));
+}
+
+#[test]
+fn an_agent_opens_and_blocks_only_in_its_own_networks() {
+    let mut config = config();
+    let network = |text: &str, prefix| Network::new(text.parse().unwrap(), prefix).unwrap();
+    config.agents[0].rights = Rights::ALL;
+    config.agents[0].internal = vec![network("10.1.0.0", 16), network("2001:db8::", 32)];
+    config.agents[0].external = vec![network("198.51.100.0", 24), network("::", 0)];
+    let mut net = Net::new(config);
+    let alice = net.open("alice");
+    let at = |internal: &str, external: &str, prefix| {
+        let mut request = pinhole(5);
+        request.parameters.direction = Direction::Inbound;
+        for (tuple, address) in [
+            (&mut request.internal, internal),
+            (&mut request.external, external),
+        ] {
+            let whole = if address.contains(':') { 128 } else { 32 };
+            let inside = tuple.location == Location::Internal;
+            let prefix = if inside { prefix } else { whole };
+            tuple.scope = Scope::Full {
+                address: address.parse().unwrap(),
+                prefix,
+                port: 5,
+                ports: 1,
+            };
+        }
+        request
+    };
+    let outside = NegativeReply::AddressSpaceUnavailable;
+    for request in [
+        at("10.2.0.1", "198.51.100.1", 32),
+        at("10.1.0.1", "198.51.101.1", 32),
+        // Some of it is its own.
+        at("10.0.0.0", "198.51.100.1", 15),
+        at("2001:db9::1", "2001:db9::2", 128),
+    ] {
+        assert_eq!(net.refusal(alice, &Request::Enable(request)), outside);
+        let block = Request::Disable(DisableRequest {
+            internal: request.internal,
+            external: request.external,
+            lifetime: Lifetime(60),
+        });
+        assert_eq!(net.refusal(alice, &block), outside);
+    }
+    net.enable(alice, at("10.1.255.1", "198.51.100.1", 32));
+    net.enable(alice, at("10.1.128.0", "198.51.100.1", 17));
+    net.enable(alice, at("2001:db8::1", "2001:db9::2", 128));
+    let mut all = at("10.1.0.0", "198.51.100.1", 16);
+    all.internal.scope = Scope::ProtocolsOnly(IpVersion::V4);
+    assert_eq!(net.refusal(alice, &Request::Enable(all)), outside);
+}
+
+#[test]
+fn sessions_that_could_not_be_opened_any_more_end_when_the_configuration_changes() {
+    let strangers = MiddleboxConfig {
+        anonymous: Some(crate::network::name("bob")),
+        ..config()
+    };
+    let mut net = Net::new(strangers.clone());
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    let stranger = {
+        let (agent, session, _) = net.agent(carrick_simco::agent::AgentSettings::default());
+        assert!(agent.is_open());
+        session
+    };
+    let open = |net: &Net| net.middlebox.session_counts().0;
+    assert_eq!(open(&net), 3);
+    net.middlebox.reconfigure(strangers.clone());
+    assert_eq!(open(&net), 3, "the same configuration ends none");
+    let ended = |net: &mut Net, session| net.received(session).1;
+    // Another key ends those who came with the old one, and nobody else.
+    let mut other_key = strangers.clone();
+    other_key.agents[0].key = Some(crate::network::key("other"));
+    net.middlebox.reconfigure(other_key.clone());
+    assert!(ended(&mut net, alice) && !ended(&mut net, bob) && !ended(&mut net, stranger));
+    // No more strangers: who counts as bob without a proof must go, bob may stay.
+    net.middlebox.reconfigure(MiddleboxConfig {
+        anonymous: None,
+        ..other_key.clone()
+    });
+    assert!(!ended(&mut net, bob) && ended(&mut net, stranger));
+    // And from now on encrypted.
+    net.middlebox.reconfigure(MiddleboxConfig {
+        require_security: true,
+        ..other_key
+    });
+    assert!(ended(&mut net, bob));
+    assert_eq!(open(&net), 0);
+}
+
+/// Takes something away from a configuration.
+type Withdraw = fn(&mut MiddleboxConfig);
+
+#[test]
+fn a_rule_that_its_owner_might_not_open_any_more_lives_no_longer_8_5() {
+    let mut before = house();
+    before.agents[0].rights = Rights::ALL;
+    // Who controls her rules needs no right to open any.
+    before.agents[3].rights = Rights {
+        change_lifetime: true,
+        ..Rights::NONE
+    };
+    let mut wide = pinhole(6);
+    wide.parameters.direction = Direction::Inbound;
+    if let Scope::Full { prefix, .. } = &mut wide.external.scope {
+        *prefix = 24;
+    }
+    let withdrawn: [(&str, Withdraw); 6] = [
+        ("the right to open", |c| c.agents[0].rights.enable = false),
+        ("the right to wildcards", |c| {
+            c.agents[0].rights.wildcards = false
+        }),
+        ("its network", |c| {
+            c.agents[0].internal = vec![Network::new([10, 9, 0, 0].into(), 16).unwrap()];
+        }),
+        ("the protocol", |c| c.protocols = vec![6]),
+        ("wildcards", |c| {
+            c.capabilities.external_address_wildcards = false
+        }),
+        ("the agent", |c| {
+            c.agents.remove(0);
+        }),
+    ];
+    for (what, withdraw) in withdrawn {
+        let mut net = Net::new(before.clone());
+        let [alice, admin] = ["alice", "admin"].map(|name| net.open(name));
+        let rule = net.enable(alice, wide).rule;
+        let longer = Reply::LifetimeChanged(Lifetime(90));
+        assert_eq!(net.ask(admin, &change(rule, 90)), longer, "{what}");
+        let mut after = before.clone();
+        withdraw(&mut after);
+        net.middlebox.reconfigure(after);
+        let refused = NegativeReply::LifetimeNotAuthorized;
+        net.received(admin);
+        assert_eq!(net.refusal(admin, &change(rule, 100)), refused, "{what}");
+        let shorter = Reply::LifetimeChanged(Lifetime(30));
+        assert_eq!(net.ask(admin, &change(rule, 30)), shorter, "{what}");
+        assert_eq!(net.refusal(admin, &change(rule, 60)), refused, "{what}");
+        assert_eq!(net.ask(admin, &change(rule, 0)), Reply::Deleted, "{what}");
+    }
+    // Blocks and reservations likewise.
+    let mut net = Net::new(before.clone());
+    let alice = net.open("alice");
+    let block = Request::Disable(DisableRequest {
+        internal: pinhole(5).internal,
+        external: pinhole(5).external,
+        lifetime: Lifetime(60),
+    });
+    let rules = [block, Request::Reserve(reserve(UDP, 1, 60))];
+    let rules = rules.map(|request| net.ask(alice, &request).rule().unwrap());
+    let mut after = before.clone();
+    (
+        after.agents[0].rights.disable,
+        after.agents[0].rights.reserve,
+    ) = (false, false);
+    net.middlebox.reconfigure(after);
+    for rule in rules {
+        let refused = NegativeReply::LifetimeNotAuthorized;
+        assert_eq!(net.refusal(alice, &change(rule, 90)), refused);
+    }
+    net.middlebox.reconfigure(before);
+    for rule in rules {
+        let longer = Reply::LifetimeChanged(Lifetime(90));
+        assert_eq!(net.ask(alice, &change(rule, 90)), longer);
+    }
+}
+
+#[test]
+fn a_session_that_must_be_encrypted_by_now_does_not_open_7_3() {
+    let mut net = Net::new(house());
+    let settings = carrick_simco::agent::AgentSettings {
+        credentials: Some(crate::network::credentials("alice")),
+        ..Default::default()
+    };
+    let mut alice = carrick_simco::agent::Agent::new(settings, [2; 32]);
+    let session = net.connect();
+    alice.connected(net.now, 4);
+    let (stream, establish) = alice.poll_transmit().unwrap();
+    net.raw(session, stream, &establish);
+    // Her proof comes after the configuration has changed.
+    net.middlebox.reconfigure(MiddleboxConfig {
+        require_security: true,
+        ..house()
+    });
+    let events = net.carry(&mut alice, session);
+    let refused = CloseReason::Refused(NegativeReply::InsufficientSecurity);
+    assert!(events.contains(&AgentEvent::Closed(refused)), "{events:?}");
+    assert_eq!(net.middlebox.session_counts(), (0, 0));
 }

@@ -1,26 +1,17 @@
 //! Policy rules: lives, groups, status, lists, and who is told.
 
 use carrick_simco::message::{
-    AddressTuple, Capabilities, Direction, EnableRequest, GroupId, IpVersion, Lifetime, Location,
-    NatMode, NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Request, ReserveRequest,
-    Scope,
+    AddressTuple, Capabilities, Direction, DisableRequest, EnableRequest, GroupId, IpVersion,
+    Lifetime, Location, NegativeReply, PolicyRuleId, Reply, Request, Scope,
 };
+use carrick_simco::middlebox::Rights;
 
-use crate::network::{Net, UDP, change, config, in_group, pinhole, range};
+use crate::network::{Net, UDP, change, config, ends, in_group, pinhole, range, reserve};
 
 fn reservation() -> Request {
-    Request::Reserve(ReserveRequest {
-        parameters: PrrParameters {
-            nat_mode: NatMode::Traditional,
-            parity: Parity::Any,
-            inside: None,
-            outside: Some(IpVersion::V6),
-            protocol: UDP,
-            ports: 1,
-        },
-        lifetime: Lifetime(60),
-        group: None,
-    })
+    let mut request = reserve(UDP, 1, 60);
+    request.parameters.outside = Some(IpVersion::V6);
+    Request::Reserve(request)
 }
 
 fn enable_reserved(rule: PolicyRuleId, port: u16) -> Request {
@@ -406,9 +397,65 @@ fn a_range_that_runs_past_the_last_port_is_refused_however_long_8_3_1() {
         let refusal = net.refusal(session, &Request::Enable(request));
         assert_eq!(refusal, NegativeReply::IllegalPort, "{port} and {ports}");
     }
-    let mut all = pinhole(5);
-    all.external.scope = range(1, u16::MAX).external.scope;
-    net.enable(session, all);
+}
+
+#[test]
+fn all_ports_of_one_side_are_a_wildcard_and_never_both_ways_8_3_1() {
+    let mut bare = config();
+    bare.capabilities.port_wildcards = false;
+    let (mut net, mut without) = (Net::new(config()), Net::new(bare));
+    let (session, other) = (net.open("alice"), without.open("alice"));
+    for (inside, outside) in [(u16::MAX, 1), (u16::MAX, u16::MAX - 1), (1, u16::MAX)] {
+        let mut request = pinhole(5);
+        request.internal.scope = range(1, inside).internal.scope;
+        request.external.scope = range(1, outside).external.scope;
+        let ask = Request::Enable(request);
+        assert_eq!(net.refusal(session, &ask), NegativeReply::Inconsistent);
+        let lacking = NegativeReply::WildcardingNotSupported;
+        assert_eq!(without.refusal(other, &ask), lacking);
+        request.parameters.direction = Direction::Inbound;
+        assert_eq!(without.refusal(other, &Request::Enable(request)), lacking);
+        net.enable(session, request);
+    }
+    // All ports of both, port by port, are too many for this middlebox.
+    let refusal = net.refusal(session, &Request::Enable(range(1, u16::MAX)));
+    assert_eq!(refusal, NegativeReply::IllegalPortRange);
+}
+
+#[test]
+fn any_protocol_is_more_than_a_limited_set_and_is_refused_but_to_block_8_3_1() {
+    let mut limited = config();
+    limited.protocols = vec![UDP];
+    limited.agents[0].rights.disable = true;
+    let mut net = Net::new(limited);
+    let session = net.open("alice");
+    let mut any = pinhole(5);
+    (any.internal.protocol, any.external.protocol) = (0, 0);
+    for direction in [Direction::Both, Direction::Inbound, Direction::Outbound] {
+        any.parameters.direction = direction;
+        let refusal = net.refusal(session, &Request::Enable(any));
+        assert_eq!(refusal, NegativeReply::ProtocolNotSupported);
+    }
+    let refusal = net.refusal(session, &Request::Reserve(reserve(0, 1, 60)));
+    assert_eq!(refusal, NegativeReply::ProtocolNotSupported);
+    let Reply::Reserved(reserved) = net.ask(session, &Request::Reserve(reserve(UDP, 1, 60))) else {
+        panic!("no reservation");
+    };
+    let enable = Request::EnableReserved {
+        enable: any,
+        rule: reserved.rule,
+    };
+    assert_eq!(
+        net.refusal(session, &enable),
+        NegativeReply::ProtocolNotSupported
+    );
+    assert_eq!(net.elements(), 0);
+    let block = Request::Disable(DisableRequest {
+        internal: any.internal,
+        external: any.external,
+        lifetime: Lifetime(60),
+    });
+    assert!(matches!(net.ask(session, &block), Reply::Disabled { .. }));
 }
 
 #[test]
@@ -462,5 +509,51 @@ fn wide(address: [u8; 4], prefix: u8, port: u16) -> Scope {
         prefix,
         port,
         ports: 1,
+    }
+}
+
+#[test]
+fn a_protocol_without_ports_has_none_to_ask_for_and_none_to_leave_open_8_3_1() {
+    let mut house = config();
+    // She may not leave anything open.
+    house.agents[0].rights = Rights {
+        wildcards: false,
+        ..Rights::ALL
+    };
+    let mut net = Net::new(house);
+    let alice = net.open("alice");
+    for protocol in [1, 50, 58, 253] {
+        let about = |port| {
+            let mut request = pinhole(port);
+            (request.internal.protocol, request.external.protocol) = (protocol, protocol);
+            request
+        };
+        let EnableRequest {
+            internal, external, ..
+        } = about(5);
+        let block = Request::Disable(DisableRequest {
+            internal,
+            external,
+            lifetime: Lifetime(60),
+        });
+        for request in [Request::Enable(about(5)), block] {
+            let refusal = net.refusal(alice, &request);
+            assert_eq!(refusal, NegativeReply::IllegalPort, "{protocol}");
+        }
+        // All of it between two hosts, both ways, is no wildcard; the number of ports says nothing.
+        let mut all = about(0);
+        if let Scope::Full { ports, .. } = &mut all.internal.scope {
+            *ports = 7;
+        }
+        let rule = net.enable(alice, all).rule;
+        let ((inside, _), (outside, _)) = ends(0);
+        let passes = |net: &Net, protocol| {
+            let backend = net.middlebox.backend();
+            let (a0, a3) = ((inside, 0).into(), (outside, 0).into());
+            backend.passes(net.now, protocol, a0, a3, Direction::Inbound)
+        };
+        assert!(passes(&net, protocol) && !passes(&net, UDP));
+        net.ask(alice, &change(rule, 0));
+        assert!(!passes(&net, protocol));
     }
 }

@@ -1,12 +1,14 @@
 //! A translator: reservations of ports, and rules on them.
 
+use carrick_simco::agent::AgentEvent;
 use carrick_simco::backend::{MemoryBackend, PortPool};
 use carrick_simco::message::{
-    AddressTuple, Direction, IpVersion, Lifetime, Location, NatMode, NegativeReply, Parity,
-    PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope,
+    AddressTuple, Capabilities, Direction, DisableRequest, IpVersion, Lifetime, Location, NatMode,
+    NegativeReply, Parity, PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope,
 };
+use carrick_simco::middlebox::Rights;
 
-use crate::network::{Net, UDP, change, config, pinhole};
+use crate::network::{Net, UDP, change, config, credentials, pinhole};
 
 fn net() -> Net {
     let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
@@ -265,5 +267,72 @@ fn a_translator_takes_no_wildcards_that_it_could_not_translate_8_3_1() {
         net.refusal(alice, &Request::Enable(inbound)),
         NegativeReply::WildcardingNotSupported
     );
+    assert_eq!(net.middlebox.backend().reserved_ports(), 0);
+}
+
+#[test]
+fn a_translator_tells_that_it_takes_no_wildcards_and_a_packet_filter_that_it_does_4_3_3() {
+    let told = |net: &mut Net| {
+        let settings = carrick_simco::agent::AgentSettings {
+            credentials: Some(credentials("alice")),
+            ..Default::default()
+        };
+        match net.agent(settings).2[..] {
+            [AgentEvent::Opened(capabilities)] => capabilities,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    let wildcards = |can: Capabilities| {
+        let addresses = (
+            can.internal_address_wildcards,
+            can.external_address_wildcards,
+        );
+        (addresses, can.port_wildcards)
+    };
+    let mut filter = Net::new(config());
+    let can = told(&mut filter);
+    assert_eq!(wildcards(can), ((true, true), true));
+    assert!(can.packet_filter && !can.address_translator && !can.port_translation);
+    let mut translator = net();
+    let can = told(&mut translator);
+    assert_eq!(wildcards(can), ((false, false), false));
+    assert!(can.packet_filter && can.address_translator && can.port_translation);
+    assert!(can.disable_rules && !can.twice_nat && !can.protocol_translation);
+    // What is told is so: a network is not let pass, but blocked it can be.
+    let mut config = config();
+    config.agents[0].rights = Rights::ALL;
+    let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
+    let backend = MemoryBackend::default().with_translation(pool);
+    let mut net = Net::with_backend(config, backend);
+    let alice = net.open("alice");
+    let mut enable = pinhole(5);
+    enable.parameters.direction = Direction::Inbound;
+    if let Scope::Full { prefix, .. } = &mut enable.external.scope {
+        *prefix = 24;
+    }
+    let refusal = net.refusal(alice, &Request::Enable(enable));
+    assert_eq!(refusal, NegativeReply::WildcardingNotSupported);
+    let block = Request::Disable(DisableRequest {
+        internal: enable.internal,
+        external: enable.external,
+        lifetime: Lifetime(60),
+    });
+    assert!(matches!(net.ask(alice, &block), Reply::Disabled { .. }));
+}
+
+#[test]
+fn what_has_no_ports_is_not_translated_8_2_3() {
+    let mut net = net();
+    let alice = net.open("alice");
+    let Request::Reserve(mut icmp) = reserve(1, Parity::Any) else {
+        panic!("no PRR");
+    };
+    icmp.parameters.protocol = 1;
+    let mut enable = pinhole(0);
+    (enable.internal.protocol, enable.external.protocol) = (1, 1);
+    for request in [Request::Reserve(icmp), Request::Enable(enable)] {
+        let refusal = net.refusal(alice, &request);
+        assert_eq!(refusal, NegativeReply::ProtocolNotSupported);
+    }
     assert_eq!(net.middlebox.backend().reserved_ports(), 0);
 }

@@ -12,8 +12,8 @@ use carrick_simco::agent::{Agent, AgentSettings};
 use carrick_simco::backend::{Backend, BackendError, Element, MemoryBackend, MemoryLimits};
 use carrick_simco::message::{
     AddressTuple, Direction, DisableRequest, EnableRequest, FromMiddlebox, GroupId, Lifetime,
-    Location, NatMode, Parity, PerParameters, PolicyRuleId, PortParity, PrrParameters, Reply,
-    Request, ReserveRequest, Scope, TransactionId, VERSION,
+    Location, NatMode, Notification, Parity, PerParameters, PolicyRuleId, PortParity,
+    PrrParameters, Reply, Request, ReserveRequest, Scope, TransactionId, VERSION,
 };
 use carrick_simco::middlebox::{
     AgentConfig, Connection, Limits, Middlebox, MiddleboxConfig, Rights, SessionId, SessionOutput,
@@ -38,6 +38,12 @@ const ELEMENTS: usize = 60;
 
 /// Elements that an agent may have.
 const AGENT_ELEMENTS: usize = 50;
+
+/// Rules that an agent may have, but those by PDR.
+const AGENT_RULES: usize = 30;
+
+/// Patterns that an agent may have.
+const AGENT_PATTERNS: usize = 7;
 
 /// A packet filter that fails when it is told to: 1 to add, 2 to extend, 4 to remove.
 #[derive(Debug)]
@@ -193,7 +199,10 @@ pub fn steer(octets: &[u8]) -> Outcome {
     let faults = Rc::new(Cell::new(0));
     let mut failed = false;
     let backend = Faulty {
-        inner: MemoryBackend::new(MemoryLimits { elements: ELEMENTS }),
+        inner: MemoryBackend::new(MemoryLimits {
+            elements: ELEMENTS,
+            blocks: LIMITS.disable_rules,
+        }),
         faults: Rc::clone(&faults),
     };
     let mut middlebox = Middlebox::new(config(), backend, [7; 32]);
@@ -256,8 +265,9 @@ fn config() -> MiddleboxConfig {
     let name = Identity::new("agent").unwrap();
     let agent = AgentConfig {
         rights: Rights::ALL,
-        max_rules: 30,
+        max_rules: AGENT_RULES,
         max_elements: AGENT_ELEMENTS,
+        max_patterns: AGENT_PATTERNS,
         max_sessions: 5,
         ..AgentConfig::new(name.clone(), None)
     };
@@ -270,15 +280,30 @@ fn config() -> MiddleboxConfig {
 }
 
 fn drain(middlebox: &mut Middlebox<Faulty>, session: SessionId) {
-    let (mut sent, mut octets) = (0, 0);
+    let (mut sent, mut octets, mut ends) = (0, 0, 0);
     while let Some(output) = middlebox.poll_output(session) {
         if let SessionOutput::Send { message, .. } = output {
-            FromMiddlebox::parse(&message).unwrap();
-            sent += 1;
-            octets += message.len();
+            let (_, message_is) = FromMiddlebox::parse(&message).unwrap();
+            let end = matches!(
+                message_is,
+                FromMiddlebox::Notification(Notification::RuleEvent {
+                    lifetime: Lifetime(0),
+                    ..
+                })
+            );
+            // Ends of rules that end at the same time wait as one.
+            if end {
+                ends += 1;
+            } else {
+                sent += 1;
+                octets += message.len();
+            }
         }
     }
     assert!(sent <= LIMITS.queued_messages + 3, "{sent} messages waited");
+    // Of rules that were there, and of those of which the replies wait.
+    let most = AGENT_RULES + LIMITS.disable_rules + LIMITS.queued_messages;
+    assert!(ends <= most, "{ends} ends waited");
     // One more than fits, BFM and AST.
     let most = LIMITS.queued_octets + LIMITS.max_reply + 16;
     assert!(octets <= most, "{octets} octets waited");
@@ -291,14 +316,21 @@ fn check(middlebox: &Middlebox<Faulty>, now: Time, failed: bool) {
         "{open} and {half_open} sessions"
     );
     let rules = middlebox.rules();
-    assert!(rules.len() <= 30 && rules.disable_rules() <= LIMITS.disable_rules);
+    assert!(rules.disable_rules() <= LIMITS.disable_rules);
+    assert!(rules.len() - rules.disable_rules() <= AGENT_RULES);
     let elements: BTreeSet<Element> = middlebox.backend().inner.live(now).copied().collect();
-    assert!(elements.len() <= ELEMENTS);
+    assert!(elements.len() <= ELEMENTS + LIMITS.disable_rules);
     let live = rules.iter().filter(|rule| rule.expires > now);
     let granted: BTreeSet<Element> = live.flat_map(|rule| rule.elements()).collect();
     assert!(granted.is_subset(&elements), "what is granted passes");
-    let weight: usize = rules.iter().map(|rule| rule.weight()).sum();
+    let weights = || rules.iter().map(|rule| rule.weight());
+    let weight: usize = weights().map(|weight| weight.elements).sum();
     assert!(weight <= AGENT_ELEMENTS, "{weight} elements of one agent");
+    let patterns: usize = weights().map(|weight| weight.patterns).sum();
+    assert!(
+        patterns <= AGENT_PATTERNS,
+        "{patterns} patterns of one agent"
+    );
     if !failed {
         let all: BTreeSet<Element> = rules.iter().flat_map(|rule| rule.elements()).collect();
         assert!(elements.is_subset(&all), "nothing else passes");

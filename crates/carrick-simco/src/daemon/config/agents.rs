@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{ConfigError, identity, value};
-use crate::middlebox::{Access, AgentConfig, Rights};
+use crate::middlebox::{Access, AgentConfig, Network, Rights};
 use crate::session::Key;
 
 /// One agent.
@@ -19,16 +19,26 @@ pub struct AgentEntry {
     /// A file with the same.
     pub key_file: Option<PathBuf>,
     /// What it may ask for: `all`, or some of `reserve`, `enable`, `disable`, `lifetime`, `status`,
-    /// `list`. Without: all but `disable`.
+    /// `list`, `wildcards`. Without: all but `disable` and `wildcards`.
     pub rights: Option<Words>,
     /// Whose rules it may see and is told of: `own`, `all`, or names of agents.
     pub sees: Option<Words>,
     /// Whose rules it may change and end; likewise.
     pub controls: Option<Words>,
-    /// Rules at a time.
+    /// Networks of internal hosts that its rules may be about, as `10.0.0.0/8`; none for all.
+    #[serde(default)]
+    pub internal: Vec<String>,
+    /// Likewise of external hosts.
+    #[serde(default)]
+    pub external: Vec<String>,
+    /// Rules at a time, but those by PDR.
     pub max_rules: Option<usize>,
     /// Elements of the packet filter and outside ports at a time.
     pub max_elements: Option<usize>,
+    /// Those of the elements that have wildcards or prefixes.
+    pub max_patterns: Option<usize>,
+    /// Rules by PDR at a time.
+    pub max_disable_rules: Option<usize>,
     /// Sessions at a time.
     pub max_sessions: Option<usize>,
 }
@@ -58,8 +68,12 @@ impl AgentEntry {
             rights,
             sees,
             controls,
+            internal: networks(&place("internal"), &self.internal)?,
+            external: networks(&place("external"), &self.external)?,
             max_rules: self.max_rules.unwrap_or(base.max_rules),
             max_elements: self.max_elements.unwrap_or(base.max_elements),
+            max_patterns: self.max_patterns.unwrap_or(base.max_patterns),
+            max_disable_rules: self.max_disable_rules.unwrap_or(base.max_disable_rules),
             max_sessions: self.max_sessions.unwrap_or(base.max_sessions),
             ..base
         })
@@ -123,14 +137,33 @@ fn rights(key: &str, words: &Words) -> Result<Rights, ConfigError> {
             "lifetime" => &mut rights.change_lifetime,
             "status" => &mut rights.status,
             "list" => &mut rights.list,
+            "wildcards" => &mut rights.wildcards,
             _ => {
-                let known = "reserve, enable, disable, lifetime, status, list; or \"all\"";
+                let known =
+                    "reserve, enable, disable, lifetime, status, list, wildcards; or \"all\"";
                 return Err(value(key, format!("{word:?} is not known: give {known}")));
             }
         };
         *right = true;
     }
     Ok(rights)
+}
+
+fn networks(key: &str, texts: &[String]) -> Result<Vec<Network>, ConfigError> {
+    let parse = |text: &String| {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, prefix.parse().ok()),
+            None => (
+                text.as_str(),
+                Some(if text.contains(':') { 128 } else { 32 }),
+            ),
+        };
+        let network = address.parse().ok().zip(prefix);
+        let network = network.and_then(|(address, prefix)| Network::new(address, prefix));
+        let why = || format!("{text:?} is no network: give ADDRESS/BITS, such as 10.0.0.0/8");
+        network.ok_or_else(|| value(key, why()))
+    };
+    texts.iter().map(parse).collect()
 }
 
 fn access(key: &str, words: Option<&Words>, all: &[AgentEntry]) -> Result<Access, ConfigError> {

@@ -11,7 +11,7 @@ use crate::middlebox::Limits;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LimitsEntry {
-    /// Rules at a time.
+    /// Rules at a time, but those by PDR.
     pub rules: Option<usize>,
     /// Rules by PDR at a time.
     pub disable_rules: Option<usize>,

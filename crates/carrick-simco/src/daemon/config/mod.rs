@@ -15,6 +15,9 @@ use crate::session::Identity;
 pub use agents::{AgentEntry, Words, parse_key, read_key_file};
 pub use limits::LimitsEntry;
 
+/// Rules whose traffic is shown at most.
+const MAX_RULE_TRAFFIC: usize = 10_000;
+
 /// What is wrong with a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -63,7 +66,7 @@ pub struct Settings {
     pub audit: Option<PathBuf>,
     /// Where metrics are served over HTTP.
     pub metrics: Option<SocketAddr>,
-    /// Rules whose packets and octets are told with the metrics, at most.
+    /// Rules whose packets and octets are told with the metrics, at most; up to 10,000.
     #[serde(default)]
     pub rule_traffic: usize,
     /// The agent that whoever doesn't authenticate itself counts as.
@@ -305,10 +308,10 @@ impl Settings {
         })
     }
 
-    /// Whether the backend translates addresses.
-    fn translates(&self) -> Result<bool, ConfigError> {
+    /// The pools of a translator; none for a packet filter only.
+    fn pools(&self) -> Result<&[PoolEntry], ConfigError> {
         let BackendEntry::Nftables(nftables) = &self.backend else {
-            return Ok(false);
+            return Ok(&[]);
         };
         for pool in &nftables.translation {
             if pool.first_port == 0 || pool.last_port < pool.first_port {
@@ -316,7 +319,30 @@ impl Settings {
                 return Err(value("backend.translation", why));
             }
         }
-        Ok(!nftables.translation.is_empty())
+        Ok(&nftables.translation)
+    }
+
+    /// What the middlebox is and can do (RFC 4540 section 4.3.3). A translator knows the IP versions of
+    /// its addresses only.
+    fn capabilities(&self, base: Capabilities) -> Result<Capabilities, ConfigError> {
+        let pools = self.pools()?;
+        let translates = !pools.is_empty();
+        let has = |v4: bool| !translates || pools.iter().any(|pool| pool.address.is_ipv4() == v4);
+        let (v4, v6) = (has(true), has(false));
+        Ok(Capabilities {
+            internal_address_wildcards: self.wildcards,
+            external_address_wildcards: self.wildcards,
+            port_wildcards: self.wildcards,
+            address_translator: translates,
+            port_translation: translates,
+            internal_v4: v4,
+            internal_v6: v6,
+            external_v4: v4,
+            external_v6: v6,
+            persistent: self.state.is_some(),
+            max_lifetime: Lifetime(self.max_lifetime),
+            ..base
+        })
     }
 
     /// What the state machine is told. Reads key files.
@@ -327,6 +353,11 @@ impl Settings {
         let Listen { sctp, tcp, tls } = &self.listen;
         if sctp.is_none() && tcp.is_empty() && tls.is_none() {
             return Err(value("listen", "give at least one of sctp, tcp and tls"));
+        }
+        if self.rule_traffic > MAX_RULE_TRAFFIC {
+            let why =
+                format!("must be at most {MAX_RULE_TRAFFIC}: each is two lines of the metrics");
+            return Err(value("rule-traffic", why));
         }
         if self.max_lifetime == 0 {
             return Err(value("max-lifetime", "must be at least 1 second"));
@@ -353,19 +384,9 @@ impl Settings {
                 Some(known.identity.clone())
             }
         };
-        let translates = self.translates()?;
         let protocols: Result<Vec<u8>, _> = self.protocols.iter().map(Protocol::number).collect();
         Ok(MiddleboxConfig {
-            capabilities: Capabilities {
-                internal_address_wildcards: self.wildcards,
-                external_address_wildcards: self.wildcards,
-                port_wildcards: self.wildcards,
-                address_translator: translates,
-                port_translation: translates,
-                persistent: self.state.is_some(),
-                max_lifetime: Lifetime(self.max_lifetime),
-                ..base.capabilities
-            },
+            capabilities: self.capabilities(base.capabilities)?,
             protocols: protocols?,
             agents,
             anonymous,

@@ -25,6 +25,8 @@ key = "000102030405060708090a0b0c0d0e0f"
 rights = ["enable", "lifetime"]
 max-rules = 10
 max-elements = 25
+max-patterns = 3
+max-disable-rules = 2
 
 [[agents]]
 name = "noc"
@@ -51,7 +53,8 @@ fn a_whole_file_says_everything() {
         ..Rights::NONE
     };
     assert_eq!((pbx.rights, pbx.max_rules), (few, 10));
-    assert_eq!(pbx.max_elements, 25);
+    assert_eq!((pbx.max_elements, pbx.max_patterns), (25, 3));
+    assert_eq!(pbx.max_disable_rules, 2);
     assert!(pbx.key.is_some() && noc.key.is_none());
     assert_eq!((noc.rights, &noc.sees), (Rights::ALL, &Access::All));
     assert_eq!(noc.controls, Access::Of(vec![pbx.identity.clone()]));
@@ -83,6 +86,16 @@ fn a_mistake_is_told_with_its_place() {
             "agent \"noc\": controls: \"pbxx\"",
         ),
         ("name = \"noc\"", "name = \"pbx\"", "two agents"),
+        (
+            "name = \"noc\"",
+            "name = \"noc\"\ninternal = [\"10.0.0.0/33\"]",
+            "agent \"noc\": internal: \"10.0.0.0/33\" is no network",
+        ),
+        (
+            "name = \"fw1\"",
+            "name = \"fw1\"\nrule-traffic = 10001",
+            "rule-traffic: must be at most 10000",
+        ),
         ("\"udp\"", "\"udb\"", "protocols: \"udb\""),
         ("6]", "600]", "line 7: must be the name of a protocol"),
         ("\"all\"", "5", "must be a word"),
@@ -106,4 +119,41 @@ fn a_mistake_is_told_with_its_place() {
             .to_string()
             .contains("listen")
     );
+}
+
+#[test]
+fn a_translator_tells_the_versions_of_its_addresses_and_a_packet_filter_both_4_3_3() {
+    let of = |backend: &str| {
+        let text = format!("{WHOLE}\n[backend]\n{backend}");
+        let settings = Settings::parse(&text).unwrap();
+        settings.middlebox().unwrap().capabilities
+    };
+    let pool =
+        |address: &str| format!("{{ address = \"{address}\", first-port = 1, last-port = 9 }}");
+    let translator =
+        |pools: &[String]| format!("kind = \"nftables\"\ntranslation = [{}]", pools.join(", "));
+    let versions = |can: Capabilities| {
+        let (v4, v6) = (can.internal_v4, can.internal_v6);
+        assert_eq!(
+            (v4, v6),
+            (can.external_v4, can.external_v6),
+            "none into the other"
+        );
+        (v4, v6)
+    };
+    for filter in ["kind = \"memory\"", "kind = \"nftables\""] {
+        let can = of(filter);
+        assert!(can.packet_filter && !can.address_translator && !can.port_translation);
+        assert_eq!(versions(can), (true, true));
+    }
+    let (v4, v6) = (pool("192.0.2.1"), pool("2001:db8::1"));
+    for (pools, expected) in [
+        (vec![v4.clone()], (true, false)),
+        (vec![v6.clone()], (false, true)),
+        (vec![v4, v6], (true, true)),
+    ] {
+        let can = of(&translator(&pools));
+        assert!(can.packet_filter && can.address_translator && can.port_translation);
+        assert_eq!(versions(can), expected);
+    }
 }

@@ -1,7 +1,7 @@
 //! A crash at each operation on the disk.
 
 use super::disk::{Crash, Disk};
-use super::{Model, at, batches};
+use super::{Model, SALT, at, batches};
 use crate::message::PolicyRuleId;
 use crate::state::StateError;
 use crate::state::log::Log;
@@ -22,7 +22,7 @@ const CRASHES: [Crash; 9] = [
 /// being written.
 fn live(disk: &Disk, limit: u64) -> (Model, Model) {
     let (mut told, mut written) = (Model::default(), Model::default());
-    let Ok((mut log, _)) = Log::open(disk.clone()) else {
+    let Ok((mut log, _)) = Log::open(disk.clone(), SALT) else {
         return (told, written);
     };
     for batch in batches(3, 40) {
@@ -49,14 +49,14 @@ fn every_operation(limit: u64) -> usize {
             let (told, written) = live(&disk, limit);
             for crash in CRASHES {
                 let found = disk.after(crash);
-                let (_, recovered) = Log::open(found.clone()).unwrap();
+                let (_, recovered) = Log::open(found.clone(), SALT).unwrap();
                 let rules = Model::of(&recovered.rules);
                 assert!(
                     rules == told || rules == written,
                     "{operations} {eighths} {crash:?}: {rules:?}, told {told:?}"
                 );
                 // What was written anew is whole, and the same.
-                let (_, again) = Log::open(found.after(Crash::Power(0))).unwrap();
+                let (_, again) = Log::open(found.after(Crash::Power(0)), SALT).unwrap();
                 assert_eq!((&again.rules, again.dropped), (&recovered.rules, 0));
             }
             if !disk.crashed() {
@@ -82,7 +82,7 @@ fn a_crash_at_any_step_of_compaction_loses_nothing_either() {
 #[test]
 fn a_file_stays_small_and_the_last_identifiers_are_remembered() {
     let disk = Disk::default();
-    let (mut log, _) = Log::open(disk.clone()).unwrap();
+    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
     log.set_limit(4000);
     for batch in batches(3, 40) {
         for change in &batch {
@@ -90,14 +90,14 @@ fn a_file_stays_small_and_the_last_identifiers_are_remembered() {
         }
         log.commit().unwrap();
     }
-    let before = Log::open(disk.after(Crash::Kill)).unwrap().1;
+    let before = Log::open(disk.after(Crash::Kill), SALT).unwrap().1;
     for rule in &before.rules {
         super::Change::End(rule.id.0).with(|change| log.record(&at(0), change));
     }
     log.set_limit(0);
     log.commit().unwrap();
     assert!(disk.contents("rules").unwrap().len() < 100);
-    let (_, recovered) = Log::open(disk).unwrap();
+    let (_, recovered) = Log::open(disk, SALT).unwrap();
     assert!(recovered.rules.is_empty() && recovered.last_rule > PolicyRuleId(20));
     assert_eq!(
         (recovered.last_rule, recovered.last_group),
@@ -108,7 +108,7 @@ fn a_file_stays_small_and_the_last_identifiers_are_remembered() {
 #[test]
 fn an_empty_batch_touches_no_disk() {
     let disk = Disk::default();
-    let (mut log, _) = Log::open(disk.clone()).unwrap();
+    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
     disk.crash_after(0, 0);
     log.commit().unwrap();
 }

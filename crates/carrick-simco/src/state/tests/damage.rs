@@ -1,14 +1,17 @@
 //! Files that are cut short, and disks that forget.
 
 use super::disk::{Crash, Disk};
-use super::{Model, at, batches};
-use crate::state::StateError;
+use super::{Model, SALT, at, batches, owner, rule};
+use crate::message::{AddressTuple, Location};
+use crate::rules::RuleKind;
+use crate::state::frame::frame;
 use crate::state::log::{FILE, Log};
+use crate::state::{RuleChange, StateError};
 
 /// A file, and what there was after each batch, with the length of the file then.
 fn written(count: usize) -> (Vec<u8>, Vec<(usize, Model)>) {
     let disk = Disk::default();
-    let (mut log, _) = Log::open(disk.clone()).unwrap();
+    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
     let length = || disk.contents(FILE).unwrap().len();
     let mut model = Model::default();
     let mut states = vec![(length(), model.clone())];
@@ -29,7 +32,7 @@ fn a_file_cut_at_any_octet_gives_what_the_whole_batches_say() {
     let first = states[0].0;
     for length in 0..=file.len() {
         let disk = Disk::holding(FILE, file[..length].to_vec());
-        let opened = Log::open(disk.clone());
+        let opened = Log::open(disk.clone(), SALT);
         if length < first {
             // No crash does that: the first batch has its name when it is whole.
             assert!(
@@ -57,7 +60,7 @@ fn a_bit_that_flips_is_found_or_concerns_the_last_batch_which_is_dropped() {
     for bit in 0..file.len() * 8 {
         let mut file = file.clone();
         file[bit / 8] ^= 1 << (bit % 8);
-        match Log::open(Disk::holding(FILE, file)) {
+        match Log::open(Disk::holding(FILE, file), SALT) {
             Err(StateError::NotOurs(_) | StateError::Damaged { .. }) => {
                 assert!(bit / 8 < before_last.0, "{bit}");
                 found += 1;
@@ -77,10 +80,10 @@ fn a_bit_that_flips_is_found_or_concerns_the_last_batch_which_is_dropped() {
 fn a_batch_after_what_was_dropped_begins_a_whole_file() {
     let (file, states) = written(12);
     let disk = Disk::holding(FILE, file[..file.len() - 1].to_vec());
-    let (mut log, _) = Log::open(disk.clone()).unwrap();
+    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
     super::Change::Grant(900).with(|change| log.record(&at(0), change));
     log.commit().unwrap();
-    let (_, recovered) = Log::open(disk.after(Crash::Power(0))).unwrap();
+    let (_, recovered) = Log::open(disk.after(Crash::Power(0)), SALT).unwrap();
     let mut model = states[states.len() - 2].1.clone();
     model.apply(&[super::Change::Grant(900)]);
     assert_eq!((Model::of(&recovered.rules), recovered.dropped), (model, 0));
@@ -90,8 +93,54 @@ fn a_batch_after_what_was_dropped_begins_a_whole_file() {
 fn another_file_is_left_alone() {
     let disk = Disk::holding(FILE, b"something of the administrator's".to_vec());
     assert!(matches!(
-        Log::open(disk.clone()),
+        Log::open(disk.clone(), SALT),
         Err(StateError::NotOurs(_))
     ));
     assert!(disk.contents("rules.new").is_none());
+}
+
+/// What is found when the power goes while a rule with this external address is written.
+fn torn_with(address: [u8; 16]) -> Result<(Model, u64), StateError> {
+    let disk = Disk::default();
+    let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
+    super::Change::Grant(1).with(|change| log.record(&at(0), change));
+    log.commit().unwrap();
+    let mut torn = rule(3);
+    let RuleKind::Enabled { external, .. } = &mut torn.kind else {
+        panic!("{torn:?}");
+    };
+    *external = AddressTuple::single(Location::External, 17, address.into(), 9);
+    let whole = disk.contents(FILE).unwrap().len();
+    let owner = owner();
+    let granted = RuleChange::Granted {
+        rule: &torn,
+        owner: &owner,
+    };
+    log.record(&at(0), &granted);
+    log.commit().unwrap();
+    let mut file = disk.contents(FILE).unwrap();
+    let place = file.windows(16).position(|octets| octets == address);
+    assert!(place.is_some_and(|at| at > whole), "it is in the file");
+    file.pop();
+    let (_, recovered) = Log::open(Disk::holding(FILE, file), SALT)?;
+    Ok((Model::of(&recovered.rules), recovered.dropped))
+}
+
+#[test]
+fn what_an_agent_asks_for_makes_no_torn_batch_fatal() {
+    let mut model = Model::default();
+    model.apply(&[super::Change::Grant(1)]);
+    // An address has room for an empty batch; with a later number, the torn one before it would be
+    // damage of the disk. An agent knows all but the salt.
+    for guess in [[0; 8], [0xff; 8], *b"carrick ", *b"rules 2\n"] {
+        for number in 3..40 {
+            let address = frame(guess, number, &[]).try_into().unwrap();
+            let (rules, dropped) = torn_with(address).unwrap();
+            assert!(rules == model && dropped > 0, "{number}: {rules:?}");
+        }
+    }
+    // So the salt alone keeps it out.
+    let known = frame(SALT, 5, &[]).try_into().unwrap();
+    let found = torn_with(known);
+    assert!(matches!(found, Err(StateError::Damaged { .. })));
 }

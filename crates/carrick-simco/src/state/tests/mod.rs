@@ -8,7 +8,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
 use super::record::{Reader, Record};
-use super::{Moment, RuleChange, StoredKind, StoredRule};
+use super::{BootTime, Moment, RuleChange, StoredKind, StoredRule};
 use crate::Time;
 use crate::backend::{Reservation, elements_of, pattern_of};
 use crate::message::{
@@ -24,6 +24,10 @@ fn at(seconds: u64) -> Moment {
     Moment {
         time: Time::ZERO + Duration::from_secs(seconds),
         wall: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds),
+        boot: Some(BootTime {
+            boot: [9; 16],
+            since: Duration::from_secs(50 + seconds),
+        }),
     }
 }
 
@@ -86,6 +90,9 @@ fn rule(id: u32) -> Rule {
         kind,
     }
 }
+
+/// That of the files of these tests.
+const SALT: [u8; 8] = *b"not zero";
 
 fn owner() -> Identity {
     Identity::new("alice@пример").unwrap()
@@ -166,7 +173,7 @@ impl Model {
 
     fn of(rules: &[StoredRule]) -> Self {
         Self {
-            rules: rules.iter().map(|rule| (rule.id, rule.expires)).collect(),
+            rules: rules.iter().map(|r| (r.id, r.expires.wall)).collect(),
         }
     }
 }
@@ -192,10 +199,11 @@ fn every_kind_of_rule_comes_back_as_it_was() {
             (stored.id, stored.group, stored.owner),
             (rule.id, rule.group, owner)
         );
-        assert_eq!(
-            stored.expires,
-            Duration::from_secs(1_000_100 + u64::from(id))
-        );
+        let seconds = |all: u64| Duration::from_secs(all + u64::from(id));
+        let boot = stored.expires.boot.unwrap();
+        assert_eq!(stored.expires.wall, seconds(1_000_100));
+        assert_eq!(stored.expires.left, seconds(93));
+        assert_eq!((boot.boot, boot.since), ([9; 16], seconds(150)));
         let same = match (rule.kind, stored.kind) {
             (RuleKind::Reserved { reservation: a }, StoredKind::Reserved { reservation: b }) => {
                 a == b

@@ -1,0 +1,127 @@
+//! What rules have let pass, with the metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use carrick_simco::Time;
+use carrick_simco::backend::{
+    Backend, BackendError, Element, MemoryBackend, Meter, Reservation, Traffic,
+};
+use carrick_simco::client::Client;
+use carrick_simco::daemon::{Daemon, Settings, State};
+use carrick_simco::message::{Lifetime, PrrParameters};
+
+use crate::support::{Folder, Transport, config, pinhole, soon, target, text};
+
+/// A packet filter that has counted 1, 2, 3... packets, and tells it when it is let.
+struct Counting {
+    inner: MemoryBackend,
+    readings: Arc<AtomicUsize>,
+    closed: Arc<AtomicBool>,
+}
+
+impl Backend for Counting {
+    fn add(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        self.inner.add(now, e, life)
+    }
+
+    fn extend(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        self.inner.extend(now, e, life)
+    }
+
+    fn remove(&mut self, now: Time, e: &[Element]) -> Result<(), BackendError> {
+        self.inner.remove(now, e)
+    }
+
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        self.inner.reserve(wanted)
+    }
+
+    fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
+        let (count, readings) = (rules.len() as u64, Arc::clone(&self.readings));
+        let closed = Arc::clone(&self.closed);
+        Some(Box::new(move || {
+            readings.fetch_add(1, Ordering::SeqCst);
+            while closed.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let counted = (1..=count).map(|n| Traffic {
+                packets: n,
+                octets: 100 * n,
+            });
+            Ok(counted.collect())
+        }))
+    }
+}
+
+#[tokio::test]
+async fn what_rules_let_pass_is_read_once_for_many_scrapes_and_holds_up_no_agent() {
+    let folder = Folder::new();
+    let settings = Settings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
+    let readings = Arc::new(AtomicUsize::new(0));
+    let closed = Arc::new(AtomicBool::new(true));
+    let backend = Counting {
+        inner: MemoryBackend::default(),
+        readings: Arc::clone(&readings),
+        closed: Arc::clone(&closed),
+    };
+    let daemon = Daemon::start(&settings, Box::new(backend), State::none());
+    let daemon = Arc::new(daemon.await.unwrap());
+    let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
+    let alice = soon("connect", Client::connect(config(to, "alice")))
+        .await
+        .unwrap();
+    let mut rules = Vec::new();
+    for number in 0..5 {
+        rules.push(alice.enable(pinhole(number, 100)).await.unwrap());
+    }
+    let scrapes: Vec<_> = (0..8)
+        .map(|_| {
+            let daemon = Arc::clone(&daemon);
+            tokio::spawn(async move { daemon.metrics().await.unwrap() })
+        })
+        .collect();
+    while readings.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // The reading is under way; whoever asks for something does not wait for it.
+    for _ in 0..20 {
+        alice.status(rules[0].id()).await.unwrap();
+    }
+    assert!(scrapes.iter().all(|scrape| !scrape.is_finished()));
+    assert_eq!(readings.load(Ordering::SeqCst), 1, "for all eight");
+    closed.store(false, Ordering::SeqCst);
+    for scrape in scrapes {
+        let text = soon("metrics", scrape).await.unwrap();
+        for (n, rule) in (1..).zip(&rules[..3]) {
+            let labels = format!("{{rule=\"{}\",agent=\"alice\"}}", rule.id());
+            for line in [
+                format!("carrick_simco_rule_packets_total{labels} {n}"),
+                format!("carrick_simco_rule_octets_total{labels} {}", 100 * n),
+            ] {
+                assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+            }
+        }
+        let shown = text.matches("carrick_simco_rule_packets_total{").count();
+        assert_eq!(shown, 3, "no more than were wanted");
+    }
+    // Later it is read again, and without the key not at all.
+    let before = readings.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    daemon.metrics().await.unwrap();
+    assert_eq!(readings.load(Ordering::SeqCst), before + 1);
+    daemon
+        .reload(Settings::parse(&text(&folder, "")).unwrap())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert!(
+        !daemon
+            .metrics()
+            .await
+            .unwrap()
+            .contains("rule_packets_total")
+    );
+    assert_eq!(readings.load(Ordering::SeqCst), before + 1);
+}

@@ -1,0 +1,115 @@
+//! A packet filter that takes its time to tell what rules have let pass.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use carrick_simco::Time;
+use carrick_simco::backend::{
+    Backend, BackendError, Element, MemoryBackend, Meter, Reservation, Traffic,
+};
+use carrick_simco::daemon::{Daemon, Settings, State};
+use carrick_simco::message::{Lifetime, PrrParameters};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{Box3, Folder, Transport, pinhole, soon, text};
+
+/// One that tells nothing as long as it is closed.
+#[derive(Default)]
+struct Held {
+    inner: MemoryBackend,
+    readings: Arc<AtomicUsize>,
+    closed: Arc<AtomicBool>,
+}
+
+impl Backend for Held {
+    fn add(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        self.inner.add(now, e, life)
+    }
+
+    fn extend(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
+        self.inner.extend(now, e, life)
+    }
+
+    fn remove(&mut self, now: Time, e: &[Element]) -> Result<(), BackendError> {
+        self.inner.remove(now, e)
+    }
+
+    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
+        self.inner.reserve(wanted)
+    }
+
+    fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
+        let (rules, held) = (rules.len(), Arc::clone(&self.closed));
+        let readings = Arc::clone(&self.readings);
+        Some(Box::new(move || {
+            readings.fetch_add(1, Ordering::SeqCst);
+            while held.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(vec![Traffic::default(); rules])
+        }))
+    }
+}
+
+/// What the middlebox lets go of is let go of, also when a test fails.
+struct LetGo(Arc<AtomicBool>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_packet_filter_that_hangs_is_asked_once_however_many_scrapes_give_up() {
+    let folder = Folder::new();
+    let more = "rule-traffic = 3\nmetrics = \"127.0.0.1:0\"";
+    let settings = Settings::parse(&text(&folder, more)).unwrap();
+    let backend = Held::default();
+    let (readings, held) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
+    let daemon = Daemon::start(&settings, Box::new(backend), State::none());
+    let middlebox = Box3 {
+        daemon: daemon.await.unwrap(),
+        folder,
+    };
+    let alice = middlebox.client(Transport::Tcp, "alice").await;
+    let _rule = alice.enable_once(pinhole(1, 100)).await.unwrap();
+    held.store(true, Ordering::SeqCst);
+    let _at_the_end = LetGo(Arc::clone(&held));
+    for _ in 0..5 {
+        // Whoever asks is there until it is read, and then goes.
+        let given_up = async {
+            while readings.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        soon("reading", async {
+            tokio::select! {
+                text = middlebox.daemon.metrics() => panic!("{text:?}"),
+                () = given_up => {}
+            }
+        })
+        .await;
+    }
+    // Over HTTP all else is told.
+    let address = middlebox.daemon.bound().metrics.unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    soon("answer", read).await.unwrap();
+    assert!(answer.contains("carrick_simco_rules 1"), "{answer}");
+    assert!(!answer.contains("rule_packets_total"), "{answer}");
+    assert_eq!(
+        readings.load(Ordering::SeqCst),
+        1,
+        "no thread beside the first"
+    );
+    held.store(false, Ordering::SeqCst);
+    let text = soon("metrics", middlebox.daemon.metrics()).await.unwrap();
+    assert!(text.contains("rule_packets_total"), "{text}");
+}

@@ -1,0 +1,188 @@
+//! What waits for agents: ends of many rules at once, replies to many requests.
+
+use std::collections::BTreeMap;
+
+use carrick_simco::message::{
+    DisableRequest, EnableRequest, FromMiddlebox, IpVersion, Lifetime, Location, Notification,
+    PolicyRuleId, Reply, Request, Scope, TransactionId,
+};
+use carrick_simco::middlebox::{Access, Limits, MiddleboxConfig, Rights, SessionId, SessionOutput};
+
+use crate::network::{Net, agent_config, change, config, pinhole};
+
+/// `alice` and `bob`, `watcher` who sees all, `police` who may do all.
+fn house(limits: Limits) -> MiddleboxConfig {
+    let mut watcher = agent_config("watcher");
+    watcher.sees = Access::All;
+    let mut police = agent_config("police");
+    police.rights = Rights::ALL;
+    MiddleboxConfig {
+        agents: vec![agent_config("alice"), agent_config("bob"), watcher, police],
+        limits,
+        ..config()
+    }
+}
+
+/// Lets nothing pass.
+fn block_all() -> Request {
+    let EnableRequest {
+        mut internal,
+        mut external,
+        ..
+    } = pinhole(1);
+    for tuple in [&mut internal, &mut external] {
+        tuple.scope = Scope::ProtocolsOnly(IpVersion::V4);
+    }
+    Request::Disable(DisableRequest {
+        internal,
+        external,
+        lifetime: Lifetime(60),
+    })
+}
+
+/// Rules of each of two agents.
+const RULES: u16 = 10_000;
+
+/// Takes some of what waits in a session: the rules that were told of, with their lifetimes.
+fn some(net: &mut Net, session: SessionId, most: usize) -> Vec<(PolicyRuleId, Lifetime)> {
+    let mut told = Vec::new();
+    while told.len() < most
+        && let Some(output) = net.middlebox.poll_output(session)
+    {
+        let SessionOutput::Send { message, .. } = output else {
+            panic!("cut off");
+        };
+        match FromMiddlebox::parse(&message).unwrap().1 {
+            FromMiddlebox::Notification(Notification::RuleEvent { rule, lifetime }) => {
+                told.push((rule, lifetime));
+            }
+            other => panic!("{other:?} is no ARE"),
+        }
+    }
+    told
+}
+
+#[test]
+fn who_reads_is_not_cut_off_when_a_block_ends_twenty_thousand_rules_8_8_2() {
+    let limits = Limits {
+        queued_messages: 20,
+        queued_octets: 2000,
+        ..Limits::default()
+    };
+    let mut net = Net::new(house(limits));
+    let [alice, bob, watcher, police] =
+        ["alice", "bob", "watcher", "police"].map(|name| net.open(name));
+    let mut rules: BTreeMap<SessionId, Vec<PolicyRuleId>> = BTreeMap::new();
+    for port in 1..=RULES {
+        for session in [alice, bob] {
+            let rule = net.enable(session, pinhole(port)).rule;
+            rules.entry(session).or_default().push(rule);
+            some(&mut net, watcher, 1);
+        }
+    }
+    let Reply::Disabled { rule: block, .. } = net.ask(police, &block_all()) else {
+        panic!("no block");
+    };
+    assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 1));
+    // While most of that is not told, others go on, and what is told of them comes after it.
+    assert_eq!(some(&mut net, watcher, 100).len(), 100);
+    let mut elsewhere = pinhole(1);
+    for (tuple, address) in [
+        (&mut elsewhere.internal, "2001:db8::1"),
+        (&mut elsewhere.external, "2001:db8::2"),
+    ] {
+        let Scope::Full {
+            address: own,
+            prefix,
+            ..
+        } = &mut tuple.scope
+        else {
+            panic!("{tuple:?}");
+        };
+        (*own, *prefix) = (address.parse().unwrap(), 128);
+    }
+    assert_eq!(elsewhere.internal.location, Location::Internal);
+    let new = net.enable(police, elsewhere).rule;
+    assert_eq!(net.ask(police, &change(new, 0)), Reply::Deleted);
+    let ends = |rules: &[PolicyRuleId]| {
+        let ends = rules.iter().map(|rule| (*rule, Lifetime(0)));
+        ends.collect::<Vec<_>>()
+    };
+    for session in [alice, bob] {
+        let mut told = Vec::new();
+        loop {
+            let more = some(&mut net, session, 100);
+            if more.is_empty() {
+                break;
+            }
+            told.extend(more);
+        }
+        assert_eq!(
+            told,
+            ends(&rules[&session]),
+            "all, in the order of the rules"
+        );
+    }
+    let mut told = some(&mut net, watcher, usize::MAX);
+    let last = told.split_off(told.len() - 3);
+    let of_police = [(block, 60), (new, 60), (new, 0)];
+    assert_eq!(
+        last,
+        of_police.map(|(rule, seconds)| (rule, Lifetime(seconds)))
+    );
+    assert_eq!(told.len(), 2 * usize::from(RULES) - 100);
+    assert_eq!(net.middlebox.stats().overrun, 0);
+    assert_eq!(net.middlebox.session_counts(), (4, 0));
+}
+
+#[test]
+fn who_reads_nothing_is_cut_off_also_when_what_waits_are_ends_7_5() {
+    let limits = Limits {
+        queued_messages: 20,
+        ..Limits::default()
+    };
+    let mut net = Net::new(house(limits));
+    let [alice, deaf] = ["alice", "watcher"].map(|name| net.open(name));
+    let mut asked = 0;
+    while net.middlebox.stats().overrun == 0 {
+        asked += 1;
+        assert!(asked < 100, "what waits has no bound");
+        net.enable(alice, pinhole(asked));
+        net.wait(60);
+        net.received(alice);
+    }
+    let (received, closed) = net.received(deaf);
+    assert!(closed && received.len() <= 22, "{received:?}");
+}
+
+#[test]
+fn a_session_takes_requests_until_half_of_what_may_wait_does() {
+    let limits = Limits {
+        queued_messages: 20,
+        max_reply: 16_000,
+        queued_octets: 64_000,
+        ..Limits::default()
+    };
+    let mut net = Net::new(house(limits));
+    let alice = net.open("alice");
+    let mut asked = 0;
+    while net.middlebox.takes_requests(alice) {
+        let request = Request::Status(PolicyRuleId(99));
+        net.raw(alice, 0, &request.to_bytes(TransactionId(asked)));
+        asked += 1;
+    }
+    assert_eq!(asked, 11);
+    assert!(net.middlebox.poll_output(alice).is_some());
+    assert!(net.middlebox.takes_requests(alice), "one was taken");
+    net.received(alice);
+    for port in 1..=1900 {
+        net.enable(alice, pinhole(port));
+    }
+    // 15 kB each.
+    let mut lists = 0;
+    while net.middlebox.takes_requests(alice) {
+        net.raw(alice, 0, &Request::List.to_bytes(TransactionId(lists)));
+        lists += 1;
+    }
+    assert_eq!((lists, net.middlebox.stats().overrun), (3, 0));
+}
