@@ -1,29 +1,41 @@
 //! One call, from INVITE to its end.
 
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rsipstack::dialog::dialog::TransactionHandle;
 use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::{Auth, Request, Scheme, StatusCode, Uri};
 use rsipstack::transaction::transaction::TransactionEventSender;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::change::{Change, Unanswered, begin_change};
+use crate::checks::Fault;
+use crate::config::Place;
 use crate::holes::Holes;
-use crate::legs::{Leg, PeerAction, Side, end, is_there, number, passed_on, relay, retarget};
+use crate::legs::{
+    Leg, PeerAction, Side, end, is_there, number, passed_on, relay, retarget, spawn_begun,
+};
 use crate::pinholes::{Pinholes, Refusal};
 use crate::record::{CallEnd, CallRecord};
 use crate::server::Shared;
+
+/// What the sides of a call say to each other at a time; more is refused.
+const MAX_PASSING: usize = 16;
 
 pub(crate) struct Call<P: Pinholes> {
     pub(crate) shared: Arc<Shared<P>>,
     pub(crate) caller: Leg,
     /// Answers the caller's INVITE, in cases that the dialog does not know.
     pub(crate) respond: TransactionEventSender,
-    /// Where the caller's INVITE came from.
-    pub(crate) from: Option<IpAddr>,
+    /// Where the caller is, by where its INVITE came from.
+    pub(crate) place: Place,
+    /// Where the requests of the caller are to go.
+    pub(crate) contact: Uri,
+    /// When its INVITE came.
+    pub(crate) begun: Instant,
+    /// The answer to it, if that is a refusal.
+    pub(crate) refused: OnceLock<u16>,
     pub(crate) holes: Holes<P>,
 }
 
@@ -70,14 +82,18 @@ impl End {
 impl<P: Pinholes> Call<P> {
     /// Lives until the call has ended on both sides, and nothing is open.
     pub(crate) async fn run(mut self) {
-        let begun = Instant::now();
         let mut ended = CallEnd::NotEstablished;
+        let mut set_up = None;
         if let Some((mut callee, unanswered)) = self.set_up().await {
+            let took = self.begun.elapsed();
+            set_up = Some(took);
+            self.holes.established();
+            self.shared.counts.established(took);
             let why = self.established(&mut callee, unanswered).await;
             // First what is open, then those who may not answer.
             self.holes.prune(&[]).await;
-            self.shared.counts.ended(&why);
             ended = CallEnd::from(&why);
+            self.shared.counts.ended(ended);
             let why = why.reason();
             let why = why.as_deref();
             tokio::join!(end(&self.caller.dialog, why), end(&callee.dialog, why));
@@ -86,21 +102,35 @@ impl<P: Pinholes> Call<P> {
         self.holes.prune(&[]).await;
         self.remove(&self.caller.dialog);
         let invite = self.caller.dialog.initial_request();
-        let record = CallRecord::new(&invite, begun.elapsed(), ended);
+        self.shared.loops.forget_taken(&invite);
+        let record = CallRecord {
+            set_up,
+            refused: self.refused.get().copied(),
+            ..CallRecord::new(&invite, self.begun.elapsed(), ended)
+        };
         // Nobody may listen.
         let _ = self.shared.records.send(record);
+    }
+
+    /// Where a side is.
+    pub(crate) fn place_of(&self, side: Side) -> Place {
+        match side {
+            Side::Caller => self.place,
+            Side::Callee => self.place.other(),
+        }
     }
 
     /// A dialog is over.
     pub(crate) fn remove(&self, dialog: &InviteDialog) {
         self.shared.layer.remove_dialog(&dialog.id());
         self.shared.acks.forget(&dialog.id());
+        self.shared.loops.forget_sent(&dialog.id());
+        self.shared.turns.forget(&dialog.id());
     }
 
     /// Until one side ends the call or vanishes, or a pinhole is lost. Who owes an answer has none of it
     /// then: what is still unanswered is refused here.
     async fn established(&mut self, callee: &mut Leg, mut owed: Option<Unanswered>) -> End {
-        self.shared.counts.established();
         let why = self.connected(callee, &mut owed).await;
         if let Some(unanswered) = owed {
             let other = match unanswered.side.other() {
@@ -120,6 +150,7 @@ impl<P: Pinholes> Call<P> {
         // The first tick is at once.
         probe.tick().await;
         let mut changing = false;
+        let passing = Arc::new(Semaphore::new(MAX_PASSING));
         loop {
             let (side, action) = tokio::select! {
                 action = self.caller.next() => (Side::Caller, action),
@@ -168,7 +199,9 @@ impl<P: Pinholes> Call<P> {
                 Some(PeerAction::Asks(handle)) => {
                     let _ = handle.reply(StatusCode::NotImplemented).await;
                 }
-                Some(PeerAction::Says(request, handle)) => pass(other.clone(), request, handle),
+                Some(PeerAction::Says(request, handle)) => {
+                    pass(other.clone(), request, handle, &passing);
+                }
                 Some(PeerAction::Changes(_, handle)) if changing || owed.is_some() => {
                     let _ = handle.reply(StatusCode::RequestPending).await;
                 }
@@ -189,9 +222,15 @@ impl<P: Pinholes> Call<P> {
     }
 }
 
-/// Passes a request and its answer on, in a task of its own.
-fn pass(to: InviteDialog, request: Request, handle: TransactionHandle) {
-    tokio::spawn(async move {
+/// Passes a request and its answer on, in a task of its own, if there are not too many of them.
+fn pass(to: InviteDialog, request: Request, handle: TransactionHandle, passing: &Arc<Semaphore>) {
+    let room = Arc::clone(passing).try_acquire_owned();
+    spawn_begun(async move {
+        let Ok(_room) = room else {
+            let Fault { status, headers } = Fault::too_early();
+            let _ = handle.respond(status, Some(headers), None).await;
+            return;
+        };
         let status = match relay(&to, &request).await {
             Some(response) => passed_on(&response.status_code),
             None => StatusCode::RequestTimeout,
@@ -215,10 +254,10 @@ fn ask_both(dialogs: [&InviteDialog; 2], tell: &mpsc::Sender<Told>, every: Durat
     }
 }
 
-/// A middlebox that refuses, and one that is silent.
+/// A middlebox that refuses, one that is silent, and one that was not asked.
 pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
     match refusal {
-        Refusal::Refused(_) => StatusCode::ServiceUnavailable,
+        Refusal::Refused(_) | Refusal::Crowded => StatusCode::ServiceUnavailable,
         Refusal::Silent(_) => StatusCode::ServerTimeOut,
     }
 }

@@ -101,7 +101,11 @@ impl<P: Pinholes> Call<P> {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
             return Err(End::Unusable);
         };
-        let wanted = openings(&self.shared.config, &offer, &answer);
+        let place = self.place_of(change.side);
+        let Ok(wanted) = openings(&self.shared.config, &offer, &answer, place) else {
+            reply(handle, StatusCode::NotAcceptableHere, None).await;
+            return Err(End::Unusable);
+        };
         if let Err(refusal) = self.holes.open(&wanted).await {
             // Before the BYE: to who gets that first, the INVITE is over without an answer.
             reply(handle, status_of(&refusal), None).await;
@@ -120,7 +124,9 @@ impl<P: Pinholes> Call<P> {
         other: &InviteDialog,
     ) -> Result<(), End> {
         let answer = Description::parse(&ack.body).map_err(|_| End::Unusable)?;
-        let wanted = openings(&self.shared.config, &unanswered.offer, &answer);
+        let place = self.place_of(unanswered.side.other());
+        let wanted = openings(&self.shared.config, &unanswered.offer, &answer, place);
+        let wanted = wanted.map_err(|_| End::Unusable)?;
         self.holes.open(&wanted).await.map_err(End::Refused)?;
         let body = (content_type(ack.headers.iter()), ack.body.clone());
         let Unanswered { response, .. } = unanswered;

@@ -1,5 +1,6 @@
 //! The two sides of a call, as dialogs of the SIP library.
 
+use futures_util::FutureExt as _;
 use rsipstack::dialog::dialog::{Dialog, DialogState, DialogStateReceiver, TransactionHandle};
 use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::prelude::HeadersExt;
@@ -111,6 +112,15 @@ pub(crate) async fn reply(
         .await
         .is_ok()
     {}
+}
+
+/// Has something done in a task of its own, but its first step at once: what comes in order is
+/// numbered in order.
+pub(crate) fn spawn_begun(task: impl Future<Output = ()> + Send + 'static) {
+    let mut task = Box::pin(task);
+    if task.as_mut().now_or_never().is_none() {
+        tokio::spawn(task);
+    }
 }
 
 /// Waits for the ACK of the answer to the first INVITE, if what came after has overtaken it.

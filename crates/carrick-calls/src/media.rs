@@ -6,7 +6,7 @@ use carrick_simco::message::{
     AddressTuple, Direction, EnableRequest, Lifetime, Location, PerParameters, PortParity,
 };
 
-use crate::config::B2buaConfig;
+use crate::config::{B2buaConfig, Place};
 use crate::sdp::{Description, Media};
 
 /// One pinhole: consecutive ports of an internal and of an external host, the first to the first.
@@ -47,25 +47,50 @@ impl Opening {
     }
 }
 
+/// An address that is not on the side of the firewall of who gave it: nobody may have something opened
+/// for a host of the other side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0} is on the other side of the firewall than who gave it")]
+pub struct Misplaced(pub SocketAddr);
+
 /// The pinholes that the streams of an offer and its answer need, in order. A stream whose ends are on
-/// the same side of the firewall needs none.
-pub fn openings(config: &B2buaConfig, offer: &Description, answer: &Description) -> Vec<Opening> {
+/// the same side of the firewall needs none. Who offered is in this place, and who answered in the other.
+///
+/// # Errors
+/// When a pinhole would be between hosts that did not ask for it.
+pub fn openings(
+    config: &B2buaConfig,
+    offer: &Description,
+    answer: &Description,
+    offered_in: Place,
+) -> Result<Vec<Opening>, Misplaced> {
     let mut out = Vec::new();
     for (offered, answered) in offer.streams.iter().zip(&answer.streams) {
         let (Some(offered), Some(answered)) = (offered, answered) else {
             continue;
         };
-        let internal = |media: &Media| media.address.map(|end| config.is_internal(end.ip()));
-        match (internal(offered), internal(answered)) {
-            (Some(true), Some(false)) => add(&mut out, offered, answered),
-            (Some(false), Some(true)) => add(&mut out, answered, offered),
-            // On hold one has no address: nobody sends to it.
-            _ => {}
+        // On hold one has no address: nobody sends to it.
+        let (Some(offerer), Some(answerer)) = (offered.address, answered.address) else {
+            continue;
+        };
+        let inside = [offerer, answerer].map(|end| config.is_internal(end.ip()));
+        let (inner, outer) = match (inside, offered_in) {
+            ([true, false], Place::Inside) => (offered, answered),
+            ([false, true], Place::Outside) => (answered, offered),
+            ([true, false] | [false, true], _) => return Err(Misplaced(offerer)),
+            _ => continue,
+        };
+        if let Some(end) = inner.rtcp.filter(|end| !config.is_internal(end.ip())) {
+            return Err(Misplaced(end));
         }
+        if let Some(end) = outer.rtcp.filter(|end| config.is_internal(end.ip())) {
+            return Err(Misplaced(end));
+        }
+        add(&mut out, inner, outer);
     }
     out.sort_unstable();
     out.dedup();
-    out
+    Ok(out)
 }
 
 /// Between streams of an internal and an external host.
@@ -145,11 +170,13 @@ mod tests {
                 o.internal, o.external, o.ports, o.direction
             )
         };
-        let mut forth: Vec<_> = openings(&config(), offer, answer)
+        let mut forth: Vec<_> = openings(&config(), offer, answer, Place::Inside)
+            .unwrap()
             .into_iter()
             .map(text)
             .collect();
-        let back: Vec<_> = openings(&config(), answer, offer)
+        let back: Vec<_> = openings(&config(), answer, offer, Place::Outside)
+            .unwrap()
             .into_iter()
             .map(text)
             .collect();
@@ -244,5 +271,40 @@ mod tests {
         );
         let inside = describe("10.0.0.2", "m=audio 6000 RTP/AVP 0\n");
         assert_eq!(found(&offer, &inside), [""; 0]);
+    }
+
+    #[test]
+    fn nobody_has_a_pinhole_opened_for_a_host_of_the_other_side() {
+        let inner = describe("10.0.0.5", "m=x 22 TCP/MSRP *\n");
+        let outer = describe("203.0.113.9", "m=x 4000 TCP/MSRP *\n");
+        let misplaced =
+            |a: &Description, b: &Description, place| openings(&config(), a, b, place).unwrap_err();
+        let end = |text: &str| Misplaced(text.parse().unwrap());
+        let found = misplaced(&inner, &outer, Place::Outside);
+        assert_eq!(found, end("10.0.0.5:22"));
+        let found = misplaced(&outer, &inner, Place::Inside);
+        assert_eq!(found, end("203.0.113.9:4000"));
+        // The same by the address of RTCP only.
+        let rtcp = |address, other: &str| {
+            let lines = format!("m=audio 4000 RTP/AVP 0\na=rtcp:22 IN IP4 {other}\n");
+            describe(address, &lines)
+        };
+        let [inside, outside] = ["10.0.0.5", "203.0.113.9"];
+        let lies = misplaced(
+            &rtcp(outside, inside),
+            &rtcp(inside, inside),
+            Place::Outside,
+        );
+        assert_eq!(lies, end("10.0.0.5:22"));
+        let lies = misplaced(
+            &rtcp(inside, outside),
+            &rtcp(outside, outside),
+            Place::Inside,
+        );
+        assert_eq!(lies, end("203.0.113.9:22"));
+        // Who is on hold has no RTCP either.
+        let held = rtcp("0.0.0.0", inside);
+        let none = openings(&config(), &held, &rtcp(inside, inside), Place::Outside);
+        assert_eq!(none, Ok(Vec::new()));
     }
 }

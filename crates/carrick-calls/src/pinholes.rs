@@ -13,6 +13,10 @@ pub enum Refusal {
     /// The middlebox does not answer, or can't be reached.
     #[error("the middlebox does not answer: {0}")]
     Silent(String),
+    /// The middlebox was not asked: the calls from one address have as many as they may
+    /// ([`PerAddress`](crate::PerAddress)).
+    #[error("the calls from this address have too many pinholes")]
+    Crowded,
 }
 
 /// A middlebox, as an agent sees it.

@@ -19,12 +19,16 @@ pub struct CallRecord {
     pub callee: String,
     /// From INVITE to the end.
     pub lasted: Duration,
+    /// From INVITE to its positive answer, if there was one.
+    pub set_up: Option<Duration>,
+    /// The status of its negative answer, if there was one.
+    pub refused: Option<u16>,
     /// How it ended.
     pub end: CallEnd,
 }
 
 /// How a call ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CallEnd {
     /// It was refused, given up, or not answered.
     NotEstablished,
@@ -79,6 +83,8 @@ impl CallRecord {
             caller: caller.map(|from| from.uri.to_string()).unwrap_or_default(),
             callee: invite.uri.to_string(),
             lasted,
+            set_up: None,
+            refused: None,
             end,
         }
     }

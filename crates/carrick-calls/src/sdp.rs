@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::checks::MAX_BODY;
+
 /// Streams of a description.
 const MAX_STREAMS: usize = 16;
 
@@ -17,6 +19,9 @@ pub enum SdpError {
     /// Names are not looked up: what they mean to the peer is not known here.
     #[error("{0:?} is no IP address")]
     NotAnAddress(String),
+    /// It has more octets than descriptions need.
+    #[error("the session description has {0} octets, more than {MAX_BODY}")]
+    TooLong(usize),
     /// A stream without an address, its own or the session's.
     #[error("a stream has no address")]
     NoAddress,
@@ -66,6 +71,9 @@ impl Description {
     /// # Errors
     /// When it is none, or has addresses that pinholes can't be opened for.
     pub fn parse(body: &[u8]) -> Result<Self, SdpError> {
+        if body.len() > MAX_BODY {
+            return Err(SdpError::TooLong(body.len()));
+        }
         let session = sdp_types::Session::parse(body);
         let session = session.map_err(|error| SdpError::Malformed(error.to_string()))?;
         if session.medias.len() > MAX_STREAMS {
@@ -292,6 +300,8 @@ mod tests {
         let many = "m=audio 4000 RTP/AVP 0\n".repeat(17);
         let many = parse(&format!("{host}t=0 0\n{many}")).unwrap_err();
         assert_eq!(many, SdpError::TooMany(17));
+        let long = parse(&format!("{host}t=0 0\n{}", "a=x\n".repeat(4000))).unwrap_err();
+        assert!(matches!(long, SdpError::TooLong(20_000..)), "{long}");
         assert!(matches!(
             Description::parse(b"\x00\xff"),
             Err(SdpError::Malformed(_))

@@ -1,14 +1,15 @@
 //! Takes requests, and has a task for each call.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use futures_util::poll;
 use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
-use rsipstack::sip::prelude::HeadersExt as _;
-use rsipstack::sip::{Header, Host, Method, Param, Request, StatusCode, Transport, Uri};
+use rsipstack::sip::{Header, Method, Param, StatusCode, Transport, Uri};
 use rsipstack::transaction::{Endpoint, EndpointBuilder, Transaction};
 use rsipstack::transport::udp::UdpConnection;
 use rsipstack::transport::{SipConnection, TransportLayer};
@@ -17,19 +18,18 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::acks::Acks;
-use crate::call::{Call, End, uri};
-use crate::checks::{Fault, begins, fault};
+use crate::call::{Call, uri};
+use crate::checks::{Fault, begins, capabilities, fault};
 use crate::config::B2buaConfig;
-use crate::door::{Door, Doorkeeper, take_connections};
+use crate::connections::take_connections;
+use crate::counts::{By, Counters, Counts};
+use crate::door::{Door, Doorkeeper};
 use crate::holes::Holes;
-use crate::legs::{Leg, acknowledged, max_forwards};
+use crate::legs::{Leg, acknowledged, max_forwards, spawn_begun};
+use crate::loops::Loops;
 use crate::pinholes::Pinholes;
 use crate::record::{CallRecord, Records};
-
-/// Seconds after which a caller may try again.
-const RETRY_AFTER: &str = "10";
-
-const ALLOWED: &str = "INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, MESSAGE";
+use crate::turns::Turns;
 
 /// Records of calls that a slow listener may be behind.
 const RECORDS: usize = 1024;
@@ -49,69 +49,7 @@ pub enum B2buaError {
     },
     /// The configuration is wrong.
     #[error("{0}")]
-    Configuration(&'static str),
-}
-
-/// What there is and was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Calls that are there, established or not.
-    pub calls: u64,
-    /// Calls that were offered.
-    pub offered: u64,
-    /// Calls that were established.
-    pub established: u64,
-    /// Refusals and silences of the middlebox.
-    pub refused_by_middlebox: u64,
-    /// Calls that were refused because there were too many.
-    pub too_many: u64,
-    /// INVITEs that were dropped unread, in a flood.
-    pub flooded: u64,
-    /// Pinholes that are open.
-    pub pinholes: u64,
-    /// Established calls that were ended because a pinhole was lost, or a new one refused.
-    pub lost: u64,
-    /// Established calls that were ended because a side vanished.
-    pub vanished: u64,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    calls: AtomicU64,
-    offered: AtomicU64,
-    established: AtomicU64,
-    refused_by_middlebox: AtomicU64,
-    too_many: AtomicU64,
-    pinholes: AtomicU64,
-    lost: AtomicU64,
-    vanished: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn ended(&self, why: &End) {
-        let count = match why {
-            End::PinholeLost | End::Refused(_) => &self.lost,
-            End::Vanished => &self.vanished,
-            End::HungUp | End::Unusable | End::Stopped => return,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn established(&self) {
-        self.established.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn refused_by_middlebox(&self) {
-        self.refused_by_middlebox.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn opened(&self, count: usize) {
-        self.pinholes.fetch_add(count as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn closed(&self, count: usize) {
-        self.pinholes.fetch_sub(count as u64, Ordering::Relaxed);
-    }
+    Configuration(String),
 }
 
 /// What all calls share.
@@ -121,6 +59,8 @@ pub(crate) struct Shared<P> {
     pub(crate) layer: Arc<DialogLayer>,
     pub(crate) counts: Counters,
     pub(crate) acks: Acks,
+    pub(crate) loops: Loops,
+    pub(crate) turns: Turns,
     pub(crate) door: Arc<Door>,
     pub(crate) records: broadcast::Sender<CallRecord>,
     /// Ends the calls.
@@ -134,36 +74,47 @@ pub struct B2bua<P: Pinholes> {
     room: Arc<Semaphore>,
 }
 
+/// How often the host may choose a port for TCP that UDP doesn't have.
+const CHOICES: usize = 16;
+
+/// Both sockets, at one port.
+async fn listen(
+    address: SocketAddr,
+    sockets: &CancellationToken,
+) -> Result<(TcpListener, UdpConnection), B2buaError> {
+    let failed = |why: String| B2buaError::Listen { address, why };
+    let mut choices = if address.port() == 0 { CHOICES } else { 1 };
+    loop {
+        choices -= 1;
+        let tcp = TcpListener::bind(address).await;
+        let tcp = tcp.map_err(|error| failed(error.to_string()))?;
+        let chosen = tcp.local_addr();
+        let chosen = chosen.map_err(|error| failed(error.to_string()))?;
+        match UdpConnection::create_connection(chosen, None, Some(sockets.clone())).await {
+            Ok(udp) => return Ok((tcp, udp)),
+            Err(error) if choices == 0 => return Err(failed(error.to_string())),
+            Err(_) => {}
+        }
+    }
+}
+
 impl<P: Pinholes> B2bua<P> {
     /// Listens, and takes calls from now on.
     ///
     /// # Errors
     /// When it can't listen, or the configuration is wrong.
     pub async fn start(config: B2buaConfig, pinholes: P) -> Result<Self, B2buaError> {
-        let wrong = |text| Err(B2buaError::Configuration(text));
-        if config.internal.is_empty() {
-            return wrong("no internal network: say which networks are behind the firewall");
-        }
-        if config.inner.is_none() && config.outer.is_none() {
-            return wrong("calls go nowhere: give the inner or the outer SIP server, or both");
-        }
-        if config.listen.ip().is_unspecified() {
-            return wrong("listen at an address that both sides reach: it is told to both");
-        }
+        config.check().map_err(B2buaError::Configuration)?;
         let sockets = CancellationToken::new();
-        let udp = UdpConnection::create_connection(config.listen, None, Some(sockets.clone()));
-        let udp = udp.await.map_err(|error| B2buaError::Listen {
-            address: config.listen,
-            why: error.to_string(),
-        })?;
+        let (tcp, udp) = listen(config.listen, &sockets).await?;
+        let config = B2buaConfig {
+            listen: tcp.local_addr().unwrap_or(config.listen),
+            ..config
+        };
         let transports = TransportLayer::new(sockets.clone());
         transports.add_transport(udp.into());
-        let tcp = TcpListener::bind(config.listen).await;
-        let tcp = tcp.map_err(|error| B2buaError::Listen {
-            address: config.listen,
-            why: error.to_string(),
-        })?;
-        let door = Arc::new(Door::new(config.max_calls));
+        let turns = Turns::default();
+        let door = Arc::new(Door::new(config.clone(), turns.clone()));
         let acks = Acks::default();
         let endpoint = EndpointBuilder::new()
             .with_cancel_token(sockets.clone())
@@ -177,8 +128,7 @@ impl<P: Pinholes> B2bua<P> {
         let _ = door.endpoint.set(Arc::downgrade(&endpoint.inner));
         tokio::spawn(take_connections(
             tcp,
-            config.listen,
-            config.max_connections,
+            Arc::clone(&door),
             Arc::clone(&endpoint.inner),
             sockets,
         ));
@@ -189,6 +139,8 @@ impl<P: Pinholes> B2bua<P> {
             pinholes,
             counts: Counters::default(),
             acks,
+            loops: Loops::default(),
+            turns,
             door,
             records: broadcast::Sender::new(RECORDS),
             stop: CancellationToken::new(),
@@ -217,30 +169,19 @@ impl<P: Pinholes> B2bua<P> {
         })
     }
 
+    /// Where it listens; the port is the host's choice if the configuration has port 0.
+    pub fn address(&self) -> SocketAddr {
+        self.shared.config.listen
+    }
+
     /// What there is and was.
     pub fn counts(&self) -> Counts {
-        let Counters {
-            calls,
-            offered,
-            established,
-            refused_by_middlebox,
-            too_many,
-            pinholes,
-            lost,
-            vanished,
-        } = &self.shared.counts;
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts {
-            calls: read(calls),
-            offered: read(offered),
-            established: read(established),
-            refused_by_middlebox: read(refused_by_middlebox),
-            too_many: read(too_many),
-            flooded: read(&self.shared.door.dropped),
-            pinholes: read(pinholes),
-            lost: read(lost),
-            vanished: read(vanished),
-        }
+        self.shared.counts.read(self.shared.door.turned_away())
+    }
+
+    /// The same and more in the text format of Prometheus.
+    pub fn metrics(&self) -> String {
+        self.shared.counts.metrics(self.shared.door.turned_away())
     }
 
     /// The calls that end from now on.
@@ -250,7 +191,7 @@ impl<P: Pinholes> B2bua<P> {
 
     /// Ends all calls and closes their pinholes, then stops listening. Takes as long as the peers may
     /// take to answer, but not longer than `patience`.
-    pub async fn stop(self, patience: Duration) {
+    pub async fn stop(&self, patience: Duration) {
         self.shared.stop.cancel();
         let all = u32::try_from(self.shared.config.max_calls).unwrap_or(u32::MAX);
         let ended = self.room.acquire_many(all);
@@ -260,32 +201,23 @@ impl<P: Pinholes> B2bua<P> {
     }
 
     fn take(&self, transaction: Transaction) {
-        let begins = begins(&transaction.original);
-        match transaction.original.method {
-            Method::Ack
-            | Method::Invite
-            | Method::Bye
-            | Method::Info
-            | Method::Update
-            | Method::Message
-            | Method::Cancel
-            | Method::Options => {}
-            _ => {
-                let allow = Header::Allow(ALLOWED.into());
-                return answer(transaction, StatusCode::MethodNotAllowed, vec![allow]);
-            }
+        let request = &transaction.original;
+        let begins = begins(request);
+        let calls = begins && request.method == Method::Invite;
+        if calls {
+            self.shared.counts.offered();
         }
-        if let Some(Fault { status, headers }) = fault(&transaction.original) {
+        if let Some(Fault { status, headers }) = fault(request, begins) {
+            if calls {
+                self.shared.counts.refused(By::Agent, status.code());
+            }
             return answer(transaction, status, headers);
         }
-        match transaction.original.method {
+        match request.method {
             Method::Invite if begins => self.invite(transaction),
             Method::Options => {
-                let headers = vec![
-                    Header::Allow(ALLOWED.into()),
-                    Header::Accept("application/sdp".into()),
-                ];
-                answer(transaction, StatusCode::OK, headers);
+                let Fault { status, headers } = capabilities();
+                answer(transaction, status, headers);
             }
             _ => self.in_call(transaction),
         }
@@ -295,20 +227,29 @@ impl<P: Pinholes> B2bua<P> {
     fn in_call(&self, mut transaction: Transaction) {
         match self.shared.layer.match_dialog(&transaction) {
             Some(Dialog::Invite(mut dialog)) => {
-                tokio::spawn(async move {
+                let turns = self.shared.turns.of(&dialog.id());
+                spawn_begun(async move {
                     let method = transaction.original.method;
                     let hurries = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
-                    if !hurries {
+                    let turn = if hurries {
+                        None
+                    } else {
+                        let turn = turns.lock_owned().await;
                         acknowledged(&dialog).await;
-                    }
+                        Some(turn)
+                    };
                     let state = dialog.state();
                     if !hurries && !state.is_confirmed() && !state.is_terminated() {
                         let Fault { status, headers } = Fault::too_early();
-                        answer(transaction, status, headers);
-                        return None;
+                        return answer(transaction, status, headers);
                     }
                     // What goes wrong there ends the transaction, and the dialog tells.
-                    dialog.handle(&mut transaction).await.ok()
+                    let mut handling = pin!(dialog.handle(&mut transaction));
+                    // In its first step the number is taken.
+                    if poll!(handling.as_mut()).is_pending() {
+                        drop(turn);
+                        let _ = handling.await;
+                    }
                 });
             }
             _ if transaction.original.method == Method::Ack => {}
@@ -332,25 +273,41 @@ impl<P: Pinholes> B2bua<P> {
 
     fn invite(&self, mut transaction: Transaction) {
         let counts = &self.shared.counts;
-        counts.offered.fetch_add(1, Ordering::Relaxed);
+        let refuse = |transaction, status: StatusCode, headers| {
+            counts.refused(By::Agent, status.code());
+            answer(transaction, status, headers);
+        };
         if max_forwards(&transaction.original) == 0 {
-            return answer(transaction, StatusCode::TooManyHops, Vec::new());
+            return refuse(transaction, StatusCode::TooManyHops, Vec::new());
+        }
+        if self.shared.loops.is_merged(&transaction.original) {
+            return refuse(transaction, StatusCode::LoopDetected, Vec::new());
         }
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
-            counts.too_many.fetch_add(1, Ordering::Relaxed);
-            let later = Header::RetryAfter(RETRY_AFTER.into());
-            return answer(transaction, StatusCode::ServiceUnavailable, vec![later]);
+            counts.too_many();
+            let Fault { status, headers } = Fault::busy();
+            return refuse(transaction, status, headers);
+        };
+        let door = &self.shared.door;
+        let source = source(&transaction);
+        let Some(share) = door.sources.begin(door.counted(source)) else {
+            door.crowd();
+            let Fault { status, headers } = Fault::busy();
+            return refuse(transaction, status, headers);
         };
         let layer = &self.shared.layer;
         let (told, states) = layer.new_dialog_state_channel();
         let contact = self.contact(&transaction);
-        let dialog = layer.get_or_create_server_invite(&transaction, told, None, Some(contact));
+        let known = Some(contact.clone());
+        let dialog = layer.get_or_create_server_invite(&transaction, told, None, known);
         let Ok(dialog) = dialog else {
-            return answer(transaction, StatusCode::BadRequest, Vec::new());
+            return refuse(transaction, StatusCode::BadRequest, Vec::new());
         };
+        self.shared.loops.take(&transaction.original);
+        self.shared.turns.begin(&dialog.id());
         counts.calls.fetch_add(1, Ordering::Relaxed);
         let respond = transaction.tu_sender.clone();
-        let from = source(&transaction.original);
+        let place = self.shared.config.place_of(source);
         let mut handling = dialog.clone();
         tokio::spawn(async move { handling.handle(&mut transaction).await.ok() });
         let shared = Arc::clone(&self.shared);
@@ -358,8 +315,11 @@ impl<P: Pinholes> B2bua<P> {
             let call = Call {
                 caller: Leg { dialog, states },
                 respond,
-                from,
-                holes: Holes::new(Arc::clone(&shared)),
+                place,
+                contact,
+                begun: Instant::now(),
+                refused: OnceLock::new(),
+                holes: Holes::new(Arc::clone(&shared), share),
                 shared: Arc::clone(&shared),
             };
             call.run().await;
@@ -369,14 +329,10 @@ impl<P: Pinholes> B2bua<P> {
     }
 }
 
-/// Where a request came from.
-fn source(request: &Request) -> Option<IpAddr> {
-    let via = request.via_header().ok()?;
-    let (_, from) = SipConnection::parse_target_from_via(via).ok()?;
-    match from.host {
-        Host::IpAddr(address) => Some(address),
-        Host::Domain(_) => None,
-    }
+/// Where a request came from: what its sender says of it does not count.
+fn source(transaction: &Transaction) -> Option<SocketAddr> {
+    let remote = transaction.connection.as_ref()?.get_remote_addr()?;
+    remote.get_socketaddr().ok()
 }
 
 fn answer(mut transaction: Transaction, status: StatusCode, headers: Vec<Header>) {

@@ -7,14 +7,16 @@ use rsipstack::dialog::dialog::DialogState;
 use rsipstack::dialog::invitation::InviteOption;
 use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::prelude::{HeadersExt as _, ToTypedHeader as _};
+use rsipstack::sip::typed::Contact;
 use rsipstack::sip::{Header, Param, Request, Response, StatusCode, StatusCodeKind, Transport};
-use rsipstack::transaction::transaction::TransactionEvent;
 use rsipstack::transport::SipAddr;
 use tokio::task::JoinHandle;
 
-use crate::call::{Call, reason, status_of, uri};
+use crate::call::{Call, reason, uri};
 use crate::change::Unanswered;
-use crate::legs::{Leg, PeerAction, Side, content_type, end, max_forwards, number, passed_on};
+use crate::config::Place;
+use crate::counts::By;
+use crate::legs::{Leg, PeerAction, Side, content_type, end, max_forwards, number};
 use crate::media::openings;
 use crate::pinholes::{Pinholes, Refusal};
 use crate::sdp::Description;
@@ -23,27 +25,6 @@ use crate::sdp::Description;
 type Answer = JoinHandle<rsipstack::Result<(DialogId, Option<Response>)>>;
 
 impl<P: Pinholes> Call<P> {
-    fn refuse(&self, status: StatusCode, why: Option<String>) {
-        // A caller who has gone needs no answer.
-        let _ = self.caller.dialog.reject(Some(status), why);
-    }
-
-    /// Refuses with headers that the dialog does not know of.
-    fn refuse_with(&self, status: StatusCode, headers: Vec<Header>) {
-        let invite = self.caller.dialog.initial_request();
-        let endpoint = &self.shared.layer.endpoint;
-        let mut response = endpoint.make_response(&invite, status.clone(), None);
-        if let Ok(to) = invite.to_header() {
-            let tag = self.caller.dialog.id().local_tag;
-            let to = to.clone().with_tag(tag.into());
-            response.headers.unique_push(to.into());
-        }
-        response.headers.extend(headers);
-        // Before the dialog's own, which comes too late then.
-        let _ = self.respond.send(TransactionEvent::Respond(response));
-        self.refuse(status, None);
-    }
-
     /// Calls the callee, and has the pinholes opened. `None` if the call came to nothing; then neither
     /// side has it any more, or soon hasn't. Without an offer in the INVITE, the answer is yet to come.
     pub(crate) async fn set_up(&mut self) -> Option<(Leg, Option<Unanswered>)> {
@@ -52,20 +33,28 @@ impl<P: Pinholes> Call<P> {
             Ok(offer) => Some(offer),
             Err(_) if invite.body.is_empty() => None,
             Err(error) => {
-                self.refuse(StatusCode::NotAcceptableHere, Some(reason(488, &error)));
+                let why = Some(reason(488, &error));
+                self.refuse(By::Agent, StatusCode::NotAcceptableHere, why);
                 return None;
             }
         };
-        let Some(option) = self.option(&invite, offer.as_ref()) else {
-            self.refuse(StatusCode::NotFound, None);
+        let Some(option) = self.option(&invite) else {
+            self.refuse(By::Agent, StatusCode::NotFound, None);
             return None;
         };
+        if self.shared.loops.is_back(&invite, &option.callee) {
+            self.refuse(By::Agent, StatusCode::LoopDetected, None);
+            return None;
+        }
+        let to = option.callee.clone();
         let layer = Arc::clone(&self.shared.layer);
         let (told, states) = layer.new_dialog_state_channel();
         let Ok((dialog, answer)) = layer.do_invite_async(option, told) else {
-            self.refuse(StatusCode::ServerInternalError, None);
+            self.refuse(By::Agent, StatusCode::ServerInternalError, None);
             return None;
         };
+        self.shared.loops.send(&dialog.id(), &to);
+        self.shared.turns.begin(&dialog.id());
         let mut callee = Leg { dialog, states };
         let response = self.answered(&mut callee, answer, offer.as_ref()).await?;
         if response.status_code.kind() != StatusCodeKind::Successful {
@@ -87,13 +76,11 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// The request for the callee, if it is known where calls go.
-    fn option(&self, invite: &Request, offer: Option<&Description>) -> Option<InviteOption> {
+    fn option(&self, invite: &Request) -> Option<InviteOption> {
         let config = &self.shared.config;
-        let streams = offer.into_iter().flat_map(|offer| &offer.streams);
-        let first = streams.flatten().find_map(|m| m.address);
-        let to = match first.map(|end| end.ip()).or(self.from) {
-            Some(end) if config.is_internal(end) => config.outer?,
-            _ => config.inner?,
+        let to = match self.place {
+            Place::Inside => config.outer?,
+            Place::Outside => config.inner?,
         };
         let mut callee = uri(to.address, invite.uri.auth.clone());
         let params = invite.uri.params.iter();
@@ -145,7 +132,7 @@ impl<P: Pinholes> Call<P> {
                 action = self.caller.next() => match action {
                     // CANCEL, or BYE, which leaves the INVITE to be answered (RFC 3261 section 15.1.2).
                     None => {
-                        self.refuse_with(StatusCode::RequestTerminated, Vec::new());
+                        self.refuse_with(By::Caller, StatusCode::RequestTerminated, Vec::new());
                         break None;
                     }
                     Some(PeerAction::Changes(_, handle)
@@ -159,23 +146,24 @@ impl<P: Pinholes> Call<P> {
                     if let DialogState::Early(_, response) = state
                         && let Err(refusal) = self.early(offer, &response).await
                     {
-                        break Some(status_of(&refusal));
+                        self.refuse_for(&refusal);
+                        break None;
                     }
                 }
                 outcome = &mut answer => {
                     let response = outcome.ok().and_then(Result::ok).and_then(|(_, r)| r);
                     if response.is_none() {
-                        self.refuse(StatusCode::RequestTimeout, None);
+                        self.refuse(By::Callee, StatusCode::RequestTimeout, None);
                         self.remove(&callee.dialog);
                     }
                     return response;
                 }
-                () = &mut patience => break Some(StatusCode::RequestTimeout),
-                () = stop.cancelled() => break Some(StatusCode::ServiceUnavailable),
+                () = &mut patience => break Some((By::Callee, StatusCode::RequestTimeout)),
+                () = stop.cancelled() => break Some((By::Agent, StatusCode::ServiceUnavailable)),
             }
         };
-        if let Some(status) = refusal {
-            self.refuse(status, None);
+        if let Some((by, status)) = refusal {
+            self.refuse(by, status, None);
         }
         self.holes.prune(&[]).await;
         // An answer that is on its way is acknowledged by the library from now on.
@@ -191,22 +179,34 @@ impl<P: Pinholes> Call<P> {
         offer: Option<&Description>,
         response: &Response,
     ) -> Result<(), Refusal> {
+        // Who has answered, or given up, hears no more of it.
+        if !self.caller.dialog.state().can_cancel() {
+            return Ok(());
+        }
+        // That a branch has ended matters to who knows of branches (RFC 6228).
+        if response.status_code == StatusCode::EarlyDialogTerminated {
+            return Ok(());
+        }
         let described = Description::parse(&response.body).ok();
         let described = described.filter(|_| !response.body.is_empty());
         let mut wanted = None;
-        let (headers, body) = match (offer, described) {
+        let mut headers = self.dialog_headers();
+        let body = match (offer, described) {
             (Some(offer), Some(answer)) => {
-                let needed = openings(&self.shared.config, offer, &answer);
+                // The answer will tell why not.
+                let Ok(needed) = openings(&self.shared.config, offer, &answer, self.place) else {
+                    return Ok(());
+                };
                 self.holes.open(&needed).await?;
                 wanted = Some(needed);
-                let headers = vec![content_type(response.headers.iter())];
-                (Some(headers), Some(response.body.clone()))
+                headers.push(content_type(response.headers.iter()));
+                Some(response.body.clone())
             }
             // An offer would have to be in a reliable one, which was not asked for.
-            _ => (None, None),
+            _ => None,
         };
         // A caller who has gone is noticed elsewhere.
-        let _ = self.caller.dialog.ringing(headers, body);
+        self.respond(response.status_code.clone(), headers, body);
         // Of several branches the caller hears the one that was the last to say where it is.
         if let Some(wanted) = wanted {
             self.holes.prune(&wanted).await;
@@ -214,50 +214,26 @@ impl<P: Pinholes> Call<P> {
         Ok(())
     }
 
-    /// The callee does not want, or can't.
-    fn refused(&self, response: &Response) {
-        let status = &response.status_code;
-        let challenges: Vec<Header> = response
-            .headers
-            .iter()
-            .filter(|header| {
-                matches!(
-                    header,
-                    Header::WwwAuthenticate(_)
-                        | Header::ProxyAuthenticate(_)
-                        | Header::RetryAfter(_)
-                        | Header::Warning(_)
-                        | Header::Reason(_)
-                )
-            })
-            .cloned()
-            .collect();
-        let asks = matches!(
-            status,
-            StatusCode::Unauthorized | StatusCode::ProxyAuthenticationRequired
-        );
-        // A challenge is for the caller, who knows the answer.
-        let status = if asks {
-            status.clone()
-        } else {
-            passed_on(status)
-        };
-        self.refuse_with(status, challenges);
-    }
-
     /// Opens what the answer needs, then lets it pass. An error if the call can't be.
     async fn connect(&mut self, offer: &Description, response: &Response) -> Result<(), ()> {
         let answer = match Description::parse(&response.body) {
             Ok(answer) => answer,
             Err(error) => {
-                self.refuse(StatusCode::BadGateway, Some(reason(502, &error)));
+                let why = Some(reason(502, &error));
+                self.refuse(By::Callee, StatusCode::BadGateway, why);
                 return Err(());
             }
         };
-        let wanted = openings(&self.shared.config, offer, &answer);
+        let wanted = match openings(&self.shared.config, offer, &answer, self.place) {
+            Ok(wanted) => wanted,
+            Err(misplaced) => {
+                let why = Some(reason(488, &misplaced));
+                self.refuse(By::Agent, StatusCode::NotAcceptableHere, why);
+                return Err(());
+            }
+        };
         if let Err(refusal) = self.holes.open(&wanted).await {
-            let status = status_of(&refusal);
-            self.refuse(status.clone(), Some(reason(status.code(), &refusal)));
+            self.refuse_for(&refusal);
             return Err(());
         }
         self.accept(response)?;
@@ -271,7 +247,7 @@ impl<P: Pinholes> Call<P> {
         let seq = number(&self.caller.dialog.initial_request());
         let (Ok(offer), Some(seq)) = (offer, seq) else {
             let why = reason(502, &"the answer has no offer that can be used");
-            self.refuse(StatusCode::BadGateway, Some(why));
+            self.refuse(By::Callee, StatusCode::BadGateway, Some(why));
             let (endpoint, id) = (&self.shared.layer.endpoint, callee.dialog.id());
             self.shared.acks.send(endpoint, &id, &response, None).await;
             return Err(());
@@ -292,13 +268,28 @@ impl<P: Pinholes> Call<P> {
 
     /// Passes a final answer to the caller, if that is still there.
     fn accept(&self, response: &Response) -> Result<(), ()> {
-        if self.caller.is_over() {
-            return Err(());
-        }
         let headers = vec![content_type(response.headers.iter())];
         let body = response.body.clone();
-        let accepted = self.caller.dialog.accept(Some(headers), Some(body));
-        accepted.map_err(|_| ())
+        let dialog = &self.caller.dialog;
+        if self.caller.is_over() || dialog.accept(Some(headers), Some(body)).is_err() {
+            self.note(By::Caller, &StatusCode::RequestTerminated);
+            return Err(());
+        }
+        Ok(())
+    }
+
+    /// What a provisional answer has that begins a dialog (RFC 3261 section 12.1.1).
+    fn dialog_headers(&self) -> Vec<Header> {
+        let invite = self.caller.dialog.initial_request();
+        let routes = invite.headers.iter();
+        let routes = routes.filter(|header| matches!(header, Header::RecordRoute(_)));
+        let contact = Contact {
+            display_name: None,
+            uri: self.contact.clone(),
+            params: Vec::new(),
+        };
+        let contact = Header::Contact(contact.into());
+        routes.cloned().chain([contact]).collect()
     }
 }
 

@@ -1,7 +1,11 @@
 //! New offers in a call, and other requests.
 
-use crate::peer::{Mood, World, audio};
+use std::time::Duration;
 
+use crate::peer::{Message, audio};
+use crate::world::{Mood, Side, World};
+
+const SOON: Duration = Duration::from_millis(300);
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 
 #[test]
@@ -31,11 +35,7 @@ fn changed_addresses_are_opened_before_the_answer_and_the_old_ones_closed() {
     world.until("the new one only", |world| {
         world.open() == ["10.0.0.9:4400 192.0.2.9:6600 2"]
     });
-    world.caller.request("BYE", "");
-    world.caller.expect("200");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
-    world.assert_over();
+    world.hang_up(Side::Caller);
 }
 
 #[test]
@@ -100,8 +100,7 @@ fn a_change_that_the_middlebox_refuses_ends_the_call_and_bye_is_behind_the_refus
     let bye = world.caller.expect_next("BYE");
     assert!(bye.header("Reason").contains("quota"), "{bye:?}");
     world.caller.answer(&bye, "200 OK", "");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
+    world.callee.is_hung_up_on();
     world.assert_over();
     assert_eq!(world.counts().lost, 1);
 }
@@ -121,9 +120,52 @@ fn other_requests_are_passed_on_or_answered() {
     let refused = world.callee.expect("405");
     assert!(refused.header("Allow").contains("INVITE"));
     // The call goes on, and ends.
-    world.callee.request("BYE", "");
-    world.callee.expect("200");
-    let bye = world.caller.expect("BYE");
-    world.caller.answer(&bye, "200 OK", "");
-    world.assert_over();
+    world.hang_up(Side::Callee);
+}
+
+#[test]
+fn when_both_sides_change_at_once_both_are_told_to_try_again_rfc_3261_14() {
+    let mut world = World::new();
+    world.established();
+    world.caller.request("INVITE", &audio("10.0.0.9", 4400));
+    let asked = world.callee.expect("INVITE");
+    world.callee.request("INVITE", &audio("192.0.2.9", 6600));
+    world.callee.expect("491");
+    world.callee.request("ACK", "");
+    world.callee.answer(&asked, "491 Request Pending", "");
+    world.caller.expect("491");
+    world.caller.request("ACK", "");
+    assert_eq!(world.open(), [AUDIO]);
+    // Who tries again alone has it.
+    world.callee.request("INVITE", &audio("192.0.2.9", 6600));
+    let asked = world.caller.expect("INVITE");
+    world
+        .caller
+        .answer(&asked, "200 OK", &audio("10.0.0.1", 4000));
+    let answer = world.callee.expect("200");
+    world.callee.acknowledge(&answer, "");
+    world.until("moved", |world| {
+        world.open() == ["10.0.0.1:4000 192.0.2.9:6600 2"]
+    });
+    world.hang_up(Side::Caller);
+}
+
+#[test]
+fn what_a_side_says_is_passed_on_in_order_and_not_all_of_a_flood_rfc_3261_12_2_2() {
+    let mut world = World::new();
+    world.established();
+    for n in 0..40 {
+        world.caller.request("INFO", &format!("digit {n}"));
+    }
+    let refused = world.caller.expect("500");
+    assert_eq!(refused.header("Retry-After"), "2");
+    let passed: Vec<Message> = (0..16).map(|_| world.callee.expect_next("INFO")).collect();
+    assert!(world.callee.next_within(SOON).is_none());
+    let bodies: Vec<&str> = passed.iter().map(Message::body).collect();
+    let first: Vec<String> = (0..16).map(|n| format!("digit {n}")).collect();
+    assert_eq!(bodies, first);
+    for info in &passed {
+        world.callee.answer(info, "200 OK", "");
+    }
+    world.hang_up(Side::Caller);
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::peer::{Message, Mood, World, audio};
+use crate::peer::{Message, audio};
+use crate::world::{Mood, Side, World};
 
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 const SOON: Duration = Duration::from_millis(300);
@@ -18,9 +19,7 @@ fn offered(world: &mut World) -> (Message, Message) {
     let invite = world.callee.expect("INVITE");
     assert_eq!(invite.body(), "");
     assert!(!invite.0.contains("Content-Type"), "{invite:?}");
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     let offer = world.caller.expect("200");
     assert_eq!(offer.body(), audio("192.0.2.1", 6000));
     assert_eq!(offer.header("Content-Type"), "application/sdp");
@@ -47,16 +46,10 @@ fn the_answer_in_the_ack_passes_when_the_pinholes_are_open_rfc_3261_13_2_1() {
     assert_eq!(ack.0.matches("Via:").count(), 1, "{ack:?}");
     assert_eq!(world.open(), [AUDIO]);
     // The answer of the callee is repeated when its ACK is lost.
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     let again = world.callee.expect_again("ACK");
     assert_eq!(again.0, ack.0);
-    world.callee.request("BYE", "");
-    world.callee.expect("200");
-    let bye = world.caller.expect("BYE");
-    world.caller.answer(&bye, "200 OK", "");
-    world.assert_over();
+    world.hang_up(Side::Callee);
 }
 
 #[test]
@@ -72,11 +65,7 @@ fn without_a_usable_answer_all_streams_are_refused_and_both_sides_ended() {
         world.caller.confirm_with(&offer, &body);
         let ack = world.callee.expect("ACK");
         assert!(ack.body().contains("m=audio 0 RTP/AVP 0"), "{ack:?}");
-        for peer in [&mut world.caller, &mut world.callee] {
-            let bye = peer.expect("BYE");
-            peer.answer(&bye, "200 OK", "");
-        }
-        world.assert_over();
+        world.both_are_hung_up_on();
     }
 }
 
@@ -87,8 +76,7 @@ fn a_callee_who_hangs_up_before_the_answer_ends_the_call() {
     world.callee.request("BYE", "");
     world.callee.expect("200");
     world.callee.expect("ACK");
-    let bye = world.caller.expect("BYE");
-    world.caller.answer(&bye, "200 OK", "");
+    world.caller.is_hung_up_on();
     world.assert_over();
 }
 
@@ -101,8 +89,7 @@ fn an_offer_that_can_not_be_used_is_acknowledged_and_ended() {
     world.caller.expect("502");
     world.caller.request("ACK", "");
     world.callee.expect("ACK");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
+    world.callee.is_hung_up_on();
     world.assert_over();
 }
 
@@ -115,13 +102,10 @@ fn a_cancelled_call_without_an_offer_is_acknowledged_and_ended() {
     world.caller.expect("180");
     world.caller.request("CANCEL", "");
     let cancel = world.callee.expect("CANCEL");
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     world.callee.answer(&cancel, "200 OK", "");
     world.callee.expect("ACK");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
+    world.callee.is_hung_up_on();
     world.caller.expect("487");
     world.assert_over();
 }
@@ -148,9 +132,5 @@ fn a_re_invite_without_an_offer_moves_the_pinholes_rfc_3261_14_1() {
     world.until("moved", |world| {
         world.open() == ["10.0.0.1:4000 192.0.2.1:6600 2"]
     });
-    world.caller.request("BYE", "");
-    world.caller.expect("200");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
-    world.assert_over();
+    world.hang_up(Side::Caller);
 }

@@ -4,24 +4,16 @@ use std::time::Duration;
 
 use carrick_calls::CallEnd;
 
-use crate::peer::{World, audio};
+use crate::peer::{audio, audio_and_video};
+use crate::world::{Mood, Side, World};
 
 #[test]
 fn bye_of_either_side_closes_the_pinholes_and_ends_the_other() {
-    for caller_ends in [true, false] {
+    for side in [Side::Caller, Side::Callee] {
         let mut world = World::new();
         world.established();
         assert_eq!(world.open().len(), 1);
-        let (one, other) = if caller_ends {
-            (&mut world.caller, &mut world.callee)
-        } else {
-            (&mut world.callee, &mut world.caller)
-        };
-        one.request("BYE", "");
-        one.expect("200");
-        let bye = other.expect("BYE");
-        other.answer(&bye, "200 OK", "");
-        world.assert_over();
+        world.hang_up(side);
     }
 }
 
@@ -38,27 +30,19 @@ fn the_pinholes_are_closed_also_when_the_other_side_does_not_answer_bye() {
 #[test]
 fn a_call_whose_pinhole_is_lost_is_ended_on_both_sides_and_the_rest_closed() {
     let mut world = World::new();
-    let video = |address, port: u16| {
-        format!(
-            "{}m=video {} RTP/AVP 96\r\n",
-            audio(address, port),
-            port + 2
-        )
-    };
-    world.caller.invite(&video("10.0.0.1", 4000));
+    world.caller.invite(&audio_and_video("10.0.0.1", 4000));
     let invite = world.callee.expect("INVITE");
     world
         .callee
-        .answer(&invite, "200 OK", &video("192.0.2.1", 6000));
+        .answer(&invite, "200 OK", &audio_and_video("192.0.2.1", 6000));
     let answer = world.caller.expect("200");
     world.caller.confirm(&answer);
     world.until("established", |world| world.counts().established == 1);
     assert_eq!(world.open().len(), 2);
     world.lose_one();
     for peer in [&mut world.caller, &mut world.callee] {
-        let bye = peer.expect("BYE");
+        let bye = peer.is_hung_up_on();
         assert!(bye.header("Reason").contains("cause=503"), "{bye:?}");
-        peer.answer(&bye, "200 OK", "");
     }
     world.assert_over();
     assert_eq!(world.counts().lost, 1);
@@ -67,8 +51,7 @@ fn a_call_whose_pinhole_is_lost_is_ended_on_both_sides_and_the_rest_closed() {
 #[test]
 fn a_pinhole_that_is_lost_before_the_answer_ends_the_call_when_it_is_there() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     let body = audio("192.0.2.1", 6000);
     world.callee.answer(&invite, "183 Session Progress", &body);
     world.caller.expect("183");
@@ -76,28 +59,19 @@ fn a_pinhole_that_is_lost_before_the_answer_ends_the_call_when_it_is_there() {
     world.callee.answer(&invite, "200 OK", &body);
     let answer = world.caller.expect("200");
     world.caller.confirm(&answer);
-    for peer in [&mut world.caller, &mut world.callee] {
-        let bye = peer.expect("BYE");
-        peer.answer(&bye, "200 OK", "");
-    }
-    world.assert_over();
+    world.both_are_hung_up_on();
 }
 
 #[test]
 fn a_side_that_vanished_is_noticed_and_the_other_ended() {
-    for caller_vanishes in [true, false] {
+    for side in [Side::Caller, Side::Callee] {
         let mut world = World::with(|config| config.probe = Duration::from_secs(1));
         world.established();
-        let (gone, left) = if caller_vanishes {
-            (&mut world.caller, &mut world.callee)
-        } else {
-            (&mut world.callee, &mut world.caller)
-        };
+        let [gone, left] = world.sides(side);
         gone.silent();
         let asked = left.expect("OPTIONS");
         left.answer(&asked, "200 OK", "");
-        let bye = left.expect("BYE");
-        left.answer(&bye, "200 OK", "");
+        left.is_hung_up_on();
         world.until("closed", |world| world.open().is_empty());
     }
 }
@@ -110,16 +84,15 @@ fn a_side_that_has_no_such_call_any_more_is_noticed() {
     world
         .callee
         .answer(&asked, "481 Call/Transaction Does Not Exist", "");
-    let bye = world.caller.expect("BYE");
-    world.caller.answer(&bye, "200 OK", "");
+    world.caller.is_hung_up_on();
     world.until("closed", |world| world.open().is_empty());
 }
 
 #[test]
 fn a_call_whose_sides_answer_goes_on() {
-    let mut world = World::with(|config| config.probe = Duration::from_millis(300));
+    let mut world = World::with(|config| config.probe = Duration::from_millis(1500));
     world.established();
-    for _ in 0..4 {
+    for _ in 0..3 {
         for peer in [&mut world.caller, &mut world.callee] {
             let asked = peer.expect("OPTIONS");
             peer.answer(&asked, "200 OK", "");
@@ -136,8 +109,7 @@ fn stopping_ends_all_calls_and_closes_everything() {
         let (caller, callee) = (&mut world.caller, &mut world.callee);
         let peers = [caller, callee].map(|peer| {
             scope.spawn(move || {
-                let bye = peer.expect("BYE");
-                peer.answer(&bye, "200 OK", "");
+                peer.is_hung_up_on();
             })
         });
         let b2bua = world.b2bua.take().unwrap();
@@ -153,11 +125,7 @@ fn each_call_that_is_over_is_told_of() {
     let mut world = World::new();
     let mut records = world.b2bua.as_ref().unwrap().records();
     world.established();
-    world.caller.request("BYE", "");
-    world.caller.expect("200");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
-    world.assert_over();
+    world.hang_up(Side::Caller);
     world.caller.fresh();
     world.caller.invite(&audio("host.example.net", 4000));
     world.caller.expect("488");
@@ -167,6 +135,9 @@ fn each_call_that_is_over_is_told_of() {
         assert!(record.call_id.starts_with("call-"), "{record:?}");
         assert_eq!(record.caller, format!("sip:anna@{}", world.caller.address));
         assert!(record.callee.starts_with("sip:bert@"), "{record:?}");
+        let established = end == CallEnd::HungUp;
+        assert_eq!(record.set_up.is_some(), established, "{record:?}");
+        assert_eq!(record.refused, (!established).then_some(488));
     }
 }
 
@@ -180,4 +151,56 @@ fn a_request_of_no_call_is_answered_so() {
     assert_eq!(world.counts().calls, 1);
     world.caller.request("INVITE", &audio("10.0.0.1", 4000));
     world.caller.expect("481");
+}
+
+#[test]
+fn each_call_that_was_offered_is_counted_as_established_or_refused_by_somebody() {
+    let mut world = World::new();
+    world.established();
+    world.hang_up(Side::Callee);
+    let invite = world.caller.fresh_invite(&mut world.callee);
+    world.callee.answer(&invite, "486 Busy Here", "");
+    world.caller.expect("486");
+    world.caller.request("ACK", "");
+    world.caller.fresh();
+    world.caller.invite(&audio("host.example.net", 4000));
+    world.caller.expect("488");
+    world.caller.request("ACK", "");
+    world.caller.more = vec!["Require: 100rel".to_owned()];
+    world.caller.fresh();
+    world.caller.invite(&audio("10.0.0.1", 4000));
+    world.caller.expect("420");
+    world.caller.request("ACK", "");
+    world.mood(Mood::Refuses);
+    let invite = world.caller.fresh_invite(&mut world.callee);
+    world.answered(&invite);
+    world.caller.expect("503");
+    world.caller.request("ACK", "");
+    world.callee.expect("BYE");
+    world.caller.fresh_invite(&mut world.callee);
+    world.caller.request("CANCEL", "");
+    world.caller.expect("487");
+    world.until("counted", |world| world.counts().refused == 5);
+    let counts = world.counts();
+    assert_eq!(
+        (counts.offered, counts.established, counts.refused),
+        (6, 1, 5)
+    );
+    let text = world.b2bua.as_ref().unwrap().metrics();
+    for line in [
+        "carrick_calls_offered_total 6",
+        "carrick_calls_established_total 1",
+        "carrick_calls_refused_total{by=\"agent\",status=\"420\"} 1",
+        "carrick_calls_refused_total{by=\"agent\",status=\"488\"} 1",
+        "carrick_calls_refused_total{by=\"caller\",status=\"487\"} 1",
+        "carrick_calls_refused_total{by=\"callee\",status=\"486\"} 1",
+        "carrick_calls_refused_total{by=\"middlebox\",status=\"503\"} 1",
+        "carrick_calls_middlebox_refusals_total 1",
+        "carrick_calls_ended_total{end=\"hung-up\"} 1",
+        "carrick_calls_pinholes 0",
+        "carrick_calls_setup_seconds_count 1",
+        "carrick_calls_opening_seconds_count 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+    }
 }

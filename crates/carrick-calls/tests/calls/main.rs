@@ -1,9 +1,13 @@
 //! The back-to-back user agent between a caller and a callee that speak SIP by hand, over UDP on
 //! loopback, with a middlebox that is told what to do.
 
+mod answers;
 mod changes;
 mod delayed;
 mod ends;
+mod flood;
 mod peer;
 mod robust;
 mod setup;
+mod tcp;
+mod world;

@@ -1,17 +1,12 @@
-//! SIP by hand, and the world between.
+//! SIP by hand.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use carrick_calls::{B2bua, B2buaConfig, Counts, Held, Opening, Pinholes, Refusal};
-use tokio::runtime::Runtime;
-use tokio::sync::watch;
-
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A message as it came.
 #[derive(Clone, Debug)]
@@ -71,7 +66,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    fn new(b2bua: SocketAddr, socket: UdpSocket) -> Self {
+    pub(crate) fn new(b2bua: SocketAddr, socket: UdpSocket) -> Self {
         Self {
             address: socket.local_addr().unwrap(),
             socket,
@@ -116,6 +111,11 @@ impl Peer {
                 "no {start}, but {message:?}"
             );
         }
+    }
+
+    /// The next message, if one comes in a while.
+    pub(crate) fn next_within(&mut self, within: Duration) -> Option<Message> {
+        self.receive(within)
     }
 
     /// Whether such a message comes in a while. Others are passed over.
@@ -186,6 +186,14 @@ impl Peer {
         self.send(last.as_bytes());
     }
 
+    /// Likewise, as if it had come another way.
+    pub(crate) fn repeat_another_way(&mut self) {
+        let other = self
+            .last
+            .replacen("branch=z9hG4bK", "branch=z9hG4bK-other", 1);
+        self.send(other.as_bytes());
+    }
+
     fn compose(&mut self, first: &str, headers: &[String], body: &str) {
         let mut text = format!("{first}\r\n");
         let more = std::mem::take(&mut self.more);
@@ -205,12 +213,25 @@ impl Peer {
 
     /// Offers a call.
     pub(crate) fn invite(&mut self, body: &str) {
+        self.begin("INVITE", body);
+    }
+
+    /// Offers another call, until the other end has the offer.
+    pub(crate) fn fresh_invite(&mut self, other: &mut Self) -> Message {
+        self.fresh();
+        other.fresh();
+        self.invite(&audio("10.0.0.1", 4000));
+        other.expect("INVITE")
+    }
+
+    /// A request outside of calls.
+    pub(crate) fn begin(&mut self, method: &str, body: &str) {
         let from = format!("<sip:anna@{}>;tag=a{}", self.address, self.call);
         let to = format!("<sip:bert@{}>", self.b2bua);
         let id = format!("call-{}-{}", std::process::id(), self.call);
         let target = format!("sip:bert@{}", self.b2bua);
         self.dialog = Some([from, to, id, target]);
-        self.request("INVITE", body);
+        self.request(method, body);
     }
 
     /// A request in the call; for ACK and CANCEL with the number of the one before.
@@ -266,6 +287,13 @@ impl Peer {
         self.sequence = last;
     }
 
+    /// Is told that the call is over.
+    pub(crate) fn is_hung_up_on(&mut self) -> Message {
+        let bye = self.expect("BYE");
+        self.answer(&bye, "200 OK", "");
+        bye
+    }
+
     /// Answers a request.
     pub(crate) fn answer(&mut self, request: &Message, status: &str, body: &str) {
         let mut to = request.header("To").to_owned();
@@ -297,165 +325,11 @@ pub(crate) fn audio(address: &str, port: u16) -> String {
     )
 }
 
-/// What the middlebox is to say.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mood {
-    Grants,
-    Waits,
-    Refuses,
-    IsSilent,
-}
-
-/// A middlebox that keeps what is open.
-#[derive(Clone)]
-pub(crate) struct Middlebox {
-    open: Arc<Mutex<Vec<Opening>>>,
-    mood: watch::Sender<Mood>,
-    /// How often it has ended all pinholes.
-    lost: watch::Sender<u32>,
-}
-
-pub(crate) struct Hole {
-    opening: Opening,
-    open: Arc<Mutex<Vec<Opening>>>,
-    lost: watch::Receiver<u32>,
-}
-
-impl Pinholes for Middlebox {
-    type Held = Hole;
-
-    async fn open(&self, opening: &Opening) -> Result<Hole, Refusal> {
-        let mut mood = self.mood.subscribe();
-        let now = *mood.wait_for(|mood| *mood != Mood::Waits).await.unwrap();
-        match now {
-            Mood::Refuses => return Err(Refusal::Refused("quota \"full\"".to_owned())),
-            Mood::IsSilent => return Err(Refusal::Silent("no answer".to_owned())),
-            Mood::Grants | Mood::Waits => {}
-        }
-        self.open.lock().unwrap().push(*opening);
-        Ok(Hole {
-            opening: *opening,
-            open: Arc::clone(&self.open),
-            lost: self.lost.subscribe(),
-        })
-    }
-}
-
-impl Held for Hole {
-    async fn lost(&self) {
-        let mut lost = self.lost.clone();
-        if lost.changed().await.is_err() {
-            std::future::pending().await
-        }
-    }
-
-    async fn close(self) {
-        let mut open = self.open.lock().unwrap();
-        // It may be one that the middlebox has ended.
-        if let Some(at) = open.iter().position(|o| *o == self.opening) {
-            open.remove(at);
-        }
-    }
-}
-
-/// A caller inside, a callee outside, and what is between.
-pub(crate) struct World {
-    pub(crate) runtime: Runtime,
-    pub(crate) b2bua: Option<B2bua<Middlebox>>,
-    middlebox: Middlebox,
-    pub(crate) caller: Peer,
-    pub(crate) callee: Peer,
-}
-
-impl World {
-    pub(crate) fn new() -> Self {
-        Self::with(|_| ())
-    }
-
-    pub(crate) fn with(change: impl FnOnce(&mut B2buaConfig)) -> Self {
-        Self::on("127.0.0.1", change)
-    }
-
-    /// With SIP on this address.
-    pub(crate) fn on(address: &str, change: impl FnOnce(&mut B2buaConfig)) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let socket = || UdpSocket::bind((address, 0)).unwrap();
-        let (near, far) = (socket(), socket());
-        // A port that is free.
-        let listen = socket().local_addr().unwrap();
-        let internal = vec!["10.0.0.0/8".parse().unwrap()];
-        let mut config = B2buaConfig::new(listen, internal);
-        config.outer = Some(far.local_addr().unwrap().into());
-        config.inner = Some(near.local_addr().unwrap().into());
-        change(&mut config);
-        let middlebox = Middlebox {
-            open: Arc::default(),
-            mood: watch::Sender::new(Mood::Grants),
-            lost: watch::Sender::new(0),
-        };
-        let started = runtime.block_on(B2bua::start(config, middlebox.clone()));
-        Self {
-            runtime,
-            b2bua: Some(started.unwrap()),
-            middlebox,
-            caller: Peer::new(listen, near),
-            callee: Peer::new(listen, far),
-        }
-    }
-
-    pub(crate) fn mood(&self, mood: Mood) {
-        self.middlebox.mood.send_replace(mood);
-    }
-
-    /// The middlebox ends one of the pinholes.
-    pub(crate) fn lose_one(&self) {
-        self.middlebox.open.lock().unwrap().pop().unwrap();
-        self.middlebox.lost.send_modify(|lost| *lost += 1);
-    }
-
-    /// What is open, as text, sorted.
-    pub(crate) fn open(&self) -> Vec<String> {
-        let open = self.middlebox.open.lock().unwrap();
-        let text = |o: &Opening| format!("{} {} {}", o.internal, o.external, o.ports);
-        let mut all: Vec<String> = open.iter().map(text).collect();
-        all.sort();
-        all
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        self.b2bua.as_ref().unwrap().counts()
-    }
-
-    /// Waits until something is so.
-    pub(crate) fn until(&self, what: &str, so: impl Fn(&Self) -> bool) {
-        let until = Instant::now() + PATIENCE;
-        while !so(self) {
-            assert!(
-                Instant::now() < until,
-                "{what}: open {:?}, {:?}",
-                self.open(),
-                self.counts()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Nothing is left.
-    pub(crate) fn assert_over(&self) {
-        self.until("the call is over", |world| {
-            world.open().is_empty() && world.counts().calls == 0 && world.counts().pinholes == 0
-        });
-    }
-
-    /// A call that is there.
-    pub(crate) fn established(&mut self) {
-        self.caller.invite(&audio("10.0.0.1", 4000));
-        let invite = self.callee.expect("INVITE");
-        self.callee
-            .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
-        let answer = self.caller.expect("200");
-        self.caller.confirm(&answer);
-        self.callee.expect("ACK");
-        self.until("established", |world| world.counts().established == 1);
-    }
+/// One of an audio and a video stream.
+pub(crate) fn audio_and_video(address: &str, port: u16) -> String {
+    format!(
+        "{}m=video {} RTP/AVP 96\r\n",
+        audio(address, port),
+        port + 2
+    )
 }

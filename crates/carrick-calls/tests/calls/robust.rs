@@ -1,11 +1,11 @@
-//! Requests that are wrong, early, repeated, branched, or too many.
+//! Requests that are wrong, early, repeated or branched.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpStream, UdpSocket};
-use std::ops::Range;
+use std::net::UdpSocket;
 use std::time::Duration;
 
-use crate::peer::{World, audio};
+use crate::flood::strange;
+use crate::peer::audio;
+use crate::world::{Side, World};
 
 const SOON: Duration = Duration::from_millis(300);
 
@@ -48,21 +48,120 @@ fn what_a_request_must_not_have_is_told_rfc_3261_8_2() {
 }
 
 #[test]
-fn a_call_that_comes_back_to_the_agent_ends_by_max_forwards() {
-    let mut world = World::with(|config| config.outer = Some(config.listen.into()));
-    world.caller.hops = 10;
+fn a_call_that_comes_back_to_the_agent_is_a_loop_rfc_3261_16_3() {
+    // Its own address is inside, so what it sends to itself goes out again. Nobody else uses that
+    // address, so its port is free.
+    let mut world = World::on("127.0.7.1", |config| {
+        config.listen.set_port(5060);
+        config.outer = Some(config.listen.into());
+        config.inner = Some(config.listen.into());
+    });
     world.caller.invite(&audio("10.0.0.1", 4000));
-    world.caller.expect("483");
+    world.caller.expect("482");
     world.caller.request("ACK", "");
     world.assert_over();
-    assert_eq!(world.counts().offered, 11);
+    // The caller's, and its own; a repeated INVITE may count as one more on a slow machine.
+    assert!((2..=4).contains(&world.counts().offered));
+}
+
+#[test]
+fn a_stranger_who_says_it_is_inside_has_nothing_opened() {
+    let inside = |port: u16| format!("{}m=x {port} TCP/MSRP *\r\n", audio("10.0.0.5", 4000));
+    let outside = format!("{}m=x 4000 TCP/MSRP *\r\n", audio("203.0.113.9", 4000));
+    // By an offer: it goes inside, since it comes from outside, and so does its answer.
+    let mut world = World::new();
+    world.callee.invite(&inside(22));
+    let invite = world.caller.expect("INVITE");
+    world
+        .caller
+        .answer(&invite, "183 Session Progress", &outside);
+    world.caller.answer(&invite, "200 OK", &outside);
+    let refused = world.callee.expect("488");
+    assert!(
+        refused.header("Reason").contains("other side"),
+        "{refused:?}"
+    );
+    world.callee.request("ACK", "");
+    world.caller.is_hung_up_on();
+    world.assert_over();
+    assert_eq!(world.opened(), 0, "not for the 183 either");
+    // By a new offer in a call, by the answer to one, and by an answer in an ACK.
+    let mut world = World::new();
+    world.established();
+    world.callee.request("INVITE", &inside(22));
+    let asked = world.caller.expect("INVITE");
+    world.caller.answer(&asked, "200 OK", &outside);
+    world.callee.expect("488");
+    world.callee.request("ACK", "");
+    world.both_are_hung_up_on();
+    assert_eq!(world.opened(), 1, "that of the call");
+    let mut world = World::new();
+    world.caller.invite(&outside);
+    let invite = world.callee.expect("INVITE");
+    world.callee.answer(&invite, "200 OK", &inside(22));
+    world.caller.expect("488");
+    world.caller.request("ACK", "");
+    world.callee.is_hung_up_on();
+    world.assert_over();
+    assert_eq!(world.opened(), 0);
+    let mut world = World::new();
+    world.callee.invite("");
+    let invite = world.caller.expect("INVITE");
+    world.caller.answer(&invite, "200 OK", &outside);
+    let offer = world.callee.expect("200");
+    world.callee.confirm_with(&offer, &inside(22));
+    world.both_are_hung_up_on();
+    assert_eq!(world.opened(), 0);
+    // A stranger who is neither server is outside as well.
+    let mut world = World::new();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    strange("INVITE", &stranger, &world, 0..1);
+    world.caller.expect("INVITE");
+    assert!(!world.callee.hears("INVITE", SOON), "no relay to outside");
+}
+
+#[test]
+fn an_invite_that_comes_by_two_ways_is_one_call_rfc_3261_8_2_2_2() {
+    let mut world = World::new();
+    let invite = world.invited();
+    world.caller.repeat_another_way();
+    world.caller.expect("482");
+    assert!(!world.callee.hears("INVITE", SOON));
+    assert_eq!(world.counts().calls, 1);
+    world.answered(&invite);
+    let answer = world.caller.expect("200");
+    world.caller.confirm(&answer);
+    world.callee.expect("ACK");
+    world.hang_up(Side::Caller);
+}
+
+#[test]
+fn what_is_not_served_outside_of_calls_is_told_rfc_3261_8_2_1() {
+    let mut world = World::new();
+    for (method, status) in [
+        ("MESSAGE", "405"),
+        ("REGISTER", "405"),
+        ("SUBSCRIBE", "405"),
+        ("PUBLISH", "405"),
+        ("INFO", "481"),
+        ("UPDATE", "481"),
+        ("BYE", "481"),
+        ("OPTIONS", "200"),
+    ] {
+        world.caller.begin(method, "");
+        let answer = world.caller.expect(status);
+        let allowed = ["405", "200"].contains(&status);
+        let told = answer.0.contains("\r\nAllow: INVITE, ACK,");
+        assert_eq!(told, allowed, "{answer:?}");
+        world.caller.fresh();
+    }
+    assert_eq!(world.counts().offered, 0);
 }
 
 #[test]
 fn what_comes_before_the_answer_is_to_be_tried_again_rfc_3311_5_2() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     world.callee.answer(&invite, "180 Ringing", "");
     let ringing = world.caller.expect("180");
     world.caller.join(&ringing);
@@ -87,8 +186,7 @@ fn what_comes_before_the_answer_is_to_be_tried_again_rfc_3311_5_2() {
 #[test]
 fn a_repeated_invite_is_the_same_call() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     world.caller.repeat();
     world.caller.repeat();
     assert!(!world.callee.hears("INVITE", SOON));
@@ -100,8 +198,7 @@ fn a_repeated_invite_is_the_same_call() {
 #[test]
 fn of_branches_that_ring_the_last_is_heard_and_the_one_that_answers_stays() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     for (tag, port) in [("one", 7000), ("two", 7100), ("three", 7200)] {
         world.callee.branch = Some(tag.to_owned());
         let body = audio("192.0.2.7", port);
@@ -112,9 +209,7 @@ fn of_branches_that_ring_the_last_is_heard_and_the_one_that_answers_stays() {
             world.open() == [format!("10.0.0.1:4000 192.0.2.7:{port} 2")]
         });
     }
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     let answer = world.caller.expect("200");
     world.caller.confirm(&answer);
     world.until("the answer's", |world| {
@@ -149,94 +244,10 @@ fn a_challenge_goes_to_the_caller_and_the_credentials_to_the_callee() {
     world.caller.request("INVITE", &offer);
     let invite = world.callee.expect("INVITE");
     assert_eq!(invite.header("Authorization"), credentials);
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     let answer = world.caller.expect("200");
     world.caller.confirm(&answer);
     world.until("established", |world| world.counts().established == 1);
-}
-
-/// Sends INVITEs of a stranger, each for another call.
-fn invites(socket: &UdpSocket, world: &World, numbers: Range<u32>) {
-    let (from, to) = (socket.local_addr().unwrap(), world.caller.b2bua);
-    let body = audio("10.0.0.1", 4000);
-    for n in numbers {
-        let invite = format!(
-            "INVITE sip:bert@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK-f{n}\r\nFrom: <sip:eve@{from}>;tag={n}\r\nTo: <sip:bert@{to}>\r\nCall-ID: flood-{n}\r\nCSeq: 1 INVITE\r\nContact: <sip:eve@{from}>\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        socket.send_to(invite.as_bytes(), to).unwrap();
-    }
-}
-
-#[test]
-fn what_is_too_much_even_to_refuse_is_dropped_unread_and_harms_no_call() {
-    let mut world = World::with(|config| config.max_calls = 1);
-    world.established();
-    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut sent = 0;
-    while world.counts().flooded == 0 {
-        assert!(sent < 200_000, "{:?}", world.counts());
-        invites(&flood, &world, sent..sent + 100);
-        sent += 100;
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(world.counts().too_many < 20_000, "{:?}", world.counts());
-    world.caller.request("BYE", "");
-    world.caller.expect("200");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
-    world.assert_over();
-}
-
-#[test]
-fn a_flood_of_calls_is_refused_and_harms_no_other() {
-    let mut world = World::with(|config| config.max_calls = 1);
-    world.established();
-    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
-    invites(&flood, &world, 0..500);
-    // Some find no room in the socket.
-    world.until("refused", |world| world.counts().too_many > 100);
-    assert_eq!(world.counts().calls, 1);
-    world.caller.request("INFO", "dtmf");
-    let info = world.callee.expect("INFO");
-    world.callee.answer(&info, "200 OK", "");
-    world.caller.expect("200");
-    world.caller.request("BYE", "");
-    world.caller.expect("200");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
-    world.assert_over();
-}
-
-/// Whether an OPTIONS over a connection is answered.
-fn answers(connection: &mut TcpStream, number: u32) -> bool {
-    let local = connection.local_addr().unwrap();
-    let asked = format!(
-        "OPTIONS sip:agent@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-{number}\r\nFrom: <sip:a@{local}>;tag=1\r\nTo: <sip:agent@127.0.0.1>\r\nCall-ID: options-{local}\r\nCSeq: {number} OPTIONS\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
-    );
-    connection.write_all(asked.as_bytes()).unwrap();
-    let mut answer = [0; 4096];
-    let length = connection.read(&mut answer).unwrap();
-    answer[..length].starts_with(b"SIP/2.0 200 ")
-}
-
-#[test]
-fn connections_are_bounded_and_those_that_are_there_go_on() {
-    let world = World::with(|config| config.max_connections = 2);
-    let connect = || {
-        let connection = TcpStream::connect(world.caller.b2bua).unwrap();
-        connection
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
-        connection
-    };
-    let [mut one, mut two] = [connect(), connect()];
-    assert!(answers(&mut one, 1) && answers(&mut two, 1));
-    let closed = connect().read(&mut [0; 1]).unwrap();
-    assert_eq!(closed, 0, "the third is closed");
-    assert!(answers(&mut one, 2) && answers(&mut two, 2));
 }
 
 #[test]
@@ -254,6 +265,7 @@ fn what_is_no_sip_does_no_harm() {
         format!("{start}Via: ;;;\r\nFrom: \r\nTo: <\r\nCall-ID: \r\nCSeq: x\r\n\r\n").into_bytes(),
         format!("{start}Via: SIP/2.0/UDP a;branch=z9hG4bK1\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:c@d>\r\nCall-ID: 1\r\nCSeq: 99999999999 INVITE\r\nContent-Length: 4294967295\r\n\r\nv=0\r\n").into_bytes(),
         format!("{start}{}\r\n", "X: y\r\n".repeat(1000)).into_bytes(),
+        start.replace("INVITE", "DANCE").into_bytes(),
         b"SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP a;branch=z9hG4bK1\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:c@d>;tag=2\r\nCall-ID: 1\r\nCSeq: 1 INVITE\r\n\r\n".to_vec(),
     ] {
         stranger.send_to(&octets, to).unwrap();
@@ -280,9 +292,5 @@ fn calls_go_over_ipv6_as_well() {
     let answer = world.caller.expect("200");
     world.caller.confirm(&answer);
     assert_eq!(world.open(), ["[fd00::1]:4000 [2001:db8::1]:6000 2"]);
-    world.callee.request("BYE", "");
-    world.callee.expect("200");
-    let bye = world.caller.expect("BYE");
-    world.caller.answer(&bye, "200 OK", "");
-    world.assert_over();
+    world.hang_up(Side::Callee);
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::peer::{Mood, World, audio};
+use crate::peer::{audio, audio_and_video};
+use crate::world::{Mood, World};
 
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 const SOON: Duration = Duration::from_millis(300);
@@ -11,8 +12,7 @@ const SOON: Duration = Duration::from_millis(300);
 fn the_answer_passes_when_the_pinholes_are_open_and_not_before() {
     let mut world = World::new();
     world.mood(Mood::Waits);
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     assert_eq!(invite.body(), audio("10.0.0.1", 4000));
     assert_eq!(invite.header("Max-Forwards"), "69");
     assert_eq!(invite.header("Content-Type"), "application/sdp");
@@ -20,9 +20,7 @@ fn the_answer_passes_when_the_pinholes_are_open_and_not_before() {
     assert!(invite.0.starts_with("INVITE sip:bert@127.0.0.1"));
     world.callee.answer(&invite, "180 Ringing", "");
     world.caller.expect("180");
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     world.callee.expect("ACK");
     assert!(!world.caller.hears("200", SOON), "no pinhole yet");
     assert_eq!(world.open(), [""; 0]);
@@ -52,16 +50,12 @@ fn a_middlebox_that_refuses_or_is_silent_ends_the_call_properly_and_nothing_is_o
     for (mood, status) in [(Mood::Refuses, "503"), (Mood::IsSilent, "504")] {
         let mut world = World::new();
         world.mood(mood);
-        world.caller.invite(&audio("10.0.0.1", 4000));
-        let invite = world.callee.expect("INVITE");
-        world
-            .callee
-            .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+        let invite = world.invited();
+        world.answered(&invite);
         let refused = world.caller.expect(status);
         assert!(refused.header("Reason").contains(status), "{refused:?}");
         world.caller.request("ACK", "");
-        let bye = world.callee.expect("BYE");
-        world.callee.answer(&bye, "200 OK", "");
+        world.callee.is_hung_up_on();
         world.assert_over();
         assert_eq!(world.counts().refused_by_middlebox, 1);
         assert_eq!(world.counts().established, 0);
@@ -71,18 +65,11 @@ fn a_middlebox_that_refuses_or_is_silent_ends_the_call_properly_and_nothing_is_o
 #[test]
 fn of_several_streams_all_are_opened_or_none() {
     let mut world = World::new();
-    let video = |address, port| {
-        format!(
-            "{}m=video {} RTP/AVP 96\r\n",
-            audio(address, port),
-            port + 2
-        )
-    };
-    world.caller.invite(&video("10.0.0.1", 4000));
+    world.caller.invite(&audio_and_video("10.0.0.1", 4000));
     let invite = world.callee.expect("INVITE");
     world
         .callee
-        .answer(&invite, "200 OK", &video("192.0.2.1", 6000));
+        .answer(&invite, "200 OK", &audio_and_video("192.0.2.1", 6000));
     world.caller.expect("200");
     assert_eq!(world.open(), [AUDIO, "10.0.0.1:4002 192.0.2.1:6002 2"]);
 }
@@ -90,17 +77,14 @@ fn of_several_streams_all_are_opened_or_none() {
 #[test]
 fn early_media_pass_with_pinholes_that_stay_or_go_with_the_answer() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     world
         .callee
         .answer(&invite, "183 Session Progress", &audio("192.0.2.7", 7000));
     let early = world.caller.expect("183");
     assert_eq!(early.body(), audio("192.0.2.7", 7000));
     assert_eq!(world.open(), ["10.0.0.1:4000 192.0.2.7:7000 2"]);
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     world.caller.expect("200");
     world.until("only the answer's", |world| world.open() == [AUDIO]);
 }
@@ -109,13 +93,12 @@ fn early_media_pass_with_pinholes_that_stay_or_go_with_the_answer() {
 fn a_refusal_of_the_callee_is_the_callers() {
     for (said, heard) in [
         ("486 Busy Here", "486"),
-        ("302 Moved Temporarily", "480"),
+        ("305 Use Proxy", "480"),
         ("407 Proxy Authentication Required", "407"),
         ("603 Decline", "603"),
     ] {
         let mut world = World::new();
-        world.caller.invite(&audio("10.0.0.1", 4000));
-        let invite = world.callee.expect("INVITE");
+        let invite = world.invited();
         world.callee.answer(&invite, said, "");
         world.callee.expect("ACK");
         world.caller.expect(heard);
@@ -127,8 +110,7 @@ fn a_refusal_of_the_callee_is_the_callers() {
 #[test]
 fn cancel_reaches_the_callee_and_closes_early_media() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     world
         .callee
         .answer(&invite, "183 Session Progress", &audio("192.0.2.1", 6000));
@@ -146,18 +128,14 @@ fn cancel_reaches_the_callee_and_closes_early_media() {
 #[test]
 fn an_answer_that_crosses_a_cancel_is_ended_with_bye() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     world.callee.answer(&invite, "180 Ringing", "");
     world.caller.expect("180");
     world.caller.request("CANCEL", "");
     let cancel = world.callee.expect("CANCEL");
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    world.answered(&invite);
     world.callee.answer(&cancel, "200 OK", "");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
+    world.callee.is_hung_up_on();
     world.caller.expect("487");
     world.assert_over();
     assert_eq!(world.counts().established, 0);
@@ -167,26 +145,21 @@ fn an_answer_that_crosses_a_cancel_is_ended_with_bye() {
 fn a_caller_who_cancels_while_the_middlebox_thinks_gets_no_answer() {
     let mut world = World::new();
     world.mood(Mood::Waits);
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
-    world
-        .callee
-        .answer(&invite, "200 OK", &audio("192.0.2.1", 6000));
+    let invite = world.invited();
+    world.answered(&invite);
     world.callee.expect("ACK");
     world.caller.request("CANCEL", "");
     world.caller.expect("487");
     world.caller.request("ACK", "");
     world.mood(Mood::Grants);
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
+    world.callee.is_hung_up_on();
     world.assert_over();
 }
 
 #[test]
 fn a_callee_who_does_not_answer_is_given_up() {
     let mut world = World::with(|config| config.answer = Duration::from_millis(300));
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     world.callee.answer(&invite, "180 Ringing", "");
     world.caller.expect("408");
     world.caller.request("ACK", "");
@@ -216,14 +189,12 @@ fn what_can_not_be_let_pass_is_refused_at_once() {
 #[test]
 fn an_answer_without_usable_addresses_ends_the_call() {
     let mut world = World::new();
-    world.caller.invite(&audio("10.0.0.1", 4000));
-    let invite = world.callee.expect("INVITE");
+    let invite = world.invited();
     world
         .callee
         .answer(&invite, "200 OK", &audio("host.example.net", 6000));
     world.caller.expect("502");
     world.caller.request("ACK", "");
-    let bye = world.callee.expect("BYE");
-    world.callee.answer(&bye, "200 OK", "");
+    world.callee.is_hung_up_on();
     world.assert_over();
 }

@@ -1,0 +1,124 @@
+//! How a caller is told that there will be no call.
+
+use rsipstack::sip::prelude::HeadersExt as _;
+use rsipstack::sip::typed::Contact;
+use rsipstack::sip::{Header, Response, Scheme, StatusCode, StatusCodeKind};
+use rsipstack::transaction::transaction::TransactionEvent;
+use rsipstack::transport::SipAddr;
+
+use crate::call::{Call, reason, status_of};
+use crate::checks::Fault;
+use crate::counts::By;
+use crate::legs::passed_on;
+use crate::pinholes::{Pinholes, Refusal};
+
+/// Alternatives that are handed on.
+const MAX_CONTACTS: usize = 16;
+
+impl<P: Pinholes> Call<P> {
+    /// Notes how the INVITE was answered, if it was not before.
+    pub(crate) fn note(&self, by: By, status: &StatusCode) {
+        if self.refused.set(status.code()).is_ok() {
+            self.shared.counts.refused(by, status.code());
+        }
+    }
+
+    pub(crate) fn refuse(&self, by: By, status: StatusCode, why: Option<String>) {
+        self.note(by, &status);
+        // A caller who has gone needs no answer.
+        let _ = self.caller.dialog.reject(Some(status), why);
+    }
+
+    /// The middlebox does not open what the call needs, or is not asked.
+    pub(crate) fn refuse_for(&self, refusal: &Refusal) {
+        let status = status_of(refusal);
+        let why = reason(status.code(), refusal);
+        if *refusal == Refusal::Crowded {
+            let Fault {
+                status,
+                mut headers,
+            } = Fault::busy();
+            headers.push(Header::Reason(why.into()));
+            return self.refuse_with(By::Agent, status, headers);
+        }
+        self.refuse(By::Middlebox, status, Some(why));
+    }
+
+    /// An answer to the INVITE of the caller, in cases that the dialog does not know.
+    pub(crate) fn respond(&self, status: StatusCode, headers: Vec<Header>, body: Option<Vec<u8>>) {
+        let invite = self.caller.dialog.initial_request();
+        let endpoint = &self.shared.layer.endpoint;
+        let mut response = endpoint.make_response(&invite, status, body);
+        if let Ok(to) = invite.to_header() {
+            let tag = self.caller.dialog.id().local_tag;
+            let to = to.clone().with_tag(tag.into());
+            response.headers.unique_push(to.into());
+        }
+        response.headers.extend(headers);
+        let _ = self.respond.send(TransactionEvent::Respond(response));
+    }
+
+    /// Refuses with headers that the dialog does not know of.
+    pub(crate) fn refuse_with(&self, by: By, status: StatusCode, headers: Vec<Header>) {
+        self.note(by, &status);
+        self.respond(status.clone(), headers, None);
+        // It comes too late, and only tells the dialog that it is over.
+        let _ = self.caller.dialog.reject(Some(status), None);
+    }
+
+    /// The callee does not want, or can't.
+    pub(crate) fn refused(&self, response: &Response) {
+        let mut status = passed_on(&response.status_code);
+        let told = |header: &&Header| {
+            matches!(
+                header,
+                Header::WwwAuthenticate(_)
+                    | Header::ProxyAuthenticate(_)
+                    | Header::RetryAfter(_)
+                    | Header::Warning(_)
+                    | Header::Reason(_)
+            )
+        };
+        let mut headers: Vec<Header> = response.headers.iter().filter(told).cloned().collect();
+        match &response.status_code {
+            // A challenge is for the caller, who knows the answer.
+            asks @ (StatusCode::Unauthorized | StatusCode::ProxyAuthenticationRequired) => {
+                status = asks.clone();
+            }
+            // To a proxy that the call must not go round.
+            StatusCode::UseProxy => {}
+            elsewhere if elsewhere.kind() == StatusCodeKind::Redirection => {
+                let contacts = self.alternatives(response);
+                if !contacts.is_empty() {
+                    status = elsewhere.clone();
+                    headers.extend(contacts);
+                }
+            }
+            _ => {}
+        }
+        self.refuse_with(By::Callee, status, headers);
+    }
+
+    /// Where else the callee is (RFC 3261 section 8.1.3.4). What is where the call went to is reached
+    /// through this agent.
+    fn alternatives(&self, response: &Response) -> Vec<Header> {
+        let config = &self.shared.config;
+        let hops = [config.inner, config.outer].into_iter().flatten();
+        let hops: Vec<_> = hops.map(|hop| SipAddr::from(hop.address).addr).collect();
+        let contacts = response.typed_contact_headers().unwrap_or_default();
+        let contacts = contacts.into_iter().take(MAX_CONTACTS);
+        contacts
+            .map(|mut contact: Contact| {
+                let uri = &mut contact.uri;
+                let plain = matches!(uri.scheme, None | Some(Scheme::Sip));
+                let mut at = uri.host_with_port.clone();
+                at.port = at.port.or(Some(5060.into()));
+                if plain && hops.contains(&at) {
+                    uri.host_with_port = SipAddr::from(config.listen).addr;
+                    uri.params.clear();
+                }
+                Header::Contact(contact.into())
+            })
+            .collect()
+    }
+}

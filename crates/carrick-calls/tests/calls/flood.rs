@@ -1,0 +1,255 @@
+//! Too many requests, from all and from one.
+
+use std::net::UdpSocket;
+use std::ops::Range;
+use std::time::Duration;
+
+use carrick_calls::PerAddress;
+
+use crate::peer::{Peer, audio};
+use crate::world::{Mood, Side, World};
+
+const SOON: Duration = Duration::from_millis(300);
+
+/// Sends requests of a stranger, each for another call.
+pub(crate) fn strange(method: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {
+    strange_with(method, &audio("10.0.0.1", 4000), socket, world, numbers);
+}
+
+fn strange_with(method: &str, body: &str, socket: &UdpSocket, world: &World, numbers: Range<u32>) {
+    let (from, to) = (socket.local_addr().unwrap(), world.caller.b2bua);
+    for n in numbers {
+        let request = format!(
+            "{method} sip:bert@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK-f{n}\r\nFrom: <sip:eve@{from}>;tag={n}\r\nTo: <sip:bert@{to}>\r\nCall-ID: flood-{n}\r\nCSeq: 1 {method}\r\nContact: <sip:eve@{from}>\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        socket.send_to(request.as_bytes(), to).unwrap();
+    }
+}
+
+#[test]
+fn what_is_too_much_even_to_refuse_is_dropped_unread_and_harms_no_call() {
+    let mut world = World::with(|config| config.max_calls = 1);
+    world.established();
+    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut sent = 0;
+    while world.counts().flooded == 0 {
+        // What finds no room in the socket is not seen, which may be most of it.
+        assert!(sent < 10_000_000, "{:?}", world.counts());
+        strange("INVITE", &flood, &world, sent..sent + 100);
+        sent += 100;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(world.counts().too_many < 20_000, "{:?}", world.counts());
+    // It finds room among what is in the socket, as it would by Timer E.
+    world.caller.request("BYE", "");
+    let mut repeats = 0;
+    while !world.caller.hears("200", SOON) {
+        repeats += 1;
+        assert!(repeats < 20, "{:?}", world.counts());
+        world.caller.repeat();
+    }
+    world.callee.is_hung_up_on();
+    world.assert_over();
+}
+
+#[test]
+fn a_flood_of_what_belongs_to_no_call_is_answered_and_leaves_the_door_open_rfc_3261_8_2_7() {
+    let mut world = World::with(|config| config.max_calls = 2);
+    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
+    flood.set_nonblocking(true).unwrap();
+    let mut answers = 0;
+    // More than there is room for transactions, of each.
+    for n in 0..100 {
+        for method in ["OPTIONS", "BYE", "MESSAGE"] {
+            strange(method, &flood, &world, n * 100..(n + 1) * 100);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        while flood.recv(&mut [0; 2048]).is_ok() {
+            answers += 1;
+        }
+    }
+    flood.set_nonblocking(false).unwrap();
+    until_answered(&flood, &world);
+    assert!(answers > 100, "{answers}");
+    assert_eq!(world.counts().flooded, 0);
+    world.established();
+    world.hang_up(Side::Caller);
+}
+
+#[test]
+fn a_flood_of_calls_is_refused_and_harms_no_other() {
+    let mut world = World::with(|config| config.max_calls = 1);
+    world.established();
+    let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut sent = 0;
+    while world.counts().too_many <= 100 {
+        assert!(sent < 100_000, "{}", world.counts().too_many);
+        strange("INVITE", &flood, &world, sent..sent + 100);
+        sent += 100;
+        // Most find no room in the socket if it has no time to read them.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(world.counts().calls, 1);
+    world.caller.request("INFO", "dtmf");
+    // Over UDP what finds no room in the socket is sent again.
+    let mut repeats = 0;
+    let info = loop {
+        match world.callee.next_within(Duration::from_millis(500)) {
+            Some(message) if message.is("INFO") => break message,
+            _ => {
+                repeats += 1;
+                assert!(repeats < 100, "{:?}", world.counts());
+                world.caller.repeat();
+            }
+        }
+    };
+    world.callee.answer(&info, "200 OK", "");
+    world.caller.expect("200");
+    world.hang_up(Side::Caller);
+}
+
+/// A socket of a host that is no SIP server.
+fn host(address: &str) -> UdpSocket {
+    UdpSocket::bind((address, 0)).unwrap()
+}
+
+/// Waits until what was sent before has been read: it is in order.
+fn until_answered(socket: &UdpSocket, world: &World) {
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    let mut buffer = [0; 4096];
+    for n in 0..100 {
+        let number = 1_000_000 + n;
+        strange("OPTIONS", socket, world, number..number + 1);
+        let own = format!("Call-ID: flood-{number}\r\n");
+        while let Ok(length) = socket.recv(&mut buffer) {
+            if String::from_utf8_lossy(&buffer[..length]).contains(&own) {
+                return;
+            }
+        }
+    }
+    panic!("no answer: {:?}", world.counts());
+}
+
+/// As many of the messages that have come as begin so.
+fn count(socket: &UdpSocket, start: &str) -> usize {
+    socket.set_read_timeout(Some(SOON)).unwrap();
+    let mut buffer = [0; 4096];
+    let mut count = 0;
+    while let Ok(length) = socket.recv(&mut buffer) {
+        count += usize::from(buffer[..length].starts_with(start.as_bytes()));
+    }
+    count
+}
+
+#[test]
+fn a_flood_of_calls_from_one_address_is_refused_and_those_of_others_are_served() {
+    let mut world = World::with(|config| {
+        config.per_address = PerAddress {
+            setups: 4,
+            ..PerAddress::of_calls(100)
+        };
+    });
+    let [flood, other] = ["127.0.0.2", "127.0.0.3"].map(host);
+    for n in 0..20 {
+        strange("INVITE", &flood, &world, n * 20..(n + 1) * 20);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    world.until("refused", |world| world.counts().crowded > 100);
+    let refused = count(&flood, "SIP/2.0 503");
+    assert!(refused > 10, "{refused}");
+    assert_eq!(world.counts().calls, 4);
+    until_answered(&flood, &world);
+    // Another stranger is served, and so are the servers.
+    strange("INVITE", &other, &world, 2000..2001);
+    world.until("served", |world| world.counts().calls == 5);
+    world.established();
+    assert_eq!(world.counts().flooded, 0);
+    assert_eq!(count(&other, "SIP/2.0 503"), 0);
+}
+
+#[test]
+fn too_many_from_one_address_hear_when_to_try_again_rfc_3261_21_5_4() {
+    let mut world = World::with(|config| config.per_address = PerAddress::of_calls(1));
+    let mut stranger = Peer::new(world.caller.b2bua, host("127.0.0.2"));
+    stranger.invite(&audio("192.0.2.1", 6000));
+    let invite = world.caller.expect("INVITE");
+    stranger.fresh();
+    stranger.invite(&audio("192.0.2.1", 6000));
+    let refused = stranger.expect("503");
+    assert_eq!(refused.header("Retry-After"), "10");
+    stranger.request("ACK", "");
+    // When the first is over there is room again.
+    world.caller.answer(&invite, "486 Busy Here", "");
+    world.until("over", |world| world.counts().calls == 0);
+    stranger.fresh();
+    stranger.invite(&audio("192.0.2.1", 6000));
+    world.caller.expect("INVITE");
+}
+
+#[test]
+fn a_flood_of_calls_that_are_refused_at_once_takes_a_part_of_the_room_only() {
+    let mut world = World::with(|config| config.max_calls = 8);
+    let [flood, other] = ["127.0.0.2", "127.0.0.3"].map(host);
+    let useless = audio("host.example.net", 4000);
+    for n in 0..100 {
+        strange_with("INVITE", &useless, &flood, &world, n * 20..(n + 1) * 20);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    world.until("refused", |world| world.counts().crowded > 100);
+    let offered = world.counts().offered;
+    // An eighth of the transactions that are kept for so many calls.
+    assert!(offered <= (8 * 8 + 8192) / 8, "{offered}");
+    until_answered(&flood, &world);
+    strange("INVITE", &other, &world, 5000..5001);
+    world.caller.expect("INVITE");
+    assert_eq!(world.counts().flooded, 0);
+}
+
+#[test]
+fn the_calls_from_one_address_have_so_many_pinholes_and_the_next_is_refused() {
+    let mut world = World::with(|config| {
+        config.per_address = PerAddress {
+            pinholes: 1,
+            ..PerAddress::of_calls(100)
+        };
+    });
+    let mut strangers = ["127.0.0.2"; 2].map(|a| Peer::new(world.caller.b2bua, host(a)));
+    let [first, second] = &mut strangers;
+    let call = |stranger: &mut Peer, world: &mut World| {
+        stranger.fresh();
+        world.caller.fresh();
+        stranger.invite(&audio("192.0.2.1", 6000));
+        let invite = world.caller.expect("INVITE");
+        world
+            .caller
+            .answer(&invite, "200 OK", &audio("10.0.0.1", 4000));
+    };
+    call(first, &mut world);
+    let answer = first.expect("200");
+    first.confirm(&answer);
+    world.caller.expect("ACK");
+    call(second, &mut world);
+    let refused = second.expect("503");
+    assert_eq!(refused.header("Retry-After"), "10");
+    let why = refused.header("Reason");
+    assert!(why.contains("too many pinholes"), "{why}");
+    second.request("ACK", "");
+    world.caller.is_hung_up_on();
+    assert_eq!((world.open().len(), world.counts().crowded), (1, 1));
+    assert_eq!(world.counts().refused_by_middlebox, 0);
+    // A middlebox that refuses takes nothing of it.
+    world.mood(Mood::Refuses);
+    first.request("BYE", "");
+    first.expect("200");
+    world.caller.is_hung_up_on();
+    world.assert_over();
+    call(second, &mut world);
+    second.expect("503");
+    second.request("ACK", "");
+    world.caller.is_hung_up_on();
+    world.mood(Mood::Grants);
+    call(second, &mut world);
+    second.expect("200");
+    assert_eq!(world.open().len(), 1);
+}

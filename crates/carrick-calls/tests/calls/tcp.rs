@@ -1,0 +1,126 @@
+//! Connections, and what is in them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::peer::audio;
+use crate::world::World;
+
+const SOON: Duration = Duration::from_millis(300);
+
+fn connect(world: &World) -> TcpStream {
+    let connection = TcpStream::connect(world.caller.b2bua).unwrap();
+    let patience = Some(Duration::from_secs(10));
+    connection.set_read_timeout(patience).unwrap();
+    connection
+}
+
+/// Sends a request over a connection. Returns the answer, which is empty if the connection is closed.
+fn ask(connection: &mut TcpStream, method: &str, number: u32, length: usize, body: &str) -> String {
+    let local = connection.local_addr().unwrap();
+    let asked = format!(
+        "{method} sip:agent@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-{number}\r\nFrom: <sip:a@{local}>;tag=1\r\nTo: <sip:agent@127.0.0.1>\r\nCall-ID: over-{local}\r\nCSeq: {number} {method}\r\nContact: <sip:a@{local}>\r\nMax-Forwards: 70\r\nContent-Type: application/sdp\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    // What is not read any more can't be written either.
+    let _ = connection.write_all(asked.as_bytes());
+    let mut answer = String::new();
+    // The final one may come with a provisional one before it.
+    while !answer.contains("SIP/2.0 2") && !answer.contains("SIP/2.0 4") {
+        let mut octets = [0; 4096];
+        match connection.read(&mut octets) {
+            Ok(read @ 1..) => answer.push_str(std::str::from_utf8(&octets[..read]).unwrap()),
+            Ok(0) | Err(_) => return String::new(),
+        }
+    }
+    answer
+}
+
+/// Whether an OPTIONS over a connection is answered.
+fn answers(connection: &mut TcpStream, number: u32) -> bool {
+    ask(connection, "OPTIONS", number, 0, "").starts_with("SIP/2.0 200 ")
+}
+
+#[test]
+fn connections_are_bounded_and_those_that_are_there_go_on() {
+    let world = World::with(|config| config.max_connections = 2);
+    let [mut one, mut two] = [connect(&world), connect(&world)];
+    assert!(answers(&mut one, 1) && answers(&mut two, 1));
+    let closed = connect(&world).read(&mut [0; 1]).unwrap();
+    assert_eq!(closed, 0, "the third is closed");
+    assert!(answers(&mut one, 2) && answers(&mut two, 2));
+}
+
+#[test]
+fn connections_from_one_address_are_bounded_and_count_while_they_are_there() {
+    let world = World::with(|config| {
+        config.max_connections_per_address = 2;
+        config.inner = None;
+        config.outer = Some("192.0.2.1:5060".parse().unwrap());
+    });
+    let [mut one, mut two] = [connect(&world), connect(&world)];
+    assert!(answers(&mut one, 1) && answers(&mut two, 1));
+    let closed = connect(&world).read(&mut [0; 1]).unwrap();
+    assert_eq!(closed, 0, "the third is closed");
+    drop(one);
+    // Until it is known to be gone.
+    let again = (0..100).any(|number| {
+        std::thread::sleep(Duration::from_millis(20));
+        !ask(&mut connect(&world), "OPTIONS", number + 1, 0, "").is_empty()
+    });
+    assert!(again && answers(&mut two, 2));
+}
+
+#[test]
+fn descriptions_too_long_or_with_absurd_lines_are_refused_and_not_passed_on_rfc_3261_21_4_11() {
+    let mut world = World::new();
+    let mut connection = connect(&world);
+    let many = "m=audio 4000 RTP/AVP 0\r\n".repeat(600);
+    let wide = format!("m=audio 4000 RTP/AVP{}\r\n", " 0".repeat(20_000));
+    let deep = "a=x\r\n".repeat(12_000);
+    let wrong = "m=audio 99999999999999999999/65536 RTP/AVP 0\r\n";
+    let offer = audio("10.0.0.1", 4000);
+    for (number, (more, status)) in [
+        (many.as_str(), "488"),
+        (&wide, "413"),
+        (&deep, "413"),
+        (wrong, "488"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let body = format!("{offer}{more}");
+        let number = number as u32 + 1;
+        let answer = ask(&mut connection, "INVITE", number, body.len(), &body);
+        let wanted = format!("SIP/2.0 {status} ");
+        assert!(answer.contains(&wanted), "{wanted}: {answer}");
+        acknowledge(&mut connection, number);
+    }
+    assert!(!world.callee.hears("INVITE", SOON));
+    assert!(answers(&mut connection, 9));
+    // A datagram that does not end where it says (RFC 3261 section 18.3).
+    world.caller.more = vec!["Content-Length: 20000".to_owned()];
+    world.caller.invite(&offer);
+    world.caller.expect("400");
+    world.assert_over();
+}
+
+/// Acknowledges a refusal.
+fn acknowledge(connection: &mut TcpStream, number: u32) {
+    let local = connection.local_addr().unwrap();
+    let ack = format!(
+        "ACK sip:agent@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-{number}\r\nFrom: <sip:a@{local}>;tag=1\r\nTo: <sip:agent@127.0.0.1>\r\nCall-ID: over-{local}\r\nCSeq: {number} ACK\r\nContent-Length: 0\r\n\r\n"
+    );
+    connection.write_all(ack.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_connection_whose_message_has_no_end_is_closed_and_harms_no_other() {
+    let world = World::new();
+    let [mut one, mut other] = [connect(&world), connect(&world)];
+    assert!(answers(&mut other, 1));
+    let endless = "x".repeat(200_000);
+    let answer = ask(&mut one, "OPTIONS", 1, 4_294_967_295, &endless);
+    assert_eq!(answer, "", "closed");
+    assert!(answers(&mut other, 2));
+}
