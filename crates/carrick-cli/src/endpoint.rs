@@ -43,7 +43,8 @@ pub(crate) struct EndpointArguments {
     pub(crate) association: AssociationArguments,
 }
 
-/// Protocol parameters; what is not given is as RFC 9260 recommends.
+/// Protocol parameters. What is not given is as RFC 9260 recommends, with the loss recovery, the
+/// congestion control and the buffers of today (`AssociationConfig::modern`).
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Protocol parameters")]
 pub(crate) struct AssociationArguments {
@@ -56,7 +57,7 @@ pub(crate) struct AssociationArguments {
     /// RTO.Max.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     rto_max: Option<Duration>,
-    /// Max.Burst: packets that one SACK may release.
+    /// Max.Burst: packets that one SACK may release [default: 10].
     #[arg(long, value_name = "N")]
     max_burst: Option<u32>,
     /// Path.Max.Retrans.

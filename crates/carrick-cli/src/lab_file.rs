@@ -4,9 +4,11 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carrick_lab::file::{ScenarioFile, Shard, TraceOptions};
+use carrick_lab::file::{ScenarioFile, Shard};
 use carrick_lab::report::RunInfo;
-use carrick_lab::{RunOptions, ScenarioResult, output, to_csv, to_plain_table};
+use carrick_lab::{
+    RunOptions, ScenarioResult, TraceOptions, output, scenario, to_csv, to_plain_table,
+};
 use clap::Args;
 
 use crate::failure::Failure;
@@ -84,13 +86,17 @@ pub(crate) struct Sweep {
 /// Writes SVG figures and a page with all of them: TSNs over time with retransmissions, acknowledgements
 /// and losses; for each path cwnd, ssthresh and outstanding bytes, round-trip times and RTO; the states
 /// of the paths. They come from the protocol core's own event log.
+///
+/// With the name of a published experiment and of one of its cells, it is a run of the very experiment
+/// that `carrick reproduce` counts: carrick lab trace failover --cell pmr2.failover.
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
     #[command(flatten)]
     common: Common,
-    /// The cell of the file's sweep, from 0.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    cell: usize,
+    /// The cell of the file's sweep, from 0; or of an experiment itself (satellite, firewall, mobile-ip,
+    /// failover, overhead) the name with which its rows' ids begin, such as sctp.p1.n6.
+    #[arg(long, value_name = "CELL", default_value = "0")]
+    cell: String,
     /// The repetition of the cell, from 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     repetition: u64,
@@ -109,6 +115,9 @@ pub(crate) struct Trace {
     /// Capture the run at every interface, into pcapng files in this directory.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
+    /// As long as in `reproduce --full`; of an experiment itself only.
+    #[arg(long)]
+    full: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -209,21 +218,22 @@ pub(crate) fn sweep(arguments: &Sweep) -> Result<(), Failure> {
 }
 
 pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
-    let (file, options) = arguments.common.load()?;
     if arguments.to.is_some_and(|to| to <= arguments.from) {
         return Err(Failure::Usage("--to must be later than --from".into()));
     }
-    output::prepare(&arguments.out)?;
     let wanted = TraceOptions {
-        cell: arguments.cell,
         repetition: arguments.repetition,
         flow: arguments.flow.as_deref(),
         from: arguments.from,
         to: arguments.to,
         capture: arguments.capture.as_deref(),
     };
-    let result = file.trace(&options, &wanted)?;
-    let info = RunInfo::new(options.seed).titled(title(&file));
+    let (title, result) = match arguments.cell.parse() {
+        Ok(cell) => arguments.of_file(cell, &wanted)?,
+        Err(_) => arguments.of_experiment(&wanted)?,
+    };
+    output::prepare(&arguments.out)?;
+    let info = RunInfo::new(result.seed).titled(&title);
     let files = output::write(&arguments.out, &info, std::slice::from_ref(&result))?;
     let mut out = stdout().lock();
     if arguments.json {
@@ -236,4 +246,43 @@ pub(crate) fn trace(arguments: &Trace) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+impl Trace {
+    /// A cell of a file by its number, with the file's title.
+    fn of_file(
+        &self,
+        cell: usize,
+        wanted: &TraceOptions<'_>,
+    ) -> Result<(String, ScenarioResult), Failure> {
+        if self.full {
+            return Err(Failure::Usage(
+                "--full is for a cell of an experiment itself; a file says how long it runs".into(),
+            ));
+        }
+        let (file, options) = self.common.load()?;
+        Ok((title(&file).into(), file.trace(&options, cell, wanted)?))
+    }
+
+    /// A cell of a published experiment by its name, as `carrick reproduce` runs it.
+    fn of_experiment(
+        &self,
+        wanted: &TraceOptions<'_>,
+    ) -> Result<(String, ScenarioResult), Failure> {
+        let (name, cell) = (self.common.file.display().to_string(), &self.cell);
+        let found = scenario::all().into_iter().find(|own| own.name() == name);
+        let Some(experiment) = found else {
+            let known: Vec<&str> = scenario::all().iter().map(|own| own.name()).collect();
+            return Err(Failure::Usage(format!(
+                "--cell {cell}: cells of a file are counted from 0, and only those of experiments have names: {}",
+                known.join(", ")
+            )));
+        };
+        let options = RunOptions {
+            seed: self.common.seed.unwrap_or(RunOptions::default().seed),
+            reps: self.common.reps,
+            full: self.full,
+        };
+        Ok((name, scenario::trace(experiment, cell, &options, wanted)?))
+    }
 }

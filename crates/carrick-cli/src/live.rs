@@ -1,12 +1,15 @@
 //! `carrick reproduce --live`: scenarios in real time after their simulations.
 
 use std::io::{IsTerminal, stderr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use carrick_lab::live::Run;
+use carrick_lab::scenario::EVERY_CELL;
 use carrick_lab::{LiveResult, RunOptions, Scenario};
 use carrick_live::{Error, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,21 +56,40 @@ impl Live {
         Ok(Self { stop, running })
     }
 
-    /// The runs of a scenario, or why it has none.
+    /// The runs of a scenario, or why it has none. Captures those of cells, or of the first one, in their
+    /// first repetition, into `live` of a directory.
     pub(crate) fn run(
         &self,
         scenario: &dyn Scenario,
         options: &RunOptions,
+        capture: Option<(&Path, &[String])>,
     ) -> Result<LiveResult, Failure> {
-        let plan = match scenario.live(options) {
+        let mut plan = match scenario.live(options) {
             Ok(plan) => plan,
             Err(reason) => return Ok(LiveResult::none(reason)),
         };
+        if let Some((directory, cells)) = capture {
+            let first = cells.is_empty();
+            let wanted = |run: &Run| {
+                let named = |cell: &String| cell == EVERY_CELL || is_of(run, cell);
+                run.is_first() && (first || cells.iter().any(named))
+            };
+            let most = if first { 1 } else { usize::MAX };
+            for run in plan.runs.iter_mut().filter(|run| wanted(run)).take(most) {
+                run.capture = Some(directory.join("live").join(&run.name));
+            }
+        }
         self.running.store(true, Ordering::Relaxed);
         let result = carrick_live::run(scenario.name(), plan, &Bar::new(), &self.stop);
         self.running.store(false, Ordering::Relaxed);
         Ok(result?)
     }
+}
+
+/// Whether a live run is of a cell: pmr2.udp.0 is of pmr2 and of pmr2.failover.
+fn is_of(run: &Run, cell: &str) -> bool {
+    let rest = cell.strip_prefix(run.cell().as_str());
+    run.is_of(cell) || rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
 impl From<Error> for Failure {
@@ -84,6 +106,8 @@ struct Bar {
 
 struct State {
     bar: ProgressBar,
+    scenario: String,
+    runs: usize,
     /// The bar shows seconds, no longer networks that are built.
     running: bool,
     said: Duration,
@@ -95,6 +119,8 @@ impl Bar {
             terminal: stderr().is_terminal(),
             state: Mutex::new(State {
                 bar: ProgressBar::hidden(),
+                scenario: String::new(),
+                runs: 0,
                 running: false,
                 said: Duration::ZERO,
             }),
@@ -111,6 +137,7 @@ impl Bar {
 
 impl Progress for Bar {
     fn begin(&self, scenario: &str, runs: usize, expected: Duration) {
+        self.with(|state| (state.scenario, state.runs) = (scenario.to_owned(), runs));
         if !self.terminal {
             let seconds = expected.as_secs();
             eprintln!("{scenario} live: {runs} runs, about {seconds} s");
@@ -137,14 +164,17 @@ impl Progress for Bar {
     fn running(&self, so_far: Duration, expected: Duration, done: usize) {
         self.with(|state| {
             state.running = true;
+            let State { scenario, runs, .. } = &*state;
+            let done = format!("{done} of {runs} runs done");
             if self.terminal {
-                let message = format!("live: {done} runs done, seconds");
+                let message = format!("{scenario} live: {done}, seconds");
                 state.bar.set_message(message);
                 state.bar.set_length(expected.max(so_far).as_secs());
                 state.bar.set_position(so_far.as_secs());
             } else if so_far > state.said + LINE {
                 state.said = so_far;
-                eprintln!("  {} s, {done} runs done", so_far.as_secs());
+                let all = expected.as_secs();
+                eprintln!("  {} s of about {all} s, {done}", so_far.as_secs());
             }
         });
     }

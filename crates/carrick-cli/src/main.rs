@@ -10,6 +10,8 @@ mod lab;
 mod lab;
 mod lab_file;
 #[cfg(target_os = "linux")]
+mod lab_network;
+#[cfg(target_os = "linux")]
 mod live;
 mod perf;
 mod progress;

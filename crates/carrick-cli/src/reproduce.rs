@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OLD.json")]
     compare: Vec<PathBuf>,
     /// Capture a cell of each scenario at every interface, in its first repetition: pcapng files in
-    /// DIR/SCENARIO/CELL.
+    /// DIR/SCENARIO/CELL; of runs in real time in DIR/SCENARIO/live/RUN.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
     /// Capture this cell instead of the first one, or every one: `all`. Its name is that with which its
@@ -73,7 +73,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for scenario in scenarios {
         let mut result = scenario.run(&options, &progress)?;
         if let Some(live) = &live {
-            result.live = Some(live.run(scenario, &options)?);
+            let into = arguments
+                .capture
+                .as_ref()
+                .map(|directory| directory.join(scenario.name()));
+            let capture = into.as_deref().map(|into| (into, &arguments.cell[..]));
+            result.live = Some(live.run(scenario, &options, capture)?);
         }
         result.compared = earlier.iter().find_map(|earlier| earlier.compare(&result));
         if let Some(directory) = &arguments.capture {
@@ -166,6 +171,7 @@ impl Live {
         &self,
         _: &dyn carrick_lab::Scenario,
         _: &RunOptions,
+        _: Option<(&Path, &[String])>,
     ) -> Result<carrick_lab::LiveResult, Failure> {
         Self::new().map(|_| carrick_lab::LiveResult::default())
     }

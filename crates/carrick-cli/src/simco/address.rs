@@ -63,6 +63,11 @@ impl End {
         self.host.map(|(address, _)| IpVersion::of(address))
     }
 
+    /// Whether it has a port.
+    pub(super) fn has_port(&self) -> bool {
+        self.port != 0
+    }
+
     /// The same with a port.
     pub(super) fn with_port(self) -> Self {
         Self { port: 1, ..self }

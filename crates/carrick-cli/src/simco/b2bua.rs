@@ -1,20 +1,31 @@
 //! `carrick simco b2bua`: pinholes for the media of SIP calls.
 
+use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_calls::{B2bua, B2buaConfig, CallRecord, Counts, Hop, MiddleboxAgent, Prefix};
+use carrick_calls::{
+    B2bua, B2buaConfig, CallRecord, Counts, Hop, MiddleboxAgent, PerAddress, Prefix,
+};
 use carrick_simco::client::{Client, ClientConfig};
+use carrick_simco::daemon::serve_metrics;
 use carrick_simco::message::Lifetime;
 use clap::Args;
+use indicatif::ProgressBar;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::connect::ConnectArguments;
+use super::lines::{Lines, say};
 use crate::failure::Failure;
 use crate::units;
 
 /// How long peers may take to answer when it is stopped.
 const LEAVING: Duration = Duration::from_secs(5);
+
+/// And whoever reads what it prints.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Let SIP calls through a firewall: a back-to-back user agent that opens pinholes for their media.
 ///
@@ -26,7 +37,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     connect: ConnectArguments,
     /// Its own address for SIP over UDP and TCP, which both sides can reach.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = end)]
     listen: SocketAddr,
     /// A network behind the firewall; several times for several.
     #[arg(long, value_name = "NET/BITS", required = true)]
@@ -41,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(5..))]
     lifetime: u32,
     /// How long a caller waits for the middlebox.
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "5s")]
     patience: Duration,
     /// How long a callee may take to answer.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "180s")]
@@ -52,9 +63,32 @@ pub(crate) struct Arguments {
     /// Calls at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = calls)]
     max_calls: usize,
+    /// Of them from one address that is neither --inner nor --outer. An eighth of so many may be unanswered,
+    /// and they may have four times as many pinholes.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = calls)]
+    max_calls_per_address: usize,
+    /// Serve metrics for Prometheus over HTTP here.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = end)]
+    metrics: Option<SocketAddr>,
+    /// Print what there is and was every so often.
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    status: Option<Duration>,
     /// Print each call that is over, and in the end what was, as lines of JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// Not none at all.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = units::duration(text)?;
+    let time = Some(time).filter(|time| !time.is_zero());
+    time.ok_or_else(|| "give more than 0".to_owned())
+}
+
+/// An address with its port.
+fn end(text: &str) -> Result<SocketAddr, String> {
+    let wrong = "give ADDRESS:PORT, an IPv6 address in brackets";
+    text.parse().map_err(|_| wrong.to_owned())
 }
 
 fn calls(text: &str) -> Result<usize, String> {
@@ -72,51 +106,118 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 }
 
 async fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let config = ClientConfig {
-        settings: arguments.connect.settings()?,
-        ..ClientConfig::new(arguments.connect.target().await?)
-    };
-    let client = Client::connect(config).await.map_err(failure)?;
-    let lifetime = Lifetime(arguments.lifetime);
-    let pinholes = MiddleboxAgent::new(client.clone(), lifetime, arguments.patience);
     let config = B2buaConfig {
         inner: arguments.inner,
         outer: arguments.outer,
         max_calls: arguments.max_calls,
+        per_address: PerAddress::of_calls(arguments.max_calls_per_address),
         answer: arguments.answer,
         probe: arguments.probe,
         ..B2buaConfig::new(arguments.listen, arguments.internal.clone())
     };
-    let b2bua = B2bua::start(config, pinholes).await.map_err(failure)?;
-    eprintln!("carrick: sip udp and tcp {}", arguments.listen);
+    config.check().map_err(Failure::Usage)?;
+    let agent = ClientConfig {
+        settings: arguments.connect.settings()?,
+        ..ClientConfig::new(arguments.connect.target().await?)
+    };
+    let client = Client::connect(agent).await.map_err(failure)?;
+    let lifetime = Lifetime(arguments.lifetime);
+    let pinholes = MiddleboxAgent::new(client.clone(), lifetime, arguments.patience);
+    let pinholes = pinholes.map_err(failure)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failure)?;
+    // Both are opened before calls are taken.
+    let listener = match arguments.metrics {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let b2bua = Arc::new(B2bua::start(config, pinholes).await.map_err(failure)?);
+    say(format_args!("sip udp and tcp {}", b2bua.address()));
+    if let Some(listener) = listener {
+        let address = listener.local_addr().map_err(failure)?;
+        say(format_args!("metrics http://{address}/metrics"));
+        let asked = Arc::clone(&b2bua);
+        let ask = move || std::future::ready(Some(asked.metrics()));
+        tokio::spawn(serve_metrics(listener, ask));
+    }
     let mut records = b2bua.records();
+    let mut out = Lines::new();
+    let line = StatusLine::new();
+    let mut second = tokio::time::interval(StatusLine::INTERVAL);
+    // Without it, a status would be told in the year after next.
+    let status = arguments.status;
+    let mut status = tokio::time::interval(status.unwrap_or(Duration::from_secs(1 << 26)));
+    status.tick().await;
     loop {
         tokio::select! {
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
-            Some(record) = records.next() => tell(&record, arguments.json),
+            Some(record) = records.next() => tell(&mut out, &record, arguments.json),
+            _ = second.tick() => line.show(&b2bua.counts()),
+            _ = status.tick() => tell_status(&mut out, &b2bua.counts(), arguments.json),
         }
     }
+    line.end();
     let counts = b2bua.counts();
     b2bua.stop(LEAVING).await;
     while let Ok(Some(record)) = tokio::time::timeout(Duration::ZERO, records.next()).await {
-        tell(&record, arguments.json);
+        tell(&mut out, &record, arguments.json);
     }
     // A middlebox that does not answer is not waited for.
     let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
-    report(&counts, arguments.json);
+    report(&mut out, &counts, arguments.json);
+    out.end(LAST_LINES);
     Ok(())
 }
 
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|error| failure(format!("can't serve metrics at {address}: {error}")))
+}
+
+/// What there is, on the last line of a terminal.
+struct StatusLine(ProgressBar);
+
+impl StatusLine {
+    const INTERVAL: Duration = Duration::from_secs(1);
+
+    fn new() -> Self {
+        let bar = if stderr().is_terminal() {
+            ProgressBar::new_spinner()
+        } else {
+            ProgressBar::hidden()
+        };
+        Self(bar)
+    }
+
+    fn show(&self, counts: &Counts) {
+        let Counts {
+            calls,
+            pinholes,
+            established,
+            refused,
+            ..
+        } = counts;
+        self.0.tick();
+        self.0.set_message(format!(
+            "{calls} calls with {pinholes} pinholes; {established} established and {refused} refused so far"
+        ));
+    }
+
+    fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 /// A call that is over.
-fn tell(record: &CallRecord, json: bool) {
+fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
     let CallRecord {
         call_id,
         caller,
         callee,
         lasted,
+        set_up,
+        refused,
         end,
     } = record;
     if json {
@@ -125,40 +226,90 @@ fn tell(record: &CallRecord, json: bool) {
             "from": caller,
             "to": callee,
             "seconds": lasted.as_secs_f64(),
+            "setup_seconds": set_up.map(|time| time.as_secs_f64()),
+            "status": refused.or(set_up.map(|_| 200)),
             "end": end.name(),
         });
-        println!("{value}");
+        out.print(value.to_string());
     }
 }
 
-fn report(counts: &Counts, json: bool) {
+/// What there is now, while it runs.
+fn tell_status(out: &mut Lines, counts: &Counts, json: bool) {
+    if json {
+        let mut value = json_of(counts);
+        value["calls"] = counts.calls.into();
+        value["pinholes"] = counts.pinholes.into();
+        out.print(value.to_string());
+    } else {
+        let Counts {
+            calls, pinholes, ..
+        } = counts;
+        out.print(format!(
+            "{calls} calls with {pinholes} pinholes; {}",
+            text_of(counts)
+        ));
+    }
+}
+
+/// What was, when it ends.
+fn report(out: &mut Lines, counts: &Counts, json: bool) {
     let Counts {
-        calls,
-        offered,
-        established,
-        refused_by_middlebox,
-        too_many,
-        flooded,
-        pinholes,
-        lost,
-        vanished,
+        calls, pinholes, ..
     } = counts;
     if json {
-        let value = serde_json::json!({
-            "offered": offered,
-            "established": established,
-            "refused_by_middlebox": refused_by_middlebox,
-            "too_many": too_many,
-            "flooded": flooded,
-            "pinhole_lost": lost,
-            "vanished": vanished,
-            "ended_at_stop": calls,
-            "pinholes_at_stop": pinholes,
-        });
-        println!("{value}");
+        let mut value = json_of(counts);
+        value["ended_at_stop"] = (*calls).into();
+        value["pinholes_at_stop"] = (*pinholes).into();
+        out.print(value.to_string());
     } else {
-        println!(
-            "{offered} calls offered, {established} established, {refused_by_middlebox} refused by the middlebox, {too_many} too many, {flooded} dropped in a flood, {lost} lost a pinhole, {vanished} lost a side; {calls} ended at the stop with {pinholes} pinholes"
-        );
+        out.print(format!(
+            "{}; {calls} ended at the stop with {pinholes} pinholes",
+            text_of(counts)
+        ));
     }
+}
+
+fn json_of(counts: &Counts) -> serde_json::Value {
+    let Counts {
+        offered,
+        established,
+        refused,
+        refused_by_middlebox,
+        too_many,
+        crowded,
+        flooded,
+        lost,
+        vanished,
+        ..
+    } = counts;
+    serde_json::json!({
+        "offered": offered,
+        "established": established,
+        "refused": refused,
+        "refused_by_middlebox": refused_by_middlebox,
+        "too_many": too_many,
+        "crowded": crowded,
+        "flooded": flooded,
+        "pinhole_lost": lost,
+        "vanished": vanished,
+    })
+}
+
+fn text_of(counts: &Counts) -> String {
+    let Counts {
+        offered,
+        established,
+        refused,
+        refused_by_middlebox,
+        too_many,
+        crowded,
+        flooded,
+        lost,
+        vanished,
+        ..
+    } = counts;
+    format!(
+        "{offered} calls offered, {established} established, {refused} refused ({refused_by_middlebox} by the middlebox, {too_many} too many), {crowded} INVITEs refused because of too many from one address, {flooded} requests dropped in a flood, {lost} lost a pinhole, {vanished} lost a side"
+    )
 }

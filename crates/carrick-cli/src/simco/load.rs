@@ -18,7 +18,8 @@ use crate::units;
 ///
 /// Pinholes are opened at random moments, live as long as calls do, and are refreshed meanwhile. It
 /// is an open loop: a slow answer delays no other request. It begins with as many pinholes as there
-/// will be, unless --preload says otherwise.
+/// will be, unless --preload says otherwise. In the end it waits for the answers that are under way,
+/// each as long as --timeout says: what has none then has failed.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -64,7 +65,11 @@ struct Report {
     streams: u16,
     /// Openings, refreshes and closings that are due in the mean.
     offered_per_second: f64,
+    /// Transactions begun in the time that was measured.
+    asked: u64,
+    /// Those that were answered, also after it.
     transactions: u64,
+    /// Of those answered in the time that was measured.
     transactions_per_second: f64,
     seconds: f64,
     preload_seconds: f64,
@@ -177,6 +182,9 @@ fn show(plan: &LoadPlan, progress: LoadProgress) {
         LoadProgress::Preload(open) => {
             eprint!("\r\x1b[Kpreload: {open} of {}", plan.workload.preload);
         }
+        LoadProgress::Draining(left) => {
+            eprint!("\r\x1b[Kthe time is over: {left} transactions have no answer yet");
+        }
         LoadProgress::Measuring(time, done) => {
             let per_second = done as f64 / time.as_secs_f64().max(1e-3);
             let (at, of) = (time.as_secs(), plan.duration.as_secs());
@@ -195,8 +203,9 @@ fn of(plan: &LoadPlan, done: &LoadReport) -> Report {
     Report {
         streams: done.streams,
         offered_per_second: 1e3 / plan.workload.demand().exact_interval(),
+        asked: measures.asked,
         transactions: measures.transactions(),
-        transactions_per_second: measures.transactions() as f64 / seconds,
+        transactions_per_second: done.in_time as f64 / seconds,
         seconds,
         preload_seconds: preload,
         preload_per_second: f64::from(plan.workload.preload) / preload.max(1e-9),
@@ -234,8 +243,9 @@ fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
     )?;
     writeln!(
         out,
-        "transactions      {} in {:.2} s: {:.1} per second, {:.1} offered",
+        "transactions      {} of {} in {:.2} s: {:.1} per second, {:.1} offered",
         report.transactions,
+        report.asked,
         report.seconds,
         report.transactions_per_second,
         report.offered_per_second

@@ -7,12 +7,16 @@ use carrick_nftables::{NftablesBackend, NftablesConfig, Policy};
 #[cfg(target_os = "linux")]
 use carrick_simco::backend::PortPool;
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
+#[cfg(target_os = "linux")]
+use carrick_simco::daemon::PoolEntry;
 use carrick_simco::daemon::{
     AnyBackend, BackendEntry, Bound, Daemon, NftablesEntry, Settings, State,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
+use super::lines::say;
 use crate::failure::Failure;
 
 /// Let agents open and close pinholes in a packet filter.
@@ -46,10 +50,39 @@ fn read(arguments: &Arguments) -> Result<Settings, Failure> {
     }
     #[cfg(target_os = "linux")]
     if let BackendEntry::Nftables(entry) = &settings.backend {
-        let checked = nftables_config(entry).check();
+        let checked = nftables_config(&settings, entry).check();
         checked.map_err(|why| Failure::Run(format!("backend: {why}")))?;
+        check_pools(&entry.translation)?;
     }
     Ok(settings)
+}
+
+/// Each port outside is given once.
+#[cfg(target_os = "linux")]
+fn check_pools(pools: &[PoolEntry]) -> Result<(), Failure> {
+    let wrong = |why: String| Err(Failure::Run(format!("backend.translation: {why}")));
+    for (n, pool) in pools.iter().enumerate() {
+        let address = pool.address;
+        if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+            return wrong(format!(
+                "{address} is no address of one host outside: give one whose packets reach this host"
+            ));
+        }
+        let before = pools.get(..n).unwrap_or_default();
+        let overlaps = |other: &&PoolEntry| {
+            other.address == address
+                && other.first_port <= pool.last_port
+                && pool.first_port <= other.last_port
+        };
+        if let Some(other) = before.iter().find(overlaps) {
+            return wrong(format!(
+                "{address} has ports {} to {} twice: give each once",
+                pool.first_port.max(other.first_port),
+                pool.last_port.min(other.last_port)
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {
@@ -64,16 +97,17 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
     let started = Daemon::start(&settings, backend, state).await;
     let mut daemon = started.map_err(failure)?;
+    let mut troubles = daemon.troubles();
     tell(daemon.bound());
     if settings.state.is_some() {
         let restored = daemon.restored();
-        eprintln!(
-            "carrick: {} rules of before, {} that ended meanwhile",
+        say(format_args!(
+            "{} rules of before, {} that ended meanwhile",
             restored.rules,
             restored.ended.len()
-        );
+        ));
         if dropped > 0 {
-            eprintln!("carrick: the state ended with a batch that was not finished: left out");
+            say("the state ended with a batch that was not finished: left out");
         }
     }
     loop {
@@ -82,31 +116,44 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
             _ = tokio::signal::ctrl_c() => break,
             _ = terminate.recv() => break,
             _ = hangup.recv() => reload(arguments, &daemon).await,
+            Some(trouble) = next(troubles.as_mut()) => {
+                say(format_args!("{trouble}; the middlebox goes on and tries again"));
+            }
         }
     }
     daemon.stop().await.map_err(failure)
 }
 
+async fn next<T>(from: Option<&mut mpsc::Receiver<T>>) -> Option<T> {
+    match from {
+        Some(from) => from.recv().await,
+        None => None,
+    }
+}
+
 fn backend(settings: &Settings) -> Result<AnyBackend, Failure> {
     match &settings.backend {
         BackendEntry::Memory { elements } => {
+            let base = MemoryLimits::default();
             let limits = MemoryLimits {
                 elements: *elements,
+                blocks: settings.limits.disable_rules.unwrap_or(base.blocks),
             };
             Ok(Box::new(MemoryBackend::new(limits)))
         }
-        BackendEntry::Nftables(entry) => nftables(entry),
+        BackendEntry::Nftables(entry) => nftables(settings, entry),
     }
 }
 
 #[cfg(target_os = "linux")]
-fn nftables(entry: &NftablesEntry) -> Result<AnyBackend, Failure> {
-    let config = nftables_config(entry);
+fn nftables(settings: &Settings, entry: &NftablesEntry) -> Result<AnyBackend, Failure> {
+    let config = nftables_config(settings, entry);
     Ok(Box::new(NftablesBackend::open(config).map_err(failure)?))
 }
 
 #[cfg(target_os = "linux")]
-fn nftables_config(entry: &NftablesEntry) -> NftablesConfig {
+fn nftables_config(settings: &Settings, entry: &NftablesEntry) -> NftablesConfig {
+    let base = NftablesConfig::default();
     let pools = entry.translation.iter();
     let pools = pools.map(|pool| PortPool::new(pool.address, pool.first_port..=pool.last_port));
     NftablesConfig {
@@ -120,13 +167,14 @@ fn nftables_config(entry: &NftablesEntry) -> NftablesConfig {
         internal_interface: entry.internal_interface.clone(),
         max_elements: u32::try_from(entry.elements).unwrap_or(u32::MAX),
         max_patterns: entry.patterns,
+        max_blocks: settings.limits.disable_rules.unwrap_or(base.max_blocks),
         translation: pools.collect(),
-        ..NftablesConfig::default()
+        ..base
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn nftables(_: &NftablesEntry) -> Result<AnyBackend, Failure> {
+fn nftables(_: &Settings, _: &NftablesEntry) -> Result<AnyBackend, Failure> {
     let why = "backend: nftables is Linux's; this system has memory only";
     Err(Failure::Run(why.into()))
 }
@@ -138,13 +186,13 @@ async fn reload(arguments: &Arguments, daemon: &Daemon) {
         Err(error) => Err(error),
     };
     match reloaded {
-        Ok(fixed) if fixed.is_empty() => eprintln!("carrick: configuration read again"),
-        Ok(fixed) => eprintln!(
-            "carrick: configuration read again; a restart is needed for: {}",
+        Ok(fixed) if fixed.is_empty() => say("configuration read again"),
+        Ok(fixed) => say(format_args!(
+            "configuration read again; a restart is needed for: {}",
             fixed.join(", ")
-        ),
+        )),
         Err(Failure::Run(why) | Failure::Usage(why)) => {
-            eprintln!("carrick: the configuration stays as it was: {why}");
+            say(format_args!("the configuration stays as it was: {why}"));
         }
         Err(Failure::OutputClosed) => {}
     }
@@ -154,17 +202,17 @@ async fn reload(arguments: &Arguments, daemon: &Daemon) {
 fn tell(bound: &Bound) {
     if let Some((port, udp_port)) = bound.sctp {
         match udp_port {
-            Some(udp_port) => eprintln!("carrick: sctp port {port} in udp port {udp_port}"),
-            None => eprintln!("carrick: sctp port {port}"),
+            Some(udp_port) => say(format_args!("sctp port {port} in udp port {udp_port}")),
+            None => say(format_args!("sctp port {port}")),
         }
     }
     for address in &bound.tcp {
-        eprintln!("carrick: tcp {address}");
+        say(format_args!("tcp {address}"));
     }
     for address in &bound.tls {
-        eprintln!("carrick: tls {address}");
+        say(format_args!("tls {address}"));
     }
     if let Some(address) = bound.metrics {
-        eprintln!("carrick: metrics http://{address}/metrics");
+        say(format_args!("metrics http://{address}/metrics"));
     }
 }

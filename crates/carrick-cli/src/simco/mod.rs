@@ -4,6 +4,7 @@ mod address;
 mod agent;
 mod b2bua;
 mod connect;
+mod lines;
 mod load;
 mod middlebox;
 mod plan;

@@ -261,3 +261,65 @@ fn the_cells_of_a_reproduction_are_captured_by_name() {
         refused.errors
     );
 }
+
+#[test]
+fn a_cell_of_an_experiment_itself_is_drawn() {
+    let directory = directory("lab-trace-experiment");
+    let [out, into] = ["out", "captures"].map(|name| directory.join(name));
+    let [out_path, path] = [&out, &into].map(|path| path.to_str().expect("a path"));
+    let drawn = |name: &str, more: &[&str]| {
+        let mut arguments = vec!["lab", "trace", name, "--out", out_path];
+        arguments.extend(more);
+        run(&arguments)
+    };
+    // The name of a cell means the experiment, a number the scenario file of that name.
+    let cell = ["--cell", "pmr2.failover", "--from", "8s", "--to", "11s"];
+    let traced = drawn(
+        "failover",
+        &[&cell[..], &["--capture", path, "--json"]].concat(),
+    );
+    let json: Value = serde_json::from_str(text(&traced)).expect("JSON");
+    let rows = json["result"]["rows"].as_array().expect("rows");
+    let again = rows.iter().find(|row| row["id"] == "path1.again");
+    assert!(
+        again.and_then(|row| row["measured"].as_f64()) > Some(5.0),
+        "{rows:?}"
+    );
+    assert_eq!(captures(&into).len(), 20);
+    let svg = fs::read_to_string(out.join("failover-trace-sequence.svg")).expect("a figure");
+    assert!(svg.contains("retransmission, path 1"));
+    let report = fs::read_to_string(out.join("report.html")).expect("a page");
+    assert!(
+        report.contains("carrick lab trace failover --cell pmr2.failover"),
+        "no command"
+    );
+    // The experiment that has no file of its name, and its second flow.
+    let second = [
+        "--cell",
+        "counted.200",
+        "--flow",
+        "full-packets",
+        "--to",
+        "20s",
+    ];
+    let table = drawn("overhead", &second);
+    assert!(
+        text(&table).contains("first transmissions"),
+        "{}",
+        text(&table)
+    );
+
+    let refused = drawn("failover", &["--cell", "pmr9.failover"]);
+    refused.assert_failed(
+        2,
+        "there is no cell 'pmr9.failover'; there are pmr2.failover, ",
+    );
+    let file = written(&directory, SMALL);
+    let refused = drawn(&file, &["--cell", "pmr2.failover"]);
+    refused.assert_failed(
+        2,
+        "cells of a file are counted from 0, and only those of experiments have names",
+    );
+    let refused = drawn("failover", &["--full"]);
+    refused.assert_failed(2, "--full is for a cell of an experiment itself");
+}

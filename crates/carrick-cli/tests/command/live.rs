@@ -1,14 +1,20 @@
 //! `carrick reproduce --live`: who may, and how it ends.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{run, start};
+use serde_json::Value;
+
+use crate::live_network::{captured, namespaces};
+use crate::support::{run, start, start_with};
 
 /// Networks that other processes can find.
-fn networks(prefix: &str) -> usize {
+pub(crate) fn networks(prefix: &str) -> usize {
     let entries = fs::read_dir("/run/carrick-lab").into_iter().flatten();
     let names = entries.flatten().map(|entry| entry.file_name());
     names
@@ -19,6 +25,17 @@ fn networks(prefix: &str) -> usize {
 /// Far longer than it takes to build one.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Waits until a host of a network can be entered; returns where it is found.
+pub(crate) fn wait_for_host(network: &str, host: &str) -> PathBuf {
+    let begin = Instant::now();
+    let link = Path::new("/run/carrick-lab").join(network).join(host);
+    while !link.exists() {
+        assert!(begin.elapsed() < PATIENCE, "no network was built");
+        thread::sleep(Duration::from_millis(1));
+    }
+    link
+}
+
 fn wait_for_networks(prefix: &str) {
     let begin = Instant::now();
     while networks(prefix) == 0 {
@@ -27,15 +44,37 @@ fn wait_for_networks(prefix: &str) {
     }
 }
 
+/// What live commands say to somebody who is not root.
 #[test]
 fn live_without_root_says_what_to_do_and_runs_nothing() {
-    if nix::unistd::geteuid().is_root() {
-        return;
+    let carrick = env!("CARGO_BIN_EXE_carrick");
+    // Where nobody may start it.
+    let copy = std::env::temp_dir().join(format!("carrick-{}", std::process::id()));
+    fs::copy(carrick, &copy).unwrap();
+    let root = nix::unistd::geteuid().is_root();
+    let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let refused = |arguments: &[&str]| {
+        let mut refused = if root {
+            let program = [copy.to_str().unwrap()];
+            start_with("setpriv", &[&nobody[..], &program, arguments].concat())
+        } else {
+            start(arguments)
+        };
+        refused.close_input();
+        let refused = refused.finish();
+        assert!(refused.out.is_empty(), "{refused:?}");
+        refused
+    };
+    let sudo = refused(&["reproduce", "--live", "satellite"]);
+    for other in [
+        &["lab", "up", "failover"][..],
+        &["lab", "shell", "failover", "source", "--", "true"],
+        &["lab", "accuracy"],
+    ] {
+        refused(other).assert_failed(1, "need root");
     }
-    let refused = run(&["reproduce", "--live", "satellite"]);
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.errors.contains("sudo") && refused.errors.lines().count() == 1);
-    assert!(refused.out.is_empty());
+    fs::remove_file(&copy).unwrap();
+    sudo.assert_failed(1, "with sudo");
 }
 
 #[test]
@@ -70,25 +109,139 @@ fn live_ends_with_a_signal_and_removes_its_networks() {
     assert!(!Path::new(out).join("report.html").exists());
 }
 
+/// The namespaces of the hosts of networks.
+fn namespaces_of(prefix: &str) -> BTreeSet<u64> {
+    let networks = fs::read_dir("/run/carrick-lab").unwrap().flatten();
+    let found = networks.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let hosts = found.flat_map(|network| fs::read_dir(network.path()).unwrap().flatten());
+    hosts
+        .map(|host| fs::metadata(host.path()).unwrap().ino())
+        .collect()
+}
+
 #[test]
 #[ignore = "needs root"]
-fn live_what_a_crash_left_is_removed_by_the_next_start() {
+fn live_what_a_kill_in_the_middle_left_is_removed_by_the_next_start() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-crash");
-    let out = out.to_str().unwrap();
-    let mut running = start(&[
+    let _ = fs::remove_dir_all(&out);
+    let path = out.to_str().unwrap();
+    let arguments = [
         "reproduce",
         "--live",
         "--reps",
         "1",
         "--out",
-        out,
+        path,
         "failover",
-    ]);
+    ];
+    let mut running = start(&arguments);
     let prefix = format!("failover-{}.", running.id());
-    wait_for_networks(&prefix);
+    // All networks stand, and all flows are on their way.
+    loop {
+        let line = running.error_line();
+        assert_ne!(line, "", "it ended");
+        if line.contains("runs done") {
+            break;
+        }
+    }
+    let hosts = namespaces_of(&prefix);
+    assert_eq!(hosts.len(), 2 * networks(&prefix));
+    let inhabited = namespaces();
+    assert!(hosts.iter().all(|host| inhabited.contains(host)));
     running.kill();
-    assert!(networks(&prefix) > 0, "nobody was there to remove it");
-    let next = run(&["lab", "accuracy", "--time", "100ms", "--json"]);
-    assert_eq!(next.code, Some(0), "{next:?}");
+    // What the kernel removes, and what nobody was there to remove.
+    let begin = Instant::now();
+    while !namespaces().is_disjoint(&hosts) {
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "a program goes on in a namespace"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(networks(&prefix) > 0);
+    assert!(!out.join("report.html").exists());
+    let next = start(&arguments);
+    wait_for_networks(&format!("failover-{}.", next.id()));
     assert_eq!(networks(&prefix), 0);
+    next.interrupt();
+    next.finish();
+}
+
+/// Runs the check of reports on a directory.
+fn check(directory: &Path) -> (bool, String) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/check_report.py");
+    let check = Command::new("python3")
+        .arg(script)
+        .arg("--live")
+        .arg(directory)
+        .output()
+        .unwrap();
+    (
+        check.status.success(),
+        String::from_utf8(check.stdout).unwrap(),
+    )
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_a_report_has_every_row_and_its_rows_agree_with_the_simulated_ones() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("live-report");
+    let path = out.to_str().unwrap();
+    let capture = out.join("capture");
+    let _ = fs::remove_dir_all(&out);
+    let arguments = [
+        "reproduce",
+        "--live",
+        "--reps",
+        "2",
+        "--cell",
+        "pmr2.failover",
+        "--out",
+        path,
+    ];
+    let capturing = ["--capture", capture.to_str().unwrap(), "failover"];
+    let ran = run(&[&arguments[..], &capturing].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let (right, said) = check(&out);
+    assert!(right, "{said}");
+    let json = out.join("failover.json");
+    let result: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let rows = result["live"]["rows"].as_array().unwrap();
+    let place = |id: &str| rows.iter().position(|row| row["id"] == id).unwrap();
+    for way in ["udp", "raw"] {
+        let times = ["best", "pmr2", "pmr3", "pmr4", "pmr5"]
+            .map(|variant| &rows[place(&format!("{variant}.failover.{way}"))])
+            .map(|row| row["live"].as_f64().unwrap());
+        assert!(
+            times.is_sorted(),
+            "each retransmission allowed takes its time: {times:?}"
+        );
+        // The timeouts alone: a timer never expires early.
+        for (time, bound) in times.iter().zip([150.0, 380.0, 530.0, 680.0, 830.0]) {
+            assert!(*time >= bound, "{way}: {times:?}");
+        }
+    }
+    // The first repetitions of that cell were captured, and no others.
+    let captures = fs::read_dir(capture.join("failover/live")).unwrap();
+    let mut captures: Vec<_> = captures.map(|entry| entry.unwrap().file_name()).collect();
+    captures.sort();
+    assert_eq!(captures, ["pmr2.raw.0", "pmr2.udp.0"]);
+    assert!(captured(&capture.join("failover/live/pmr2.raw.0/source-1.pcapng")) > 1000);
+    // One that is no longer than a timeout is found out, and so is a row that is missing.
+    let spoilt = |spoil: &dyn Fn(&mut Vec<Value>)| {
+        let mut result = result.clone();
+        spoil(result["live"]["rows"].as_array_mut().unwrap());
+        fs::write(&json, result.to_string()).unwrap();
+        let (right, said) = check(&out);
+        assert!(!right, "{said}");
+        said
+    };
+    let number = place("best.failover.raw");
+    let said = spoilt(&|rows| {
+        rows[number]["live"] = 250.0.into();
+        rows[number]["ci95"] = 1.0.into();
+    });
+    assert!(said.contains("best.failover.raw"), "{said}");
+    let said = spoilt(&|rows| drop(rows.remove(number)));
+    assert!(said.contains("no live row best.failover.raw"), "{said}");
 }

@@ -5,6 +5,8 @@ mod lab;
 #[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
+mod live_network;
+#[cfg(target_os = "linux")]
 mod paths;
 mod perf;
 mod simco;

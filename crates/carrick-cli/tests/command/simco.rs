@@ -11,6 +11,8 @@ impl Folder {
     fn new(name: &str) -> Self {
         let name = format!("carrick-command-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
+        // What a run with the same number left.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("key"), "000102030405060708090a0b0c0d0e0f\n").unwrap();
         let folder = Self(path);
@@ -69,6 +71,11 @@ fn middlebox(folder: &Folder) -> Middlebox {
 
 fn agent(folder: &Folder, place: &[String], request: &[&str]) -> Finished {
     let key = folder.file("key");
+    run(&agent_line(&key, place, request))
+}
+
+/// The command line of an agent.
+fn agent_line<'a>(key: &'a str, place: &'a [String], request: &[&'a str]) -> Vec<&'a str> {
     let mut line = vec![
         "simco",
         "agent",
@@ -76,11 +83,11 @@ fn agent(folder: &Folder, place: &[String], request: &[&str]) -> Finished {
         "--name",
         "pbx",
         "--key-file",
-        &key,
+        key,
     ];
     line.extend(place.iter().map(String::as_str));
     line.extend(request);
-    run(&line)
+    line
 }
 
 fn answer(finished: &Finished) -> Value {
@@ -124,6 +131,55 @@ fn an_agent_on_the_command_line_opens_lists_and_closes() {
         assert_eq!(reserved["kind"], "reserved");
         let rule = reserved["rule"].to_string();
         assert_eq!(answer(&ask(&["plc", &rule, "0"]))["lifetime"], 0);
+    }
+    middlebox.running.interrupt();
+    assert_eq!(middlebox.running.finish().code, Some(0));
+}
+
+#[test]
+fn an_agent_watches_what_happens_to_its_rules_and_enables_what_it_reserved_8_4() {
+    let folder = Folder::new("watch");
+    let middlebox = middlebox(&folder);
+    let key = folder.file("key");
+    for place in [&middlebox.sctp, &middlebox.tcp] {
+        let ask = |request: &[&str]| answer(&agent(&folder, place, request));
+        let mut watching = start(&agent_line(&key, place, &["watch"]));
+        assert_eq!(watching.json_line()["event"], "opened");
+        let reserved = ask(&["prr", "--ports", "2", "--lifetime", "100"]);
+        let rule = reserved["rule"].to_string();
+        let enabled = ask(&[
+            "pea",
+            &rule,
+            "--internal",
+            "10.0.0.1:5000",
+            "--external",
+            "192.0.2.1:6000",
+            "--ports",
+            "2",
+            "--lifetime",
+            "50",
+        ]);
+        assert_eq!(
+            (&enabled["rule"], &enabled["kind"], &enabled["lifetime"]),
+            (&reserved["rule"], &"enabled".into(), &50.into())
+        );
+        assert_eq!(ask(&["status", &rule])["external"], "192.0.2.1:6000+2");
+        ask(&["plc", &rule, "30"]);
+        ask(&["plc", &rule, "0"]);
+        for (event, lifetime) in [
+            ("changed", 100),
+            ("changed", 50),
+            ("changed", 30),
+            ("ended", 0),
+        ] {
+            let told = watching.json_line();
+            assert_eq!(
+                (&told["event"], &told["rule"], &told["lifetime"]),
+                (&event.into(), &reserved["rule"], &lifetime.into())
+            );
+        }
+        watching.interrupt();
+        assert_eq!(watching.finish().code, Some(0));
     }
     middlebox.running.interrupt();
     assert_eq!(middlebox.running.finish().code, Some(0));
@@ -215,6 +271,65 @@ fn a_wrong_configuration_is_told_with_its_place() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn addresses_outside_that_can_not_be_translated_to_are_told_before_anything_is_made() {
+    let folder = Folder::new("pools");
+    let config = folder.file("box.toml");
+    let check = |pools: &str| {
+        let text = format!(
+            "name = \"box\"\n[listen]\ntcp = [\"127.0.0.1:0\"]\n[backend]\nkind = \"nftables\"\ntranslation = [{pools}]\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        run(&["simco", "middlebox", "--check", "--config", &config])
+    };
+    let pool = |address: &str, first: u16, last: u16| {
+        format!("{{ address = {address:?}, first-port = {first}, last-port = {last} }}")
+    };
+    let one = pool("192.0.2.1", 1000, 2000);
+    for other in [pool("192.0.2.1", 2001, 3000), pool("192.0.2.2", 1000, 2000)] {
+        let right = check(&format!("{one}, {other}"));
+        assert_eq!(right.code, Some(0), "{right:?}");
+    }
+    let twice = check(&format!("{one}, {}", pool("192.0.2.1", 2000, 3000)));
+    twice.assert_failed(1, "192.0.2.1 has ports 2000 to 2000 twice");
+    check(&pool("0.0.0.0", 1000, 2000)).assert_failed(1, "no address of one host");
+}
+
+#[test]
+fn a_b2bua_that_can_not_work_says_so_before_it_asks_the_middlebox() {
+    let b2bua = |arguments: &str| {
+        let common = "simco b2bua --middlebox tcp://127.0.0.1:1 --internal 10.0.0.0/8";
+        let line: Vec<&str> = common.split(' ').chain(arguments.split(' ')).collect();
+        run(&line)
+    };
+    for (arguments, told) in [
+        ("--listen 127.0.0.1 --outer 192.0.2.1:5060", "ADDRESS:PORT"),
+        (
+            "--listen 0.0.0.0:5060 --outer 192.0.2.1:5060",
+            "both sides reach",
+        ),
+        (
+            "--listen 10.0.0.1:5060 --outer [fd00::1]:5060",
+            "one IP version",
+        ),
+        (
+            "--listen 10.0.0.1:5060 --outer 192.0.2.1:5060 --probe 0s",
+            "more than 0",
+        ),
+        (
+            "--listen 10.0.0.1:5060 --outer 192.0.2.1:5060 --status 0s",
+            "more than 0",
+        ),
+        (
+            "--listen 10.0.0.1:5060 --outer 192.0.2.1:5060 --inner tcp://192.0.2.1:5070",
+            "over UDP",
+        ),
+    ] {
+        b2bua(arguments).assert_failed(2, told);
+    }
+}
+
+#[test]
 fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
     let folder = Folder::new("load");
     let middlebox = middlebox(&folder);
@@ -240,7 +355,7 @@ fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
             "--lifetime",
             "60",
         ]);
-        line.extend(["--warm-up", "200ms", "--time", "2s"]);
+        line.extend(["--warm-up", "200ms", "--time", "4s"]);
         let report = answer(&run(&line));
         for kind in ["enable", "refresh", "close"] {
             let count = report[kind]["count"].as_u64().unwrap();
@@ -249,9 +364,68 @@ fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
         for kind in ["refused", "timed_out", "suppressed", "not_taken", "expired"] {
             assert_eq!(report["failures"][kind], 0, "{report}");
         }
+        assert_eq!(report["transactions"], report["asked"], "{report}");
         assert!(report["pinholes"].as_u64().unwrap() > 50, "{report}");
         // Opened, closed, and refreshed 1 / (e^(500 ms / 1 s) - 1) times in the mean.
         let offered = report["offered_per_second"].as_f64().unwrap();
         assert!((offered - 708.3).abs() < 0.1, "{report}");
     }
+}
+
+/// A back-to-back user agent with a middlebox, that tells a lot; and where it takes SIP.
+#[cfg(target_os = "linux")]
+fn talkative_b2bua(folder: &Folder, middlebox: &Middlebox) -> (Running, String) {
+    let key = folder.file("key");
+    let agent = ["simco", "b2bua", &middlebox.tcp[0], "--name", "pbx"];
+    let calls = ["--listen", "127.0.0.1:0", "--internal", "10.0.0.0/8"];
+    let more = ["--outer", "127.0.0.2:5060", "--json", "--status", "1ms"];
+    let arguments = [&agent[..], &["--key-file", &key], &calls, &more].concat();
+    let mut b2bua = start(&arguments);
+    let line = b2bua.error_line();
+    let address = line.trim().strip_prefix("carrick: sip udp and tcp ");
+    let address = address.unwrap_or_else(|| panic!("{line:?}")).to_owned();
+    (b2bua, address)
+}
+
+/// Whether it answers, so often, with a pause before each question.
+#[cfg(target_os = "linux")]
+fn answers_options(address: &str, times: u32) -> bool {
+    use std::time::Duration;
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let patience = Some(Duration::from_secs(10));
+    socket.set_read_timeout(patience).unwrap();
+    let own = socket.local_addr().unwrap();
+    (0..times).all(|n| {
+        std::thread::sleep(Duration::from_millis(100));
+        let asked = format!(
+            "OPTIONS sip:agent@{address} SIP/2.0\r\nVia: SIP/2.0/UDP {own};branch=z9hG4bK-{n}\r\nFrom: <sip:a@{own}>;tag=1\r\nTo: <sip:agent@{address}>\r\nCall-ID: {n}\r\nCSeq: {n} OPTIONS\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+        );
+        socket.send_to(asked.as_bytes(), address).unwrap();
+        let mut answer = [0; 2048];
+        let length = socket.recv(&mut answer).unwrap_or(0);
+        answer[..length].starts_with(b"SIP/2.0 200 ")
+    })
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_b2bua_goes_on_when_who_reads_its_lines_is_gone_or_reads_no_more() {
+    let folder = Folder::new("unread");
+    let middlebox = middlebox(&folder);
+    let (mut b2bua, address) = talkative_b2bua(&folder, &middlebox);
+    assert_eq!(b2bua.json_line()["offered"], 0);
+    b2bua.close_output();
+    assert!(answers_options(&address, 5));
+    b2bua.terminate();
+    let finished = b2bua.finish();
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let told = "nobody reads the output any more";
+    assert_eq!(finished.errors.matches(told).count(), 1, "{finished:?}");
+    // A pipe has room for some hundred lines, and a thousand wait.
+    let (b2bua, address) = talkative_b2bua(&folder, &middlebox);
+    assert!(answers_options(&address, 50));
+    b2bua.terminate();
+    let finished = b2bua.finish_unread();
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.errors.contains("were not read"), "{finished:?}");
 }

@@ -83,6 +83,12 @@ impl Running {
         line
     }
 
+    /// Nobody reads the output from now on.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn close_output(&mut self) {
+        self.out = None;
+    }
+
     /// Reads the rest of the output from now on; without this, from [`Self::finish`] on.
     pub(crate) fn read_on(&mut self) {
         let out = self.out.take();
@@ -93,6 +99,13 @@ impl Running {
     pub(crate) fn interrupt(&self) {
         let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+    }
+
+    /// What an operator does.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn terminate(&self) {
+        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
+        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
     }
 
     /// What a terminal does when it goes, and an operator after a change of the configuration.
@@ -129,12 +142,12 @@ impl Running {
     /// Waits for the end.
     pub(crate) fn finish(mut self) -> Finished {
         self.read_on();
-        let out = self.reading.take().unwrap();
+        let out = self.reading.take();
         let errors = read_all(self.errors.take().unwrap());
         let status = self.wait();
         Finished {
             code: status.code(),
-            out: out.join().unwrap(),
+            out: out.map(|out| out.join().unwrap()).unwrap_or_default(),
             errors: String::from_utf8(errors.join().unwrap()).unwrap(),
         }
     }

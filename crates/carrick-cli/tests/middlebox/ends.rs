@@ -1,27 +1,26 @@
 //! Calls of `SIPp` that somebody else ends.
 
+use std::thread;
+
 use nix::sys::signal::Signal;
 
-use crate::calls::{World, signal};
-use crate::network::{Host, Running, until};
+use crate::calls::first_number;
+use crate::network::{Running, until};
+use crate::world::{B2BUA, PACKETS, REPORTS, SCTP, World, signal};
 
 /// A call that is there, between patient peers, with RTP and RTCP open in both directions.
 fn established(world: &World) -> Running {
-    let caller = world.caller("patient.xml", "10.82.1.1:5060", 1, 1);
+    let caller = world.caller("patient.xml", B2BUA, 1, 1);
     until("the pinhole is open", || world.network.elements() == 4);
     caller
-}
-
-fn patient() -> World {
-    World::with(&["-sf", "patient-callee.xml", "-m", "1"], "u1")
 }
 
 #[test]
 #[ignore = "needs root and sipp"]
 fn when_a_side_is_killed_the_other_gets_bye_and_the_rule_set_is_empty() {
     for caller_is_killed in [true, false] {
-        let mut world = patient();
-        let _b2bua = world.b2bua_with(&["--probe", "1s"]);
+        let mut world = World::patient();
+        let _b2bua = world.b2bua_with(SCTP, &["--probe", "1s"]);
         let mut caller = established(&world);
         let (killed, left) = if caller_is_killed {
             (&mut caller, &mut world.callee)
@@ -38,22 +37,11 @@ fn when_a_side_is_killed_the_other_gets_bye_and_the_rule_set_is_empty() {
 #[test]
 #[ignore = "needs root and sipp"]
 fn when_the_middlebox_ends_a_rule_both_sides_get_bye_and_the_rule_set_is_empty() {
-    let mut world = patient();
+    let mut world = World::patient();
     let b2bua = world.b2bua();
     let mut caller = established(&world);
-    let agent = |arguments: &[&str]| {
-        let common = ["simco", "agent", "--middlebox", "tcp://127.0.0.1", "--json"];
-        let arguments = [&common, arguments].concat();
-        let program = env!("CARGO_BIN_EXE_carrick");
-        let mut command = world.network.command(Host::Firewall, program, &arguments);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let listed = agent(&["list"]);
-    let digits = |c: char| !c.is_ascii_digit();
-    let rule = listed.split(digits).find(|word| !word.is_empty()).unwrap();
-    agent(&["plc", rule, "0"]);
+    let rule = first_number(&world.network.agent(&["list"]));
+    world.network.agent(&["plc", &rule, "0"]);
     assert!(caller.0.wait().unwrap().success(), "no BYE");
     assert!(world.callee.0.wait().unwrap().success(), "no BYE");
     until("the rule set is empty", || world.network.elements() == 0);
@@ -64,11 +52,37 @@ fn when_the_middlebox_ends_a_rule_both_sides_get_bye_and_the_rule_set_is_empty()
 #[test]
 #[ignore = "needs root and sipp"]
 fn when_the_middlebox_is_gone_longer_than_a_rule_lives_both_sides_get_bye() {
-    let mut world = patient();
-    let _b2bua = world.b2bua_with(&["--lifetime", "5"]);
+    let mut world = World::patient();
+    let _b2bua = world.b2bua_with(SCTP, &["--lifetime", "5"]);
     let mut caller = established(&world);
     signal(&world.middlebox, Signal::SIGKILL);
     assert!(caller.0.wait().unwrap().success(), "no BYE");
     assert!(world.callee.0.wait().unwrap().success(), "no BYE");
     until("the rule set is empty", || world.network.elements() == 0);
+}
+
+#[test]
+#[ignore = "needs root and sipp"]
+fn early_media_pass_and_the_rule_set_is_empty_when_the_call_comes_to_nothing() {
+    for (caller, callee) in [
+        ("cancelled.xml", "early-callee.xml"),
+        ("refused.xml", "busy-callee.xml"),
+        ("unanswered.xml", "early-callee.xml"),
+    ] {
+        let mut world = World::with(&["-sf", callee, "-m", "1", "-rtp_echo"], "u1", "");
+        let b2bua = world.b2bua_with(SCTP, &["--answer", "3s"]);
+        thread::scope(|scope| {
+            let calling = scope.spawn(|| world.calls_succeed(caller, 1, 1));
+            until("the pinhole is open", || world.network.elements() == 4);
+            calling.join().unwrap();
+        });
+        assert!(world.callee.0.wait().unwrap().success(), "{callee}");
+        world.assert_rtp([PACKETS; 4], caller);
+        world.assert_rtcp([REPORTS; 4], caller);
+        until("the rule set is empty", || world.network.elements() == 0);
+        signal(&b2bua, Signal::SIGTERM);
+        world.network.wait_for("b2bua.log", "\"refused\":1");
+        let said = world.network.log("b2bua.log");
+        assert!(said.contains("\"established\":0"), "{said}");
+    }
 }

@@ -1,20 +1,24 @@
-//! `kill -9` of the middlebox under load, at random moments.
+//! `kill -9` of the middlebox at random moments: under load, and while it starts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use carrick_simco::client::{Client, ClientConfig, Target};
+use carrick_simco::client::{Client, ClientConfig, SctpTarget, Target};
 use carrick_simco::message::{
-    AddressTuple, Direction, EnableRequest, Lifetime, Location, PerParameters, PolicyRuleId,
-    PortParity, Reply, Request,
+    IpVersion, Lifetime, NatMode, Parity, PolicyRuleId, PrrParameters, Reply, Request,
+    ReserveRequest,
 };
 
-use crate::network::{Host, Network};
+use crate::book::{Book, Kind, disable, enable};
+use crate::kernel::{FlowNumber, Kernel};
+use crate::network::{Host, Network, READY, Running};
 
-/// How often it is killed.
-const KILLS: usize = 100;
+const LOG: &str = "middlebox.log";
+
+/// How long what the kernel still has of a dead middlebox's answers may take to its agents.
+const LAST_ANSWERS: Duration = Duration::from_millis(50);
 
 /// Agents' tasks that ask at the same time.
 const TASKS: u32 = 8;
@@ -23,159 +27,295 @@ const TASKS: u32 = 8;
 const SHORT: u32 = 3;
 const LONG: u32 = 3000;
 
-/// Rules that live on at a time: a reply to PRL has room for 8191.
-const MOST: usize = 4000;
+/// Rules that let pass and live on at a time.
+const MOST: usize = 1200;
 
-/// What the agent was told. A flow has a number.
-#[derive(Default)]
-struct Book {
-    next: u32,
-    /// Granted, and not to be ended yet.
-    granted: BTreeMap<u32, PolicyRuleId>,
-    /// Granted for a short time, until then at most.
-    short: BTreeMap<u32, Instant>,
-    /// Ended by the agent.
-    ended: BTreeSet<u32>,
+/// Flows that are blocked at a time.
+const MOST_BLOCKS: usize = 100;
+
+/// One middlebox over all of its lives.
+struct Test {
+    network: Network,
+    /// Lines of the configuration about its packet filter.
+    filter: &'static str,
+    book: Arc<Mutex<Book>>,
+    /// Moments of the same sequence in each run.
+    moment: u64,
+    /// How long its last start took.
+    start: Duration,
+    /// Starts that were killed, and those of them that were over.
+    killed: [usize; 2],
 }
 
-/// The `n`th flow.
-fn request(n: u32, lifetime: u32) -> EnableRequest {
-    let end = |location, net: u8| {
-        let [_, _, high, low] = n.to_be_bytes();
-        let address = Ipv4Addr::new(10, net, high, low);
-        AddressTuple::single(location, 17, address.into(), 4000)
-    };
-    EnableRequest {
-        parameters: PerParameters {
-            parity: PortParity::Any,
-            direction: Direction::Inbound,
-        },
-        internal: end(Location::Internal, 64),
-        external: end(Location::External, 65),
-        lifetime: Lifetime(lifetime),
-        group: None,
-    }
-}
-
-/// The flows that the kernel lets pass.
-fn in_kernel(network: &Network) -> BTreeSet<u32> {
-    let set = network.nft(Host::Firewall, "list set inet carrick in4");
-    let words = set.split_whitespace();
-    let flow = |word: &str| {
-        let rest = word.strip_prefix("10.65.")?;
-        let (high, low) = rest.split_once('.')?;
-        Some(high.parse::<u32>().ok()? << 8 | low.parse::<u32>().ok()?)
-    };
-    words.filter_map(flow).collect()
-}
-
-/// Asks, refreshes nothing, ends every other rule, until the middlebox is gone.
+/// Asks until the middlebox is gone.
 async fn load(client: Client, book: Arc<Mutex<Book>>) {
-    loop {
-        let n = {
-            let mut book = book.lock().unwrap();
-            book.next += 1;
-            book.next
-        };
-        let short = n.is_multiple_of(5);
-        let life = if short { SHORT } else { LONG };
+    while step(&client, &book).await.is_some() {}
+}
+
+/// A rule from its beginning on. `None` when there is no answer any more: nobody knows then what became
+/// of the last request.
+async fn step(client: &Client, book: &Mutex<Book>) -> Option<()> {
+    let n = book.lock().unwrap().next_flow();
+    let short = [0, 2, 5].contains(&(n % 10));
+    let life = if short { SHORT } else { LONG };
+    let rule = if n % 10 == 4 {
+        reserve_and_enable(client, book, n).await?
+    } else {
+        let sent = Instant::now();
         // Asked once: nobody looks for the rule when the middlebox is gone.
-        let asked = client.request(Request::Enable(request(n, life)));
+        let asked = client.request(Request::Enable(enable(n, life)));
         let Ok(Reply::Enabled(enabled)) = asked.await else {
-            return;
+            return None;
         };
-        if short {
-            let until = Instant::now() + Duration::from_secs(u64::from(SHORT));
-            book.lock().unwrap().short.insert(n, until);
-            continue;
-        }
-        let many = {
-            let mut book = book.lock().unwrap();
-            book.granted.insert(n, enabled.rule);
-            book.granted.len() > MOST
-        };
-        if many || n.is_multiple_of(2) {
-            // From now on nobody knows, until it is answered.
-            book.lock().unwrap().granted.remove(&n);
-            if client.extend(enabled.rule, Lifetime(0)).await.is_err() {
-                return;
-            }
-            book.lock().unwrap().ended.insert(n);
-        }
+        let kind = Kind::enabled(n, &enabled.outside);
+        book.lock()
+            .unwrap()
+            .granted(enabled.rule, n, kind, sent, enabled.lifetime);
+        enabled.rule
+    };
+    match n % 10 {
+        // Shorter, and longer.
+        1 => change(client, book, rule, SHORT).await?,
+        2 => change(client, book, rule, LONG).await?,
+        3 | 7 => change(client, book, rule, 0).await?,
+        6 => block(client, book, n, rule).await?,
+        _ => {}
     }
+    let lets_pass = |kind: &Kind| matches!(kind, Kind::Enabled(_));
+    let many = book.lock().unwrap().count(lets_pass) > MOST;
+    if many && [4, 8, 9].contains(&(n % 10)) {
+        change(client, book, rule, 0).await?;
+    }
+    Some(())
 }
 
-/// Nothing granted is lost, nothing ended or expired is open.
-fn check(network: &Network, book: &Book, when: &str) -> BTreeSet<u32> {
-    let open = in_kernel(network);
-    let lost: Vec<_> = book.granted.keys().filter(|n| !open.contains(n)).collect();
-    assert!(
-        lost.is_empty(),
-        "{when}: {lost:?} of {} lost",
-        book.granted.len()
-    );
-    let back: Vec<_> = book.ended.intersection(&open).collect();
-    assert!(back.is_empty(), "{when}: {back:?} came back");
-    open
+async fn change(client: &Client, book: &Mutex<Book>, rule: PolicyRuleId, life: u32) -> Option<()> {
+    book.lock().unwrap().changing(rule, life);
+    let (sent, lifetime) = (Instant::now(), Lifetime(life));
+    let asked = client.request(Request::ChangeLifetime { rule, lifetime });
+    match asked.await.ok()? {
+        Reply::Deleted => book.lock().unwrap().ended(rule),
+        Reply::LifetimeChanged(lifetime) => book.lock().unwrap().changed(rule, sent, lifetime),
+        other => panic!("{other:?}"),
+    }
+    Some(())
 }
 
-async fn round(network: &Network, book: &Arc<Mutex<Book>>, kill_after: Duration) {
-    let mut middlebox = network.middlebox("middlebox.log");
-    let now = Instant::now();
-    let client = Client::connect(ClientConfig::new(Target::tcp("127.0.0.1", 7626)));
-    let client = client.await.unwrap();
+/// PRR, then PEA.
+async fn reserve_and_enable(
+    client: &Client,
+    book: &Mutex<Book>,
+    n: FlowNumber,
+) -> Option<PolicyRuleId> {
+    let parameters = PrrParameters {
+        nat_mode: NatMode::Traditional,
+        parity: Parity::Any,
+        inside: Some(IpVersion::V4),
+        outside: Some(IpVersion::V4),
+        protocol: 17,
+        ports: 1,
+    };
+    let sent = Instant::now();
+    let asked = client.request(Request::Reserve(ReserveRequest {
+        parameters,
+        lifetime: Lifetime(LONG),
+        group: None,
+    }));
+    let Ok(Reply::Reserved(reserved)) = asked.await else {
+        return None;
+    };
+    let rule = reserved.rule;
     {
-        // What it took up is what the kernel has.
-        let listed = client.list().await.unwrap();
-        let book = book.lock().unwrap();
-        let open = check(network, &book, "after the restart");
-        assert!(open.len() <= listed.len(), "open without a rule");
-        let known: BTreeSet<PolicyRuleId> = listed.into_iter().collect();
-        assert!(book.granted.values().all(|rule| known.contains(rule)));
-        let expired = book.short.iter().filter(|(_, until)| **until < now);
-        let late: Vec<_> = expired.filter(|(n, _)| open.contains(n)).collect();
-        assert!(late.is_empty(), "{late:?} are open past their lives");
+        let mut book = book.lock().unwrap();
+        book.granted(rule, n, Kind::Reserved, sent, reserved.lifetime);
+        book.changing(rule, LONG);
+        book.asking(n);
     }
-    let tasks: Vec<_> = (0..TASKS)
-        .map(|_| tokio::spawn(load(client.clone(), Arc::clone(book))))
-        .collect();
-    tokio::time::sleep(kill_after).await;
-    middlebox.0.kill().unwrap();
-    middlebox.0.wait().unwrap();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    // The kernel goes on with what was granted.
-    check(network, &book.lock().unwrap(), "after the kill");
+    let sent = Instant::now();
+    let enable = enable(n, LONG);
+    let asked = client.request(Request::EnableReserved { enable, rule });
+    let Ok(Reply::Enabled(enabled)) = asked.await else {
+        return None;
+    };
+    let kind = Kind::enabled(n, &enabled.outside);
+    book.lock()
+        .unwrap()
+        .granted(rule, n, kind, sent, enabled.lifetime);
+    Some(rule)
 }
 
-async fn all(network: &Network) {
-    let book = Arc::new(Mutex::new(Book::default()));
-    // Moments of the same sequence in each run.
-    let mut moment = 88_172_645_463_325_252_u64;
-    for _ in 0..KILLS {
-        moment ^= moment << 13;
-        moment ^= moment >> 7;
-        moment ^= moment << 17;
-        round(network, &book, Duration::from_micros(moment % 60_000)).await;
+/// PDR of a flow that a rule lets pass, which ends with that.
+async fn block(
+    client: &Client,
+    book: &Mutex<Book>,
+    n: FlowNumber,
+    rule: PolicyRuleId,
+) -> Option<()> {
+    book.lock().unwrap().asking(n);
+    let sent = Instant::now();
+    let asked = client.request(Request::Disable(disable(n, LONG)));
+    let Ok(Reply::Disabled {
+        rule: new,
+        lifetime,
+    }) = asked.await
+    else {
+        return None;
+    };
+    let many = {
+        let mut book = book.lock().unwrap();
+        book.ended(rule);
+        book.granted(new, n, Kind::Disabled, sent, lifetime);
+        book.count(|kind| *kind == Kind::Disabled) > MOST_BLOCKS
+    };
+    if many || n.is_multiple_of(4) {
+        change(client, book, new, 0).await?;
     }
-    let granted = book.lock().unwrap().granted.len();
-    assert!(granted > KILLS, "{granted} rules are no load");
-    let _middlebox = network.middlebox("middlebox.log");
-    let client = Client::connect(ClientConfig::new(Target::tcp("127.0.0.1", 7626)));
-    let client = client.await.unwrap();
-    for rule in client.list().await.unwrap() {
-        // A short one may just have ended.
-        let _ = client.extend(rule, Lifetime(0)).await;
-    }
-    assert_eq!(network.elements(), 0);
+    Some(())
 }
 
-#[test]
-#[ignore = "needs root"]
-fn a_middlebox_killed_at_a_hundred_moments_loses_nothing_and_leaves_nothing_open() {
-    let network = Network::new();
-    let path = network.path(Host::Firewall);
+fn tcp() -> Target {
+    Target::tcp("127.0.0.1", 7626)
+}
+
+fn sctp() -> Target {
+    let here = std::net::IpAddr::from(Ipv4Addr::LOCALHOST);
+    let Target::Sctp(target) = Target::sctp(vec![here], 4) else {
+        panic!("no SCTP");
+    };
+    let local = vec![here];
+    Target::Sctp(Box::new(SctpTarget { local, ..*target }))
+}
+
+impl Test {
+    fn new(filter: &'static str) -> Self {
+        Self {
+            network: Network::new(),
+            filter,
+            book: Arc::default(),
+            moment: 88_172_645_463_325_252,
+            start: Duration::from_millis(50),
+            killed: [0; 2],
+        }
+    }
+
+    /// A moment before the end of a time.
+    fn moment(&mut self, within: Duration) -> Duration {
+        self.moment ^= self.moment << 13;
+        self.moment ^= self.moment >> 7;
+        self.moment ^= self.moment << 17;
+        Duration::from_micros(self.moment % (within.as_micros() as u64).max(1))
+    }
+
+    fn begin(&self) -> Running {
+        let all = "rights = \"all\"";
+        self.network.begin_middlebox(LOG, self.filter, all)
+    }
+
+    /// The kernel has what it should. `whole`: nobody else has removed anything.
+    fn check(&self, whole: bool, when: &str) {
+        let begun = Instant::now();
+        let kernel = Kernel::now(&self.network);
+        let listing = [begun, Instant::now()];
+        let book = self.book.lock().unwrap();
+        book.check(&kernel, listing, whole, when);
+    }
+
+    /// The middlebox starts, and takes up what there is.
+    async fn started(&mut self, target: Target) -> (Running, Client) {
+        let begun = Instant::now();
+        let middlebox = self.begin();
+        while !self.network.log(LOG).contains(READY) {
+            let waited = begun.elapsed();
+            assert!(
+                waited < Duration::from_secs(60),
+                "{}",
+                self.network.log(LOG)
+            );
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        self.start = begun.elapsed();
+        let client = Client::connect(ClientConfig::new(target)).await.unwrap();
+        let asked_at = Instant::now();
+        let listed: BTreeSet<_> = client.list().await.unwrap().into_iter().collect();
+        let unknown = self.book.lock().unwrap().taken_up(&listed, begun);
+        for rule in unknown {
+            // A short one may have ended meanwhile.
+            if let Ok(status) = client.status(rule).await {
+                self.book.lock().unwrap().told(rule, asked_at, &status);
+            }
+        }
+        self.check(true, "after the restart");
+        (middlebox, client)
+    }
+
+    /// Under load, up to a moment.
+    async fn round(&mut self, target: Target) {
+        let (mut middlebox, client) = self.started(target).await;
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| tokio::spawn(load(client.clone(), Arc::clone(&self.book))))
+            .collect();
+        let moment = self.moment(Duration::from_millis(60));
+        tokio::time::sleep(moment).await;
+        middlebox.0.kill().unwrap();
+        middlebox.0.wait().unwrap();
+        tokio::time::sleep(LAST_ANSWERS).await;
+        for task in tasks {
+            // On SCTP it would wait until nobody answers for long; nothing is half noted meanwhile.
+            task.abort();
+            if let Err(failed) = task.await {
+                assert!(failed.is_cancelled(), "{failed}");
+            }
+        }
+        // The kernel goes on with what was granted.
+        self.check(true, "after the kill");
+    }
+
+    /// While it starts, with the table there or removed by somebody else.
+    fn start_is_killed(&mut self, removed: bool) {
+        if removed {
+            let command = "delete table inet carrick";
+            self.network.nft(Host::Firewall, command);
+        }
+        let mut middlebox = self.begin();
+        std::thread::sleep(self.moment(self.start));
+        middlebox.0.kill().unwrap();
+        middlebox.0.wait().unwrap();
+        self.killed[0] += 1;
+        self.killed[1] += usize::from(self.network.log(LOG).contains(READY));
+        self.check(!removed, "after a start that was killed");
+    }
+
+    /// So many kills under load, and two starts that are killed after every third.
+    async fn all(&mut self, over_sctp: usize, over_tcp: usize) {
+        for kill in 0..over_sctp + over_tcp {
+            let target = if kill < over_sctp { sctp() } else { tcp() };
+            self.round(target).await;
+            if kill % 3 == 2 {
+                self.start_is_killed(false);
+                self.start_is_killed(kill % 2 == 0);
+            }
+        }
+        let [killed, ready] = self.killed;
+        assert!(ready * 2 < killed, "{ready} of {killed} starts were over");
+        let (_middlebox, client) = self.started(sctp()).await;
+        let rules = self.book.lock().unwrap().rules.clone();
+        for kind in [Kind::Reserved, Kind::Disabled] {
+            let there = rules.values().any(|rule| rule.kind == kind);
+            assert!(there, "no rule is {kind:?}");
+        }
+        assert!(rules.len() > over_sctp, "{} rules are no load", rules.len());
+        for rule in client.list().await.unwrap() {
+            // A short one may just have ended.
+            let _ = client.extend(rule, Lifetime(0)).await;
+        }
+        assert_eq!(self.network.elements(), 0);
+    }
+}
+
+/// Kills, with agents on the firewall itself.
+fn kills(filter: &'static str, over_sctp: usize, over_tcp: usize) {
+    let mut test = Test::new(filter);
+    let path = test.network.path(Host::Firewall);
     let inside = std::thread::scope(|scope| {
         let run = || {
             let file = std::fs::File::open(path).unwrap();
@@ -184,9 +324,23 @@ fn a_middlebox_killed_at_a_hundred_moments_loses_nothing_and_leaves_nothing_open
                 .enable_all()
                 .build()
                 .unwrap();
-            runtime.block_on(all(&network));
+            runtime.block_on(test.all(over_sctp, over_tcp));
         };
         scope.spawn(run).join()
     });
     inside.unwrap();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_middlebox_killed_under_load_and_while_it_starts_loses_nothing_and_leaves_nothing_open() {
+    kills("", 70, 15);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_translator_killed_under_load_and_while_it_starts_loses_nothing_and_leaves_nothing_open() {
+    let filter =
+        "translation = [{ address = \"10.82.2.1\", first-port = 10000, last-port = 40000 }]";
+    kills(filter, 30, 5);
 }

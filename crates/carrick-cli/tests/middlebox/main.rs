@@ -4,9 +4,15 @@
 
 #![cfg(target_os = "linux")]
 
+mod book;
 mod calls;
 mod ends;
+mod flush;
 #[path = "../../../carrick-nftables/tests/support/hosts.rs"]
 mod hosts;
+mod kernel;
 mod kill;
+mod load;
 mod network;
+mod scenarios;
+mod world;

@@ -12,6 +12,9 @@ use crate::hosts::Hosts;
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a middlebox says when agents can come.
+pub(crate) const READY: &str = "carrick: tcp 127.0.0.1:7626";
+
 static NETWORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The hosts, and a folder; all is removed when it is dropped.
@@ -91,24 +94,53 @@ impl Network {
         });
     }
 
-    /// The middlebox's configuration. Returns where it is.
-    pub(crate) fn configure(&self) -> String {
+    /// The middlebox's configuration, with these lines more about its packet filter and its one agent.
+    /// Returns where it is.
+    fn configure(&self, filter: &str, agent: &str) -> String {
         let path = self.folder.join("middlebox.toml");
         let state = text_of(&self.folder.join("state"));
         let text = format!(
-            "name = \"firewall\"\nstate = {state:?}\nanonymous = \"agent\"\n\n[listen]\ntcp = [\"127.0.0.1:7626\"]\n\n[backend]\nkind = \"nftables\"\n\n[[agents]]\nname = \"agent\"\n"
+            "name = \"firewall\"\nstate = {state:?}\nanonymous = \"agent\"\n\n[listen]\nsctp = {{ addresses = [\"127.0.0.1\"] }}\ntcp = [\"127.0.0.1:7626\"]\n\n[backend]\nkind = \"nftables\"\n{filter}\n\n[[agents]]\nname = \"agent\"\n{agent}\n"
         );
         std::fs::write(&path, text).unwrap();
         text_of(&path)
     }
 
-    /// The middlebox, ready for agents.
+    /// The middlebox, ready for agents over SCTP and TCP.
     pub(crate) fn middlebox(&self, log: &str) -> Running {
-        let config = self.configure();
-        let arguments = ["simco", "middlebox", "--config", &config];
-        let running = self.carrick(Host::Firewall, log, &arguments);
-        self.wait_for(log, "carrick: tcp 127.0.0.1:7626");
+        self.middlebox_for(log, "")
+    }
+
+    /// Likewise, with these lines more about its one agent in the configuration.
+    pub(crate) fn middlebox_for(&self, log: &str, agent: &str) -> Running {
+        let running = self.begin_middlebox(log, "", agent);
+        self.wait_for(log, READY);
         running
+    }
+
+    /// A middlebox that begins, with these lines more about its packet filter and its one agent. It has
+    /// said [`READY`] when agents can come.
+    pub(crate) fn begin_middlebox(&self, log: &str, filter: &str, agent: &str) -> Running {
+        let config = self.configure(filter, agent);
+        let arguments = ["simco", "middlebox", "--config", &config];
+        self.carrick(Host::Firewall, log, &arguments)
+    }
+
+    /// `carrick simco agent` on the firewall. Returns what it prints.
+    pub(crate) fn agent(&self, arguments: &[&str]) -> String {
+        let common = [
+            "simco",
+            "agent",
+            "--middlebox",
+            "sctp://127.0.0.1",
+            "--json",
+        ];
+        let arguments = [&common, arguments].concat();
+        let program = env!("CARGO_BIN_EXE_carrick");
+        let output = self.command(Host::Firewall, program, &arguments).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Elements in the packet filter's sets.

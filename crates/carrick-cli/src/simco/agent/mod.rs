@@ -6,7 +6,7 @@ mod requests;
 use std::io::{Write, stdout};
 use std::time::Duration;
 
-use carrick_simco::client::{Client, ClientConfig, ClientEvent, Events, HeldRule, RequestError};
+use carrick_simco::client::{Client, ClientConfig, ClientEvent, HeldRule, RequestError};
 use carrick_simco::message::{Lifetime, PolicyRuleId, Reply, Request};
 use clap::{Args, Subcommand};
 
@@ -140,7 +140,7 @@ async fn ask(client: &Client, command: &Command, output: Output) -> Result<(), F
             output.reply(&status.map_err(failure)?)
         }
         Command::List { long } => list(client, *long, output).await,
-        Command::Watch => watch(client.events(), output).await,
+        Command::Watch => watch(client, output).await,
     }
 }
 
@@ -193,7 +193,11 @@ async fn hold(
     ended
 }
 
-async fn watch(mut events: Events, output: Output) -> Result<(), Failure> {
+async fn watch(client: &Client, output: Output) -> Result<(), Failure> {
+    let mut events = client.events();
+    // From now on nothing is missed.
+    output.event(&ClientEvent::Opened(client.capabilities()))?;
+    stdout().flush()?;
     while let Some(event) = events.next().await {
         output.event(&event)?;
         if matches!(event, ClientEvent::Closed(_)) {

@@ -1,5 +1,6 @@
 //! The requests that make rules, as arguments.
 
+use carrick_simco::backend::has_ports;
 use carrick_simco::message::{
     AddressTuple, Direction, DisableRequest, EnableRequest, GroupId, IpVersion, Lifetime, Location,
     NatMode, Parity, PerParameters, PolicyRuleId, PortParity, PrrParameters, Request,
@@ -31,14 +32,14 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Whether addresses or ports are wildcards; without a protocol there are no ports.
+    /// Whether addresses or ports are wildcards; without a protocol that has ports there are none.
     fn has_wildcard(&self) -> bool {
         let ends = [self.internal, self.external];
         ends.iter().any(|end| {
-            if self.protocol == 0 {
-                end.with_port().is_wildcard()
-            } else {
+            if has_ports(self.protocol) {
                 end.is_wildcard()
+            } else {
+                end.with_port().is_wildcard()
             }
         })
     }
@@ -55,6 +56,12 @@ impl Stream {
         let Self {
             protocol, ports, ..
         } = *self;
+        let ends = [self.internal, self.external];
+        // The middlebox would only say that the port is illegal.
+        if protocol != 0 && !has_ports(protocol) && ends.iter().any(End::has_port) {
+            let why = format!("protocol {protocol} has no ports: give addresses only");
+            return Err(Failure::Usage(why));
+        }
         let tuple = |end: End, location| end.tuple(location, protocol, ports, version);
         Ok([
             tuple(self.internal, Location::Internal),

@@ -1,0 +1,428 @@
+//! `carrick lab up` and `shell`: programs of a user in networks that change; they need root.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::live::{networks, wait_for_host};
+use crate::support::{Finished, Running, run, start, start_with};
+
+/// Sends an echo request each 100 ms from one address to another for some seconds. Prints `true` with the first
+/// answer, and at the end how many they were, the numbers of those that were answered, and when they were.
+const PING: &str = r#"
+import json, os, socket, struct, sys, time
+source, target, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+def total(data):
+    words = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    words = (words >> 16) + (words & 0xFFFF)
+    return ~(words + (words >> 16)) & 0xFFFF
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+raw.bind((source, 0))
+begin, number, answered, times, own = time.monotonic(), 0, [], [], os.getpid() & 0xFFFF
+while number < seconds * 10:
+    request = struct.pack("!BBHHH", 8, 0, 0, own, number)
+    request = struct.pack("!BBHHH", 8, 0, total(request), own, number)
+    raw.sendto(request, (target, 0))
+    number += 1
+    while (left := begin + number / 10 - time.monotonic()) > 0:
+        raw.settimeout(left)
+        try:
+            packet = raw.recv(1000)[20:]
+        except TimeoutError:
+            break
+        kind, _, _, whose, which = struct.unpack("!BBHHH", packet[:8])
+        if kind == 0 and whose == own:
+            if not answered:
+                print("true", flush=True)
+            answered.append(which)
+            times.append(time.monotonic())
+print(json.dumps({"sent": number, "answered": answered, "times": times}))
+"#;
+
+/// What the program above says at its end, of a `carrick lab shell` that has ended well.
+fn answered(finished: &Finished) -> Value {
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    finished.json().pop().unwrap()
+}
+
+fn numbers(line: &Value) -> Vec<u64> {
+    let numbers = line["answered"].as_array().unwrap().iter();
+    numbers.map(|number| number.as_u64().unwrap()).collect()
+}
+
+/// When the last one was answered, in s.
+fn last_answer(line: &Value) -> f64 {
+    let times = line["times"].as_array().unwrap();
+    times.last().unwrap().as_f64().unwrap()
+}
+
+fn ping(network: &[&str], addresses: [&str; 2], seconds: &str) -> Running {
+    let program = [
+        "--",
+        "python3",
+        "-c",
+        PING,
+        addresses[0],
+        addresses[1],
+        seconds,
+    ];
+    start(&[&["lab", "shell"], network, &program].concat())
+}
+
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    path
+}
+
+/// Packets of a capture, which must be whole.
+pub(crate) fn captured(path: &Path) -> usize {
+    const ENHANCED_PACKET: u32 = 6;
+    let bytes = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut packets) = (0, 0);
+    while at < bytes.len() {
+        let length = word(at + 4) as usize;
+        assert_eq!(word(at + length - 4) as usize, length, "{}", path.display());
+        packets += usize::from(word(at) == ENHANCED_PACKET);
+        at += length;
+    }
+    packets
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_programs_of_a_user_see_the_primary_break_in_the_network_that_is_up() {
+    let capture = directory("live-up");
+    let into = capture.to_str().unwrap();
+    let mut up = start(&[
+        "lab",
+        "up",
+        "failover",
+        "--wait",
+        "--json",
+        "--capture",
+        into,
+    ]);
+    let hosts = [up.json_line(), up.json_line()].map(|line| line["host"].clone());
+    assert_eq!(hosts, ["source", "destination"]);
+    let host = ["failover", "source"];
+    let mut primary = ping(&host, ["10.1.0.1", "10.1.1.1"], "14");
+    let mut other = ping(&host, ["10.2.0.1", "10.2.1.1"], "14");
+    for ping in [&mut primary, &mut other] {
+        assert_eq!(ping.json_line(), true, "it is answered");
+    }
+    // It breaks 8 s after this.
+    up.feed(b"\n".to_vec());
+    let [primary, other] = [primary, other].map(|ping| answered(&ping.finish()));
+    let (last, later) = (last_answer(&primary), last_answer(&other));
+    assert!(
+        last + 2.0 < later,
+        "it is broken, and the other is not: {last}, {later}"
+    );
+    let [primary, other] = [primary, other].map(|line| numbers(&line));
+    assert!(primary.len() > 10, "{primary:?}");
+    for way in ["forward", "backward"] {
+        let change: Value = up.json_line();
+        let what = change["change"].as_str().unwrap();
+        assert!(
+            what.contains("loses all") && what.ends_with(way),
+            "{change}"
+        );
+        assert!(
+            (8.0..8.1).contains(&change["after"].as_f64().unwrap()),
+            "{change}"
+        );
+    }
+    up.interrupt();
+    let ended = up.finish();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(networks("failover"), 0);
+    let packets = |interface: &str| captured(&capture.join(format!("{interface}.pcapng")));
+    // Requests and answers on the way of the primary; beyond its break requests are missing, and one answer
+    // may be on its way.
+    assert!(packets("source-0") >= 140 + primary.len());
+    let beyond = packets("destination-0");
+    let through = 2 * primary.len()..=2 * primary.len() + 2;
+    assert!(through.contains(&beyond), "{beyond}, {through:?}");
+    assert!(packets("source-1") >= 2 * other.len());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_a_program_of_a_user_sees_the_node_move_in_a_network_of_its_own() {
+    let moved = ping(
+        &["mobile-ip", "correspondent"],
+        ["10.0.1.1", "10.0.0.7"],
+        "14",
+    );
+    let finished = moved.finish();
+    assert!(finished.errors.contains("goes down") && finished.errors.contains("comes up"));
+    let answered = numbers(&answered(&finished));
+    let gap = answered.windows(2).find(|pair| pair[1] > pair[0] + 2);
+    let gap = gap.unwrap_or_else(|| panic!("it never was out of reach: {answered:?}"));
+    assert!(
+        gap[0] > 30,
+        "it was reached in the first network: {answered:?}"
+    );
+    assert!(
+        *answered.last().unwrap() >= 125,
+        "and in the second: {answered:?}"
+    );
+    assert_eq!(networks("mobile-ip"), 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_the_exit_code_of_a_shell_is_the_programs_and_what_a_kill_left_is_removed() {
+    let mut up = start(&["lab", "up", "satellite", "--json"]);
+    up.json_line();
+    let host = wait_for_host("satellite", "sender");
+    up.kill();
+    assert!(
+        host.symlink_metadata().is_ok(),
+        "nobody was there to remove it"
+    );
+    let seven = run(&[
+        "lab",
+        "shell",
+        "satellite",
+        "sender",
+        "--",
+        "sh",
+        "-c",
+        "exit 7",
+    ]);
+    assert_eq!(seven.code, Some(7), "{seven:?}");
+    let killed = run(&[
+        "lab",
+        "shell",
+        "satellite",
+        "sender",
+        "--",
+        "sh",
+        "-c",
+        "kill $$",
+    ]);
+    assert_eq!(killed.code, Some(128 + 15), "{killed:?}");
+    assert_eq!(networks("satellite"), 0);
+    let missing = run(&["lab", "shell", "satellite", "nobody", "--", "true"]);
+    missing.assert_failed(2, "receiver, sender");
+    let cell = run(&[
+        "lab",
+        "shell",
+        "mobile-ip",
+        "correspondent",
+        "--cell",
+        "config9",
+        "--",
+        "true",
+    ]);
+    cell.assert_failed(2, "config3.best");
+    assert_eq!(networks("mobile-ip.config9"), 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_a_shell_joins_a_run_that_goes_on_and_ends_with_a_signal() {
+    let out = directory("live-join");
+    let arguments = ["reproduce", "--live", "--reps", "1", "failover", "--out"];
+    let reproduce = start(&[&arguments[..], &[out.to_str().unwrap()]].concat());
+    let network = format!("failover-{}.pmr3.raw.0", reproduce.id());
+    wait_for_host(&network, "destination");
+    let shell = [
+        "lab",
+        "shell",
+        "failover",
+        "destination",
+        "--cell",
+        "pmr3.raw",
+        "--",
+    ];
+    let devices = run(&[&shell[..], &["cat", "/proc/net/dev"]].concat());
+    assert_eq!(devices.code, Some(0), "{devices:?}");
+    let devices = String::from_utf8(devices.out).unwrap();
+    assert!(
+        devices.contains("link0") && devices.contains("link1"),
+        "{devices}"
+    );
+    assert!(Path::new("/run/carrick-lab").join(&network).exists());
+    // A program that goes on for ever ends when its shell is told to.
+    let program = ["sh", "-c", "echo true; exec sleep 1000"];
+    let mut forever = start(&[&shell[..], &program].concat());
+    assert_eq!(forever.json_line(), true, "it runs");
+    forever.terminate();
+    assert_eq!(forever.finish().code, Some(128 + 15));
+    reproduce.interrupt();
+    reproduce.finish();
+    assert_eq!(networks(&network), 0);
+}
+
+/// Runs a program on a terminal of its own. For each pair of the arguments, waits until the first of it has
+/// been printed and then types the second; prints the exit code and what was on the screen.
+const TERMINAL: &str = r#"
+import json, os, pty, select, signal, sys, time
+count = int(sys.argv[1])
+steps, program = sys.argv[2:2 + 2 * count], sys.argv[2 + 2 * count:]
+child, terminal = pty.fork()
+if child == 0:
+    os.environ["PS1"] = "ready> "
+    os.environ.pop("ENV", None)
+    os.execv(program[0], program)
+screen, at, deadline = "", 0, time.monotonic() + 60
+while time.monotonic() < deadline:
+    if select.select([terminal], [], [], 0.1)[0]:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            piece = b""
+        if not piece:
+            break
+        screen += piece.decode(errors="replace")
+    if steps and (found := screen.find(steps[0], at)) >= 0:
+        at = found + len(steps[0])
+        time.sleep(0.3)
+        os.write(terminal, steps[1].encode())
+        steps = steps[2:]
+else:
+    os.kill(child, signal.SIGKILL)
+print(json.dumps({"code": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), "left": steps, "screen": screen}))
+"#;
+
+/// What the program above says of `carrick`: its exit code and the screen.
+fn on_a_terminal(steps: &[(&str, &str)], arguments: &[&str]) -> (i64, String) {
+    let count = steps.len().to_string();
+    let typed = steps.iter().flat_map(|(seen, typed)| [*seen, *typed]);
+    let script = ["-c", TERMINAL, &count].into_iter().chain(typed);
+    let carrick = [env!("CARGO_BIN_EXE_carrick")].into_iter();
+    let all: Vec<&str> = script
+        .chain(carrick)
+        .chain(arguments.iter().copied())
+        .collect();
+    let finished = start_with("python3", &all).finish();
+    let said = &finished.json()[0];
+    let screen = said["screen"].as_str().unwrap().to_owned();
+    assert!(said["left"].as_array().unwrap().is_empty(), "{screen}");
+    (said["code"].as_i64().unwrap(), screen)
+}
+
+/// The namespaces that threads of this host are in.
+pub(crate) fn namespaces() -> BTreeSet<u64> {
+    let tasks = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .flat_map(|process| {
+            let tasks = fs::read_dir(process.path().join("task"));
+            tasks.into_iter().flatten().flatten()
+        });
+    let of = |task: fs::DirEntry| fs::metadata(task.path().join("ns/net")).ok();
+    tasks.filter_map(of).map(|found| found.ino()).collect()
+}
+
+const CTRL_C: &str = "\x03";
+
+#[test]
+#[ignore = "needs root"]
+fn live_ctrl_c_ends_a_program_on_a_host_and_the_network_with_it() {
+    let sleeping = "echo in-$(stat -Lc %i /proc/self/ns/net); exec sleep 1000";
+    let shell = [
+        "lab",
+        "shell",
+        "overhead",
+        "sender-0",
+        "--cell",
+        "counted.100",
+    ];
+    let shell = [&shell[..], &["--", "sh", "-c", sleeping]].concat();
+    let (code, screen) = on_a_terminal(&[("in-4", CTRL_C)], &shell);
+    assert_eq!(code, 128 + 2, "{screen}");
+    assert_eq!(networks("overhead.counted.100"), 0);
+    let inside = screen.split("in-").nth(1).unwrap();
+    let inside: String = inside.chars().take_while(char::is_ascii_digit).collect();
+    assert!(!namespaces().contains(&inside.parse().unwrap()), "{screen}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_ctrl_c_in_a_shell_ends_what_runs_in_it_and_leaves_the_shell_and_its_network() {
+    // The shell is what the user types into; Ctrl-C is for what it runs.
+    let steps = [
+        ("ready> ", "sleep 1000\n"),
+        ("sleep 1000", CTRL_C),
+        ("ready> ", "ls /run/carrick-lab; exit 5\n"),
+    ];
+    let shell = [
+        "lab",
+        "shell",
+        "overhead",
+        "receiver-0",
+        "--cell",
+        "best.1000",
+        "--",
+        "sh",
+        "-i",
+    ];
+    let (code, screen) = on_a_terminal(&steps, &shell);
+    assert_eq!(code, 5, "{screen}");
+    let listed = screen.rsplit("ready> ").next().unwrap();
+    assert!(
+        listed.contains("overhead.best.1000"),
+        "it stood until the end: {screen}"
+    );
+    assert_eq!(networks("overhead.best.1000"), 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_ctrl_c_while_the_network_is_built_runs_nothing_and_leaves_nothing() {
+    for command in ["shell", "up"] {
+        let marker = directory("live-early");
+        fs::create_dir_all(&marker).unwrap();
+        let ran = marker.join("ran");
+        let (cell, program) = (
+            ["--cell", "extra250.100"],
+            ["--", "touch", ran.to_str().unwrap()],
+        );
+        let arguments = match command {
+            "shell" => [
+                &["lab", "shell", "overhead", "sender-0"][..],
+                &cell,
+                &program,
+            ]
+            .concat(),
+            _ => [&["lab", "up", "overhead"][..], &cell].concat(),
+        };
+        let early = start(&arguments);
+        // It catches the signal before it builds, which takes far longer than to get there.
+        wait_for_signals(early.id());
+        early.interrupt();
+        let ended = early.finish();
+        let expected = if command == "shell" { 128 + 2 } else { 0 };
+        assert_eq!(ended.code, Some(expected), "{command}: {ended:?}");
+        assert!(!ran.exists(), "{ended:?}");
+        assert_eq!(networks("overhead.extra250.100"), 0);
+    }
+}
+
+/// Waits until a process has something of its own in mind for SIGINT: it blocks or catches it.
+fn wait_for_signals(process: u32) {
+    const SIGINT: u64 = 1 << 1;
+    let begin = Instant::now();
+    loop {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let mask = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
+        };
+        if (mask("SigBlk:") | mask("SigCgt:")) & SIGINT != 0 {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        thread::yield_now();
+    }
+}

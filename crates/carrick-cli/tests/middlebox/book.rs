@@ -1,0 +1,312 @@
+//! What agents were told of their rules, and whether the kernel has just that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use carrick_simco::message::{
+    AddressTuple, Direction, DisableRequest, EnableRequest, Lifetime, Location, PerParameters,
+    PolicyRuleId, PortParity, Reply, Scope,
+};
+use serde_json::{Value, json};
+
+use crate::kernel::{FlowNumber, Kernel, element};
+
+const UDP: u8 = 17;
+const PORT: u16 = 4000;
+
+/// How long after a rule the kernel ends its elements by itself, and what is lost by rounding.
+const FAILSAFE: Duration = Duration::from_secs(5 + 2);
+
+/// Longer than any rule here lives.
+const LONGEST: Duration = Duration::from_secs(100_000);
+
+fn end(net: u8, n: FlowNumber) -> SocketAddrV4 {
+    let [_, _, high, low] = n.to_be_bytes();
+    SocketAddrV4::new(Ipv4Addr::new(10, net, high, low), PORT)
+}
+
+fn tuple(location: Location, end: SocketAddrV4) -> AddressTuple {
+    AddressTuple::single(location, UDP, (*end.ip()).into(), end.port())
+}
+
+fn internal(n: FlowNumber) -> SocketAddrV4 {
+    end(64, n)
+}
+
+fn external(n: FlowNumber) -> SocketAddrV4 {
+    end(65, n)
+}
+
+fn direction(n: FlowNumber) -> Direction {
+    [Direction::Inbound, Direction::Outbound, Direction::Both][n as usize % 3]
+}
+
+/// What lets the `n`th flow pass.
+pub(crate) fn enable(n: FlowNumber, lifetime: u32) -> EnableRequest {
+    EnableRequest {
+        parameters: PerParameters {
+            parity: PortParity::Any,
+            direction: direction(n),
+        },
+        internal: tuple(Location::Internal, internal(n)),
+        external: tuple(Location::External, external(n)),
+        lifetime: Lifetime(lifetime),
+        group: None,
+    }
+}
+
+/// What blocks it.
+pub(crate) fn disable(n: FlowNumber, lifetime: u32) -> DisableRequest {
+    DisableRequest {
+        internal: tuple(Location::Internal, internal(n)),
+        external: tuple(Location::External, external(n)),
+        lifetime: Lifetime(lifetime),
+    }
+}
+
+/// What a rule is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// It lets pass, from this address if it is translated.
+    Enabled(Option<SocketAddrV4>),
+    Reserved,
+    Disabled,
+}
+
+impl Kind {
+    /// That of a rule that lets pass.
+    pub(crate) fn enabled(n: FlowNumber, outside: &AddressTuple) -> Self {
+        let Scope::Full { address, port, .. } = outside.scope else {
+            panic!("{outside:?} is no address");
+        };
+        let std::net::IpAddr::V4(address) = address else {
+            panic!("{outside:?} is not of IPv4");
+        };
+        let outside = SocketAddrV4::new(address, port);
+        // A firewall tells the address of the internal host.
+        Self::Enabled(Some(outside).filter(|outside| *outside != internal(n)))
+    }
+}
+
+/// A rule, as far as its agent knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub(crate) n: FlowNumber,
+    pub(crate) kind: Kind,
+    /// It is in force until then.
+    must: Instant,
+    /// Its life is over then.
+    may: Instant,
+    /// Something was asked for, and not answered.
+    doubtful: bool,
+}
+
+impl Rule {
+    /// The elements of its flow.
+    fn elements(&self) -> Vec<String> {
+        let Kind::Enabled(outside) = self.kind else {
+            return Vec::new();
+        };
+        let (near, far) = (internal(self.n), external(self.n));
+        let text = |end: SocketAddrV4| (end.ip().to_string(), end.port());
+        let key = |from, to| {
+            let ((a, p), (b, q)) = (text(from), text(to));
+            json!(["udp", a, p, b, q])
+        };
+        let data = |end| -> Value { json!(text(end)) };
+        let mut all = Vec::new();
+        if direction(self.n) != Direction::Inbound {
+            all.push(element("out4", &key(near, far), None));
+            all.extend(outside.map(|o| element("snat4", &key(near, far), Some(&data(o)))));
+        }
+        if direction(self.n) != Direction::Outbound {
+            all.push(element("in4", &key(far, near), None));
+            all.extend(outside.map(|o| element("dnat4", &key(far, o), Some(&data(near)))));
+        }
+        all
+    }
+}
+
+/// All that the agent was told.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    next: FlowNumber,
+    pub(crate) rules: BTreeMap<PolicyRuleId, Rule>,
+    /// Flows for which a rule was asked for, and not answered.
+    asked: BTreeSet<FlowNumber>,
+}
+
+impl Book {
+    /// A flow that no rule was about, which a rule is asked for now.
+    pub(crate) fn next_flow(&mut self) -> FlowNumber {
+        self.next += 1;
+        self.asked.insert(self.next);
+        self.next
+    }
+
+    /// A rule was granted, which was asked for at that time.
+    pub(crate) fn granted(
+        &mut self,
+        rule: PolicyRuleId,
+        n: FlowNumber,
+        kind: Kind,
+        sent: Instant,
+        lifetime: Lifetime,
+    ) {
+        let life = Duration::from_secs(u64::from(lifetime.0));
+        let rule_of_it = Rule {
+            n,
+            kind,
+            must: sent + life,
+            may: Instant::now() + life,
+            doubtful: false,
+        };
+        self.rules.insert(rule, rule_of_it);
+        self.asked.remove(&n);
+    }
+
+    /// Something is asked for that gives a rule this life.
+    pub(crate) fn changing(&mut self, rule: PolicyRuleId, lifetime: u32) {
+        let now = Instant::now();
+        if let Some(rule) = self.rules.get_mut(&rule) {
+            rule.doubtful = true;
+            let life = Duration::from_secs(u64::from(lifetime));
+            rule.must = rule.must.min(now + life);
+            if lifetime > 0 {
+                // Nobody knows when it is granted.
+                rule.may = now + LONGEST;
+            }
+        }
+    }
+
+    /// A new life was granted, which was asked for at that time.
+    pub(crate) fn changed(&mut self, id: PolicyRuleId, sent: Instant, lifetime: Lifetime) {
+        if let Some(rule) = self.rules.get(&id).copied() {
+            self.granted(id, rule.n, rule.kind, sent, lifetime);
+        }
+    }
+
+    /// A rule has ended.
+    pub(crate) fn ended(&mut self, rule: PolicyRuleId) {
+        self.rules.remove(&rule);
+    }
+
+    /// Something is asked for that lets a flow pass or blocks it.
+    pub(crate) fn asking(&mut self, n: FlowNumber) {
+        self.asked.insert(n);
+    }
+
+    pub(crate) fn count(&self, kind: impl Fn(&Kind) -> bool) -> usize {
+        self.rules.values().filter(|rule| kind(&rule.kind)).count()
+    }
+
+    /// What a middlebox that runs again has, in the place of what was not known: these rules are there,
+    /// as it said at that time. Returns those that it has to be asked about.
+    pub(crate) fn taken_up(
+        &mut self,
+        listed: &BTreeSet<PolicyRuleId>,
+        asked_at: Instant,
+    ) -> Vec<PolicyRuleId> {
+        let now = Instant::now();
+        let is_lost = |(id, rule): &(&PolicyRuleId, &Rule)| {
+            // One that was to be blocked may have ended with that.
+            let doubtful = rule.doubtful || self.asked.contains(&rule.n);
+            !listed.contains(id) && !doubtful && rule.must > now
+        };
+        let lost: Vec<_> = self.rules.iter().filter(is_lost).collect();
+        assert!(lost.is_empty(), "granted, and not taken up: {lost:?}");
+        self.rules.retain(|id, _| listed.contains(id));
+        let over: Vec<_> = self.rules.values().filter(|r| r.may < asked_at).collect();
+        assert!(over.is_empty(), "over, and taken up: {over:?}");
+        self.asked.clear();
+        let known = |id: &PolicyRuleId| self.rules.get(id).is_some_and(|rule| !rule.doubtful);
+        listed.iter().filter(|id| !known(id)).copied().collect()
+    }
+
+    /// How a rule is, as the middlebox said when asked at that time.
+    pub(crate) fn told(&mut self, id: PolicyRuleId, asked_at: Instant, status: &Reply) {
+        let n_of = |tuple: &AddressTuple| {
+            let Scope::Full { address, .. } = tuple.scope else {
+                panic!("{tuple:?} is no address");
+            };
+            crate::kernel::flow_of(&address.to_string()).unwrap()
+        };
+        let (n, kind, lifetime) = match status {
+            Reply::EnableStatus(status) => {
+                let n = n_of(&status.internal);
+                (
+                    n,
+                    Kind::enabled(n, &status.enabled.outside),
+                    status.enabled.lifetime,
+                )
+            }
+            Reply::DisableStatus { disable, .. } => {
+                (n_of(&disable.internal), Kind::Disabled, disable.lifetime)
+            }
+            // It was not enabled: nobody goes on with it.
+            Reply::ReserveStatus { reserved, .. } => (0, Kind::Reserved, reserved.lifetime),
+            other => panic!("{other:?}"),
+        };
+        self.granted(
+            id,
+            n,
+            kind,
+            asked_at,
+            Lifetime(lifetime.0.saturating_sub(1)),
+        );
+        if let Some(rule) = self.rules.get_mut(&id) {
+            // What is left is rounded.
+            rule.may += Duration::from_secs(2);
+        }
+    }
+
+    /// Granted flows pass, and none else; likewise with blocks. With `whole` off, something else has
+    /// removed the table: what should be there may be missing.
+    pub(crate) fn check(&self, kernel: &Kernel, listing: [Instant; 2], whole: bool, when: &str) {
+        let [begun, over] = listing;
+        let (mut must, mut may) = (BTreeSet::new(), BTreeMap::new());
+        let (mut must_block, mut may_block) = (BTreeSet::new(), BTreeSet::new());
+        for rule in self.rules.values() {
+            // One that is being blocked may have ended.
+            let surely = whole && rule.must > over && !self.asked.contains(&rule.n);
+            if rule.kind == Kind::Disabled {
+                may_block.insert(rule.n);
+                must_block.extend(Some(rule.n).filter(|_| surely));
+                continue;
+            }
+            for element in rule.elements() {
+                must.extend(Some(element.clone()).filter(|_| surely));
+                may.insert(element, rule.may + FAILSAFE);
+            }
+        }
+        let lost: Vec<_> = must
+            .iter()
+            .filter(|e| !kernel.elements.contains_key(*e))
+            .collect();
+        assert!(lost.is_empty(), "{when}: of {} lost {lost:?}", must.len());
+        for (element, (n, left)) in &kernel.elements {
+            if self.asked.contains(n) {
+                continue;
+            }
+            let until = may.get(element);
+            let until = until.unwrap_or_else(|| panic!("{when}: {element} is open"));
+            let ends = begun + Duration::from_secs(*left);
+            assert!(
+                ends <= *until,
+                "{when}: {element} is open too long, by {:?}",
+                ends - *until
+            );
+        }
+        let unblocked: Vec<_> = must_block.difference(&kernel.blocks).collect();
+        assert!(unblocked.is_empty(), "{when}: not blocked {unblocked:?}");
+        may_block.extend(&self.asked);
+        let blocked: Vec<_> = kernel.blocks.difference(&may_block).collect();
+        assert!(blocked.is_empty(), "{when}: blocked {blocked:?}");
+        assert_eq!(
+            kernel.alive,
+            kernel.blocks.len(),
+            "{when}: blocks that live"
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! What the kernel has, as `nft` lists it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::network::{Host, Network};
+
+/// Flows are told apart by the last two octets of the hosts' addresses, which are a number.
+pub(crate) type FlowNumber = u32;
+
+/// The table at a moment.
+#[derive(Debug, Default)]
+pub(crate) struct Kernel {
+    /// Elements of sets and maps as text, with the flow and the whole seconds that are left.
+    pub(crate) elements: BTreeMap<String, (FlowNumber, u64)>,
+    /// Flows that are blocked.
+    pub(crate) blocks: BTreeSet<FlowNumber>,
+    /// Blocks that live.
+    pub(crate) alive: usize,
+}
+
+/// An element as text: its set, its key, and what it holds.
+pub(crate) fn element(set: &str, key: &Value, data: Option<&Value>) -> String {
+    match data {
+        Some(data) => format!("{set} {key} {data}"),
+        None => format!("{set} {key}"),
+    }
+}
+
+/// The number of the flow of an address.
+pub(crate) fn flow_of(address: &str) -> Option<FlowNumber> {
+    let rest = ["10.64.", "10.65."]
+        .iter()
+        .find_map(|net| address.strip_prefix(net))?;
+    let (high, low) = rest.split_once('.')?;
+    Some(high.parse::<u32>().ok()? << 8 | low.parse::<u32>().ok()?)
+}
+
+impl Kernel {
+    pub(crate) fn now(network: &Network) -> Self {
+        let list = ["-j", "list", "ruleset"];
+        let output = network.command(Host::Firewall, "nft", &list).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut kernel = Self::default();
+        for object in listed["nftables"].as_array().unwrap() {
+            for kind in ["set", "map"] {
+                if let Some(set) = object.get(kind) {
+                    kernel.take_set(set);
+                }
+            }
+            if let Some(rule) = object.get("rule").filter(|rule| rule["chain"] == "blocks") {
+                let matches = rule["expr"].as_array().unwrap().iter();
+                let address = matches.filter_map(|part| part["match"]["right"].as_str());
+                kernel.blocks.extend(address.filter_map(flow_of));
+            }
+        }
+        kernel
+    }
+
+    fn take_set(&mut self, set: &Value) {
+        let name = set["name"].as_str().unwrap();
+        for listed in set["elem"].as_array().into_iter().flatten() {
+            let (found, data) = match listed.as_array() {
+                Some(pair) => (&pair[0]["elem"], Some(&pair[1]["concat"])),
+                None => (&listed["elem"], None),
+            };
+            if name == "alive" {
+                self.alive += 1;
+                continue;
+            }
+            let key = &found["val"]["concat"];
+            let mut parts = key.as_array().unwrap().iter();
+            let flow = parts.find_map(|part| flow_of(part.as_str()?)).unwrap();
+            let left = found["expires"].as_u64().unwrap();
+            self.elements.insert(element(name, key, data), (flow, left));
+        }
+    }
+}

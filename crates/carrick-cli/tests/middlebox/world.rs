@@ -1,0 +1,419 @@
+//! The firewall with `SIPp` at both ends.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use crate::network::{Host, Network, Running, until};
+use crate::scenarios::scenarios;
+
+/// RTP packets of a call, and how many of RTCP.
+pub(crate) const PACKETS: usize = 10;
+pub(crate) const REPORTS: usize = PACKETS / RTP_PER_RTCP;
+
+/// Those of a long call, one every 100 ms.
+pub(crate) const LONG_PACKETS: usize = 120;
+pub(crate) const LONG_REPORTS: usize = LONG_PACKETS / RTP_PER_RTCP;
+
+const RTP_PER_RTCP: usize = 5;
+
+/// Where the callee receives RTP, and sends it back from. RTCP is at the next port.
+const MEDIA: u16 = 6000;
+
+/// The first port of the caller for media: that of the first call.
+const CALLERS_MEDIA: u16 = 10_000;
+
+const SIP: &str = "5060";
+
+/// Where calls go: to the back-to-back user agent.
+pub(crate) const B2BUA: &str = "10.82.1.1:5060";
+
+/// SIMCO over SCTP, and over TCP.
+pub(crate) const SCTP: &str = "sctp://127.0.0.1";
+pub(crate) const TCP: &str = "tcp://127.0.0.1";
+
+/// A packet of a capture: Ethernet, IPv4, UDP, and a payload for the `n`th port.
+fn captured(out: &mut Vec<u8>, microseconds: usize, n: u16, payload: &[u8]) {
+    let long = |out: &mut Vec<u8>, number: usize| {
+        out.extend_from_slice(&(number as u32).to_le_bytes());
+    };
+    let (udp, ip) = (8 + payload.len(), 28 + payload.len());
+    let second = 1_000_000;
+    for number in [
+        microseconds / second,
+        microseconds % second,
+        14 + ip,
+        14 + ip,
+    ] {
+        long(out, number);
+    }
+    out.extend_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
+    let [high, low] = (ip as u16).to_be_bytes();
+    out.extend_from_slice(&[0x45, 0, high, low, 0, 0, 0, 0, 64, 17, 0, 0]);
+    out.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    for port in [MEDIA + n, MEDIA + n, udp as u16, 0] {
+        out.extend_from_slice(&port.to_be_bytes());
+    }
+    out.extend_from_slice(payload);
+}
+
+/// A capture for `SIPp` to play: RTP with PCMU, and receiver reports of RTCP at the next port.
+fn speech(packets: usize, interval: Duration) -> Vec<u8> {
+    let mut out = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
+    out.extend_from_slice(&[2, 0, 4, 0]);
+    for number in [0_u32, 0, 65_535, 1] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    for n in 0..packets {
+        let at = n * interval.as_micros() as usize;
+        let mut rtp = vec![0x80, 0];
+        rtp.extend_from_slice(&(n as u16).to_be_bytes());
+        rtp.extend_from_slice(&(n as u32 * 160).to_be_bytes());
+        rtp.extend_from_slice(&7_u32.to_be_bytes());
+        rtp.resize(172, 0xff);
+        captured(&mut out, at, 0, &rtp);
+        if n % RTP_PER_RTCP == 0 {
+            captured(&mut out, at, 1, &[0x80, 201, 0, 1, 0, 0, 0, 7]);
+        }
+    }
+    out
+}
+
+/// RTCP at the callee: sends it back, as `SIPp` does with RTP.
+struct Reports {
+    socket: UdpSocket,
+    over: Arc<AtomicBool>,
+    echo: Option<JoinHandle<()>>,
+}
+
+impl Reports {
+    fn new(network: &Network) -> Self {
+        let socket = on(network, Host::Outside, || {
+            UdpSocket::bind(("10.82.2.2", MEDIA + 1)).unwrap()
+        });
+        let wait = Some(Duration::from_millis(50));
+        socket.set_read_timeout(wait).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let (echoing, told) = (socket.try_clone().unwrap(), Arc::clone(&over));
+        let echo = thread::spawn(move || {
+            let mut report = [0; 1500];
+            while !told.load(Ordering::Relaxed) {
+                if let Ok((length, from)) = echoing.recv_from(&mut report) {
+                    echoing.send_to(&report[..length], from).unwrap();
+                }
+            }
+        });
+        Self {
+            socket,
+            over,
+            echo: Some(echo),
+        }
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        let _ = self.echo.take().map(JoinHandle::join);
+    }
+}
+
+/// The firewall with a middlebox, a callee outside that sends RTP back, and counters at both ends.
+pub(crate) struct World {
+    pub(crate) middlebox: Running,
+    pub(crate) callee: Running,
+    /// What `SIPp` takes as callee.
+    callee_arguments: Vec<String>,
+    /// UDP or TCP, as `SIPp` calls them.
+    transport: &'static str,
+    reports: Reports,
+    // Others are on its hosts.
+    pub(crate) network: Network,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(&["-sn", "uas", "-rtp_echo"], "u1", "")
+    }
+
+    /// With patient peers, of whom neither hangs up.
+    pub(crate) fn patient() -> Self {
+        Self::with(&["-sf", "patient-callee.xml", "-m", "1"], "u1", "")
+    }
+
+    /// With a callee that has these arguments more, and lines about the agent of the middlebox.
+    pub(crate) fn with(callee: &[&str], transport: &'static str, agent: &str) -> Self {
+        let network = Network::new();
+        let middlebox = network.middlebox_for("middlebox.log", agent);
+        for (name, scenario) in scenarios() {
+            std::fs::write(network.folder.join(name), scenario).unwrap();
+        }
+        for (name, packets, interval) in [
+            ("speech.pcap", PACKETS, 20),
+            ("long.pcap", LONG_PACKETS, 100),
+        ] {
+            let capture = speech(packets, Duration::from_millis(interval));
+            std::fs::write(network.folder.join(name), capture).unwrap();
+        }
+        for host in [Host::Inside, Host::Outside] {
+            network.nft(host, "add table inet count");
+            for hook in ["output", "input"] {
+                let chain = format!(
+                    "add chain inet count {hook} {{ type filter hook {hook} priority 0; }}"
+                );
+                network.nft(host, &chain);
+                for (end, port) in [
+                    ("dport", MEDIA),
+                    ("sport", MEDIA),
+                    ("dport", MEDIA + 1),
+                    ("sport", MEDIA + 1),
+                ] {
+                    let rule = format!("add rule inet count {hook} udp {end} {port} counter");
+                    network.nft(host, &rule);
+                }
+            }
+        }
+        let port = MEDIA.to_string();
+        let own = [
+            "-i",
+            "10.82.2.2",
+            "-p",
+            SIP,
+            "-mi",
+            "10.82.2.2",
+            "-mp",
+            &port,
+            "-nostdin",
+            "-t",
+            transport,
+        ];
+        let arguments = [&own, callee].concat();
+        Self {
+            middlebox,
+            callee: start_callee(&network, transport, &arguments),
+            callee_arguments: arguments.into_iter().map(str::to_owned).collect(),
+            transport,
+            reports: Reports::new(&network),
+            network,
+        }
+    }
+
+    /// The back-to-back user agent, with SIMCO over SCTP.
+    pub(crate) fn b2bua(&self) -> Running {
+        self.b2bua_with(SCTP, &[])
+    }
+
+    /// With SIMCO over something, and these arguments more.
+    pub(crate) fn b2bua_with(&self, middlebox: &str, more: &[&str]) -> Running {
+        let running = self.begin_b2bua(middlebox, more);
+        self.network.wait_for("b2bua.log", "carrick: sip udp");
+        running
+    }
+
+    /// One that begins.
+    pub(crate) fn begin_b2bua(&self, middlebox: &str, more: &[&str]) -> Running {
+        let outer = match self.transport {
+            "t1" => "tcp://10.82.2.2:5060",
+            _ => "10.82.2.2:5060",
+        };
+        let arguments = [
+            "simco",
+            "b2bua",
+            "--middlebox",
+            middlebox,
+            "--listen",
+            B2BUA,
+            "--internal",
+            "10.82.1.0/24",
+            "--outer",
+            outer,
+            "--json",
+        ];
+        let arguments = [&arguments, more].concat();
+        self.network
+            .carrick(Host::Firewall, "b2bua.log", &arguments)
+    }
+
+    /// What is served on the firewall for Prometheus.
+    pub(crate) fn metrics(&self, address: &'static str) -> String {
+        on(&self.network, Host::Firewall, move || {
+            let mut connection = TcpStream::connect(address).unwrap();
+            let asked = "GET /metrics HTTP/1.1\r\nHost: firewall\r\n\r\n";
+            connection.write_all(asked.as_bytes()).unwrap();
+            let mut answer = String::new();
+            connection.read_to_string(&mut answer).unwrap();
+            answer
+        })
+    }
+
+    /// Has the caller make calls to an address. Whether all succeeded.
+    pub(crate) fn call(&self, to: &str, calls: u32, rate: u32) -> bool {
+        let mut caller = self.caller("caller.xml", to, calls, rate);
+        caller.0.wait().unwrap().success()
+    }
+
+    /// Has the caller make calls through the back-to-back user agent, which all succeed.
+    pub(crate) fn calls_succeed(&self, scenario: &str, calls: u32, rate: u32) {
+        let mut caller = self.caller(scenario, B2BUA, calls, rate);
+        let succeeded = caller.0.wait().unwrap().success();
+        let [said, errors] = ["caller.log", "caller.errors"].map(|log| self.network.log(log));
+        assert!(succeeded, "{said}\n{errors}");
+    }
+
+    /// A caller with a scenario that runs.
+    pub(crate) fn caller(&self, scenario: &str, to: &str, calls: u32, rate: u32) -> Running {
+        self.caller_at([SIP, "10000"], scenario, to, calls, rate)
+    }
+
+    /// At ports for SIP and for media.
+    pub(crate) fn caller_at(
+        &self,
+        [sip, media]: [&str; 2],
+        scenario: &str,
+        to: &str,
+        calls: u32,
+        rate: u32,
+    ) -> Running {
+        let (calls, rate) = (calls.to_string(), rate.to_string());
+        let arguments = [
+            "-sf",
+            scenario,
+            "-t",
+            self.transport,
+            "-i",
+            "10.82.1.2",
+            "-p",
+            sip,
+            "-mi",
+            "10.82.1.2",
+            "-mp",
+            media,
+            "-m",
+            &calls,
+            "-r",
+            &rate,
+            "-l",
+            "1000",
+            "-nostdin",
+            "-timeout",
+            "120",
+            "-timeout_error",
+            "-trace_err",
+            "-error_file",
+            "caller.errors",
+            to,
+        ];
+        self.network
+            .start(Host::Inside, "caller.log", "sipp", &arguments)
+    }
+
+    /// Both sides send RTP and RTCP to each other, so many packets of each, from and to the ports of
+    /// the first call. Nobody calls meanwhile.
+    pub(crate) fn send_both_ways(&mut self, packets: usize) {
+        // It has the port.
+        self.callee.0.kill().unwrap();
+        self.callee.0.wait().unwrap();
+        let at = |host, address: &'static str, port: u16| {
+            on(&self.network, host, move || {
+                UdpSocket::bind((address, port)).unwrap()
+            })
+        };
+        for n in [0, 1] {
+            let inside = at(Host::Inside, "10.82.1.2", CALLERS_MEDIA + n);
+            let outside = match n {
+                0 => at(Host::Outside, "10.82.2.2", MEDIA),
+                _ => self.reports.socket.try_clone().unwrap(),
+            };
+            for _ in 0..packets {
+                let there = ("10.82.2.2", MEDIA + n);
+                inside.send_to(&[0x80; 172], there).unwrap();
+                let back = ("10.82.1.2", CALLERS_MEDIA + n);
+                outside.send_to(&[0x80; 172], back).unwrap();
+            }
+        }
+        thread::sleep(Duration::from_millis(300));
+        let arguments: Vec<&str> = self.callee_arguments.iter().map(String::as_str).collect();
+        self.callee = start_callee(&self.network, self.transport, &arguments);
+    }
+
+    /// So much RTP has passed, the last of it perhaps in a moment.
+    pub(crate) fn assert_rtp(&self, expected: [usize; 4], when: &str) {
+        self.assert_passed(MEDIA, expected, &format!("RTP {when}"));
+    }
+
+    /// Likewise of RTCP.
+    pub(crate) fn assert_rtcp(&self, expected: [usize; 4], when: &str) {
+        self.assert_passed(MEDIA + 1, expected, &format!("RTCP {when}"));
+    }
+
+    fn assert_passed(&self, port: u16, expected: [usize; 4], what: &str) {
+        for _ in 0..100 {
+            if self.passed(port) == expected {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(self.passed(port), expected, "{what}");
+    }
+
+    /// Packets to and from a port of the callee: sent by the caller, received by the callee, sent by it,
+    /// received by the caller.
+    fn passed(&self, at: u16) -> [usize; 4] {
+        let count = |host, hook, end| {
+            let chain = self
+                .network
+                .nft(host, &format!("list chain inet count {hook}"));
+            let wanted = format!("udp {end} {at} counter packets ");
+            let at = chain.find(&wanted).unwrap() + wanted.len();
+            let digits = chain[at..].split_whitespace().next().unwrap();
+            digits.parse::<usize>().unwrap()
+        };
+        [
+            count(Host::Inside, "output", "dport"),
+            count(Host::Outside, "input", "dport"),
+            count(Host::Outside, "output", "sport"),
+            count(Host::Inside, "input", "sport"),
+        ]
+    }
+}
+
+/// `SIPp` as callee, which takes calls when this returns.
+fn start_callee(network: &Network, transport: &str, arguments: &[&str]) -> Running {
+    let callee = network.start(Host::Outside, "callee.log", "sipp", arguments);
+    let sockets = match transport {
+        "t1" => "/proc/net/tcp",
+        _ => "/proc/net/udp",
+    };
+    until("the callee listens", || {
+        let listed = network.command(Host::Outside, "cat", &[sockets]).output();
+        // Port 5060.
+        String::from_utf8_lossy(&listed.unwrap().stdout).contains(":13C4 ")
+    });
+    callee
+}
+
+pub(crate) fn signal(running: &Running, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(running.0.id()).unwrap());
+    nix::sys::signal::kill(pid, signal).unwrap();
+}
+
+/// Does something on a host.
+fn on<T: Send + 'static>(
+    network: &Network,
+    host: Host,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let path = network.path(host);
+    let there = move || {
+        let file = std::fs::File::open(path).unwrap();
+        nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        act()
+    };
+    thread::spawn(there).join().unwrap()
+}
