@@ -13,7 +13,7 @@ export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 logs=target/test-logs
 mkdir -p "$logs"
-passed=0 failed=0 skipped=0 failures=()
+passed=0 failed=0 skipped=0 failures=() culprits=()
 wanted=("$@")
 
 want() {
@@ -43,6 +43,7 @@ check() {
   else
     failed=$((failed + 1))
     failures+=("$name")
+    culprits+=("$(culprits "$name")")
     printf 'FAILED  %-12s %4s s  log: %s\n' "$name" $((SECONDS - start)) "$logs/$name.log"
     tail -n 60 "$logs/$name.log" | sed 's/^/    /'
   fi
@@ -52,6 +53,11 @@ check() {
 summary() {
   awk '/^test result:/ {p += $4; f += $6; found = 1} END {if (found) printf "%d tests passed, %d failed", p, f}' "$1"
   grep -E '^[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1
+}
+
+# The tests that failed by a check's log, a line each, and where they gave up.
+culprits() {
+  grep -aE "^test .* FAILED$|^thread '.* panicked at |^(FAIL|error)" "$logs/$1.log" | sort -u | head -n 20 | sed "s/^/  $1: /"
 }
 
 # skip NAME REASON: a check that can't run here.
@@ -79,8 +85,7 @@ docs() {
 
 unit() {
   cargo test --workspace --locked --no-fail-fast -- --skip every_message_arrives_once &&
-    cargo test -p carrick --features dtls --locked --test dtls &&
-    cargo test -p carrick-simco --features net --locked --test net
+    cargo test -p carrick --features dtls --locked --test dtls
 }
 
 world() {
@@ -114,14 +119,16 @@ interop() {
     python3 interop/run.py --carrick target/release/examples/peer
 }
 
+# Each part runs, also where one before it failed.
 namespaces() {
-  cargo test -p carrick --release --locked --test namespaces -- --ignored --test-threads 1 &&
-    cargo test -p carrick-livenet --release --locked --test live -- --ignored --test-threads 1 &&
-    cargo test -p carrick-live --release --locked --test live -- --ignored --test-threads 1 &&
-    cargo test -p carrick-cli --release --locked --test command live -- --ignored --test-threads 1 &&
-    cargo test -p carrick-cli --release --locked --test command simco -- --ignored --test-threads 1 &&
-    cargo test -p carrick-nftables --release --locked --test filter -- --ignored --test-threads 1 &&
-    cargo test -p carrick-cli --release --locked --test middlebox -- --ignored --test-threads 1
+  local part status=0
+  for part in "carrick --test namespaces" "carrick-livenet --test live" "carrick-live --test live" \
+    "carrick-cli --test command live" "carrick-cli --test command simco" \
+    "carrick-nftables --test filter" "carrick-cli --test middlebox"; do
+    # shellcheck disable=SC2086 # words of a command
+    cargo test --release --locked -p $part -- --ignored --test-threads 1 || status=1
+  done
+  return $status
 }
 
 # need TOOL NAME COMMAND...: the check if the tool is there.
@@ -169,7 +176,11 @@ else
   skip interop "$no_peers"
 fi
 
-[ ${#failures[@]} -eq 0 ] || echo "failed: ${failures[*]}"
+# Once more at the end: the log of a long run is often cut at its beginning.
+if [ ${#failures[@]} -gt 0 ]; then
+  echo "failed: ${failures[*]}"
+  printf '%s\n' "${culprits[@]}"
+fi
 if [ "$skipped" -gt 0 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
 else

@@ -49,6 +49,10 @@ impl ChunkProtectionOffer for Offer {
         vec![self.version]
     }
 
+    fn overhead(&self) -> usize {
+        HEADER + SUM
+    }
+
     fn accepts(&self, theirs: &[u8]) -> bool {
         theirs == [self.version]
     }
@@ -97,10 +101,6 @@ fn scramble(key: u8, chunks: &mut [u8]) {
 }
 
 impl ChunkProtection for Sealer {
-    fn overhead(&self) -> usize {
-        HEADER + SUM
-    }
-
     fn protect(&mut self, packet: &PacketContext, chunks: &mut Vec<u8>) -> Seal {
         let Some(key) = self.sends_with else {
             return Seal::Clear;
