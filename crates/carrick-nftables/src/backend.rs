@@ -14,6 +14,7 @@ use crate::entry::{Key, Set, entries_of};
 use crate::error::{NftablesError, backend_error};
 use crate::held::{Changes, Difference, Held, Wanted, Who};
 use crate::layout::ALIVE;
+use crate::lock::Lock;
 use crate::make::{Made, make};
 use crate::meter::{self, Counter};
 use crate::patterns::{PatternChanges, Patterns};
@@ -39,6 +40,8 @@ pub struct NftablesBackend {
     held: Held,
     patterns: Patterns,
     made: Made,
+    /// Given back last of all.
+    _lock: Lock,
 }
 
 /// What may have reached its own timeout.
@@ -61,9 +64,11 @@ impl NftablesBackend {
     /// the policy is so.
     ///
     /// # Errors
-    /// When the process may not, the kernel can't, or the configuration is wrong.
+    /// When another backend has the table in this network namespace, the process may not, the kernel
+    /// can't, or the configuration is wrong.
     pub fn open(config: NftablesConfig) -> Result<Self, NftablesError> {
         config.check()?;
+        let lock = Lock::take(&config.table)?;
         let mut socket = Socket::open()?;
         let made = make(&mut socket, &config)?;
         let updates = config.move_ends && table::can_update(&mut socket, &config.table)?;
@@ -75,6 +80,7 @@ impl NftablesBackend {
             held: Held::default(),
             patterns: Patterns::default(),
             made,
+            _lock: lock,
         })
     }
 

@@ -24,6 +24,11 @@ pub enum NftablesError {
         "table {0} was made with other settings or changed, and can't be made anew: chain site or another chain of yours uses sets or chains of the middlebox. It is as it was. Take those rules out (`nft -a list table inet {0}`), then start again"
     )]
     InUse(String),
+    /// Another middlebox has the table.
+    #[error(
+        "table {0} is in use by another middlebox: stop that (`ss -xap | grep carrick-nftables-{0}` names it), or give each a table of its own (`table` of the backend)"
+    )]
+    Taken(String),
     /// The table was removed after it was made.
     #[error("the table was removed: something else changes the rule set; start again")]
     Missing,

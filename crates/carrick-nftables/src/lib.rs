@@ -19,6 +19,7 @@ mod error;
 mod expression;
 mod held;
 mod layout;
+mod lock;
 mod make;
 mod meter;
 mod patterns;

@@ -10,7 +10,7 @@ use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 #[cfg(target_os = "linux")]
 use carrick_simco::daemon::PoolEntry;
 use carrick_simco::daemon::{
-    AnyBackend, BackendEntry, Bound, Daemon, NftablesEntry, Settings, State,
+    AnyBackend, BackendEntry, Bound, Daemon, Listeners, NftablesEntry, Settings, State,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -90,12 +90,14 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 }
 
 async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure> {
-    let backend = backend(&settings)?;
+    // Another middlebox may have them, whose packet filter must stay as it is: that comes last.
     let state = State::open(settings.state.as_deref()).map_err(failure)?;
+    let listeners = Listeners::open(&settings).await.map_err(failure)?;
+    let backend = backend(&settings)?;
     let dropped = state.recovered.dropped;
     let mut hangup = signal(SignalKind::hangup()).map_err(failure)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
-    let started = Daemon::start(&settings, backend, state).await;
+    let started = Daemon::start_on(listeners, &settings, backend, state);
     let mut daemon = started.map_err(failure)?;
     let mut troubles = daemon.troubles();
     tell(daemon.bound());

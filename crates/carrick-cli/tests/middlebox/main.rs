@@ -15,4 +15,5 @@ mod kill;
 mod load;
 mod network;
 mod scenarios;
+mod second;
 mod world;

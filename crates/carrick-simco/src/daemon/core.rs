@@ -111,6 +111,8 @@ impl Core {
             mut journal,
             recovered,
         } = state;
+        // What can fail without a change comes first.
+        let log = LogFile::open(settings.audit.as_deref())?;
         let clock = Clock::start().with_boot_time();
         let mut middlebox = Middlebox::new(settings.middlebox()?, backend, seed);
         let at = clock.moment();
@@ -119,7 +121,6 @@ impl Core {
             journal.record(&at, &change);
         }
         journal.commit()?;
-        let log = LogFile::open(settings.audit.as_deref())?;
         let mut audit = Audit::start(log, troubles)?;
         audit.deed(at.wall, Deed::Started(restored.rules));
         if !restored.ended.is_empty() {

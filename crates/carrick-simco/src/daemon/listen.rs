@@ -1,4 +1,4 @@
-//! Listeners: each hands links that are up to the core.
+//! Listeners: all are opened before any is served; each hands links that are up to the core.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -53,32 +53,53 @@ impl Bound {
     }
 }
 
-pub(super) async fn start(
-    settings: &Settings,
-    core: &mpsc::Sender<Input>,
-    scraper: &Scraper,
-) -> Result<(Bound, Shared), DaemonError> {
-    let limits = settings.middlebox()?.limits;
-    let mut shared = Shared {
-        tls: None,
-        limits: watch::Sender::new(limits),
-    };
-    let mut bound = Bound::default();
-    let Listen { sctp, tcp, tls } = &settings.listen;
-    // All are opened before any is served.
-    let endpoint = match sctp {
-        Some(listen) => Some(bind_sctp(listen, associations(&limits))?),
-        None => None,
-    };
-    let plain = bind_tcp("tcp", tcp).await?;
-    let mut secure = Vec::new();
-    if let Some(listen) = tls {
-        let config = tls::server(&listen.certificate, &listen.key)?;
-        shared.tls = Some(Arc::new(Mutex::new(config)));
-        secure = bind_tcp("tls", &listen.addresses).await?;
+/// TCP listeners with their addresses.
+type Tcp = Vec<(TcpListener, SocketAddr)>;
+
+/// All that a middlebox listens on, which no other program has then. Who connects waits until it is
+/// served; when it is dropped, all is closed.
+pub struct Listeners {
+    sctp: Option<Endpoint>,
+    tcp: Tcp,
+    tls: Tcp,
+    metrics: Tcp,
+    shared: Shared,
+}
+
+impl Listeners {
+    /// Opens all that the configuration names, on the current runtime.
+    ///
+    /// # Errors
+    /// Says what can't be listened on, or what is wrong with the configuration or the certificate.
+    pub async fn open(settings: &Settings) -> Result<Self, DaemonError> {
+        let limits = settings.middlebox()?.limits;
+        let Listen { sctp, tcp, tls } = &settings.listen;
+        let config = match tls {
+            Some(listen) => Some(tls::server(&listen.certificate, &listen.key)?),
+            None => None,
+        };
+        let secure = tls.iter().flat_map(|listen| &listen.addresses);
+        let secure: Vec<_> = secure.copied().collect();
+        Ok(Self {
+            sctp: match sctp {
+                Some(listen) => Some(bind_sctp(listen, associations(&limits))?),
+                None => None,
+            },
+            tcp: bind_tcp("tcp", tcp).await?,
+            tls: bind_tcp("tls", &secure).await?,
+            metrics: bind_tcp("metrics", settings.metrics.as_slice()).await?,
+            shared: Shared {
+                tls: config.map(|config| Arc::new(Mutex::new(config))),
+                limits: watch::Sender::new(limits),
+            },
+        })
     }
-    if let Some(address) = settings.metrics {
-        for (listener, address) in bind_tcp("metrics", &[address]).await? {
+
+    /// Whoever comes, and who waits, is handed to the core.
+    pub(super) fn serve(self, core: &mpsc::Sender<Input>, scraper: &Scraper) -> (Bound, Shared) {
+        let shared = self.shared;
+        let mut bound = Bound::default();
+        for (listener, address) in self.metrics {
             bound.metrics = Some(address);
             let scraper = scraper.clone();
             let ask = move || {
@@ -88,31 +109,28 @@ pub(super) async fn start(
             let task = tokio::spawn(http::serve_metrics(listener, ask));
             bound.tasks.push(task.abort_handle());
         }
+        if let Some(endpoint) = self.sctp {
+            bound.sctp = Some((endpoint.port(), endpoint.encapsulation_port()));
+            let limits = shared.limits.subscribe();
+            let task = tokio::spawn(serve_sctp(endpoint, limits, core.clone()));
+            bound.tasks.push(task.abort_handle());
+        }
+        for (listener, address) in self.tcp {
+            bound.tcp.push(address);
+            let task = tokio::spawn(serve_tcp(listener, core.clone()));
+            bound.tasks.push(task.abort_handle());
+        }
+        for (listener, address) in self.tls {
+            let Some(config) = shared.tls.clone() else {
+                break;
+            };
+            let limits = shared.limits.subscribe();
+            bound.tls.push(address);
+            let task = tokio::spawn(serve_tls(listener, config, limits, core.clone()));
+            bound.tasks.push(task.abort_handle());
+        }
+        (bound, shared)
     }
-    if let Some(endpoint) = endpoint {
-        bound.sctp = Some((endpoint.port(), endpoint.encapsulation_port()));
-        let task = tokio::spawn(serve_sctp(
-            endpoint,
-            shared.limits.subscribe(),
-            core.clone(),
-        ));
-        bound.tasks.push(task.abort_handle());
-    }
-    for (listener, address) in plain {
-        bound.tcp.push(address);
-        let task = tokio::spawn(serve_tcp(listener, core.clone()));
-        bound.tasks.push(task.abort_handle());
-    }
-    for (listener, address) in secure {
-        let Some(config) = shared.tls.clone() else {
-            break;
-        };
-        let limits = shared.limits.subscribe();
-        bound.tls.push(address);
-        let task = tokio::spawn(serve_tls(listener, config, limits, core.clone()));
-        bound.tasks.push(task.abort_handle());
-    }
-    Ok((bound, shared))
 }
 
 /// Associations of the endpoint at most.
@@ -141,10 +159,7 @@ fn bind_sctp(listen: &SctpListen, associations: usize) -> Result<Endpoint, Daemo
     })
 }
 
-async fn bind_tcp(
-    kind: &str,
-    addresses: &[SocketAddr],
-) -> Result<Vec<(TcpListener, SocketAddr)>, DaemonError> {
+async fn bind_tcp(kind: &str, addresses: &[SocketAddr]) -> Result<Tcp, DaemonError> {
     let mut listeners = Vec::new();
     for address in addresses {
         let failed = |error: std::io::Error| DaemonError::Listen {

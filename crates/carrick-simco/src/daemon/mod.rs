@@ -36,7 +36,7 @@ pub use config::{
     SctpListen, Settings, TlsListen, Words, parse_key, read_key_file,
 };
 pub use http::serve_metrics;
-pub use listen::Bound;
+pub use listen::{Bound, Listeners};
 
 use core::{Core, Input};
 use scrape::Scraper;
@@ -139,11 +139,26 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Takes up what an earlier life granted, opens what is to be listened on, and runs.
+    /// Opens what is to be listened on, takes up what an earlier life granted, and runs.
     ///
     /// # Errors
     /// Says what is wrong with the configuration or the system.
     pub async fn start(
+        settings: &Settings,
+        backend: AnyBackend,
+        state: State,
+    ) -> Result<Self, DaemonError> {
+        let listeners = Listeners::open(settings).await?;
+        Self::start_on(listeners, settings, backend, state)
+    }
+
+    /// Takes up what an earlier life granted, and runs on what these settings opened. So whoever opens
+    /// a backend after the state and the listeners takes nothing from a middlebox that runs already.
+    ///
+    /// # Errors
+    /// Says what is wrong with the configuration or the system.
+    pub fn start_on(
+        listeners: Listeners,
         settings: &Settings,
         backend: AnyBackend,
         state: State,
@@ -153,7 +168,7 @@ impl Daemon {
         let core = Core::new(settings, backend, state, orders.clone(), trouble)?;
         let restored = core.restored().clone();
         let scraper = Scraper::new(orders.clone());
-        let (bound, shared) = listen::start(settings, &orders, &scraper).await?;
+        let (bound, shared) = listeners.serve(&orders, &scraper);
         let done = tokio::spawn(core.run(inputs, shared));
         Ok(Self {
             orders,
