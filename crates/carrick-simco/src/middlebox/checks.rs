@@ -52,7 +52,7 @@ pub(super) fn check_tuples(
     let wildcards = wildcards(internal, external);
     let any = wildcards != Wildcards::default() || internal.protocol == 0;
     if any && !blocks && !agent.rights.wildcards {
-        return Err(NegativeReply::WildcardingNotSupported);
+        return Err(NegativeReply::AgentNotAuthorized);
     }
     if (wildcards.internal_address && !capabilities.internal_address_wildcards)
         || (wildcards.external_address && !capabilities.external_address_wildcards)

@@ -211,7 +211,7 @@ fn all_kinds_of_events_go_to_whom_they_concern_with_the_life_granted_5_3_19() {
 }
 
 #[test]
-fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them() {
+fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them_8_3_1() {
     let mut config = config();
     config.agents[0].rights = Rights {
         wildcards: false,
@@ -231,8 +231,9 @@ fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them()
     let any_protocol = wild(&|r| (r.internal.protocol, r.external.protocol) = (0, 0));
     let anywhere = wild(&|r| r.external.scope = Scope::ProtocolsOnly(IpVersion::V4));
     for request in [any_port, any_protocol, anywhere] {
+        // The middlebox supports them, which is another matter (section 4.3.3).
         let refusal = net.refusal(alice, &Request::Enable(request));
-        assert_eq!(refusal, NegativeReply::WildcardingNotSupported);
+        assert_eq!(refusal, NegativeReply::AgentNotAuthorized);
         net.enable(bob, request);
         let block = Request::Disable(DisableRequest {
             internal: request.internal,
@@ -245,6 +246,26 @@ fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them()
         net.ask(alice, &change(rule, 0));
     }
     net.enable(alice, pinhole(6));
+}
+
+#[test]
+fn the_right_to_wildcards_is_checked_before_their_support_8_3_1() {
+    let mut config = config();
+    config.agents[0].rights.wildcards = false;
+    config.agents[1].rights.wildcards = true;
+    config.capabilities.external_address_wildcards = false;
+    let mut net = Net::new(config);
+    let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
+    // Both ways no wildcard is allowed at all, which is the last thing to be checked.
+    let mut request = pinhole(5);
+    request.external.scope = Scope::ProtocolsOnly(IpVersion::V4);
+    for (session, expected) in [
+        (alice, NegativeReply::AgentNotAuthorized),
+        (bob, NegativeReply::WildcardingNotSupported),
+    ] {
+        let refusal = net.refusal(session, &Request::Enable(request));
+        assert_eq!(refusal, expected);
+    }
 }
 
 #[test]
