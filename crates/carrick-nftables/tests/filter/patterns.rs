@@ -138,6 +138,24 @@ fn a_prohibit_blocks_running_flows_whatever_lets_them_pass() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_prohibit_counts_what_it_dropped_and_what_it_overrules_counts_nothing() {
+    let network = Network::new();
+    let mut filter = network.filter(NftablesConfig::default());
+    let lets_pass = flow(false, UDP, 100, Direction::Both);
+    let blocks = Element::Block(wildcard(false, UDP, 100, 1));
+    filter.add(at(0), &[lets_pass, blocks], LONG).unwrap();
+    let passes = network.both_ways(inside(false, 100), outside(false, 100));
+    assert_eq!(passes, [false; 2]);
+    let dropped = Traffic {
+        packets: 2,
+        octets: 2 * (20 + 8 + 6),
+    };
+    assert_eq!(filter.traffic(&[blocks]), Ok(Some(dropped)));
+    assert_eq!(filter.traffic(&[lets_pass]), Ok(Some(Traffic::default())));
+}
+
+#[test]
+#[ignore = "needs root"]
 fn nothing_that_lets_pass_keeps_anybody_from_blocking_rfc_4540_8_5() {
     let network = Network::new();
     let config = NftablesConfig {

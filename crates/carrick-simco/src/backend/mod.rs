@@ -66,7 +66,7 @@ pub struct Reservation {
     pub inside: Option<AddressTuple>,
 }
 
-/// What has passed.
+/// What an element has met: what it let pass, or, with [`Element::Block`], what was dropped by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
     /// Packets.
@@ -141,7 +141,7 @@ pub trait Backend {
         Ok(())
     }
 
-    /// What reads what the elements of each of these rules have let pass since they were added. An
+    /// What reads what the elements of each of these rules have let pass or blocked since they were added. An
     /// element that rules share counts for each of them; what is gone when it reads counts nothing.
     /// The default doesn't count: `None`.
     fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {

@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::audit::AuditCounts;
 use crate::backend::{Backend, Traffic};
 use crate::exposition::{Exposition as Text, Histogram};
-use crate::message::{NegativeReply, PolicyRuleId, RequestKind};
-use crate::middlebox::Middlebox;
-use crate::session::Identity;
+use crate::message::{NegativeReply, RequestKind};
+use crate::middlebox::{MeteredRule, Middlebox};
 
 /// Upper limits of the latency histogram in seconds.
 const LIMITS: [f64; 14] = [
@@ -31,7 +30,7 @@ impl Latencies {
     }
 }
 
-/// All metrics but what rules have let pass.
+/// All metrics but what rules have let pass and blocked.
 pub(super) fn text<B: Backend>(
     middlebox: &Middlebox<B>,
     latencies: &Latencies,
@@ -106,23 +105,29 @@ pub(super) fn text<B: Backend>(
     text.finish()
 }
 
-/// What these rules have let pass.
-pub(super) fn traffic(rules: &[(PolicyRuleId, Identity)], counted: &[Traffic]) -> String {
+/// What these rules have let pass, and those that block have dropped.
+pub(super) fn traffic(rules: &[MeteredRule], counted: &[Traffic]) -> String {
     let mut text = Text::new("carrick_simco");
-    if rules.is_empty() || counted.is_empty() {
-        return text.finish();
-    }
-    let mut family = |name: &str, help: &str, of: fn(&Traffic) -> u64| {
-        text.family(name, "counter", help);
-        for ((rule, owner), traffic) in rules.iter().zip(counted) {
-            let labels = [("rule", &*rule.to_string()), ("agent", owner.as_str())];
+    let mut family = |blocks: bool, name: &str, help: &str, of: fn(&Traffic) -> u64| {
+        let shown = rules.iter().zip(counted);
+        let shown = shown.filter(|(metered, _)| metered.blocks == blocks);
+        for (n, (metered, traffic)) in shown.enumerate() {
+            if n == 0 {
+                text.family(name, "counter", help);
+            }
+            let rule = metered.rule.to_string();
+            let labels = [("rule", &*rule), ("agent", metered.owner.as_str())];
             text.value(name, &labels, of(traffic));
         }
     };
     let help = "Packets that a rule has let pass.";
-    family("rule_packets_total", help, |traffic| traffic.packets);
+    family(false, "rule_packets_total", help, |met| met.packets);
     let help = "Octets that a rule has let pass, headers included.";
-    family("rule_octets_total", help, |traffic| traffic.octets);
+    family(false, "rule_octets_total", help, |met| met.octets);
+    let help = "Packets that were dropped because a rule blocks them.";
+    family(true, "rule_blocked_packets_total", help, |met| met.packets);
+    let help = "Octets that were dropped because a rule blocks them, headers included.";
+    family(true, "rule_blocked_octets_total", help, |met| met.octets);
     text.finish()
 }
 

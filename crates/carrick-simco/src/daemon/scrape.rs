@@ -10,8 +10,7 @@ use tokio::time::Instant;
 use super::core::Input;
 use super::metrics;
 use crate::backend::Meter;
-use crate::message::PolicyRuleId;
-use crate::session::Identity;
+use crate::middlebox::MeteredRule;
 
 /// How long what was read is told again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -24,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) struct Scrape {
     pub(super) text: String,
     /// The rules whose traffic is shown, and what reads it.
-    pub(super) traffic: Option<(Vec<(PolicyRuleId, Identity)>, Meter)>,
+    pub(super) traffic: Option<(Vec<MeteredRule>, Meter)>,
 }
 
 /// Asks for the metrics.

@@ -71,6 +71,17 @@ const EXPIRED_AT_ONCE: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId(pub u64);
 
+/// A rule of which is told what its elements have met.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MeteredRule {
+    /// Its PID.
+    pub rule: PolicyRuleId,
+    /// Who created it.
+    pub owner: Identity,
+    /// What is counted was dropped by it; else it has let it pass.
+    pub blocks: bool,
+}
+
 /// What the driver knows of a new connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connection {
@@ -161,16 +172,20 @@ impl<B: Backend> Middlebox<B> {
         &self.backend
     }
 
-    /// The rules with the smallest identifiers, so many at most, which have mostly lived the longest,
-    /// with their owners, and what reads what they have let pass; `None` if the packet filter doesn't
-    /// count.
-    pub fn meter(&mut self, most: usize) -> Option<(Vec<(PolicyRuleId, Identity)>, Meter)> {
-        let rules: Vec<&Rule> = self.rules.iter().take(most).collect();
+    /// The rules with the smallest identifiers, so many at most, which have mostly lived the longest, and
+    /// what reads what they have let pass or blocked; `None` if the packet filter doesn't count.
+    /// Reservations do neither, and are left out.
+    pub fn meter(&mut self, most: usize) -> Option<(Vec<MeteredRule>, Meter)> {
+        let rules = self.rules.iter().filter(|rule| !rule.is_reserved());
+        let rules: Vec<&Rule> = rules.take(most).collect();
         let elements: Vec<_> = rules.iter().map(|rule| rule.elements()).collect();
-        let names = rules.into_iter();
-        let names = names.map(|rule| (rule.id, self.owner(rule).clone()));
-        let names = names.collect();
-        Some((names, self.backend.meter(&elements)?))
+        let metered = rules.into_iter().map(|rule| MeteredRule {
+            rule: rule.id,
+            owner: self.owner(rule).clone(),
+            blocks: rule.blocks(),
+        });
+        let metered = metered.collect();
+        Some((metered, self.backend.meter(&elements)?))
     }
 
     /// The rules.

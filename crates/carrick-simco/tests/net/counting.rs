@@ -10,9 +10,9 @@ use carrick_simco::backend::{
 };
 use carrick_simco::client::Client;
 use carrick_simco::daemon::{Daemon, Settings, State};
-use carrick_simco::message::{Lifetime, PrrParameters};
+use carrick_simco::message::{Lifetime, NatMode, Parity, PrrParameters, ReserveRequest};
 
-use crate::support::{Folder, Transport, config, pinhole, soon, target, text};
+use crate::support::{Folder, Transport, block, config, pinhole, soon, target, text};
 
 /// A packet filter that has counted 1, 2, 3... packets, and tells it when it is let.
 struct Counting {
@@ -124,4 +124,59 @@ async fn what_rules_let_pass_is_read_once_for_many_scrapes_and_holds_up_no_agent
             .contains("rule_packets_total")
     );
     assert_eq!(readings.load(Ordering::SeqCst), before + 1);
+}
+
+#[tokio::test]
+async fn what_a_rule_blocked_is_not_told_as_what_it_let_pass_and_reservations_take_no_place() {
+    let folder = Folder::new();
+    let settings = Settings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
+    let backend = Counting {
+        inner: MemoryBackend::default(),
+        readings: Arc::default(),
+        closed: Arc::default(),
+    };
+    let daemon = Daemon::start(&settings, Box::new(backend), State::none());
+    let daemon = daemon.await.unwrap();
+    let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);
+    let noc = soon("connect", Client::connect(config(to, "noc")))
+        .await
+        .unwrap();
+    let parameters = PrrParameters {
+        nat_mode: NatMode::Traditional,
+        parity: Parity::Any,
+        inside: None,
+        outside: None,
+        protocol: 17,
+        ports: 1,
+    };
+    let reservation = ReserveRequest {
+        parameters,
+        lifetime: Lifetime(100),
+        group: None,
+    };
+    let _reserved = noc.reserve(reservation).await.unwrap();
+    let first = noc.enable(pinhole(1, 100)).await.unwrap();
+    let blocking = noc.prohibit(block(2, 100)).await.unwrap();
+    let second = noc.enable(pinhole(3, 100)).await.unwrap();
+    let told = daemon.metrics().await.unwrap();
+    let mut told: Vec<_> = told
+        .lines()
+        .filter(|line| line.starts_with("carrick_simco_rule_"))
+        .collect();
+    told.sort_unstable();
+    let line = |what: &str, rule, count| {
+        format!("carrick_simco_rule_{what}_total{{rule=\"{rule}\",agent=\"noc\"}} {count}")
+    };
+    let [first, blocking, second] = [first.id(), blocking.id(), second.id()];
+    assert_eq!(
+        told,
+        [
+            line("blocked_octets", blocking, 200),
+            line("blocked_packets", blocking, 2),
+            line("octets", first, 100),
+            line("octets", second, 300),
+            line("packets", first, 1),
+            line("packets", second, 3),
+        ]
+    );
 }
