@@ -1,10 +1,12 @@
 //! What an agent tells.
 
+use core::fmt;
 use std::time::Duration;
 
 use crate::message::{
     Capabilities, Lifetime, NegativeReply, PolicyRuleId, Reply, RequestKind, TransactionId,
 };
+use crate::session::Identity;
 
 /// Something that happened in a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,8 +64,8 @@ pub enum AgentEvent {
     Closed(CloseReason),
 }
 
-/// Why a session is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why a session is over. As text it says whose fault that is.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CloseReason {
     /// This side asked for it.
     Requested,
@@ -73,14 +75,46 @@ pub enum CloseReason {
     BadlyFormed,
     /// The middlebox refused the session.
     Refused(NegativeReply),
-    /// The middlebox could not prove that it is the right one.
+    /// The middlebox did not prove that it has the agent's key.
     MiddleboxNotAuthenticated,
+    /// The middlebox has another name than the one that was asked for: this one, which it proved where
+    /// a proof was asked for.
+    OtherMiddlebox(Identity),
     /// The middlebox sent what is no message, or none that fits.
     Misbehaved,
     /// SE, SA or ST was not answered in time.
     NoAnswer,
     /// The connection is gone.
     Disconnected,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Requested => "this side ended it",
+            Self::Terminated => "the middlebox ended it",
+            Self::BadlyFormed => "the middlebox could not read what was sent",
+            Self::Refused(NegativeReply::AuthenticationFailed) => {
+                "the middlebox does not take the agent's name and key, or wants them where none are given"
+            }
+            Self::Refused(reply) => {
+                return write!(f, "the middlebox refused it: {}", reply.text());
+            }
+            Self::MiddleboxNotAuthenticated => {
+                "the middlebox did not prove that it has the key of this agent: check the agent's name and key, and who answers there"
+            }
+            Self::OtherMiddlebox(name) => {
+                return write!(
+                    f,
+                    "the middlebox that answers is {:?}, and another one was asked for: check its name, and who answers there",
+                    name.as_str()
+                );
+            }
+            Self::Misbehaved => "the middlebox sent what is no answer",
+            Self::NoAnswer => "the middlebox did not answer",
+            Self::Disconnected => "the connection broke",
+        })
+    }
 }
 
 /// Why a request was not taken.

@@ -373,12 +373,15 @@ impl Agent {
                         let side = Side::Middlebox;
                         let Credentials { agent, key, .. } = credentials;
                         let right = verify_token(token, key, side, own, agent, &middlebox);
-                        (right && credentials.expects(&middlebox)).then_some(middlebox)
+                        right.then_some(middlebox)
                     });
-                    if proof.is_none() {
-                        return self.close(CloseReason::MiddleboxNotAuthenticated);
+                    match proof {
+                        None => return self.close(CloseReason::MiddleboxNotAuthenticated),
+                        Some(other) if !credentials.expects(&other) => {
+                            return self.close(CloseReason::OtherMiddlebox(other));
+                        }
+                        Some(middlebox) => proved = Some(middlebox),
                     }
-                    proved = proof;
                 }
                 let token = match (challenge, &credentials) {
                     (Some(challenge), Some(credentials)) => {
@@ -386,10 +389,11 @@ impl Agent {
                             return self.close(CloseReason::Misbehaved);
                         };
                         // A middlebox could pass on the challenge of another one.
-                        if !credentials.expects(&middlebox)
-                            || proved.is_some_and(|proved| proved != middlebox)
-                        {
+                        if proved.is_some_and(|proved| proved != middlebox) {
                             return self.close(CloseReason::MiddleboxNotAuthenticated);
+                        }
+                        if !credentials.expects(&middlebox) {
+                            return self.close(CloseReason::OtherMiddlebox(middlebox));
                         }
                         let Credentials { agent, key, .. } = credentials;
                         Some(make_token(key, Side::Agent, &challenge, agent, &middlebox))

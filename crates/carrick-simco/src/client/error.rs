@@ -16,7 +16,7 @@ pub enum ClientError {
         why: String,
     },
     /// It is reached, but there is no session with it.
-    #[error("no session: {}", describe(*.0))]
+    #[error("no session: {0}")]
     Session(CloseReason),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}")]
@@ -65,25 +65,5 @@ impl From<AskError> for RequestError {
             AskError::TooMany => Self::TooMany,
             AskError::Ended => Self::Ended,
         }
-    }
-}
-
-/// A reason in words that say whose fault it is.
-pub(super) fn describe(reason: CloseReason) -> String {
-    match reason {
-        CloseReason::Requested => "this side ended it".into(),
-        CloseReason::Terminated => "the middlebox ended it".into(),
-        CloseReason::BadlyFormed => "the middlebox could not read what was sent".into(),
-        CloseReason::Refused(NegativeReply::AuthenticationFailed) => {
-            "the middlebox does not take the agent's name and key, or wants them where none are given".into()
-        }
-        CloseReason::Refused(reply) => format!("the middlebox refused it: {}", reply.text()),
-        CloseReason::MiddleboxNotAuthenticated => {
-            "the middlebox could not prove that it has the key: check the key, and who answers there"
-                .into()
-        }
-        CloseReason::Misbehaved => "the middlebox sent what is no answer".into(),
-        CloseReason::NoAnswer => "the middlebox did not answer".into(),
-        CloseReason::Disconnected => "the connection broke".into(),
     }
 }

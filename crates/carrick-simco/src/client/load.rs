@@ -229,7 +229,7 @@ impl Run {
                     self.begun = now;
                     self.generator.start(now, &mut self.agent);
                 }
-                AgentEvent::Closed(reason) => self.closed = Some(*reason),
+                AgentEvent::Closed(reason) => self.closed = Some(reason.clone()),
                 _ => {}
             }
             self.generator.handle_event(now, &mut self.agent, &event);

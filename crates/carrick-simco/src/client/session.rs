@@ -266,7 +266,7 @@ impl Session {
             active.flush(&outbox);
             open |= active.settle(&self.events, opened);
             if let Some(reason) = active.closed {
-                self.tell(ClientEvent::Closed(reason));
+                self.tell(ClientEvent::Closed(reason.clone()));
                 if let Some(done) = active.ending.take() {
                     let _ = done.send(());
                 }

@@ -30,7 +30,7 @@ fn with_key(of: &str) -> AgentSettings {
 
 fn closed(events: &[AgentEvent]) -> CloseReason {
     match events {
-        [.., AgentEvent::Closed(reason)] => *reason,
+        [.., AgentEvent::Closed(reason)] => reason.clone(),
         other => panic!("not closed: {other:?}"),
     }
 }
@@ -99,10 +99,6 @@ fn an_agent_takes_no_middlebox_without_the_key_or_of_another_name() {
         )],
         ..config()
     };
-    let other_name = MiddleboxConfig {
-        identity: name("another"),
-        ..config()
-    };
     let none_demanded = MiddleboxConfig {
         anonymous: Some(name("alice")),
         agents: vec![carrick_simco::middlebox::AgentConfig::new(
@@ -111,9 +107,28 @@ fn an_agent_takes_no_middlebox_without_the_key_or_of_another_name() {
         )],
         ..config()
     };
-    for config in [other_key, other_name, none_demanded] {
+    for config in [other_key, none_demanded] {
         let (_, _, events) = Net::new(config).agent(with_key("alice"));
         assert_eq!(closed(&events), CloseReason::MiddleboxNotAuthenticated);
+    }
+    // It has the key, so that its name can be told.
+    let other_name = MiddleboxConfig {
+        identity: name("another"),
+        ..config()
+    };
+    for verify_middlebox in [true, false] {
+        let settings = AgentSettings {
+            verify_middlebox,
+            ..with_key("alice")
+        };
+        let (_, _, events) = Net::new(other_name.clone()).agent(settings);
+        let reason = closed(&events);
+        assert_eq!(reason, CloseReason::OtherMiddlebox(name("another")));
+        let said = reason.to_string();
+        assert!(
+            said.contains("\"another\", and another one was asked for"),
+            "{said}"
+        );
     }
 }
 
