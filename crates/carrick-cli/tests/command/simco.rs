@@ -186,6 +186,24 @@ fn an_agent_watches_what_happens_to_its_rules_and_enables_what_it_reserved_8_4()
 }
 
 #[test]
+fn an_agent_that_watches_is_told_in_words_why_its_session_is_over() {
+    let folder = Folder::new("closed");
+    let middlebox = middlebox(&folder);
+    let key = folder.file("key");
+    let mut watching = start(&agent_line(&key, &middlebox.tcp, &["watch"]));
+    assert_eq!(watching.json_line()["event"], "opened");
+    middlebox.running.interrupt();
+    let told = watching.json_line();
+    assert_eq!(
+        (&told["event"], &told["reason"]),
+        (&"closed".into(), &"the middlebox ended it".into())
+    );
+    assert_eq!(middlebox.running.finish().code, Some(0));
+    watching.interrupt();
+    assert_eq!(watching.finish().code, Some(0));
+}
+
+#[test]
 fn a_signal_makes_the_middlebox_read_its_configuration_again() {
     let folder = Folder::new("reload");
     let mut middlebox = middlebox(&folder);

@@ -130,7 +130,7 @@ impl Output {
         self.line(&match event {
             ClientEvent::Opened(_) => named("opened"),
             ClientEvent::Closed(reason) => Line {
-                reason: Some(format!("{reason:?}")),
+                reason: Some(reason.to_string()),
                 ..named("closed")
             },
             ClientEvent::NotConnected(why) => Line {
