@@ -40,6 +40,8 @@ check() {
   if wait "$pid"; then
     passed=$((passed + 1))
     printf 'ok      %-12s %4s s  %s\n' "$name" $((SECONDS - start)) "$(summary "$logs/$name.log")"
+    # What tests have to tell beside that they passed.
+    grep -a '^measured: ' "$logs/$name.log" | sed 's/^/        /'
   else
     failed=$((failed + 1))
     failures+=("$name")
@@ -126,7 +128,7 @@ namespaces() {
     "carrick-cli --test command live" "carrick-cli --test command simco" \
     "carrick-nftables --test filter" "carrick-cli --test middlebox"; do
     # shellcheck disable=SC2086 # words of a command
-    cargo test --release --locked -p $part -- --ignored --test-threads 1 || status=1
+    cargo test --release --locked -p $part -- --ignored --test-threads 1 --show-output || status=1
   done
   return $status
 }

@@ -164,7 +164,7 @@ fn no_transaction_of_simco_fails_when_a_path_is_cut_under_load() {
     let (longest, median) = (time("max_ms"), time("p50_ms"));
     assert!(median < longest && longest < 5000.0, "{report}");
     println!(
-        "{done} of {asked} transactions, none failed; response {median:.3} ms in the median, \
+        "measured: a path of two is cut under load: {done} of {asked} transactions, none failed; response {median:.3} ms in the median, \
          {longest:.1} ms at most; {lost} packets came on the cut path"
     );
     middlebox.interrupt();
