@@ -295,7 +295,7 @@ fn addresses_outside_that_can_not_be_translated_to_are_told_before_anything_is_m
     let config = folder.file("box.toml");
     let check = |pools: &str| {
         let text = format!(
-            "name = \"box\"\n[listen]\ntcp = [\"127.0.0.1:0\"]\n[backend]\nkind = \"nftables\"\ntranslation = [{pools}]\n"
+            "name = \"box\"\nanonymous = \"pbx\"\n[listen]\ntcp = [\"127.0.0.1:0\"]\n[backend]\nkind = \"nftables\"\ntranslation = [{pools}]\n[[agents]]\nname = \"pbx\"\n"
         );
         std::fs::write(&config, text).unwrap();
         run(&["simco", "middlebox", "--check", "--config", &config])

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::message::{Capabilities, Lifetime};
-use crate::middlebox::MiddleboxConfig;
+use crate::middlebox::{AgentConfig, MiddleboxConfig};
 use crate::session::Identity;
 
 pub use agents::{AgentEntry, Words, parse_key, read_key_file};
@@ -345,15 +345,43 @@ impl Settings {
         })
     }
 
+    /// It listens somewhere, and where a session can be opened.
+    fn check_listen(&self) -> Result<(), ConfigError> {
+        let Listen { sctp, tcp, tls } = &self.listen;
+        let plain = sctp.is_some() || !tcp.is_empty();
+        let secure = tls.as_ref().is_some_and(|tls| !tls.addresses.is_empty());
+        if !plain && !secure {
+            return Err(value("listen", "give at least one of sctp, tcp and tls"));
+        }
+        if self.require_encryption && !secure {
+            let why = "no session could be opened without encryption on sctp and tcp: give listen.tls, or leave it out";
+            return Err(value("require-encryption", why));
+        }
+        if sctp.as_ref().is_some_and(|sctp| sctp.streams == 0) {
+            return Err(value("listen.sctp.streams", "must be at least 1"));
+        }
+        Ok(())
+    }
+
+    /// Somebody can have a session.
+    fn check_agents(
+        agents: &[AgentConfig],
+        anonymous: Option<&Identity>,
+    ) -> Result<(), ConfigError> {
+        let comes = |agent: &AgentConfig| agent.key.is_some() || anonymous == Some(&agent.identity);
+        if !agents.iter().any(comes) {
+            let why = "no session could be opened: give an agent a key, or name one as anonymous";
+            return Err(value("agents", why));
+        }
+        Ok(())
+    }
+
     /// What the state machine is told. Reads key files.
     ///
     /// # Errors
     /// Says which key has which mistake.
     pub fn middlebox(&self) -> Result<MiddleboxConfig, ConfigError> {
-        let Listen { sctp, tcp, tls } = &self.listen;
-        if sctp.is_none() && tcp.is_empty() && tls.is_none() {
-            return Err(value("listen", "give at least one of sctp, tcp and tls"));
-        }
+        self.check_listen()?;
         if self.rule_traffic > MAX_RULE_TRAFFIC {
             let why =
                 format!("must be at most {MAX_RULE_TRAFFIC}: each is two lines of the metrics");
@@ -384,6 +412,7 @@ impl Settings {
                 Some(known.identity.clone())
             }
         };
+        Self::check_agents(&agents, anonymous.as_ref())?;
         let protocols: Result<Vec<u8>, _> = self.protocols.iter().map(Protocol::number).collect();
         Ok(MiddleboxConfig {
             capabilities: self.capabilities(base.capabilities)?,

@@ -111,14 +111,47 @@ fn a_mistake_is_told_with_its_place() {
         let error = changed(from, to);
         assert!(error.contains(told), "{to}: {error}");
     }
-    let nowhere = Settings::parse("name = \"a\"\n[listen]\n").unwrap();
-    assert!(
-        nowhere
-            .middlebox()
-            .unwrap_err()
-            .to_string()
-            .contains("listen")
-    );
+}
+
+#[test]
+fn a_configuration_with_which_no_session_can_be_opened_is_refused() {
+    let agents = "[[agents]]\nname = \"pbx\"\nkey = \"000102030405060708090a0b0c0d0e0f\"\n";
+    let tcp = "[listen]\ntcp = [\"127.0.0.1:7626\"]\n";
+    let files = "certificate = \"chain.pem\", key = \"key.pem\"";
+    let tls = format!("tls = {{ addresses = [\"127.0.0.1:7627\"], {files} }}\n");
+    let without = format!("tls = {{ addresses = [], {files} }}\n");
+    let of = |top: &str, rest: &[&str]| {
+        let text = format!("name = \"a\"\n{top}\n{}", rest.concat());
+        let checked = Settings::parse(&text).unwrap().middlebox();
+        checked.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let secure = "require-encryption = true";
+    for (top, rest, told) in [
+        ("", vec!["[listen]\n", agents], "listen: "),
+        ("", vec!["[listen]\n", &without, agents], "listen: "),
+        (secure, vec![tcp, agents], "require-encryption: "),
+        (secure, vec![tcp, &without, agents], "require-encryption: "),
+        (
+            "",
+            vec!["[listen]\nsctp = { streams = 0 }\n", agents],
+            "listen.sctp.streams: ",
+        ),
+        ("", vec![tcp], "agents: "),
+        ("", vec![tcp, "[[agents]]\nname = \"pbx\"\n"], "agents: "),
+    ] {
+        let refused = of(top, &rest).unwrap_err();
+        assert!(refused.contains(told), "{rest:?}: {refused}");
+    }
+    for (top, rest) in [
+        ("", vec![tcp, agents]),
+        (secure, vec![tcp, &tls, agents]),
+        (
+            "anonymous = \"pbx\"",
+            vec![tcp, "[[agents]]\nname = \"pbx\"\n"],
+        ),
+    ] {
+        assert_eq!(of(top, &rest), Ok(()));
+    }
 }
 
 #[test]
