@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -29,8 +29,20 @@ pub enum TlsError {
     #[error("{0:?} is no name that a certificate can have: give a DNS name or an address")]
     Name(String),
     /// The set-up failed.
-    #[error("no TLS session: {0}")]
+    #[error("no TLS session: {}", describe(.0))]
     SetUp(#[from] std::io::Error),
+}
+
+/// What a set-up fails for, in words where the library has none.
+fn describe(error: &std::io::Error) -> String {
+    let inner = error.get_ref();
+    let inner = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if let Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) = inner
+        && other.0.to_string() == "CaUsedAsEndEntity"
+    {
+        return "the middlebox's certificate is that of an authority (CA:TRUE), which proves no host: give it one with CA:FALSE (openssl: -addext basicConstraints=critical,CA:FALSE)".into();
+    }
+    error.to_string()
 }
 
 fn file_error(path: &Path, why: &dyn std::fmt::Display) -> TlsError {

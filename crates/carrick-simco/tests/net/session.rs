@@ -1,9 +1,10 @@
 use carrick_simco::agent::CloseReason;
 use carrick_simco::client::Client;
 use carrick_simco::client::{ClientError, ClientEvent, RequestError};
+use carrick_simco::daemon::{Daemon, Settings, State};
 use carrick_simco::message::{Lifetime, NegativeReply, Reply};
 
-use crate::support::{ALL, Box3, Transport, block, config, pinhole, soon};
+use crate::support::{ALL, Box3, Folder, Transport, backend, block, config, pinhole, soon, text};
 
 #[tokio::test]
 async fn a_session_opens_and_a_rule_lives_and_ends_on_each_transport() {
@@ -151,4 +152,28 @@ async fn a_middlebox_with_another_certificate_is_not_talked_to() {
     let target = crate::support::target(middlebox.daemon.bound(), &root, Transport::Tls);
     let refused = soon("refused", Client::connect(config(target, "alice"))).await;
     assert!(matches!(refused.err(), Some(ClientError::Connect { .. })));
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_authority_is_told_to_be_none_of_a_host() {
+    let folder = Folder::new();
+    let mut parameters = rcgen::CertificateParams::new(vec!["box.example".to_owned()]).unwrap();
+    // As `openssl req -x509` makes it by itself.
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = parameters.self_signed(&key).unwrap();
+    std::fs::write(folder.file("cert.pem"), certificate.pem()).unwrap();
+    std::fs::write(folder.file("key.pem"), key.serialize_pem()).unwrap();
+    let settings = Settings::parse(&text(&folder, "")).unwrap();
+    let daemon = Daemon::start(&settings, backend(), State::none());
+    let daemon = daemon.await.unwrap();
+    let to = crate::support::target(daemon.bound(), &folder.file("cert.pem"), Transport::Tls);
+    let refused = soon("refused", Client::connect(config(to, "alice"))).await;
+    let told = refused.err().unwrap().to_string();
+    for part in [
+        "an authority (CA:TRUE)",
+        "basicConstraints=critical,CA:FALSE",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
 }
