@@ -204,6 +204,30 @@ fn an_agent_that_watches_is_told_in_words_why_its_session_is_over() {
 }
 
 #[test]
+fn who_holds_a_rule_hears_of_that_rule_alone() {
+    let folder = Folder::new("hold-alone");
+    let middlebox = middlebox(&folder);
+    let key = folder.file("key");
+    let per = |port: &'static str, more: &[&'static str]| {
+        let ends = ["per", "--internal", port, "--external", "192.0.2.1:6000"];
+        [&ends, more].concat()
+    };
+    let held = per("10.0.0.1:5000", &["--hold", "--lifetime", "600"]);
+    let mut holding = start(&agent_line(&key, &middlebox.tcp, &held));
+    let rule = holding.json_line()["rule"].clone();
+    // Another one, which the agent may see too, comes and goes.
+    let ask = |request: &[&str]| answer(&agent(&folder, &middlebox.tcp, request));
+    let other = ask(&per("10.0.0.1:5002", &[]))["rule"].to_string();
+    ask(&["plc", &other, "0"]);
+    ask(&["plc", &rule.to_string(), "0"]);
+    let told = holding.json_line();
+    assert_eq!((&told["event"], &told["rule"]), (&"ended".into(), &rule));
+    assert_eq!(holding.finish().code, Some(1));
+    middlebox.running.interrupt();
+    assert_eq!(middlebox.running.finish().code, Some(0));
+}
+
+#[test]
 fn a_signal_makes_the_middlebox_read_its_configuration_again() {
     let folder = Folder::new("reload");
     let mut middlebox = middlebox(&folder);

@@ -174,12 +174,14 @@ async fn hold(
         // What is granted from now on finds nobody, and is ended.
         _ = &mut interrupted => return Ok(()),
     };
+    let mut held = rule.id();
     let watching = async {
-        let status: Reply = client.status(rule.id()).await.map_err(failure)?;
+        let status: Reply = client.status(held).await.map_err(failure)?;
         output.reply(&status)?;
         while rule.is_held() {
             match events.next().await {
-                Some(event) => output.event(&event)?,
+                Some(event) if concerns(&event, &mut held) => output.event(&event)?,
+                Some(_) => {}
                 None => break,
             }
         }
@@ -191,6 +193,24 @@ async fn hold(
     };
     rule.close().await.map_err(failure)?;
     ended
+}
+
+/// Whether an event is about the held rule, or about the session. The rule may get another identifier.
+fn concerns(event: &ClientEvent, held: &mut PolicyRuleId) -> bool {
+    match event {
+        ClientEvent::Rule { rule, .. } | ClientEvent::Ended { rule, .. } => rule == held,
+        ClientEvent::Renewed { old, new } => {
+            let own = old == held;
+            if own {
+                *held = *new;
+            }
+            own
+        }
+        ClientEvent::Opened(_)
+        | ClientEvent::Closed(_)
+        | ClientEvent::NotConnected(_)
+        | ClientEvent::Lagged(_) => true,
+    }
 }
 
 async fn watch(client: &Client, output: Output) -> Result<(), Failure> {
