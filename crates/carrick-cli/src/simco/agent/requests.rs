@@ -11,6 +11,14 @@ use clap::{Args, ValueEnum};
 use super::super::address::{End, end, protocol};
 use crate::failure::Failure;
 
+fn ip_version(text: &str) -> Result<IpVersion, String> {
+    match text {
+        "4" => Ok(IpVersion::V4),
+        "6" => Ok(IpVersion::V6),
+        _ => Err("give 4 or 6".into()),
+    }
+}
+
 /// Both ends of a data stream.
 #[derive(Debug, Args)]
 pub(super) struct Stream {
@@ -195,6 +203,9 @@ pub(super) struct PrrArguments {
     /// Where they begin.
     #[arg(long, value_enum, default_value = "any")]
     parity: Start,
+    /// The IP version of the addresses, 4 or 6: that of the stream that is to be enabled [default: any].
+    #[arg(long, value_name = "4|6", value_parser = ip_version)]
+    ip_version: Option<IpVersion>,
     /// The lifetime that is asked for, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lifetime: u32,
@@ -216,13 +227,46 @@ impl PrrArguments {
                     Start::Even => Parity::Even,
                     Start::Odd => Parity::Odd,
                 },
-                inside: None,
-                outside: None,
+                // Nothing translates one version into the other.
+                inside: self.ip_version,
+                outside: self.ip_version,
                 protocol: self.protocol,
                 ports: self.ports,
             },
             lifetime: Lifetime(self.lifetime),
             group: self.group.map(GroupId),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        prr: PrrArguments,
+    }
+
+    #[test]
+    fn a_reservation_is_for_the_ip_version_that_is_asked_for_4_3_9() {
+        let asked = |more: &[&str]| {
+            let line = Line::try_parse_from([&["prr"], more].concat());
+            line.map(|line| {
+                let PrrParameters {
+                    inside, outside, ..
+                } = line.prr.request().parameters;
+                (inside, outside)
+            })
+        };
+        assert_eq!(asked(&[]).unwrap(), (None, None));
+        for (text, version) in [("4", IpVersion::V4), ("6", IpVersion::V6)] {
+            let both = (Some(version), Some(version));
+            assert_eq!(asked(&["--ip-version", text]).unwrap(), both);
+        }
+        assert!(asked(&["--ip-version", "5"]).is_err());
     }
 }
