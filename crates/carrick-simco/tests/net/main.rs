@@ -4,6 +4,7 @@ mod agent;
 mod counting;
 mod fake;
 mod gone;
+mod held;
 mod hostile;
 mod journal;
 mod operation;
