@@ -244,8 +244,8 @@ class Extensions:
         self.add(f"addresses-of-{mover}", arguments["near"], arguments["far"], checks, wire, transport=transport,
                  paths_of={mover: (0,), other: (0, 1)}, limit=40, **more)
 
-    def streams(self, asker, association=True):
-        """Streams are reset in both directions and added, then all numbers, while echoes go on."""
+    def streams(self, asker, association=True, sizes="1-3000"):
+        """Streams are reset in both directions and added, then all numbers, while echoes of these sizes go on."""
         from scenarios import arrived, fine
         other = ROLES[asker]
         size = 3 * MEGA
@@ -253,7 +253,7 @@ class Extensions:
         steps = [f"reset-out@{MEGA}", f"reset-in@{2 * MEGA}", f"add-streams=2/2@{3 * MEGA}"]
         if association:
             steps.append(f"reset-association@{4 * MEGA}")
-        source = ["--mode", "source", "--bytes", size, "--sizes", "1-3000", "--rate", 2 * MEGA, "--expect", size, "--end", "shutdown", *common]
+        source = ["--mode", "source", "--bytes", size, "--sizes", sizes, "--rate", 2 * MEGA, "--expect", size, "--end", "shutdown", *common]
         echo = ["--mode", "echo", *common]
         asked = [word for step in steps for word in ("--do", step)]
         arguments = {"near": source, "far": echo}
@@ -264,6 +264,16 @@ class Extensions:
         if association:
             checks += [told(asker, "association-reset", success=True), told(other, "association-reset")]
         self.add(f"streams-{asker}-asks", arguments["near"], arguments["far"], checks, [sent_by(side, RE_CONFIG, len(steps)) for side in ROLES], limit=40)
+
+    def numbers(self):
+        """All numbers are reset while only the side that asks for it has data to send."""
+        from scenarios import arrived, fine
+        common = ["--extensions", "reconfiguration", "--streams", 4, *TIMERS]
+        source = ["--mode", "source", "--bytes", 3 * MEGA, "--sizes", "1-3000", "--rate", 3 * MEGA, "--end", "shutdown",
+                  "--do", f"reset-association@{MEGA}", *common]
+        checks = [fine, arrived("near", "far"), in_force("reconfiguration"), did("near", "reset-association"),
+                  told("near", "association-reset", success=True), told("far", "association-reset")]
+        self.add("numbers-near-asks", source, ["--mode", "sink", *common], checks, [sent_by(side, RE_CONFIG) for side in ROLES], limit=40)
 
     def interleaving(self, sender, fragments=True):
         """Large messages of several streams by turns, or only whole ones in I-DATA."""
@@ -355,7 +365,9 @@ def add_all(make):
             if not (usrsctp and mover == "far" and transport == "udp"):
                 them.addresses(mover, transport, quick=transport == "ip")
     for asker in ROLES:
-        them.streams(asker, association=not (usrsctp and asker == "far"))
+        them.streams(asker, association=not usrsctp, sizes="1-1400" if usrsctp else "1-3000")
+    if usrsctp:
+        them.numbers()
     for sender in ROLES:
         for transport in ("udp", "ip"):
             if not usrsctp or (sender, transport) == ("near", "ip"):

@@ -241,8 +241,11 @@ impl Receiver {
             if let Some(part) = rest {
                 self.delivery.partial(part);
             }
-        } else if let Some(message) = self.reassembly.insert(index, fragment)? {
-            self.delivery.complete(message)?;
+        } else {
+            let cumulative = self.tsns.cumulative_index();
+            if let Some(message) = self.reassembly.insert(index, fragment, cumulative)? {
+                self.delivery.complete(message)?;
+            }
         }
         self.give_up_unfinished();
         self.deliver_partially();

@@ -159,11 +159,12 @@ impl Reassembly {
         }
     }
 
-    /// Takes a fragment; returns the message that it completes.
+    /// Takes a fragment; returns the message that it completes. All up to `cumulative` has arrived.
     pub(super) fn insert(
         &mut self,
         index: u64,
         fragment: Fragment,
+        cumulative: u64,
     ) -> Result<Option<Complete>, &'static str> {
         if self.runs.is_empty() && fragment.beginning && fragment.ending {
             return Ok(Some(whole(index, fragment)));
@@ -181,6 +182,10 @@ impl Reassembly {
                     (&run.identity, run.ending),
                     (&fragment.identity, fragment.beginning),
                 )?
+            }
+            // What is before it has arrived and has ended: it would wait for ever.
+            None if !fragment.beginning && index <= cumulative && !self.unfinished => {
+                return Err(NOT_BEGUN);
             }
             None => false,
         };

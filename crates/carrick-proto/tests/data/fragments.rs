@@ -230,21 +230,34 @@ fn fragments_are_put_together_in_any_order_6_9() {
 fn fragments_that_contradict_each_other_abort_3_3_1() {
     // Offset of the TSN, stream, number, beginning and end.
     type Piece = (u32, u16, u16, (bool, bool));
-    let cases: [[Piece; 2]; 5] = [
-        // A middle fragment behind the end of a message.
-        [(0, 0, 0, (false, true)), (1, 0, 0, (false, false))],
+    let cases: [&[Piece]; 8] = [
+        // A fragment that nothing can begin any more: of the first TSN, behind a whole message, behind the end of one.
+        &[(0, 0, 0, (false, true))],
+        &[(0, 0, 0, (true, true)), (1, 0, 1, (false, true))],
+        &[
+            (0, 0, 0, (true, false)),
+            (1, 0, 0, (false, true)),
+            (2, 0, 0, (false, false)),
+        ],
+        // A middle fragment behind the end of a message, above a gap.
+        &[(1, 0, 0, (false, true)), (2, 0, 0, (false, false))],
         // A new message before the last one ended.
-        [(0, 0, 0, (true, false)), (1, 0, 1, (true, true))],
+        &[(0, 0, 0, (true, false)), (1, 0, 1, (true, true))],
         // Another stream, another number within one message.
-        [(0, 0, 0, (true, false)), (1, 1, 0, (false, true))],
-        [(0, 0, 0, (true, false)), (1, 0, 1, (false, true))],
-        [(1, 0, 1, (false, true)), (0, 0, 0, (true, false))],
+        &[(0, 0, 0, (true, false)), (1, 1, 0, (false, true))],
+        &[(0, 0, 0, (true, false)), (1, 0, 1, (false, true))],
+        &[(1, 0, 1, (false, true)), (0, 0, 0, (true, false))],
     ];
     for (number, case) in cases.into_iter().enumerate() {
         let mut w = World::single_homed();
         let (peer, _) = Puppet::new().connect(&mut w);
         let mut last = Vec::new();
-        for (offset, stream, ssn, place) in case {
+        for &(offset, stream, ssn, place) in case {
+            let kinds = last.first().map(Seen::kinds).unwrap_or_default();
+            assert!(
+                !kinds.contains(&ChunkType::ABORT),
+                "case {number}: too early"
+            );
             let header = fragment(peer.tsn.plus(offset), stream, ssn, place);
             last = peer.say(&mut w, |p| p.data(&header, b"x"));
         }
