@@ -9,5 +9,7 @@ mod flood;
 mod peer;
 mod robust;
 mod setup;
+mod silence;
+mod simco;
 mod tcp;
 mod world;

@@ -91,6 +91,25 @@ pub(crate) struct World {
     pub(crate) callee: Peer,
 }
 
+/// The agent on this address, a caller inside and a callee outside.
+pub(crate) async fn start<P: Pinholes>(
+    address: &str,
+    change: impl FnOnce(&mut B2buaConfig),
+    pinholes: P,
+) -> (B2bua<P>, [Peer; 2]) {
+    let socket = || UdpSocket::bind((address, 0)).unwrap();
+    let (near, far) = (socket(), socket());
+    let listen = SocketAddr::new(address.parse().unwrap(), 0);
+    let internal = vec!["10.0.0.0/8".parse().unwrap()];
+    let mut config = B2buaConfig::new(listen, internal);
+    config.outer = Some(far.local_addr().unwrap().into());
+    config.inner = Some(near.local_addr().unwrap().into());
+    change(&mut config);
+    let b2bua = B2bua::start(config, pinholes).await.unwrap();
+    let listen = b2bua.address();
+    (b2bua, [near, far].map(|socket| Peer::new(listen, socket)))
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         Self::with(|_| ())
@@ -103,29 +122,20 @@ impl World {
     /// With SIP on this address.
     pub(crate) fn on(address: &str, change: impl FnOnce(&mut B2buaConfig)) -> Self {
         let runtime = Runtime::new().unwrap();
-        let socket = || UdpSocket::bind((address, 0)).unwrap();
-        let (near, far) = (socket(), socket());
-        let listen = SocketAddr::new(address.parse().unwrap(), 0);
-        let internal = vec!["10.0.0.0/8".parse().unwrap()];
-        let mut config = B2buaConfig::new(listen, internal);
-        config.outer = Some(far.local_addr().unwrap().into());
-        config.inner = Some(near.local_addr().unwrap().into());
-        change(&mut config);
         let middlebox = Middlebox {
             open: Arc::default(),
             opened: Arc::default(),
             mood: watch::Sender::new(Mood::Grants),
             lost: watch::Sender::new(0),
         };
-        let started = runtime.block_on(B2bua::start(config, middlebox.clone()));
-        let b2bua = started.unwrap();
-        let listen = b2bua.address();
+        let started = start(address, change, middlebox.clone());
+        let (b2bua, [caller, callee]) = runtime.block_on(started);
         Self {
             runtime,
             b2bua: Some(b2bua),
             middlebox,
-            caller: Peer::new(listen, near),
-            callee: Peer::new(listen, far),
+            caller,
+            callee,
         }
     }
 
