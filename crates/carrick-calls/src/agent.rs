@@ -130,7 +130,9 @@ impl Pinholes for MiddleboxAgent {
                     .outside()
                     .is_some_and(|o| end(&o) != end(&request.internal)) =>
             {
-                Held::close(rule).await;
+                // The caller does not wait for that.
+                let closing = Held::close(rule);
+                tokio::spawn(self.end.clone().run_until_cancelled_owned(closing));
                 Err(Refusal::Refused(Translates.to_string()))
             }
             Ok(Ok(rule)) => Ok(rule),

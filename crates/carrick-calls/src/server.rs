@@ -324,7 +324,7 @@ impl<P: Pinholes> B2bua<P> {
         let (shared, end) = (Arc::clone(&self.shared), self.end.clone());
         tokio::spawn(async move {
             let call = Call {
-                caller: Leg { dialog, states },
+                caller: Leg::new(dialog, states),
                 respond,
                 place,
                 contact,

@@ -7,6 +7,7 @@ mod delayed;
 mod ends;
 mod flood;
 mod peer;
+mod prompt;
 mod robust;
 mod setup;
 mod silence;

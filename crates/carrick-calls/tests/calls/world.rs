@@ -25,6 +25,16 @@ pub(crate) enum Mood {
     Waits,
     Refuses,
     IsSilent,
+    /// Grants, but says nothing to who closes, and closes nothing yet.
+    KeepsOpen,
+    /// The same, but grants nothing but what is for this port of the internal host.
+    KeepsOnly(u16),
+}
+
+impl Mood {
+    fn closes(self) -> bool {
+        !matches!(self, Self::KeepsOpen | Self::KeepsOnly(_))
+    }
 }
 
 /// A middlebox that keeps what is open.
@@ -41,6 +51,7 @@ pub(crate) struct Middlebox {
 pub(crate) struct Hole {
     opening: Opening,
     open: Arc<Mutex<Vec<Opening>>>,
+    mood: watch::Receiver<Mood>,
     lost: watch::Receiver<u32>,
 }
 
@@ -53,13 +64,17 @@ impl Pinholes for Middlebox {
         match now {
             Mood::Refuses => return Err(Refusal::Refused("quota \"full\"".to_owned())),
             Mood::IsSilent => return Err(Refusal::Silent("no answer".to_owned())),
-            Mood::Grants | Mood::Waits => {}
+            Mood::KeepsOnly(port) if port != opening.internal.port() => {
+                return Err(Refusal::Silent("no answer".to_owned()));
+            }
+            Mood::Grants | Mood::Waits | Mood::KeepsOpen | Mood::KeepsOnly(_) => {}
         }
         self.open.lock().unwrap().push(*opening);
         self.opened.fetch_add(1, Ordering::Relaxed);
         Ok(Hole {
             opening: *opening,
             open: Arc::clone(&self.open),
+            mood,
             lost: self.lost.subscribe(),
         })
     }
@@ -73,7 +88,9 @@ impl Held for Hole {
         }
     }
 
-    async fn close(self) {
+    async fn close(mut self) {
+        // A middlebox that is no more has closed it.
+        let _ = self.mood.wait_for(|mood| mood.closes()).await;
         let mut open = self.open.lock().unwrap();
         // It may be one that the middlebox has ended.
         if let Some(at) = open.iter().position(|o| *o == self.opening) {
