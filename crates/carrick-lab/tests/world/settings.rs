@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960, Rfc9260};
 use carrick_proto::policy::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
     GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
-    Policies, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute,
-    RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate, RetransmitOnLargestCwnd,
-    RetransmitOnLargestSsthresh, RetransmitOnLowestLoss, RetransmitOnSamePath,
-    RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource, SplitBasis,
-    UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
+    Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,
+    RetransmissionRoute, RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate,
+    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
+    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
+    SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -246,7 +246,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
         &RetransmitOnSamePath,
         &RetransmitInTurn,
     ];
-    let congestion: [&'static dyn Algorithm; 2] = [&Rfc9260, &Cubic];
+    let congestion: [&'static dyn Algorithm; 5] = [&Rfc9260, &Rfc9260, &Cubic, &Cubic, &Rfc2960];
     Policies {
         sack_route: dice.pick(&sack_routes),
         retransmission_route: dice.pick(&routes),
@@ -288,7 +288,13 @@ fn multipath(policies: &mut Policies, dice: &mut Dice) {
     if dice.chance(0.5) {
         return;
     }
-    let data: [&'static dyn DataRoute; 4] = [&RoundRobin, &RoundRobin, &FastestFirst, &PrimaryOnly];
+    let data: [&'static dyn DataRoute; 5] = [
+        &RoundRobin,
+        &RoundRobin,
+        &FastestFirst,
+        &PrimaryFirst,
+        &PrimaryOnly,
+    ];
     policies.multipath = Multipath {
         data_route: dice.pick(&data),
         report_scope: dice.pick(&[
