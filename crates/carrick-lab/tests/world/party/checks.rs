@@ -56,7 +56,8 @@ impl Party {
         let met = |flag: &mut u64, is_so: bool| *flag |= u64::from(is_so);
         let (extensions, counters) = (stats.extensions, &stats.counters);
         met(&mut seen.authenticated, extensions.authentication);
-        met(&mut seen.marked, counters.congestion_mark_reductions > 0);
+        met(&mut seen.marked, counters.cwrs_received > 0);
+        met(&mut seen.reduced, counters.congestion_mark_reductions > 0);
         met(&mut seen.nr_sacks, counters.nr_sacks_received > 0);
         met(&mut seen.unchecked, extensions.zero_checksum);
         met(&mut seen.probed, counters.tail_loss_probes > 0);
