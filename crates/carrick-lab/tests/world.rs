@@ -5,16 +5,18 @@
 //! corruption, paths that die and come back, addresses that vanish, random parameters and policies
 //! on both sides, and programs that send messages of 1 byte to 1 MiB on many streams, read slowly
 //! and meddle with the paths: primaries of both sides, thresholds, ways in UDP and over IP. A third of the
-//! links mark what passes a few waiting packets. Keys change, chunks are sealed, a side moves
-//! to another address or gets another UDP port from a translator. It ends by SHUTDOWN from either or both
-//! sides, by ABORT, by a restart of one side, or by the death of the network. What must hold:
+//! links mark what passes a few waiting packets. Keys change, chunks are sealed, associations are over
+//! sessions of a protocol below SCTP, a side moves to another address or gets another UDP port from a
+//! translator. It ends by SHUTDOWN from either or both sides, by ABORT, by a restart of one side, or by the
+//! death of the network. What must hold:
 //!
 //! - every message that was taken arrives exactly once, whole, and ordered within its stream; in
 //!   worlds that don't end gracefully, no message twice, none out of order, and each one that did
 //!   not arrive is told to its sender as failed (what a restarted side forgot is exempt);
 //! - buffers keep their bounds: the receive buffer, with one chunk of slack; the send buffer; the
 //!   number of events at one moment;
-//! - the association ends on both sides, no association and no timer is left, and nothing hangs;
+//! - the association ends on both sides, no association, no session and no timer is left, and nothing
+//!   hangs; where one side alone has sessions, none begins;
 //! - counters agree: packets sent and received, nothing damaged on perfect links, no packet lost by
 //!   the simulator itself;
 //! - the same seed gives the same packets at the same nanoseconds (each tenth world runs twice).
@@ -57,6 +59,7 @@ mod world {
     mod protection;
     pub(crate) mod run;
     mod script;
+    mod sessions;
     mod settings;
     mod topology;
     mod trace;

@@ -152,12 +152,17 @@ pub(crate) struct Seen {
     pub(crate) searched: u64,
     pub(crate) probed: u64,
     pub(crate) concurrent: u64,
+    /// The same: the association was over a session, and one side alone had sessions.
+    pub(crate) over_sessions: u64,
+    pub(crate) divided: u64,
+    /// Sessions that a peer began anew.
+    pub(crate) successions: u64,
 }
 
 impl Seen {
     /// Each with its name, and of how many worlds in a thousand it has to be met in at least: about half of
     /// what 2400 worlds show, and less where few of them do, so that other worlds meet it as well.
-    pub(crate) fn named(&mut self) -> [(&'static str, u64, &mut u64); 43] {
+    pub(crate) fn named(&mut self) -> [(&'static str, u64, &mut u64); 46] {
         [
             ("established", 450, &mut self.established),
             ("messages", 450, &mut self.messages),
@@ -210,6 +215,9 @@ impl Seen {
                 65,
                 &mut self.concurrent,
             ),
+            ("worlds over sessions", 18, &mut self.over_sessions),
+            ("worlds with sessions at one side", 3, &mut self.divided),
+            ("sessions begun anew", 1, &mut self.successions),
         ]
     }
 }

@@ -151,7 +151,7 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, extras: 
     // Behind an ABORT that was lost, a late COOKIE ECHO may make an association without the keys of
     // the one that is left: neither side believes the other, and only counting ends them.
     let keyless = matches!(plan.ending, Ending::Abort { .. }) && extras.seals();
-    if keyless || matches!(plan.ending, Ending::Death { .. }) {
+    if keyless || extras.sessions.divide() || matches!(plan.ending, Ending::Death { .. }) {
         config.association_max_retrans = dice.range(1, 8) as u32;
         config.max_init_retransmits = dice.range(1, 6) as u32;
         config.shutdown_guard = dice.chance(0.5).then(|| dice.log_millis(5000, 60_000));

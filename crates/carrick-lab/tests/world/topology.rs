@@ -128,7 +128,7 @@ impl Topology {
         let mut marking = Dice::new(seed, Part::Marking);
         for link in there.chain(&mut inner) {
             if marking.chance(MARKING) {
-                link.queue = link.queue.clone().with_management(management(&mut marking));
+                link.queue = link.queue.with_management(management(&mut marking));
             }
         }
         let removal = removal(dice, &addresses, plan);
