@@ -5,11 +5,11 @@ use std::time::Duration;
 use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960};
 use carrick_proto::policy::{
     AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
-    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryFirst, PrimaryOnly,
-    ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitOnAlternate,
-    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
-    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
-    WindowAnnouncement, WindowGrowth,
+    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryFirst,
+    PrimaryOnly, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
+    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
+    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
+    SackRoute, SackToSource, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, AuthenticationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer,
