@@ -17,7 +17,8 @@ LATER, LAST = 4, 8
 IN_UDP, PORTS_OF_THEIR_OWN = 7, 8
 OFFERED, REQUIRED, STRICT = 1, 2, 0x10
 INTERLEAVED_PARTIAL, NR_SACK, ZERO_CHECKSUM, PROTECTED = (1 << n for n in range(4))
-ROUND_ROBIN, SPLIT_REPORTS, PACKETS, SPLIT_BUFFERS = 1, 4, 8, 0xC0
+ROUND_ROBIN, PRIMARY_FIRST, SPLIT_REPORTS, PACKETS, SPLIT_BUFFERS = 1, 3, 4, 8, 0xC0
+RFC_2960 = 5
 
 
 def side(offered, auth=0, recovery=0, paths=0, more=0, few=0):
@@ -132,6 +133,8 @@ SEEDS = {
     + connect() + run(250) + (send(NEAR, 0, 16000) + send(FAR, 1, 16000) + base(16) * 2 + run(20)) * 4 + lose_all(FAR) + wait(10) + run(250),
     "multipath-reports": world(side(0), link=LATER) + further([NR_SACK, ROUND_ROBIN | SPLIT_REPORTS | 0x30, 1 << 3 | 3], [0x70, 2, 2 << 3 | 1]) + connect()
     + run(250) + (send(NEAR, 0, 16000) + send(FAR, 1, 16000) + base(16) + run(20)) * 4 + run(250),
+    "multipath-primary-first": world(side(0), flags=0x80, link=LATER) + further([0, PRIMARY_FIRST | SPLIT_REPORTS, RFC_2960], [0, PRIMARY_FIRST, RFC_2960])
+    + connect() + run(250) + (send(NEAR, 0, 16000) + send(FAR, 1, 16000) + base(16) + run(20)) * 4 + lose_all(FAR) + wait(10) + run(250),
     "encapsulated": world(side(0), flags=0x80, link=LAST) + last([IN_UDP | PORTS_OF_THEIR_OWN, 0]) + connect() + run(200)
     + (send(NEAR, 0, 9000) + rebind(0) + send(FAR, 1, 9000) + rebind(1) + base(16) + run(100)) * 3 + run(250),
     "encapsulated-and-plain": world(side(0, recovery=MODERN), link=LATER | LAST) + further([0, ROUND_ROBIN | SPLIT_REPORTS, 4]) + last([1, 0], [2, 0])

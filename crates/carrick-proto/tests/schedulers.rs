@@ -304,6 +304,31 @@ fn any_change_at_any_time_loses_nothing_8260_4_3_2() {
 }
 
 #[test]
+fn what_is_lost_comes_again_with_every_scheduler_6_3_3() {
+    for scheduler in StreamScheduler::ALL {
+        let (mut w, a, b) = world(scheduler);
+        let size = |round: usize, stream: u16| 1 + (round * 977 + usize::from(stream) * 331) % 4000;
+        for round in 0..30 {
+            for stream in 0..4 {
+                w.send(0, a, stream, pattern(size(round, stream)));
+            }
+        }
+        // Alone and in a row.
+        w.lose_data(0, &[2, 9, 10, 11, 40]);
+        w.run(secs(60));
+        let counters = w.stats(0, a).counters;
+        assert!(counters.fast_retransmissions > 0, "{scheduler:?}");
+        let got = w.receive(1, b);
+        for stream in 0..4 {
+            let of_stream = got.iter().filter(|m| m.stream.0 == stream);
+            let sizes: Vec<usize> = of_stream.map(|m| m.payload.len()).collect();
+            let expected: Vec<usize> = (0..30).map(|round| size(round, stream)).collect();
+            assert_eq!(sizes, expected, "{scheduler:?}, stream {stream}");
+        }
+    }
+}
+
+#[test]
 fn a_value_belongs_to_a_stream_that_exists_8260_4_3_3() {
     let (mut w, a, _) = world(StreamScheduler::Priority);
     let now = w.now;

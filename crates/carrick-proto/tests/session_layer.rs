@@ -274,3 +274,21 @@ fn a_cookie_is_good_on_the_session_that_it_was_given_to_only_8261_6_1() {
     assert_eq!(host.endpoint.stats().forged_cookies, 3);
     assert_eq!((host.sent(), host.events()), (vec![], vec![]));
 }
+
+#[test]
+fn a_threshold_for_another_primary_is_no_mistake_over_a_session_7829_5() {
+    // As it may be without sessions: above Path.Max.Retrans, below Association.Max.Retrans.
+    let association = AssociationConfig {
+        path_max_retrans: 5,
+        association_max_retrans: 10,
+        primary_switchover_max_retrans: Some(6),
+        ..AssociationConfig::default()
+    };
+    let mut config = EndpointConfig::new(5000, vec![HERE], [1; 32]);
+    config.association = association.clone();
+    let mut layer = SessionLayer::new(Pipes, SessionLayerConfig::default(), &mut config);
+    let mut endpoint = Endpoint::new(config).expect("a valid configuration");
+    layer
+        .connect(NOW, &mut endpoint, (peer(1, 1000), 7000), (), association)
+        .expect("connect");
+}

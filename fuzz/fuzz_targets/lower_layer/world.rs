@@ -56,8 +56,8 @@ impl End {
             ..AssociationConfig::modern()
         };
         let toys = Toys {
-            own: number as u8,
             runs: life << 5,
+            ..Toys::new(number as u8)
         };
         let layer = SessionLayer::new(toys, LIMITS, &mut config);
         Self {

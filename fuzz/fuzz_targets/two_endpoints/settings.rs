@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia};
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960};
 use carrick_proto::policy::{
     AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst, GapSacks,
-    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryOnly,
-    ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap, RetransmitOnAlternate,
-    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
-    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
-    WindowAnnouncement, WindowGrowth,
+    LossDetection, LowestRttForGapSacks, Multipath, OtherPathOnDuplicates, Policies, PrimaryFirst,
+    PrimaryOnly, ReportScope, ReportsPerSack, RetransmissionRoute, RetransmitAsap,
+    RetransmitOnAlternate, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
+    RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin,
+    SackRoute, SackToSource, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, AuthenticationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer,
@@ -173,17 +173,17 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
     ][usize::from(bit(6))];
     policies.multipath = multipath(input.byte());
     let windows = input.byte();
-    let coupled: [Option<&'static dyn Algorithm>; 8] = [
+    let others: [Option<&'static dyn Algorithm>; 8] = [
         None,
         Some(&CmtRpV1),
         Some(&CmtRpV2),
         Some(&Lia),
         Some(&Olia),
-        None,
+        Some(&Rfc2960),
         None,
         None,
     ];
-    if let Some(algorithm) = coupled[usize::from(windows & 7)] {
+    if let Some(algorithm) = others[usize::from(windows & 7)] {
         policies.congestion = algorithm;
     }
     let routes: [Option<&'static dyn RetransmissionRoute>; 8] = [
@@ -205,7 +205,7 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
 fn multipath(bits: u8) -> Multipath {
     let bit = |n: u8| usize::from(bits >> n & 1);
     let routes: [&'static dyn DataRoute; 4] =
-        [&PrimaryOnly, &RoundRobin, &FastestFirst, &RoundRobin];
+        [&PrimaryOnly, &RoundRobin, &FastestFirst, &PrimaryFirst];
     Multipath {
         data_route: routes[usize::from(bits & 3)],
         report_scope: [ReportScope::Association, ReportScope::Path][bit(2)],

@@ -51,19 +51,26 @@
 mod application;
 mod log;
 mod packets;
+mod sessions;
 
+use std::cell::RefCell;
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet};
-use carrick_proto::{AssociationId, Endpoint, Event, Time};
+use carrick_proto::protection::{SessionFactory, SessionLayer};
+use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 pub use application::Application;
 pub(crate) use log::{EventLog, PathState, Tape};
+use sessions::Below;
 
 /// A host with one SCTP endpoint and the program that uses it.
 #[derive(Debug)]
 pub struct SctpHost<A> {
     endpoint: Endpoint,
+    /// Sessions between the endpoint and the network, if there are any.
+    below: Option<Rc<dyn Below>>,
     application: A,
     /// The UDP port on which encapsulated SCTP arrives and from which it leaves.
     encapsulation: Option<u16>,
@@ -86,6 +93,7 @@ impl<A: Application> SctpHost<A> {
     pub fn new(endpoint: Endpoint, application: A) -> Self {
         Self {
             endpoint,
+            below: None,
             application,
             encapsulation: None,
             forwarded: Vec::new(),
@@ -103,6 +111,20 @@ impl<A: Application> SctpHost<A> {
     #[must_use]
     pub fn with_encapsulation(mut self, port: u16) -> Self {
         self.encapsulation = Some(port);
+        self
+    }
+
+    /// The same host, whose associations are over sessions (RFC 8261). The layer was made for the
+    /// endpoint ([`SessionLayer::new`]); its datagrams need [`Self::with_encapsulation`]. The program
+    /// shares it and connects through it; it may not hold it borrowed from one call to the next. As on
+    /// real sockets, sessions stay where they are when addresses come and go, and what ICMP quotes of
+    /// them says nothing.
+    #[must_use]
+    pub fn over<F: SessionFactory + 'static>(
+        mut self,
+        sessions: Rc<RefCell<SessionLayer<F>>>,
+    ) -> Self {
+        self.below = Some(sessions);
         self
     }
 
@@ -182,12 +204,12 @@ impl<A: Application> SctpHost<A> {
     /// Sends, tells and asks again until the endpoint has nothing more.
     fn drain(&mut self, now: Time, out: &mut Outbox) {
         loop {
-            while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.buffer) {
+            while let Some(transmit) = self.poll_transmit(now) {
                 self.send(&transmit, out);
                 self.buffer.clear();
             }
             self.trace();
-            let Some((id, event)) = self.endpoint.poll_event() else {
+            let Some((id, event)) = self.poll_event(now) else {
                 return;
             };
             if matches!(event, Event::MessageReceived) {
@@ -199,6 +221,28 @@ impl<A: Application> SctpHost<A> {
                 self.application
                     .on_event(now, &mut self.endpoint, id, event);
             }
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        match &self.below {
+            None => self.endpoint.poll_transmit(now, &mut self.buffer),
+            Some(below) => below.poll_transmit(now, &mut self.endpoint, &mut self.buffer),
+        }
+    }
+
+    fn poll_event(&mut self, now: Time) -> Option<(AssociationId, Event)> {
+        match &self.below {
+            None => self.endpoint.poll_event(),
+            Some(below) => below.poll_event(now, &mut self.endpoint),
+        }
+    }
+
+    /// When the endpoint, or what is below it, wants to be called.
+    fn poll_timeout(&self) -> Option<Time> {
+        match &self.below {
+            None => self.endpoint.poll_timeout(),
+            Some(below) => below.poll_timeout(&self.endpoint),
         }
     }
 
@@ -223,9 +267,16 @@ impl<A: Application> SctpHost<A> {
 
     fn receive(&mut self, now: Time, packet: Packet) {
         if let Some(icmp) = packets::icmp(&packet, |port| self.is_bound_to(port)) {
-            self.endpoint.handle_icmp(now, &icmp.as_input());
+            if self.below.is_none() {
+                self.endpoint.handle_icmp(now, &icmp.as_input());
+            }
         } else if let Some(route) = packets::route(&packet, |port| self.is_bound_to(port)) {
-            self.endpoint.handle_datagram(now, &route, packet.payload);
+            match &self.below {
+                None => self.endpoint.handle_datagram(now, &route, packet.payload),
+                Some(below) => {
+                    below.handle_datagram(now, &mut self.endpoint, &route, &packet.payload);
+                }
+            }
         } else {
             self.unclaimed += 1;
         }
@@ -235,7 +286,7 @@ impl<A: Application> SctpHost<A> {
         self.encapsulation == Some(port) || self.forwarded.contains(&port)
     }
 
-    fn send(&mut self, transmit: &carrick_proto::Transmit, out: &mut Outbox) {
+    fn send(&mut self, transmit: &Transmit, out: &mut Outbox) {
         let locals = self.endpoint.local_addresses();
         let Some(header) = packets::header(&transmit.route, locals, self.encapsulation) else {
             self.unsendable += transmit.packets() as u64;
@@ -263,8 +314,11 @@ impl<A: Application> Node for SctpHost<A> {
 
     fn handle_timeout(&mut self, now: carrick_netsim::Time, out: &mut Outbox) {
         let now = core_time(now);
-        if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
-            self.endpoint.handle_timeout(now);
+        if self.poll_timeout().is_some_and(|due| due <= now) {
+            match &self.below {
+                None => self.endpoint.handle_timeout(now),
+                Some(below) => below.handle_timeout(now, &mut self.endpoint),
+            }
         }
         if self.application.next_timer().is_some_and(|due| due <= now) {
             self.application.on_timer(now, &mut self.endpoint);
@@ -273,7 +327,7 @@ impl<A: Application> Node for SctpHost<A> {
     }
 
     fn next_timeout(&self) -> Option<carrick_netsim::Time> {
-        let timers = [self.endpoint.poll_timeout(), self.application.next_timer()];
+        let timers = [self.poll_timeout(), self.application.next_timer()];
         let next = timers.into_iter().flatten().min()?;
         Some(carrick_netsim::Time::from_nanos(next.as_nanos()))
     }
@@ -287,6 +341,9 @@ impl<A: Application> Node for SctpHost<A> {
         out: &mut Outbox,
     ) {
         let now = core_time(now);
+        if self.below.is_some() {
+            return;
+        }
         if present {
             self.endpoint.local_address_added(address);
         } else {

@@ -30,6 +30,10 @@ pub(crate) enum Part {
     Extras,
     /// What one side sets while the association is up.
     Tuning(usize),
+    /// Sessions below both sides.
+    Sessions,
+    /// Which links mark packets, and when.
+    Marking,
 }
 
 /// A seeded source of choices.
@@ -51,6 +55,8 @@ impl Dice {
             Part::Grants(side) => 62 + side as u64,
             Part::Extras => 100,
             Part::Tuning(side) => 120 + side as u64,
+            Part::Sessions => 140,
+            Part::Marking => 150,
         };
         Self(Random::new(seed, stream))
     }

@@ -1,5 +1,5 @@
 //! What both sides of a world have in common beyond the plan: shared keys and their changes, the
-//! protection of chunks, and upheavals of addresses and ports.
+//! protection of chunks, sessions below SCTP, and upheavals of addresses and ports.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,6 +12,8 @@ use super::ledger::KeyBook;
 use super::plan::{Ending, Plan, Side};
 use super::protection::{KEYS, Sealing};
 use super::script::Operation;
+use super::sessions::Sessions;
+use super::topology::Topology;
 
 /// UDP ports that a translator gives to a host whose mapping it has forgotten.
 const NEW_PORTS: [u16; 2] = [40_001, 61_000];
@@ -24,6 +26,7 @@ pub(crate) struct Extras {
     pub(crate) offers: [bool; 2],
     /// What the protections of both sides are made of.
     pub(crate) sealing: Sealing,
+    pub(crate) sessions: Sessions,
     /// Addresses may change without authentication, on both sides.
     pub(crate) open_addresses: bool,
     /// A side is also found by its tag.
@@ -64,7 +67,9 @@ pub(crate) enum UpheavalKind {
 }
 
 impl Extras {
-    pub(crate) fn new(seed: u64, plan: &Plan, addresses: &[Vec<IpAddr>; 2], removes: bool) -> Self {
+    pub(crate) fn new(seed: u64, plan: &Plan, topology: &Topology) -> Self {
+        let (addresses, removes) = (&topology.addresses, topology.loses_addresses());
+        let sessions = Sessions::new(seed, plan, topology);
         let mut dice = Dice::new(seed, Part::Extras);
         let dice = &mut dice;
         let restarts = matches!(plan.ending, Ending::Restart { .. });
@@ -113,7 +118,11 @@ impl Extras {
             open_addresses,
             wildcard,
             hidden: wildcard && may_hide(plan, addresses, removes),
-            upheavals: upheavals(dice, plan, addresses, removes),
+            upheavals: match sessions.any() {
+                true => Vec::new(),
+                false => upheavals(dice, plan, addresses, removes),
+            },
+            sessions,
             changes,
         }
     }
@@ -167,6 +176,10 @@ impl Extras {
         // Nothing else may ever leave from the new port.
         config.heartbeat |= self.rebinds(side);
         config.protection = self.offers[side].then(|| self.sealing.offer(false));
+        if self.sessions.sides[side] {
+            // As the sessions will want it.
+            config.path_mtu_discovery.get_or_insert_default();
+        }
     }
 
     /// Adds to what a side does in its time.

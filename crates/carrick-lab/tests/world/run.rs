@@ -110,8 +110,7 @@ impl World {
     fn new(seed: u64, watch: Watch<'_>) -> Result<Self, String> {
         let plan = Plan::new(seed);
         let topology = Topology::new(seed, &plan);
-        let removes = topology.loses_addresses();
-        let extras = Extras::new(seed, &plan, &topology.addresses, removes);
+        let extras = Extras::new(seed, &plan, &topology);
         let configs = [0, 1].map(|side| settings(seed, side, &plan, &topology, &extras));
         if watch.verbose {
             println!("{plan:#?}\n{topology:#?}\n{extras:#?}\n{configs:#?}");
@@ -134,15 +133,18 @@ impl World {
                 slack: largest_packet + configs[side].message_overhead,
             };
             let mut script = Script::new(seed, side, &plan, &topology, configs[side].path_mtu);
-            let remapped = extras.rebinds(1 - side);
-            let tuned = tunings(seed, side, &plan, remapped);
+            if extras.sessions.any() && plan.ending.begins_anew() {
+                script.peers = vec![topology.addresses[1 - side][0]];
+            }
+            let fixed = extras.rebinds(1 - side) || extras.sessions.any();
+            let tuned = tunings(seed, side, &plan, fixed);
             script.operations.extend(tuned);
             extras.meddle(side, &mut script.operations);
             if watch.verbose {
                 println!("{script:?}");
             }
             let party = Party::new(setting, script, Rc::clone(&ledger));
-            let host = host(seed, side, &plan, &topology, &configs[side], 0, party)?;
+            let host = host(seed, side, &plan, &topology, &extras, &configs[side], party)?;
             built
                 .net
                 .set_node_program(built.hosts[side], Box::new(host));
@@ -245,8 +247,8 @@ impl World {
             side,
             &self.plan,
             &self.topology,
+            &self.extras,
             &config,
-            1,
             reborn,
         );
         match new {
@@ -311,6 +313,13 @@ impl World {
             ledger.check(host.endpoint().poll_timeout().is_none(), || {
                 format!("side {side}: a timer runs without association")
             });
+            if let Some(sessions) = &host.application().sessions {
+                let sessions = sessions.borrow();
+                let timer = sessions.poll_timeout(host.endpoint());
+                ledger.check(sessions.sessions().count() == 0 && timer.is_none(), || {
+                    format!("side {side}: a session is left: {sessions:?}")
+                });
+            }
         }
     }
 
@@ -334,15 +343,22 @@ impl World {
         ledger.judge(certain, forgetful, self.restarted);
     }
 
-    /// The set-up may fail where cookies live too shortly.
+    /// The set-up may fail where cookies live too shortly, and has to where one side alone has sessions.
     fn setup_failed(&self) -> bool {
-        self.plan.short_cookies
-            && (0..2).any(|side| self.party(side).outcome == Some(CloseReason::StaleCookie))
+        let stale = self.plan.short_cookies
+            && (0..2).any(|side| self.party(side).outcome == Some(CloseReason::StaleCookie));
+        stale || self.extras.sessions.divide()
     }
 
     fn judge_ends(&self) {
         let outcomes = [0, 1].map(|side| self.party(side).outcome.clone());
         let mut ledger = self.ledger.borrow_mut();
+        let divided = self.extras.sessions.divide();
+        if divided {
+            let established = ledger.seen.established;
+            ledger.check(established == 0, || "only one side has sessions".into());
+            ledger.seen.divided = 1;
+        }
         for (side, outcome) in outcomes.iter().enumerate() {
             let allowed = match (outcome, self.plan.ending) {
                 (Some(CloseReason::StaleCookie), _) => self.plan.short_cookies,
@@ -361,6 +377,11 @@ impl World {
                     cause.code == 0
                 }
                 (Some(CloseReason::AbortedByPeer(_)), _) => true,
+                (Some(CloseReason::SetupTimedOut), _) if divided => true,
+                (Some(CloseReason::LowerLayerLost), Ending::Death { .. }) => {
+                    self.extras.sessions.meet()
+                }
+                (Some(CloseReason::LowerLayerLost), _) => divided,
                 (
                     Some(
                         CloseReason::PeerUnreachable
@@ -390,7 +411,9 @@ impl World {
                 self.built.net.node_stats(self.built.hosts[side]),
             );
             let damaged = stats.bad_checksum + stats.malformed;
-            ledger.check(damaged == 0 || self.topology.corrupts, || {
+            // A side without sessions takes those of the other one for packets.
+            let strange = self.extras.sessions.divide();
+            ledger.check(damaged == 0 || self.topology.corrupts || strange, || {
                 format!("side {side}: {damaged} packets were damaged on perfect links")
             });
             ledger.check(stats.malformed_chunks == 0, || {
@@ -412,7 +435,13 @@ impl World {
                     stats.established, stats.closed
                 )
             });
-            if !self.restarted {
+            if let Some(sessions) = &host.application().sessions {
+                let held_back = sessions.borrow().stats().held_back;
+                let left = node.sent + host.unsendable() + held_back;
+                ledger.check(stats.packets_sent <= left, || {
+                    format!("side {side}: {left} packets left, {stats:?}")
+                });
+            } else if !self.restarted {
                 ledger.check(stats.packets_sent == node.sent + host.unsendable(), || {
                     format!(
                         "side {side}: {} packets sent, {} counted",
@@ -492,16 +521,23 @@ fn host(
     side: usize,
     plan: &Plan,
     topology: &Topology,
+    extras: &Extras,
     config: &carrick_proto::AssociationConfig,
-    incarnation: u64,
-    party: Party,
+    mut party: Party,
 ) -> Result<Host, String> {
+    let incarnation = party.incarnation as u64;
     let endpoint_seed = derive_bytes(seed, &[side as u64, incarnation]);
     let mut endpoint =
         EndpointConfig::new(PORTS[side], topology.addresses[side].clone(), endpoint_seed);
     endpoint.association = config.clone();
+    let sessions = extras.sessions.layer(side, incarnation, &mut endpoint);
+    party.sessions.clone_from(&sessions);
     let endpoint = Endpoint::new(endpoint).map_err(|error| format!("side {side}: {error}"))?;
     let host = SctpHost::new(endpoint, party);
+    let host = match sessions {
+        Some(sessions) => host.over(sessions),
+        None => host,
+    };
     Ok(match plan.encapsulation {
         Some(ports) => host.with_encapsulation(ports[side]),
         None => host,

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc9260};
+use carrick_proto::congestion::{Algorithm, CmtRpV1, CmtRpV2, Cubic, Lia, Olia, Rfc2960, Rfc9260};
 use carrick_proto::policy::{
     AddressVerification, AfterTimeout, BufferSplitting, BundledDuplicates, DataRoute, FastestFirst,
     GapSacks, LossDetection, LowestRttForGapSacks, MarkedData, Multipath, OtherPathOnDuplicates,
-    Policies, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack, RetransmissionRoute,
-    RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate, RetransmitOnLargestCwnd,
-    RetransmitOnLargestSsthresh, RetransmitOnLowestLoss, RetransmitOnSamePath,
-    RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource, SplitBasis,
-    UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
+    Policies, PrimaryFirst, PrimaryOnly, ProtocolUnreachable, ReportScope, ReportsPerSack,
+    RetransmissionRoute, RetransmitAsap, RetransmitInTurn, RetransmitOnAlternate,
+    RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh, RetransmitOnLowestLoss,
+    RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, RoundRobin, SackRoute, SackToSource,
+    SplitBasis, UnlistedIForwardTsn, WindowAnnouncement, WindowGrowth,
 };
 use carrick_proto::{
     AssociationConfig, ChunkType, Extensions, Grants, HmacId, LowerLayer, PathMtuDiscovery,
@@ -151,7 +151,7 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, extras: 
     // Behind an ABORT that was lost, a late COOKIE ECHO may make an association without the keys of
     // the one that is left: neither side believes the other, and only counting ends them.
     let keyless = matches!(plan.ending, Ending::Abort { .. }) && extras.seals();
-    if keyless || matches!(plan.ending, Ending::Death { .. }) {
+    if keyless || extras.sessions.divide() || matches!(plan.ending, Ending::Death { .. }) {
         config.association_max_retrans = dice.range(1, 8) as u32;
         config.max_init_retransmits = dice.range(1, 6) as u32;
         config.shutdown_guard = dice.chance(0.5).then(|| dice.log_millis(5000, 60_000));
@@ -246,7 +246,7 @@ fn policies(dice: &mut Dice, topology: &Topology) -> Policies {
         &RetransmitOnSamePath,
         &RetransmitInTurn,
     ];
-    let congestion: [&'static dyn Algorithm; 2] = [&Rfc9260, &Cubic];
+    let congestion: [&'static dyn Algorithm; 5] = [&Rfc9260, &Rfc9260, &Cubic, &Cubic, &Rfc2960];
     Policies {
         sack_route: dice.pick(&sack_routes),
         retransmission_route: dice.pick(&routes),
@@ -288,7 +288,13 @@ fn multipath(policies: &mut Policies, dice: &mut Dice) {
     if dice.chance(0.5) {
         return;
     }
-    let data: [&'static dyn DataRoute; 4] = [&RoundRobin, &RoundRobin, &FastestFirst, &PrimaryOnly];
+    let data: [&'static dyn DataRoute; 5] = [
+        &RoundRobin,
+        &RoundRobin,
+        &FastestFirst,
+        &PrimaryFirst,
+        &PrimaryOnly,
+    ];
     policies.multipath = Multipath {
         data_route: dice.pick(&data),
         report_scope: dice.pick(&[

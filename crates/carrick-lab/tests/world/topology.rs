@@ -8,12 +8,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use carrick_netsim::{
-    Change, Direction, GilbertElliott, InterfaceId, Jitter, LinkConfig, LinkId, Loss, Management,
-    Network, NetworkBuilder, NodeId, Queue, Red, Reorder, Time,
+    Change, Direction, GilbertElliott, InterfaceId, Jitter, Limit, LinkConfig, LinkId, Loss,
+    Management, Network, NetworkBuilder, NodeId, Queue, Red, Reorder, Time,
 };
 
 use super::dice::{Dice, Part};
 use super::plan::{Ending, Plan};
+
+/// The share of links, in each direction, whose queues are managed.
+const MARKING: f64 = 0.33;
 
 /// How the hosts are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +114,7 @@ impl Topology {
         for (there, back) in &mut access {
             (there.mtu, back.mtu) = (link_mtu, link_mtu);
         }
-        let inner = (0..=addresses[1].len())
+        let mut inner: Vec<_> = (0..=addresses[1].len())
             .map(|_| LinkConfig {
                 delay: dice.log_millis(1, 40),
                 rate: dice
@@ -121,6 +124,13 @@ impl Topology {
                 ..LinkConfig::default()
             })
             .collect();
+        let there = access.iter_mut().flat_map(|(there, back)| [there, back]);
+        let mut marking = Dice::new(seed, Part::Marking);
+        for link in there.chain(&mut inner) {
+            if marking.chance(MARKING) {
+                link.queue = link.queue.with_management(management(&mut marking));
+            }
+        }
         let removal = removal(dice, &addresses, plan);
         Self {
             shape,
@@ -378,7 +388,6 @@ struct Quality {
     jitters: bool,
     duplicates: bool,
     corrupts: bool,
-    red: bool,
 }
 
 impl Quality {
@@ -391,7 +400,6 @@ impl Quality {
             jitters: dice.chance(0.3),
             duplicates: dice.chance(0.25),
             corrupts: dice.chance(0.25),
-            red: dice.chance(0.1),
         }
     }
 
@@ -401,13 +409,6 @@ impl Quality {
             1 => Queue::bytes(dice.log_size(20_000, 500_000)),
             _ => Queue::packets(dice.log_size(3, 300)),
         };
-        let red = Red {
-            minimum: 3.0,
-            maximum: 30.0,
-            max_probability: 0.1,
-            weight: 0.02,
-            ecn: true,
-        };
         LinkConfig {
             rate: match (self.fast, dice.chance(0.2)) {
                 (_, true) => None,
@@ -415,11 +416,7 @@ impl Quality {
                 _ => Some(dice.log_size(64_000, 20_000_000) as u64),
             },
             delay: dice.log_millis(1, if self.far { 600 } else { 60 }),
-            queue: if self.red {
-                queue.with_management(Management::Red(red))
-            } else {
-                queue
-            },
+            queue,
             loss: self.loss(dice),
             jitter: match (self.jitters, dice.chance(0.5)) {
                 (false, _) => Jitter::None,
@@ -462,6 +459,21 @@ impl Quality {
             _ => Loss::Every(dice.range(5, 50)),
         }
     }
+}
+
+/// A queue that marks, or drops what can't be marked, from a few packets on.
+fn management(dice: &mut Dice) -> Management {
+    if dice.chance(0.75) {
+        return Management::MarkAbove(Limit::Packets(dice.size(1, 5)));
+    }
+    let minimum = dice.range(1, 5) as f64;
+    Management::Red(Red {
+        minimum,
+        maximum: minimum + dice.range(5, 30) as f64,
+        max_probability: 0.02 + dice.probability_up_to(0.2),
+        weight: 0.02 + dice.probability_up_to(0.3),
+        ecn: dice.chance(0.8),
+    })
 }
 
 fn outages(seed: u64, links: usize, plan: &Plan) -> Vec<Outage> {

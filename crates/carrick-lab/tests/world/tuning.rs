@@ -49,13 +49,13 @@ impl Tuning {
     }
 }
 
-/// What one side sets, and when; the number stands for a path. `remapped`: its peer's port may change,
-/// so that only the peer's packets show where it is.
+/// What one side sets, and when; the number stands for a path. `fixed`: the way to its peer is
+/// not its own to set, as only the peer's packets show where it is, or a session leads there.
 pub(crate) fn tunings(
     seed: u64,
     side: Side,
     plan: &Plan,
-    remapped: bool,
+    fixed: bool,
 ) -> Vec<(Duration, u8, Operation)> {
     let mut dice = Dice::new(seed, Part::Tuning(side));
     let dice = &mut dice;
@@ -63,7 +63,7 @@ pub(crate) fn tunings(
     let once = plan.connects.iter().flatten().count() == 1;
     let lasts = !matches!(plan.ending, Ending::Restart { .. });
     let port = plan.encapsulation.map(|ports| ports[1 - side]);
-    let port = port.filter(|_| once && lasts && !remapped);
+    let port = port.filter(|_| once && lasts && !fixed);
     if dice.chance(0.5) {
         return Vec::new();
     }

@@ -1,7 +1,8 @@
 //! What has to hold at any moment, and counts what happens.
 
+use carrick_proto::protection::SessionEvent;
 use carrick_proto::{
-    AddressEvent, AssociationId, AssociationStats, Endpoint, Event, PathMtuState, Time,
+    AddressEvent, AssociationId, AssociationStats, Endpoint, Event, PathMtuState, StateName, Time,
 };
 
 use super::{MAX_FACTS_AT_ONCE, Party};
@@ -9,6 +10,7 @@ use super::{MAX_FACTS_AT_ONCE, Party};
 impl Party {
     /// The bounds of memory that hold at any moment.
     pub(crate) fn check(&self, now: Time, endpoint: &Endpoint) {
+        self.check_sessions(now, endpoint);
         let config = &self.setting.config;
         let largest = self.script.messages.iter().flatten().map(|m| m.size).max();
         for id in endpoint.associations() {
@@ -50,13 +52,38 @@ impl Party {
         }
     }
 
+    /// Every association is over a session, and no session fails; notes what they have been.
+    fn check_sessions(&self, now: Time, endpoint: &Endpoint) {
+        let Some(sessions) = &self.sessions else {
+            return;
+        };
+        let mut sessions = sessions.borrow_mut();
+        for id in endpoint.associations() {
+            let stats = endpoint.association_stats(id);
+            let up = stats.is_some_and(|stats| stats.state == StateName::Established);
+            if up && sessions.session_of(id).is_none() {
+                self.fail(format!("{now:?}: {id:?} is over no session"));
+            }
+            self.ledger.borrow_mut().seen.over_sessions |= u64::from(up);
+        }
+        while let Some(event) = sessions.poll_session_event() {
+            self.log(now, || format!("{event:?}"));
+            match event {
+                SessionEvent::Replaced(_) => self.ledger.borrow_mut().seen.successions += 1,
+                SessionEvent::Failed(..) => self.fail(format!("{now:?}: {event:?}")),
+                _ => {}
+            }
+        }
+    }
+
     /// Notes which extensions have had an effect.
     fn meet(&self, endpoint: &Endpoint, id: AssociationId, stats: &AssociationStats) {
         let seen = &mut self.ledger.borrow_mut().seen;
         let met = |flag: &mut u64, is_so: bool| *flag |= u64::from(is_so);
         let (extensions, counters) = (stats.extensions, &stats.counters);
         met(&mut seen.authenticated, extensions.authentication);
-        met(&mut seen.marked, counters.congestion_mark_reductions > 0);
+        met(&mut seen.marked, counters.cwrs_received > 0);
+        met(&mut seen.reduced, counters.congestion_mark_reductions > 0);
         met(&mut seen.nr_sacks, counters.nr_sacks_received > 0);
         met(&mut seen.unchecked, extensions.zero_checksum);
         met(&mut seen.probed, counters.tail_loss_probes > 0);

@@ -1,5 +1,7 @@
 //! Notes how the association comes up, begins anew and ends.
 
+use std::net::IpAddr;
+
 use carrick_proto::{AssociationId, CloseReason, Endpoint, Event, Time};
 
 use super::{Current, Party};
@@ -23,7 +25,13 @@ impl Party {
         };
         self.ledger.borrow_mut().seen.established += 1;
         self.ledger.borrow_mut().advanced(now);
-        let known = |address| self.setting.peer_addresses.contains(address);
+        // An address that stands for a session is not one of the peer.
+        let real = |address: &IpAddr| match &self.sessions {
+            None => Some(*address),
+            Some(sessions) => Some(sessions.borrow().remote_behind(*address)?.ip()),
+        };
+        let known =
+            |address| real(address).is_some_and(|a| self.setting.peer_addresses.contains(&a));
         if !peer_addresses.iter().all(known) {
             self.fail(format!(
                 "addresses that the peer has not: {peer_addresses:?}"

@@ -20,6 +20,7 @@ use super::content;
 use super::ledger::{Instance, Ledger};
 use super::plan::Side;
 use super::script::{Planned, Reading, Script};
+use super::sessions::Layer;
 
 /// The reason that an aborting side gives.
 pub(crate) const REASON: &[u8] = b"the script says so";
@@ -64,9 +65,11 @@ struct Current {
 pub(crate) struct Party {
     setting: Setting,
     ledger: Rc<RefCell<Ledger>>,
+    /// What associations are over, if it is not the network itself.
+    pub(crate) sessions: Option<Layer>,
     script: Script,
     /// 0, or 1 after a restart of this side.
-    incarnation: usize,
+    pub(crate) incarnation: usize,
     /// 0, or 1 after a restart of either side: which messages are sent.
     life: usize,
     current: Option<Current>,
@@ -96,6 +99,7 @@ impl Party {
         Self {
             setting,
             ledger,
+            sessions: None,
             script,
             incarnation: 0,
             life: 0,

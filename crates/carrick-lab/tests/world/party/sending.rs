@@ -1,6 +1,6 @@
 //! Sets the association up and hands over messages.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use carrick_proto::{
     Endpoint, PeerAddress, Ppid, Reliability, SendError, SendOptions, StreamId, Time,
@@ -27,13 +27,28 @@ impl Party {
         // An address that vanished may have been the last of its family.
         let local = endpoint.local_addresses();
         let mut peers = self.script.peers.clone();
-        peers.retain(|peer| local.iter().any(|a| a.is_ipv4() == peer.is_ipv4()));
+        if self.sessions.is_none() {
+            peers.retain(|peer| local.iter().any(|a| a.is_ipv4() == peer.is_ipv4()));
+        }
         let way = |(place, &address): (usize, &IpAddr)| PeerAddress {
             address,
             encapsulation: peer_encapsulation.filter(|_| plain >> (place % 8) & 1 == 0),
         };
         let peers: Vec<PeerAddress> = peers.iter().enumerate().map(way).collect();
-        let result = endpoint.associate(now, &peers, peer_port, config.clone());
+        let result = match &self.sessions {
+            None => endpoint
+                .associate(now, &peers, peer_port, config.clone())
+                .map_err(|error| error.to_string()),
+            Some(sessions) => {
+                let udp = peer_encapsulation.expect("sessions are in UDP");
+                let remote = SocketAddr::new(peers[0].address, udp);
+                let peer = 1 - self.setting.side as u8;
+                let mut sessions = sessions.borrow_mut();
+                sessions
+                    .connect(now, endpoint, (remote, peer_port), peer, config.clone())
+                    .map_err(|error| error.to_string())
+            }
+        };
         self.log(now, || format!("connect {peers:?}: {result:?}"));
         match result {
             Ok(id) => {

@@ -104,6 +104,8 @@ impl<F: SessionFactory> SessionLayer<F> {
         association.monitor_pairs = false;
         association.extensions.dynamic_addresses = false;
         association.path_max_retrans = association.association_max_retrans;
+        // There is no other primary, and what would be too few errors for one is no mistake here.
+        association.primary_switchover_max_retrans = None;
         association
             .path_mtu_discovery
             .get_or_insert_with(PathMtuDiscovery::default);

@@ -1,8 +1,9 @@
-//! A protocol below SCTP with the outline of DTLS and no cryptography, so that the input gets far: a
-//! hello, a cookie, the hello with it, the end of the handshake, records, an alert.
+//! A protocol below SCTP with the outline of DTLS and no cryptography: a hello, a cookie, the hello with
+//! it, the end of the handshake, records, an alert. It draws nothing at random, and arbitrary bytes get
+//! far in it.
 //!
 //! ```text
-//! | type (1) | who (1) | run (1) |                             handshake and alert
+//! | type (1) | who (1) | run (1) | sum (2), if asked for |     handshake and alert
 //! | type (1) | run (1) | number (2) | packet | sum (1) |       record
 //! ```
 
@@ -10,12 +11,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_proto::Time;
 use carrick_proto::protection::{PacketSession, SessionFactory, SessionState};
+use carrick_proto::{LowerLayer, Time};
 
-pub const HELLO: u8 = 0;
+pub(crate) const HELLO: u8 = 0;
 const COOKIE: u8 = 1;
-pub const ANSWER: u8 = 2;
+pub(crate) const ANSWER: u8 = 2;
 const DONE: u8 = 3;
 const RECORD: u8 = 4;
 const ALERT: u8 = 5;
@@ -25,13 +26,14 @@ const REPEAT: Duration = Duration::from_secs(1);
 
 /// The peer is somebody else.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WrongPeer;
+pub(crate) struct WrongPeer;
 
 #[derive(Debug)]
-pub struct Toy {
+pub(crate) struct Toy {
     /// Of the side that begins.
     begun_by: Option<[u8; 2]>,
     own: u8,
+    sums: bool,
     /// Whom a side that begins expects.
     expected: Option<u8>,
     state: SessionState<WrongPeer>,
@@ -46,7 +48,11 @@ impl Toy {
     fn message(&mut self, kind: u8, who: u8) {
         let run = self.begun_by.map_or(0, |by| by[1]);
         if self.out.len() < 8 {
-            self.out.push_back(vec![kind, who, run]);
+            let mut message = vec![kind, who, run];
+            if self.sums {
+                message.extend(long_sum(&message));
+            }
+            self.out.push_back(message);
         }
     }
 
@@ -97,6 +103,20 @@ fn sum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(7, |sum, byte| sum.rotate_left(1) ^ byte)
 }
 
+fn long_sum(bytes: &[u8]) -> [u8; 2] {
+    let step = |sum: u16, byte: &u8| (sum ^ u16::from(*byte)).wrapping_mul(0x9E37).rotate_left(7);
+    bytes.iter().fold(7, step).to_be_bytes()
+}
+
+/// A datagram without the sum that it should end with; `None` if that is wrong.
+fn checked(sums: bool, datagram: &[u8]) -> Option<&[u8]> {
+    match datagram {
+        [RECORD, ..] => Some(datagram),
+        [text @ .., high, low] if sums => (long_sum(text) == [*high, *low]).then_some(text),
+        _ => (!sums).then_some(datagram),
+    }
+}
+
 impl PacketSession for Toy {
     type Error = WrongPeer;
 
@@ -134,19 +154,23 @@ impl PacketSession for Toy {
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>) {
+        let Some(datagram) = checked(self.sums, datagram) else {
+            return;
+        };
         match *datagram {
-            [kind @ (COOKIE | DONE), who, run] if self.expected.is_some() => {
-                if self.begun_by.is_some_and(|by| by[1] == run) {
-                    self.on_answer(now, kind, who);
-                }
+            [kind @ (COOKIE | DONE), who, run]
+                if self.expected.is_some() && self.begun_by.is_some_and(|by| by[1] == run) =>
+            {
+                self.on_answer(now, kind, who);
             }
             [kind @ (HELLO | ANSWER), who, run] if self.expected.is_none() => {
                 self.on_begin(kind, [who, run]);
             }
-            [ALERT, _, run] if self.begun_by.is_some_and(|by| by[1] == run) => {
-                if self.state == SessionState::Established {
-                    self.state = SessionState::Closed;
-                }
+            [ALERT, _, run]
+                if self.state == SessionState::Established
+                    && self.begun_by.is_some_and(|by| by[1] == run) =>
+            {
+                self.state = SessionState::Closed;
             }
             [RECORD, run, _, _, ref packet @ .., _]
                 if self.state == SessionState::Established
@@ -189,10 +213,24 @@ impl PacketSession for Toy {
 }
 
 #[derive(Debug)]
-pub struct Toys {
-    pub own: u8,
+pub(crate) struct Toys {
+    pub(crate) own: u8,
     /// Counts the handshakes that this side begins.
-    pub runs: u8,
+    pub(crate) runs: u8,
+    /// Messages of the handshake have a sum, so that damaged ones are dropped. Both sides agree on it.
+    pub(crate) sums: bool,
+    pub(crate) lower_layer: LowerLayer,
+}
+
+impl Toys {
+    pub(crate) fn new(own: u8) -> Self {
+        Self {
+            own,
+            runs: 0,
+            sums: false,
+            lower_layer: LowerLayer::Plain,
+        }
+    }
 }
 
 impl SessionFactory for Toys {
@@ -201,6 +239,10 @@ impl SessionFactory for Toys {
 
     fn overhead(&self) -> usize {
         OVERHEAD
+    }
+
+    fn lower_layer(&self) -> LowerLayer {
+        self.lower_layer
     }
 
     fn connect(&mut self, now: Time, peer: u8) -> Toy {
@@ -216,13 +258,14 @@ impl SessionFactory for Toys {
     }
 
     fn opens(&self, datagram: &[u8]) -> bool {
-        matches!(datagram, [HELLO | ANSWER, _, _])
+        matches!(checked(self.sums, datagram), Some([HELLO | ANSWER, _, _]))
     }
 
     fn accept(&mut self, _: Time) -> Toy {
         Toy {
             begun_by: None,
             own: self.own,
+            sums: self.sums,
             expected: None,
             state: SessionState::Handshake,
             identity: None,
