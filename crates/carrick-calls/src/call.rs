@@ -16,6 +16,7 @@ use crate::holes::Holes;
 use crate::legs::{
     Leg, PeerAction, Side, end, is_there, number, passed_on, relay, retarget, spawn_begun,
 };
+use crate::media::Opening;
 use crate::pinholes::{Pinholes, Refusal};
 use crate::record::{CallEnd, CallRecord};
 use crate::server::Shared;
@@ -90,16 +91,19 @@ impl<P: Pinholes> Call<P> {
             self.holes.established();
             self.shared.counts.established(took);
             let why = self.established(&mut callee, unanswered).await;
-            // First what is open, then those who may not answer.
-            self.holes.prune(&[]).await;
             ended = CallEnd::from(&why);
             self.shared.counts.ended(ended);
             let why = why.reason();
             let why = why.as_deref();
-            tokio::join!(end(&self.caller.dialog, why), end(&callee.dialog, why));
+            // The middlebox or a side may not answer.
+            tokio::join!(
+                self.holes.close(),
+                end(&self.caller.dialog, why),
+                end(&callee.dialog, why)
+            );
             self.remove(&callee.dialog);
         }
-        self.holes.prune(&[]).await;
+        self.holes.close().await;
         self.remove(&self.caller.dialog);
         let invite = self.caller.dialog.initial_request();
         self.shared.loops.forget_taken(&invite);
@@ -133,13 +137,28 @@ impl<P: Pinholes> Call<P> {
     async fn established(&mut self, callee: &mut Leg, mut owed: Option<Unanswered>) -> End {
         let why = self.connected(callee, &mut owed).await;
         if let Some(unanswered) = owed {
-            let other = match unanswered.side.other() {
-                Side::Caller => &self.caller.dialog,
-                Side::Callee => &callee.dialog,
-            };
-            self.refuse_offer(other, &unanswered).await;
+            let other = self.dialog_of(unanswered.side.other(), callee);
+            self.refuse_offer(&other, &unanswered).await;
         }
         why
+    }
+
+    /// Opens what is wanted, unless the call ends meanwhile.
+    pub(crate) async fn open(&mut self, callee: &mut Leg, wanted: &[Opening]) -> Result<(), End> {
+        tokio::select! {
+            opened = self.holes.open(wanted) => opened.map_err(End::Refused),
+            () = self.caller.over() => Err(End::HungUp),
+            () = callee.over() => Err(End::HungUp),
+            () = self.shared.stop.cancelled() => Err(End::Stopped),
+        }
+    }
+
+    /// The dialog with a side.
+    pub(crate) fn dialog_of(&self, side: Side, callee: &Leg) -> InviteDialog {
+        match side {
+            Side::Caller => self.caller.dialog.clone(),
+            Side::Callee => callee.dialog.clone(),
+        }
     }
 
     async fn connected(&mut self, callee: &mut Leg, owed: &mut Option<Unanswered>) -> End {
@@ -158,12 +177,7 @@ impl<P: Pinholes> Call<P> {
                 Some(told) = told.recv() => match told {
                     Told::Vanished => return End::Vanished,
                     Told::Changed(change) => {
-                        let other = match change.side.other() {
-                            Side::Caller => &self.caller.dialog,
-                            Side::Callee => &callee.dialog,
-                        };
-                        let other = other.clone();
-                        match self.changed(*change, &other).await {
+                        match self.changed(*change, callee).await {
                             Ok(unanswered) => *owed = unanswered,
                             Err(why) => return why,
                         }
@@ -188,8 +202,7 @@ impl<P: Pinholes> Call<P> {
                     let ack = owed.as_ref().filter(|owed| owed.side == side);
                     let ack = ack.and_then(|owed| own.ack_of(owed.seq));
                     if let (Some(ack), Some(unanswered)) = (ack, owed.as_ref()) {
-                        let other = other.clone();
-                        if let Err(why) = self.answered_late(unanswered, &ack, &other).await {
+                        if let Err(why) = self.answered_late(unanswered, &ack, callee).await {
                             return why;
                         }
                         *owed = None;

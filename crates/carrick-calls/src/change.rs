@@ -6,7 +6,7 @@ use rsipstack::sip::{Method, Request, Response, StatusCode, StatusCodeKind};
 use tokio::sync::mpsc;
 
 use crate::call::{Call, End, Told, status_of};
-use crate::legs::{Side, content_type, passed_on, relay, reply, retarget};
+use crate::legs::{Leg, Side, content_type, passed_on, relay, reply, retarget};
 use crate::media::openings;
 use crate::pinholes::Pinholes;
 use crate::sdp::{self, Description};
@@ -63,8 +63,9 @@ impl<P: Pinholes> Call<P> {
     pub(crate) async fn changed(
         &mut self,
         change: Change,
-        other: &InviteDialog,
+        callee: &mut Leg,
     ) -> Result<Option<Unanswered>, End> {
+        let other = &self.dialog_of(change.side.other(), callee);
         let handle = &change.handle;
         let Some(response) = change.response else {
             // Not sent, since the other side was at it itself; or not answered.
@@ -106,13 +107,17 @@ impl<P: Pinholes> Call<P> {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
             return Err(End::Unusable);
         };
-        if let Err(refusal) = self.holes.open(&wanted).await {
+        if let Err(why) = self.open(callee, &wanted).await {
+            let status = match &why {
+                End::Refused(refusal) => status_of(refusal),
+                _ => StatusCode::RequestTerminated,
+            };
             // Before the BYE: to who gets that first, the INVITE is over without an answer.
-            reply(handle, status_of(&refusal), None).await;
-            return Err(End::Refused(refusal));
+            reply(handle, status, None).await;
+            return Err(why);
         }
         let _ = handle.respond(StatusCode::OK, Some(headers), body).await;
-        self.holes.prune(&wanted).await;
+        self.holes.prune(&wanted);
         Ok(None)
     }
 
@@ -121,13 +126,14 @@ impl<P: Pinholes> Call<P> {
         &mut self,
         unanswered: &Unanswered,
         ack: &Request,
-        other: &InviteDialog,
+        callee: &mut Leg,
     ) -> Result<(), End> {
+        let other = self.dialog_of(unanswered.side.other(), callee);
         let answer = Description::parse(&ack.body).map_err(|_| End::Unusable)?;
         let place = self.place_of(unanswered.side.other());
         let wanted = openings(&self.shared.config, &unanswered.offer, &answer, place);
         let wanted = wanted.map_err(|_| End::Unusable)?;
-        self.holes.open(&wanted).await.map_err(End::Refused)?;
+        self.open(callee, &wanted).await?;
         let body = (content_type(ack.headers.iter()), ack.body.clone());
         let Unanswered { response, .. } = unanswered;
         self.shared
@@ -139,7 +145,7 @@ impl<P: Pinholes> Call<P> {
                 Some(body),
             )
             .await;
-        self.holes.prune(&wanted).await;
+        self.holes.prune(&wanted);
         Ok(())
     }
 

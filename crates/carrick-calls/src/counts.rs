@@ -156,14 +156,19 @@ impl Counters {
         add(&self.refused_by_middlebox, 1);
     }
 
-    /// The middlebox took so long to open so many.
-    pub(crate) fn opened(&self, count: usize, after: Duration) {
-        add(&self.pinholes, count);
+    /// The middlebox took so long to open what an answer needs.
+    pub(crate) fn took(&self, after: Duration) {
         self.tables().opening.record(after, 1);
     }
 
-    pub(crate) fn closed(&self, count: usize) {
-        self.pinholes.fetch_sub(count as u64, Ordering::Relaxed);
+    /// A pinhole is open.
+    pub(crate) fn opened(&self) {
+        add(&self.pinholes, 1);
+    }
+
+    /// One is closed.
+    pub(crate) fn closed(&self) {
+        self.pinholes.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// With what the door has counted.

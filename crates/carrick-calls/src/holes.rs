@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::future::{join_all, select_all};
+use futures_util::StreamExt as _;
+use futures_util::future::select_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::task::JoinSet;
 
 use crate::media::Opening;
 use crate::pinholes::{Held, Pinholes, Refusal};
@@ -15,6 +18,8 @@ pub(crate) struct Holes<P: Pinholes> {
     shared: Arc<Shared<P>>,
     share: Share,
     held: BTreeMap<Opening, P::Held>,
+    /// Those that the middlebox is to close, and has not said that they are.
+    closing: JoinSet<()>,
 }
 
 impl<P: Pinholes> Holes<P> {
@@ -24,6 +29,7 @@ impl<P: Pinholes> Holes<P> {
             shared,
             share,
             held: BTreeMap::new(),
+            closing: JoinSet::new(),
         }
     }
 
@@ -32,52 +38,72 @@ impl<P: Pinholes> Holes<P> {
         self.share.established();
     }
 
-    /// Opens those that are not open yet: all or none. Is never given up half-way.
+    /// Opens those that are not open yet. If one is refused, or nobody waits any more, some of them may
+    /// be: [`Self::prune`] is to follow. Cancel-safe.
     pub(crate) async fn open(&mut self, wanted: &[Opening]) -> Result<(), Refusal> {
-        let missing: Vec<&Opening> = wanted
+        self.settle();
+        let missing = wanted
             .iter()
-            .filter(|opening| !self.held.contains_key(opening))
-            .collect();
+            .filter(|opening| !self.held.contains_key(opening));
+        let missing: Vec<Opening> = missing.copied().collect();
         if missing.is_empty() {
             return Ok(());
         }
-        let count = missing.len();
-        if !self.share.open(count) {
-            self.shared.door.crowd();
+        let shared = Arc::clone(&self.shared);
+        if !self.share.open(missing.len()) {
+            shared.door.crowd();
             return Err(Refusal::Crowded);
         }
         let begun = Instant::now();
-        let asked = missing.iter().map(|o| self.shared.pinholes.open(o));
-        let answers = join_all(asked).await;
-        let (mut opened, mut refused) = (Vec::new(), None);
-        for (opening, answer) in missing.into_iter().zip(answers) {
+        let asked = missing.iter().map(|opening| {
+            let answer = shared.pinholes.open(opening);
+            async move { (*opening, answer.await) }
+        });
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        while let Some((opening, answer)) = asked.next().await {
             match answer {
-                Ok(held) => opened.push((*opening, held)),
-                Err(refusal) => refused = Some(refusal),
+                Ok(held) => {
+                    shared.counts.opened();
+                    self.held.insert(opening, held);
+                }
+                Err(refusal) => {
+                    shared.counts.refused_by_middlebox();
+                    return Err(refusal);
+                }
             }
         }
-        if let Some(refusal) = refused {
-            self.shared.counts.refused_by_middlebox();
-            self.share.close(count);
-            join_all(opened.into_iter().map(|(_, held)| held.close())).await;
-            return Err(refusal);
-        }
-        self.shared.counts.opened(opened.len(), begun.elapsed());
-        self.held.extend(opened);
+        shared.counts.took(begun.elapsed());
         Ok(())
     }
 
-    /// Closes those that are not wanted.
-    pub(crate) async fn prune(&mut self, wanted: &[Opening]) {
+    /// Has those closed that are not wanted. What the middlebox says to that is not waited for.
+    pub(crate) fn prune(&mut self, wanted: &[Opening]) {
         let held = std::mem::take(&mut self.held);
-        let (keep, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = held
-            .into_iter()
-            .partition(|(opening, _)| wanted.contains(opening));
-        self.held = keep;
-        let count = gone.len();
-        join_all(gone.into_values().map(Held::close)).await;
-        self.share.close(count);
-        self.shared.counts.closed(count);
+        for (opening, held) in held {
+            if wanted.contains(&opening) {
+                self.held.insert(opening, held);
+                continue;
+            }
+            let shared = Arc::clone(&self.shared);
+            self.closing.spawn(async move {
+                held.close().await;
+                shared.counts.closed();
+            });
+        }
+        self.settle();
+    }
+
+    /// Closes all, and waits until they are.
+    pub(crate) async fn close(&mut self) {
+        self.prune(&[]);
+        while self.closing.join_next().await.is_some() {}
+        self.settle();
+    }
+
+    /// Gives back what it has of its address's for those that are closed, or were not opened.
+    fn settle(&mut self) {
+        while self.closing.try_join_next().is_some() {}
+        self.share.keep(self.held.len() + self.closing.len());
     }
 
     /// Waits until one is no longer open. Cancel-safe.

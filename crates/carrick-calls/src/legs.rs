@@ -6,6 +6,7 @@ use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::prelude::HeadersExt;
 use rsipstack::sip::{Header, Method, Request, Response, StatusCode, StatusCodeKind};
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How often a BYE is tried while another request of the dialog is being answered.
@@ -35,11 +36,45 @@ impl Side {
 pub(crate) struct Leg {
     pub(crate) dialog: InviteDialog,
     pub(crate) states: DialogStateReceiver,
+    /// What its peer did while it was only asked whether it can do anything yet.
+    kept: VecDeque<PeerAction>,
+    over: bool,
 }
 
 impl Leg {
+    pub(crate) fn new(dialog: InviteDialog, states: DialogStateReceiver) -> Self {
+        Self {
+            dialog,
+            states,
+            kept: VecDeque::new(),
+            over: false,
+        }
+    }
+
     /// Something that its peer did; `None` when it can do nothing any more. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<PeerAction> {
+        if let Some(action) = self.kept.pop_front() {
+            return Some(action);
+        }
+        if self.over {
+            return None;
+        }
+        let action = self.heard().await;
+        self.over = action.is_none();
+        action
+    }
+
+    /// Waits until its peer can do nothing any more; what it does before is kept. Cancel-safe.
+    pub(crate) async fn over(&mut self) {
+        while !self.over {
+            match self.heard().await {
+                Some(action) => self.kept.push_back(action),
+                None => self.over = true,
+            }
+        }
+    }
+
+    async fn heard(&mut self) -> Option<PeerAction> {
         loop {
             let action = match self.states.recv().await? {
                 DialogState::Terminated(..) => return None,

@@ -67,11 +67,20 @@ pub(crate) struct Shared<P> {
     pub(crate) stop: CancellationToken,
 }
 
-/// A back-to-back user agent that runs.
+/// A back-to-back user agent that runs. Dropped, it ends at once: nobody is told, and what is open ends
+/// by itself; [`Self::stop`] is what says goodbye.
 pub struct B2bua<P: Pinholes> {
     shared: Arc<Shared<P>>,
     endpoint: Arc<Endpoint>,
     room: Arc<Semaphore>,
+    /// Ends all that runs.
+    end: CancellationToken,
+}
+
+impl<P: Pinholes> Drop for B2bua<P> {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
 }
 
 /// How often the host may choose a port for TCP that UDP doesn't have.
@@ -105,19 +114,19 @@ impl<P: Pinholes> B2bua<P> {
     /// When it can't listen, or the configuration is wrong.
     pub async fn start(config: B2buaConfig, pinholes: P) -> Result<Self, B2buaError> {
         config.check().map_err(B2buaError::Configuration)?;
-        let sockets = CancellationToken::new();
-        let (tcp, udp) = listen(config.listen, &sockets).await?;
+        let end = CancellationToken::new();
+        let (tcp, udp) = listen(config.listen, &end).await?;
         let config = B2buaConfig {
             listen: tcp.local_addr().unwrap_or(config.listen),
             ..config
         };
-        let transports = TransportLayer::new(sockets.clone());
+        let transports = TransportLayer::new(end.clone());
         transports.add_transport(udp.into());
         let turns = Turns::default();
         let door = Arc::new(Door::new(config.clone(), turns.clone()));
         let acks = Acks::default();
         let endpoint = EndpointBuilder::new()
-            .with_cancel_token(sockets.clone())
+            .with_cancel_token(end.clone())
             .with_transport_layer(transports)
             .with_user_agent("carrick")
             .with_inspector(Box::new(acks.clone()))
@@ -130,7 +139,7 @@ impl<P: Pinholes> B2bua<P> {
             tcp,
             Arc::clone(&door),
             Arc::clone(&endpoint.inner),
-            sockets,
+            end.clone(),
         ));
         let room = Arc::new(Semaphore::new(config.max_calls));
         let shared = Arc::new(Shared {
@@ -156,16 +165,18 @@ impl<P: Pinholes> B2bua<P> {
             shared: Arc::clone(&shared),
             endpoint: Arc::clone(&endpoint),
             room: Arc::clone(&room),
+            end: end.clone(),
         };
-        tokio::spawn(async move {
+        tokio::spawn(end.clone().run_until_cancelled_owned(async move {
             while let Some(transaction) = incoming.recv().await {
                 taking.take(transaction);
             }
-        });
+        }));
         Ok(Self {
             shared,
             endpoint,
             room,
+            end,
         })
     }
 
@@ -310,10 +321,10 @@ impl<P: Pinholes> B2bua<P> {
         let place = self.shared.config.place_of(source);
         let mut handling = dialog.clone();
         tokio::spawn(async move { handling.handle(&mut transaction).await.ok() });
-        let shared = Arc::clone(&self.shared);
+        let (shared, end) = (Arc::clone(&self.shared), self.end.clone());
         tokio::spawn(async move {
             let call = Call {
-                caller: Leg { dialog, states },
+                caller: Leg::new(dialog, states),
                 respond,
                 place,
                 contact,
@@ -322,7 +333,7 @@ impl<P: Pinholes> B2bua<P> {
                 holes: Holes::new(Arc::clone(&shared), share),
                 shared: Arc::clone(&shared),
             };
-            call.run().await;
+            end.run_until_cancelled(call.run()).await;
             shared.counts.calls.fetch_sub(1, Ordering::Relaxed);
             drop(room);
         });

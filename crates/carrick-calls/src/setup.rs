@@ -55,7 +55,7 @@ impl<P: Pinholes> Call<P> {
         };
         self.shared.loops.send(&dialog.id(), &to);
         self.shared.turns.begin(&dialog.id());
-        let mut callee = Leg { dialog, states };
+        let mut callee = Leg::new(dialog, states);
         let response = self.answered(&mut callee, answer, offer.as_ref()).await?;
         if response.status_code.kind() != StatusCodeKind::Successful {
             self.refused(&response);
@@ -69,8 +69,7 @@ impl<P: Pinholes> Call<P> {
         if let Ok(unanswered) = connected {
             return Some((callee, unanswered));
         }
-        self.holes.prune(&[]).await;
-        end(&callee.dialog, None).await;
+        tokio::join!(self.holes.close(), end(&callee.dialog, None));
         self.remove(&callee.dialog);
         None
     }
@@ -165,10 +164,9 @@ impl<P: Pinholes> Call<P> {
         if let Some((by, status)) = refusal {
             self.refuse(by, status, None);
         }
-        self.holes.prune(&[]).await;
         // An answer that is on its way is acknowledged by the library from now on.
         self.shared.acks.forget(&callee.dialog.id());
-        abandon(&callee.dialog, answer).await;
+        tokio::join!(self.holes.close(), abandon(&callee.dialog, answer));
         self.remove(&callee.dialog);
         None
     }
@@ -197,7 +195,10 @@ impl<P: Pinholes> Call<P> {
                 let Ok(needed) = openings(&self.shared.config, offer, &answer, self.place) else {
                     return Ok(());
                 };
-                self.holes.open(&needed).await?;
+                tokio::select! {
+                    opened = self.holes.open(&needed) => opened?,
+                    () = self.caller.over() => return Ok(()),
+                }
                 wanted = Some(needed);
                 headers.push(content_type(response.headers.iter()));
                 Some(response.body.clone())
@@ -209,7 +210,7 @@ impl<P: Pinholes> Call<P> {
         self.respond(response.status_code.clone(), headers, body);
         // Of several branches the caller hears the one that was the last to say where it is.
         if let Some(wanted) = wanted {
-            self.holes.prune(&wanted).await;
+            self.holes.prune(&wanted);
         }
         Ok(())
     }
@@ -232,12 +233,16 @@ impl<P: Pinholes> Call<P> {
                 return Err(());
             }
         };
-        if let Err(refusal) = self.holes.open(&wanted).await {
-            self.refuse_for(&refusal);
-            return Err(());
+        tokio::select! {
+            opened = self.holes.open(&wanted) => if let Err(refusal) = opened {
+                self.refuse_for(&refusal);
+                return Err(());
+            },
+            // To accept it fails, and notes why.
+            () = self.caller.over() => {}
         }
         self.accept(response)?;
-        self.holes.prune(&wanted).await;
+        self.holes.prune(&wanted);
         Ok(())
     }
 

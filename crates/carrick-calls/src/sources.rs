@@ -148,9 +148,9 @@ impl Share {
         room
     }
 
-    /// So many are closed.
-    pub(crate) fn close(&mut self, count: usize) {
-        let count = count.min(self.pinholes);
+    /// So many are left; the others are closed, or were not opened.
+    pub(crate) fn keep(&mut self, left: usize) {
+        let count = self.pinholes.saturating_sub(left);
         self.pinholes -= count;
         self.change(|has| has.pinholes -= count);
     }
@@ -159,7 +159,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.established();
-        self.close(self.pinholes);
+        self.keep(0);
         self.change(|has| has.calls -= 1);
     }
 }
@@ -211,7 +211,7 @@ mod tests {
         assert!(one.open(3) && !two.open(2), "all or none");
         assert!(two.open(1));
         assert!(begin("192.0.2.2").open(4));
-        one.close(2);
+        one.keep(1);
         assert!(two.open(2) && !one.open(1));
         drop((one, two));
         nothing_is_known(&sources);
@@ -243,7 +243,7 @@ mod tests {
         assert!(many.iter().all(Option::is_some));
         let first = many[0].as_mut().unwrap();
         assert!(first.open(100));
-        first.close(100);
+        first.keep(0);
         drop((calls, many));
         nothing_is_known(&sources);
     }

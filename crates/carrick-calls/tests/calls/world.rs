@@ -25,6 +25,16 @@ pub(crate) enum Mood {
     Waits,
     Refuses,
     IsSilent,
+    /// Grants, but says nothing to who closes, and closes nothing yet.
+    KeepsOpen,
+    /// The same, but grants nothing but what is for this port of the internal host.
+    KeepsOnly(u16),
+}
+
+impl Mood {
+    fn closes(self) -> bool {
+        !matches!(self, Self::KeepsOpen | Self::KeepsOnly(_))
+    }
 }
 
 /// A middlebox that keeps what is open.
@@ -41,6 +51,7 @@ pub(crate) struct Middlebox {
 pub(crate) struct Hole {
     opening: Opening,
     open: Arc<Mutex<Vec<Opening>>>,
+    mood: watch::Receiver<Mood>,
     lost: watch::Receiver<u32>,
 }
 
@@ -53,13 +64,17 @@ impl Pinholes for Middlebox {
         match now {
             Mood::Refuses => return Err(Refusal::Refused("quota \"full\"".to_owned())),
             Mood::IsSilent => return Err(Refusal::Silent("no answer".to_owned())),
-            Mood::Grants | Mood::Waits => {}
+            Mood::KeepsOnly(port) if port != opening.internal.port() => {
+                return Err(Refusal::Silent("no answer".to_owned()));
+            }
+            Mood::Grants | Mood::Waits | Mood::KeepsOpen | Mood::KeepsOnly(_) => {}
         }
         self.open.lock().unwrap().push(*opening);
         self.opened.fetch_add(1, Ordering::Relaxed);
         Ok(Hole {
             opening: *opening,
             open: Arc::clone(&self.open),
+            mood,
             lost: self.lost.subscribe(),
         })
     }
@@ -73,7 +88,9 @@ impl Held for Hole {
         }
     }
 
-    async fn close(self) {
+    async fn close(mut self) {
+        // A middlebox that is no more has closed it.
+        let _ = self.mood.wait_for(|mood| mood.closes()).await;
         let mut open = self.open.lock().unwrap();
         // It may be one that the middlebox has ended.
         if let Some(at) = open.iter().position(|o| *o == self.opening) {
@@ -91,6 +108,25 @@ pub(crate) struct World {
     pub(crate) callee: Peer,
 }
 
+/// The agent on this address, a caller inside and a callee outside.
+pub(crate) async fn start<P: Pinholes>(
+    address: &str,
+    change: impl FnOnce(&mut B2buaConfig),
+    pinholes: P,
+) -> (B2bua<P>, [Peer; 2]) {
+    let socket = || UdpSocket::bind((address, 0)).unwrap();
+    let (near, far) = (socket(), socket());
+    let listen = SocketAddr::new(address.parse().unwrap(), 0);
+    let internal = vec!["10.0.0.0/8".parse().unwrap()];
+    let mut config = B2buaConfig::new(listen, internal);
+    config.outer = Some(far.local_addr().unwrap().into());
+    config.inner = Some(near.local_addr().unwrap().into());
+    change(&mut config);
+    let b2bua = B2bua::start(config, pinholes).await.unwrap();
+    let listen = b2bua.address();
+    (b2bua, [near, far].map(|socket| Peer::new(listen, socket)))
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         Self::with(|_| ())
@@ -103,29 +139,20 @@ impl World {
     /// With SIP on this address.
     pub(crate) fn on(address: &str, change: impl FnOnce(&mut B2buaConfig)) -> Self {
         let runtime = Runtime::new().unwrap();
-        let socket = || UdpSocket::bind((address, 0)).unwrap();
-        let (near, far) = (socket(), socket());
-        let listen = SocketAddr::new(address.parse().unwrap(), 0);
-        let internal = vec!["10.0.0.0/8".parse().unwrap()];
-        let mut config = B2buaConfig::new(listen, internal);
-        config.outer = Some(far.local_addr().unwrap().into());
-        config.inner = Some(near.local_addr().unwrap().into());
-        change(&mut config);
         let middlebox = Middlebox {
             open: Arc::default(),
             opened: Arc::default(),
             mood: watch::Sender::new(Mood::Grants),
             lost: watch::Sender::new(0),
         };
-        let started = runtime.block_on(B2bua::start(config, middlebox.clone()));
-        let b2bua = started.unwrap();
-        let listen = b2bua.address();
+        let started = start(address, change, middlebox.clone());
+        let (b2bua, [caller, callee]) = runtime.block_on(started);
         Self {
             runtime,
             b2bua: Some(b2bua),
             middlebox,
-            caller: Peer::new(listen, near),
-            callee: Peer::new(listen, far),
+            caller,
+            callee,
         }
     }
 

@@ -10,7 +10,7 @@ use super::error::RequestError;
 use super::held::Entry;
 use super::session::{Ask, AskError, Late};
 use super::survey::Status;
-use super::{Inner, Request};
+use super::{Inner, Request, Wish};
 use crate::message::{
     AddressTuple, EnableRequest, EnableStatus, Enabled, IpVersion, Lifetime, NatMode,
     NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Scope,
@@ -24,6 +24,9 @@ const MOST_CLAIMED: usize = 4096;
 
 /// The pause before a question is asked again that no session took.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// The pause before a rule is looked for again that may have been made for a wish.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Rules of this session that were found by asking, so that of two who look for the same each finds
 /// one of its own. Of too many, the first are forgotten.
@@ -59,16 +62,55 @@ impl Claims {
 /// A request that makes a rule: its reply, or what the middlebox says later. When the session is lost
 /// before the answer, the next one is asked; what it knows nothing of is asked for once more.
 pub(super) async fn create(inner: &Inner, request: &Request) -> Result<Reply, RequestError> {
+    create_for(inner, request, None).await
+}
+
+/// The same, but what became of it is asked for as long as a rule that was made may live. What is given
+/// up is not asked for once more.
+pub(super) async fn create_wished(
+    inner: &Inner,
+    request: &Request,
+    wish: &Wish,
+) -> Result<Reply, RequestError> {
+    let asked = Instant::now();
+    let mut outcome = create_for(inner, request, Some(wish)).await;
+    let Lifetime(lifetime) = request.lifetime().unwrap_or_default();
+    let lived_out = Instant::now() + Duration::from_secs(u64::from(lifetime));
+    while wish.was_sent() && is_unknown(&outcome) && Instant::now() < lived_out {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        outcome = look_for(inner, request, asked, Instant::now()).await;
+    }
+    outcome
+}
+
+/// Whether there may be a rule all the same.
+fn is_unknown(outcome: &Result<Reply, RequestError>) -> bool {
+    matches!(
+        outcome,
+        Err(RequestError::Unanswered
+            | RequestError::NotConnected
+            | RequestError::Lost
+            | RequestError::TooMany)
+    )
+}
+
+async fn create_for(
+    inner: &Inner,
+    request: &Request,
+    wish: Option<&Wish>,
+) -> Result<Reply, RequestError> {
     let mut again = true;
     let asked = Instant::now();
     loop {
-        match inner.ask(request.clone()).await {
+        match inner.ask_for(request.clone(), wish).await {
             Ok(reply) => return Ok(reply),
             Err(AskError::TimedOut(late)) => {
                 return answer_or_rule(inner, request, late, asked).await;
             }
             Err(AskError::Lost(lost)) => match look_for(inner, request, asked, lost).await {
-                Err(RequestError::NotDone) if again => again = false,
+                Err(RequestError::NotDone) if again && !wish.is_some_and(Wish::is_given_up) => {
+                    again = false;
+                }
                 Err(RequestError::Unanswered | RequestError::NotConnected) => {
                     return Err(RequestError::Lost);
                 }

@@ -31,6 +31,8 @@
 //! the middlebox has more rules of the agent than a reply to PRL can name, the request fails with
 //! [`RequestError::Lost`]. [`Client::extend`] is not repeated: in another session its identifier may
 //! be another rule's.
+//!
+//! Whoever gives a request up, and wants nothing left of it, asks with [`Client::enable_wished`].
 
 mod error;
 mod held;
@@ -40,6 +42,7 @@ mod session;
 mod survey;
 mod target;
 mod upkeep;
+mod wish;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,10 +59,11 @@ pub use error::{ClientError, RequestError};
 pub use held::HeldRule;
 pub use load::{LoadPlan, LoadProgress, LoadReport, run_load};
 pub use target::{SctpTarget, Target};
+pub use wish::Wish;
 
 use held::Shelf;
 use inquiry::Claims;
-use session::{Ask, AskError, Session};
+use session::{Answer, Ask, AskError, Session};
 use survey::Surveys;
 
 /// Requests that wait for the session's task.
@@ -216,6 +220,23 @@ impl Client {
         self.hold(Request::Enable(request)).await
     }
 
+    /// PER as with [`Self::enable`], for those who may give it up and have what is granted then closed.
+    /// When there is no answer, it does not fail before the outcome is known: it asks, in the session or
+    /// in later ones, as long as a rule that was made may live. What is given up is not sent any more
+    /// if it was not, and not asked for once more.
+    ///
+    /// # Errors
+    /// When it is refused or was not done, or when no rule of it can live any more.
+    pub async fn enable_wished(
+        &self,
+        request: EnableRequest,
+        wish: &Wish,
+    ) -> Result<HeldRule, RequestError> {
+        let request = Request::Enable(request);
+        let reply = inquiry::create_wished(&self.inner, &request, wish).await?;
+        HeldRule::new(Arc::clone(&self.inner), request, &reply).ok_or(RequestError::Unexpected)
+    }
+
     /// PER, for a rule that nobody refreshes.
     ///
     /// # Errors
@@ -301,8 +322,13 @@ impl Client {
 impl Inner {
     /// Asks once. A negative reply is an error.
     async fn ask(&self, request: Request) -> Result<Reply, AskError> {
+        self.ask_for(request, None).await
+    }
+
+    /// The same for a wish: what is given up before it is sent is not sent.
+    async fn ask_for(&self, request: Request, wish: Option<&Wish>) -> Result<Reply, AskError> {
         let (answer, answered) = oneshot::channel();
-        let ask = Ask::Request(request, answer);
+        let ask = Ask::Request(request, Answer::new(answer, wish.cloned()));
         // Without a session, requests wait as long as an answer might take.
         match tokio::time::timeout(self.timeout, self.asks.send(ask)).await {
             Ok(Ok(())) => {}

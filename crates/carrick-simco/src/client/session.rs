@@ -8,7 +8,7 @@ use rand_core::{Rng, SeedableRng};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::{ClientConfig, ClientError, ClientEvent};
+use super::{ClientConfig, ClientError, ClientEvent, Wish};
 use crate::agent::{Agent, AgentEvent, CloseReason, SubmitError};
 use crate::message::{
     Capabilities, Lifetime, NegativeReply, PolicyRuleId, Reply, Request, TransactionId,
@@ -62,9 +62,36 @@ pub(super) struct Late {
     pub(super) reply: oneshot::Receiver<Delivery>,
 }
 
-type Answer = oneshot::Sender<Result<Delivery, AskError>>;
-
 /// Who waits for an answer.
+pub(super) struct Answer {
+    to: oneshot::Sender<Result<Delivery, AskError>>,
+    wish: Option<Wish>,
+}
+
+impl Answer {
+    pub(super) fn new(to: oneshot::Sender<Result<Delivery, AskError>>, wish: Option<Wish>) -> Self {
+        Self { to, wish }
+    }
+
+    /// Whether nobody wants it.
+    fn is_closed(&self) -> bool {
+        self.to.is_closed() || self.wish.as_ref().is_some_and(Wish::is_given_up)
+    }
+
+    /// The request is on its way.
+    fn sent(&self) {
+        if let Some(wish) = &self.wish {
+            wish.send();
+        }
+    }
+
+    fn send(self, answer: Result<Delivery, AskError>) {
+        // What nobody waits for is dropped.
+        let _ = self.to.send(answer);
+    }
+}
+
+/// A request that is on its way.
 struct Waiting {
     answer: Answer,
     /// The request makes a rule that nobody knows if nobody takes the answer. PEA makes none: who
@@ -229,8 +256,7 @@ impl Session {
         if self.kept.len() < MAX_KEPT {
             self.kept.push_back(Ask::Request(request, answer));
         } else {
-            // Whoever asked may have lost interest.
-            let _ = answer.send(Err(AskError::TooMany));
+            answer.send(Err(AskError::TooMany));
         }
     }
 
@@ -317,6 +343,7 @@ impl Active {
             Ask::Request(_, answer) if answer.is_closed() => {}
             Ask::Request(request, answer) => match self.agent.submit(now, &request) {
                 Ok(transaction) => {
+                    answer.sent();
                     let makes = request.rule().is_none();
                     self.waiting.insert(transaction, Waiting { answer, makes });
                 }
@@ -327,8 +354,7 @@ impl Active {
                             AskError::NotConnected
                         }
                     };
-                    // Whoever asked may have lost interest.
-                    let _ = answer.send(Err(error));
+                    answer.send(Err(error));
                 }
             },
             Ask::Forget(transaction) => {
@@ -385,8 +411,7 @@ impl Active {
 
     fn answer(&mut self, transaction: TransactionId, answer: Result<Reply, AskError>) {
         if let Some(Waiting { answer: to, makes }) = self.waiting.remove(&transaction) {
-            // What nobody waits for is dropped.
-            let _ = to.send(answer.map(|reply| self.delivery(reply, makes)));
+            to.send(answer.map(|reply| self.delivery(reply, makes)));
         }
     }
 
@@ -407,7 +432,7 @@ impl Active {
             self.late.pop_first();
         }
         let timed_out = AskError::TimedOut(Late { transaction, reply });
-        let _ = waiting.answer.send(Err(timed_out));
+        waiting.answer.send(Err(timed_out));
     }
 
     fn came_late(&mut self, transaction: TransactionId, reply: Reply) {
