@@ -82,7 +82,8 @@ pub struct Transmit {
     /// segmentation offload wants). `None` for a single packet.
     pub segment_size: Option<usize>,
     /// The packet may exceed the path's MTU and has to be sent without the don't-fragment bit
-    /// (a chunk that was sized before the MTU shrank, RFC 9260 section 6.9).
+    /// (a chunk that was sized before the MTU shrank, RFC 9260 section 6.9). On IPv6 this host has to
+    /// make the fragments, of 1280 bytes at most: how much more the way takes is not known.
     pub may_fragment: bool,
     /// The packet tests what the path takes (RFC 8899): it must not be fragmented, and if the host
     /// refuses it for its size, [`crate::Endpoint::handle_refused_probe`] wants to know.
@@ -96,13 +97,23 @@ impl Transmit {
     }
 }
 
-/// Chooses the local address for a peer address, the way the host's routes would.
+/// Chooses the local address for a peer address, the way the host's routes would, and tells of them.
 ///
 /// A driver that can ask the operating system implements this; without it, [`MatchingAddress`].
 pub trait SourceSelection: Send + fmt::Debug {
     /// The local address to send to `remote` from, out of `local`; `None` leaves it to the
     /// operating system. `avoid` is an address that just failed for this peer address.
     fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr>;
+
+    /// The MTU in bytes of this host's route from `local` to `remote`; `None` if that is not known.
+    ///
+    /// No router fragments IPv6, and hosts commonly fragment only what their own route does not take.
+    /// An IPv6 packet that is to be fragmented because the way is narrower than that is filled up
+    /// beyond this MTU with PAD (RFC 4820); without it, such packets don't pass.
+    fn route_mtu(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
+        let _ = (local, remote);
+        None
+    }
 }
 
 /// Takes the local address of the same family with the longest prefix in common with the peer's

@@ -50,6 +50,10 @@ impl SourceSelection for HostRoutes {
                 MatchingAddress.select(&local, remote, avoid)
             })
     }
+
+    fn route_mtu(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
+        route_mtu(local, remote)
+    }
 }
 
 /// Whether packets from one address may reach the other on another host.

@@ -15,6 +15,7 @@
 //! - `timeout`: all timers
 //! - `told`: the addresses in INIT and INIT ACK
 //! - `output`: what leaves next
+//! - `oversized`: packets that IP has to fragment
 //! - `ecn`: congestion marks
 //! - `encapsulation`: the peer's UDP ports (RFC 6951)
 
@@ -33,6 +34,7 @@ mod lower_layer;
 mod mtu_discovery;
 mod output;
 mod output_control;
+mod oversized;
 mod peer_parameters;
 mod protection;
 mod reconfig;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use carrick_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, ChunkType, PacketBuilder};
 
+use super::oversized::fill_up;
 use super::state::State;
 use super::{Association, Context, MAX_MISSING_REPORTS, MAX_REPLIES, Reply};
 use crate::path::PathId;
@@ -18,8 +19,9 @@ use crate::trace::TraceEvent;
 const MAX_SEGMENTS: usize = 64;
 const MAX_SEGMENTED_BYTES: usize = 65_000;
 
-/// What packets with data hold: data alone, and what may go in front of it.
+/// What packets with data hold: data alone, or with what fills it up, or with what may go in front of it.
 const DATA_KINDS: [ChunkType; 2] = [ChunkType::DATA, ChunkType::I_DATA];
+const OVERSIZED: [ChunkType; 3] = [ChunkType::DATA, ChunkType::I_DATA, ChunkType::PAD];
 const BUNDLED: [ChunkType; 7] = [
     ChunkType::DATA,
     ChunkType::I_DATA,
@@ -118,7 +120,10 @@ impl Association {
             }
             let normal = tx.1.paths[permit.path].packet_size();
             let oversized = tx.0.oversized(permit, normal - reserved, &tx.1);
-            let oversized = oversized.map(|size| size + reserved);
+            let oversized = oversized.map(|size| {
+                let needed = size + self.auth_len(&OVERSIZED);
+                self.limit_for(needed, normal, permit.path, cx)
+            });
             if segments > 0 && (oversized.is_some() || segment_size.is_some_and(|s| s > normal)) {
                 break;
             }
@@ -132,6 +137,8 @@ impl Association {
             // The room for AUTH is DATA's own where nothing else needs it.
             let kinds = if sack || forward && !alone {
                 &BUNDLED[..]
+            } else if oversized.is_some() {
+                &OVERSIZED[..]
             } else {
                 &DATA_KINDS
             };
@@ -144,7 +151,9 @@ impl Association {
                 self.bundle_forward(permit.path, &mut packet, cx);
             }
             let (sender, mut tx) = self.transmit_context(&config, cx, hurry);
+            let ahead = packet.len();
             let filled = sender.fill(permit, &mut packet, &mut tx);
+            fill_up(&mut packet, normal, ahead);
             let len = self.finish(packet, slot);
             if len == 0 {
                 if forward && !alone {

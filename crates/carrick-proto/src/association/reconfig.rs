@@ -9,6 +9,7 @@ use core::time::Duration;
 use carrick_wire::{COMMON_HEADER_LEN, ChunkType, PacketBuilder, ReconfigSerial, StreamId};
 
 use super::output::single;
+use super::oversized::fill_up;
 use super::state::State;
 use super::{Association, Context};
 use crate::policy;
@@ -20,11 +21,12 @@ use crate::time::Time;
 const SEGMENT_LIFETIME: Duration = Duration::from_secs(30);
 
 /// What a packet with a request may hold.
-const RECONFIG_KINDS: [ChunkType; 4] = [
+const RECONFIG_KINDS: [ChunkType; 5] = [
     ChunkType::RE_CONFIG,
     ChunkType::SACK,
     ChunkType::NR_SACK,
     ChunkType::ECNE,
+    ChunkType::PAD,
 ];
 
 impl Association {
@@ -231,14 +233,17 @@ impl Association {
         }
         let normal = self.paths[path].packet_size();
         let needed = COMMON_HEADER_LEN + self.auth_len(&RECONFIG_KINDS) + operation.chunk_len();
-        let mut packet = PacketBuilder::new(buf, self.header(), normal.max(needed));
+        let limit = self.limit_for(needed, normal, path, cx);
+        let mut packet = PacketBuilder::new(buf, self.header(), limit);
         let slot = self.open_auth(&mut packet, &RECONFIG_KINDS);
+        let ahead = packet.len();
         packet.re_config(|parameters| operation.write(&flight, parameters));
         if self.has_room_for_sack(&packet) {
             self.bundle_sack(path, &mut packet, cx);
         }
         operation.along = None;
         operation.flight = Some(flight);
+        fill_up(&mut packet, normal, ahead);
         let len = self.finish(packet, slot);
         Some(Transmit {
             may_fragment: len > normal,

@@ -25,7 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carrick_proto::{
     AssociationConfig, AssociationId, AssociationStats, Ecn, Endpoint, EndpointConfig, Event,
-    Message, PathId, PathStats, Route, SendOptions, Time,
+    MatchingAddress, Message, PathId, PathStats, Route, SendOptions, SourceSelection, Time,
 };
 use carrick_wire::ChunkType;
 
@@ -105,6 +105,34 @@ pub fn addresses(end: usize) -> [IpAddr; 2] {
         IpAddr::from([10, 0, 0, 1 + end as u8]),
         IpAddr::from([10, 1, 0, 1 + end as u8]),
     ]
+}
+
+/// The IPv6 address that an endpoint has in the place of an IPv4 address.
+pub fn in_v6(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let [_, network, _, host] = v4.octets().map(u16::from);
+            IpAddr::from([0xfd00, network, 0, 0, 0, 0, 0, host])
+        }
+        v6 @ IpAddr::V6(_) => v6,
+    }
+}
+
+/// What the links of hosts take.
+pub const LINK_MTU: usize = 1500;
+
+/// A host that knows its routes, and that they all take so many bytes.
+#[derive(Debug)]
+pub struct KnownRoutes(pub usize);
+
+impl SourceSelection for KnownRoutes {
+    fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
+        MatchingAddress.select(local, remote, avoid)
+    }
+
+    fn route_mtu(&self, _: Option<IpAddr>, _: IpAddr) -> Option<usize> {
+        Some(self.0)
+    }
 }
 
 impl World {
@@ -207,11 +235,18 @@ impl World {
         self.dead.remove(&address);
     }
 
-    /// A link takes packets up to this size, and drops others; it fragments those that may be.
+    /// A link behind a router takes packets up to this size, and drops others. Those that may be are
+    /// fragmented: IPv4 packets by the router, IPv6 packets by their sender, if they are larger than
+    /// its own link takes.
     pub fn narrow(&mut self, path: usize, mtu: usize) {
         self.rule(move |seen| {
-            let on_path = seen.to() == addresses(1)[path] || seen.to() == addresses(0)[path];
-            if on_path && seen.ip_len() > mtu && !seen.may_fragment {
+            let same = |end: usize| {
+                let there = addresses(end)[path];
+                seen.to() == there || seen.to() == in_v6(there)
+            };
+            let on_path = same(0) || same(1);
+            let fragmented = seen.may_fragment && (seen.to().is_ipv4() || seen.ip_len() > LINK_MTU);
+            if on_path && seen.ip_len() > mtu && !fragmented {
                 Fate::Drop
             } else {
                 Fate::Pass

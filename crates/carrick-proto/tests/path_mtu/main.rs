@@ -4,6 +4,7 @@
 mod common;
 
 mod afterwards;
+mod oversized;
 mod probes;
 mod search;
 mod support;

@@ -142,6 +142,15 @@ impl PacketBuilder<'_> {
         });
     }
 
+    /// The same in front of what the packet has had since it was `at` bytes long: control chunks go
+    /// before DATA (RFC 9260 section 6.10).
+    pub fn pad_before(&mut self, at: usize, chunk_len: usize) {
+        let before = self.buf.len();
+        self.pad(chunk_len);
+        let added = self.buf.len() - before;
+        self.buf[self.start + at..].rotate_right(added);
+    }
+
     /// An ECNE chunk with the lowest TSN of the packet that was marked.
     pub fn ecne(&mut self, lowest: Tsn) {
         self.raw(ChunkType::ECNE, 0, &lowest.value().to_be_bytes());

@@ -263,6 +263,24 @@ mod tests {
     };
 
     #[test]
+    fn padding_goes_in_front_of_what_followed() {
+        let mut buf = std::vec![9; 3];
+        let mut packet = PacketBuilder::new(&mut buf, HEADER, 100);
+        packet.shutdown_ack();
+        let at = packet.len();
+        packet.data(&DATA, b"payload");
+        packet.pad_before(at, 9);
+        assert_eq!(packet.finish(), 12 + 4 + 12 + 24);
+        let packet = Packet::parse(&buf[3..]).unwrap();
+        let chunks: Vec<_> = packet.chunks().map(|c| c.unwrap()).collect();
+        let kinds: Vec<_> = chunks.iter().map(|c| c.kind).collect();
+        let expected = [ChunkType::SHUTDOWN_ACK, ChunkType::PAD, ChunkType::DATA];
+        assert_eq!(kinds, expected);
+        assert_eq!(chunks[1].value, [0; 5]);
+        assert!(chunks[2].value.ends_with(b"payload"));
+    }
+
+    #[test]
     fn without_a_chunk_the_buffer_is_as_before() {
         let mut buf = std::vec![1, 2, 3];
         let builder = PacketBuilder::new(&mut buf, HEADER, 1452);

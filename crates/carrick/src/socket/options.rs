@@ -34,9 +34,10 @@ mod linux {
         bool
     );
     sockopt_impl!(
-        /// The MTU of the route of a connected IPv6 socket.
+        /// Read, the MTU of the route of a connected IPv6 socket; set, the size of fragments, or 0 for
+        /// that MTU.
         MtuV6,
-        GetOnly,
+        Both,
         libc::IPPROTO_IPV6,
         libc::IPV6_MTU,
         libc::c_int
@@ -59,7 +60,12 @@ pub(crate) fn mtu(_: &impl AsFd, _: bool) -> Option<usize> {
     None
 }
 
-/// Lets the system fragment what exceeds the path MTU, or forbids it again.
+/// The size of IPv6 fragments in bytes, which every link takes (RFC 8200 section 5).
+#[cfg(target_os = "linux")]
+const FRAGMENT_V6: nix::libc::c_int = 1280;
+
+/// Lets the system fragment what exceeds the path MTU, or forbids it again. Of IPv6 packets it fragments
+/// those that the route does not take.
 #[cfg(target_os = "linux")]
 pub(super) fn allow_fragments(socket: &impl AsFd, v4: bool, allow: bool) -> std::io::Result<()> {
     use nix::libc;
@@ -78,6 +84,7 @@ pub(super) fn allow_fragments(socket: &impl AsFd, v4: bool, allow: bool) -> std:
         };
         linux::MtuDiscoverV6.set(socket, &how)?;
         linux::DontFragmentV6.set(socket, &!allow)?;
+        linux::MtuV6.set(socket, &if allow { FRAGMENT_V6 } else { 0 })?;
     }
     Ok(())
 }

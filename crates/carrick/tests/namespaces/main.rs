@@ -76,6 +76,19 @@ fn namespaces_the_path_mtu_is_that_of_the_narrow_link_rfc_8899_6_2() {
 
 #[test]
 #[ignore = "needs root for network namespaces"]
+fn namespaces_a_link_that_becomes_narrow_is_passed_with_icmp_and_without_rfc_8899_4() {
+    for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
+        for v6 in [false, true] {
+            for silent in [false, true] {
+                eprintln!("{transport:?}, IPv6: {v6}, without ICMP: {silent}");
+                path_mtu::narrowed(transport, v6, silent);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root for network namespaces"]
 fn namespaces_a_mark_on_the_wire_reaches_the_association_3168_a() {
     for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
         for v6 in [false, true] {

@@ -113,24 +113,43 @@ impl Network {
         let device = interface(0);
         let near = network.name(Side::Near);
         ip(&["-n", near, "address", "add", &second, "dev", &device]);
-        let router = network.router.as_deref().unwrap();
         let outside = interface(1);
-        for rule in [
-            "add table ip nat".to_owned(),
-            "add chain ip nat out { type nat hook postrouting priority 100; }".to_owned(),
-            format!(
+        network.filter(&[
+            "add table ip nat",
+            "add chain ip nat out { type nat hook postrouting priority 100; }",
+            &format!(
                 "add rule ip nat out oifname {outside} ip protocol udp \
                  masquerade to :40000-60000 fully-random"
             ),
-        ] {
-            ip(&["netns", "exec", router, "nft", &rule]);
-        }
+        ]);
         network
     }
 
     /// The same without translation, in both families, with a router that marks one of 100 packets
     /// with ECT(0) "congestion experienced". Without `offload`, each packet is one on the links.
     pub(crate) fn marking(offload: bool) -> Self {
+        let network = Self::in_both_families();
+        let router = network.router.as_deref().unwrap();
+        for (path, side) in [Side::Near, Side::Far].into_iter().enumerate() {
+            let device = interface(path);
+            for name in [network.name(side), router] {
+                if !offload {
+                    let one = ["gso_max_segs", "1"];
+                    ip(&["-n", name, "link", "set", &device, one[0], one[1]]);
+                }
+            }
+        }
+        network.filter(&[
+            "add table inet marks",
+            "add chain inet marks way { type filter hook forward priority 0; }",
+            &mark_rule("ip"),
+            &mark_rule("ip6"),
+        ]);
+        network
+    }
+
+    /// The same in both families, with a router that does nothing but route.
+    pub(crate) fn in_both_families() -> Self {
         let network = Self::routed([1500, 1500]);
         let router = network.router.as_deref().unwrap();
         let forward = "net.ipv6.conf.all.forwarding=1";
@@ -144,23 +163,36 @@ impl Network {
                 ip(&[
                     "-n", name, "address", "add", address, "dev", &device, "nodad",
                 ]);
-                if !offload {
-                    let one = ["gso_max_segs", "1"];
-                    ip(&["-n", name, "link", "set", &device, one[0], one[1]]);
-                }
             }
             let via = ["route", "add", "default", "via", &gateway];
             ip(&[&["-n", host, "-6"][..], &via].concat());
         }
-        for rule in [
-            "add table inet marks".to_owned(),
-            "add chain inet marks way { type filter hook forward priority 0; }".to_owned(),
-            mark_rule("ip"),
-            mark_rule("ip6"),
-        ] {
-            ip(&["netns", "exec", router, "nft", &rule]);
-        }
         network
+    }
+
+    /// The router no longer says what it drops.
+    pub(crate) fn silence(&self) {
+        self.filter(&[
+            "add table inet silence",
+            "add chain inet silence out { type filter hook output priority 0; }",
+            "add rule inet silence out icmp type destination-unreachable drop",
+            "add rule inet silence out icmpv6 type packet-too-big drop",
+        ]);
+    }
+
+    /// The router's link to the far host takes packets up to this size from now on.
+    pub(crate) fn narrow(&self, mtu: u32) {
+        let router = self.router.as_deref().unwrap();
+        let (device, mtu) = (interface(1), mtu.to_string());
+        ip(&["-n", router, "link", "set", &device, "mtu", &mtu]);
+    }
+
+    /// Gives the router these rules of nftables.
+    fn filter(&self, rules: &[&str]) {
+        let router = self.router.as_deref().unwrap();
+        for rule in rules {
+            ip(&["netns", "exec", router, "nft", rule]);
+        }
     }
 
     /// The address of a side of a network with a router.

@@ -1,25 +1,100 @@
-//! Path MTU discovery over a router whose far link is narrow, which tells what it dropped.
+//! Path MTU discovery over a router whose far link is narrow, or becomes so under load, and which tells
+//! what it dropped or does not.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick::{
-    AssociationConfig, Config, ConnectOptions, Endpoint, PathMtuDiscovery, PathMtuState,
-    SendOptions, Transport,
+    Association, AssociationConfig, Config, ConnectOptions, Endpoint, PathMtuDiscovery,
+    PathMtuState, PathStats, SendOptions, Transport,
 };
 
-use super::network::{Network, Side, address};
+use super::network::{Network, Side};
+use super::transfer::{pattern, receive, send_one};
 
 const PORT: u16 = 5000;
 const MESSAGE: usize = 200_000;
 
+/// Of 64 KiB, over a link that becomes narrow in the middle of them.
+const MESSAGES: usize = 256;
+const NARROW: u32 = 1400;
+
 /// Both hosts, and what the near one found.
 pub(crate) fn found(transport: Transport, mtus: [u32; 2]) -> usize {
     let network = Network::routed(mtus);
-    let near = network.on(Side::Near, move || on_runtime(connect(transport)));
-    let far = network.on(Side::Far, move || on_runtime(accept(transport)));
-    let found = near.join().unwrap();
-    far.join().unwrap();
+    let [near, far] = addresses(false);
+    let sender = network.on(Side::Near, move || {
+        on_runtime(async move {
+            let (_endpoint, association) = connect(transport, near, far).await;
+            let found = searched(&association).await.mtu;
+            let data = vec![7; MESSAGE];
+            association
+                .send(data, SendOptions::default())
+                .await
+                .unwrap();
+            association.shutdown().await.unwrap();
+            found
+        })
+    });
+    let receiver = network.on(Side::Far, move || {
+        on_runtime(async move {
+            let endpoint = bind(transport, far, PORT);
+            let mut association = endpoint.accept().await.unwrap();
+            let message = association.recv().await.unwrap().unwrap();
+            assert_eq!(message.payload.len(), MESSAGE);
+            assert_eq!(association.recv().await.unwrap(), None);
+        })
+    });
+    let found = sender.join().unwrap();
+    receiver.join().unwrap();
     found
+}
+
+/// A transfer during which the far link becomes narrow: everything arrives.
+pub(crate) fn narrowed(transport: Transport, v6: bool, silent: bool) {
+    let network = Arc::new(Network::in_both_families());
+    if silent {
+        network.silence();
+    }
+    let [near, far] = addresses(v6);
+    let receiver = network.on(Side::Far, move || {
+        on_runtime(async move {
+            let endpoint = bind(transport, far, PORT);
+            receive(endpoint.accept().await.unwrap(), MESSAGES).await;
+        })
+    });
+    let links = Arc::clone(&network);
+    let sender = network.on(Side::Near, move || {
+        on_runtime(async move {
+            let (endpoint, association) = connect(transport, near, far).await;
+            assert_eq!(searched(&association).await.mtu, 1500);
+            let before = endpoint.stats().await.unwrap().protocol.icmp_accepted;
+            let pattern = pattern();
+            for number in 0..MESSAGES {
+                if number == MESSAGES / 2 {
+                    links.narrow(NARROW);
+                }
+                send_one(&association, number, &pattern).await;
+            }
+            while association.stats().await.unwrap().send_buffer_bytes > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            let path = &association.paths().await.unwrap()[0];
+            let told = endpoint.stats().await.unwrap().protocol.icmp_accepted - before;
+            eprintln!("MTU {}, {told} messages from the router", path.mtu);
+            assert!(path.mtu <= NARROW as usize, "{path:?}");
+            assert_eq!(told == 0, silent, "{told} messages");
+            association.shutdown().await.unwrap();
+        })
+    });
+    let (sent, received) = (sender.join(), receiver.join());
+    sent.unwrap();
+    received.unwrap();
+}
+
+fn addresses(v6: bool) -> [IpAddr; 2] {
+    [Side::Near, Side::Far].map(|side| Network::routed_address(side, v6))
 }
 
 fn on_runtime<R>(work: impl Future<Output = R>) -> R {
@@ -31,7 +106,7 @@ fn on_runtime<R>(work: impl Future<Output = R>) -> R {
     runtime.block_on(async { tokio::time::timeout(limit, work).await.unwrap() })
 }
 
-fn bind(transport: Transport, side: Side, path: usize, port: u16) -> Endpoint {
+fn bind(transport: Transport, address: IpAddr, port: u16) -> Endpoint {
     Endpoint::bind(Config {
         transport,
         port,
@@ -39,42 +114,30 @@ fn bind(transport: Transport, side: Side, path: usize, port: u16) -> Endpoint {
             path_mtu_discovery: Some(PathMtuDiscovery::default()),
             ..AssociationConfig::default()
         },
-        ..Config::udp([address(side, path)])
+        ..Config::udp([address])
     })
     .unwrap()
 }
 
-async fn connect(transport: Transport) -> usize {
-    let endpoint = bind(transport, Side::Near, 0, 0);
-    let peer = address(Side::Far, 1);
+async fn connect(transport: Transport, near: IpAddr, far: IpAddr) -> (Endpoint, Association) {
+    let endpoint = bind(transport, near, 0);
     let options = ConnectOptions::to_port(PORT);
-    let association = loop {
+    loop {
         // The other host may not be there yet.
-        if let Ok(association) = endpoint.connect(&[peer], options.clone()).await {
-            break association;
+        if let Ok(association) = endpoint.connect(&[far], options.clone()).await {
+            return (endpoint, association);
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    let found = loop {
-        let paths = association.paths().await.unwrap();
-        if paths[0].mtu_discovery == Some(PathMtuState::SearchComplete) {
-            break paths[0].mtu;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    let data = vec![7; MESSAGE];
-    association
-        .send(data, SendOptions::default())
-        .await
-        .unwrap();
-    association.shutdown().await.unwrap();
-    found
+    }
 }
 
-async fn accept(transport: Transport) {
-    let endpoint = bind(transport, Side::Far, 1, PORT);
-    let mut association = endpoint.accept().await.unwrap();
-    let message = association.recv().await.unwrap().unwrap();
-    assert_eq!(message.payload.len(), MESSAGE);
-    assert_eq!(association.recv().await.unwrap(), None);
+/// What the search has found.
+async fn searched(association: &Association) -> PathStats {
+    loop {
+        let mut paths = association.paths().await.unwrap();
+        if paths[0].mtu_discovery == Some(PathMtuState::SearchComplete) {
+            return paths.swap_remove(0);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
