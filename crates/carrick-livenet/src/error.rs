@@ -42,6 +42,9 @@ pub enum Error {
         /// Those that run.
         running: String,
     },
+    /// The caller wanted it to end.
+    #[error("stopped; the network is removed")]
+    Stopped,
     /// A thread of this crate ended by a panic: a fault of this crate or of a program in the network.
     #[error("the {0} thread panicked (please report it)")]
     Panicked(&'static str),

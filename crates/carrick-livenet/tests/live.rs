@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -302,7 +302,8 @@ const LINK: (u64, Duration) = (2_000_000, Duration::from_millis(20));
 
 fn measured(rate: u64, delay: Duration) -> Accuracy {
     let link = LinkConfig::new(rate, delay).with_queue(Queue::packets(200));
-    let accuracy = Accuracy::measure_link(link, LINK, Duration::from_secs(2)).unwrap();
+    let accuracy =
+        Accuracy::measure_link(link, LINK, Duration::from_secs(2), &Arc::default()).unwrap();
     println!("{accuracy:?}");
     assert!(accuracy.delay.packets > 100 && accuracy.rate.packets > 200);
     accuracy
