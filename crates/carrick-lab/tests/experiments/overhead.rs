@@ -33,6 +33,8 @@ fn every_size_has_its_rows() {
         ("counted-in-step", 0.9),
         ("uncounted", 0.5),
         ("in-step", 0.5),
+        ("best-beside", 0.5),
+        ("best-pair", 0.9),
     ] {
         for size in (10..=200).step_by(10) {
             let jain = measured(&format!("{kind}.{size}.jain"));
@@ -61,8 +63,26 @@ fn headers_that_do_not_count_give_the_smallest_messages_more() {
 #[test]
 fn the_defaults_send_nothing_in_vain() {
     for size in FLOW_SIZES {
-        let ratio = measured(&format!("best.{size}"));
-        assert!((ratio - 1.0).abs() < 0.03, "{size}: {ratio}");
+        for flow in ["best", "best-as-it-is"] {
+            let ratio = measured(&format!("{flow}.{size}"));
+            assert!((ratio - 1.0).abs() < 0.03, "{flow} {size}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn cubic_and_not_the_headers_makes_a_program_take_more_than_half() {
+    let mean = |kind: &str| {
+        let sizes = [10, 50, 100, 200];
+        let shares = sizes.map(|size| measured(&format!("{kind}.{size}.share")));
+        shares.iter().sum::<f64>() / shares.len() as f64
+    };
+    let fair = mean("best-pair").max(mean("without-cubic"));
+    assert!(mean("best-beside") > fair + 5.0);
+    for size in [10, 200] {
+        let row = row(&format!("best-beside.{size}.jain"));
+        assert!(row.note.contains("CUBIC"), "{}", row.note);
+        assert!(row.published.is_none());
     }
 }
 

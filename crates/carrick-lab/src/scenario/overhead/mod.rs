@@ -167,11 +167,14 @@ enum Outcome {
 }
 
 /// All simulations. Only one flow is asked what it takes while nobody reads.
-fn jobs(pairs: usize, flows: usize, asked: Option<usize>, repetitions: u64) -> Vec<Job> {
+fn jobs(sizes: &[usize], flows: usize, asked: Option<usize>, repetitions: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for number in 0..repetitions {
-        for pair in 0..pairs {
-            let runs = |sharing: &usize| !SHARINGS[*sharing].control || number < FULL_CONTROL;
+        for (pair, size) in sizes.iter().enumerate() {
+            let runs = |sharing: &usize| {
+                let sharing = &SHARINGS[*sharing];
+                sharing.has(*size) && (!sharing.control || number < FULL_CONTROL)
+            };
             let sharings = (0..SHARINGS.len()).filter(runs);
             jobs.extend(sharings.map(|sharing| Job::Shared {
                 pair,
@@ -242,7 +245,8 @@ impl Observed {
 
     fn jobs(&self, repetitions: u64) -> Vec<Job> {
         let asked = self.flows.iter().position(|cell| cell.flow.id == "best");
-        jobs(self.pairs.len(), self.flows.len(), asked, repetitions)
+        let sizes: Vec<usize> = self.pairs.iter().map(|pair| pair.size).collect();
+        jobs(&sizes, self.flows.len(), asked, repetitions)
     }
 
     /// The beginning of the names of a job's rows.

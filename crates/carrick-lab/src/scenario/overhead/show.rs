@@ -104,6 +104,10 @@ fn settings(observed: &Observed) -> Vec<Setting> {
                 "payload and {EXTRA:?} bytes; the window shows the payload only, or all (“true”); default settings: what fits"
             ),
         ),
-        Setting::new("SCTP", "otherwise RFC 9260’s defaults"),
+        Setting::new(
+            "SCTP",
+            "otherwise RFC 9260’s defaults; “a program’s settings”: AssociationConfig::modern() with nothing set (CUBIC, RACK-TLP and \
+             proportional rate reduction, buffers that begin with 1 MiB)",
+        ),
     ]
 }
