@@ -15,8 +15,6 @@ mod setup;
 mod show;
 mod traffic;
 
-use std::time::Duration;
-
 use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
@@ -25,10 +23,10 @@ use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Load, Shares};
-use setup::{FLOW_SIZES, Flow, MEASURED, MEASURED_SHORT, SHARINGS, flows, sizes};
+use setup::{BRIEF, FLOW_SIZES, Flow, LONG, Lengths, SHARINGS, flows, sizes};
 
-/// Repetitions in a short run.
-const SHORT: u64 = 2;
+/// Repetitions in a short run: few enough for a minute, enough for intervals that say something.
+const SHORT: u64 = 5;
 /// The paper's repetitions of the first part, and of the second.
 const FULL: u64 = 100;
 const FULL_FLOW: u64 = 10;
@@ -58,7 +56,7 @@ impl Scenario for Overhead {
     }
 
     fn cells(&self) -> Vec<String> {
-        let all = Observed::nothing(1, MEASURED);
+        let all = Observed::nothing(1, LONG);
         let jobs = all.jobs(1).into_iter();
         jobs.map(|job| all.name(job)).collect()
     }
@@ -73,7 +71,7 @@ impl Scenario for Overhead {
         options: &RunOptions,
         capture: Capture<'_>,
     ) -> Result<(), String> {
-        let all = Observed::nothing(1, length(options));
+        let all = Observed::nothing(1, lengths(options));
         let job = all.jobs(1).into_iter().find(|job| all.name(*job) == cell);
         let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
         all.run(job.repeated(repetition), options.seed, capture)
@@ -86,20 +84,16 @@ impl Scenario for Overhead {
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
         let repetitions = self.repetitions(options);
-        let observed = self.simulate(options.seed, repetitions, length(options), progress)?;
-        // Without --full, each repetition of the first part is shorter, too.
+        let observed = self.simulate(options.seed, repetitions, lengths(options), progress)?;
+        // Without --full, each repetition is shorter, too.
         let shortened = (!options.full || repetitions < FULL).then_some(FULL);
         Ok(show::result(*self, &observed, options.seed).extended(options, shortened))
     }
 }
 
-/// How long the first part is measured.
-fn length(options: &RunOptions) -> Duration {
-    if options.full {
-        MEASURED
-    } else {
-        MEASURED_SHORT
-    }
+/// How long it is measured.
+fn lengths(options: &RunOptions) -> Lengths {
+    if options.full { LONG } else { BRIEF }
 }
 
 /// One size of the first part.
@@ -125,8 +119,7 @@ struct Observed {
     pairs: Vec<Pair>,
     flows: Vec<FlowCell>,
     repetitions: u64,
-    /// How long the first part was measured.
-    duration: Duration,
+    lengths: Lengths,
 }
 
 /// One simulation.
@@ -200,10 +193,10 @@ impl Overhead {
         self,
         seed: u64,
         repetitions: u64,
-        duration: Duration,
+        lengths: Lengths,
         progress: &dyn Progress,
     ) -> Result<Observed, LabError> {
-        let mut observed = Observed::nothing(repetitions, duration);
+        let mut observed = Observed::nothing(repetitions, lengths);
         let jobs = observed.jobs(repetitions);
         progress.begin(self.name(), jobs.len() as u64);
         let results = parallel::run(jobs.len(), |index| {
@@ -225,7 +218,7 @@ impl Overhead {
 
 impl Observed {
     /// Before the first run.
-    fn nothing(repetitions: u64, duration: Duration) -> Self {
+    fn nothing(repetitions: u64, lengths: Lengths) -> Self {
         let pair = |size| Pair {
             size,
             shares: Default::default(),
@@ -239,7 +232,7 @@ impl Observed {
             pairs: sizes().map(pair).collect(),
             flows: flows().into_iter().map(flow).collect(),
             repetitions,
-            duration,
+            lengths,
         }
     }
 
@@ -277,7 +270,7 @@ impl Observed {
                 run::shared(
                     size,
                     &SHARINGS[sharing],
-                    self.duration,
+                    self.lengths,
                     derive(seed, &[1, number]),
                     capture,
                 )
@@ -286,9 +279,15 @@ impl Observed {
             }
             Job::Slow { flow, size, number } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
-                run::slow(flow, size, derive(seed, &[2, number]), capture)
-                    .map(Outcome::Slow)
-                    .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
+                run::slow(
+                    flow,
+                    size,
+                    self.lengths,
+                    derive(seed, &[2, number]),
+                    capture,
+                )
+                .map(Outcome::Slow)
+                .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
             }
             Job::Accepted { flow, size } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);

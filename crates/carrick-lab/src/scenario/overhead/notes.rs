@@ -2,7 +2,7 @@
 
 use super::rows::{independent_share, model_share, share};
 use super::run::Shares;
-use super::setup::{FLOW_SIZES, MEASURED, QUEUE, READING, SHARINGS, WINDOW, place};
+use super::setup::{FLOW_SIZES, LONG, QUEUE, READING, SHARINGS, WINDOW, place};
 use super::{FlowCell, Observed, Pair};
 use crate::format::measured;
 use crate::stats::{jain, mean};
@@ -110,11 +110,11 @@ fn repetitions(observed: &Observed) -> String {
          The rows have the mean of the indexes, which is stricter: a share that differs by d of 100 from one half costs 4·d²/10,000 whichever \
          flow has more. By seeds, the share differs by {} of 100 (standard deviation, the most of all sizes); no size is unfair, and the \
          deviation goes down with the time that is measured. --full measures {} s, as the paper does.",
-        observed.duration.as_secs(),
+        observed.lengths.measured.as_secs(),
         measured(least),
         measured(of_means.fold(1.0, f64::min)),
         measured(spread.fold(0.0, f64::max)),
-        MEASURED.as_secs(),
+        LONG.measured.as_secs(),
     )
 }
 

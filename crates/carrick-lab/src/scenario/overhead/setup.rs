@@ -30,11 +30,32 @@ pub(super) fn sizes() -> impl Iterator<Item = usize> {
     (1..=20).map(|n| n * 10)
 }
 
-/// When measuring begins, and how long it takes with the published precision.
-pub(super) const SETTLED: Duration = Duration::from_secs(50);
-pub(super) const MEASURED: Duration = Duration::from_secs(400);
-/// How long it takes in a short run.
-pub(super) const MEASURED_SHORT: Duration = Duration::from_secs(100);
+/// When measuring begins, and how long it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lengths {
+    /// Until two flows share the link as they will.
+    pub(super) settled: Duration,
+    /// Of the first part.
+    pub(super) measured: Duration,
+    /// Of the slow reader, once its buffer has been full for long ([`FULL_FOR_LONG`]).
+    pub(super) watched: Duration,
+}
+
+/// With the published precision.
+pub(super) const LONG: Lengths = Lengths {
+    settled: Duration::from_secs(50),
+    measured: Duration::from_secs(400),
+    watched: Duration::from_secs(200),
+};
+/// In a short run: the shares have the same means from 20 s on, and five short repetitions say more than
+/// two long ones.
+pub(super) const BRIEF: Lengths = Lengths {
+    settled: Duration::from_secs(20),
+    measured: Duration::from_secs(60),
+    watched: Duration::from_secs(100),
+};
+/// When the slow reader's buffer is full.
+pub(super) const FULL_FOR_LONG: Duration = Duration::from_secs(50);
 
 /// The receive window of the second part: the 65,535 bytes that the INET framework announces.
 pub(super) const WINDOW: usize = 65_535;
@@ -44,8 +65,6 @@ pub(super) const READING: f64 = 5000.0;
 pub(super) const FLOW_SIZES: [usize; 8] = [20, 50, 100, 200, 400, 700, 1000, 1400];
 /// Memory of a message that the window does not show, in bytes.
 pub(super) const EXTRA: [usize; 5] = [50, 100, 150, 200, 250];
-/// How long the slow reader is watched, after it has settled.
-pub(super) const WATCHED: Duration = Duration::from_secs(200);
 
 fn address(net: u8, host: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, net, 0, host))
