@@ -21,6 +21,10 @@ LIVE_FIELDS = ["id", "label", "unit", "published", "simulated", "simulated_ci95"
 LOSSES = ("0", "0.5", "1", "2", "3", "5", "7", "10")
 REQUIRED_TIMES = ("failover-a", "failover-b", "failover-c", "failover-b-arrived", "failover-c-arrived", "failover", "transfer-a", "transfer-bc")
 FLOWS = (*(f"extra{bytes}" for bytes in (50, 100, 150, 200, 250)), "memory-left.sws-both", "true.sws-both", "best", "best-as-it-is")
+# Of Fig. 6, with one switch or more off; avoidance at the sender is among them in those of WITHOUT_THE_SENDERS.
+WITHOUT_THE_SENDERS = tuple(f"extra50.sws-{ends}{nagle}" for nagle in ("", "-no-nagle") for ends in ("receiver", "none"))
+SWITCHED = ("extra50.sws-both-no-nagle", "extra50.sws-sender", "extra50.sws-sender-no-nagle", *WITHOUT_THE_SENDERS)
+SWITCHED_SIZES = (100, 700, 1000)
 SHARINGS = ("counted", "uncounted", "in-step", "counted-in-step", "best-beside", "best-pair")
 FLOW_SIZES = (20, 50, 100, 200, 400, 700, 1000, 1400)
 REQUIRED = {
@@ -46,7 +50,9 @@ REQUIRED = {
     + [f"{cell}.{what}" for cell in ("sctp.p1.n1", "sctp.p1.n6", "best.p1.n1", "best.p1.n6", "tcp.p1.n1") for what in ("q50", "q90", "q99", "q99.9")],
     "overhead": [f"{kind}.{size}.{what}" for kind in SHARINGS for size in range(10, 201, 10) for what in ("share", "jain")]
     + [f"without-cubic.{size}.{what}" for size in (10, 50, 100, 200) for what in ("share", "jain")]
-    + [f"{flow}.{size}" for flow in FLOWS for size in FLOW_SIZES],
+    + [f"{flow}.{size}" for flow in FLOWS for size in FLOW_SIZES]
+    + [f"{flow}.{size}" for flow in SWITCHED for size in SWITCHED_SIZES]
+    + [f"{flow}.{size}.more" for flow in WITHOUT_THE_SENDERS for size in SWITCHED_SIZES],
 }
 LIVE_REQUIRED = {
     "satellite": [f"{variant}.{what}.{way}" for variant in ("standard", "modified", "best") for what in ("delay", "recovery", "throughput") for way in ("udp", "raw")]
@@ -291,8 +297,23 @@ def overhead(rows, full):
         row = rows[f"counted.{size}.share"]
         if outside(row, 48, 52, full):
             yield f"{row['id']} is {row['measured']}, published 50"
-    # Two repetitions of a short run can't tell.
-    if full and not measured(rows, "uncounted.10.share") > measured(rows, "counted.10.share") + 5:
+    for size in SWITCHED_SIZES:
+        for flow in SWITCHED:
+            if "Published" not in rows[f"{flow}.{size}"]["note"]:
+                yield f"{flow}.{size} does not say what was published"
+        for flow in WITHOUT_THE_SENDERS:
+            if rows[f"{flow}.{size}.more"]["published"] != 20:
+                yield f"{flow}.{size}.more does not say what was published"
+    # Runs of one seed are the same where a switch does nothing.
+    for switch, on, off in (
+        ("avoidance at the sender", "extra50.sws-both-no-nagle", "extra50.sws-receiver-no-nagle"),
+        ("Nagle", "extra50.sws-receiver", "extra50.sws-receiver-no-nagle"),
+        ("avoidance at the receiver", "extra50", "extra50.sws-sender"),
+    ):
+        if all(measured(rows, f"{on}.{size}") == measured(rows, f"{off}.{size}") for size in SWITCHED_SIZES):
+            yield f"{switch} changes nothing"
+    # A short run can't tell by how much.
+    if not measured(rows, "uncounted.10.share") > measured(rows, "counted.10.share") + (5 if full else 0):
         yield "small messages take no more where headers do not count"
 
 

@@ -108,6 +108,30 @@ fn memory_that_the_window_hides_is_sent_for_in_vain() {
 }
 
 #[test]
+fn each_switch_of_flow_control_changes_what_is_sent() {
+    // Runs of one seed are the same to the last bit where a switch does nothing.
+    let differ = |with: &str, without: &str| {
+        let of = |id: &str, size: usize| measured(&format!("{id}.{size}")).to_bits();
+        [100, 700, 1000]
+            .into_iter()
+            .any(|size| of(with, size) != of(without, size))
+    };
+    let [both, receivers] = ["extra50.sws-both-no-nagle", "extra50.sws-receiver-no-nagle"];
+    assert!(differ(both, receivers), "the sender’s avoidance");
+    assert!(differ("extra50.sws-receiver", receivers), "Nagle");
+    assert!(differ("extra50", "extra50.sws-sender"), "the receiver’s");
+    for size in [100, 700, 1000] {
+        for flow in ["extra50.sws-receiver", receivers] {
+            let row = row(&format!("{flow}.{size}.more"));
+            assert_eq!(row.published, Some(20.0));
+            assert!(row.note.contains("Published: up to 20 %"), "{}", row.note);
+        }
+        let without = row(&format!("{receivers}.{size}"));
+        assert_eq!(without.published, Some(1.85));
+    }
+}
+
+#[test]
 fn what_is_taken_while_nobody_reads_fits_into_the_memory() {
     for size in FLOW_SIZES {
         let row = row(&format!("accepted.best.{size}"));

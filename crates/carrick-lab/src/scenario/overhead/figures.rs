@@ -42,6 +42,7 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
                 "extra50.sws-sender",
                 "extra50.sws-receiver",
                 "extra50.sws-none",
+                "extra50.sws-receiver-no-nagle",
                 "extra50.sws-none-no-nagle",
             ]),
         ),
