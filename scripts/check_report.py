@@ -288,7 +288,7 @@ def overhead(rows, full):
             row = rows.get(f"{kind}.{size}.jain")
             if row and outside(row, 0.99, 1, full):
                 yield f"{row['id']} is {row['measured']}"
-            if row and full and kind != "without-cubic" and row["n"] < 100:
+            if full and kind == "counted" and row["n"] < 100:
                 yield f"{row['id']} is the mean of {row['n']} seeds"
         # What a program meets beside a flow of RFC 9260 is measured and explained, whatever it is.
         row = rows[f"best-beside.{size}.jain"]

@@ -23,15 +23,12 @@ use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Load, Shares};
-use setup::{BRIEF, FLOW_SIZES, Flow, LONG, Lengths, SHARINGS, flows, sizes};
+use setup::{BRIEF, FLOW_SIZES, Flow, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes};
 
 /// Repetitions in a short run: few enough for a minute, enough for intervals that say something.
 const SHORT: u64 = 5;
-/// The paper's repetitions of the first part, and of the second.
-const FULL: u64 = 100;
+/// The paper's repetitions of the second part.
 const FULL_FLOW: u64 = 10;
-/// Those of a control, which nothing but a note stands on.
-const FULL_CONTROL: u64 = 5;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +59,7 @@ impl Scenario for Overhead {
     }
 
     fn repetitions(&self, options: &RunOptions) -> u64 {
-        options.repetitions(SHORT, FULL)
+        options.repetitions(SHORT, OF_THE_PAPER)
     }
 
     fn replay(
@@ -86,7 +83,7 @@ impl Scenario for Overhead {
         let repetitions = self.repetitions(options);
         let observed = self.simulate(options.seed, repetitions, lengths(options), progress)?;
         // Without --full, each repetition is shorter, too.
-        let shortened = (!options.full || repetitions < FULL).then_some(FULL);
+        let shortened = (!options.full || repetitions < OF_THE_PAPER).then_some(OF_THE_PAPER);
         Ok(show::result(*self, &observed, options.seed).extended(options, shortened))
     }
 }
@@ -166,7 +163,7 @@ fn jobs(sizes: &[usize], flows: usize, asked: Option<usize>, repetitions: u64) -
         for (pair, size) in sizes.iter().enumerate() {
             let runs = |sharing: &usize| {
                 let sharing = &SHARINGS[*sharing];
-                sharing.has(*size) && (!sharing.control || number < FULL_CONTROL)
+                sharing.has(*size) && number < sharing.most
             };
             let sharings = (0..SHARINGS.len()).filter(runs);
             jobs.extend(sharings.map(|sharing| Job::Shared {

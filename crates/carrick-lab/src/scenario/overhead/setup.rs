@@ -120,11 +120,19 @@ pub(super) struct Sharing {
     pub(super) settings: [Settings; 2],
     /// Random delay of each packet before the shared link.
     pub(super) jitter: Duration,
-    /// Not the paper's.
-    pub(super) control: bool,
+    /// Repetitions at most.
+    pub(super) most: u64,
     /// Of every size, or of [`CONTROL_SIZES`].
     pub(super) every_size: bool,
 }
+
+/// Repetitions of the paper's ways.
+pub(super) const OF_THE_PAPER: u64 = 100;
+/// Those with the settings of a program: what they take differs from one half, or does not, by much more
+/// than their intervals.
+const OF_BEST: u64 = 10;
+/// Those of a control, which nothing but a note stands on.
+const OF_A_CONTROL: u64 = 5;
 
 /// Sizes that say enough where nothing but a note stands on them.
 pub(super) const CONTROL_SIZES: [usize; 4] = [10, 50, 100, 200];
@@ -167,7 +175,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         label: "headers counted",
         settings: [COUNTED; 2],
         jitter: JITTER,
-        control: false,
+        most: OF_THE_PAPER,
         every_size: true,
     },
     Sharing {
@@ -175,7 +183,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         label: "headers not counted",
         settings: [UNCOUNTED; 2],
         jitter: JITTER,
-        control: false,
+        most: OF_THE_PAPER,
         every_size: true,
     },
     Sharing {
@@ -183,7 +191,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         label: "control: not counted, no random delay",
         settings: [UNCOUNTED; 2],
         jitter: Duration::ZERO,
-        control: true,
+        most: OF_A_CONTROL,
         every_size: true,
     },
     Sharing {
@@ -191,7 +199,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         label: "control: counted, no random delay",
         settings: [COUNTED; 2],
         jitter: Duration::ZERO,
-        control: true,
+        most: OF_A_CONTROL,
         every_size: true,
     },
     Sharing {
@@ -199,7 +207,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         label: "best: a program’s settings beside the TCP-like flow",
         settings: [Settings::Modern, COUNTED],
         jitter: JITTER,
-        control: false,
+        most: OF_BEST,
         every_size: true,
     },
     Sharing {
@@ -207,7 +215,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         label: "best: a program’s settings, both flows",
         settings: [Settings::Modern; 2],
         jitter: JITTER,
-        control: false,
+        most: OF_BEST,
         every_size: true,
     },
     Sharing {
@@ -215,7 +223,7 @@ pub(super) const SHARINGS: [Sharing; 7] = [
         label: "control: a program’s settings without CUBIC beside the TCP-like flow",
         settings: [Settings::ModernWithoutCubic, COUNTED],
         jitter: JITTER,
-        control: true,
+        most: OF_A_CONTROL,
         every_size: false,
     },
 ];
