@@ -1,6 +1,6 @@
 //! `carrick lab`: scenarios from files, and networks of scenarios in real time, for any program.
 
-use std::io::{Write, stdout};
+use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
 use carrick_livenet::{Accuracy, Error, Namespace};
@@ -67,6 +67,11 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::UnknownHost { .. } => Self::Usage(error.to_string()),
+            // As shells tell it.
+            Error::Program { ref source, .. } => match source.kind() {
+                ErrorKind::NotFound => Self::Ended(127, error.to_string()),
+                _ => Self::Ended(126, error.to_string()),
+            },
             Error::Stopped => Self::Ended(INTERRUPTED, error.to_string()),
             _ => Self::Run(error.to_string()),
         }

@@ -26,6 +26,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The program that the caller wants on a host does not start.
+    #[error("cannot run '{program}': {source}")]
+    Program {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A command of the system failed.
     #[error("{command}: {output}")]
     Command {

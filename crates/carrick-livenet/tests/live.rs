@@ -289,6 +289,12 @@ fn live_networks_are_found_by_others_and_leave_nothing_behind() {
     assert!(entered.join().unwrap().unwrap().success());
     let missing = enter(&name, "west", &mut Command::new("true")).unwrap_err();
     assert!(missing.to_string().contains("far, near"), "{missing}");
+    let network = name.clone();
+    let entered =
+        std::thread::spawn(move || enter(&network, "near", &mut Command::new("no-such-program")));
+    let missing = entered.join().unwrap().unwrap_err();
+    assert!(matches!(&missing, Error::Program { program, .. } if program == "no-such-program"));
+    assert!(!missing.to_string().contains("iproute2"), "{missing}");
     let folder: PathBuf = live.directory().path().into();
     let link = folder.join("near");
     assert!(link.exists());
