@@ -271,28 +271,16 @@ fn report(out: &mut Lines, counts: &Counts, json: bool) {
 }
 
 fn json_of(counts: &Counts) -> serde_json::Value {
-    let Counts {
-        offered,
-        established,
-        refused,
-        refused_by_middlebox,
-        too_many,
-        crowded,
-        flooded,
-        lost,
-        vanished,
-        ..
-    } = counts;
     serde_json::json!({
-        "offered": offered,
-        "established": established,
-        "refused": refused,
-        "refused_by_middlebox": refused_by_middlebox,
-        "too_many": too_many,
-        "crowded": crowded,
-        "flooded": flooded,
-        "pinhole_lost": lost,
-        "vanished": vanished,
+        "offered": counts.offered,
+        "established": counts.established,
+        "refused": counts.refused,
+        "refused_by_middlebox": counts.refused_by_middlebox,
+        "too_many": counts.too_many,
+        "crowded": counts.crowded,
+        "flooded": counts.flooded,
+        "pinhole_lost": counts.lost,
+        "vanished": counts.vanished,
     })
 }
 

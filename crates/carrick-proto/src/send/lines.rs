@@ -26,6 +26,28 @@ pub(crate) struct Piece {
     pub(crate) payload: Bytes,
 }
 
+#[cfg(test)]
+impl Piece {
+    /// A whole message, unordered and of one octet, for tests of what comes after the queue.
+    pub(super) fn whole(message: u64, stream: StreamId) -> Self {
+        Self {
+            message,
+            stream,
+            ppid: Ppid(0),
+            context: 0,
+            mid: Mid::new(0),
+            fsn: Fsn::new(0),
+            flags: DataFlags {
+                immediate: false,
+                unordered: true,
+                beginning: true,
+                ending: true,
+            },
+            payload: Bytes::from_static(b"m"),
+        }
+    }
+}
+
 /// A stream that has been used.
 #[derive(Debug)]
 struct Stream {

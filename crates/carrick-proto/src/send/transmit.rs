@@ -482,8 +482,11 @@ impl Sender {
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
     ) {
-        let restart = cx.paths[to].earliest.is_none_or(|e| index <= e);
+        // Section 7.2.4, rules 4 and 5: once for a chunk. Where recovery finds the same one lost in each
+        // round trip, T3-rtx is what tells of a path that does not carry it.
+        let mut restart = cx.paths[to].earliest.is_none_or(|e| index <= e);
         if let Some(chunk) = self.outstanding.chunk(index) {
+            restart &= chunk.transmissions == 1;
             cx.paths[chunk.path].recovery.undo.on_resent(index);
         }
         let leads = core::mem::take(&mut self.leading);

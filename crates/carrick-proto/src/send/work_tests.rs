@@ -3,9 +3,7 @@
 
 use alloc::vec::Vec;
 
-use carrick_wire::{
-    Chunk as Wire, CommonHeader, DataFlags, Fsn, Mid, Packet, PacketBuilder, Ppid, VerificationTag,
-};
+use carrick_wire::{Chunk as Wire, CommonHeader, Packet, PacketBuilder, VerificationTag};
 use core::net::IpAddr;
 
 use super::queue::Piece;
@@ -51,21 +49,7 @@ impl Bench {
     /// A message of one chunk leaves to the first path.
     fn push(&mut self, options: SendOptions) -> u64 {
         let message = self.sender.abandonment.add(&options, 1, Time::ZERO);
-        let piece = Piece {
-            message,
-            stream: options.stream,
-            ppid: Ppid(0),
-            context: 0,
-            mid: Mid::new(0),
-            fsn: Fsn::new(0),
-            flags: DataFlags {
-                immediate: false,
-                unordered: true,
-                beginning: true,
-                ending: true,
-            },
-            payload: Bytes::from_static(b"m"),
-        };
+        let piece = Piece::whole(message, options.stream);
         let (outstanding, paths) = (&mut self.sender.outstanding, &mut self.paths);
         let index = outstanding.push(piece, PathId(0), true, Time::ZERO, paths);
         self.sender.abandonment.on_sent(message, index, true);

@@ -1,6 +1,9 @@
 //! After the search: black holes, failed paths, larger sizes again.
 
-use carrick_proto::{AssociationId, Event, PathMtuState};
+use std::time::Duration;
+
+use carrick_proto::policy::Policies;
+use carrick_proto::{AssociationConfig, AssociationId, Event, PathMtuDiscovery, PathMtuState};
 use carrick_wire::ChunkType;
 
 use crate::common::*;
@@ -8,7 +11,7 @@ use crate::support::*;
 
 /// Sends large messages for a while, from when the link takes only `link`; returns how long it took
 /// until packets were small enough.
-fn black_hole(link: usize) -> (World, AssociationId, AssociationId, std::time::Duration) {
+fn black_hole(link: usize) -> (World, AssociationId, AssociationId, Duration) {
     let (mut w, a, b) = searched(1500);
     w.send(0, a, 0, pattern(50_000));
     w.run(secs(2));
@@ -39,6 +42,59 @@ fn a_black_hole_is_passed_within_three_seconds_5_2() {
         assert_eq!(mtu(&w, a), link);
         let failed = |e: &Event| matches!(e, Event::PathFailed(_));
         assert!(!w.events(0).iter().any(failed));
+    }
+}
+
+/// A large message on a link that got too narrow for it, and one of 100 bytes on another stream each `every`; returns how
+/// long it took until the large one arrived.
+fn black_hole_beside_small_messages(base: &AssociationConfig, every: Duration) -> Duration {
+    let mut w = World::single_homed();
+    w.config = AssociationConfig {
+        path_mtu_discovery: Some(PathMtuDiscovery::default()),
+        nagle: false,
+        outbound_streams: 2,
+        ..base.clone()
+    };
+    w.narrow(0, 1500);
+    let (a, b) = w.connect();
+    assert!(w.run_until(secs(120), |w| complete(w, a)));
+    w.send(0, a, 0, pattern(50_000));
+    w.run(secs(2));
+    w.receive(1, b);
+    w.clear_rules();
+    w.narrow(0, 1400);
+    let since = w.now;
+    w.send(0, a, 0, pattern(5_000));
+    while w.now < since + secs(30) {
+        w.send(0, a, 1, pattern(100));
+        w.run(every);
+        if w.receive_lengths(1, b).contains(&5_000) {
+            assert!(mtu(&w, a) <= 1400);
+            return w.now - since;
+        }
+    }
+    panic!("not in 30 s: {:?}", w.stats(0, a).counters);
+}
+
+#[test]
+fn small_messages_hide_no_black_hole_5_2() {
+    let rack = AssociationConfig {
+        policies: Policies::modern(),
+        ..AssociationConfig::default()
+    };
+    let all = [
+        AssociationConfig::default(),
+        rack,
+        AssociationConfig::modern(),
+    ];
+    for (number, base) in all.iter().enumerate() {
+        for every in [5, 20, 100] {
+            let took = black_hole_beside_small_messages(base, ms(every));
+            assert!(
+                took <= secs(3),
+                "settings {number}, every {every} ms: {took:?}"
+            );
+        }
     }
 }
 

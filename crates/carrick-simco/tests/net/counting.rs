@@ -1,71 +1,22 @@
 //! What rules have let pass, with the metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use carrick_simco::Time;
-use carrick_simco::backend::{
-    Backend, BackendError, Element, MemoryBackend, Meter, Reservation, Traffic,
-};
 use carrick_simco::client::Client;
 use carrick_simco::daemon::{Daemon, Settings, State};
-use carrick_simco::message::{Lifetime, PrrParameters};
 
+use crate::held::Held;
 use crate::support::{Folder, Transport, config, pinhole, soon, target, text};
-
-/// A packet filter that has counted 1, 2, 3... packets, and tells it when it is let.
-struct Counting {
-    inner: MemoryBackend,
-    readings: Arc<AtomicUsize>,
-    closed: Arc<AtomicBool>,
-}
-
-impl Backend for Counting {
-    fn add(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
-        self.inner.add(now, e, life)
-    }
-
-    fn extend(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
-        self.inner.extend(now, e, life)
-    }
-
-    fn remove(&mut self, now: Time, e: &[Element]) -> Result<(), BackendError> {
-        self.inner.remove(now, e)
-    }
-
-    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
-        self.inner.reserve(wanted)
-    }
-
-    fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
-        let (count, readings) = (rules.len() as u64, Arc::clone(&self.readings));
-        let closed = Arc::clone(&self.closed);
-        Some(Box::new(move || {
-            readings.fetch_add(1, Ordering::SeqCst);
-            while closed.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            let counted = (1..=count).map(|n| Traffic {
-                packets: n,
-                octets: 100 * n,
-            });
-            Ok(counted.collect())
-        }))
-    }
-}
 
 #[tokio::test]
 async fn what_rules_let_pass_is_read_once_for_many_scrapes_and_holds_up_no_agent() {
     let folder = Folder::new();
     let settings = Settings::parse(&text(&folder, "rule-traffic = 3")).unwrap();
-    let readings = Arc::new(AtomicUsize::new(0));
-    let closed = Arc::new(AtomicBool::new(true));
-    let backend = Counting {
-        inner: MemoryBackend::default(),
-        readings: Arc::clone(&readings),
-        closed: Arc::clone(&closed),
-    };
+    let backend = Held::default();
+    let (readings, closed) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
+    closed.store(true, Ordering::SeqCst);
     let daemon = Daemon::start(&settings, Box::new(backend), State::none());
     let daemon = Arc::new(daemon.await.unwrap());
     let to = target(daemon.bound(), &folder.file("cert.pem"), Transport::Sctp);

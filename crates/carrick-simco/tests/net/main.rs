@@ -1,12 +1,15 @@
 //! Middlebox and agents on loopback sockets, over each transport.
 
 mod agent;
+mod audit;
 mod counting;
 mod fake;
 mod gone;
+mod held;
 mod hostile;
 mod journal;
-mod operation;
+mod metrics;
+mod reload;
 mod scrape;
 mod session;
 mod support;

@@ -1,57 +1,15 @@
-//! A packet filter that takes its time to tell what rules have let pass.
+//! Scrapes of a middlebox whose packet filter does not tell what rules have let pass.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use carrick_simco::Time;
-use carrick_simco::backend::{
-    Backend, BackendError, Element, MemoryBackend, Meter, Reservation, Traffic,
-};
 use carrick_simco::daemon::{Daemon, Settings, State};
-use carrick_simco::message::{Lifetime, PrrParameters};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::held::Held;
 use crate::support::{Box3, Folder, Transport, pinhole, soon, text};
-
-/// One that tells nothing as long as it is closed.
-#[derive(Default)]
-struct Held {
-    inner: MemoryBackend,
-    readings: Arc<AtomicUsize>,
-    closed: Arc<AtomicBool>,
-}
-
-impl Backend for Held {
-    fn add(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
-        self.inner.add(now, e, life)
-    }
-
-    fn extend(&mut self, now: Time, e: &[Element], life: Lifetime) -> Result<(), BackendError> {
-        self.inner.extend(now, e, life)
-    }
-
-    fn remove(&mut self, now: Time, e: &[Element]) -> Result<(), BackendError> {
-        self.inner.remove(now, e)
-    }
-
-    fn reserve(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
-        self.inner.reserve(wanted)
-    }
-
-    fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
-        let (rules, held) = (rules.len(), Arc::clone(&self.closed));
-        let readings = Arc::clone(&self.readings);
-        Some(Box::new(move || {
-            readings.fetch_add(1, Ordering::SeqCst);
-            while held.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Ok(vec![Traffic::default(); rules])
-        }))
-    }
-}
 
 /// What the middlebox lets go of is let go of, also when a test fails.
 struct LetGo(Arc<AtomicBool>);

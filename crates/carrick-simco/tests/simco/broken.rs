@@ -8,11 +8,11 @@ use carrick_simco::backend::{
     Backend, BackendError, Element, MemoryBackend, PortPool, Reservation,
 };
 use carrick_simco::message::{
-    Direction, DisableRequest, Lifetime, NegativeReply, PolicyRuleId, PrrParameters, Reply, Request,
+    Direction, Lifetime, NegativeReply, PolicyRuleId, PrrParameters, Reply, Request,
 };
 use carrick_simco::middlebox::{Actor, MiddleboxConfig, MiddleboxEvent, Rights};
 
-use crate::network::{Net, UDP, agent_config, change, config, ends, name, pinhole, range};
+use crate::network::{Net, UDP, agent_config, block, change, config, ends, name, pinhole, range};
 
 /// What fails now.
 #[derive(Debug, Default)]
@@ -201,11 +201,7 @@ fn what_the_packet_filter_refuses_is_told_with_who_asked_and_why_5189_2_1_4() {
     let (mut net, faults) = net();
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
-    let block = Request::Disable(DisableRequest {
-        internal: pinhole(5).internal,
-        external: pinhole(5).external,
-        lifetime: Lifetime(30),
-    });
+    let block = block(pinhole(5));
     while net.middlebox.poll_event().is_some() {}
     faults.add.set(true);
     faults.extend.set(true);
@@ -242,11 +238,7 @@ fn a_block_that_cannot_be_set_ends_no_rule_8_8_3() {
     let (mut net, faults) = net();
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
-    let block = Request::Disable(DisableRequest {
-        internal: pinhole(5).internal,
-        external: pinhole(5).external,
-        lifetime: Lifetime(30),
-    });
+    let block = block(pinhole(5));
     faults.add.set(true);
     assert_eq!(
         net.refusal(police, &block),

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 use carrick_simco::message::{
-    Direction, DisableRequest, EnableRequest, FromMiddlebox, IpVersion, Lifetime, MAX_LISTED,
-    NegativeReply, Notification, PolicyRuleId, Reply, Request, Scope, TransactionId, VERSION,
+    Direction, EnableRequest, FromMiddlebox, IpVersion, Lifetime, MAX_LISTED, NegativeReply,
+    Notification, PolicyRuleId, Reply, Request, Scope, TransactionId, VERSION,
 };
 use carrick_simco::middlebox::{
     Access, Connection, Limits, MiddleboxConfig, Rights, SessionOutput,
 };
 
-use crate::network::{Net, UDP, agent_config, change, config, name, pinhole, range, reserve};
+use crate::network::{
+    Net, UDP, agent_config, block, change, config, name, pinhole, range, reserve,
+};
 
 fn limited(limits: Limits) -> MiddleboxConfig {
     MiddleboxConfig { limits, ..config() }
@@ -274,18 +276,11 @@ fn nothing_follows_ast_even_in_the_session_whose_request_caused_it_7_5() {
         net.enable(alice, pinhole(port));
         net.received(bob);
     }
-    let block = Request::Disable(DisableRequest {
-        internal: pinhole(1).internal,
-        external: pinhole(1).external,
-        lifetime: Lifetime(60),
-    });
-    let Request::Disable(mut all) = block else {
-        panic!("no PDR");
-    };
+    let mut all = pinhole(1);
     for tuple in [&mut all.internal, &mut all.external] {
         tuple.scope = Scope::ProtocolsOnly(IpVersion::V4);
     }
-    net.raw(bob, 0, &Request::Disable(all).to_bytes(TransactionId(5)));
+    net.raw(bob, 0, &block(all).to_bytes(TransactionId(5)));
     let (received, closed) = net.received(bob);
     let last = received.last().map(|(_, _, what)| what.clone());
     let ast = FromMiddlebox::Notification(Notification::SessionTerminated);
@@ -425,14 +420,6 @@ fn patterns_of_an_agent_are_bounded_like_its_elements_5189_2_1_4() {
     assert_eq!(net.refusal(alice, &enable), full);
 }
 
-fn block(port: u16) -> Request {
-    Request::Disable(DisableRequest {
-        internal: pinhole(port).internal,
-        external: pinhole(port).external,
-        lifetime: Lifetime(60),
-    })
-}
-
 #[test]
 fn who_must_block_can_whatever_others_have_opened_8_8() {
     let mut config = limited(Limits {
@@ -462,12 +449,23 @@ fn who_must_block_can_whatever_others_have_opened_8_8() {
     let full = NegativeReply::NoResources;
     assert_eq!(net.refusal(alice, &Request::Enable(pinhole(50))), full);
     for port in [1, 60] {
-        let reply = net.ask(police, &block(port));
+        let reply = net.ask(police, &block(pinhole(port)));
         assert!(matches!(reply, Reply::Disabled { .. }), "{reply:?}");
     }
-    assert_eq!(net.refusal(police, &block(61)), full, "its own bound");
-    assert!(matches!(net.ask(other, &block(61)), Reply::Disabled { .. }));
-    assert_eq!(net.refusal(other, &block(62)), full, "the bound of all");
+    assert_eq!(
+        net.refusal(police, &block(pinhole(61))),
+        full,
+        "its own bound"
+    );
+    assert!(matches!(
+        net.ask(other, &block(pinhole(61))),
+        Reply::Disabled { .. }
+    ));
+    assert_eq!(
+        net.refusal(other, &block(pinhole(62))),
+        full,
+        "the bound of all"
+    );
     assert!(!net.passes(1, Direction::Inbound));
     // Blocks take no room of what lets pass: just the one is free that was blocked.
     net.enable(alice, pinhole(50));

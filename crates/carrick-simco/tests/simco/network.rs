@@ -8,9 +8,9 @@ use carrick_simco::Time;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings, Credentials};
 use carrick_simco::backend::{Backend, MemoryBackend};
 use carrick_simco::message::{
-    AddressTuple, Capabilities, Direction, EnableRequest, Enabled, FromMiddlebox, GroupId,
-    Lifetime, Location, NatMode, NegativeReply, Notification, Parity, PerParameters, PolicyRuleId,
-    PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope, TransactionId,
+    AddressTuple, Capabilities, Direction, DisableRequest, EnableRequest, Enabled, FromMiddlebox,
+    GroupId, Lifetime, Location, NatMode, NegativeReply, Notification, Parity, PerParameters,
+    PolicyRuleId, PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope, TransactionId,
 };
 use carrick_simco::middlebox::{
     AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionId, SessionOutput,
@@ -246,6 +246,15 @@ pub(crate) fn in_group(group: GroupId, port: u16) -> EnableRequest {
         group: Some(group),
         ..pinhole(port)
     }
+}
+
+/// Blocks what this would let pass, for as long.
+pub(crate) fn block(enable: EnableRequest) -> Request {
+    Request::Disable(DisableRequest {
+        internal: enable.internal,
+        external: enable.external,
+        lifetime: enable.lifetime,
+    })
 }
 
 pub(crate) fn change(rule: PolicyRuleId, seconds: u32) -> Request {

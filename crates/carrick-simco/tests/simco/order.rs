@@ -1,12 +1,12 @@
 //! Requests with many faults: which one is answered, in the order of RFC 4540 section 8.
 
 use carrick_simco::message::{
-    DisableRequest, EnableRequest, GroupId, IpVersion, Lifetime, Location, NegativeReply,
-    PolicyRuleId, Reply, Request, ReserveRequest, Scope,
+    EnableRequest, GroupId, IpVersion, Lifetime, Location, NegativeReply, PolicyRuleId, Reply,
+    Request, ReserveRequest, Scope,
 };
 use carrick_simco::middlebox::{MiddleboxConfig, Rights};
 
-use crate::network::{Net, UDP, agent_config, config, pinhole};
+use crate::network::{Net, UDP, agent_config, block, config, pinhole};
 
 /// `alice`, `bob` with a rule, `nobody` without rights, `police` who blocks; few wildcards.
 fn house() -> MiddleboxConfig {
@@ -98,11 +98,7 @@ fn per_is_checked_in_the_order_of_8_3_1() {
         ["alice", "bob", "nobody", "police"].map(|name| net.open(name));
     let theirs = net.enable(bob, pinhole(9)).group;
     assert_eq!(theirs, GroupId(1));
-    let block = Request::Disable(DisableRequest {
-        internal: pinhole(5).internal,
-        external: pinhole(5).external,
-        lifetime: Lifetime(60),
-    });
+    let block = block(pinhole(5));
     net.ask(police, &block);
     let mut request = faulty();
     request.group = Some(GroupId(99));
@@ -183,20 +179,13 @@ fn pdr_is_checked_in_the_order_of_8_8_2() {
     let mut net = Net::new(house());
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
-    let build = |r: EnableRequest| {
-        Request::Disable(DisableRequest {
-            internal: r.internal,
-            external: r.external,
-            lifetime: r.lifetime,
-        })
-    };
     assert_eq!(
-        net.refusal(alice, &build(faulty())),
+        net.refusal(alice, &block(faulty())),
         NegativeReply::AgentNotAuthorized
     );
     let mut faults = TUPLES.to_vec();
     faults.push((NegativeReply::ConfigurationFailed, life));
-    peel(&mut net, police, faulty(), build, &faults);
+    peel(&mut net, police, faulty(), block, &faults);
     assert_eq!(
         net.rule_events(alice),
         [(rule, Lifetime(0))],

@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, VecDeque};
 use bytes::Bytes;
 use carrick_simco::agent::{Agent, AgentEvent, AgentSettings};
 use carrick_simco::message::{
-    DisableRequest, Lifetime, NatMode, NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply,
-    Request, ReserveRequest, TransactionId,
+    Lifetime, NatMode, NegativeReply, Parity, PolicyRuleId, PrrParameters, Reply, Request,
+    ReserveRequest, TransactionId,
 };
 use carrick_simco::middlebox::{MiddleboxConfig, Rights, SessionId, SessionOutput};
 use proptest::prelude::*;
 
-use crate::network::{Net, UDP, agent_config, change, config, credentials, pinhole};
+use crate::network::{Net, UDP, agent_config, block, change, config, credentials, pinhole};
 
 const STREAMS: usize = 4;
 
@@ -152,12 +152,7 @@ impl World {
             (7, _) => self.submit(&Request::List),
             (8, _) => {
                 // Blocks at once, and lets go again.
-                let block = DisableRequest {
-                    internal: enable.internal,
-                    external: enable.external,
-                    lifetime: life,
-                };
-                let block = Request::Disable(block).to_bytes(TransactionId(1));
+                let block = block(enable).to_bytes(TransactionId(1));
                 self.net.raw(self.police, 0, &block);
                 self.net.received(self.police);
                 self.collect();

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use carrick_simco::Time;
 use carrick_simco::backend::{MemoryBackend, PortPool};
 use carrick_simco::message::{
-    Direction, DisableRequest, EnableRequest, Lifetime, NegativeReply, PolicyRuleId, Reply, Request,
+    Direction, EnableRequest, Lifetime, NegativeReply, PolicyRuleId, Reply, Request,
 };
 use carrick_simco::middlebox::{MiddleboxConfig, NotRestored, Restored, Rights};
 use carrick_simco::state::{BootTime, FileJournal, Journal, Moment, RuleChange, StateError};
 
-use crate::network::{Net, UDP, agent_config, change, config, in_group, pinhole, reserve};
+use crate::network::{Net, UDP, agent_config, block, change, config, in_group, pinhole, reserve};
 
 /// A folder of this test; it is removed when it is dropped.
 struct Folder(PathBuf);
@@ -211,17 +211,7 @@ fn identical_rules_are_counted_again_and_a_pdr_blocks_again() {
     let mut life = Life::filter(&folder, 0);
     let alice = life.net.open("alice");
     let rules = [(); 2].map(|()| life.net.enable(alice, pinhole(1)).rule);
-    let disable = |port| {
-        let EnableRequest {
-            internal, external, ..
-        } = pinhole(port);
-        Request::Disable(DisableRequest {
-            internal,
-            external,
-            lifetime: Lifetime(60),
-        })
-    };
-    life.net.ask(alice, &disable(9));
+    life.net.ask(alice, &block(pinhole(9)));
     life.keep();
     drop(life);
     let mut life = Life::filter(&folder, 1);

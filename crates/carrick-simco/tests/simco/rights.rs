@@ -7,7 +7,7 @@ use carrick_simco::message::{
 };
 use carrick_simco::middlebox::{Access, MiddleboxConfig, Network, Rights};
 
-use crate::network::{Net, UDP, agent_config, change, config, name, pinhole, reserve};
+use crate::network::{Net, UDP, agent_config, block, change, config, name, pinhole, reserve};
 
 /// `alice` and `bob` with their own rules, `watcher` who sees all, `admin` who may change alice's.
 fn house() -> MiddleboxConfig {
@@ -186,10 +186,9 @@ fn all_kinds_of_events_go_to_whom_they_concern_with_the_life_granted_5_3_19() {
         rule,
     };
     net.ask(alice, &enable);
-    let block = Request::Disable(DisableRequest {
-        internal: pinhole(5).internal,
-        external: pinhole(5).external,
+    let block = block(EnableRequest {
         lifetime: Lifetime(30),
+        ..pinhole(5)
     });
     let Reply::Disabled { rule: blocking, .. } = net.ask(bob, &block) else {
         panic!("not disabled");
@@ -234,12 +233,7 @@ fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them()
         let refusal = net.refusal(alice, &Request::Enable(request));
         assert_eq!(refusal, NegativeReply::WildcardingNotSupported);
         net.enable(bob, request);
-        let block = Request::Disable(DisableRequest {
-            internal: request.internal,
-            external: request.external,
-            lifetime: Lifetime(60),
-        });
-        let Reply::Disabled { rule, .. } = net.ask(alice, &block) else {
+        let Reply::Disabled { rule, .. } = net.ask(alice, &block(request)) else {
             panic!("{request:?} is not blocked");
         };
         net.ask(alice, &change(rule, 0));
@@ -284,12 +278,7 @@ fn an_agent_opens_and_blocks_only_in_its_own_networks() {
         at("2001:db9::1", "2001:db9::2", 128),
     ] {
         assert_eq!(net.refusal(alice, &Request::Enable(request)), outside);
-        let block = Request::Disable(DisableRequest {
-            internal: request.internal,
-            external: request.external,
-            lifetime: Lifetime(60),
-        });
-        assert_eq!(net.refusal(alice, &block), outside);
+        assert_eq!(net.refusal(alice, &block(request)), outside);
     }
     net.enable(alice, at("10.1.255.1", "198.51.100.1", 32));
     net.enable(alice, at("10.1.128.0", "198.51.100.1", 17));
@@ -390,11 +379,7 @@ fn a_rule_that_its_owner_might_not_open_any_more_lives_no_longer_8_5() {
     // Blocks and reservations likewise.
     let mut net = Net::new(before.clone());
     let alice = net.open("alice");
-    let block = Request::Disable(DisableRequest {
-        internal: pinhole(5).internal,
-        external: pinhole(5).external,
-        lifetime: Lifetime(60),
-    });
+    let block = block(pinhole(5));
     let rules = [block, Request::Reserve(reserve(UDP, 1, 60))];
     let rules = rules.map(|request| net.ask(alice, &request).rule().unwrap());
     let mut after = before.clone();

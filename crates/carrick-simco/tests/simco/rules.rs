@@ -1,12 +1,12 @@
 //! Policy rules: lives, groups, status, lists, and who is told.
 
 use carrick_simco::message::{
-    AddressTuple, Capabilities, Direction, DisableRequest, EnableRequest, GroupId, IpVersion,
-    Lifetime, Location, NegativeReply, PolicyRuleId, Reply, Request, Scope,
+    AddressTuple, Capabilities, Direction, EnableRequest, GroupId, IpVersion, Lifetime, Location,
+    NegativeReply, PolicyRuleId, Reply, Request, Scope,
 };
 use carrick_simco::middlebox::Rights;
 
-use crate::network::{Net, UDP, change, config, ends, in_group, pinhole, range, reserve};
+use crate::network::{Net, UDP, block, change, config, ends, in_group, pinhole, range, reserve};
 
 fn reservation() -> Request {
     let mut request = reserve(UDP, 1, 60);
@@ -450,12 +450,10 @@ fn any_protocol_is_more_than_a_limited_set_and_is_refused_but_to_block_8_3_1() {
         NegativeReply::ProtocolNotSupported
     );
     assert_eq!(net.elements(), 0);
-    let block = Request::Disable(DisableRequest {
-        internal: any.internal,
-        external: any.external,
-        lifetime: Lifetime(60),
-    });
-    assert!(matches!(net.ask(session, &block), Reply::Disabled { .. }));
+    assert!(matches!(
+        net.ask(session, &block(any)),
+        Reply::Disabled { .. }
+    ));
 }
 
 #[test]
@@ -528,15 +526,7 @@ fn a_protocol_without_ports_has_none_to_ask_for_and_none_to_leave_open_8_3_1() {
             (request.internal.protocol, request.external.protocol) = (protocol, protocol);
             request
         };
-        let EnableRequest {
-            internal, external, ..
-        } = about(5);
-        let block = Request::Disable(DisableRequest {
-            internal,
-            external,
-            lifetime: Lifetime(60),
-        });
-        for request in [Request::Enable(about(5)), block] {
+        for request in [Request::Enable(about(5)), block(about(5))] {
             let refusal = net.refusal(alice, &request);
             assert_eq!(refusal, NegativeReply::IllegalPort, "{protocol}");
         }

@@ -3,12 +3,12 @@
 use carrick_simco::agent::AgentEvent;
 use carrick_simco::backend::{MemoryBackend, PortPool};
 use carrick_simco::message::{
-    AddressTuple, Capabilities, Direction, DisableRequest, IpVersion, Lifetime, Location, NatMode,
-    NegativeReply, Parity, PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope,
+    AddressTuple, Capabilities, Direction, IpVersion, Lifetime, Location, NatMode, NegativeReply,
+    Parity, PortParity, PrrParameters, Reply, Request, ReserveRequest, Scope,
 };
 use carrick_simco::middlebox::Rights;
 
-use crate::network::{Net, UDP, change, config, credentials, pinhole};
+use crate::network::{Net, UDP, block, change, config, credentials, pinhole};
 
 fn net() -> Net {
     let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
@@ -312,12 +312,10 @@ fn a_translator_tells_that_it_takes_no_wildcards_and_a_packet_filter_that_it_doe
     }
     let refusal = net.refusal(alice, &Request::Enable(enable));
     assert_eq!(refusal, NegativeReply::WildcardingNotSupported);
-    let block = Request::Disable(DisableRequest {
-        internal: enable.internal,
-        external: enable.external,
-        lifetime: Lifetime(60),
-    });
-    assert!(matches!(net.ask(alice, &block), Reply::Disabled { .. }));
+    assert!(matches!(
+        net.ask(alice, &block(enable)),
+        Reply::Disabled { .. }
+    ));
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use carrick_simco::message::{
-    DisableRequest, EnableRequest, FromMiddlebox, IpVersion, Lifetime, Location, Notification,
-    PolicyRuleId, Reply, Request, Scope, TransactionId,
+    FromMiddlebox, IpVersion, Lifetime, Location, Notification, PolicyRuleId, Reply, Request,
+    Scope, TransactionId,
 };
 use carrick_simco::middlebox::{Access, Limits, MiddleboxConfig, Rights, SessionId, SessionOutput};
 
-use crate::network::{Net, agent_config, change, config, pinhole};
+use crate::network::{Net, agent_config, block, change, config, pinhole};
 
 /// `alice` and `bob`, `watcher` who sees all, `police` who may do all.
 fn house(limits: Limits) -> MiddleboxConfig {
@@ -25,19 +25,11 @@ fn house(limits: Limits) -> MiddleboxConfig {
 
 /// Lets nothing pass.
 fn block_all() -> Request {
-    let EnableRequest {
-        mut internal,
-        mut external,
-        ..
-    } = pinhole(1);
-    for tuple in [&mut internal, &mut external] {
+    let mut all = pinhole(1);
+    for tuple in [&mut all.internal, &mut all.external] {
         tuple.scope = Scope::ProtocolsOnly(IpVersion::V4);
     }
-    Request::Disable(DisableRequest {
-        internal,
-        external,
-        lifetime: Lifetime(60),
-    })
+    block(all)
 }
 
 /// Rules of each of two agents.

@@ -128,8 +128,7 @@ impl Outstanding {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use carrick_wire::{DataFlags, Fsn, Mid, Ppid, StreamId, Tsn};
+    use carrick_wire::{StreamId, Tsn};
     use proptest::prelude::*;
 
     use super::super::{Outstanding, Tracking};
@@ -160,21 +159,7 @@ mod tests {
     }
 
     fn push(all: &mut Outstanding, to: PathId, paths: &mut Paths) -> u64 {
-        let piece = Piece {
-            message: 0,
-            stream: StreamId(0),
-            ppid: Ppid(0),
-            context: 0,
-            mid: Mid::new(0),
-            fsn: Fsn::new(0),
-            flags: DataFlags {
-                immediate: false,
-                unordered: true,
-                beginning: true,
-                ending: true,
-            },
-            payload: Bytes::from_static(b"m"),
-        };
+        let piece = Piece::whole(0, StreamId(0));
         all.push(piece, to, true, Time::ZERO, paths)
     }
 
