@@ -5,6 +5,10 @@ use std::process::ExitCode;
 
 use carrick_lab::LabError;
 
+/// The exit code of a program that SIGINT ended, as shells tell it.
+#[cfg(target_os = "linux")]
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Why a subcommand did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -12,12 +16,16 @@ pub(crate) enum Failure {
     Usage(String),
     /// It was right, but could not be done.
     Run(String),
+    /// It ends with this exit code, as what it stands for would.
+    #[cfg(target_os = "linux")]
+    Ended(u8, String),
     /// Whoever read the output has gone.
     OutputClosed,
 }
 
 impl Failure {
-    /// Prints the line and gives the exit code: 2 for the command line, 1 for the rest.
+    /// Prints the line and gives the exit code: 2 for the command line, 1 for what has none of its
+    /// own.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(line) => {
@@ -27,6 +35,11 @@ impl Failure {
             Self::Run(line) => {
                 eprintln!("carrick: {line}");
                 ExitCode::FAILURE
+            }
+            #[cfg(target_os = "linux")]
+            Self::Ended(code, line) => {
+                eprintln!("carrick: {line}");
+                ExitCode::from(code)
             }
             // As `head` wants it: the reader has what it needs.
             Self::OutputClosed => ExitCode::SUCCESS,

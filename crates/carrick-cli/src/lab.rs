@@ -1,12 +1,13 @@
 //! `carrick lab`: scenarios from files, and networks of scenarios in real time, for any program.
 
-use std::io::{Write, stdout};
+use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
 use carrick_livenet::{Accuracy, Error, Namespace};
 use clap::{Args, Subcommand};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
+use crate::live::Live;
 use crate::{lab_file, lab_network, units};
 
 /// Run scenarios of your own, and networks of scenarios in real time.
@@ -66,6 +67,12 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::UnknownHost { .. } => Self::Usage(error.to_string()),
+            // As shells tell it.
+            Error::Program { ref source, .. } => match source.kind() {
+                ErrorKind::NotFound => Self::Ended(127, error.to_string()),
+                _ => Self::Ended(126, error.to_string()),
+            },
+            Error::Stopped => Self::Ended(INTERRUPTED, error.to_string()),
             _ => Self::Run(error.to_string()),
         }
     }
@@ -74,9 +81,10 @@ impl From<Error> for Failure {
 fn accuracy(arguments: &Measure) -> Result<(), Failure> {
     // Who may not measure hears nothing else.
     drop(Namespace::new()?);
+    let stop = Live::asked()?;
     let both = 2 * arguments.time;
     eprintln!("measuring for {} s", both.as_secs_f64());
-    let accuracy = Accuracy::measure(arguments.rate, arguments.delay, arguments.time)?;
+    let accuracy = Accuracy::measure(arguments.rate, arguments.delay, arguments.time, &stop)?;
     if arguments.json {
         let json = serde_json::to_string(&accuracy).unwrap_or_default();
         writeln!(stdout(), "{json}")?;

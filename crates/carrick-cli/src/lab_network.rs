@@ -59,7 +59,7 @@ pub(crate) struct Up {
 ///
 /// Takes part in the network that `carrick lab up` has started, or else in one of a run of `carrick
 /// reproduce --live` that goes on; if there is none, runs one for as long as the program, in which what
-/// changes begins to do so with it. The exit code is the program's.
+/// changes begins to do so with it. The exit code is the program's, and 127 if there is no such program.
 #[derive(Debug, Args)]
 pub(crate) struct Shell {
     #[command(flatten)]

@@ -15,7 +15,7 @@ use carrick_live::{Error, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 
 /// Without a terminal, how often a line says how far it is.
 const LINE: Duration = Duration::from_secs(15);
@@ -27,14 +27,15 @@ pub(crate) struct Live {
     running: Arc<AtomicBool>,
 }
 
-/// The exit code of a program that a signal ended.
-const INTERRUPTED: i32 = 130;
-
 impl Live {
     /// Finds out whether this host can, and waits for signals from now on: the networks are removed
     /// before the program ends.
     pub(crate) fn new() -> Result<Self, Failure> {
         carrick_live::check()?;
+        Self::wait_for_signals()
+    }
+
+    fn wait_for_signals() -> Result<Self, Failure> {
         let mut signals = SigSet::empty();
         signals.add(Signal::SIGINT);
         signals.add(Signal::SIGTERM);
@@ -48,12 +49,19 @@ impl Live {
             while signals.wait().is_ok() {
                 let again = asked.swap(true, Ordering::Relaxed);
                 if again || !needed.load(Ordering::Relaxed) {
-                    std::process::exit(INTERRUPTED);
+                    std::process::exit(INTERRUPTED.into());
                 }
                 eprintln!("stopping; once more ends at once");
             }
         });
         Ok(Self { stop, running })
+    }
+
+    /// Set when somebody asked for the end of something that leaves a network behind if it is cut off.
+    pub(crate) fn asked() -> Result<Arc<AtomicBool>, Failure> {
+        let waiting = Self::wait_for_signals()?;
+        waiting.running.store(true, Ordering::Relaxed);
+        Ok(waiting.stop)
     }
 
     /// The runs of a scenario, or why it has none. Captures those of cells, or of the first one, in their
@@ -94,7 +102,10 @@ fn is_of(run: &Run, cell: &str) -> bool {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Run(error.to_string())
+        match error {
+            Error::Stopped => Self::Ended(INTERRUPTED, error.to_string()),
+            _ => Self::Run(error.to_string()),
+        }
     }
 }
 

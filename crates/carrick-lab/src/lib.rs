@@ -1,9 +1,10 @@
 //! Scenarios, statistics, figures and the report of the laboratory.
 //!
 //! A [`Scenario`] is a published experiment that runs again on this stack in virtual time: the same
-//! seed gives the same numbers on every machine, whatever its number of cores. Its
-//! [`ScenarioResult`] carries a table of published and measured values, figures, and what is needed
-//! to repeat it; [`output::write`] makes files of it and [`report`] one page for people.
+//! seed gives the same numbers whatever its number of cores, on every machine of a platform (the last
+//! bits of logarithms and powers may differ between platforms). Its [`ScenarioResult`] carries a table
+//! of published and measured values, figures, and what is needed to repeat it; [`output::write`] makes
+//! files of it and [`report`] one page for people.
 
 mod capture;
 mod compare;

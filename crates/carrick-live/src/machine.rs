@@ -2,7 +2,9 @@
 
 use std::io;
 use std::num::NonZero;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use carrick_lab::live::{Later, Machine, Probe};
@@ -48,12 +50,52 @@ pub(crate) fn load() -> (usize, Option<f64>) {
     (cores, load)
 }
 
+/// Measures how exact links are while others run.
+pub(crate) struct Probing {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Option<Probe>>>,
+}
+
+impl Probing {
+    /// Begins to measure, for so long at most.
+    pub(crate) fn begin(most: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = thread::spawn(move || probe(most, &told));
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Whether all is measured.
+    pub(crate) fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until all is measured; nothing if it could not be.
+    pub(crate) fn end(mut self) -> Option<Probe> {
+        self.thread.take()?.join().ok()?
+    }
+}
+
+impl Drop for Probing {
+    /// Whoever goes before the end leaves no network behind.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // What it measured is not wanted any more.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Measures how exact links are, for so long at most, on a network of its own.
-pub(crate) fn probe(most: Duration) -> Option<Probe> {
+fn probe(most: Duration, stop: &Arc<AtomicBool>) -> Option<Probe> {
     let (rate, delay) = PROBED;
     // Both parts, and the silences after them.
     let each = (most / 3).min(PROBING);
-    let accuracy = Accuracy::measure(rate, delay, each).ok()?;
+    let accuracy = Accuracy::measure(rate, delay, each, stop).ok()?;
     Some(Probe {
         delay_median: accuracy.delay.median,
         delay_p99: accuracy.delay.p99,

@@ -6,12 +6,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use carrick_lab::LiveResult;
-use carrick_lab::live::{self, Accuracy, Flow, Lateness, Outcome, Plan, Record, Stack};
+use carrick_lab::live::{self, Accuracy, Flow, Lateness, Outcome, Plan, Probe, Record, Stack};
 use carrick_livenet::Watch;
 
 use crate::error::Error;
 use crate::host::{Ended, Host, Shared, Trouble};
-use crate::machine;
+use crate::machine::{self, Probing};
 use crate::recorder::Recorder;
 use crate::standing::Standing;
 
@@ -89,8 +89,7 @@ impl Job<'_> {
         let mut runs = runs.into_iter().peekable();
         while runs.peek().is_some() {
             let built = self.build(runs.by_ref().take(at_once))?;
-            let each = self.each;
-            probing.get_or_insert_with(|| thread::spawn(move || machine::probe(each)));
+            probing.get_or_insert_with(|| Probing::begin(self.each));
             let mut started = Vec::new();
             for built in built {
                 let why = built
@@ -110,12 +109,26 @@ impl Job<'_> {
                 outcomes.push(outcome);
             }
         }
-        let probe = probing.and_then(|probing| probing.join().ok().flatten());
+        let probe = match probing {
+            Some(probing) => self.measured(probing)?,
+            None => None,
+        };
         let stood = watch.end();
         let later = lateness.later(|due, handed, wanted| stood.excuse(due, handed, wanted));
         let machine = machine::stood(&stood, ordinary);
         let accuracy = Accuracy::new(lateness, (later, Some(machine)), probe, (cores, load));
         Ok((outcomes, accuracy))
+    }
+
+    /// Waits for what is measured beside the runs.
+    fn measured(&self, probing: Probing) -> Result<Option<Probe>, Error> {
+        while !probing.is_over() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+            thread::sleep(TICK);
+        }
+        Ok(probing.end())
     }
 
     /// Builds networks one after the other: it would be in the way of those that run.

@@ -228,7 +228,7 @@ fn live_changes_come_in_mid_flow_and_data_takes_the_other_path() {
     );
 }
 
-/// Runs until all networks of a scenario stand, then says stop.
+/// Runs until all networks of a scenario stand and the one that measures links, then says stop.
 fn stopped(scenario: &str, runs: Vec<Run>) {
     let prefix = own(scenario);
     let standing = |prefix: &str| {
@@ -238,7 +238,7 @@ fn stopped(scenario: &str, runs: Vec<Run>) {
     let stop = Arc::new(AtomicBool::new(false));
     let (ask, networks, wanted) = (stop.clone(), prefix.clone(), runs.len());
     let asking = thread::spawn(move || {
-        while standing(&networks) < wanted {
+        while standing(&networks) < wanted || standing(&own("accuracy")) == 0 {
             thread::sleep(Duration::from_millis(10));
         }
         // Some have begun then, some have not.
@@ -254,6 +254,7 @@ fn stopped(scenario: &str, runs: Vec<Run>) {
     assert!(matches!(ended, Err(Error::Stopped)), "{scenario}");
     asking.join().unwrap();
     assert_eq!(standing(&prefix), 0, "{scenario}");
+    assert_eq!(standing(&own("accuracy")), 0, "{scenario}: what measures");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! How exactly this machine, at this moment, emulates a link: measured from host to host with UDP.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -191,13 +192,18 @@ impl RateError {
 
 impl Accuracy {
     /// Measures a link of this rate in bit/s and one-way delay for about `duration` each way of
-    /// measuring.
+    /// measuring, until `stop` is set.
     ///
     /// # Errors
-    /// If the live network can't be built.
-    pub fn measure(rate: u64, delay: Duration, duration: Duration) -> Result<Self, Error> {
+    /// [`Error::Stopped`] if it was, or if the live network can't be built.
+    pub fn measure(
+        rate: u64,
+        delay: Duration,
+        duration: Duration,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
         let link = LinkConfig::new(rate, delay).with_queue(Queue::packets(QUEUE));
-        Self::measure_link(link, (rate, delay), duration)
+        Self::measure_link(link, (rate, delay), duration, stop)
     }
 
     /// The same for any link, against the rate and the delay that are expected of it.
@@ -208,6 +214,7 @@ impl Accuracy {
         link: LinkConfig,
         (rate, delay): (u64, Duration),
         duration: Duration,
+        stop: &Arc<AtomicBool>,
     ) -> Result<Self, Error> {
         let epoch = Instant::now();
         let transmission = LinkConfig::new(rate, delay).transmission_time(PROBE_ON_LINK);
@@ -219,10 +226,10 @@ impl Accuracy {
         };
         // Well apart, so that none waits for another.
         let apart = (transmission * 2).max(Duration::from_millis(5));
-        let single = probe(&live, epoch, apart, count(duration, apart))?;
+        let single = probe(&live, epoch, (apart, count(duration, apart)), stop)?;
         // A fifth more than the link carries.
         let apart = transmission * 5 / 6;
-        let full = probe(&live, epoch, apart, count(duration, apart))?;
+        let full = probe(&live, epoch, (apart, count(duration, apart)), stop)?;
         // The queue is full after a while.
         let settled = &full[full.len() / 5..];
         let stood = watch.end();
@@ -257,12 +264,12 @@ fn pair(link: LinkConfig, epoch: Instant) -> Result<LiveNetwork, Error> {
     })
 }
 
-/// Sends probes and returns when each left and came, since `epoch`.
+/// Sends so many probes so far apart and returns when each left and came, since `epoch`.
 fn probe(
     live: &LiveNetwork,
     epoch: Instant,
-    apart: Duration,
-    count: u32,
+    (apart, count): (Duration, u32),
+    stop: &Arc<AtomicBool>,
 ) -> Result<Vec<(Duration, Duration)>, Error> {
     let to = SocketAddr::from((ADDRESSES[1], PORT));
     let receiver = live.host("receiver")?.namespace().run(move || {
@@ -284,6 +291,7 @@ fn probe(
         }
         arrivals
     })?;
+    let told = stop.clone();
     let sending = live.host("sender")?.spawn(move || {
         let _ = real_time(INSTRUMENT);
         let socket = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
@@ -292,6 +300,9 @@ fn probe(
         for number in 0..count {
             let due = begin + apart * number;
             thread::sleep(due.saturating_duration_since(Instant::now()));
+            if told.load(Ordering::Relaxed) {
+                break;
+            }
             let sent = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
             buffer[..8].copy_from_slice(&sent.to_be_bytes());
             socket.send_to(&buffer, to)?;
@@ -304,6 +315,9 @@ fn probe(
         .and_then(|sent| sent);
     sent.map_err(Error::system("sending probes"))?;
     let arrivals = receiving.join().map_err(|_| Error::Panicked("receiver"))?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Error::Stopped);
+    }
     arrivals.map_err(Error::system("receiving probes"))
 }
 

@@ -145,7 +145,8 @@ pub fn start(network: &str, host: &str, command: &mut Command) -> Result<Child, 
         .map_err(io::Error::from)
         .map_err(Error::system(what()))?;
     let program = command.get_program().to_string_lossy().into_owned();
-    command.spawn().map_err(Error::system(program))
+    let started = command.spawn();
+    started.map_err(|source| Error::Program { program, source })
 }
 
 #[cfg(test)]

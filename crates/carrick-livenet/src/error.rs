@@ -26,6 +26,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The program that the caller wants on a host does not start.
+    #[error("cannot run '{program}': {source}")]
+    Program {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A command of the system failed.
     #[error("{command}: {output}")]
     Command {
@@ -42,6 +50,9 @@ pub enum Error {
         /// Those that run.
         running: String,
     },
+    /// The caller wanted it to end.
+    #[error("stopped; the network is removed")]
+    Stopped,
     /// A thread of this crate ended by a panic: a fault of this crate or of a program in the network.
     #[error("the {0} thread panicked (please report it)")]
     Panicked(&'static str),

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -289,6 +289,12 @@ fn live_networks_are_found_by_others_and_leave_nothing_behind() {
     assert!(entered.join().unwrap().unwrap().success());
     let missing = enter(&name, "west", &mut Command::new("true")).unwrap_err();
     assert!(missing.to_string().contains("far, near"), "{missing}");
+    let network = name.clone();
+    let entered =
+        std::thread::spawn(move || enter(&network, "near", &mut Command::new("no-such-program")));
+    let missing = entered.join().unwrap().unwrap_err();
+    assert!(matches!(&missing, Error::Program { program, .. } if program == "no-such-program"));
+    assert!(!missing.to_string().contains("iproute2"), "{missing}");
     let folder: PathBuf = live.directory().path().into();
     let link = folder.join("near");
     assert!(link.exists());
@@ -302,7 +308,8 @@ const LINK: (u64, Duration) = (2_000_000, Duration::from_millis(20));
 
 fn measured(rate: u64, delay: Duration) -> Accuracy {
     let link = LinkConfig::new(rate, delay).with_queue(Queue::packets(200));
-    let accuracy = Accuracy::measure_link(link, LINK, Duration::from_secs(2)).unwrap();
+    let accuracy =
+        Accuracy::measure_link(link, LINK, Duration::from_secs(2), &Arc::default()).unwrap();
     println!("{accuracy:?}");
     assert!(accuracy.delay.packets > 100 && accuracy.rate.packets > 200);
     accuracy

@@ -196,7 +196,7 @@ async fn reload(arguments: &Arguments, daemon: &Daemon) {
         Err(Failure::Run(why) | Failure::Usage(why)) => {
             say(format_args!("the configuration stays as it was: {why}"));
         }
-        Err(Failure::OutputClosed) => {}
+        Err(_) => {}
     }
 }
 

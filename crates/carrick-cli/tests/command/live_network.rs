@@ -210,6 +210,16 @@ fn live_the_exit_code_of_a_shell_is_the_programs_and_what_a_kill_left_is_removed
         "kill $$",
     ]);
     assert_eq!(killed.code, Some(128 + 15), "{killed:?}");
+    let none = run(&[
+        "lab",
+        "shell",
+        "satellite",
+        "sender",
+        "--",
+        "no-such-program",
+    ]);
+    none.assert_failed(127, "cannot run 'no-such-program': No such file");
+    assert!(!none.errors.contains("iproute2"), "{none:?}");
     assert_eq!(networks("satellite"), 0);
     let missing = run(&["lab", "shell", "satellite", "nobody", "--", "true"]);
     missing.assert_failed(2, "receiver, sender");

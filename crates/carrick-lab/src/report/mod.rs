@@ -53,7 +53,8 @@ pub fn to_html(info: &RunInfo, results: &[ScenarioResult]) -> String {
          <style>\n{STYLE}{}</style>\n</head>\n<body>\n\
          <h1>{title}</h1>\n\
          <p class=\"soft\">Carrick {}, in virtual time, seed {}. The same version and seed give the \
-         same numbers on every machine. Measured values are means of independent repetitions with \
+         same numbers whatever the machine and its cores, where its mathematical functions are the same \
+         to the last bit. Measured values are means of independent repetitions with \
          their 95 % confidence interval (Student’s t); n counts the repetitions. \
          No result is adjusted to fit: what comes out differently is shown as it is. Where a paper does not tell a setting and its numbers \
          chose it, the settings say so.</p>\n",

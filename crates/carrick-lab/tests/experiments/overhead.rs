@@ -18,6 +18,8 @@ fn every_size_has_its_rows() {
         ("counted-in-step", 0.9),
         ("uncounted", 0.5),
         ("in-step", 0.5),
+        ("best-beside", 0.5),
+        ("best-pair", 0.8),
     ] {
         for size in (10..=200).step_by(10) {
             let jain = measured(&RESULT, &format!("{kind}.{size}.jain"));
@@ -46,8 +48,26 @@ fn headers_that_do_not_count_give_the_smallest_messages_more() {
 #[test]
 fn the_defaults_send_nothing_in_vain() {
     for size in FLOW_SIZES {
-        let ratio = measured(&RESULT, &format!("best.{size}"));
-        assert!((ratio - 1.0).abs() < 0.03, "{size}: {ratio}");
+        for flow in ["best", "best-as-it-is"] {
+            let ratio = measured(&RESULT, &format!("{flow}.{size}"));
+            assert!((ratio - 1.0).abs() < 0.03, "{flow} {size}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn cubic_and_not_the_headers_makes_a_program_take_more_than_half() {
+    let mean = |kind: &str| {
+        let sizes = [10, 50, 100, 200];
+        let shares = sizes.map(|size| measured(&RESULT, &format!("{kind}.{size}.share")));
+        shares.iter().sum::<f64>() / shares.len() as f64
+    };
+    let fair = mean("best-pair").max(mean("without-cubic"));
+    assert!(mean("best-beside") > fair + 5.0);
+    for size in [10, 200] {
+        let row = row(&RESULT, &format!("best-beside.{size}.jain"));
+        assert!(row.note.contains("CUBIC"), "{}", row.note);
+        assert!(row.published.is_none());
     }
 }
 
@@ -70,6 +90,30 @@ fn memory_that_the_window_hides_is_sent_for_in_vain() {
         assert!(hidden > 1.5, "{size}: {hidden}");
     }
     assert_eq!(row(&RESULT, "extra250.100").published, Some(2.0));
+}
+
+#[test]
+fn each_switch_of_flow_control_changes_what_is_sent() {
+    // Runs of one seed are the same to the last bit where a switch does nothing.
+    let differ = |with: &str, without: &str| {
+        let of = |id: &str, size: usize| measured(&RESULT, &format!("{id}.{size}")).to_bits();
+        [100, 700, 1000]
+            .into_iter()
+            .any(|size| of(with, size) != of(without, size))
+    };
+    let [both, receivers] = ["extra50.sws-both-no-nagle", "extra50.sws-receiver-no-nagle"];
+    assert!(differ(both, receivers), "the sender’s avoidance");
+    assert!(differ("extra50.sws-receiver", receivers), "Nagle");
+    assert!(differ("extra50", "extra50.sws-sender"), "the receiver’s");
+    for size in [100, 700, 1000] {
+        for flow in ["extra50.sws-receiver", receivers] {
+            let row = row(&RESULT, &format!("{flow}.{size}.more"));
+            assert_eq!(row.published, Some(20.0));
+            assert!(row.note.contains("Published: up to 20 %"), "{}", row.note);
+        }
+        let without = row(&RESULT, &format!("{receivers}.{size}"));
+        assert_eq!(without.published, Some(1.85));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::model;
 use super::rows::{model_share, uncounted_goodput, yield_of};
 use super::run::Shares;
-use super::setup::{FLOW_SIZES, FULL, RATE, WINDOW, sizes};
+use super::setup::{FLOW_SIZES, FULL, RATE, WINDOW, place, sizes};
 use super::{FlowCell, Observed, Pair};
 use crate::figure::{Axis, Figure, Kind, Point, Reference, Series};
 use crate::stats::Summary;
@@ -42,6 +42,7 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
                 "extra50.sws-sender",
                 "extra50.sws-receiver",
                 "extra50.sws-none",
+                "extra50.sws-receiver-no-nagle",
                 "extra50.sws-none-no-nagle",
             ]),
         ),
@@ -56,6 +57,7 @@ pub(super) fn figures(observed: &Observed) -> Vec<Figure> {
                 "true.sws-both-no-nagle",
                 "true.sws-none-no-nagle",
                 "best",
+                "best-as-it-is",
             ]),
         ),
         accepted(observed),
@@ -100,13 +102,13 @@ fn transport(observed: &Observed) -> Figure {
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("throughput", "kbit/s").range(0.0, rate),
         series: vec![
-            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, |s| kbits(s.network[0]))),
-            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, |s| kbits(s.network[0]))),
+            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, place::COUNTED, |s| kbits(s.network[0]))),
+            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, place::UNCOUNTED, |s| kbits(s.network[0]))),
             Series::new(
                 "not counted, no random delay",
                 Kind::ErrorBars,
                 3,
-                over_sizes(observed, 2, |s| kbits(s.network[0])),
+                over_sizes(observed, place::IN_STEP, |s| kbits(s.network[0])),
             ),
             Series::new(
                 "equation (6)",
@@ -124,18 +126,23 @@ fn transport(observed: &Observed) -> Figure {
 
 fn goodput(observed: &Observed, counted: bool, id: &str, title: &str) -> Figure {
     let half = RATE as f64 / 2e3;
+    let sharing = if counted {
+        place::COUNTED
+    } else {
+        place::UNCOUNTED
+    };
     let mut series = vec![
         Series::new(
             "small messages",
             Kind::ErrorBars,
             0,
-            over_sizes(observed, usize::from(!counted), |s| kbits(s.application[0])),
+            over_sizes(observed, sharing, |s| kbits(s.application[0])),
         ),
         Series::new(
             "TCP-like flow",
             Kind::ErrorBars,
             1,
-            over_sizes(observed, usize::from(!counted), |s| kbits(s.application[1])),
+            over_sizes(observed, sharing, |s| kbits(s.application[1])),
         ),
         Series::new(
             "even share, small",
@@ -187,8 +194,20 @@ fn fairness(observed: &Observed) -> Figure {
         x: Axis::linear("message size", "byte").range(0.0, 210.0),
         y: Axis::linear("Jain’s index", "").range(0.5, 1.0),
         series: vec![
-            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, 0, Shares::jain)),
-            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, 1, Shares::jain)),
+            Series::new("headers counted", Kind::ErrorBars, 0, over_sizes(observed, place::COUNTED, Shares::jain)),
+            Series::new("not counted", Kind::ErrorBars, 1, over_sizes(observed, place::UNCOUNTED, Shares::jain)),
+            Series::new(
+                "a program’s settings, beside the TCP-like flow",
+                Kind::ErrorBars,
+                2,
+                over_sizes(observed, place::BEST, Shares::jain),
+            ),
+            Series::new(
+                "a program’s settings, both flows",
+                Kind::ErrorBars,
+                3,
+                over_sizes(observed, place::BEST_PAIR, Shares::jain),
+            ),
         ],
         references: Vec::new(),
     }

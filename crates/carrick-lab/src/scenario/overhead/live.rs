@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Overhead;
 use super::run::{self, Shares, reading, starts};
 use super::setup::{
-    FULL, Flow, JITTER, PORT, SHARINGS, Sharing, fairness_config, flows, live_world,
+    FULL, Flow, JITTER, PORT, SHARINGS, Settings, Sharing, flows, live_world, place,
 };
 use crate::capture::Capture;
 use crate::error::LabError;
@@ -61,7 +61,7 @@ fn kinds() -> Vec<Kind> {
         .chain(KERNEL.map(Carrier::Beside))
         .collect();
     let mut kinds = Vec::new();
-    for sharing in SHARINGS.iter().filter(|sharing| !sharing.control) {
+    for sharing in [place::COUNTED, place::UNCOUNTED].map(|place| &SHARINGS[place]) {
         for size in SHARED_SIZES {
             kinds.extend(carriers.iter().map(|carrier| Kind::Shared {
                 size,
@@ -158,14 +158,12 @@ impl Kind {
                 sharing,
                 carrier,
             } => {
-                let config = || fairness_config(sharing.count_header);
-                let own = sctp(*carrier == Carrier::Sctp { encapsulated: true }, config());
+                let [own, other] = sharing.settings.map(Settings::config);
+                let own = sctp(*carrier == Carrier::Sctp { encapsulated: true }, own);
                 // A message of the other flow fills a packet.
                 let (other, full) = match *carrier {
-                    Carrier::Sctp { encapsulated: true } => {
-                        (sctp(true, config()), FULL - UDP_HEADER)
-                    }
-                    Carrier::Sctp { .. } => (sctp(false, config()), FULL),
+                    Carrier::Sctp { encapsulated: true } => (sctp(true, other), FULL - UDP_HEADER),
+                    Carrier::Sctp { .. } => (sctp(false, other), FULL),
                     Carrier::Beside(congestion) => {
                         let stack = Stack::Tcp {
                             congestion,
@@ -268,7 +266,7 @@ impl Kind {
                 row("share.", "share of the link", "%", |v| {
                     v.shares().map_or(0.0, share)
                 })
-                .published(sharing.count_header.then_some(50.0)),
+                .published(sharing.counts_headers().then_some(50.0)),
                 row("jain.", "Jain’s index", "", |v| {
                     v.shares().map_or(0.0, Shares::jain)
                 }),

@@ -15,8 +15,6 @@ mod setup;
 mod show;
 mod traffic;
 
-use std::time::Duration;
-
 use super::{Progress, RunOptions, Scenario};
 use crate::capture::Capture;
 use crate::error::LabError;
@@ -25,15 +23,12 @@ use crate::result::ScenarioResult;
 use crate::seed::derive;
 
 use run::{Load, Shares};
-use setup::{FLOW_SIZES, Flow, MEASURED, MEASURED_SHORT, SHARINGS, flows, sizes};
+use setup::{BRIEF, FLOW_SIZES, Flow, LONG, Lengths, OF_THE_PAPER, SHARINGS, flows, sizes};
 
-/// Repetitions in a short run.
-const SHORT: u64 = 2;
-/// The paper's repetitions of the first part, and of the second.
-const FULL: u64 = 100;
+/// Repetitions in a short run: few enough for a minute, enough for intervals that say something.
+const SHORT: u64 = 5;
+/// The paper's repetitions of the second part.
 const FULL_FLOW: u64 = 10;
-/// Those of a control, which nothing but a note stands on.
-const FULL_CONTROL: u64 = 5;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,13 +53,13 @@ impl Scenario for Overhead {
     }
 
     fn cells(&self) -> Vec<String> {
-        let all = Observed::nothing(1, MEASURED);
+        let all = Observed::nothing(1, LONG);
         let jobs = all.jobs(1).into_iter();
         jobs.map(|job| all.name(job)).collect()
     }
 
     fn repetitions(&self, options: &RunOptions) -> u64 {
-        options.repetitions(SHORT, FULL)
+        options.repetitions(SHORT, OF_THE_PAPER)
     }
 
     fn replay(
@@ -73,7 +68,7 @@ impl Scenario for Overhead {
         options: &RunOptions,
         capture: Capture<'_>,
     ) -> Result<(), String> {
-        let all = Observed::nothing(1, length(options));
+        let all = Observed::nothing(1, lengths(options));
         let job = all.jobs(1).into_iter().find(|job| all.name(*job) == cell);
         let job = job.ok_or_else(|| format!("there is no cell {cell}"))?;
         all.run(job.repeated(repetition), options.seed, capture)
@@ -86,20 +81,16 @@ impl Scenario for Overhead {
         progress: &dyn Progress,
     ) -> Result<ScenarioResult, LabError> {
         let repetitions = self.repetitions(options);
-        let observed = self.simulate(options.seed, repetitions, length(options), progress)?;
-        // Without --full, each repetition of the first part is shorter, too.
-        let shortened = (!options.full || repetitions < FULL).then_some(FULL);
+        let observed = self.simulate(options.seed, repetitions, lengths(options), progress)?;
+        // Without --full, each repetition is shorter, too.
+        let shortened = (!options.full || repetitions < OF_THE_PAPER).then_some(OF_THE_PAPER);
         Ok(show::result(*self, &observed, options.seed).extended(options, shortened))
     }
 }
 
-/// How long the first part is measured.
-fn length(options: &RunOptions) -> Duration {
-    if options.full {
-        MEASURED
-    } else {
-        MEASURED_SHORT
-    }
+/// How long it is measured.
+fn lengths(options: &RunOptions) -> Lengths {
+    if options.full { LONG } else { BRIEF }
 }
 
 /// One size of the first part.
@@ -125,8 +116,7 @@ struct Observed {
     pairs: Vec<Pair>,
     flows: Vec<FlowCell>,
     repetitions: u64,
-    /// How long the first part was measured.
-    duration: Duration,
+    lengths: Lengths,
 }
 
 /// One simulation.
@@ -167,11 +157,14 @@ enum Outcome {
 }
 
 /// All simulations. Only one flow is asked what it takes while nobody reads.
-fn jobs(pairs: usize, flows: usize, asked: Option<usize>, repetitions: u64) -> Vec<Job> {
+fn jobs(sizes: &[usize], flows: usize, asked: Option<usize>, repetitions: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for number in 0..repetitions {
-        for pair in 0..pairs {
-            let runs = |sharing: &usize| !SHARINGS[*sharing].control || number < FULL_CONTROL;
+        for (pair, size) in sizes.iter().enumerate() {
+            let runs = |sharing: &usize| {
+                let sharing = &SHARINGS[*sharing];
+                sharing.has(*size) && number < sharing.most
+            };
             let sharings = (0..SHARINGS.len()).filter(runs);
             jobs.extend(sharings.map(|sharing| Job::Shared {
                 pair,
@@ -197,10 +190,10 @@ impl Overhead {
         self,
         seed: u64,
         repetitions: u64,
-        duration: Duration,
+        lengths: Lengths,
         progress: &dyn Progress,
     ) -> Result<Observed, LabError> {
-        let mut observed = Observed::nothing(repetitions, duration);
+        let mut observed = Observed::nothing(repetitions, lengths);
         let jobs = observed.jobs(repetitions);
         progress.begin(self.name(), jobs.len() as u64);
         let results = parallel::run(jobs.len(), |index| {
@@ -222,7 +215,7 @@ impl Overhead {
 
 impl Observed {
     /// Before the first run.
-    fn nothing(repetitions: u64, duration: Duration) -> Self {
+    fn nothing(repetitions: u64, lengths: Lengths) -> Self {
         let pair = |size| Pair {
             size,
             shares: Default::default(),
@@ -236,13 +229,14 @@ impl Observed {
             pairs: sizes().map(pair).collect(),
             flows: flows().into_iter().map(flow).collect(),
             repetitions,
-            duration,
+            lengths,
         }
     }
 
     fn jobs(&self, repetitions: u64) -> Vec<Job> {
         let asked = self.flows.iter().position(|cell| cell.flow.id == "best");
-        jobs(self.pairs.len(), self.flows.len(), asked, repetitions)
+        let sizes: Vec<usize> = self.pairs.iter().map(|pair| pair.size).collect();
+        jobs(&sizes, self.flows.len(), asked, repetitions)
     }
 
     /// The beginning of the names of a job's rows.
@@ -273,7 +267,7 @@ impl Observed {
                 run::shared(
                     size,
                     &SHARINGS[sharing],
-                    self.duration,
+                    self.lengths,
                     derive(seed, &[1, number]),
                     capture,
                 )
@@ -282,9 +276,15 @@ impl Observed {
             }
             Job::Slow { flow, size, number } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);
-                run::slow(flow, size, derive(seed, &[2, number]), capture)
-                    .map(Outcome::Slow)
-                    .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
+                run::slow(
+                    flow,
+                    size,
+                    self.lengths,
+                    derive(seed, &[2, number]),
+                    capture,
+                )
+                .map(Outcome::Slow)
+                .map_err(|error| format!("{}, {size} bytes: {error}", flow.id))
             }
             Job::Accepted { flow, size } => {
                 let (flow, size) = (&self.flows[flow].flow, FLOW_SIZES[size]);

@@ -6,8 +6,8 @@ use carrick_netsim::{Direction, Network, NodeId, Random, Time};
 use carrick_proto::{AssociationConfig, AssociationStats, Endpoint, EndpointConfig};
 
 use super::setup::{
-    FULL, Flow, JITTER, PORT, READING, SETTLED, Sharing, WATCHED, WINDOW, end_address,
-    fairness_config, network,
+    FULL, FULL_FOR_LONG, Flow, JITTER, Lengths, PORT, READING, Sharing, WINDOW, end_address,
+    network,
 };
 use super::traffic::{Pace, Reader, Source};
 use crate::capture::Capture;
@@ -63,15 +63,16 @@ fn check(net: &Network, nodes: &[[NodeId; 2]]) -> Result<(), String> {
     Ok(())
 }
 
-/// Messages of `size` bytes beside full packets on one link, over `duration` once they have settled.
+/// Messages of `size` bytes beside full packets on one link, once they have settled.
 pub(super) fn shared(
     size: usize,
     sharing: &Sharing,
-    duration: Duration,
+    lengths: Lengths,
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Shares, String> {
-    shared_from(size, sharing, (SETTLED, duration), seed, capture)
+    let span = (lengths.settled, lengths.measured);
+    shared_from(size, sharing, span, seed, capture)
 }
 
 /// The two flows on one link, with their ends.
@@ -94,11 +95,11 @@ pub(super) fn shared_from(
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Shares, String> {
-    let config = capture.config(fairness_config(sharing.count_header));
     let starts = starts(seed);
     let mut flows: Vec<[Box<dyn carrick_netsim::Node>; 2]> = Vec::new();
     for (flow, size) in [size, FULL].into_iter().enumerate() {
         let start = starts[flow];
+        let config = capture.config(sharing.settings[flow].config());
         let source = Source::new(end_address(flow, 1), config.clone(), size, start);
         let sender = SctpHost::new(endpoint(flow, 0, &config, seed)?, source);
         let (name, ends) = FLOWS[flow];
@@ -153,10 +154,11 @@ pub(super) fn reading(size: usize, seed: u64) -> (Duration, Random) {
 pub(super) fn slow(
     flow: &Flow,
     size: usize,
+    lengths: Lengths,
     seed: u64,
     capture: Capture<'_>,
 ) -> Result<Load, String> {
-    slow_from(flow, size, (SETTLED, WATCHED), seed, capture)
+    slow_from(flow, size, (FULL_FOR_LONG, lengths.watched), seed, capture)
 }
 
 /// The same from a moment of one's own.
@@ -219,7 +221,7 @@ pub(super) fn accepted(
     let messages = 2 * WINDOW as u64;
     let (mut net, nodes) = single(&config, size, messages, Pace::Never, seed, capture)?;
     capture.begin(&mut net)?;
-    net.run_until(Time::ZERO + SETTLED);
+    net.run_until(Time::ZERO + FULL_FOR_LONG);
     capture.end(&mut net)?;
     check(&net, &nodes)?;
     let stats = receiver_stats(&net, nodes[0][1])?;
@@ -246,7 +248,7 @@ fn single(
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::{SHARINGS, flows};
+    use super::super::setup::{BRIEF, LONG, SHARINGS, flows};
     use super::*;
 
     fn flow(id: &str) -> Flow {
@@ -258,8 +260,7 @@ mod tests {
 
     #[test]
     fn the_two_flows_fill_the_link() {
-        let shares = shared(100, &SHARINGS[0], Duration::from_secs(30), 1, Capture::NONE)
-            .expect("the run ends");
+        let shares = shared(100, &SHARINGS[0], BRIEF, 1, Capture::NONE).expect("the run ends");
         let sum: f64 = shares.network.iter().sum();
         assert!((0.98..=1.01).contains(&(sum / 1e6)), "{shares:?}");
         assert!(shares.application[0] < shares.network[0]);
@@ -267,16 +268,18 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_shown_is_sent_for_in_vain() {
-        let load = slow(&flow("extra250"), 200, 1, Capture::NONE).expect("the run ends");
+        let load = slow(&flow("extra250"), 200, LONG, 1, Capture::NONE).expect("the run ends");
         assert!(load.ratio > 1.5 && load.dropped > 0, "{load:?}");
     }
 
     #[test]
     fn the_defaults_send_everything_once() {
         for size in [50, 1000] {
-            let load = slow(&flow("best"), size, 1, Capture::NONE).expect("the run ends");
-            assert_eq!(load.dropped, 0, "{size}");
-            assert!((load.ratio - 1.0).abs() < 0.005, "{size}: {load:?}");
+            for id in ["best", "best-as-it-is"] {
+                let load = slow(&flow(id), size, LONG, 1, Capture::NONE).expect("the run ends");
+                assert_eq!(load.dropped, 0, "{id} {size}");
+                assert!((load.ratio - 1.0).abs() < 0.005, "{id} {size}: {load:?}");
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use carrick_netsim::{
     ConfigError, Jitter, LinkConfig, LinkId, Network, NetworkBuilder, Node, NodeId, Queue,
 };
 use carrick_proto::AssociationConfig;
+use carrick_proto::congestion::Rfc9260;
 use carrick_proto::policy::{Policies, WindowAnnouncement};
 
 use crate::live::World;
@@ -29,11 +30,32 @@ pub(super) fn sizes() -> impl Iterator<Item = usize> {
     (1..=20).map(|n| n * 10)
 }
 
-/// When measuring begins, and how long it takes with the published precision.
-pub(super) const SETTLED: Duration = Duration::from_secs(50);
-pub(super) const MEASURED: Duration = Duration::from_secs(400);
-/// How long it takes in a short run.
-pub(super) const MEASURED_SHORT: Duration = Duration::from_secs(100);
+/// When measuring begins, and how long it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lengths {
+    /// Until two flows share the link as they will.
+    pub(super) settled: Duration,
+    /// Of the first part.
+    pub(super) measured: Duration,
+    /// Of the slow reader, once its buffer has been full for long ([`FULL_FOR_LONG`]).
+    pub(super) watched: Duration,
+}
+
+/// With the published precision.
+pub(super) const LONG: Lengths = Lengths {
+    settled: Duration::from_secs(50),
+    measured: Duration::from_secs(400),
+    watched: Duration::from_secs(200),
+};
+/// In a short run: the shares have the same means from 20 s on, and five short repetitions say more than
+/// two long ones.
+pub(super) const BRIEF: Lengths = Lengths {
+    settled: Duration::from_secs(20),
+    measured: Duration::from_secs(60),
+    watched: Duration::from_secs(100),
+};
+/// When the slow reader's buffer is full.
+pub(super) const FULL_FOR_LONG: Duration = Duration::from_secs(50);
 
 /// The receive window of the second part: the 65,535 bytes that the INET framework announces.
 pub(super) const WINDOW: usize = 65_535;
@@ -43,8 +65,6 @@ pub(super) const READING: f64 = 5000.0;
 pub(super) const FLOW_SIZES: [usize; 8] = [20, 50, 100, 200, 400, 700, 1000, 1400];
 /// Memory of a message that the window does not show, in bytes.
 pub(super) const EXTRA: [usize; 5] = [50, 100, 150, 200, 250];
-/// How long the slow reader is watched, after it has settled.
-pub(super) const WATCHED: Duration = Duration::from_secs(200);
 
 fn address(net: u8, host: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, net, 0, host))
@@ -55,6 +75,40 @@ pub(super) fn end_address(flow: usize, end: usize) -> IpAddr {
     address(end as u8 + 1, flow as u8 + 1)
 }
 
+/// The settings of a flow in the first part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settings {
+    /// RFC 9260's defaults; headers and padding count in the outstanding bytes or not.
+    Rfc9260 { count_header: bool },
+    /// What a program gets.
+    Modern,
+    /// The same with RFC 9260's congestion control in the place of CUBIC.
+    ModernWithoutCubic,
+}
+
+impl Settings {
+    /// The stack's settings, the same at both ends.
+    pub(super) fn config(self) -> AssociationConfig {
+        match self {
+            Self::Rfc9260 { count_header } => AssociationConfig {
+                policies: Policies {
+                    count_data_header: count_header,
+                    ..Policies::default()
+                },
+                ..AssociationConfig::default()
+            },
+            Self::Modern => AssociationConfig::modern(),
+            Self::ModernWithoutCubic => AssociationConfig {
+                policies: Policies {
+                    congestion: &Rfc9260,
+                    ..Policies::modern()
+                },
+                ..AssociationConfig::modern()
+            },
+        }
+    }
+}
+
 /// A way to share the link in the first part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharing {
@@ -62,44 +116,115 @@ pub(super) struct Sharing {
     pub(super) id: &'static str,
     /// The name for people.
     pub(super) label: &'static str,
-    /// Headers and padding count in the outstanding bytes.
-    pub(super) count_header: bool,
+    /// Of the small messages, and of the TCP-like flow.
+    pub(super) settings: [Settings; 2],
     /// Random delay of each packet before the shared link.
     pub(super) jitter: Duration,
-    /// Not the paper's.
-    pub(super) control: bool,
+    /// Repetitions at most.
+    pub(super) most: u64,
+    /// Of every size, or of [`CONTROL_SIZES`].
+    pub(super) every_size: bool,
+}
+
+/// Repetitions of the paper's ways.
+pub(super) const OF_THE_PAPER: u64 = 100;
+/// Those with the settings of a program: what they take differs from one half, or does not, by much more
+/// than their intervals.
+const OF_BEST: u64 = 10;
+/// Those of a control, which nothing but a note stands on.
+const OF_A_CONTROL: u64 = 5;
+
+/// Sizes that say enough where nothing but a note stands on them.
+pub(super) const CONTROL_SIZES: [usize; 4] = [10, 50, 100, 200];
+
+impl Sharing {
+    /// Headers and padding count in the outstanding bytes.
+    pub(super) fn counts_headers(&self) -> bool {
+        !self.settings.contains(&UNCOUNTED)
+    }
+
+    /// Whether it is simulated with messages of this size.
+    pub(super) fn has(&self, size: usize) -> bool {
+        self.every_size || CONTROL_SIZES.contains(&size)
+    }
+}
+
+/// What the paper's flows have.
+pub(super) const COUNTED: Settings = Settings::Rfc9260 { count_header: true };
+const UNCOUNTED: Settings = Settings::Rfc9260 {
+    count_header: false,
+};
+
+/// Places in [`SHARINGS`].
+pub(super) mod place {
+    pub(in super::super) const COUNTED: usize = 0;
+    pub(in super::super) const UNCOUNTED: usize = 1;
+    pub(in super::super) const IN_STEP: usize = 2;
+    pub(in super::super) const COUNTED_IN_STEP: usize = 3;
+    pub(in super::super) const BEST: usize = 4;
+    pub(in super::super) const BEST_PAIR: usize = 5;
+    pub(in super::super) const WITHOUT_CUBIC: usize = 6;
 }
 
 /// Counted, not counted, and both once more without the random delay that keeps the flows from losing
-/// in step, which is the paper's own network.
-pub(super) const SHARINGS: [Sharing; 4] = [
+/// in step, which is the paper's own network; the settings of a program beside the TCP-like flow, beside
+/// themselves, and without what makes them another flow than the paper's.
+pub(super) const SHARINGS: [Sharing; 7] = [
     Sharing {
         id: "counted",
         label: "headers counted",
-        count_header: true,
+        settings: [COUNTED; 2],
         jitter: JITTER,
-        control: false,
+        most: OF_THE_PAPER,
+        every_size: true,
     },
     Sharing {
         id: "uncounted",
         label: "headers not counted",
-        count_header: false,
+        settings: [UNCOUNTED; 2],
         jitter: JITTER,
-        control: false,
+        most: OF_THE_PAPER,
+        every_size: true,
     },
     Sharing {
         id: "in-step",
         label: "control: not counted, no random delay",
-        count_header: false,
+        settings: [UNCOUNTED; 2],
         jitter: Duration::ZERO,
-        control: true,
+        most: OF_A_CONTROL,
+        every_size: true,
     },
     Sharing {
         id: "counted-in-step",
         label: "control: counted, no random delay",
-        count_header: true,
+        settings: [COUNTED; 2],
         jitter: Duration::ZERO,
-        control: true,
+        most: OF_A_CONTROL,
+        every_size: true,
+    },
+    Sharing {
+        id: "best-beside",
+        label: "best: a program’s settings beside the TCP-like flow",
+        settings: [Settings::Modern, COUNTED],
+        jitter: JITTER,
+        most: OF_BEST,
+        every_size: true,
+    },
+    Sharing {
+        id: "best-pair",
+        label: "best: a program’s settings, both flows",
+        settings: [Settings::Modern; 2],
+        jitter: JITTER,
+        most: OF_BEST,
+        every_size: true,
+    },
+    Sharing {
+        id: "without-cubic",
+        label: "control: a program’s settings without CUBIC beside the TCP-like flow",
+        settings: [Settings::ModernWithoutCubic, COUNTED],
+        jitter: JITTER,
+        most: OF_A_CONTROL,
+        every_size: false,
     },
 ];
 
@@ -151,17 +276,6 @@ fn hosts(seed: u64, jitter: Duration, flows: usize) -> (NetworkBuilder, Vec<[Nod
     (builder, nodes, link)
 }
 
-/// The stack's settings in the first part.
-pub(super) fn fairness_config(count_header: bool) -> AssociationConfig {
-    AssociationConfig {
-        policies: Policies {
-            count_data_header: count_header,
-            ..Policies::default()
-        },
-        ..AssociationConfig::default()
-    }
-}
-
 /// A way to do flow control in the second part.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
@@ -177,6 +291,8 @@ pub(super) struct Flow {
     pub(super) avoidance: [bool; 2],
     /// Nagle's algorithm.
     pub(super) nagle: bool,
+    /// A program's settings as they are; nothing of the above is set.
+    pub(super) as_it_is: bool,
 }
 
 impl Flow {
@@ -188,6 +304,7 @@ impl Flow {
             announcement: WindowAnnouncement::PayloadOnly,
             avoidance: [true; 2],
             nagle: true,
+            as_it_is: false,
         }
     }
 
@@ -220,6 +337,9 @@ impl Flow {
 
     /// The stack's settings, the same at both ends.
     pub(super) fn config(&self) -> AssociationConfig {
+        if self.as_it_is {
+            return AssociationConfig::modern();
+        }
         let [sender, receiver] = self.avoidance;
         AssociationConfig {
             receive_buffer: WINDOW,
@@ -271,9 +391,9 @@ pub(super) fn flows() -> Vec<Flow> {
         }
     }
     let defaults = AssociationConfig::default();
-    all.push(Flow {
+    let best = Flow {
         id: "best".into(),
-        label: "default settings".into(),
+        label: "default settings, window of 65,535 bytes".into(),
         extra: defaults.message_overhead,
         announcement: defaults.policies.window_announcement,
         avoidance: [
@@ -281,7 +401,15 @@ pub(super) fn flows() -> Vec<Flow> {
             defaults.receiver_sws_avoidance,
         ],
         nagle: defaults.nagle,
+        as_it_is: false,
+    };
+    all.push(Flow {
+        id: "best-as-it-is".into(),
+        label: "a program’s settings, nothing set".into(),
+        as_it_is: true,
+        ..best.clone()
     });
+    all.push(best);
     all
 }
 
@@ -299,16 +427,40 @@ mod tests {
         }
         let names: BTreeSet<&str> = flows.iter().map(|f| f.id.as_str()).collect();
         assert_eq!(names.len(), flows.len());
-        assert_eq!(flows.len(), 5 + 7 + 2 + 4 + 1);
+        assert_eq!(flows.len(), 5 + 7 + 2 + 4 + 2);
     }
 
     #[test]
     fn best_has_no_knob_turned() {
-        let (best, default) = (fairness_config(true), AssociationConfig::default());
+        let program = format!("{:?}", AssociationConfig::modern());
+        assert_eq!(format!("{:?}", Settings::Modern.config()), program);
+        let flows = flows();
+        let best = flows.iter().find(|flow| flow.as_it_is);
         assert_eq!(
-            best.policies.count_data_header,
-            default.policies.count_data_header
+            best.map(|flow| format!("{:?}", flow.config())),
+            Some(program)
         );
-        assert_eq!(best.nagle, default.nagle);
+        let without = Settings::ModernWithoutCubic.config();
+        assert_eq!(without.validate(), Ok(()));
+        assert_eq!(without.policies.congestion.name(), "rfc9260");
+    }
+
+    #[test]
+    fn places_are_those_of_their_names() {
+        use place::*;
+
+        let names = [
+            (COUNTED, "counted"),
+            (UNCOUNTED, "uncounted"),
+            (IN_STEP, "in-step"),
+            (COUNTED_IN_STEP, "counted-in-step"),
+            (BEST, "best-beside"),
+            (BEST_PAIR, "best-pair"),
+            (WITHOUT_CUBIC, "without-cubic"),
+        ];
+        for (place, name) in names {
+            assert_eq!(SHARINGS[place].id, name);
+        }
+        assert_eq!(names.len(), SHARINGS.len());
     }
 }

@@ -3,7 +3,7 @@
 use super::figures::figures;
 use super::notes::notes;
 use super::rows::rows;
-use super::setup::{DELAY, EXTRA, FULL, JITTER, QUEUE, RATE, READING, SETTLED, WATCHED, WINDOW};
+use super::setup::{DELAY, EXTRA, FULL, FULL_FOR_LONG, JITTER, QUEUE, RATE, READING, WINDOW};
 use super::{FULL_FLOW, Observed, Overhead};
 use crate::result::{ScenarioResult, Setting};
 use crate::scenario::Scenario;
@@ -80,8 +80,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             format!(
                 "messages of 10 to 200 bytes beside messages of {FULL} bytes, both always more to send; measured for {} s from \
                  {} s on (the paper: 400 s); starts at random within the first second",
-                observed.duration.as_secs(),
-                SETTLED.as_secs()
+                observed.lengths.measured.as_secs(),
+                observed.lengths.settled.as_secs()
             ),
         ),
         Setting::new(
@@ -93,8 +93,8 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             format!(
                 "one message after each exponential interval, {READING} bytes a second on average; receive buffer {WINDOW} bytes; \
                  measured for {} s from {} s on, {} repetitions",
-                WATCHED.as_secs(),
-                SETTLED.as_secs(),
+                observed.lengths.watched.as_secs(),
+                FULL_FOR_LONG.as_secs(),
                 observed.repetitions.min(FULL_FLOW)
             ),
         ),
@@ -104,6 +104,10 @@ fn settings(observed: &Observed) -> Vec<Setting> {
                 "payload and {EXTRA:?} bytes; the window shows the payload only, or all (“true”); default settings: what fits"
             ),
         ),
-        Setting::new("SCTP", "otherwise RFC 9260’s defaults"),
+        Setting::new(
+            "SCTP",
+            "otherwise RFC 9260’s defaults; “a program’s settings”: AssociationConfig::modern() with nothing set (CUBIC, RACK-TLP and \
+             proportional rate reduction, buffers that begin with 1 MiB)",
+        ),
     ]
 }
