@@ -75,11 +75,8 @@ pub(crate) fn run() {
         assert!(ports.len() > 1, "the ports changed: {ports:?}");
         assert!(seen.changes[client] > 0);
     }
-    assert!(
-        seen.ports[0].is_disjoint(&seen.ports[1]),
-        "{:?}",
-        seen.ports
-    );
+    // What one had before the translator forgot it, the other may get.
+    assert_ne!(seen.ports[0], seen.ports[1]);
 }
 
 /// Receives what one client sends, while its ports are noted.
