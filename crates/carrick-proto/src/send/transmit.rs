@@ -16,6 +16,11 @@ use crate::stats::AssociationCounters;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
 
+/// Retransmissions of a chunk that begin T3-rtx anew. RFC 9260 has one (section 7.2.4, rules 4 and 5). RACK
+/// finds a chunk lost again that congestion met again; but one that is lost so often is lost for its size,
+/// perhaps, and T3-rtx is what tells of that. RFC 8899 takes as many lost probes for it (section 5.1.2).
+const MAX_RESTARTS: u32 = 3;
+
 /// A packet of DATA that may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DataPermit {
@@ -482,11 +487,9 @@ impl Sender {
         packet: &mut PacketBuilder<'_>,
         cx: &mut TransmitContext<'_>,
     ) {
-        // Section 7.2.4, rules 4 and 5: once for a chunk. Where recovery finds the same one lost in each
-        // round trip, T3-rtx is what tells of a path that does not carry it.
         let mut restart = cx.paths[to].earliest.is_none_or(|e| index <= e);
         if let Some(chunk) = self.outstanding.chunk(index) {
-            restart &= chunk.transmissions == 1;
+            restart &= chunk.transmissions <= MAX_RESTARTS;
             cx.paths[chunk.path].recovery.undo.on_resent(index);
         }
         let leads = core::mem::take(&mut self.leading);
