@@ -237,6 +237,12 @@ impl Path {
         }
     }
 
+    /// Whether the path may drop packets of so many bytes of SCTP for their size, without a word.
+    pub(crate) fn doubts(&self, len: usize) -> bool {
+        let size = len + self.below_len();
+        self.discovery.as_ref().is_some_and(|d| d.doubts(size))
+    }
+
     /// A new path MTU; returns whether it changed.
     pub(crate) fn set_mtu(&mut self, mtu: usize) -> bool {
         let floor = if self.remote.is_ipv6() { 1280 } else { 576 };

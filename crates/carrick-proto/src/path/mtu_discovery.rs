@@ -404,13 +404,18 @@ impl MtuDiscovery {
         }
     }
 
-    /// T3-rtx expired, after `rto`.
-    pub(crate) fn on_t3(&mut self, rto: Duration) {
+    /// Whether a packet of this size may be lost for its size.
+    pub(crate) fn doubts(&self, size: usize) -> bool {
         let searched = matches!(
             self.state,
             PathMtuState::Searching | PathMtuState::SearchComplete
         );
-        if !searched || !self.large_data || self.mtu <= self.base {
+        searched && self.mtu > self.base && size > self.base
+    }
+
+    /// T3-rtx expired, after `rto`.
+    pub(crate) fn on_t3(&mut self, rto: Duration) {
+        if !self.large_data || !self.doubts(self.mtu) {
             return;
         }
         if let Some(suspicion) = &mut self.suspicion {

@@ -16,9 +16,8 @@ use crate::stats::AssociationCounters;
 use crate::time::Time;
 use crate::trace::{Trace, TraceEvent};
 
-/// Retransmissions of a chunk that begin T3-rtx anew. RFC 9260 has one (section 7.2.4, rules 4 and 5). RACK
-/// finds a chunk lost again that congestion met again; but one that is lost so often is lost for its size,
-/// perhaps, and T3-rtx is what tells of that. RFC 8899 takes as many lost probes for it (section 5.1.2).
+/// Retransmissions of a chunk that begin T3-rtx anew, where its size may be why it is lost: that is what
+/// T3-rtx tells of. As many lost probes are taken for that (RFC 8899 section 5.1.2).
 const MAX_RESTARTS: u32 = 3;
 
 /// A packet of DATA that may leave.
@@ -489,7 +488,8 @@ impl Sender {
     ) {
         let mut restart = cx.paths[to].earliest.is_none_or(|e| index <= e);
         if let Some(chunk) = self.outstanding.chunk(index) {
-            restart &= chunk.transmissions <= MAX_RESTARTS;
+            let len = COMMON_HEADER_LEN + self.outstanding.header_len() + chunk.payload.len();
+            restart &= chunk.transmissions <= MAX_RESTARTS || !cx.paths[to].doubts(len);
             cx.paths[chunk.path].recovery.undo.on_resent(index);
         }
         let leads = core::mem::take(&mut self.leading);
