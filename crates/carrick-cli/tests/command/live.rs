@@ -103,7 +103,7 @@ fn live_ends_with_a_signal_and_removes_its_networks() {
     wait_for_networks(&prefix);
     running.interrupt();
     let ended = running.finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(ended.errors.contains("stopped"), "{ended:?}");
     assert_eq!(networks(&prefix), 0);
     assert!(!Path::new(out).join("report.html").exists());
