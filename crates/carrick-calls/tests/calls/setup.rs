@@ -142,6 +142,21 @@ fn an_answer_that_crosses_a_cancel_is_ended_with_bye() {
 }
 
 #[test]
+fn a_caller_who_cancels_while_the_middlebox_thinks_gets_no_answer() {
+    let mut world = World::new();
+    world.mood(Mood::Waits);
+    let invite = world.invited();
+    world.answered(&invite);
+    world.callee.expect("ACK");
+    world.caller.request("CANCEL", "");
+    world.caller.expect("487");
+    world.caller.request("ACK", "");
+    world.mood(Mood::Grants);
+    world.callee.is_hung_up_on();
+    world.assert_over();
+}
+
+#[test]
 fn a_callee_who_does_not_answer_is_given_up() {
     let mut world = World::with(|config| config.answer = Duration::from_millis(300));
     let invite = world.invited();
