@@ -16,7 +16,7 @@ mod streams;
 mod support;
 // More of it is used where it comes from.
 #[allow(dead_code)]
-#[path = "../../../carrick-proto/tests/protection/toy.rs"]
+#[path = "../../../carrick-proto/tests/support/toy.rs"]
 mod toy;
 mod transfer;
 

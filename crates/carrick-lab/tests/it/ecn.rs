@@ -1,0 +1,215 @@
+//! SCTP over queues that mark (RFC 4960 appendix A, RFC 3168): what congestion marks save, beside the
+//! same queues when one side lacks ECN. `--nocapture` prints the table.
+
+use crate::multipath::support;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use carrick_lab::sctp_host::SctpHost;
+use carrick_netsim::{
+    Change, Direction, Ecn, Limit, Management, Queue, Red, Step, Time, TraceEvent,
+};
+use carrick_proto::policy::Policies;
+use carrick_proto::{AssociationStats, Endpoint};
+use carrick_wire::{ChunkType, Packet};
+
+use support::{Path, Sink, Source, Transfer};
+
+/// Messages of a transfer; it takes about ten seconds.
+const MESSAGES: u64 = 8000;
+/// Seconds after which counters are read, while the transfer goes on.
+const MEASURED: u64 = 8;
+/// What the queue holds in packets: more than the bandwidth-delay product of 35.
+const QUEUE: usize = 80;
+
+const RED: Management = Management::Red(Red {
+    minimum: 10.0,
+    maximum: 60.0,
+    max_probability: 0.1,
+    weight: 0.02,
+    ecn: true,
+});
+const MARK_ABOVE: Management = Management::MarkAbove(Limit::Packets(20));
+
+/// Chunks and codepoints that arrived, both ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Wire {
+    capable: u64,
+    ecne: u64,
+    cwr: u64,
+}
+
+impl Wire {
+    fn count(&mut self, event: &TraceEvent<'_>, packet: &Packet<'_>) {
+        let count = |kind| packet.chunks().flatten().filter(|c| c.kind == kind).count() as u64;
+        self.capable += u64::from(event.packet.ecn != Ecn::NotEct);
+        self.ecne += count(ChunkType::ECNE);
+        self.cwr += count(ChunkType::CWR);
+    }
+}
+
+#[derive(Debug)]
+struct Run {
+    sender: AssociationStats,
+    receiver: AssociationStats,
+    wire: Wire,
+    /// Packets that the queue marked.
+    marked: u64,
+    /// Packets with DATA that it lost.
+    lost: u64,
+    /// Packets that ever waited at once.
+    longest: usize,
+}
+
+impl Run {
+    fn sent_again(&self) -> u64 {
+        let counters = self.sender.counters;
+        counters.fast_retransmissions + counters.timeout_retransmissions
+    }
+}
+
+/// A transfer over 10 Mbit/s and 20 ms one way through this queue; `ecn` of sender and receiver.
+fn run(management: Management, policies: Policies, ecn: [bool; 2]) -> Run {
+    let path = Path {
+        queue: QUEUE,
+        ..Path::new(10, 20)
+    };
+    let mut transfer = Transfer::new(policies, &[path]);
+    transfer.limit = MESSAGES;
+    let mut receiver = transfer.config.clone();
+    transfer.config.extensions.ecn = ecn[0];
+    receiver.extensions.ecn = ecn[1];
+    transfer.receiver = Some(receiver);
+    let mut world = transfer.build();
+    let (link, there) = (world.links[0], Direction::Forward);
+    let mut config = world.net.link_config(link, there).clone();
+    config.queue = Queue::packets(QUEUE).with_management(management);
+    let change = Change::SetLink {
+        link,
+        direction: there,
+        config,
+    };
+    world.net.apply(change).expect("a good link");
+    let seen = Rc::new(Cell::new((Wire::default(), 0)));
+    let tracer = Rc::clone(&seen);
+    world.net.set_tracer(move |event| {
+        let packet = Packet::parse(&event.packet.payload).expect("a packet of SCTP");
+        let (mut wire, mut lost) = tracer.get();
+        match event.step {
+            Step::Arrived => wire.count(event, &packet),
+            Step::Dropped(_) => {
+                let mut chunks = packet.chunks().flatten();
+                lost += u64::from(chunks.any(|c| c.kind == ChunkType::DATA));
+            }
+            Step::Sent => {}
+        }
+        tracer.set((wire, lost));
+    });
+    world.net.run_until(Time::from_secs(MEASURED));
+    let of = |endpoint: &Endpoint| {
+        let id = endpoint.associations().next().expect("it is still up");
+        endpoint.association_stats(id).expect("it is still up")
+    };
+    let sender = of(world.net.node::<SctpHost<Source>>(world.source).endpoint());
+    let receiver = of(world.net.node::<SctpHost<Sink>>(world.sink).endpoint());
+    world.net.run_until(Time::from_secs(60));
+    assert!(world.application().closed, "by shutdown");
+    assert_eq!(world.sink().complete(), MESSAGES, "all arrived");
+    assert_eq!(world.sink().disordered, 0);
+    let stats = world.net.link_stats(link, there);
+    let (wire, lost) = seen.get();
+    Run {
+        sender,
+        receiver,
+        wire,
+        marked: stats.marked,
+        lost,
+        longest: stats.max_queue_packets,
+    }
+}
+
+/// Both sides with ECN, and the same with the peer that lacks it.
+fn compare(name: &str, management: Management, policies: fn() -> Policies) -> [Run; 2] {
+    let runs = [true, false].map(|peer| run(management, policies(), [true, peer]));
+    for (ecn, run) in ["both", "sender only"].iter().zip(&runs) {
+        let (marks, cuts) = (run.marked, run.sender.counters.congestion_mark_reductions);
+        println!(
+            "| {name} | {ecn} | {marks} | {cuts} | {} | {} | {} | {} |",
+            run.wire.ecne,
+            run.lost,
+            run.sent_again(),
+            run.longest
+        );
+    }
+    runs
+}
+
+fn assert_marks_replace_losses([with, without]: &[Run; 2]) {
+    let (at_sender, at_receiver) = (with.sender.counters, with.receiver.counters);
+    assert!(with.sender.extensions.ecn && with.receiver.extensions.ecn);
+    assert!(with.marked > 0, "the queue marks: {with:?}");
+    let marked = at_receiver.congestion_marks_received;
+    assert!(marked > 0 && marked <= with.marked, "{with:?}");
+    assert!(with.wire.ecne > 0 && with.wire.cwr > 0, "{with:?}");
+    let cuts = at_sender.congestion_mark_reductions;
+    assert!(cuts > 0 && cuts <= marked, "once for a window: {with:?}");
+    assert!(with.lost < without.lost, "{with:?} {without:?}");
+    assert!(
+        with.sent_again() < without.sent_again(),
+        "{with:?} {without:?}"
+    );
+    assert_eq!(at_sender.t3_expirations, 0);
+}
+
+fn assert_there_is_no_ecn(without: &Run) {
+    assert!(!without.sender.extensions.ecn && !without.receiver.extensions.ecn);
+    assert_eq!(without.wire, Wire::default(), "nothing of it on the wire");
+    assert_eq!(without.marked, 0, "the queue has nothing to mark");
+    let (sender, receiver) = (without.sender.counters, without.receiver.counters);
+    assert_eq!(sender.congestion_mark_reductions, 0);
+    assert_eq!(receiver.congestion_marks_received, 0);
+    assert!(without.lost > 0 && without.sent_again() > 0, "{without:?}");
+}
+
+type Named = (&'static str, fn() -> Policies);
+
+const POLICIES: [Named; 2] = [
+    ("RFC 9260", Policies::default),
+    ("modern", Policies::modern),
+];
+
+#[test]
+fn a_queue_that_marks_early_at_random_loses_less_a() {
+    for (name, policies) in POLICIES {
+        let runs = compare(&format!("RED, {name}"), RED, policies);
+        assert_marks_replace_losses(&runs);
+    }
+}
+
+#[test]
+fn a_queue_that_marks_above_a_level_loses_less_a() {
+    for (name, policies) in POLICIES {
+        let runs = compare(&format!("above 20, {name}"), MARK_ABOVE, policies);
+        assert_marks_replace_losses(&runs);
+        assert!(runs[0].longest < runs[1].longest, "and is shorter");
+    }
+}
+
+#[test]
+fn a_peer_that_lacks_it_is_dropped_by_the_same_queues_a() {
+    for management in [RED, MARK_ABOVE] {
+        for ecn in [[true, false], [false, true]] {
+            assert_there_is_no_ecn(&run(management, Policies::default(), ecn));
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_only_drops_marks_nothing_and_all_arrives_a() {
+    let run = run(Management::DropTail, Policies::default(), [true, true]);
+    assert!(run.sender.extensions.ecn && run.wire.capable > 0);
+    assert_eq!((run.marked, run.wire.ecne, run.wire.cwr), (0, 0, 0));
+    assert_eq!(run.sender.counters.congestion_mark_reductions, 0);
+    assert!(run.lost > 0 && run.sent_again() > 0, "{run:?}");
+}

@@ -1,0 +1,116 @@
+//! The `failover` scenario as a program sees it: its rows, its bounds, the same result each time.
+
+use std::sync::LazyLock;
+
+use carrick_lab::{Row, ScenarioResult};
+
+use super::{assert_told, row, run};
+
+static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("failover", 7, 8));
+
+/// The rows of the published table.
+fn published_cells() -> impl Iterator<Item = &'static Row> {
+    let cells = [
+        "failover-a",
+        "failover-b",
+        "failover-c",
+        "failover",
+        "transfer-a",
+        "transfer-bc",
+    ];
+    (2..=5).flat_map(move |retrans| cells.map(|cell| row(&RESULT, &format!("pmr{retrans}.{cell}"))))
+}
+
+#[test]
+fn every_published_cell_has_a_measured_one() {
+    for row in published_cells() {
+        assert!(
+            row.published.is_some() && row.measured.is_some(),
+            "{}",
+            row.id
+        );
+        assert!(row.measured >= row.bound, "{}", row.id);
+    }
+    assert_eq!(row(&RESULT, "pmr2.failover-b").published, Some(464.0));
+    assert_eq!(row(&RESULT, "pmr5.transfer-a").published, Some(543.0));
+}
+
+#[test]
+fn cells_off_the_published_mean_say_so() {
+    for row in RESULT.rows.iter().filter(|row| row.published.is_some()) {
+        let (measured, published) = (row.measured.unwrap_or(0.0), row.published.unwrap_or(1.0));
+        let off = (measured / published - 1.0).abs() > 0.05;
+        assert_eq!(
+            off,
+            !row.note.is_empty(),
+            "{}: {measured} {published}",
+            row.id
+        );
+    }
+}
+
+#[test]
+fn every_published_time_is_met_within_five_percent() {
+    for row in published_cells() {
+        let ratio = row.measured.expect("measured") / row.published.expect("published");
+        assert!((ratio - 1.0).abs() < 0.05, "{}: {ratio}", row.id);
+    }
+}
+
+#[test]
+fn the_best_settings_are_fast_and_take_no_congestion_for_a_break() {
+    let best = row(&RESULT, "best.failover").measured.expect("measured");
+    assert!(best < 200.0, "{best}");
+    for load in ["bursts", "concurrent", "congested"] {
+        let row = row(&RESULT, &format!("{load}.best.false-failovers"));
+        assert_eq!(row.measured, Some(0.0), "{load}");
+    }
+    for load in ["bursts", "concurrent", "congested"] {
+        let loaded = row(&RESULT, &format!("{load}.best.failover")).measured;
+        assert!(
+            loaded.is_some_and(|time| time < 200.0),
+            "{load}: {loaded:?}"
+        );
+    }
+}
+
+#[test]
+fn minutes_that_are_copies_of_each_other_count_as_one() {
+    for (load, runs) in [
+        ("", 1),
+        ("bursts.", 1),
+        ("concurrent.", 8),
+        ("congested.", 8),
+    ] {
+        let row = row(&RESULT, &format!("{load}best.false-failovers"));
+        assert_eq!(row.n, runs, "{load}");
+        assert_eq!(row.note.contains("One run"), runs == 1, "{}", row.note);
+    }
+}
+
+#[test]
+fn no_row_is_below_its_bound() {
+    for row in &RESULT.rows {
+        if let (Some(measured), Some(bound)) = (row.measured, row.bound) {
+            assert!(measured >= bound, "{}: {measured} {bound}", row.id);
+        }
+    }
+}
+
+#[test]
+fn one_quick_timeout_takes_congestion_for_a_break() {
+    let quick = row(&RESULT, "congested.quick.false-failovers").measured;
+    assert!(quick > Some(0.0), "{quick:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_result() {
+    let json = |seed| run("failover", seed, 1).to_json().to_string();
+    assert_eq!(json(3), json(3));
+    assert_ne!(json(3), json(4));
+}
+
+#[test]
+fn the_report_has_every_row_and_figure() {
+    assert_told(&RESULT, &[]);
+}

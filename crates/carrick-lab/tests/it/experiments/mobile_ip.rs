@@ -1,0 +1,181 @@
+//! The `mobile-ip` scenario as a program sees it: every promised row is there, the same seed gives the
+//! same result, and what the paper saw happen happens.
+
+use std::sync::LazyLock;
+
+use carrick_lab::ScenarioResult;
+
+use super::{assert_told, measured, row, run};
+
+static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("mobile-ip", 7, 3));
+
+#[test]
+fn the_same_seed_gives_the_same_result_and_another_another() {
+    let json = |result: &ScenarioResult| result.to_json().to_string();
+    assert_eq!(json(&run("mobile-ip", 7, 1)), json(&run("mobile-ip", 7, 1)));
+    assert_ne!(run("mobile-ip", 7, 1).rows, run("mobile-ip", 8, 1).rows);
+}
+
+#[test]
+fn no_cell_is_empty_and_every_promised_row_is_there() {
+    for row in &RESULT.rows {
+        assert!(row.measured.is_some() && row.ci95.is_some(), "{}", row.id);
+        assert_eq!(row.n, 3, "{}", row.id);
+    }
+    for loss in [0, 1, 2, 5] {
+        for what in ["tcp", "tcp-like", "config1", "config2", "best"] {
+            measured(&RESULT, &format!("{what}.{loss}.throughput"));
+        }
+    }
+    for stack in ["standard", "best"] {
+        for kind in ["re-registration", "failover", "asconf", "make-before-break"] {
+            measured(&RESULT, &format!("{stack}.{kind}.interruption"));
+        }
+    }
+    let published = |id: &str| row(&RESULT, id).published;
+    let one = [1.525, 1.225, 0.855, 0.481];
+    for (loss, value) in [0, 1, 2, 5].into_iter().zip(one) {
+        assert_eq!(
+            published(&format!("config1.{loss}.throughput")),
+            Some(value)
+        );
+    }
+    for (loss, value) in [0, 1, 2, 5].into_iter().zip([1.32, 1.08, 0.72, 0.35]) {
+        assert_eq!(published(&format!("tcp.{loss}.throughput")), Some(value));
+    }
+    assert_eq!(published("config2.1.throughput"), Some(1.375));
+    assert_eq!(published("config2.2.throughput"), None);
+    assert_eq!(published("config2.5.throughput"), Some(0.68));
+}
+
+#[test]
+fn more_loss_carries_less_and_the_second_link_does_not_hurt() {
+    let of = |what: &str| {
+        [0, 1, 2, 5].map(|loss| measured(&RESULT, &format!("{what}.{loss}.throughput")))
+    };
+    for what in ["tcp", "config1", "config2", "best", "one-link"] {
+        assert!(
+            of(what).is_sorted_by(|a, b| a > b),
+            "{what}: {:?}",
+            of(what)
+        );
+    }
+    assert!(measured(&RESULT, "config2.5.throughput") > measured(&RESULT, "config1.5.throughput"));
+    // Without loss the rate of the link is all that counts.
+    assert!((1.50..1.528).contains(&measured(&RESULT, "config1.0.throughput")));
+}
+
+#[test]
+fn counters_of_rfc_2960_give_the_second_link_more_than_the_published_gain_at_one_percent() {
+    let one = row(&RESULT, "counters-gain.1");
+    assert!(one.published.is_some() && one.measured > one.published);
+    for loss in [1, 2, 5] {
+        let [counters, ours] =
+            ["counters-gain", "gain"].map(|id| measured(&RESULT, &format!("{id}.{loss}")));
+        assert!(counters > ours, "{loss}: {counters} and {ours}");
+    }
+}
+
+#[test]
+fn a_tight_window_and_long_timeouts_give_the_second_link_most_of_the_published_gain() {
+    for (loss, published) in [(1, 12.2), (5, 41.4)] {
+        let [tight, ours] =
+            ["tight-gain", "gain"].map(|id| measured(&RESULT, &format!("{id}.{loss}")));
+        assert!(tight > ours, "{loss}: {tight} and {ours}");
+        assert!(
+            tight > 0.5 * published,
+            "{loss}: {tight}, published {published}"
+        );
+    }
+}
+
+#[test]
+fn both_links_at_once_carry_most_of_what_they_can() {
+    for loss in [0, 1, 2, 5] {
+        let id = format!("best.{loss}.throughput");
+        let row = row(&RESULT, &id);
+        let (measured, bound) = (row.measured.expect("measured"), row.bound.expect("a bound"));
+        assert!(
+            (0.8..=1.0).contains(&(measured / bound)),
+            "{id}: {measured} of {bound}"
+        );
+    }
+}
+
+#[test]
+fn a_tcp_with_selective_recovery_carries_more_than_one_without() {
+    for loss in [1, 2, 5] {
+        let [like, plain] =
+            ["tcp-like", "tcp"].map(|what| measured(&RESULT, &format!("{what}.{loss}.throughput")));
+        assert!(like > plain, "{loss}: {like} and {plain}");
+    }
+}
+
+#[test]
+fn configuration_1_is_within_a_tenth_of_the_paper_as_far_as_three_repetitions_tell() {
+    for loss in [0, 1, 2, 5] {
+        let id = format!("config1.{loss}.throughput");
+        let row = row(&RESULT, &id);
+        let (measured, published) = (
+            row.measured.expect("measured"),
+            row.published.expect("published"),
+        );
+        let away = (measured - published).abs() - row.ci95.expect("an interval");
+        assert!(away < 0.1 * published, "{id}: {measured} and {published}");
+    }
+}
+
+#[test]
+fn the_old_rule_loses_the_association_and_the_standards_does_not() {
+    assert!(measured(&RESULT, "config3.old-rule.delivered") < 50.0);
+    assert!(measured(&RESULT, "config3.old-rule.lost-after") > 1.0);
+    for stack in ["paper", "best"] {
+        let delivered = measured(&RESULT, &format!("config3.{stack}.delivered"));
+        assert!((delivered - 100.0).abs() < 1e-9, "{stack}");
+    }
+    let lost = |stack: &str| {
+        let id = format!("config3.{stack}.lost-after");
+        RESULT.rows.iter().any(|row| row.id == id)
+    };
+    assert!(lost("old-rule") && !lost("paper") && !lost("best"));
+}
+
+#[test]
+fn interruptions_are_bounded_by_what_physics_allows() {
+    for row in RESULT
+        .rows
+        .iter()
+        .filter(|row| row.id.ends_with(".interruption"))
+    {
+        let (measured, bound) = (row.measured.expect("measured"), row.bound.expect("a bound"));
+        assert!(measured >= bound, "{}: {measured} and {bound}", row.id);
+    }
+    for stack in ["standard", "best"] {
+        let of = |kind: &str| measured(&RESULT, &format!("{stack}.{kind}.interruption"));
+        assert!(of("make-before-break") < 107.5, "less than a round trip");
+        assert!(of("make-before-break") < of("asconf"));
+        assert!(of("asconf") < of("failover"));
+    }
+    let of = |kind: &str| measured(&RESULT, &format!("standard.{kind}.interruption"));
+    assert!(of("re-registration") > of("asconf"), "a timeout");
+}
+
+#[test]
+fn the_split_adds_up_to_the_interruption() {
+    let split = &RESULT.splits[0];
+    let of = |stack: &str| {
+        let kinds = ["re-registration", "failover", "asconf", "make-before-break"];
+        kinds.map(|kind| format!("{stack}.{kind}.interruption"))
+    };
+    let ids: Vec<String> = ["standard", "best"].iter().flat_map(|s| of(s)).collect();
+    assert_eq!(split.lines.len(), ids.len());
+    for (line, id) in split.lines.iter().zip(ids) {
+        assert!((line.total() - measured(&RESULT, &id)).abs() < 1e-6, "{id}");
+        assert!(line.parts.iter().all(|part| *part >= 0.0), "{id}");
+    }
+}
+
+#[test]
+fn report_and_csv_contain_every_row_and_every_figure_has_points() {
+    assert_told(&RESULT, &[]);
+}

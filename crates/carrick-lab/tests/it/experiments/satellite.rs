@@ -1,0 +1,140 @@
+//! The `satellite` scenario as a program sees it: the same seed gives the same result, the parts
+//! add up, the report shows every row.
+
+use std::sync::LazyLock;
+
+use carrick_lab::ScenarioResult;
+
+use super::{assert_told, measured, row, run};
+
+static RESULT: LazyLock<ScenarioResult> = LazyLock::new(|| run("satellite", 7, 3));
+
+#[test]
+fn the_same_seed_gives_the_same_result_and_another_another() {
+    assert_eq!(
+        run("satellite", 7, 3).to_json().to_string(),
+        RESULT.to_json().to_string()
+    );
+    assert_ne!(run("satellite", 8, 3).rows, RESULT.rows);
+}
+
+#[test]
+fn the_promised_rows_are_there() {
+    for variant in ["standard", "modified", "best"] {
+        for what in ["delay", "recovery", "throughput"] {
+            let id = format!("{variant}.{what}");
+            let row = row(&RESULT, &id);
+            assert!(row.measured.is_some() && row.ci95.is_some(), "{id}");
+            assert_eq!(row.n, 3, "{id}");
+        }
+    }
+    for what in ["throughput", "delay", "recovery", "lossy.throughput"] {
+        let id = format!("tcp.{what}");
+        assert!(
+            row(&RESULT, &id).measured.is_some() && row(&RESULT, &id).n == 3,
+            "{id}"
+        );
+    }
+    let published = |id: &str| row(&RESULT, id).published;
+    assert_eq!(published("tcp.throughput"), Some(18.0));
+    assert_eq!(published("tcp.delay"), Some(870.0));
+    assert_eq!(published("standard.delay"), Some(765.0));
+    assert_eq!(published("modified.delay"), Some(527.0));
+    assert_eq!(published("gain.delay"), Some(238.0));
+    assert_eq!(published("error-free.throughput"), Some(52.0));
+}
+
+#[test]
+fn the_best_settings_are_within_a_tenth_of_what_the_network_allows() {
+    let of = |id: &str| {
+        (
+            measured(&RESULT, id),
+            row(&RESULT, id).bound.expect("a bound"),
+        )
+    };
+    for what in ["delay", "recovery"] {
+        let (mean, bound) = of(&format!("best.{what}"));
+        assert!(mean <= 1.1 * bound, "{what}: {mean} and {bound}");
+    }
+    let steps = ["step-rfc9260", "step-modern", "step-spill"];
+    let best = measured(&RESULT, "best.delay");
+    for step in steps.map(|step| measured(&RESULT, &format!("{step}.delay"))) {
+        assert!(best < step, "{best} and {step}");
+    }
+    let (throughput, load) = of("best.throughput");
+    assert!(throughput >= 0.9 * load, "{throughput} and {load}");
+}
+
+#[test]
+fn the_split_adds_up_to_the_mean_delay() {
+    let split = &RESULT.splits[0];
+    let variants = [
+        "standard",
+        "modified",
+        "best",
+        "unreduced",
+        "unreduced-modified",
+        "step-rfc9260",
+        "step-modern",
+        "step-spill",
+    ];
+    assert_eq!(split.lines.len(), variants.len());
+    for (line, id) in split.lines.iter().zip(variants) {
+        let delay = measured(&RESULT, &format!("{id}.delay"));
+        assert!(
+            (line.total() - delay).abs() < 1e-6,
+            "{id}: {} and {delay}",
+            line.total()
+        );
+        assert!(line.parts.iter().all(|part| *part >= 0.0), "{id}");
+        if id.starts_with("unreduced") || id.starts_with("step") {
+            continue;
+        }
+        let recovery = measured(&RESULT, &format!("{id}.recovery"));
+        let without_waiting: f64 = line.parts[1..].iter().sum();
+        assert!((without_waiting - recovery).abs() < 1e-6, "{id}");
+    }
+}
+
+#[test]
+fn tcp_on_the_satellite_alone_is_slower_than_sctp_on_both() {
+    for what in ["throughput", "recovery"] {
+        let [tcp, sctp] = ["tcp", "standard"].map(|id| measured(&RESULT, &format!("{id}.{what}")));
+        assert_eq!(what == "throughput", tcp < sctp, "{what}: {tcp} {sctp}");
+    }
+    // There, back and there again.
+    assert!(measured(&RESULT, "tcp.recovery") >= 750.0);
+}
+
+#[test]
+fn gap_reports_on_the_fast_path_are_sooner() {
+    let gain = measured(&RESULT, "standard.recovery") - measured(&RESULT, "modified.recovery");
+    assert!((gain - measured(&RESULT, "gain.recovery")).abs() < 1e-6);
+    assert!(gain > 0.0, "{gain}");
+}
+
+#[test]
+fn report_and_csv_contain_every_row() {
+    assert_told(&RESULT, &[]);
+}
+
+#[test]
+fn json_fields_are_those_that_programs_rely_on() {
+    let json = RESULT.to_json();
+    assert_eq!(
+        (json["scenario"].as_str(), json["seed"].as_u64()),
+        (Some("satellite"), Some(7))
+    );
+    for row in json["rows"].as_array().expect("rows") {
+        for field in ["id", "label", "unit", "note"] {
+            assert!(row[field].is_string(), "{field} of {row}");
+        }
+        for field in ["bound", "published", "measured", "ci95"] {
+            assert!(
+                row[field].is_number() || row[field].is_null(),
+                "{field} of {row}"
+            );
+        }
+        assert!(row["n"].is_u64());
+    }
+}

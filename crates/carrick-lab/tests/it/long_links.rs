@@ -1,0 +1,64 @@
+//! What one association carries over 1 Gbit/s: some cells of the table in docs/extensions.md, in virtual
+//! time. `--nocapture` prints them.
+
+#[path = "../../examples/long_links/link.rs"]
+mod link;
+
+use carrick_lab::parallel;
+use carrick_proto::AssociationConfig;
+use carrick_proto::policy::Policies;
+
+use link::{Outcome, World, fixed_buffers};
+
+const LINK_MBITS: f64 = 1000.0;
+
+/// The mean of these seeds.
+fn carried(
+    config: &AssociationConfig,
+    rtt_ms: u64,
+    loss: f64,
+    seconds: u64,
+    seeds: u64,
+) -> Outcome {
+    let outcomes = parallel::run(seeds as usize, |n| {
+        let seed = 1 + n as u64;
+        let world = World {
+            config,
+            rtt_ms,
+            loss,
+            seed,
+        };
+        world.run(seconds)
+    });
+    let mean = Outcome::mean(outcomes.into_iter());
+    println!(
+        "{rtt_ms} ms, {loss}: {:.1} Mbit/s, {:.2} timeouts, {:.0} retransmissions",
+        mean.mbits, mean.timeouts, mean.retransmissions
+    );
+    mean
+}
+
+#[test]
+fn a_link_of_100_ms_is_filled_without_a_knob() {
+    let [modern, classic] = [AssociationConfig::modern(), AssociationConfig::default()]
+        .map(|config| carried(&config, 100, 0.0, 20, 1));
+    assert!(modern.mbits >= 0.8 * LINK_MBITS, "{}", modern.mbits);
+    assert!(modern.timeouts < 0.5, "slow start ends without a timeout");
+    assert!(modern.mbits >= 10.0 * classic.mbits, "{}", classic.mbits);
+}
+
+#[test]
+fn at_random_loss_cubic_with_rack_carries_more_than_the_classic_the_longer_the_link() {
+    for (rtt_ms, gain) in [(100, 1.4), (300, 1.8)] {
+        let classic = carried(&AssociationConfig::default(), rtt_ms, 0.001, 20, 10);
+        for today in [
+            AssociationConfig::modern(),
+            fixed_buffers(Policies::modern()),
+        ] {
+            let today = carried(&today, rtt_ms, 0.001, 20, 10);
+            let times = today.mbits / classic.mbits;
+            assert!(times >= gain, "{rtt_ms} ms: {times:.2} times");
+            assert!(today.timeouts < 0.05, "{}", today.timeouts);
+        }
+    }
+}

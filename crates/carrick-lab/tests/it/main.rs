@@ -1,0 +1,13 @@
+//! Tests of the public interface, in one binary.
+
+mod ecn;
+mod experiments;
+mod failover;
+mod long_links;
+mod multipath;
+mod path_mtu;
+mod scenario_files;
+mod scenario_sweep;
+mod scenario_trace;
+mod sctp_host;
+mod tcp;

@@ -1,0 +1,570 @@
+//! Set-up chunks for associations that exist: collisions and restarts (RFC 9260 section 5.2).
+
+use crate::common;
+
+use carrick_proto::policy::WindowAnnouncement;
+use carrick_proto::{CloseReason, Endpoint, EndpointConfig, Event, SendOptions, Tsn};
+use carrick_wire::{CauseCode, ChunkType, VerificationTag};
+use common::*;
+
+/// Both endpoints connect to each other, the second one `gap_ms` later.
+fn collide(w: &mut World, gap_ms: u64) {
+    w.begin_connect_from(0, &[addresses(1)[0]], port(1));
+    w.run(ms(gap_ms));
+    if w.ends[1].associations().count() == 0 {
+        w.begin_connect_from(1, &[addresses(0)[0]], port(0));
+    }
+}
+
+/// There is one association, and it works both ways.
+fn assert_works(w: &mut World, what: &str) {
+    assert!(
+        w.run_until(secs(200), |w| w.states() == [Some("Established"); 2]),
+        "{what}: {:?}",
+        w.states()
+    );
+    let (a, b) = (w.only(0), w.only(1));
+    for _ in 0..3 {
+        w.send(0, a, 1, pattern(2000));
+        w.send(1, b, 2, pattern(1000));
+    }
+    w.run(secs(100));
+    assert_eq!(w.receive_lengths(1, b), [2000; 3], "{what}");
+    assert_eq!(w.receive_lengths(0, a), [1000; 3], "{what}");
+    assert_eq!(w.states(), [Some("Established"); 2], "{what}");
+    for end in 0..2 {
+        let events = w.events(end);
+        let told = |e: &&Event| matches!(e, Event::Established { .. });
+        assert_eq!(events.iter().filter(told).count(), 1, "{what}: {events:?}");
+        assert!(!events.contains(&Event::Restarted), "{what}: {events:?}");
+    }
+}
+
+#[test]
+fn colliding_set_ups_become_one_association_5_2_1() {
+    for gap_ms in 0..=45 {
+        let mut w = World::single_homed();
+        collide(&mut w, gap_ms);
+        assert_works(&mut w, &format!("{gap_ms} ms apart"));
+    }
+}
+
+#[test]
+fn colliding_set_ups_survive_every_pattern_of_losses_5_2_4() {
+    for gap_ms in [0, 5, 10, 15, 25] {
+        for lost in 0_u32..512 {
+            let mut w = World::single_homed();
+            let mut n = 0;
+            w.rule(move |_| {
+                n += 1;
+                let hit = n <= 9 && lost >> (n - 1) & 1 == 1;
+                if hit { Fate::Drop } else { Fate::Pass }
+            });
+            collide(&mut w, gap_ms);
+            assert_works(&mut w, &format!("{gap_ms} ms apart, losses {lost:b}"));
+        }
+    }
+}
+
+#[test]
+fn colliding_set_ups_survive_reordering_5_2_4() {
+    for order in 0_u64..256 {
+        let mut w = World::new();
+        let mut n = 0;
+        w.rule(move |_| {
+            n += 1;
+            let late = n <= 8 && order >> (n - 1) & 1 == 1;
+            if late {
+                Fate::Delay(ms(37))
+            } else {
+                Fate::Pass
+            }
+        });
+        collide(&mut w, order % 12);
+        assert_works(&mut w, &format!("delays {order:b}"));
+    }
+}
+
+#[test]
+fn data_queued_on_both_sides_of_a_collision_arrives_once_5_2_4() {
+    for lost in 0_u32..64 {
+        let mut w = World::single_homed();
+        let mut n = 0;
+        w.rule(move |_| {
+            n += 1;
+            let hit = n <= 6 && lost >> (n - 1) & 1 == 1;
+            if hit { Fate::Drop } else { Fate::Pass }
+        });
+        let a = w.begin_connect_from(0, &[addresses(1)[0]], port(1));
+        let b = w.begin_connect_from(1, &[addresses(0)[0]], port(0));
+        w.send(0, a, 0, pattern(111));
+        w.send(1, b, 0, pattern(222));
+        w.run(secs(300));
+        assert_eq!(w.receive_lengths(1, b), [111], "losses {lost:b}");
+        assert_eq!(w.receive_lengths(0, a), [222], "losses {lost:b}");
+    }
+}
+
+#[test]
+fn addresses_that_the_user_gave_stay_verified_in_a_collision_5_4() {
+    let mut w = World::new();
+    // The INIT ACKs are lost, so that both sides learn of each other by COOKIE ECHO.
+    w.begin_connect_from(0, &addresses(1), port(1));
+    w.begin_connect_from(1, &addresses(0), port(0));
+    w.lose(1, ChunkType::INIT_ACK, 1);
+    assert!(w.run_until(secs(20), |w| w.states()[0] == Some("Established")));
+    let a = w.only(0);
+    assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
+}
+
+#[test]
+fn an_init_in_cookie_wait_is_answered_with_the_parameters_of_the_own_init_5_2_1() {
+    let mut w = World::single_homed();
+    w.config.receive_buffer = 77_777;
+    w.config.outbound_streams = 7;
+    w.config.max_inbound_streams = 9;
+    let mut peer = Puppet::new();
+    let id = w.begin_connect_from(0, &[peer.link.from], peer.port);
+    let own = peer.hear(&mut w)[0].clone();
+    peer.learn(&own);
+    for state in ["CookieWait", "CookieEchoed"] {
+        assert_eq!(state_name(&w.stats(0, id)), state);
+        let answers = peer.init(&mut w, |_| {});
+        assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
+        assert_eq!(answers[0].init().fields(), own.init().fields(), "{state}");
+        assert_eq!(state_name(&w.stats(0, id)), state, "unchanged");
+        peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    }
+}
+
+#[test]
+fn an_init_in_cookie_wait_is_answered_only_to_an_address_that_the_user_gave_5_2_1() {
+    let mut w = World::new();
+    let mut peer = Puppet::new();
+    let id = peer.begin_accept(&mut w);
+    let given = peer.link.from;
+    peer.link.from = ip("10.1.0.99");
+    peer.link.to = addresses(0)[1];
+    let answers = peer.init(&mut w, |p| p.ip_address(given));
+    assert!(answers.iter().all(|p| p.to() == given));
+    assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
+}
+
+#[test]
+fn an_init_with_a_new_address_in_cookie_echoed_is_refused_5_2_1() {
+    let mut w = World::new();
+    let mut peer = Puppet::new();
+    let id = peer.begin_accept(&mut w);
+    peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    let answers = peer.init(&mut w, |p| p.ip_address(ip("10.1.0.99")));
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    assert_eq!(answers[0].tag(), peer.tag);
+    let (code, value) = answers[0].causes()[0].clone();
+    assert_eq!(code, CauseCode::RESTART_WITH_NEW_ADDRESSES);
+    assert_eq!(value, [0, 5, 0, 8, 10, 1, 0, 99]);
+    assert_eq!(state_name(&w.stats(0, id)), "CookieEchoed");
+}
+
+/// A puppet in an association, and the cookie of a restart of it.
+fn restarting(w: &mut World) -> (Puppet, Puppet, bytes::Bytes) {
+    let (old, _) = Puppet::new().connect(w);
+    let mut new = old.clone();
+    new.tag = VerificationTag(0x00ab_cdef);
+    new.tsn = Tsn::new(500_000);
+    let answers = new.init(w, |_| {});
+    assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
+    assert_eq!(answers[0].tag(), new.tag);
+    new.learn(&answers[0]);
+    assert_ne!(new.peer_tag, old.peer_tag, "a new Initiate Tag");
+    let cookie = Puppet::cookie(&answers[0]);
+    (old, new, cookie)
+}
+
+#[test]
+fn an_unexpected_init_changes_nothing_5_2_2() {
+    let mut w = World::single_homed();
+    let (mut old, _, _) = restarting(&mut w);
+    let id = w.only(0);
+    let answers = old.data(&mut w, 0, 0, b"still here");
+    assert_eq!(answers[0].tag(), old.tag);
+    assert_eq!(w.receive_lengths(0, id), [10]);
+    assert_eq!(w.events(0), [Event::MessageReceived]);
+}
+
+#[test]
+fn the_answer_to_an_unexpected_init_has_the_parameters_of_the_association_5_2_2() {
+    let mut w = World::single_homed();
+    w.config.receive_buffer = 77_777;
+    w.config.policies.window_announcement = WindowAnnouncement::True;
+    w.config.outbound_streams = 7;
+    w.config.max_inbound_streams = 9;
+    let (mut peer, _) = Puppet::new().accept(&mut w);
+    peer.tag = VerificationTag(0x00ab_cdef);
+    let answers = peer.init(&mut w, |_| {});
+    let fields = answers[0].init().fields();
+    assert_eq!(
+        (
+            fields.a_rwnd,
+            fields.outbound_streams,
+            fields.inbound_streams
+        ),
+        (77_777, 7, 9)
+    );
+}
+
+#[test]
+fn row_a_a_restart_begins_anew_5_2_4() {
+    let mut w = World::single_homed();
+    let (mut old, mut new, cookie) = restarting(&mut w);
+    let id = w.only(0);
+    // Unread, out of order and half received; sent and queued.
+    old.data(&mut w, 0, 0, b"unread");
+    old.data(&mut w, 0, 5, b"waits for those before it");
+    for context in 0..5 {
+        let options = SendOptions {
+            context,
+            ..SendOptions::on_stream(3)
+        };
+        w.send_with(0, id, options, pattern(1400));
+    }
+    w.run(secs(2));
+    assert!(w.path(0, id, 0).cwnd < 4404, "a timeout made it small");
+    w.events(0);
+
+    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
+    assert_eq!(answers[0].tag(), new.tag);
+    let events = w.events(0);
+    let failed: Vec<_> = events
+        .iter()
+        .filter_map(|e| match e {
+            Event::SendFailed(f) => Some((f.context, f.unsent.len())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        failed,
+        [(0, 1400), (1, 1400), (2, 1400), (3, 1400), (4, 1400)]
+    );
+    assert!(events.contains(&Event::Restarted));
+    assert!(!events.iter().any(|e| matches!(e, Event::Closed(_))));
+    let path = w.path(0, id, 0);
+    assert_eq!((path.cwnd, path.ssthresh), (4404, usize::MAX));
+    assert_eq!((path.flight_size, path.error_count), (0, 0));
+    assert_eq!(path.rto, secs(1));
+    assert_eq!(w.stats(0, id).send_buffer_bytes, 0);
+
+    // Both numberings begin anew.
+    let answers = new.data(&mut w, 0, 0, b"again");
+    assert_eq!(
+        answers[0].sack().unwrap().cumulative_tsn_ack,
+        new.tsn.previous()
+    );
+    assert_eq!(
+        w.receive_lengths(0, id),
+        [6, 5],
+        "what was complete stays for the user"
+    );
+    w.send(0, id, 3, pattern(10));
+    let sent = new.hear(&mut w);
+    assert_eq!(sent[0].data()[0].tsn, new.peer_tsn);
+    assert_eq!(sent[0].data()[0].ssn.value(), 0);
+    assert_eq!(w.ends[0].associations().count(), 1);
+    // The old peer is no longer known.
+    assert_eq!(old.data(&mut w, 0, 9, b"old").len(), 0);
+}
+
+#[test]
+fn a_restart_with_new_addresses_is_refused_5_2_2() {
+    let mut w = World::new();
+    let (peer, _) = Puppet::new().connect(&mut w);
+    let mut new = peer.clone();
+    new.tag = VerificationTag(0x00ab_cdef);
+    let answers = new.init(&mut w, |p| {
+        p.ip_address(ip("10.0.0.99"));
+        p.ip_address(ip("10.1.0.98"));
+        p.ip_address(ip("fd00::98"));
+    });
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    assert_eq!(answers[0].tag(), new.tag, "the Initiate Tag");
+    assert_eq!(answers[0].flags(ChunkType::ABORT), 0);
+    let (code, value) = answers[0].causes()[0].clone();
+    assert_eq!(code, CauseCode::RESTART_WITH_NEW_ADDRESSES);
+    assert_eq!(value[..8], [0, 5, 0, 8, 10, 1, 0, 98]);
+    assert_eq!(value.len(), 8 + 20, "those that are new, not the known one");
+    assert_eq!(w.states()[0], Some("Established"));
+    assert_eq!(w.events(0), []);
+}
+
+#[test]
+fn an_init_from_an_unknown_address_that_lists_a_known_one_is_a_restart_5_1_2_d() {
+    let mut w = World::new();
+    let (peer, _) = Puppet::new().connect(&mut w);
+    let mut new = peer.clone();
+    new.tag = VerificationTag(0x00ab_cdef);
+    new.link.from = ip("10.1.0.98");
+    new.link.to = addresses(0)[1];
+    let answers = new.init(&mut w, |p| p.ip_address(ip("10.0.0.99")));
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    assert_eq!(answers[0].to(), new.link.from);
+    assert_eq!(w.ends[0].associations().count(), 1);
+}
+
+#[test]
+fn a_restart_in_shutdown_ack_sent_is_not_taken_5_2_4_a() {
+    let mut w = World::single_homed();
+    let (old, new, cookie) = restarting(&mut w);
+    let id = w.only(0);
+    old.say(&mut w, |p| p.shutdown(old.theirs(0).previous()));
+    assert_eq!(state_name(&w.stats(0, id)), "ShutdownAckSent");
+    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    let kinds: Vec<_> = answers.iter().flat_map(|p| p.kinds()).collect();
+    assert!(kinds.contains(&ChunkType::SHUTDOWN_ACK), "{kinds:?}");
+    let causes: Vec<_> = answers.iter().flat_map(|p| p.causes()).collect();
+    assert_eq!(causes, [(CauseCode::COOKIE_WHILE_SHUTTING_DOWN, vec![])]);
+    assert_eq!(state_name(&w.stats(0, id)), "ShutdownAckSent");
+    assert!(!w.events(0).contains(&Event::Restarted));
+}
+
+#[test]
+fn row_b_the_tag_in_the_cookie_counts_5_2_4() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    let id = peer.begin_accept(&mut w);
+    // The peer answers with one tag and then sends an INIT with another.
+    let answering = Puppet {
+        tag: VerificationTag(0x1111),
+        ..peer.clone()
+    };
+    answering.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    assert_eq!(state_name(&w.stats(0, id)), "CookieEchoed");
+    let answers = peer.init(&mut w, |_| {});
+    assert_eq!(answers[0].init().tag, peer.peer_tag, "the INIT's own tag");
+    let cookie = Puppet::cookie(&answers[0]);
+    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
+    assert_eq!(answers[0].tag(), peer.tag, "updated");
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+    let answers = peer.data(&mut w, 0, 0, b"works");
+    assert_eq!(answers[0].tag(), peer.tag);
+    assert_eq!(w.receive_lengths(0, id), [5]);
+    w.run(secs(20));
+    let again = peer.hear(&mut w);
+    assert!(
+        again.iter().all(|p| !p.has(ChunkType::COOKIE_ECHO)),
+        "T1-cookie has stopped"
+    );
+}
+
+#[test]
+fn row_b_without_a_known_peer_tag_5_2_4() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    let id = peer.begin_accept(&mut w);
+    let answers = peer.init(&mut w, |_| {});
+    let cookie = Puppet::cookie(&answers[0]);
+    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+    w.run(secs(20));
+    let again = peer.hear(&mut w);
+    assert!(
+        again.iter().all(|p| !p.has(ChunkType::INIT)),
+        "T1-init has stopped"
+    );
+}
+
+#[test]
+fn row_c_a_late_cookie_is_discarded_5_2_4() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    let answers = peer.init(&mut w, |_| {});
+    let late_tag = answers[0].init().tag;
+    let cookie = Puppet::cookie(&answers[0]);
+    // Meanwhile the endpoint sets up an association itself, and the peer uses the same tag.
+    let (mut peer, id) = {
+        let id = peer.begin_accept(&mut w);
+        peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+        peer.say(&mut w, |p| p.cookie_ack());
+        (peer, id)
+    };
+    w.events(0);
+    assert_eq!(
+        peer.say_with(&mut w, late_tag, |p| p.cookie_echo(&cookie))
+            .len(),
+        0
+    );
+    assert_eq!(w.events(0), []);
+    peer.data(&mut w, 0, 0, b"works");
+    assert_eq!(w.receive_lengths(0, id), [5]);
+}
+
+#[test]
+fn row_d_a_repeated_cookie_is_acknowledged_in_every_state_5_2_4() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    let answers = peer.init(&mut w, |_| {});
+    peer.learn(&answers[0]);
+    let cookie = Puppet::cookie(&answers[0]);
+    peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    let id = w.only(0);
+    w.events(0);
+    peer.data(&mut w, 0, 0, b"before");
+    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
+    // Even when it is stale: both tags match (step 3).
+    w.run(secs(300));
+    peer.hear(&mut w);
+    if w.states()[0] == Some("Established") {
+        let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+        assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
+    }
+    assert!(!w.events(0).contains(&Event::Restarted));
+    assert_eq!(w.receive_lengths(0, id), [6]);
+}
+
+#[test]
+fn row_d_ends_cookie_echoed_5_2_4() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    let id = peer.begin_accept(&mut w);
+    peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
+    let answers = peer.init(&mut w, |_| {});
+    let cookie = Puppet::cookie(&answers[0]);
+    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+}
+
+#[test]
+fn a_cookie_of_no_row_is_discarded_5_2_4() {
+    let mut w = World::single_homed();
+    let mut peer = Puppet::new();
+    // Two cookies from the time before the association, one of them becomes it.
+    let first = peer.init(&mut w, |_| {});
+    let first_tag = first[0].init().tag;
+    let unused = Puppet::cookie(&first[0]);
+    peer.tag = VerificationTag(0x2222);
+    let (mut peer, id) = peer.connect(&mut w);
+    assert_eq!(
+        peer.say_with(&mut w, first_tag, |p| p.cookie_echo(&unused))
+            .len(),
+        0,
+        "local and peer's tag differ and there are no tie-tags"
+    );
+    assert_eq!(w.events(0), []);
+    peer.data(&mut w, 0, 0, b"works");
+    assert_eq!(w.receive_lengths(0, id), [5]);
+}
+
+#[test]
+fn the_cookie_of_an_older_restart_is_discarded_5_2_4() {
+    let mut w = World::single_homed();
+    let (_, first, first_cookie) = restarting(&mut w);
+    first.say(&mut w, |p| p.cookie_echo(&first_cookie));
+    // The tie-tags are new after a restart: a second use of a cookie with the old ones is row D,
+    // one that was made before it belongs to no row.
+    w.events(0);
+    let mut second = first.clone();
+    second.tag = VerificationTag(0x3333);
+    let answers = second.init(&mut w, |_| {});
+    second.learn(&answers[0]);
+    let second_cookie = Puppet::cookie(&answers[0]);
+    second.say(&mut w, |p| p.cookie_echo(&second_cookie));
+    assert!(w.events(0).contains(&Event::Restarted));
+    assert_eq!(first.say(&mut w, |p| p.cookie_echo(&first_cookie)).len(), 0);
+    assert_eq!(w.events(0), []);
+}
+
+#[test]
+fn a_stale_cookie_of_a_restart_is_reported_5_2_4_step_3() {
+    let mut w = World::with(1, |_, c| {
+        c.local_addresses.truncate(1);
+        c.association.valid_cookie_life = secs(2);
+        c.association.heartbeat = false;
+    });
+    let (_, new, cookie) = restarting(&mut w);
+    w.run(secs(3));
+    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert_eq!(answers[0].kinds(), [ChunkType::ERROR]);
+    assert_eq!(answers[0].causes()[0].0, CauseCode::STALE_COOKIE);
+    assert_eq!(answers[0].tag(), new.tag);
+    assert_eq!(w.states()[0], Some("Established"));
+}
+
+#[test]
+fn an_endpoint_that_lost_everything_comes_back_5_2_4_1() {
+    for both_homes in [false, true] {
+        let homes = if both_homes { 2 } else { 1 };
+        let mut w = World::with(2, |_, c| c.local_addresses.truncate(homes));
+        let (a, _) = w.connect();
+        for _ in 0..10 {
+            w.send(0, a, 0, pattern(3000));
+        }
+        w.pump();
+        // A crash: a new endpoint with the same addresses and port.
+        let local = addresses(1)[..homes].to_vec();
+        w.ends[1] = Endpoint::new(EndpointConfig::new(port(1), local, [99; 32])).unwrap();
+        w.begin_connect_from(1, &[addresses(0)[0]], port(0));
+        w.run(secs(5));
+        let events = w.events(0);
+        // The DATA on its way is out of the blue for the new endpoint, and the ABORT may win.
+        let restarted = events.contains(&Event::Restarted);
+        let aborted = events
+            .iter()
+            .any(|e| matches!(e, Event::Closed(CloseReason::AbortedByPeer(_))));
+        assert!(restarted || aborted, "{events:?}");
+        assert_eq!(w.states(), [Some("Established"); 2]);
+        let (a, b) = (w.only(0), w.only(1));
+        w.receive(1, b);
+        w.send(0, a, 5, pattern(5000));
+        w.send(1, b, 5, pattern(6000));
+        w.run(secs(5));
+        assert_eq!(w.receive_lengths(1, b), [5000]);
+        assert_eq!(w.receive_lengths(0, a), [6000]);
+    }
+}
+
+#[test]
+fn a_restart_of_an_idle_peer_is_told_once_5_2_4_1() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.events(0);
+    w.ends[1] = Endpoint::new(EndpointConfig::new(
+        port(1),
+        addresses(1).to_vec(),
+        [99; 32],
+    ))
+    .unwrap();
+    w.begin_connect_from(1, &[addresses(0)[0]], port(0));
+    w.run(secs(5));
+    let events = w.events(0);
+    let told = events.iter().filter(|e| **e == Event::Restarted).count();
+    assert_eq!(told, 1, "{events:?}");
+    assert_eq!(w.only(0), a, "the same association for the user");
+    let b = w.only(1);
+    w.send(0, a, 5, pattern(5000));
+    w.run(secs(5));
+    assert_eq!(w.receive_lengths(1, b), [5000]);
+    assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_shutdown_5_2_4() {
+    let mut w = World::single_homed();
+    let (_, mut new, cookie) = restarting(&mut w);
+    let id = w.only(0);
+    w.ends[0].shutdown(w.now, id).unwrap();
+    assert_eq!(w.states()[0], Some("ShutdownSent"));
+    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
+    assert_eq!(w.states()[0], Some("Established"));
+    new.data(&mut w, 0, 0, b"new");
+    assert_eq!(w.receive_lengths(0, id), [3]);
+    w.run(secs(100));
+    let heard = new.hear(&mut w);
+    assert!(
+        heard.iter().all(|p| !p.has(ChunkType::SHUTDOWN)),
+        "T2 has stopped"
+    );
+}

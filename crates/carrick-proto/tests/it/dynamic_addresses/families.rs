@@ -1,0 +1,176 @@
+//! Wildcards where addresses are of two families (RFC 5061 sections 4.2.1 and 4.2.2).
+
+use std::net::IpAddr;
+
+use carrick_proto::{AddressEvent, AssociationConfig, AssociationId};
+use carrick_wire::{Asconf, AsconfParameter, CauseCode, Chunk, ChunkType, Parameter};
+
+use crate::common::*;
+use crate::dynamic_addresses::support::*;
+
+/// The addresses of an endpoint: one of each family, and one more of each.
+fn of_both(end: usize) -> [IpAddr; 4] {
+    let n = 1 + end;
+    [
+        addresses(end)[0],
+        ip(&format!("fd00::{n}")),
+        addresses(end)[1],
+        ip(&format!("fd01::{n}")),
+    ]
+}
+
+fn wild(config: AssociationConfig) -> AssociationConfig {
+    AssociationConfig {
+        wildcard_addresses: true,
+        ..config
+    }
+}
+
+/// Both have addresses of both families; endpoint 0 tells none of its own, and its set-up is in the
+/// family of IPv4 (0) or of IPv6 (1).
+fn untold(family: usize) -> (World, AssociationId, AssociationId) {
+    let mut w = World::with(2, |end, c| {
+        c.local_addresses = of_both(end).to_vec();
+        c.association = AssociationConfig {
+            wildcard_peers: true,
+            ..dynamic()
+        };
+        if end == 0 {
+            c.association = wild(dynamic());
+        }
+    });
+    w.config = wild(dynamic());
+    let a = w.begin_connect(&[of_both(1)[family]]);
+    w.run(secs(5));
+    assert_eq!(w.states(), [Some("Established"); 2]);
+    let b = w.only(1);
+    (w, a, b)
+}
+
+/// The addresses in the requests of an ASCONF, with the one that it is looked up by in front.
+fn named(asconf: &Asconf<'_>) -> Vec<IpAddr> {
+    let address = |p: AsconfParameter<'_>| match Parameter::parse(p.raw) {
+        Ok(
+            Parameter::AddIpAddress(r)
+            | Parameter::DeleteIpAddress(r)
+            | Parameter::SetPrimaryAddress(r),
+        ) => r.address,
+        other => panic!("{other:?}"),
+    };
+    let requests = asconf.parameters().map(|p| address(p.expect("a request")));
+    std::iter::once(asconf.address).chain(requests).collect()
+}
+
+/// Each ASCONF of endpoint 0 names nothing but wildcards; the sources of all of them.
+fn wildcard_sources(w: &World) -> Vec<IpAddr> {
+    let sent = w.sent(0, ChunkType::ASCONF).into_iter();
+    sent.map(|seen| {
+        let named = seen.chunks().into_iter().find_map(|c| match c {
+            Chunk::Asconf(asconf) => Some(named(&asconf)),
+            _ => None,
+        });
+        let named = named.expect("an ASCONF");
+        assert!(named.iter().all(IpAddr::is_unspecified), "{named:?}");
+        let family = seen.source().is_ipv4();
+        assert_eq!(named[0].is_ipv4(), family, "{named:?}");
+        seen.source()
+    })
+    .collect()
+}
+
+#[test]
+fn addresses_of_the_family_of_the_set_up_are_told_from_themselves_5061_4_2_1() {
+    for family in [0, 1] {
+        let (mut w, a, b) = untold(family);
+        let [first, second] = [of_both(0)[family], of_both(0)[family + 2]];
+        assert_eq!(wildcard_sources(&w), [second]);
+        assert_eq!(remotes(&w, 1, b), [first, second]);
+        // Peer addresses of the other family have no address of this side to go with.
+        assert_eq!(
+            remotes(&w, 0, a),
+            [of_both(1)[family], of_both(1)[family + 2]]
+        );
+        exchange(&mut w, a, b);
+    }
+}
+
+#[test]
+fn the_one_that_stays_deletes_the_other_of_its_family_5061_4_2_2() {
+    for (family, stays) in [(0, 0), (0, 2), (1, 1), (1, 3)] {
+        let (mut w, a, b) = untold(family);
+        let stays = of_both(0)[stays];
+        w.events(0);
+        w.log.clear();
+        let others = of_both(0).into_iter().filter(|address| *address != stays);
+        for gone in others {
+            w.kill(gone);
+            w.ends[0].local_address_removed(w.now, gone);
+        }
+        w.run(secs(60));
+        assert_eq!(remotes(&w, 1, b), [stays]);
+        assert_eq!(wildcard_sources(&w), [stays]);
+        let mut events = address_events(&mut w, 0);
+        events.retain(|e| matches!(e, AddressEvent::LocalRemoved(_)));
+        let same = |a: &&IpAddr| a.is_ipv4() == stays.is_ipv4() && **a != stays;
+        let told = of_both(0).iter().find(same).copied();
+        assert_eq!(events, [AddressEvent::LocalRemoved(told.unwrap())]);
+        exchange(&mut w, a, b);
+    }
+}
+
+/// A puppet at an IPv4 address, with a peer that has both families.
+fn with_both() -> (World, Puppet, AssociationId) {
+    let mut w = World::with(1, |_, c| {
+        c.local_addresses = of_both(0).to_vec();
+        c.association = open();
+    });
+    let (puppet, id) = Puppet::new().connect_with(&mut w, |p| {
+        p.supported_extensions(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
+        p.supported_address_types(&[5, 6]);
+    });
+    (w, puppet, id)
+}
+
+#[test]
+fn either_wildcard_means_the_source_of_whichever_family_5061_4_2() {
+    let theirs = ["10.0.0.99", "fd00::99", "10.0.0.98", "fd01::98"].map(ip);
+    let wildcards = ["0.0.0.0", "::"].map(ip);
+    let to = |source: IpAddr| of_both(0)[usize::from(source.is_ipv6())];
+    // Added by one, deleted by the other, from an address of each family.
+    for (adds, deletes) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        for stays in 0..4 {
+            let (mut w, mut puppet, id) = with_both();
+            for (n, address) in theirs.into_iter().enumerate() {
+                (puppet.link.from, puppet.link.to) = (address, to(address));
+                let added = puppet.say(&mut w, |p| {
+                    let serial = carrick_wire::AsconfSerial::new(puppet.tsn.plus(n as u32).value());
+                    p.asconf(serial, theirs[0], |p| {
+                        p.add_ip_address(ONE, wildcards[adds]);
+                    });
+                });
+                assert_eq!((acks(&added), answers(&added)), (1, vec![]));
+                assert_eq!(added[0].to(), address);
+            }
+            assert_eq!(remotes(&w, 0, id), theirs);
+            let source = theirs[stays];
+            (puppet.link.from, puppet.link.to) = (source, to(source));
+            let kept = say(&mut w, &puppet, 4, |p| {
+                p.delete_ip_address(ONE, wildcards[deletes]);
+            });
+            assert_eq!((acks(&kept), answers(&kept)), (1, vec![]));
+            assert_eq!(remotes(&w, 0, id), [source]);
+            // From one that it has deleted, nothing would be left.
+            let other = theirs[(stays + 1) % 4];
+            (puppet.link.from, puppet.link.to) = (other, to(other));
+            let refused = puppet.say(&mut w, |p| {
+                let serial = carrick_wire::AsconfSerial::new(puppet.tsn.plus(5).value());
+                p.asconf(serial, source, |p| {
+                    p.delete_ip_address(ONE, wildcards[deletes]);
+                });
+            });
+            let last = Some(CauseCode::DELETE_LAST_ADDRESS);
+            assert_eq!(answers(&refused), [(ONE, last)]);
+            assert_eq!(remotes(&w, 0, id), [source]);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Addresses that come and go in the course of an association (RFC 5061).
+
+mod course;
+mod families;
+mod handover;
+mod lacking;
+mod loss;
+mod misuse;
+mod partial;
+mod refusals;
+mod spent;
+mod support;
+mod told;
+mod wildcards;

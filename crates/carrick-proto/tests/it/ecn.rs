@@ -1,0 +1,314 @@
+//! Explicit congestion notification (RFC 4960 appendix A, RFC 3168).
+
+use crate::common;
+
+use carrick_proto::{AssociationId, Ecn, Extensions, StreamDirection, StreamId};
+use carrick_wire::{Chunk, ChunkType, Tsn};
+use common::*;
+
+const ECN: Extensions = Extensions {
+    ecn: true,
+    ..Extensions::NONE
+};
+
+/// Payload of a full DATA chunk.
+const FULL: usize = 1452;
+
+fn pair(ours: Extensions, theirs: Extensions) -> (World, AssociationId, AssociationId) {
+    let mut w = World::with(2, |_, config| {
+        config.local_addresses.truncate(1);
+        config.association.extensions = theirs;
+    });
+    w.config.extensions = ours;
+    let (a, b) = w.connect();
+    (w, a, b)
+}
+
+/// Marks packets with DATA of endpoint 0 that are ECN-capable, by their number among those.
+fn mark(w: &mut World, which: impl Fn(u32) -> bool + 'static) {
+    let mut count = 0;
+    w.rule(move |seen| {
+        if seen.from != 0 || seen.route.ecn == Ecn::NotCapable {
+            return Fate::Pass;
+        }
+        count += 1;
+        if which(count) { Fate::Mark } else { Fate::Pass }
+    });
+}
+
+fn lowest(seen: &Seen, kind: ChunkType) -> Option<Tsn> {
+    seen.chunks().into_iter().find_map(|chunk| match chunk {
+        Chunk::Ecne(ecne) if kind == ChunkType::ECNE => Some(ecne.lowest_tsn),
+        Chunk::Cwr(cwr) if kind == ChunkType::CWR => Some(cwr.lowest_tsn),
+        _ => None,
+    })
+}
+
+fn transfer(w: &mut World, a: AssociationId, b: AssociationId, messages: usize) {
+    for _ in 0..messages {
+        w.send(0, a, 0, pattern(FULL));
+    }
+    let mut received = 0;
+    assert!(w.run_until(secs(600), |w| {
+        received += w.receive(1, b).len();
+        received == messages
+    }));
+}
+
+#[test]
+fn a_mark_halves_the_window_once_and_nothing_is_sent_twice_a() {
+    let (mut w, a, b) = pair(ECN, ECN);
+    transfer(&mut w, a, b, 60);
+    let before = w.path(0, a, 0).cwnd;
+    mark(&mut w, |n| n == 1);
+    transfer(&mut w, a, b, 60);
+    let path = w.path(0, a, 0);
+    assert_eq!(path.ssthresh, (before / 2).max(4 * 1468));
+    let counters = w.stats(0, a).counters;
+    assert_eq!(counters.congestion_mark_reductions, 1);
+    assert_eq!(w.stats(1, b).counters.congestion_marks_received, 1);
+    assert_eq!(
+        counters.fast_retransmissions + counters.timeout_retransmissions,
+        0
+    );
+    assert_eq!(
+        w.sent(0, ChunkType::CWR).len(),
+        w.sent(1, ChunkType::ECNE).len()
+    );
+}
+
+#[test]
+fn each_ecne_and_cwr_is_counted_on_both_sides_a() {
+    let (mut w, a, b) = pair(ECN, ECN);
+    mark(&mut w, |n| n % 20 == 0);
+    transfer(&mut w, a, b, 400);
+    w.run(secs(1));
+    let (ours, theirs) = (w.stats(0, a).counters, w.stats(1, b).counters);
+    let count = |from, kind| w.sent(from, kind).len() as u64;
+    let (ecnes, cwrs) = (count(1, ChunkType::ECNE), count(0, ChunkType::CWR));
+    assert!(ecnes > 5 && cwrs > 5, "{ecnes} {cwrs}");
+    assert_eq!((theirs.ecnes_sent, ours.ecnes_received), (ecnes, ecnes));
+    assert_eq!((ours.cwrs_sent, theirs.cwrs_received), (cwrs, cwrs));
+    assert_eq!((ours.ecnes_sent, theirs.cwrs_sent), (0, 0));
+}
+
+#[test]
+fn marks_within_one_window_reduce_it_once_a() {
+    let (mut w, a, b) = pair(ECN, ECN);
+    transfer(&mut w, a, b, 60);
+    // After a pause, Max.Burst packets leave before the first ECNE comes.
+    w.run(ms(500));
+    mark(&mut w, |n| n <= 4);
+    transfer(&mut w, a, b, 60);
+    assert_eq!(w.stats(1, b).counters.congestion_marks_received, 4);
+    assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 1);
+}
+
+#[test]
+fn each_marked_window_reduces_it_again_a() {
+    let (mut w, a, b) = pair(ECN, ECN);
+    transfer(&mut w, a, b, 60);
+    mark(&mut w, |_| true);
+    transfer(&mut w, a, b, 100);
+    assert!(w.stats(0, a).counters.congestion_mark_reductions > 2);
+    assert!(w.path(0, a, 0).cwnd <= 5 * 1468, "near the floor");
+}
+
+#[test]
+fn an_ecne_goes_with_each_sack_until_the_cwr_comes_a() {
+    for lost in 0..4 {
+        let (mut w, a, b) = pair(ECN, ECN);
+        transfer(&mut w, a, b, 20);
+        w.lose(0, ChunkType::CWR, lost);
+        mark(&mut w, |n| n == 1);
+        w.log.clear();
+        transfer(&mut w, a, b, 40);
+        w.run(secs(2));
+        let echoes = w.sent(1, ChunkType::ECNE);
+        assert!(echoes.len() > lost, "{lost} lost");
+        let marked = lowest(echoes[0], ChunkType::ECNE);
+        for echo in &echoes {
+            assert_eq!(lowest(echo, ChunkType::ECNE), marked);
+            assert_eq!(echo.kinds(), [ChunkType::ECNE, ChunkType::SACK]);
+        }
+        let arrived = w
+            .sent(0, ChunkType::CWR)
+            .into_iter()
+            .find(|s| !s.lost)
+            .expect("a CWR");
+        let last = echoes.last().expect("an ECNE").time;
+        assert!(last <= arrived.time + w.latency, "none after the CWR");
+        assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 1);
+    }
+}
+
+#[test]
+fn a_lost_ecne_is_told_again_a() {
+    for lost in 1..4 {
+        let (mut w, a, b) = pair(ECN, ECN);
+        transfer(&mut w, a, b, 20);
+        w.lose(1, ChunkType::ECNE, lost);
+        mark(&mut w, |n| n == 1);
+        transfer(&mut w, a, b, 60);
+        assert_eq!(
+            w.stats(0, a).counters.congestion_mark_reductions,
+            1,
+            "{lost}"
+        );
+    }
+}
+
+#[test]
+fn only_packets_with_new_data_are_ecn_capable_3168_6_1_5() {
+    let (mut w, a, b) = pair(ECN, ECN);
+    w.lose_data(0, &[5, 6, 12]);
+    transfer(&mut w, a, b, 60);
+    let mut seen_tsns = std::collections::BTreeSet::new();
+    let mut again = 0;
+    for seen in &w.log {
+        let fresh = seen
+            .data()
+            .iter()
+            .filter(|d| seen_tsns.insert(d.tsn.value()))
+            .count();
+        let capable = seen.route.ecn == Ecn::Capable0;
+        if seen.from != 0 || seen.data().is_empty() {
+            assert_eq!(seen.route.ecn, Ecn::NotCapable, "{:?}", seen.kinds());
+        } else if fresh == seen.data().len() {
+            assert!(capable);
+        } else {
+            assert!(!capable);
+            again += 1;
+        }
+    }
+    assert!(again >= 3, "{again} packets with retransmissions");
+}
+
+#[test]
+fn without_the_peer_nothing_is_ecn_capable_a() {
+    for (ours, theirs) in [(ECN, Extensions::NONE), (Extensions::NONE, ECN)] {
+        let (mut w, a, b) = pair(ours, theirs);
+        transfer(&mut w, a, b, 20);
+        assert!(w.log.iter().all(|seen| seen.route.ecn == Ecn::NotCapable));
+        assert!(!w.stats(0, a).extensions.ecn);
+    }
+}
+
+#[test]
+fn a_path_that_swallows_ecn_capable_packets_still_carries_everything_a() {
+    let (mut w, a, b) = pair(ECN, ECN);
+    w.rule(|seen| match seen.route.ecn {
+        Ecn::NotCapable => Fate::Pass,
+        _ => Fate::Drop,
+    });
+    transfer(&mut w, a, b, 60);
+    assert_eq!(w.stats(0, a).counters.t3_expirations, 2, "then without ECT");
+    assert_eq!(w.stats(0, a).error_count, 0);
+}
+
+#[test]
+fn marks_count_anew_after_all_numbers_changed_6525_5_2_4() {
+    let both = Extensions {
+        reconfiguration: true,
+        ..ECN
+    };
+    // Marked last before the reset with no CWR getting through, or with all in order.
+    for cwrs_lost in [0, 1000] {
+        let (mut w, a, b) = pair(both, both);
+        transfer(&mut w, a, b, 60);
+        w.lose(0, ChunkType::CWR, cwrs_lost);
+        mark(&mut w, |n| n == 1);
+        transfer(&mut w, a, b, 60);
+        assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 1);
+        w.ends[0].reset_association(w.now, a).expect("reset");
+        w.run(secs(2));
+        w.clear_rules();
+        w.log.clear();
+        transfer(&mut w, a, b, 60);
+        assert_eq!(
+            w.stats(0, a).counters.congestion_mark_reductions,
+            1,
+            "none for a mark from before"
+        );
+        assert!(w.sent(1, ChunkType::ECNE).is_empty(), "nor told of again");
+        mark(&mut w, |n| n == 1);
+        transfer(&mut w, a, b, 60);
+        assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 2);
+    }
+}
+
+#[test]
+fn an_ecne_for_what_was_never_sent_changes_nothing_a() {
+    let mut w = World::with(2, |_, config| config.association.extensions = ECN);
+    let mut peer = Puppet::new();
+    let answers = peer.init(&mut w, |p| p.ecn_capable());
+    peer.learn(&answers[0]);
+    let cookie = Puppet::cookie(&answers[0]);
+    peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    let id = w.only(0);
+    assert!(w.stats(0, id).extensions.ecn);
+    for ahead in [0, 1, 1 << 30] {
+        let answers = peer.say(&mut w, |p| p.ecne(peer.peer_tsn.plus(ahead)));
+        assert!(answers.is_empty());
+        peer.say(&mut w, |p| p.cwr(peer.tsn.plus(ahead)));
+    }
+    assert_eq!(w.stats(0, id).counters.congestion_mark_reductions, 0);
+    // Below what it has acknowledged: answered each time. The first window is below what a reduction
+    // would leave.
+    w.send(0, id, 0, pattern(10));
+    peer.hear(&mut w);
+    peer.sack(&mut w, peer.peer_tsn, 100_000, &[]);
+    let before = w.path(0, id, 0);
+    for _ in 0..3 {
+        let answers = peer.say(&mut w, |p| p.ecne(peer.peer_tsn));
+        assert_eq!(answers[0].kinds(), [ChunkType::CWR]);
+    }
+    assert_eq!(w.stats(0, id).counters.congestion_mark_reductions, 0);
+    assert_eq!(w.path(0, id, 0).cwnd, before.cwnd);
+}
+
+#[test]
+fn an_ecne_beside_re_config_is_authenticated_4895_6_2() {
+    // The peer wants ECNE authenticated and nothing else.
+    let offered = Extensions {
+        authentication: true,
+        reconfiguration: true,
+        ..ECN
+    };
+    for asks in [0, 1] {
+        let mut w = World::with(2, |end, config| {
+            config.local_addresses.truncate(1);
+            config.association.extensions = offered;
+            if end == 0 {
+                config.association.authentication.required = vec![ChunkType::ECNE];
+            }
+        });
+        w.config.extensions = offered;
+        w.config.authentication.required = vec![ChunkType::ECNE];
+        let (a, b) = w.connect();
+        mark(&mut w, |_| true);
+        // ECNEs go on until a CWR arrives.
+        w.lose(0, ChunkType::CWR, usize::MAX);
+        w.log.clear();
+        // The first SACK leaves at once, and a request of a reset waits for it. The second is delayed,
+        // and goes with what leaves before.
+        let waits: &[u64] = if asks == 0 { &[12] } else { &[50, 12] };
+        for &wait in waits {
+            w.send(0, a, 0, pattern(100));
+            w.run(ms(wait));
+        }
+        let marks = w.stats(1, b).counters.congestion_marks_received;
+        assert_eq!(marks, waits.len() as u64);
+        let (id, now) = ([a, b][asks], w.now);
+        w.ends[asks]
+            .reset_streams(now, id, StreamDirection::Outgoing, &[StreamId(1)])
+            .unwrap();
+        w.run(ms(100));
+        let told = w.sent(1, ChunkType::ECNE);
+        assert!(told.iter().any(|s| s.has(ChunkType::RE_CONFIG)), "{asks}");
+        for seen in told {
+            assert_eq!(seen.kinds()[0], ChunkType::AUTH, "{:?}", seen.kinds());
+        }
+        assert!(w.stats(0, a).counters.ecnes_received > 0);
+    }
+}

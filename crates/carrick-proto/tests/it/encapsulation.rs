@@ -1,0 +1,515 @@
+//! SCTP in UDP (RFC 6951): a port for each address of the peer, ports that translators change, and
+//! paths with and without UDP in one association. Several hosts behind one translator are in
+//! `translators.rs`.
+
+use crate::common;
+
+use std::net::IpAddr;
+
+use carrick_proto::{
+    AssociationConfig, AssociationId, CloseReason, ConnectError, Event, IcmpInput, IcmpKind,
+    OperationError, PathId, PathMtuDiscovery, PeerAddress, Route, VerificationTag,
+};
+use carrick_wire::{ChunkType, CommonHeader, PacketBuilder};
+use common::*;
+
+/// Endpoint 0 connects to the addresses of endpoint 1 that way; both are established after this.
+fn associate(w: &mut World, peers: &[PeerAddress]) -> (AssociationId, AssociationId) {
+    let config = w.config.clone();
+    let a = w.ends[0].associate(w.now, peers, port(1), config).unwrap();
+    w.run(secs(3));
+    assert_eq!(w.states(), [Some("Established"); 2]);
+    (a, w.only(1))
+}
+
+/// The UDP ports of an association's paths, by address.
+fn ways(w: &World, end: usize, id: AssociationId) -> Vec<(IpAddr, Option<u16>)> {
+    let mut ways: Vec<_> = w.ends[end]
+        .paths(id)
+        .map(|p| (p.remote, p.encapsulation))
+        .collect();
+    ways.sort_unstable();
+    ways
+}
+
+fn changes(w: &World, end: usize, id: AssociationId) -> u64 {
+    w.stats(end, id).counters.encapsulation_changes
+}
+
+/// One path of which both ends are behind a translator of their own.
+fn translated() -> (World, AssociationId, AssociationId) {
+    let mut w = World::single_homed();
+    rebind(&mut w, 0, 40_000);
+    rebind(&mut w, 1, 50_000);
+    let (a, b) = associate(
+        &mut w,
+        &[PeerAddress::encapsulated(addresses(1)[0], 50_000)],
+    );
+    (w, a, b)
+}
+
+/// The translator of an endpoint gives it another port; the one before leads nowhere.
+fn rebind(w: &mut World, end: usize, port: u16) {
+    let address = addresses(end)[0];
+    w.translated.insert(address, (address, port));
+}
+
+#[test]
+fn each_address_of_the_peer_has_its_own_port_rfc_6951_5_1() {
+    let mut w = World::new();
+    for (end, address, port) in [(0, 0, 1001), (0, 1, 1002), (1, 0, 2001), (1, 1, 2002)] {
+        let address = addresses(end)[address];
+        w.translated.insert(address, (address, port));
+    }
+    let [first, second] = addresses(1);
+    let peers = [
+        PeerAddress::encapsulated(first, 2001),
+        PeerAddress::encapsulated(second, 2002),
+    ];
+    let (a, b) = associate(&mut w, &peers);
+    assert_eq!(ways(&w, 0, a), [(first, Some(2001)), (second, Some(2002))]);
+    let [first, second] = addresses(0);
+    assert_eq!(ways(&w, 1, b), [(first, Some(1001)), (second, Some(1002))]);
+    for end in 0..2 {
+        let id = [a, b][end];
+        assert!(
+            w.ends[end].paths(id).all(|p| p.status.confirmed),
+            "both ways work"
+        );
+    }
+    // The addresses that only the peer tells are reached as the one that answered.
+    assert_eq!(
+        changes(&w, 0, a),
+        0,
+        "what was given is what the packets show"
+    );
+    assert_eq!(
+        changes(&w, 1, b),
+        1,
+        "the second address is not told with its port"
+    );
+}
+
+#[test]
+fn an_association_has_a_path_in_udp_and_one_on_plain_ip_rfc_6951_5_1() {
+    for udp_first in [true, false] {
+        let mut w = World::new();
+        // Two networks without a way between them.
+        let network = |a: IpAddr| a == addresses(0)[1] || a == addresses(1)[1];
+        w.rule(move |seen| {
+            let across = network(seen.source()) != network(seen.to());
+            if across { Fate::Drop } else { Fate::Pass }
+        });
+        let [first, second] = addresses(1);
+        let peers = if udp_first {
+            [
+                PeerAddress::encapsulated(first, 9900),
+                PeerAddress::plain(second),
+            ]
+        } else {
+            [
+                PeerAddress::plain(first),
+                PeerAddress::encapsulated(second, 9900),
+            ]
+        };
+        let (a, b) = associate(&mut w, &peers);
+        let expected = |addresses: [IpAddr; 2], port| {
+            let udp = usize::from(!udp_first);
+            [0, 1].map(|i| (addresses[i], (i == udp).then_some(port)))
+        };
+        assert_eq!(ways(&w, 0, a), expected(addresses(1), 9900));
+        assert_eq!(ways(&w, 1, b), expected(addresses(0), 9899));
+        // Data leaves the path that fails, and comes back when it works again.
+        for path in [0, 1] {
+            w.log.clear();
+            w.kill(addresses(1)[path]);
+            for _ in 0..20 {
+                w.send(0, a, 0, pattern(3000));
+                w.send(1, b, 0, pattern(3000));
+                w.run(secs(10));
+            }
+            assert_eq!(w.receive(1, b).len(), 20, "path {path} is dead");
+            assert_eq!(w.receive(0, a).len(), 20);
+            w.revive(addresses(1)[path]);
+            w.run(secs(900));
+            assert!(w.ends[0].paths(a).all(|p| p.status.active));
+            for seen in w.log.iter().filter(|s| !s.lost) {
+                let in_udp = seen.route.encapsulation.is_some();
+                let on_first = addresses(0)[0] == seen.to() || addresses(1)[0] == seen.to();
+                assert_eq!(in_udp, on_first == udp_first, "{:?}", seen.route);
+            }
+        }
+        assert_eq!(ways(&w, 0, a), expected(addresses(1), 9900));
+        assert_eq!(
+            (
+                changes(&w, 0, a),
+                w.stats(0, a).counters.duplicates_received
+            ),
+            (0, 0)
+        );
+    }
+}
+
+#[test]
+fn a_transfer_survives_new_ports_of_both_translators_rfc_6951_5_4() {
+    let (mut w, a, b) = translated();
+    w.latency = ms(50);
+    w.send(0, a, 0, pattern(60_000));
+    w.run(ms(120));
+    assert_eq!(w.receive(1, b).len(), 0, "in the middle of it");
+    rebind(&mut w, 0, 41_000);
+    w.run(secs(30));
+    assert_eq!(w.receive_lengths(1, b), [60_000]);
+    assert_eq!(ways(&w, 1, b), [(addresses(0)[0], Some(41_000))]);
+    // Nothing gets to the receiver until it says something: its heartbeat does.
+    w.send(0, a, 0, pattern(60_000));
+    w.run(ms(120));
+    rebind(&mut w, 1, 51_000);
+    w.run(secs(100));
+    assert_eq!(w.receive_lengths(1, b), [60_000]);
+    assert_eq!(ways(&w, 0, a), [(addresses(1)[0], Some(51_000))]);
+    // And both at once.
+    w.send(0, a, 0, pattern(60_000));
+    w.run(ms(120));
+    rebind(&mut w, 0, 42_000);
+    rebind(&mut w, 1, 52_000);
+    w.run(ms(1));
+    assert!(
+        !w.run_until(secs(60), |w| w.receive(1, b).len() == 1),
+        "nobody knows the other"
+    );
+    assert_eq!((changes(&w, 0, a), changes(&w, 1, b)), (1, 1));
+}
+
+#[test]
+fn a_delayed_sack_goes_to_the_port_that_the_peer_has_now_rfc_6951_5_4() {
+    let mut w = World::with(1, |_, _| {});
+    let peer = Puppet {
+        encapsulation: Some(1111),
+        ..Puppet::new()
+    };
+    let (mut peer, id) = peer.connect(&mut w);
+    assert_eq!(
+        peer.data(&mut w, 0, 0, b"one").len(),
+        1,
+        "the first is acknowledged at once"
+    );
+    assert_eq!(peer.data(&mut w, 0, 1, b"two").len(), 0, "the second later");
+    peer.encapsulation = Some(2222);
+    let beat = peer.say(&mut w, |p| p.heartbeat(b"x"));
+    w.run(secs(1));
+    let sacks: Vec<Seen> = beat.into_iter().chain(peer.hear(&mut w)).collect();
+    assert!(sacks.iter().any(|s| s.has(ChunkType::SACK)));
+    for seen in sacks {
+        assert_eq!(seen.route.encapsulation, Some(2222), "{:?}", seen.kinds());
+    }
+    assert_eq!(changes(&w, 0, id), 1);
+}
+
+#[test]
+fn a_port_is_learned_from_no_packet_that_fails_the_tag_check_rfc_6951_5_4() {
+    let (mut w, a, b) = translated();
+    let tag = w.sent(1, ChunkType::INIT_ACK)[0].init().tag.0;
+    let peer_tag = w.sent(0, ChunkType::INIT)[0].init().tag.0;
+    let before = ways(&w, 1, b);
+    let kinds = [
+        ChunkType::DATA,
+        ChunkType::INIT,
+        ChunkType::INIT_ACK,
+        ChunkType::SACK,
+        ChunkType::HEARTBEAT,
+        ChunkType::HEARTBEAT_ACK,
+        ChunkType::SHUTDOWN,
+        ChunkType::SHUTDOWN_ACK,
+        ChunkType::ERROR,
+        ChunkType::COOKIE_ECHO,
+        ChunkType::COOKIE_ACK,
+        ChunkType::ASCONF,
+    ];
+    for route in [
+        Route::encapsulated(addresses(1)[0], addresses(0)[0], 666),
+        Route::plain(addresses(1)[0], addresses(0)[0]),
+    ] {
+        for kind in kinds {
+            for value in [&[][..], &[0, 1, 0, 8, 0, 0, 0, 0], &[1; 16]] {
+                for wrong in [0, 1, tag ^ 1, peer_tag] {
+                    let mut buf = Vec::new();
+                    let header = CommonHeader {
+                        source_port: port(0),
+                        destination_port: port(1),
+                        tag: VerificationTag(wrong),
+                    };
+                    let mut packet = PacketBuilder::new(&mut buf, header, 1000);
+                    packet.raw(kind, 0, value);
+                    packet.finish();
+                    w.inject(1, &route, buf);
+                }
+            }
+        }
+    }
+    // An INIT in due form, from where the peer is not: what answers it is another association.
+    let stranger = Puppet {
+        link: Link {
+            end: 1,
+            to: addresses(1)[0],
+            from: addresses(0)[0],
+        },
+        encapsulation: Some(666),
+        port: port(0),
+        ..Puppet::new()
+    };
+    stranger.init(&mut w, |_| {});
+    let init_ack = w
+        .sent(1, ChunkType::INIT_ACK)
+        .last()
+        .copied()
+        .unwrap()
+        .clone();
+    assert_eq!(init_ack.route.encapsulation, Some(666));
+    // Without the endpoint's cookie it comes to nothing.
+    stranger.say_with(&mut w, init_ack.init().tag, |p| p.cookie_echo(&[7; 100]));
+    assert_eq!(w.ends[1].associations().count(), 1);
+    assert_eq!((ways(&w, 1, b), changes(&w, 1, b)), (before, 0));
+    w.send(1, b, 0, pattern(100));
+    w.run(secs(1));
+    assert_eq!(w.receive_lengths(0, a), [100]);
+}
+
+#[test]
+fn a_packet_out_of_the_blue_teaches_nothing_rfc_6951_5_4() {
+    let (mut w, _, b) = translated();
+    let (before, connected) = (ways(&w, 1, b), w.stats(1, b));
+    // From the same address and UDP port that is not the association's, another SCTP port.
+    let stranger = Puppet {
+        link: Link {
+            end: 1,
+            to: addresses(1)[0],
+            from: addresses(0)[0],
+        },
+        encapsulation: Some(666),
+        port: 4999,
+        ..Puppet::new()
+    };
+    let tag = VerificationTag(77);
+    let heartbeat = stranger.build(tag, |p| p.heartbeat(b"x"));
+    let data = stranger.build(tag, |p| {
+        p.data(&Puppet::data_header(carrick_proto::Tsn::new(1), 0, 0), b"x");
+    });
+    let sent = w.log.len();
+    w.inject(1, &stranger.route(), heartbeat);
+    assert_eq!(
+        w.log.len(),
+        sent,
+        "a heartbeat may be for another host: silence"
+    );
+    w.inject(1, &stranger.route(), data);
+    assert!(w.log[sent].has(ChunkType::ABORT), "to the stranger itself");
+    assert_eq!(w.log[sent].route.encapsulation, Some(666));
+    assert_eq!((ways(&w, 1, b), w.stats(1, b)), (before, connected));
+}
+
+#[test]
+fn the_set_up_takes_the_port_of_each_packet_rfc_6951_5_4() {
+    // The translator's port changes between INIT and COOKIE ECHO.
+    let mut w = World::with(1, |_, _| {});
+    let mut peer = Puppet {
+        encapsulation: Some(1111),
+        ..Puppet::new()
+    };
+    let answers = peer.init(&mut w, |_| {});
+    assert_eq!(answers[0].route.encapsulation, Some(1111));
+    peer.learn(&answers[0]);
+    peer.encapsulation = Some(2222);
+    let answers = peer.say(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
+    assert!(answers[0].has(ChunkType::COOKIE_ACK));
+    assert_eq!(answers[0].route.encapsulation, Some(2222));
+    assert_eq!(ways(&w, 0, w.only(0)), [(peer.link.from, Some(2222))]);
+    // INIT ACK from another port than the INIT went to: COOKIE ECHO goes there.
+    let mut w = World::with(1, |_, _| {});
+    let to = [PeerAddress::encapsulated(peer.link.from, 9899)];
+    let config = w.config.clone();
+    let id = w.ends[0].associate(w.now, &to, peer.port, config).unwrap();
+    let init = peer.hear(&mut w);
+    assert_eq!(init[0].route.encapsulation, Some(9899));
+    peer.learn(&init[0]);
+    let echo = peer.answer_init(&mut w, |p| p.state_cookie(b"cookie"));
+    assert!(echo[0].has(ChunkType::COOKIE_ECHO));
+    assert_eq!(echo[0].route.encapsulation, Some(2222));
+    assert_eq!(
+        (ways(&w, 0, id), changes(&w, 0, id)),
+        (vec![(peer.link.from, Some(2222))], 1)
+    );
+}
+
+#[test]
+fn the_user_sets_a_port_and_the_peer_knows_better_rfc_6951_6_1() {
+    let (mut w, a, b) = translated();
+    let set = |w: &mut World, path, port| w.ends[0].set_encapsulation(w.now, a, PathId(path), port);
+    assert_eq!(set(&mut w, 0, Some(0)), Err(OperationError::InvalidPort));
+    assert_eq!(set(&mut w, 9, Some(1)), Err(OperationError::UnknownPath));
+    assert_eq!(set(&mut w, 0, Some(1)), Ok(()));
+    assert_eq!(ways(&w, 0, a)[0].1, Some(1));
+    w.send(1, b, 0, pattern(10));
+    w.run(secs(1));
+    assert_eq!(ways(&w, 0, a)[0].1, Some(50_000));
+    let peers = [PeerAddress::encapsulated(addresses(1)[0], 0)];
+    let config = w.config.clone();
+    let refused = w.ends[0].associate(w.now, &peers, 9, config);
+    assert_eq!(refused, Err(ConnectError::InvalidPort));
+}
+
+#[test]
+fn what_the_udp_header_takes_comes_and_goes_with_it_rfc_6951_5_6() {
+    let largest = |w: &World| {
+        w.log
+            .iter()
+            .filter(|s| s.from == 0)
+            .map(Seen::ip_len)
+            .max()
+            .unwrap()
+    };
+    let mut w = World::single_homed();
+    let (a, b) = associate(&mut w, &[PeerAddress::plain(addresses(1)[0])]);
+    for way in [None, Some(9900), None, Some(9900)] {
+        w.ends[0]
+            .set_encapsulation(w.now, a, PathId(0), way)
+            .unwrap();
+        w.log.clear();
+        for _ in 0..3 {
+            w.send(0, a, 0, pattern(20_000));
+        }
+        w.run(secs(5));
+        assert_eq!(w.receive_lengths(1, b), [20_000; 3]);
+        assert_eq!(w.path(0, a, 0).mtu, 1500, "of IP packets");
+        assert_eq!(w.path(1, b, 0).encapsulation, way.map(|_| 9899));
+        assert_eq!(largest(&w), 1500, "and the packets fill it");
+        assert!(w.log.iter().all(|s| !s.may_fragment));
+    }
+}
+
+#[test]
+fn chunks_that_filled_a_packet_without_udp_arrive_in_udp_9260_6_9() {
+    let mut w = World::single_homed();
+    let (a, b) = associate(&mut w, &[PeerAddress::plain(addresses(1)[0])]);
+    w.lose_data(0, &[0, 1, 2, 3]);
+    w.send(0, a, 0, pattern(5000));
+    w.run(ms(5));
+    w.ends[0]
+        .set_encapsulation(w.now, a, PathId(0), Some(9900))
+        .unwrap();
+    w.log.clear();
+    w.run(secs(5));
+    assert_eq!(w.receive_lengths(1, b), [5000]);
+    let large = w.log.iter().filter(|s| s.ip_len() > 1500);
+    assert_eq!(
+        large.filter(|s| s.may_fragment).count(),
+        3,
+        "IP fragments what was too large"
+    );
+}
+
+#[test]
+fn the_mtu_that_was_found_is_that_of_packets_with_and_without_udp_rfc_8899() {
+    let config = AssociationConfig {
+        path_mtu_discovery: Some(PathMtuDiscovery::default()),
+        ..AssociationConfig::default()
+    };
+    let mut w = World::with(2, |_, c| {
+        c.local_addresses.truncate(1);
+        c.association = config.clone();
+    });
+    w.config = config;
+    w.narrow(0, 1400);
+    let (a, b) = associate(&mut w, &[PeerAddress::plain(addresses(1)[0])]);
+    w.run(secs(60));
+    assert_eq!(w.path(0, a, 0).mtu, 1400);
+    w.ends[0]
+        .set_encapsulation(w.now, a, PathId(0), Some(9900))
+        .unwrap();
+    w.log.clear();
+    w.send(0, a, 0, pattern(50_000));
+    w.run(secs(10));
+    assert_eq!(w.receive_lengths(1, b), [50_000]);
+    let data = w.log.iter().filter(|s| s.has(ChunkType::DATA));
+    let sizes: Vec<usize> = data.map(Seen::ip_len).collect();
+    assert_eq!(sizes.iter().max(), Some(&1400), "{sizes:?}");
+    assert_eq!(
+        w.stats(0, a).counters.timeout_retransmissions,
+        0,
+        "none was lost"
+    );
+}
+
+/// Tells endpoint 0 of a packet of its own; returns whether it was believed.
+fn icmp(w: &mut World, kind: IcmpKind, remote: IpAddr, encapsulation: Option<u16>) -> bool {
+    let about = w.log.iter().rfind(|s| s.from == 0 && !s.tag().is_zero());
+    let quoted = about.expect("a packet").bytes.clone();
+    let input = IcmpInput {
+        kind,
+        remote,
+        encapsulation,
+        quoted: &quoted[..12],
+    };
+    let before = w.ends[0].stats().icmp_accepted;
+    w.ends[0].handle_icmp(w.now, &input);
+    w.pump();
+    w.ends[0].stats().icmp_accepted > before
+}
+
+#[test]
+fn icmp_about_a_port_that_the_peer_had_before_is_ignored_rfc_6951_5_5() {
+    let (mut w, a, b) = translated();
+    let peer = addresses(1)[0];
+    rebind(&mut w, 1, 51_000);
+    w.send(1, b, 0, pattern(10));
+    w.run(secs(1));
+    w.events(0);
+    let kinds = [
+        IcmpKind::PortUnreachable,
+        IcmpKind::ProtocolUnreachable,
+        IcmpKind::DestinationUnreachable,
+        IcmpKind::PacketTooBig { mtu: 600 },
+    ];
+    for kind in kinds {
+        for old in [Some(50_000), None] {
+            assert!(!icmp(&mut w, kind, peer, old), "{kind:?} {old:?}");
+        }
+    }
+    assert_eq!((w.events(0), w.path(0, a, 0).mtu), (vec![], 1500));
+    assert!(icmp(
+        &mut w,
+        IcmpKind::PacketTooBig { mtu: 1000 },
+        peer,
+        Some(51_000)
+    ));
+    assert_eq!(w.path(0, a, 0).mtu, 1000);
+    assert!(icmp(&mut w, IcmpKind::PortUnreachable, peer, Some(51_000)));
+    assert_eq!(
+        w.events(0),
+        [Event::Closed(CloseReason::ProtocolUnreachable)]
+    );
+}
+
+#[test]
+fn one_unreachable_port_is_not_the_end_where_another_path_works_rfc_6951_5_5() {
+    let mut w = World::new();
+    let [first, second] = addresses(1);
+    let peers = [
+        PeerAddress::encapsulated(first, 9900),
+        PeerAddress::plain(second),
+    ];
+    let (a, _) = associate(&mut w, &peers);
+    w.events(0);
+    for _ in 0..6 {
+        assert!(icmp(&mut w, IcmpKind::PortUnreachable, first, Some(9900)));
+    }
+    let status = w.path(0, a, 0).status;
+    assert!(!status.active, "that path has failed");
+    assert!(!w.events(0).iter().any(|e| matches!(e, Event::Closed(_))));
+    // The last one that works is what the association lives on.
+    assert!(icmp(&mut w, IcmpKind::ProtocolUnreachable, second, None));
+    assert_eq!(
+        w.events(0),
+        [Event::Closed(CloseReason::ProtocolUnreachable)]
+    );
+}

@@ -1,0 +1,404 @@
+//! What ICMP messages may do: the rules of RFC 9260 section 10, and RFC 6951 section 5.5.
+
+use crate::common;
+
+use std::net::IpAddr;
+
+use carrick_proto::policy::ProtocolUnreachable;
+use carrick_proto::{
+    AssociationId, CloseReason, Event, IcmpInput, IcmpKind, PathId, VerificationTag,
+};
+use carrick_wire::{ChunkType, PacketBuilder};
+use common::*;
+
+const KINDS: [IcmpKind; 4] = [
+    IcmpKind::PacketTooBig { mtu: 1000 },
+    IcmpKind::ProtocolUnreachable,
+    IcmpKind::PortUnreachable,
+    IcmpKind::DestinationUnreachable,
+];
+
+/// A packet as endpoint 0 would have sent it to the puppet.
+fn packet(p: &Puppet, tag: VerificationTag, write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
+    let mut buf = Vec::new();
+    let header = carrick_wire::CommonHeader {
+        source_port: port(0),
+        destination_port: p.port,
+        tag,
+    };
+    let mut builder = PacketBuilder::new(&mut buf, header, 1400);
+    write(&mut builder);
+    builder.finish();
+    buf
+}
+
+fn heartbeat(p: &Puppet, tag: VerificationTag) -> Vec<u8> {
+    packet(p, tag, |b| b.heartbeat(b"info"))
+}
+
+/// Gives endpoint 0 the message; returns whether it was accepted.
+fn icmp(w: &mut World, kind: IcmpKind, remote: IpAddr, quoted: &[u8]) -> bool {
+    icmp_with(w, kind, remote, quoted, false)
+}
+
+fn icmp_with(
+    w: &mut World,
+    kind: IcmpKind,
+    remote: IpAddr,
+    quoted: &[u8],
+    encapsulated: bool,
+) -> bool {
+    let input = IcmpInput {
+        kind,
+        remote,
+        encapsulation: encapsulated.then_some(9899),
+        quoted,
+    };
+    let before = w.ends[0].stats();
+    w.ends[0].handle_icmp(w.now, &input);
+    w.pump();
+    let after = w.ends[0].stats();
+    let accepted = after.icmp_accepted - before.icmp_accepted;
+    let ignored = after.icmp_ignored - before.icmp_ignored;
+    assert_eq!(accepted + ignored, 1, "each message is counted once");
+    accepted == 1
+}
+
+fn connected() -> (World, Puppet, AssociationId) {
+    let mut w = World::new();
+    let (p, id) = Puppet::new().connect(&mut w);
+    (w, p, id)
+}
+
+fn unreachable(events: &[Event]) -> bool {
+    events == [Event::Closed(CloseReason::ProtocolUnreachable)]
+}
+
+#[test]
+fn icmp3_port_unreachable_is_ignored_10() {
+    let (mut w, p, id) = connected();
+    let quoted = heartbeat(&p, p.tag);
+    let before = w.path(0, id, 0);
+    assert!(!icmp(
+        &mut w,
+        IcmpKind::PortUnreachable,
+        p.link.from,
+        &quoted
+    ));
+    assert_eq!(w.path(0, id, 0), before);
+    assert_eq!(w.events(0), []);
+}
+
+#[test]
+fn port_unreachable_behind_udp_says_that_the_protocol_is_rfc_6951_5_5() {
+    let mut w = World::new();
+    let peer = Puppet {
+        encapsulation: Some(9899),
+        ..Puppet::new()
+    };
+    let (p, _) = peer.connect(&mut w);
+    let quoted = heartbeat(&p, p.tag);
+    let kind = IcmpKind::PortUnreachable;
+    assert!(icmp_with(&mut w, kind, p.link.from, &quoted, true));
+    assert!(unreachable(&w.events(0)));
+}
+
+#[test]
+fn icmp5_a_message_about_no_association_is_ignored_10() {
+    let (mut w, p, id) = connected();
+    let quoted = heartbeat(&p, p.tag);
+    let before = (w.stats(0, id), w.path(0, id, 0));
+    for kind in KINDS {
+        // Another host, another source port, another destination port.
+        assert!(!icmp(&mut w, kind, ip("10.0.0.98"), &quoted));
+        for at in [1, 3] {
+            let mut other = quoted.clone();
+            other[at] ^= 1;
+            assert!(!icmp(&mut w, kind, p.link.from, &other));
+        }
+    }
+    assert_eq!((w.stats(0, id), w.path(0, id, 0)), before);
+    assert_eq!(w.events(0), []);
+}
+
+#[test]
+fn icmp6_the_tag_has_to_be_the_peers_10() {
+    let (mut w, p, id) = connected();
+    let before = (w.stats(0, id), w.path(0, id, 0));
+    for kind in KINDS {
+        for tag in [p.peer_tag, VerificationTag(p.tag.0 ^ 1), VerificationTag(1)] {
+            assert!(!icmp(&mut w, kind, p.link.from, &heartbeat(&p, tag)));
+        }
+    }
+    assert_eq!((w.stats(0, id), w.path(0, id, 0)), before);
+    assert_eq!(w.events(0), []);
+}
+
+#[test]
+fn icmp6_too_short_a_quotation_proves_nothing_10() {
+    let (mut w, p, _) = connected();
+    let quoted = heartbeat(&p, p.tag);
+    for kind in KINDS {
+        for len in 0..8 {
+            assert!(!icmp(&mut w, kind, p.link.from, &quoted[..len]));
+        }
+    }
+    assert_eq!(w.events(0), []);
+    // Eight bytes are what ICMP for IPv4 guarantees.
+    assert!(icmp(
+        &mut w,
+        IcmpKind::ProtocolUnreachable,
+        p.link.from,
+        &quoted[..8]
+    ));
+    assert!(unreachable(&w.events(0)));
+}
+
+#[test]
+fn icmp6_with_a_tag_of_zero_the_init_has_to_be_ours_10() {
+    let mut w = World::new();
+    let mut p = Puppet::new();
+    let id = p.begin_accept(&mut w);
+    let own = p.fields();
+    let init = |tag: VerificationTag, kind: ChunkType| {
+        let fields = carrick_wire::InitFields { tag, ..own };
+        packet(&p, VerificationTag::ZERO, |b| b.init(kind, fields, |_| {}))
+    };
+    let kind = IcmpKind::ProtocolUnreachable;
+    let good = init(p.peer_tag, ChunkType::INIT);
+    let wrong_tag = init(VerificationTag(p.peer_tag.0 ^ 1), ChunkType::INIT);
+    let no_init = init(p.peer_tag, ChunkType::INIT_ACK);
+    for quoted in [
+        &wrong_tag,
+        &no_init,
+        &good[..19].to_vec(),
+        &good[..8].to_vec(),
+    ] {
+        assert!(!icmp(&mut w, kind, p.link.from, quoted));
+    }
+    assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
+    assert!(icmp(&mut w, kind, p.link.from, &good[..20]));
+    assert!(unreachable(&w.events(0)));
+}
+
+#[test]
+fn icmp7_packet_too_big_lowers_the_mtu_of_that_path_10() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    let tag = w
+        .log
+        .iter()
+        .find(|s| s.has(ChunkType::INIT_ACK))
+        .expect("INIT ACK");
+    let mut p = Puppet::new();
+    p.port = port(1);
+    p.tag = tag.init().tag;
+    let quoted = heartbeat(&p, p.tag);
+    let to = w.path(0, a, 1).remote;
+    assert!(icmp(
+        &mut w,
+        IcmpKind::PacketTooBig { mtu: 1000 },
+        to,
+        &quoted
+    ));
+    assert_eq!((w.path(0, a, 0).mtu, w.path(0, a, 1).mtu), (1500, 1000));
+    // It never raises it, and not below what every link has to carry.
+    assert!(icmp(
+        &mut w,
+        IcmpKind::PacketTooBig { mtu: 9000 },
+        to,
+        &quoted
+    ));
+    assert_eq!(w.path(0, a, 1).mtu, 1000);
+    for mtu in [0, 68, 575] {
+        assert!(icmp(&mut w, IcmpKind::PacketTooBig { mtu }, to, &quoted));
+        assert_eq!(w.path(0, a, 1).mtu, 576);
+    }
+    // Messages are cut to the new size, on that path only. The world checks the packets.
+    w.ends[0].set_primary(w.now, a, PathId(1)).expect("a path");
+    w.send(0, a, 0, pattern(5000));
+    w.run(secs(2));
+    let b = w.only(1);
+    assert_eq!(w.receive_lengths(1, b), [5000]);
+}
+
+#[test]
+fn icmp7_an_mtu_that_is_no_multiple_of_four_fills_packets_up_to_one_6_10() {
+    for mtu in 768..776 {
+        let mut w = World::new();
+        // Chunks whose padding would not fit into the last odd bytes of a packet.
+        w.config.max_payload = Some(7);
+        let mut p = Puppet::new();
+        let id = p.begin_accept(&mut w);
+        p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
+        p.say(&mut w, |b| b.cookie_ack());
+        let quoted = heartbeat(&p, p.tag);
+        assert!(icmp(
+            &mut w,
+            IcmpKind::PacketTooBig { mtu },
+            p.link.from,
+            &quoted
+        ));
+        w.send(0, id, 0, pattern(5000));
+        let sent = p.hear(&mut w);
+        assert!(sent.iter().any(|s| s.data().len() > 20), "MTU {mtu}");
+    }
+}
+
+#[test]
+fn icmp7_data_larger_than_the_new_mtu_is_sent_again_by_ip_fragmentation_6_9() {
+    let (mut w, p, id) = connected();
+    w.send(0, id, 0, pattern(1400));
+    let sent = p.hear(&mut w);
+    assert_eq!(sent[0].data().len(), 1);
+    let kind = IcmpKind::PacketTooBig { mtu: 600 };
+    assert!(icmp(&mut w, kind, p.link.from, &sent[0].bytes[..28]));
+    w.run(secs(2));
+    let again: Vec<Seen> = p.hear(&mut w);
+    let again: Vec<&Seen> = again.iter().filter(|s| !s.data().is_empty()).collect();
+    assert!(!again.is_empty(), "T3-rtx");
+    assert!(
+        again
+            .iter()
+            .all(|s| s.may_fragment && s.data()[0].payload.len() == 1400)
+    );
+}
+
+#[test]
+fn icmp8_protocol_unreachable_ends_the_association_10() {
+    for state in ["CookieEchoed", "Established", "ShutdownSent"] {
+        let mut w = World::new();
+        let mut p = Puppet::new();
+        let id = p.begin_accept(&mut w);
+        p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
+        if state != "CookieEchoed" {
+            p.say(&mut w, |b| b.cookie_ack());
+        }
+        if state == "ShutdownSent" {
+            w.ends[0].shutdown(w.now, id).expect("it exists");
+        }
+        assert_eq!(state_name(&w.stats(0, id)), state);
+        p.hear(&mut w);
+        w.events(0);
+        let quoted = heartbeat(&p, p.tag);
+        assert!(icmp(
+            &mut w,
+            IcmpKind::ProtocolUnreachable,
+            p.link.from,
+            &quoted
+        ));
+        assert!(unreachable(&w.events(0)));
+        assert_eq!(w.ends[0].associations().count(), 0);
+        assert!(
+            p.hear(&mut w).is_empty(),
+            "like an ABORT, without an answer"
+        );
+    }
+}
+
+#[test]
+fn icmp8_a_peer_that_is_still_heard_is_not_given_up_10() {
+    let mut w = World::new();
+    w.config.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
+    let (mut p, id) = Puppet::new().accept(&mut w);
+    let quoted = heartbeat(&p, p.tag);
+    let from = p.link.from;
+    let denied = |w: &mut World| icmp(w, IcmpKind::ProtocolUnreachable, from, &quoted);
+    let rto = w.path(0, id, 0).rto;
+    // Each packet that finds a full buffer is answered so, and then the buffer is read.
+    for n in 0..10 {
+        (0..50).for_each(|_| assert!(denied(&mut w)));
+        w.run(rto.saturating_sub(ms(1)));
+        assert!(denied(&mut w));
+        p.data(&mut w, 0, n, b"here");
+        w.run(rto);
+    }
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+    // Nothing but denials for a whole RTO.
+    w.events(0);
+    assert!(denied(&mut w));
+    w.run(rto);
+    assert!(denied(&mut w));
+    assert!(
+        w.events(0)
+            .contains(&Event::Closed(CloseReason::ProtocolUnreachable))
+    );
+}
+
+#[test]
+fn icmp8_a_set_up_is_given_up_at_once_10() {
+    let mut w = World::new();
+    w.config.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
+    let mut p = Puppet::new();
+    p.begin_accept(&mut w);
+    let init = w.log.last().expect("an INIT").bytes.clone();
+    assert!(icmp(
+        &mut w,
+        IcmpKind::ProtocolUnreachable,
+        p.link.from,
+        &init
+    ));
+    assert!(unreachable(&w.events(0)));
+}
+
+#[test]
+fn icmp8_about_an_init_counts_only_in_cookie_wait_10() {
+    // A message that was delayed, or made up, about an INIT that the peer has answered since.
+    let mut w = World::new();
+    let mut p = Puppet::new();
+    let id = p.begin_accept(&mut w);
+    let init = w.log.last().expect("an INIT").bytes.clone();
+    p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
+    let kind = IcmpKind::ProtocolUnreachable;
+    assert!(!icmp(&mut w, kind, p.link.from, &init));
+    p.say(&mut w, |b| b.cookie_ack());
+    assert!(!icmp(&mut w, kind, p.link.from, &init));
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+}
+
+#[test]
+fn icmp9_destination_unreachable_counts_as_an_error_of_that_path_10() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    let tag = w
+        .log
+        .iter()
+        .find(|s| s.has(ChunkType::INIT_ACK))
+        .expect("INIT ACK");
+    let mut p = Puppet::new();
+    p.port = port(1);
+    let quoted = heartbeat(&p, tag.init().tag);
+    w.events(0);
+    let to = w.path(0, a, 1).remote;
+    let limit = w.config.path_max_retrans;
+    for count in 1..=limit {
+        assert!(icmp(&mut w, IcmpKind::DestinationUnreachable, to, &quoted));
+        assert_eq!(w.path(0, a, 1).error_count, count);
+    }
+    assert_eq!(w.events(0), []);
+    assert!(icmp(&mut w, IcmpKind::DestinationUnreachable, to, &quoted));
+    assert!(w.events(0).contains(&Event::PathFailed(PathId(1))));
+    assert_eq!(w.path(0, a, 0).error_count, 0);
+    // It never ends the association, however often it is said.
+    let other = w.path(0, a, 0).remote;
+    for _ in 0..100 {
+        icmp(&mut w, IcmpKind::DestinationUnreachable, to, &quoted);
+        icmp(&mut w, IcmpKind::DestinationUnreachable, other, &quoted);
+    }
+    assert_eq!(w.stats(0, a).error_count, 0);
+    assert_eq!(state_name(&w.stats(0, a)), "Established");
+}
+
+#[test]
+fn icmp9_during_the_set_up_the_next_address_is_left_to_t1_10() {
+    let mut w = World::new();
+    let mut p = Puppet::new();
+    let id = p.begin_accept(&mut w);
+    let init = w.log.last().expect("an INIT").bytes.clone();
+    icmp(&mut w, IcmpKind::DestinationUnreachable, p.link.from, &init);
+    assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
+    assert_eq!(w.events(0), []);
+    p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
+    p.say(&mut w, |b| b.cookie_ack());
+    assert_eq!(state_name(&w.stats(0, id)), "Established");
+}

@@ -1,0 +1,82 @@
+//! Rules of paper `failover`'s implementation (Linux 2.6) that RFC 9260 does not have: addresses are
+//! trusted, and what is sent again holds back all new data.
+
+use crate::common;
+
+use carrick_proto::policy::{AddressVerification, MarkedData};
+use carrick_wire::ChunkType;
+use common::{World, addresses, ms, pattern, secs};
+
+fn verified(choice: AddressVerification) -> (World, bool) {
+    let mut w = World::with(2, |_, config| {
+        config.association.policies.address_verification = choice;
+    });
+    w.config.policies.address_verification = choice;
+    let (a, b) = w.connect();
+    let confirmed = [(0, a), (1, b)].map(|(end, id)| w.path(end, id, 1).status.confirmed);
+    assert_eq!(confirmed, [true; 2]);
+    let unmeasured = (0..2).any(|end| {
+        let id = w.only(end);
+        w.path(end, id, 1).srtt.is_none()
+    });
+    (w, unmeasured)
+}
+
+#[test]
+fn an_address_is_verified_by_a_heartbeat_5_4() {
+    let (w, unmeasured) = verified(AddressVerification::Heartbeat);
+    assert!((0..2).all(|end| !w.sent(end, ChunkType::HEARTBEAT).is_empty()));
+    assert!(!unmeasured);
+}
+
+#[test]
+fn a_trusted_address_is_neither_verified_nor_measured() {
+    let (mut w, unmeasured) = verified(AddressVerification::Trust);
+    assert!((0..2).all(|end| w.sent(end, ChunkType::HEARTBEAT).is_empty()));
+    assert!(unmeasured);
+    let b = w.only(1);
+    assert_eq!(w.path(1, b, 1).rto, w.config.rto_initial);
+    w.kill(addresses(1)[0]);
+    let a = w.only(0);
+    w.send(0, a, 0, pattern(100));
+    w.run(secs(2));
+    assert_eq!(w.receive(1, b).len(), 1, "what timed out goes there");
+}
+
+/// New data to the failed primary while retransmissions wait for the window of the alternate.
+fn new_data_meanwhile(choice: MarkedData) -> usize {
+    let mut w = World::new();
+    w.config.nagle = false;
+    w.config.policies.marked_data = choice;
+    let (a, b) = w.connect();
+    for _ in 0..200 {
+        w.send(0, a, 0, pattern(1400));
+    }
+    w.run(ms(65));
+    w.kill(addresses(1)[0]);
+    w.run(ms(100));
+    let waiting = w.stats(0, a).outstanding_chunks;
+    assert!(waiting > 8, "{waiting}: more than the alternate's window");
+    let before = w.stats(0, a).counters.t3_expirations;
+    w.log.clear();
+    let expired = |w: &mut World| w.stats(0, a).counters.t3_expirations > before;
+    assert!(w.run_until(secs(3), expired));
+    // Less than the round trip of 20 ms in which the alternate acknowledges.
+    w.run(ms(5));
+    let primary = addresses(1)[0];
+    let to_it = w.log.iter().filter(|seen| seen.to() == primary);
+    let count = to_it.filter(|seen| seen.has(ChunkType::DATA)).count();
+    w.run(secs(300));
+    assert_eq!(w.receive(1, b).len(), 200, "all is delivered in the end");
+    count
+}
+
+#[test]
+fn what_is_sent_again_holds_back_new_data_on_its_own_path_6_1() {
+    assert_eq!(new_data_meanwhile(MarkedData::HoldsPath), 1);
+}
+
+#[test]
+fn with_one_queue_what_is_sent_again_holds_back_new_data_everywhere() {
+    assert_eq!(new_data_meanwhile(MarkedData::HoldsAll), 0);
+}

@@ -1,0 +1,258 @@
+//! In the course of an association: losses, windows, failover, the end.
+
+use carrick_proto::{Event, Reliability, SendOptions, StreamId};
+use carrick_wire::ChunkType;
+
+use crate::common::*;
+use crate::partial_reliability::support::*;
+
+#[test]
+fn the_window_probe_goes_on_when_probes_are_given_up_6_1() {
+    let (mut w, peer, id) = puppet(true, 1500);
+    w.send(0, id, 0, message(0, 1000));
+    peer.hear(&mut w);
+    peer.sack(&mut w, peer.theirs(0), 0, &[]);
+    for n in 1..4 {
+        w.send_with(
+            0,
+            id,
+            with(Reliability::Retransmissions(0), u64::from(n)),
+            message(n, 500),
+        );
+    }
+    w.send(0, id, 0, message(9, 500));
+    let mut cumulative = peer.theirs(0);
+    let mut probed = Vec::new();
+    // Every probe is dropped for want of room; FORWARD-TSN is taken, the window stays closed.
+    for _ in 0..200 {
+        w.run(ms(500));
+        let heard = peer.hear(&mut w);
+        for packet in &heard {
+            probed.extend(packet.data().iter().map(|d| d.payload[0]));
+        }
+        if let Some((point, _)) = forwards(&heard).pop() {
+            cumulative = point;
+        }
+        if !heard.is_empty() {
+            peer.sack(&mut w, cumulative, 0, &[]);
+        }
+    }
+    probed.dedup();
+    assert_eq!(
+        probed,
+        [1, 2, 3, 9],
+        "each probes once, the reliable one goes on"
+    );
+    assert_eq!(contexts(&w.events(0)), [1, 2, 3]);
+    let answers = peer.sack(&mut w, cumulative, 10_000, &[]);
+    assert_eq!(answers.iter().map(|p| p.data().len()).sum::<usize>(), 1);
+    assert_eq!(
+        w.stats(0, id).error_count,
+        0,
+        "the peer was there all the time"
+    );
+}
+
+#[test]
+fn loss_of_forward_tsns_only_delays_3758_3_5() {
+    // Every pattern of loss of the first five.
+    for pattern in 0..32_u32 {
+        let (mut w, a, b) = world();
+        w.lose_data(0, &[2, 3]);
+        let mut met = 0;
+        w.rule(move |seen| {
+            if seen.from != 0 || !seen.has(ChunkType::FORWARD_TSN) {
+                return Fate::Pass;
+            }
+            met += 1;
+            if met <= 5 && pattern >> (met - 1) & 1 == 1 {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
+        for n in 0..20 {
+            let reliability = if n % 2 == 0 {
+                Reliability::Full
+            } else {
+                Reliability::Retransmissions(0)
+            };
+            w.send_with(0, a, with(reliability, u64::from(n)), message(n, FULL));
+        }
+        w.run(secs(200));
+        let got = numbers(&mut w, 1, b);
+        let lost = contexts(&w.events(0));
+        assert!(lost.contains(&3), "{lost:?}");
+        let expected: Vec<u8> = (0..20).filter(|n| got.contains(n)).collect();
+        assert_eq!(got, expected, "in order");
+        assert!((0..20).step_by(2).all(|n| got.contains(&n)), "{got:?}");
+        assert!((0..20).all(|n| got.contains(&n) || lost.contains(&u64::from(n))));
+        assert_eq!(w.stats(0, a).outstanding_chunks, 0);
+    }
+}
+
+#[test]
+fn a_burst_of_loss_while_messages_are_given_up_leaves_nothing_behind() {
+    for burst in 1..50_u64 {
+        let (mut w, a, b) = world();
+        let (from, to) = (w.now + ms(25), w.now + ms(25 + burst * 100));
+        w.rule(move |seen| {
+            let lost = seen.from == 0 && (from..to).contains(&seen.time);
+            if lost { Fate::Drop } else { Fate::Pass }
+        });
+        for n in 0..60 {
+            let reliability = match n % 4 {
+                0 => Reliability::Full,
+                1 => Reliability::Retransmissions(1),
+                2 => timed(700),
+                _ => Reliability::Retransmissions(0),
+            };
+            let options = SendOptions {
+                stream: StreamId(u16::from(n % 3)),
+                ..with(reliability, u64::from(n))
+            };
+            w.send_with(0, a, options, message(n, 1 + usize::from(n) * 97));
+        }
+        w.run(secs(1000));
+        let got = numbers(&mut w, 1, b);
+        assert!(
+            (0..60).step_by(4).all(|n| got.contains(&n)),
+            "burst {burst}: {got:?}"
+        );
+        let (stats, path) = (w.stats(0, a), w.path(0, a, 0));
+        assert_eq!((stats.outstanding_chunks, stats.outstanding_bytes), (0, 0));
+        assert_eq!((stats.send_buffer_bytes, path.flight_size), (0, 0));
+        let told = contexts(&w.events(0)).len() as u64;
+        assert_eq!(
+            told,
+            stats.abandoned.total().sent + stats.abandoned.total().unsent
+        );
+        assert_eq!(w.stats(1, b).receive_buffer_bytes, 0);
+    }
+}
+
+#[test]
+fn what_is_given_up_follows_the_failover_to_another_path_6_4() {
+    let mut w = World::with(2, |_, config| config.association.extensions = PARTIAL);
+    w.config.extensions = PARTIAL;
+    let (a, b) = w.connect();
+    w.kill(addresses(1)[0]);
+    for n in 0..6 {
+        let reliability = if n == 5 {
+            Reliability::Full
+        } else {
+            Reliability::Retransmissions(0)
+        };
+        w.send_with(0, a, with(reliability, u64::from(n)), message(n, FULL));
+    }
+    w.run(secs(30));
+    let got = numbers(&mut w, 1, b);
+    assert_eq!(got.last(), Some(&5), "{got:?}");
+    assert_eq!(got.len() + contexts(&w.events(0)).len(), 6);
+    let stats = w.stats(0, a);
+    assert_eq!((stats.outstanding_chunks, stats.error_count), (0, 0));
+    assert!(
+        w.path(0, a, 0).error_count > 0,
+        "the dead path got no credit"
+    );
+    let on_the_other = w
+        .log
+        .iter()
+        .filter(|p| p.has(ChunkType::FORWARD_TSN) && !p.lost);
+    assert!(on_the_other.count() > 0);
+    // Only messages that are given up: the dead path fails all the same.
+    for round in 0..40 {
+        w.send_with(
+            0,
+            a,
+            with(Reliability::Retransmissions(0), 0),
+            message(round, 100),
+        );
+        w.run(secs(3));
+    }
+    assert!(!w.path(0, a, 0).status.active);
+    assert!(!w.ends[0].associations().collect::<Vec<_>>().is_empty());
+}
+
+#[test]
+fn the_shutdown_waits_for_the_forward_tsn_9_2() {
+    for by in 0..2 {
+        let (mut w, a, b) = world();
+        w.lose(0, ChunkType::DATA, 1);
+        w.lose(0, ChunkType::FORWARD_TSN, 2);
+        w.send_with(
+            0,
+            a,
+            with(Reliability::Retransmissions(0), 4),
+            message(0, 100),
+        );
+        w.ends[by].shutdown(w.now, [a, b][by]).unwrap();
+        w.run(ms(2500));
+        let state = if by == 0 {
+            "ShutdownPending"
+        } else {
+            "ShutdownReceived"
+        };
+        assert_eq!(w.states()[0], Some(state));
+        w.run(secs(60));
+        assert_eq!(w.states(), [None, None]);
+        let events = w.events(0);
+        assert_eq!(contexts(&events), [4]);
+        assert_eq!(
+            events.last(),
+            Some(&Event::Closed(carrick_proto::CloseReason::Shutdown))
+        );
+    }
+}
+
+#[test]
+fn what_waits_for_set_up_is_given_up_by_its_policy() {
+    let mut w = World::with(2, |_, c| {
+        c.local_addresses.truncate(1);
+        c.association.extensions = PARTIAL;
+    });
+    w.config.extensions = PARTIAL;
+    w.lose(0, ChunkType::INIT, 2);
+    let a = w.begin_connect(&[addresses(1)[0]]);
+    w.send_with(0, a, with(timed(100), 1), message(1, 100));
+    w.send_with(
+        0,
+        a,
+        with(Reliability::Retransmissions(3), 2),
+        message(2, 100),
+    );
+    w.run(secs(10));
+    let b = w.only(1);
+    assert_eq!(numbers(&mut w, 1, b), [2]);
+    assert_eq!(contexts(&w.events(0)), [1]);
+}
+
+#[test]
+fn more_messages_of_a_stream_than_half_of_the_numbers_can_be_skipped_3758_c4() {
+    let mut w = World::with(2, |_, config| {
+        config.local_addresses.truncate(1);
+        config.association.extensions = PARTIAL;
+        config.association.receive_buffer = 1 << 30;
+        config.association.receive_buffer_chunks = 1 << 20;
+        config.association.message_overhead = 0;
+    });
+    w.config.extensions = PARTIAL;
+    w.config.send_buffer_messages = 1 << 20;
+    w.config.max_burst = 100_000;
+    w.config.slow_start_limit = 1000;
+    w.forget = true;
+    let (a, b) = w.connect();
+    // The first is lost for long; so are FORWARD-TSNs and all that is above.
+    w.kill(addresses(1)[0]);
+    for _ in 0..64_000 {
+        w.send_with(0, a, with(timed(60_000), 0), message(1, 1));
+    }
+    w.run(secs(59));
+    w.revive(addresses(1)[0]);
+    w.run(secs(100));
+    w.send(0, a, 0, message(9, 1));
+    w.run(secs(100));
+    assert_eq!(w.stats(0, a).outstanding_chunks, 0);
+    let got = numbers(&mut w, 1, b);
+    assert_eq!(got.last(), Some(&9));
+}

@@ -1,0 +1,9 @@
+//! Messages that are given up: the sender's policies and FORWARD-TSN (RFC 3758 section 3.5 and 4.1, RFC 7496).
+
+mod course;
+mod forward;
+mod policies;
+mod priority;
+mod recovery;
+mod support;
+mod worlds;

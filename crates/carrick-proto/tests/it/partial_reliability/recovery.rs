@@ -1,0 +1,114 @@
+//! With the loss recovery of today, and with interleaving.
+
+use carrick_proto::policy::Policies;
+use carrick_proto::{Abandoned, AssociationId, Extensions, Reliability};
+use carrick_wire::ChunkType;
+
+use crate::common::*;
+use crate::partial_reliability::support::*;
+
+/// Two endpoints whose losses are found by time, with a round trip measured.
+fn modern_world() -> (World, AssociationId, AssociationId) {
+    let mut w = World::with(2, |_, config| {
+        config.local_addresses.truncate(1);
+        config.association.extensions = PARTIAL;
+    });
+    w.config.extensions = PARTIAL;
+    w.config.policies = Policies::modern();
+    w.config.heartbeat = false;
+    let (a, b) = w.connect();
+    for _ in 0..10 {
+        w.send(0, a, 0, message(0, FULL));
+    }
+    assert!(w.run_until(secs(5), |w| w.stats(0, a).outstanding_chunks == 0));
+    w.receive(1, b);
+    w.events(0);
+    w.log.clear();
+    (w, a, b)
+}
+
+fn drops_data(w: &mut World, until: carrick_proto::Time) {
+    w.rule(move |seen| {
+        let hit = seen.from == 0 && seen.has(ChunkType::DATA) && seen.time < until;
+        if hit { Fate::Drop } else { Fate::Pass }
+    });
+}
+
+#[test]
+fn a_probe_sends_nothing_again_that_would_rather_be_given_up_7496_3_1() {
+    for (most, probes) in [(0, 0), (1, 1)] {
+        let (mut w, a, b) = modern_world();
+        let until = w.now + ms(1);
+        drops_data(&mut w, until);
+        let options = with(Reliability::Retransmissions(most), 7);
+        w.send_with(0, a, options, message(1, FULL));
+        w.run(secs(20));
+        assert_eq!(w.data_sent(0), 1 + probes);
+        let stats = w.stats(0, a);
+        assert_eq!(stats.counters.tail_loss_probes, probes as u64);
+        assert_eq!(stats.outstanding_chunks, 0);
+        let (given_up, arrived): (&[u64], &[u8]) = if probes == 0 {
+            (&[7], &[])
+        } else {
+            (&[], &[1])
+        };
+        assert_eq!(contexts(&w.events(0)), given_up);
+        assert_eq!(numbers(&mut w, 1, b), arrived);
+    }
+}
+
+#[test]
+fn what_is_given_up_is_neither_in_flight_nor_probed_nor_found_lost_3758_a2() {
+    let (mut w, a, b) = modern_world();
+    let until = w.now + ms(6);
+    drops_data(&mut w, until);
+    w.send_with(0, a, with(Reliability::Full, 1), message(1, FULL));
+    w.send_with(0, a, with(timed(5), 2), message(2, 30 * FULL));
+    w.run(ms(4));
+    let sent = w.data_sent(0);
+    assert!(sent > 2 && w.stats(0, a).outstanding_bytes > 2 * FULL);
+    w.run(ms(1));
+    assert_eq!(contexts(&w.events(0)), [2]);
+    assert_eq!(w.stats(0, a).outstanding_bytes, FULL);
+    assert!(w.path(0, a, 0).flight_size <= FULL + 16);
+    // Only the reliable one is sent again, by the probe.
+    w.run(secs(20));
+    assert_eq!(numbers(&mut w, 1, b), [1]);
+    assert_eq!(w.data_sent(0), sent + 1);
+    let counters = w.stats(0, a).counters;
+    assert_eq!((counters.tail_loss_probes, counters.t3_expirations), (1, 0));
+    assert_eq!(w.stats(0, a).outstanding_chunks, 0);
+}
+
+#[test]
+fn with_interleaving_messages_that_were_begun_are_reliable_8260_2_3_1() {
+    let both = Extensions {
+        interleaving: true,
+        ..PARTIAL
+    };
+    let mut w = World::with(2, |_, config| config.association.extensions = both);
+    w.config.extensions = both;
+    let (a, b) = w.connect();
+    for stats in [w.stats(0, a), w.stats(1, b)] {
+        let in_force = stats.extensions;
+        assert!(in_force.interleaving && !in_force.partial_reliability);
+    }
+    let mut lost = 0;
+    w.rule(move |seen| {
+        let hit = lost < 3 && seen.from == 0 && seen.has(ChunkType::I_DATA);
+        lost += u32::from(hit);
+        if hit { Fate::Drop } else { Fate::Pass }
+    });
+    for n in 0..3 {
+        w.send_with(
+            0,
+            a,
+            with(Reliability::Retransmissions(0), n),
+            message(n as u8, 3 * FULL),
+        );
+    }
+    w.run(secs(30));
+    assert_eq!(w.receive(1, b).len(), 3);
+    assert!(forwards(&w.log).is_empty());
+    assert_eq!(w.stats(0, a).abandoned, Abandoned::default());
+}

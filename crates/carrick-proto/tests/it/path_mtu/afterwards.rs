@@ -1,0 +1,209 @@
+//! After the search: black holes, failed paths, larger sizes again.
+
+use std::time::Duration;
+
+use carrick_proto::policy::Policies;
+use carrick_proto::{AssociationConfig, AssociationId, Event, PathMtuDiscovery, PathMtuState};
+use carrick_wire::ChunkType;
+
+use crate::common::*;
+use crate::path_mtu::support::*;
+
+/// Sends large messages for a while, from when the link takes only `link`; returns how long it took
+/// until packets were small enough.
+fn black_hole(link: usize) -> (World, AssociationId, AssociationId, Duration) {
+    let (mut w, a, b) = searched(1500);
+    w.send(0, a, 0, pattern(50_000));
+    w.run(secs(2));
+    w.receive(1, b);
+    w.events(0);
+    w.clear_rules();
+    w.narrow(0, link);
+    let since = w.now;
+    w.send(0, a, 0, pattern(50_000));
+    assert!(w.run_until(secs(30), |w| mtu(w, a) <= link));
+    let took = w.now - since;
+    (w, a, b, took)
+}
+
+#[test]
+fn a_black_hole_is_passed_within_three_seconds_5_2() {
+    for link in [1200, 1280, 1400] {
+        let (mut w, a, b, took) = black_hole(link);
+        // RTO.Min until T3-rtx, then the probe timer, which is the same.
+        assert_eq!(took, secs(2), "RTO and PROBE_TIMER");
+        w.run(secs(3));
+        assert_eq!(
+            w.receive_lengths(1, b),
+            [50_000],
+            "what was too large arrives, too"
+        );
+        assert!(w.run_until(secs(60), |w| complete(w, a)));
+        assert_eq!(mtu(&w, a), link);
+        let failed = |e: &Event| matches!(e, Event::PathFailed(_));
+        assert!(!w.events(0).iter().any(failed));
+    }
+}
+
+/// A large message on a link that got too narrow for it, and one of 100 bytes on another stream each `every`; returns how
+/// long it took until the large one arrived.
+fn black_hole_beside_small_messages(base: &AssociationConfig, every: Duration) -> Duration {
+    let mut w = World::single_homed();
+    w.config = AssociationConfig {
+        path_mtu_discovery: Some(PathMtuDiscovery::default()),
+        nagle: false,
+        outbound_streams: 2,
+        ..base.clone()
+    };
+    w.narrow(0, 1500);
+    let (a, b) = w.connect();
+    assert!(w.run_until(secs(120), |w| complete(w, a)));
+    w.send(0, a, 0, pattern(50_000));
+    w.run(secs(2));
+    w.receive(1, b);
+    w.clear_rules();
+    w.narrow(0, 1400);
+    let since = w.now;
+    w.send(0, a, 0, pattern(5_000));
+    while w.now < since + secs(30) {
+        w.send(0, a, 1, pattern(100));
+        w.run(every);
+        if w.receive_lengths(1, b).contains(&5_000) {
+            assert!(mtu(&w, a) <= 1400);
+            return w.now - since;
+        }
+    }
+    panic!("not in 30 s: {:?}", w.stats(0, a).counters);
+}
+
+#[test]
+fn small_messages_hide_no_black_hole_5_2() {
+    let rack = AssociationConfig {
+        policies: Policies::modern(),
+        ..AssociationConfig::default()
+    };
+    let all = [
+        AssociationConfig::default(),
+        rack,
+        AssociationConfig::modern(),
+    ];
+    for (number, base) in all.iter().enumerate() {
+        for every in [5, 20, 100] {
+            let took = black_hole_beside_small_messages(base, ms(every));
+            assert!(
+                took <= secs(3),
+                "settings {number}, every {every} ms: {took:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn lost_data_alone_is_no_black_hole_4_3() {
+    let (mut w, a, b) = searched(1500);
+    // All data is lost for three seconds, whatever its size; heartbeats and probes pass.
+    let until = w.now + secs(3);
+    w.rule(move |p| {
+        if p.from == 0 && p.has(ChunkType::DATA) && p.time < until {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    w.send(0, a, 0, pattern(50_000));
+    for _ in 0..2000 {
+        w.run(ms(10));
+        assert_eq!(mtu(&w, a), 1500);
+    }
+    assert_eq!(w.receive_lengths(1, b), [50_000]);
+    assert!(complete(&mut w, a));
+}
+
+#[test]
+fn a_dead_path_is_no_black_hole_5_2() {
+    let (mut w, a, b) = searched(1500);
+    w.kill(addresses(1)[0]);
+    w.send(0, a, 0, pattern(50_000));
+    w.run(secs(10));
+    assert_eq!(mtu(&w, a), 1500, "nothing is known about sizes");
+    w.revive(addresses(1)[0]);
+    w.run(secs(60));
+    assert_eq!(w.receive_lengths(1, b), [50_000]);
+    assert_eq!(
+        (mtu(&w, a), state(&w, a)),
+        (1500, PathMtuState::SearchComplete)
+    );
+}
+
+#[test]
+fn small_data_needs_no_black_hole_detection() {
+    let (mut w, a, _) = searched(1500);
+    w.lose(0, ChunkType::DATA, 2);
+    w.log.clear();
+    w.send(0, a, 0, pattern(500));
+    w.run(secs(10));
+    assert_eq!(w.stats(0, a).counters.t3_expirations, 2);
+    assert_eq!(probes(&w), []);
+}
+
+#[test]
+fn a_path_that_failed_begins_anew_5_2() {
+    let (mut w, a, _) = searched(9000);
+    w.kill(addresses(1)[0]);
+    assert!(w.run_until(secs(600), |w| !w.path(0, a, 0).status.active));
+    assert_eq!(state(&w, a), PathMtuState::Disabled);
+    let sent = w.path(0, a, 0).mtu_probes_sent;
+    w.run(secs(60));
+    assert_eq!(w.path(0, a, 0).mtu_probes_sent, sent, "no probes");
+    w.clear_rules();
+    w.narrow(0, 1400);
+    w.revive(addresses(1)[0]);
+    assert!(w.run_until(secs(600), |w| w.path(0, a, 0).status.active));
+    assert!(mtu(&w, a) <= 1280, "it may lead elsewhere");
+    assert!(w.run_until(secs(120), |w| complete(w, a)));
+    assert_eq!(mtu(&w, a), 1400);
+}
+
+#[test]
+fn a_larger_size_is_looked_for_again_after_the_raise_timer_5_1_1() {
+    let (mut w, a, b) = searched(1400);
+    w.clear_rules();
+    w.log.clear();
+    let since = w.now;
+    while w.now < since + secs(590) {
+        w.send(0, a, 0, pattern(100));
+        w.run(secs(10));
+        w.receive(1, b);
+    }
+    assert_eq!((mtu(&w, a), probes(&w)), (1400, vec![]));
+    w.run(secs(20));
+    assert_eq!(mtu(&w, a), 9000);
+}
+
+#[test]
+fn an_idle_association_does_not_look_again_5_1_1() {
+    let (mut w, a, _) = searched(1400);
+    w.log.clear();
+    w.run(secs(5000));
+    assert_eq!(probes(&w), []);
+    w.clear_rules();
+    w.send(0, a, 0, pattern(100));
+    w.run(secs(601));
+    assert_eq!(mtu(&w, a), 9000);
+}
+
+#[test]
+fn below_the_base_packets_are_small_until_it_passes_5_2() {
+    let mut w = world(|_| {});
+    w.narrow(0, 900);
+    let (a, b) = w.connect();
+    assert!(w.run_until(secs(20), |w| state(w, a) == PathMtuState::Error));
+    assert_eq!(mtu(&w, a), 576);
+    w.send(0, a, 0, pattern(10_000));
+    w.run(secs(5));
+    assert_eq!(w.receive_lengths(1, b), [10_000]);
+    assert!(w.path(0, a, 0).status.active);
+    w.clear_rules();
+    assert!(w.run_until(secs(60), |w| complete(w, a)));
+    assert_eq!(mtu(&w, a), 9000);
+}

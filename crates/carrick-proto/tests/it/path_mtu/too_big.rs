@@ -1,0 +1,105 @@
+//! What routers say by ICMP (section 4.6.2).
+
+use carrick_proto::{Extensions, PathMtuDiscovery, PathMtuState, Reliability, SendOptions};
+use carrick_wire::ChunkType;
+
+use crate::common::*;
+use crate::path_mtu::support::*;
+
+#[test]
+fn packet_too_big_about_a_probe_is_the_next_size_4_6_2() {
+    let mut w = world(|_| {});
+    w.narrow(0, 1400);
+    let (a, _) = w.connect();
+    let probe = w.log.iter().rfind(|p| p.probe).cloned().expect("a probe");
+    assert_eq!((probe.ip_len(), mtu(&w, a)), (1492, 1280));
+    assert!(too_big(&mut w, &probe, 1400));
+    assert_eq!(mtu(&w, a), 1280, "it is not believed before it was tried");
+    w.run(ms(100));
+    assert_eq!((mtu(&w, a), complete(&mut w, a)), (1400, true));
+}
+
+#[test]
+fn packet_too_big_about_data_leads_down_to_the_base_and_up_again_4_6_2() {
+    let (mut w, a, b) = searched(1500);
+    w.clear_rules();
+    w.narrow(0, 1400);
+    let data = data_in_flight(&mut w, a, 50_000);
+    let since = w.now;
+    assert!(too_big(&mut w, &data, 1400));
+    assert_eq!((mtu(&w, a), state(&w, a)), (1200, PathMtuState::Base));
+    assert!(w.run_until(secs(1), |w| complete(w, a)));
+    assert_eq!(mtu(&w, a), 1400);
+    assert!(w.now - since <= ms(100), "two round trips");
+    w.run(secs(2));
+    assert_eq!(w.receive_lengths(1, b), [50_000]);
+    assert_eq!(
+        w.stats(0, a).counters.t3_expirations,
+        0,
+        "sent again at once"
+    );
+}
+
+#[test]
+fn a_lost_forward_tsn_is_repeated_though_the_path_mtu_shrank_rfc_3758_c5() {
+    let extensions = Extensions {
+        partial_reliability: true,
+        ..Extensions::NONE
+    };
+    let mut w = World::with(2, |_, config| {
+        config.local_addresses.truncate(1);
+        config.association.extensions = extensions;
+    });
+    w.config.extensions = extensions;
+    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    let (a, _) = w.connect();
+    assert!(w.run_until(secs(120), |w| complete(w, a)));
+    w.log.clear();
+    // The data is lost, and so is the first FORWARD-TSN.
+    let mut told = 0;
+    w.rule(move |seen| {
+        let forward = seen.has(ChunkType::FORWARD_TSN);
+        told += u32::from(forward);
+        let lost = seen.from == 0 && (seen.has(ChunkType::DATA) || forward && told == 1);
+        if lost { Fate::Drop } else { Fate::Pass }
+    });
+    let options = SendOptions {
+        reliability: Reliability::Retransmissions(0),
+        ..SendOptions::default()
+    };
+    w.send_with(0, a, options, pattern(1000));
+    assert!(w.run_until(secs(10), |w| w.stats(0, a).counters.forward_tsns_sent == 1));
+    let data = w.log.iter().find(|p| p.has(ChunkType::DATA)).cloned();
+    assert!(too_big(&mut w, &data.expect("data"), 1300));
+    w.run(secs(20));
+    assert_eq!(w.stats(0, a).counters.forward_tsns_sent, 2);
+    assert_eq!(w.stats(0, a).outstanding_chunks, 0);
+}
+
+#[test]
+fn absurd_packet_too_big_messages_are_ignored_4_6_2() {
+    let (mut w, a, _) = searched(1400);
+    let data = data_in_flight(&mut w, a, 10_000);
+    for absurd in [
+        0,
+        1,
+        67,
+        68,
+        575,
+        1400,
+        1401,
+        1500,
+        9000,
+        65_535,
+        usize::MAX,
+    ] {
+        assert!(!too_big(&mut w, &data, absurd), "{absurd}");
+        assert_eq!((mtu(&w, a), complete(&mut w, a)), (1400, true), "{absurd}");
+    }
+    // Below the base, but possible: small packets, until the base was tried again.
+    assert!(too_big(&mut w, &data, 600));
+    assert_eq!((mtu(&w, a), state(&w, a)), (576, PathMtuState::Error));
+    assert!(!too_big(&mut w, &data, 600), "once");
+    assert!(w.run_until(secs(60), |w| complete(w, a)));
+    assert_eq!(mtu(&w, a), 1400);
+}

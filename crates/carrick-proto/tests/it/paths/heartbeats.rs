@@ -1,0 +1,177 @@
+//! Idle paths are probed (section 8.3).
+
+use carrick_proto::{CloseReason, Event, OperationError, PathId};
+use carrick_wire::{Chunk, ChunkType};
+
+use crate::common::*;
+use crate::paths::support::*;
+
+#[test]
+fn idle_paths_are_probed_every_hb_interval_plus_rto_with_jitter_8_3() {
+    let mut w = World::new();
+    w.connect();
+    w.run(secs(10));
+    w.log.clear();
+    w.run(secs(4000));
+    for to in addresses(1) {
+        let times: Vec<_> = w
+            .sent(0, ChunkType::HEARTBEAT)
+            .iter()
+            .filter(|p| p.to() == to)
+            .map(|p| p.time)
+            .collect();
+        assert!(times.len() > 100, "{} heartbeats to {to}", times.len());
+        let gaps: Vec<_> = times.windows(2).map(|t| t[1] - t[0]).collect();
+        assert!(
+            gaps.iter().all(|g| *g >= ms(30_500) && *g < ms(31_500)),
+            "{gaps:?}"
+        );
+        let spread = gaps
+            .iter()
+            .max()
+            .unwrap()
+            .abs_diff(*gaps.iter().min().unwrap());
+        assert!(spread > ms(700), "jitter of an RTO: {spread:?}");
+    }
+    let a = w.only(0);
+    let path = w.path(0, a, 0);
+    assert_eq!(path.srtt, Some(ms(20)), "measured by heartbeats");
+    assert_eq!(path.heartbeats_sent, path.heartbeats_answered);
+}
+
+#[test]
+fn a_path_with_data_needs_no_heartbeats_8_3() {
+    let mut w = World::new();
+    let (a, b) = w.connect();
+    w.log.clear();
+    for _ in 0..200 {
+        w.send(0, a, 0, pattern(10));
+        w.run(secs(1));
+        w.receive(1, b);
+    }
+    let to: Vec<_> = w
+        .sent(0, ChunkType::HEARTBEAT)
+        .iter()
+        .map(|p| p.to())
+        .collect();
+    assert!(!to.contains(&addresses(1)[0]), "busy");
+    assert!(to.contains(&addresses(1)[1]), "idle");
+}
+
+#[test]
+fn heartbeats_can_be_switched_off_and_asked_for_11_1_9() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    for path in [0, 1] {
+        w.ends[0]
+            .set_heartbeat(w.now, a, PathId(path), false)
+            .unwrap();
+    }
+    w.run(secs(100));
+    w.log.clear();
+    w.run(secs(500));
+    assert_eq!(w.sent(0, ChunkType::HEARTBEAT).len(), 0);
+    w.ends[0].request_heartbeat(w.now, a, PathId(1)).unwrap();
+    w.run(secs(1));
+    let sent = w.sent(0, ChunkType::HEARTBEAT);
+    assert_eq!((sent.len(), sent[0].to()), (1, addresses(1)[1]));
+    w.ends[0].set_heartbeat(w.now, a, PathId(0), true).unwrap();
+    w.run(secs(100));
+    assert!(w.sent(0, ChunkType::HEARTBEAT).len() >= 3);
+    let unknown = PathId(7);
+    assert_eq!(
+        w.ends[0].request_heartbeat(w.now, a, unknown),
+        Err(OperationError::UnknownPath)
+    );
+    assert_eq!(
+        w.ends[0].set_heartbeat(w.now, a, unknown, true),
+        Err(OperationError::UnknownPath)
+    );
+}
+
+#[test]
+fn operations_before_the_set_up_are_refused() {
+    let mut w = World::new();
+    w.kill(addresses(1)[0]);
+    let a = w.begin_connect(&[addresses(1)[0]]);
+    assert_eq!(
+        w.ends[0].request_heartbeat(w.now, a, PathId(0)),
+        Err(OperationError::WrongState)
+    );
+}
+
+#[test]
+fn a_heartbeat_is_answered_unchanged_the_way_it_came_8_3() {
+    let mut w = World::new();
+    let (peer, _) = two_homed(&mut w);
+    // To the other local address than the path uses.
+    let mut odd = peer.clone();
+    odd.link.to = addresses(0)[1];
+    let mut value = vec![0x00, 0x01, 0x00, 0x07, b'a', b'b', b'c', 0];
+    value.extend_from_slice(&[0xc0, 0x55, 0x00, 0x06, 1, 2, 0, 0]);
+    let answers = odd.say(&mut w, |p| p.raw(ChunkType::HEARTBEAT, 0, &value));
+    assert_eq!(answers.len(), 1);
+    assert_eq!(
+        (answers[0].source(), answers[0].to()),
+        (addresses(0)[1], peer.link.from),
+        "from the address that was addressed"
+    );
+    let chunks = answers[0].chunks();
+    let Chunk::HeartbeatAck(ack) = &chunks[0] else {
+        panic!("{chunks:?}")
+    };
+    assert_eq!(ack.value, value);
+}
+
+#[test]
+fn a_path_that_does_not_answer_heartbeats_fails_after_path_max_retrans_8_2_and_8_3() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.run(secs(5));
+    w.kill(addresses(1)[1]);
+    w.log.clear();
+    w.events(0);
+    assert!(w.run_until(secs(1000), |w| !w.path(0, a, 1).status.active));
+    let misses = w
+        .sent(0, ChunkType::HEARTBEAT)
+        .iter()
+        .filter(|p| p.to() == addresses(1)[1])
+        .count();
+    assert_eq!(misses, 6, "one more than Path.Max.Retrans");
+    let moved = Event::PathLocalAddressChanged(PathId(1));
+    assert_eq!(w.events(0), [Event::PathFailed(PathId(1)), moved]);
+    assert_eq!(w.stats(0, a).error_count, 0, "an idle path does not count");
+    // Heartbeats go on, the counter stays.
+    let errors = w.path(0, a, 1).error_count;
+    w.log.clear();
+    w.run(secs(300));
+    assert!(
+        w.sent(0, ChunkType::HEARTBEAT)
+            .iter()
+            .any(|p| p.to() == addresses(1)[1])
+    );
+    assert_eq!(w.path(0, a, 1).error_count, errors);
+    assert_eq!(w.path(0, a, 1).rto, secs(60), "backed off");
+    w.revive(addresses(1)[1]);
+    w.run(secs(200));
+    assert_eq!(w.events(0).last(), Some(&Event::PathRecovered(PathId(1))));
+    let path = w.path(0, a, 1);
+    assert_eq!((path.error_count, path.rto), (0, secs(1)));
+}
+
+#[test]
+fn unanswered_heartbeats_on_the_current_path_count_for_the_association_8_1() {
+    let mut w = World::single_homed();
+    let (a, _) = w.connect();
+    w.kill(addresses(1)[0]);
+    w.log.clear();
+    w.run(secs(100_000));
+    assert_eq!(w.sent(0, ChunkType::HEARTBEAT).len(), 11);
+    let events = w.events(0);
+    assert!(events.contains(&Event::Dormant), "{events:?}");
+    assert_eq!(
+        events.last(),
+        Some(&Event::Closed(CloseReason::PeerUnreachable))
+    );
+    assert!(w.ends[0].association_stats(a).is_none());
+}

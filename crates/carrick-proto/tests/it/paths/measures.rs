@@ -1,0 +1,193 @@
+//! What each path knows by itself: MTU, round trip, thresholds, windows.
+
+use std::net::IpAddr;
+
+use carrick_proto::{CloseReason, Event, OperationError, PathId, Route, Transmit};
+
+use carrick_wire::{ChunkType, ParameterType};
+
+use crate::common::*;
+use crate::paths::support::*;
+
+#[test]
+fn a_smaller_path_mtu_applies_to_new_chunks_and_old_ones_may_be_fragmented_by_ip_6_9() {
+    let mut w = World::single_homed();
+    let (a, b) = w.connect();
+    w.log.clear();
+    w.lose_data(0, &[0, 1, 2]);
+    for _ in 0..3 {
+        w.send(0, a, 0, pattern(1452));
+    }
+    w.pump();
+    w.ends[0].set_path_mtu(w.now, a, PathId(0), 1000).unwrap();
+    w.send(0, a, 0, pattern(3000));
+    w.run(secs(30));
+    assert_eq!(w.receive_lengths(1, b), [1452, 1452, 1452, 3000]);
+    for packet in w.sent(0, ChunkType::DATA).iter().skip(3) {
+        let size = packet.bytes.len() + 20;
+        let old = packet.data().iter().any(|d| d.payload.len() == 1452);
+        assert_eq!(packet.may_fragment, size > 1000);
+        assert_eq!(old, size > 1000, "only what had been cut before");
+    }
+    // The floor of IPv4, and an unknown path.
+    w.ends[0].set_path_mtu(w.now, a, PathId(0), 10).unwrap();
+    assert_eq!(w.path(0, a, 0).mtu, 576);
+    assert_eq!(
+        w.ends[0].set_path_mtu(w.now, a, PathId(3), 1000),
+        Err(OperationError::UnknownPath)
+    );
+}
+
+#[test]
+fn chunks_are_sized_for_the_smallest_path_mtu_7_3() {
+    let mut w = World::new();
+    let (a, b) = w.connect();
+    w.ends[0].set_path_mtu(w.now, a, PathId(1), 1000).unwrap();
+    w.log.clear();
+    w.send(0, a, 0, pattern(10_000));
+    w.run(secs(1));
+    let largest = w
+        .log
+        .iter()
+        .flat_map(|p| p.data().iter().map(|d| d.payload.len()).collect::<Vec<_>>())
+        .max();
+    assert_eq!(largest, Some(1000 - 20 - 12 - 16));
+    assert_eq!(w.receive_lengths(1, b), [10_000]);
+}
+
+#[test]
+fn no_round_trip_is_taken_from_a_sack_that_came_another_way_6_3_1() {
+    let mut w = World::new();
+    let (peer, id) = verified(&mut w);
+    let before = w.path(0, id, 0).srtt;
+    let second = at_second(&peer);
+    w.send(0, id, 0, pattern(100));
+    peer.hear(&mut w);
+    w.run(ms(400));
+    second.sack(&mut w, peer.theirs(0), 1 << 20, &[]);
+    assert_eq!(w.stats(0, id).outstanding_chunks, 0);
+    assert_eq!(w.path(0, id, 0).srtt, before);
+    w.send(0, id, 0, pattern(100));
+    peer.hear(&mut w);
+    w.run(ms(300));
+    peer.sack(&mut w, peer.theirs(1), 1 << 20, &[]);
+    assert_eq!(w.path(0, id, 0).srtt, Some(ms(300)));
+}
+
+#[test]
+fn a_path_whose_sacks_come_another_way_is_measured_by_heartbeats_8_3() {
+    let mut w = World::new();
+    let (peer, id) = verified(&mut w);
+    let second = at_second(&peer);
+    let mut asked = false;
+    for n in 0..100 {
+        w.send(0, id, 0, pattern(100));
+        w.run(secs(1));
+        let heard = peer.hear(&mut w);
+        for heartbeat in heartbeats(&heard) {
+            asked |= heartbeat.to() == peer.link.from;
+            if heartbeat.to() == peer.link.from {
+                peer.answer_heartbeat(&mut w, heartbeat);
+            } else {
+                second.answer_heartbeat(&mut w, heartbeat);
+            }
+        }
+        second.sack(&mut w, peer.theirs(n), 1 << 20, &[]);
+    }
+    assert!(asked, "data alone does not make the path busy");
+}
+
+#[test]
+fn data_that_never_advances_is_reported_although_heartbeats_are_answered() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.events(0);
+    // Something on the way eats DATA and lets everything else through.
+    w.rule(|p| {
+        let eaten = p.from == 0 && p.has(ChunkType::DATA);
+        if eaten { Fate::Drop } else { Fate::Pass }
+    });
+    w.send(0, a, 0, pattern(1000));
+    w.run(secs(45));
+    let events = w.events(0);
+    let told = events.iter().filter(|e| **e == Event::NoProgress).count();
+    assert_eq!(told, 1, "{events:?}");
+    assert!(!events.iter().any(|e| matches!(e, Event::Closed(_))));
+    // The association gives up in the end, because heartbeats don't clear its counter then.
+    w.run(secs(3000));
+    assert!(
+        w.events(0)
+            .contains(&Event::Closed(CloseReason::PeerUnreachable))
+    );
+}
+
+#[test]
+fn path_max_retrans_can_be_set_for_each_path_11_1_12() {
+    let mut w = World::new();
+    let (a, b) = w.connect();
+    w.ends[0]
+        .set_failure_threshold(w.now, a, PathId(0), 0)
+        .unwrap();
+    w.events(0);
+    w.kill(addresses(1)[0]);
+    w.send(0, a, 0, pattern(100));
+    w.run(ms(1100));
+    let events = w.events(0);
+    assert_eq!(events[0], Event::PathFailed(PathId(0)));
+    assert!(events.contains(&Event::PrimaryChanged(PathId(1))));
+    assert_eq!(w.receive_lengths(1, b), [100]);
+    assert_eq!(
+        w.ends[0].set_failure_threshold(w.now, a, PathId(9), 1),
+        Err(OperationError::UnknownPath)
+    );
+}
+
+#[test]
+fn paths_have_windows_and_timeouts_of_their_own_7_2() {
+    let mut w = World::new();
+    let (a, b) = w.connect();
+    w.lose_data(0, &[3]);
+    for _ in 0..40 {
+        w.send(0, a, 0, pattern(1400));
+    }
+    w.run(secs(5));
+    w.receive(1, b);
+    let (one, two) = (w.path(0, a, 0), w.path(0, a, 1));
+    assert_ne!(one.cwnd, 4404);
+    assert_eq!((two.cwnd, two.ssthresh), (4404, usize::MAX));
+    assert_eq!((one.flight_size, two.flight_size), (0, 0));
+}
+
+#[test]
+fn more_addresses_than_paths_are_left_out() {
+    let mut w = World::with(1, |_, c| c.association.max_paths = 3);
+    let more: Vec<IpAddr> = (0..50).map(|i| ip(&format!("10.0.1.{i}"))).collect();
+    let (_, id) = many_homed(&mut w, &more);
+    assert_eq!(w.ends[0].paths(id).count(), 3);
+}
+
+#[test]
+fn a_heartbeat_without_info_is_not_answered_3_3_5() {
+    let mut w = World::new();
+    let (peer, _) = two_homed(&mut w);
+    peer.hear(&mut w);
+    let mut other = [0_u8; 8];
+    other[..2].copy_from_slice(&ParameterType::IPV4_ADDRESS.0.to_be_bytes());
+    other[3] = 8;
+    for value in [&[][..], &other[..]] {
+        let answers = peer.say(&mut w, |p| p.raw(ChunkType::HEARTBEAT, 0, value));
+        assert_eq!(answers.len(), 0);
+    }
+}
+
+#[test]
+fn transmits_say_how_many_packets_they_are() {
+    let transmit = Transmit {
+        route: Route::plain(addresses(0)[0], addresses(1)[0]),
+        len: 2500,
+        segment_size: Some(1000),
+        may_fragment: false,
+        probe: false,
+    };
+    assert_eq!(transmit.packets(), 3);
+}

@@ -1,0 +1,150 @@
+//! Addresses are verified before they carry anything (section 5.4).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use carrick_proto::{Event, PathId, SendOptions};
+
+use carrick_wire::ChunkType;
+
+use crate::common::*;
+use crate::paths::support::*;
+
+#[test]
+fn an_address_that_was_not_given_is_verified_with_a_nonce_5_4() {
+    let mut w = World::new();
+    let (peer, id) = two_homed(&mut w);
+    assert!(!w.path(0, id, 1).status.confirmed);
+    let heard = peer.hear(&mut w);
+    let sent = heartbeats(&heard);
+    assert_eq!(sent.len(), 1, "at once");
+    assert_eq!(
+        (sent[0].to(), sent[0].source()),
+        (ip(SECOND), addresses(0)[1])
+    );
+    let info = sent[0].heartbeat_info().unwrap();
+    assert!(info.len() >= 8, "a 64-bit nonce and the path");
+    let second = at_second(&peer);
+    // One bit wrong anywhere, nothing at all, something longer.
+    let mut wrong: Vec<Vec<u8>> = (0..info.len() * 8)
+        .map(|bit| {
+            let mut bad = info.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            bad
+        })
+        .collect();
+    wrong.push(Vec::new());
+    wrong.push([&info[..], &[0]].concat());
+    for bad in wrong {
+        let mut value = vec![0, 1, 0, 4 + bad.len() as u8];
+        value.extend_from_slice(&bad);
+        second.say(&mut w, |p| p.heartbeat_ack(&value));
+        assert!(!w.path(0, id, 1).status.confirmed);
+    }
+    second.answer_heartbeat(&mut w, sent[0]);
+    assert!(w.path(0, id, 1).status.confirmed);
+    assert_eq!(w.events(0), [Event::PathConfirmed(PathId(1))]);
+}
+
+#[test]
+fn an_address_that_is_not_verified_gets_no_data_5_4() {
+    let mut w = World::new();
+    let (peer, id) = two_homed(&mut w);
+    let to_second = SendOptions {
+        path: Some(PathId(1)),
+        ..SendOptions::default()
+    };
+    for _ in 0..5 {
+        w.send_with(0, id, to_second, pattern(1400));
+    }
+    // Timeouts look for an alternate; there is none that is verified.
+    w.run(secs(30));
+    let heard = peer.hear(&mut w);
+    for packet in heard.iter().filter(|p| p.to() == ip(SECOND)) {
+        assert_eq!(packet.kinds(), [ChunkType::HEARTBEAT]);
+    }
+    assert!(heard.iter().filter(|p| p.has(ChunkType::DATA)).count() > 5);
+    assert_eq!(
+        w.ends[0].set_primary(w.now, id, PathId(1)),
+        Ok(()),
+        "it becomes the primary when it is verified"
+    );
+    w.run(secs(5));
+    let heard = peer.hear(&mut w);
+    assert!(
+        heard
+            .iter()
+            .all(|p| p.to() != ip(SECOND) || !p.has(ChunkType::DATA))
+    );
+}
+
+#[test]
+fn sacks_and_errors_for_data_from_an_unverified_address_go_to_a_verified_one_5_4() {
+    let mut w = World::new();
+    let (peer, _) = two_homed(&mut w);
+    let mut second = at_second(&peer);
+    for ssn in 0..4 {
+        for answer in second.data(&mut w, 0, ssn, b"from there") {
+            assert_eq!(answer.to(), ip("10.0.0.99"));
+        }
+    }
+    for answer in second.data(&mut w, 99, 0, b"no such stream") {
+        assert_eq!(answer.to(), ip("10.0.0.99"));
+    }
+    // A HEARTBEAT is answered even there.
+    let answers = second.say(&mut w, |p| p.heartbeat(b"who is there"));
+    assert_eq!(
+        (answers[0].to(), answers[0].kinds()),
+        (ip(SECOND), vec![ChunkType::HEARTBEAT_ACK])
+    );
+}
+
+#[test]
+fn hb_max_burst_limits_the_heartbeats_of_a_verification_5_4() {
+    for burst in [1, 2, 3] {
+        let mut w = World::with(1, |_, c| c.association.hb_max_burst = burst);
+        let more: Vec<IpAddr> = (0..6).map(|i| ip(&format!("10.0.0.{}", 100 + i))).collect();
+        let (peer, _) = many_homed(&mut w, &more);
+        let began = w.now;
+        w.run(secs(6));
+        let heard = peer.hear(&mut w);
+        let mut by_second: BTreeMap<u64, u32> = BTreeMap::new();
+        for packet in heartbeats(&heard) {
+            let second = (packet.time - began).as_millis() as u64 / 1000;
+            *by_second.entry(second).or_default() += 1;
+        }
+        assert!(
+            by_second.values().all(|n| *n <= burst),
+            "burst {burst}: {by_second:?}"
+        );
+        let to: std::collections::BTreeSet<IpAddr> =
+            heartbeats(&heard).iter().map(|p| p.to()).collect();
+        assert_eq!(to.len(), 6, "each was tried");
+    }
+}
+
+#[test]
+fn an_address_that_does_not_answer_its_verification_fails_alone_5_4() {
+    let mut w = World::new();
+    let (peer, id) = two_homed(&mut w);
+    let main = peer.clone();
+    w.run(secs(200));
+    assert!(w.events(0).contains(&Event::PathFailed(PathId(1))));
+    let _ = main;
+    let before = w.stats(0, id).error_count;
+    assert!(before <= 6, "only those of the primary count: {before}");
+    // The normal rate now.
+    let heard = peer.hear(&mut w);
+    let times: Vec<_> = heartbeats(&heard)
+        .iter()
+        .filter(|p| p.to() == ip(SECOND))
+        .map(|p| p.time)
+        .collect();
+    let early: Vec<_> = times.windows(2).map(|t| t[1] - t[0]).take(4).collect();
+    assert!(
+        early.iter().all(|d| *d < secs(20)),
+        "once an RTO: {early:?}"
+    );
+    let late = *times.last().unwrap() - times[times.len() - 2];
+    assert!(late >= secs(30), "{late:?}");
+}

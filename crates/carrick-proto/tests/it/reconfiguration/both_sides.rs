@@ -1,0 +1,239 @@
+//! Both sides ask at once.
+
+use carrick_proto::{AssociationId, ReconfigOutcome, StreamDirection};
+use carrick_wire::ReconfigResult;
+
+use crate::common::*;
+use crate::reconfiguration::support::*;
+
+use ReconfigOutcome::{NothingToDo, Performed, RequestInProgress};
+use StreamDirection::{Both, Incoming, Outgoing};
+
+/// Messages of both sides have used streams 1 and 2.
+fn used() -> (World, [AssociationId; 2], Ledger) {
+    let (mut w, ids) = connected();
+    let mut ledger = Ledger::default();
+    traffic(&mut w, &mut ledger);
+    ledger.finish(&mut w);
+    w.run(secs(1));
+    (w, ids, ledger)
+}
+
+fn traffic(w: &mut World, ledger: &mut Ledger) {
+    for (end, stream) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+        ledger.send(w, end, stream, 3);
+    }
+}
+
+fn finish(w: &mut World, ledger: &mut Ledger) {
+    traffic(w, ledger);
+    ledger.finish(w);
+    w.run(secs(120));
+    for end in [0, 1] {
+        let id = w.only(end);
+        let refused = w.ends[end].add_streams(w.now, id, 0, 0);
+        assert_eq!(
+            refused,
+            Err(carrick_proto::ReconfigError::NothingToAdd),
+            "nothing is under way"
+        );
+    }
+}
+
+#[test]
+fn both_reset_their_outgoing_streams_5_2_2() {
+    let (mut w, _, mut ledger) = used();
+    reset(&mut w, 0, Outgoing, &[1]);
+    reset(&mut w, 1, Outgoing, &[]);
+    finish(&mut w, &mut ledger);
+    let expected = [vec![(vec![1], Performed)], vec![(vec![], Performed)]];
+    for end in [0, 1] {
+        let events = w.events(end);
+        assert_eq!(resets(&events, Outgoing), expected[end]);
+        assert_eq!(resets(&events, Incoming), expected[1 - end]);
+    }
+    assert_eq!(ledger.ssns[0][&2], [0, 1, 2, 0, 1, 2]);
+    assert_eq!(ledger.ssns[1][&2], [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn what_was_just_sent_covers_what_the_peer_asks_for_5_2_3() {
+    let (mut w, _, mut ledger) = used();
+    reset(&mut w, 0, Outgoing, &[1, 2]);
+    reset(&mut w, 1, Incoming, &[2]);
+    finish(&mut w, &mut ledger);
+    assert_eq!(resets(&w.events(0), Outgoing), [(vec![1, 2], Performed)]);
+    assert_eq!(
+        resets(&w.events(1), Incoming),
+        [(vec![1, 2], Performed), (vec![2], NothingToDo)]
+    );
+}
+
+#[test]
+fn what_it_does_not_cover_is_reset_behind_it_5_2_3() {
+    let (mut w, _, mut ledger) = used();
+    reset(&mut w, 0, Outgoing, &[1]);
+    reset(&mut w, 1, Incoming, &[1, 2]);
+    finish(&mut w, &mut ledger);
+    let expected = [(vec![1], Performed), (vec![1, 2], Performed)];
+    assert_eq!(resets(&w.events(0), Outgoing), expected);
+    assert_eq!(resets(&w.events(1), Incoming), expected);
+}
+
+#[test]
+fn both_reset_everything_5_2_3() {
+    let (mut w, _, mut ledger) = used();
+    reset(&mut w, 0, Both, &[]);
+    reset(&mut w, 1, Both, &[]);
+    finish(&mut w, &mut ledger);
+    for end in [0, 1] {
+        let events = w.events(end);
+        assert_eq!(resets(&events, Outgoing), [(vec![], Performed)]);
+        let told = resets(&events, Incoming);
+        assert_eq!(told, [(vec![], Performed), (vec![], NothingToDo)]);
+    }
+}
+
+#[test]
+fn where_each_waits_for_the_other_both_are_told_so_4_4() {
+    let (mut w, [a, b], mut ledger) = used();
+    reset(&mut w, 0, Incoming, &[1]);
+    reset(&mut w, 1, Incoming, &[1]);
+    finish(&mut w, &mut ledger);
+    for end in [0, 1] {
+        let told = resets(&w.events(end), Incoming);
+        assert_eq!(told, [(vec![1], RequestInProgress)]);
+    }
+    w.ends[0].add_streams(w.now, a, 0, 1).expect("add");
+    w.ends[1].add_streams(w.now, b, 0, 1).expect("add");
+    finish(&mut w, &mut ledger);
+    for end in [0, 1] {
+        assert_eq!(changes(&w.events(end)), [(10, 10, RequestInProgress)]);
+    }
+}
+
+#[test]
+fn both_add_streams_5_2_5() {
+    let (mut w, [a, b], mut ledger) = used();
+    w.ends[0].add_streams(w.now, a, 2, 0).expect("add");
+    w.ends[1].add_streams(w.now, b, 3, 0).expect("add");
+    finish(&mut w, &mut ledger);
+    assert_eq!(changes(&w.events(0)).last(), Some(&(12, 13, Performed)));
+    assert_eq!(changes(&w.events(1)).last(), Some(&(13, 12, Performed)));
+}
+
+#[test]
+fn both_reset_the_association_and_neither_does_5_2_4() {
+    let (mut w, [a, b], mut ledger) = used();
+    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.ends[1].reset_association(w.now, b).expect("reset");
+    finish(&mut w, &mut ledger);
+    for end in [0, 1] {
+        assert_eq!(renumberings(&w.events(end)), [RequestInProgress]);
+    }
+    assert_eq!(ledger.ssns[1][&1], [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn the_association_is_reset_when_the_peer_has_sent_all_5_2_4() {
+    let (mut w, [a, b], mut ledger) = used();
+    ledger.send(&mut w, 1, 1, 60);
+    w.run(ms(15));
+    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.run(ms(40));
+    ledger.send(&mut w, 1, 1, 5);
+    assert_eq!(talk(&w).last(), Some(&(1, "response in progress".into())));
+    assert!(w.stats(1, b).queued_messages >= 5);
+    finish(&mut w, &mut ledger);
+    for end in [0, 1] {
+        assert_eq!(renumberings(&w.events(end)), [Performed]);
+    }
+    assert_eq!(ledger.ssns[0][&1][63..66], [0, 1, 2]);
+}
+
+#[test]
+fn data_from_after_a_reset_waits_for_its_answer_5_2_7() {
+    let (mut w, [a, b], mut ledger) = used();
+    w.lose(1, carrick_wire::ChunkType::RE_CONFIG, 1);
+    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.run(ms(100));
+    assert_eq!(renumberings(&w.events(1)), [Performed]);
+    // SSN 0 again, at a side that expects 3.
+    ledger.send(&mut w, 1, 1, 3);
+    w.run(ms(400));
+    assert!(w.stats(0, a).receive_buffer_bytes > 0, "it arrived");
+    assert!(w.receive(0, a).is_empty());
+    assert_eq!(w.stats(1, b).outstanding_chunks, 0);
+    finish(&mut w, &mut ledger);
+    assert_eq!(ledger.ssns[0][&1], [0, 1, 2, 0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_peer_that_renumbers_with_data_of_its_own_on_the_way_is_followed_5_2_7() {
+    let (mut w, mut p) = with_partner(|_| {});
+    p.puppet.data(&mut w, 1, 0, b"first");
+    w.ends[0].reset_association(w.now, p.id).expect("reset");
+    p.hear(&mut w);
+    // SSN 1 is lost for good: the peer gives it up (G3). The next ones are from after the reset.
+    p.puppet.tsn = p.puppet.tsn.next();
+    let next = p.puppet.tsn;
+    p.puppet.data(&mut w, 1, 0, b"second");
+    p.puppet.data(&mut w, 1, 1, b"third");
+    let next_tsns = Some(carrick_wire::NextTsns {
+        sender: next,
+        receiver: p.puppet.theirs(77),
+    });
+    assert_eq!(w.receive(0, p.id).len(), 1, "the others wait");
+    p.answer(&mut w, p.theirs, ReconfigResult::PERFORMED, next_tsns);
+    assert_eq!(renumberings(&w.events(0)), [Performed]);
+    let got = w.receive(0, p.id);
+    let payloads: Vec<_> = got.iter().map(|m| m.payload.clone().into_bytes()).collect();
+    assert_eq!(payloads, ["second", "third"]);
+    let answers = p.puppet.data(&mut w, 1, 2, b"fourth");
+    w.run(secs(1));
+    assert_eq!(w.receive(0, p.id).len(), 1);
+    drop(answers);
+    w.send(0, p.id, 1, "mine");
+    let sent = p.puppet.hear(&mut w);
+    assert!(p.puppet.numbers(&sent).contains(&77));
+}
+
+#[test]
+fn a_reset_waits_for_more_data_than_the_buffer_holds_5_2_4() {
+    let small = |_: usize, config: &mut carrick_proto::AssociationConfig| {
+        config.receive_buffer = 10_000;
+    };
+    let (mut w, [a, _]) = connected_with(small);
+    let mut ledger = Ledger::default();
+    ledger.send(&mut w, 1, 1, 60);
+    w.run(ms(15));
+    w.ends[0].reset_association(w.now, a).expect("reset");
+    ledger.send(&mut w, 1, 1, 5);
+    ledger.finish(&mut w);
+    w.run(secs(60));
+    for end in [0, 1] {
+        assert_eq!(renumberings(&w.events(end)), [Performed]);
+    }
+    ledger.send(&mut w, 1, 1, 5);
+    ledger.finish(&mut w);
+}
+
+#[test]
+fn a_message_larger_than_the_buffer_does_not_hold_up_a_reset_5_2_4() {
+    let small = |_: usize, config: &mut carrick_proto::AssociationConfig| {
+        config.receive_buffer = 4000;
+    };
+    let (mut w, [a, b]) = connected_with(small);
+    w.ends[0].reset_association(w.now, a).expect("reset");
+    w.send(1, b, 1, pattern(30_000));
+    let mut bytes = 0;
+    let arrived = w.run_until(secs(100), |w| {
+        bytes += w.receive_lengths(0, a).iter().sum::<usize>();
+        bytes == 30_000
+    });
+    assert!(arrived, "{bytes}");
+    w.run(secs(100));
+    for end in [0, 1] {
+        assert_eq!(renumberings(&w.events(end)), [Performed]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Whatever arrives: no panic, no state for strangers, bounded answers, memory and work.
+
+mod garbage;
+mod peers;
+mod strangers;

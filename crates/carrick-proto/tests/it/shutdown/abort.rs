@@ -1,0 +1,56 @@
+//! ABORT (section 9.1).
+
+use carrick_proto::CloseReason;
+use carrick_wire::{CauseCode, ChunkType};
+
+use crate::common::*;
+use crate::shutdown::support::*;
+
+#[test]
+fn abort_needs_the_right_tag_8_5_1_b() {
+    for (reflected, own_tag, accepted) in [
+        (false, true, true),
+        (true, false, true),
+        (true, true, false),
+        (false, false, false),
+    ] {
+        let mut w = World::single_homed();
+        let (peer, _) = Puppet::new().accept(&mut w);
+        let tag = if own_tag { peer.peer_tag } else { peer.tag };
+        let answers = peer.say_with(&mut w, tag, |p| p.abort(reflected, |_| {}));
+        assert_eq!(answers.len(), 0, "never an answer to ABORT");
+        assert_eq!(gone(&w), accepted, "T bit {reflected}, own tag {own_tag}");
+    }
+}
+
+#[test]
+fn an_abort_tells_the_reason_9_1() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.send(0, a, 0, pattern(10));
+    w.ends[0].abort(w.now, a, b"tired of this").unwrap();
+    assert_eq!(closed(&w.events(0)), [&CloseReason::AbortedByUser]);
+    w.run(secs(1));
+    let abort = w.sent(0, ChunkType::ABORT)[0];
+    assert_eq!(abort.kinds(), [ChunkType::ABORT], "no DATA with it");
+    assert_eq!(
+        abort.causes(),
+        [(CauseCode::USER_INITIATED_ABORT, b"tired of this".to_vec())]
+    );
+    let events = w.events(1);
+    let reasons = closed(&events);
+    assert!(
+        matches!(reasons[..], [CloseReason::AbortedByPeer(c)] if c.code == 12 && c.information == b"tired of this")
+    );
+    assert!(gone(&w));
+    assert_eq!(w.log.last().unwrap().from, 0, "no answer to the ABORT");
+}
+
+#[test]
+fn a_long_reason_still_fits_into_a_packet_9_1() {
+    let mut w = World::new();
+    let (a, _) = w.connect();
+    w.ends[0].abort(w.now, a, &pattern(70_000)).unwrap();
+    w.run(secs(1));
+    assert!(gone(&w));
+}

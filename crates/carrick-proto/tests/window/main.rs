@@ -1,9 +1,0 @@
-//! The receive window from both sides (RFC 9260 sections 6.1 A, 6.2, 6.2.1).
-
-#[path = "../common/mod.rs"]
-mod common;
-
-mod receiver;
-mod sender;
-mod silly;
-mod support;
