@@ -10,12 +10,12 @@ use crate::failure::{Failure, INTERRUPTED};
 use crate::live::Live;
 use crate::{lab_file, lab_network, units};
 
-/// Run scenarios of your own, and networks of scenarios in real time.
+/// Run scenario files, and the networks of the published experiments in real time.
 ///
-/// `run` and `sweep` run scenario files in virtual time. With `up` and `shell`, each host of a
-/// scenario is a network namespace, and what passes between them takes the scenario's links with their
-/// rates, delays, queues and losses, which break and come back, and hosts which move, when the scenario
-/// says so; that needs Linux and root, and nothing of it outlives the process.
+/// `run`, `sweep` and `trace` run scenario files in virtual time. `up` and `shell` take the name of one of
+/// the five published experiments (not a file) and make each of its hosts a network namespace, joined
+/// by the experiment's links with their rates, delays, queues, losses and scheduled changes. They need Linux and
+/// root, and remove everything at their end.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

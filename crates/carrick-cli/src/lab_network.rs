@@ -23,7 +23,7 @@ use crate::failure::Failure;
 /// Which network of a scenario.
 #[derive(Debug, Args)]
 struct Which {
-    /// The scenario.
+    /// The experiment: satellite, firewall, mobile-ip, failover or overhead.
     scenario: String,
     /// The cell whose network it is, and what changes in it, by the beginning of a live row's name, such
     /// as config3.best; the scenario's usual one. In mobile-ip the node moves, in failover the primary
@@ -38,10 +38,10 @@ struct Which {
     capture: Option<PathBuf>,
 }
 
-/// Run a scenario's network until Ctrl-C.
+/// Run the network of an experiment until Ctrl-C.
 ///
-/// What changes in it, as links that break and nodes that move, begins to do so when the network stands,
-/// and is told when it happens.
+/// Scheduled changes (link failures, node movement) start once the network is up; each is logged when it
+/// occurs.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
     #[command(flatten)]
@@ -305,7 +305,7 @@ pub(crate) fn shell(arguments: &Shell) -> Result<(), Failure> {
     if let Some(own) = &mut own {
         let mut errors = stderr().lock();
         for coming in own.coming() {
-            writeln!(errors, "{}", in_words(coming))?;
+            writeln!(errors, "scheduled {}", in_words(coming))?;
         }
         own.begin()?;
     }

@@ -19,6 +19,7 @@ mod hostile_multipath;
 mod i_forward_tsn;
 mod icmp;
 mod interleaving;
+mod known_weaknesses;
 mod linux_rules;
 mod missing_reports;
 mod multipath;

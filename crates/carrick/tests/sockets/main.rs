@@ -5,6 +5,7 @@ mod back_pressure;
 mod cancellation;
 mod ecn;
 mod ending;
+mod flood;
 mod flush;
 mod keys;
 mod names;
