@@ -2,83 +2,26 @@
 # All tests. As root on Debian it installs what the tests against other stacks and in network
 # namespaces need; where it can't, it says which checks did not run, and fails if CI is set.
 #
-#   ./test.sh             everything
-#   ./test.sh NAME...     only these checks (see the list at the end)
+#   ./test.sh             what continuous integration runs
+#   ./test.sh --long      longer: more random worlds, fuzzing, all interop scenarios, full experiments
+#   ./test.sh NAME...     only these checks (see the end of this file)
 #
-# CARRICK_WORLD_SEEDS (2000) random worlds, CARRICK_FUZZ_SECONDS (60) for each fuzz target.
+# CARRICK_WORLD_SEEDS random worlds (500, long 20,000), CARRICK_FUZZ_SECONDS for each fuzz target
+# (10, long 120). ./check is the fast part of it.
 set -u
 cd "$(dirname "$0")"
-# Property tests draw the same cases in each run; another seed looks elsewhere.
-export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
-export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-logs=target/test-logs
-mkdir -p "$logs"
-passed=0 failed=0 skipped=0 failures=() culprits=()
-wanted=("$@")
-
-want() {
-  [ ${#wanted[@]} -eq 0 ] && return 0
-  local w
-  for w in "${wanted[@]}"; do [ "$w" = "$1" ] && return 0; done
-  return 1
-}
-
-# check NAME COMMAND...: runs the command with its output in a log, shows a line while it runs and
-# one at the end, and the end of the log if it failed.
-check() {
-  local name=$1 start=$SECONDS pid
+long=
+if [ "${1:-}" = --long ]; then
+  long=yes
   shift
-  want "$name" || return 0
-  "$@" >"$logs/$name.log" 2>&1 </dev/null &
-  pid=$!
-  while kill -0 "$pid" 2>/dev/null; do
-    sleep 1
-    if [ $(((SECONDS - start) % 30)) -eq 29 ]; then
-      printf '  %s: %s s ... %s\n' "$name" $((SECONDS - start)) "$(tail -n 1 "$logs/$name.log" | tr '\r' '\n' | tail -n 1 | cut -c1-80)"
-    fi
-  done
-  if wait "$pid"; then
-    passed=$((passed + 1))
-    printf 'ok      %-12s %4s s  %s\n' "$name" $((SECONDS - start)) "$(summary "$logs/$name.log")"
-    # What tests have to tell beside that they passed.
-    grep -a '^measured: ' "$logs/$name.log" | sed 's/^/        /'
-  else
-    failed=$((failed + 1))
-    failures+=("$name")
-    culprits+=("$(culprits "$name")")
-    printf 'FAILED  %-12s %4s s  log: %s\n' "$name" $((SECONDS - start)) "$logs/$name.log"
-    tail -n 60 "$logs/$name.log" | sed 's/^/    /'
-  fi
-}
+fi
+wanted=("$@")
+. scripts/checks.sh
+# Nothing is compiled twice here, so that what incremental compilation keeps would only cost.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
 
-# The counts in a log's closing lines, if it has any.
-summary() {
-  awk '/^test result:/ {p += $4; f += $6; found = 1} END {if (found) printf "%d tests passed, %d failed", p, f}' "$1"
-  grep -E '^[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1
-}
-
-# The tests that failed by a check's log, a line each, and where they gave up.
-culprits() {
-  grep -aE "^test .* FAILED$|^thread '.* panicked at |^(FAIL|error)" "$logs/$1.log" | sort -u | head -n 20 | sed "s/^/  $1: /"
-}
-
-# skip NAME REASON: a check that can't run here.
-skip() {
-  want "$1" || return 0
-  if [ -n "${CI:-}" ]; then
-    failed=$((failed + 1))
-    failures+=("$1")
-    printf 'FAILED  %-12s not run: %s\n' "$1" "$2"
-  else
-    skipped=$((skipped + 1))
-    printf 'NOT RUN %-12s %s\n' "$1" "$2"
-  fi
-}
-
-lints() {
-  cargo clippy --workspace --all-targets --locked -- -D warnings &&
-    cargo clippy -p carrick --features dtls --all-targets --locked -- -D warnings &&
-    cargo clippy -p carrick-wire -p carrick-proto --no-default-features --locked -- -D warnings
+build() {
+  cargo test "${workspace[@]}" --no-run
 }
 
 docs() {
@@ -86,62 +29,103 @@ docs() {
 }
 
 unit() {
-  cargo test --workspace --locked --no-fail-fast -- --skip every_message_arrives_once &&
-    cargo test -p carrick --features dtls --locked --test dtls
+  cargo test "${workspace[@]}" --no-fail-fast -- --skip every_message_arrives_once
 }
 
 world() {
-  CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-2000} cargo test -p carrick-lab --release --locked --test world
+  CARRICK_WORLD_SEEDS=${CARRICK_WORLD_SEEDS:-$([ -n "$long" ] && echo 20000 || echo 500)} \
+    cargo test "${workspace[@]}" --test world every_message_arrives_once
 }
 
-reproduce() {
-  local out
+# experiments ARGUMENT...: the published experiments and the check of their report.
+experiments() {
+  local out status
   out=$(mktemp -d) || return 1
-  cargo run --release --locked -- reproduce --out "$out" &&
+  target/debug/carrick reproduce --out "$out" "$@" &&
     python3 scripts/check_report.py "$out"
-  local status=$?
+  status=$?
   rm -rf "$out"
   return $status
 }
 
-# One fuzz target for a while, on the corpus that is kept. Without a nightly toolchain, the stable
-# one is told to take the compiler flags that cargo-fuzz needs.
 fuzz() {
-  command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked || return 1
-  local toolchain=()
-  if cargo +nightly --version >/dev/null 2>&1; then toolchain=(+nightly); else export RUSTC_BOOTSTRAP=1; fi
-  local work=target/fuzz-corpus/$1
-  mkdir -p "$work"
-  cargo "${toolchain[@]}" fuzz run "$1" "$work" "fuzz/corpus/$1" -- \
-    -max_total_time="${CARRICK_FUZZ_SECONDS:-60}" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
-}
-
-interop() {
-  cargo build --release --locked -p carrick --example peer &&
-    python3 interop/run.py --carrick target/release/examples/peer
-}
-
-# Each part runs, also where one before it failed.
-namespaces() {
-  local part status=0
-  for part in "carrick --test namespaces" "carrick-livenet --test live" "carrick-live --test live" \
-    "carrick-cli --test command live" "carrick-cli --test command simco" \
-    "carrick-nftables --test filter" "carrick-cli --test middlebox"; do
-    # shellcheck disable=SC2086 # words of a command
-    cargo test --release --locked -p $part -- --ignored --test-threads 1 --show-output || status=1
-  done
-  return $status
-}
-
-# need TOOL NAME COMMAND...: the check if the tool is there.
-need() {
-  local tool=$1
-  shift
-  if command -v "$tool" >/dev/null; then check "$@"; else skip "$1" "$tool is missing: install it, or run as root on Debian"; fi
+  fuzz/run.sh "${CARRICK_FUZZ_SECONDS:-$([ -n "$long" ] && echo 120 || echo 10)}"
 }
 
 raw_ip() {
-  cargo test -p carrick --locked --test sockets plain_ip
+  cargo test "${workspace[@]}" --test sockets plain_ip
+}
+
+# ignored TEST [ARGUMENT...]: the tests of this name that need root, one after the other.
+ignored() {
+  local test=$1
+  shift
+  cargo test "${workspace[@]}" --no-fail-fast --test "$test" -- --ignored --test-threads 1 --show-output "$@"
+}
+
+# Networks in real time. The three experiments that take a minute and more each are in the long run.
+live() {
+  if [ -n "$long" ]; then
+    ignored live
+  else
+    ignored live --skip live_firewall_carries_its_transactions --skip live_satellite_recovers_faster \
+      --skip live_the_old_sack_rule_loses
+  fi
+}
+
+interop() {
+  python3 interop/run.py --carrick target/debug/examples/peer --jobs 2 ${long:+--full}
+}
+
+# Instructions per DATA chunk and set-up (docs/performance.md).
+instructions() {
+  cargo bench -p carrick-proto --bench count --locked
+}
+
+# Tests that measure for some seconds, such as what honest peers get during a flood.
+measures() {
+  cargo test --release -p carrick --locked --test sockets -- --ignored --nocapture during
+}
+
+full_experiments() {
+  local out status
+  out=$(mktemp -d) || return 1
+  cargo run --release --locked -- reproduce --full --out "$out" &&
+    python3 scripts/check_report.py "$out"
+  status=$?
+  rm -rf "$out"
+  return $status
+}
+
+# What uses a core, one check after the other.
+computing() {
+  check lints lints
+  check docs docs
+  check unit unit
+  check world world
+  need python3 reproduce experiments
+  need c++ fuzz fuzz
+  if [ -n "$long" ]; then
+    check measures measures
+    check reproduce-full full_experiments
+    need valgrind instructions instructions
+  fi
+}
+
+# What mostly waits for the network, beside it.
+waiting() {
+  if [ -z "$installed" ]; then
+    local name
+    for name in raw-ip namespaces live commands filter middlebox interop; do skip "$name" "$no_peers"; done
+    return
+  fi
+  check raw-ip raw_ip
+  check namespaces ignored namespaces
+  check live live
+  check commands ignored command
+  check filter ignored filter
+  check middlebox ignored middlebox
+  check interop interop
 }
 
 echo "carrick: tests on $(nproc) cores, logs in $logs"
@@ -158,34 +142,9 @@ else
 fi
 check format cargo fmt --all --check
 need python3 links python3 scripts/check_links.py
-check lints lints
-check docs docs
-check unit unit
-check world world
-need python3 reproduce reproduce
-need c++ fuzz-parser fuzz packet_parser
-need c++ fuzz-pair fuzz two_endpoints
-need c++ fuzz-layer fuzz lower_layer
-need c++ fuzz-simco fuzz simco_messages
-need c++ fuzz-simco-session fuzz simco_session
-if [ -n "$installed" ]; then
-  check raw-ip raw_ip
-  check namespaces namespaces
-  check interop interop
-else
-  skip raw-ip "$no_peers"
-  skip namespaces "$no_peers"
-  skip interop "$no_peers"
+if [ ${#wanted[@]} -gt 0 ] || check build build; then
+  waiting &
+  computing
+  wait
 fi
-
-# Once more at the end: the log of a long run is often cut at its beginning.
-if [ ${#failures[@]} -gt 0 ]; then
-  echo "failed: ${failures[*]}"
-  printf '%s\n' "${culprits[@]}"
-fi
-if [ "$skipped" -gt 0 ]; then
-  echo "$passed passed, $failed failed, $skipped skipped"
-else
-  echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+finish

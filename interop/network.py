@@ -8,6 +8,7 @@ A side is a namespace (veth pairs) or a user-mode Linux guest (taps in the middl
 what it is told to by nftables, and is where packets are captured: there is no netem on every kernel.
 """
 
+import itertools
 import json
 import os
 import re
@@ -17,7 +18,8 @@ import subprocess
 PATHS = 2
 PREFIX = {"v4": ("10.77.0.", "10.78.0."), "v6": ("fd77::", "fd78::")}
 HOST_PART = {"a": "1", "b": "2"}
-_OURS = re.compile(r"^ci(\d+)[mab]$")
+_OURS = re.compile(r"^ci(\d+)\.\d+[mab]$")
+_numbers = itertools.count()
 
 
 class NetworkError(Exception):
@@ -75,7 +77,7 @@ class Network:
 
     def __init__(self, guests=()):
         self.guests = set(guests)
-        stem = f"ci{os.getpid()}"
+        stem = f"ci{os.getpid()}.{next(_numbers)}"
         self.middle = stem + "m"
         self.namespace = {side: self.middle if side in self.guests else stem + side for side in "ab"}
 

@@ -4,6 +4,7 @@
     interop/run.py --carrick target/release/examples/peer      carrick against both, the quick set
     interop/run.py                                             no carrick: usrsctp against both
     interop/run.py --list
+    interop/run.py --carrick target/release/examples/peer --jobs 2      two scenarios side by side
     interop/run.py --only 'usrsctp-kernel/udp/connects/echo*' --keep
 """
 
@@ -15,7 +16,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from network import Network, NetworkError, remove_stale
 from programs import BUILT, HERE, Capture, Peer, PeerFailed, Stacks
@@ -28,37 +31,46 @@ class Interrupted(BaseException):
     """Ctrl-C or SIGTERM."""
 
 
-class Show:
-    """One line per scenario, with the time that it takes, updated while it runs if a person looks."""
+# Set for the scenarios that other threads run.
+interrupted = threading.Event()
+
+
+class Screen:
+    """Where the scenarios, which may run side by side, write their lines."""
 
     def __init__(self, total, as_json):
         self.total, self.as_json = total, as_json
         self.out = sys.stderr if as_json else sys.stdout
         self.live = self.out.isatty()
-        self.last = 0.0
+        self.lock = threading.Lock()
 
-    def start(self, number, name):
-        self.head, self.started, self.last = f"[{number:3}/{self.total}] {name}", time.monotonic(), time.monotonic()
-        if self.live:
-            self.out.write(self.head)
+    def write(self, line, end="\n"):
+        with self.lock:
+            self.out.write(f"\r{line}\033[K{end}" if self.live else line + "\n")
             self.out.flush()
+
+
+class Show:
+    """Progress and verdict of one scenario: one line, updated while the scenario runs if a person looks."""
+
+    def __init__(self, screen, number, name):
+        self.screen, self.head = screen, f"[{number:3}/{screen.total}] {name}"
+        self.started = self.last = time.monotonic()
+        if screen.live:
+            screen.write(self.head, end="")
 
     def tick(self, note):
         now = time.monotonic()
-        if now - self.last < (0.5 if self.live else 15):
+        if now - self.last < (0.5 if self.screen.live else 15):
             return
         self.last = now
-        line = f"{self.head} ... {now - self.started:.0f} s {note}"
-        self.out.write(f"\r{line}\033[K" if self.live else line + "\n")
-        self.out.flush()
+        self.screen.write(f"{self.head} ... {now - self.started:.0f} s {note}", end="")
 
     def done(self, result):
         verdict = "ok" if result["passed"] else "FAILED"
-        self.out.write(("\r" if self.live else "") + f"{self.head}  {verdict}  {result['seconds']:.1f} s" + ("\033[K" if self.live else "") + "\n")
-        for reason in result["reasons"]:
-            self.out.write("".join(f"          {line}\n" for line in reason.splitlines()))
-        self.out.flush()
-        if self.as_json:
+        reasons = "".join(f"\n          {line}" for reason in result["reasons"] for line in reason.splitlines())
+        self.screen.write(f"{self.head}  {verdict}  {result['seconds']:.1f} s{reasons}")
+        if self.screen.as_json:
             print(json.dumps(result), flush=True)
 
 
@@ -130,6 +142,8 @@ class Run:
 
     def wait_until(self, condition, what):
         while not condition():
+            if interrupted.is_set():
+                raise Interrupted
             if time.monotonic() > self.deadline + 5:
                 late = [peer.name for peer in self.peers.values() if not peer.end]
                 raise PeerFailed(f"{' and '.join(late)} did not {what} in {self.scenario.limit} s")
@@ -169,6 +183,7 @@ def parse():
     top.add_argument("--pairs", metavar="NEAR-FAR,...", help="stacks: carrick, kernel, usrsctp (default: carrick, or without it usrsctp, against the kernel and usrsctp)")
     top.add_argument("--full", action="store_true", help="all scenarios, not the quick set")
     top.add_argument("--only", metavar="PATTERN", action="append", help="scenarios with such names (shell pattern); may be repeated")
+    top.add_argument("--jobs", metavar="N", type=int, default=1, help="scenarios side by side, each in namespaces of its own (default: 1)")
     top.add_argument("--list", action="store_true", help="print the names and exit")
     top.add_argument("--json", action="store_true", help="one JSON object per scenario and a summary on standard output")
     top.add_argument("--keep", action="store_true", help="keep captures and logs of scenarios that passed, too")
@@ -218,20 +233,28 @@ def main():
     signal.signal(signal.SIGTERM, interrupt)
     remove_stale()
     shutil.rmtree(options.out, ignore_errors=True)
-    show, stacks, results = Show(len(chosen), options.json), Stacks(options.carrick), []
+    screen, stacks, results = Screen(len(chosen), options.json), Stacks(options.carrick), []
+
+    def run_one(number, scenario):
+        show = Show(screen, number, scenario.name)
+        directory = os.path.join(options.out, scenario.name.replace("/", "_"))
+        result = Run(scenario, stacks, directory, show).go()
+        if result["passed"] and not options.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            result["files"] = os.path.relpath(directory)
+        show.done(result)
+        return result
+
     started = time.monotonic()
+    pool = ThreadPoolExecutor(max(1, options.jobs))
     try:
-        for number, scenario in enumerate(chosen, 1):
-            show.start(number, scenario.name)
-            directory = os.path.join(options.out, scenario.name.replace("/", "_"))
-            result = Run(scenario, stacks, directory, show).go()
-            if result["passed"] and not options.keep:
-                shutil.rmtree(directory, ignore_errors=True)
-            else:
-                result["files"] = os.path.relpath(directory)
-            show.done(result)
-            results.append(result)
+        running = [pool.submit(run_one, number, scenario) for number, scenario in enumerate(chosen, 1)]
+        results = [one.result() for one in as_completed(running)]
+        pool.shutdown()
     except Interrupted:
+        interrupted.set()
+        pool.shutdown(cancel_futures=True)
         print("\nrun.py: interrupted; everything it made is removed", file=sys.stderr)
         return 130
     failures = [result for result in results if not result["passed"]]

@@ -283,6 +283,8 @@ child, terminal = pty.fork()
 if child == 0:
     os.environ["PS1"] = "ready> "
     os.environ.pop("ENV", None)
+    # Background jobs of scripts ignore it, and programs inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execv(program[0], program)
 screen, at, deadline = "", 0, time.monotonic() + 60
 while time.monotonic() < deadline:

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Replays the kept corpus of fuzz targets and then fuzzes each for a while.
+#
+#   fuzz/run.sh SECONDS [TARGET...]     all targets if none is named
+#
+# A failing input is written to fuzz/artifacts/TARGET/. What was found on the way is kept in
+# target/fuzz-corpus/TARGET for the next run. The targets are built with the flags that cargo-fuzz
+# uses, so that neither that tool nor a nightly toolchain is needed.
+set -eu
+cd "$(dirname "$0")/.."
+seconds=$1
+shift
+triple=x86_64-unknown-linux-gnu
+export RUSTC_BOOTSTRAP=1
+export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address --cfg fuzzing \
+-Ccodegen-units=1 -Cdebug-assertions"
+cargo build --manifest-path fuzz/Cargo.toml --release --locked --target $triple
+[ $# -gt 0 ] || set -- packet_parser two_endpoints lower_layer simco_messages simco_session
+passed=0 failed=0
+# Two targets side by side: each uses one core.
+fuzz_one() {
+  local work=target/fuzz-corpus/$1
+  mkdir -p "$work" "fuzz/artifacts/$1"
+  "fuzz/target/$triple/release/$1" "$work" "fuzz/corpus/$1" -artifact_prefix="fuzz/artifacts/$1/" \
+    -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 >"target/fuzz-corpus/$1.log" 2>&1
+}
+mkdir -p target/fuzz-corpus
+while [ $# -gt 0 ]; do
+  pair=("$1" ${2:+"$2"})
+  shift ${#pair[@]}
+  pids=()
+  for target in "${pair[@]}"; do
+    fuzz_one "$target" &
+    pids+=($!)
+  done
+  for i in "${!pair[@]}"; do
+    target=${pair[i]}
+    if wait "${pids[i]}"; then
+      passed=$((passed + 1))
+      echo "$target: $(grep -a 'stat::number_of_executed_units' "target/fuzz-corpus/$target.log" | grep -o '[0-9]*$') inputs"
+    else
+      failed=$((failed + 1))
+      tail -n 40 "target/fuzz-corpus/$target.log"
+      echo "FAIL $target: see target/fuzz-corpus/$target.log and fuzz/artifacts/$target"
+    fi
+  done
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
