@@ -123,10 +123,10 @@ impl Sender {
             return STALE;
         };
         let next = self.outstanding.next_index();
-        let trusted = self.is_peer_trusted(cumulative);
+        let ignored = self.ignores_gaps(cumulative);
         let reported = blocks.map(|(renegable, settled)| {
             let settled = ranges(cumulative, settled);
-            let believed = renegable.filter(|_| trusted);
+            let believed = renegable.filter(|_| !ignored);
             (union(ranges(cumulative, believed), &settled), settled)
         });
         let highest_reported = reported
@@ -164,8 +164,8 @@ impl Sender {
             Some((reported, settled)) => {
                 let reneged = self.acknowledge_ranges(reported, &mut htna, cx);
                 self.settle_for_good(&settled, cx.paths);
-                // What is not believed any more was not taken back by the peer.
-                if trusted { reneged } else { 0 }
+                // The peer did not renege on what is ignored.
+                if ignored { 0 } else { reneged }
             }
             None => self.take_back_adjacent(cumulative, cx),
         };
@@ -194,7 +194,7 @@ impl Sender {
         self.recovery.on_sack_end();
         Self::reduce_in_proportion(cx.paths);
         self.restart_timers(advanced, cx);
-        self.judge_peer(reneged, next);
+        self.record_reneging(reneged, next);
         SackOutcome {
             acknowledged,
             reneged,
@@ -275,8 +275,7 @@ impl Sender {
             if path.news.bytes > 0 {
                 Self::arm_probe(path, cx.now, cx.config);
             }
-            let known = path.earliest.unwrap_or(0);
-            path.earliest = self.outstanding.find_earliest(path.id, known);
+            path.earliest = self.outstanding.find_earliest(path);
         }
     }
 

@@ -237,9 +237,11 @@ fn what_was_promised_is_never_sent_again_nrsack_4() {
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }
 
-/// Tens of thousands of chunks that are taken back and reported again would be work without end.
+/// Tens of thousands of chunks that are reneged on and reported again would be work without end.
+///
+/// RFC 9260, section 6.2.1
 #[test]
-fn a_peer_that_takes_back_without_end_costs_no_more_than_was_sent_6_2_1() {
+fn reneging_without_end_is_limited_by_what_was_sent() {
     const CHUNKS: u16 = 200;
     let (mut w, peer, id) = sender();
     let at_once = SendOptions {
@@ -261,8 +263,9 @@ fn a_peer_that_takes_back_without_end_costs_no_more_than_was_sent_6_2_1() {
         peer.sack(&mut w, none, 1 << 20, &all);
         peer.sack(&mut w, none, 1 << 20, &[]);
     }
-    let bound = 65_000 + 16 * sent(&w) + u64::from(CHUNKS);
-    assert!((65_000..=bound).contains(&taken_back(&w)), "{bound}");
+    // Once a transmission, a few for nothing, and once more before that is noticed.
+    let bound = sent(&w) + 2 * u64::from(CHUNKS);
+    assert!((1..=bound).contains(&taken_back(&w)), "{bound}");
     // What it promises to keep and what it acknowledges cumulatively still counts.
     report(&mut w, &peer, 0, &all, &[(3, 3)]);
     let held = w.stats(0, id).send_buffer_bytes;

@@ -303,8 +303,7 @@ impl Sender {
         self.forced &= self.outstanding.has_marked();
         for path in paths.iter_mut() {
             if path.flight_size > 0 {
-                let known = path.earliest.unwrap_or(0);
-                path.earliest = self.outstanding.find_earliest(path.id, known);
+                path.earliest = self.outstanding.find_earliest(path);
                 continue;
             }
             // The search would go through all that is outstanding, in vain.

@@ -17,7 +17,7 @@ mod order;
 mod partial;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 
 use carrick_wire::{DATA_HEADER_LEN, Tsn, padded};
 
@@ -26,7 +26,7 @@ use super::queue::Piece;
 use super::ranges::Ranges;
 use super::settled::Settled;
 use crate::looks::Looks;
-use crate::path::{PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::time::Time;
 pub(super) use chunk::Arrived;
 pub(crate) use chunk::{Chunk, ChunkState};
@@ -63,8 +63,13 @@ pub(crate) struct Outstanding {
     header_len: usize,
     /// Only where messages may be given up.
     partial: Option<Box<Partial>>,
-    /// Chunks that were looked at in search of the lowest in flight, for the tests that bound the work.
+    /// Chunks in flight that have left flight before: sent again, or reneged on. All others have been in
+    /// flight since they were sent first; see [`Self::find_earliest`].
+    again: BTreeSet<(PathId, u64)>,
+    /// Chunks examined in search of the lowest in flight, for the tests that bound the work.
     pub(super) searched: Looks,
+    /// Chunks acknowledged and reneged on, for the tests that bound the work.
+    pub(super) changed: Looks,
 }
 
 /// What is kept besides.
@@ -98,7 +103,9 @@ impl Outstanding {
             looked_at: 0,
             tracking,
             header_len: DATA_HEADER_LEN,
+            again: BTreeSet::new(),
             searched: Looks::default(),
+            changed: Looks::default(),
         }
     }
 
@@ -233,6 +240,7 @@ impl Outstanding {
             fast_retransmitted: false,
             leads,
             taken_back: false,
+            again: false,
             sent: now,
             serial: self.serial,
             older: 0,
@@ -281,6 +289,7 @@ impl Outstanding {
         } else {
             self.marked.remove(index, path);
         }
+        self.changed.note();
         Some(Arrived {
             weight: self.weight(payload),
             ..arrived
@@ -308,6 +317,7 @@ impl Outstanding {
         self.first += 1;
         if chunk.state == ChunkState::InFlight {
             self.in_flight -= chunk.len();
+            self.again.remove(&(chunk.path, self.first - 1));
         }
         self.held -= chunk.payload.len();
         if chunk.is_abandoned() {
@@ -318,16 +328,25 @@ impl Outstanding {
         Some(chunk)
     }
 
-    /// The lowest chunk in flight on a path, searched from where it was last known.
-    pub(super) fn find_earliest(&self, path: PathId, from: u64) -> Option<u64> {
-        let from = from.max(self.first);
-        let skip = usize::try_from(from - self.first).ok()?;
-        self.chunks
-            .iter()
-            .skip(skip)
-            .inspect(|_| self.searched.note())
-            .position(|c| c.path == path && c.state == ChunkState::InFlight)
-            .map(|p| from + p as u64)
+    /// Returns the lowest chunk in flight on a path.
+    ///
+    /// A chunk that has left flight is found among [`Self::again`] when it is in flight once more. So the
+    /// search through all the others never has to return: it costs each path one look at each chunk.
+    pub(super) fn find_earliest(&self, path: &mut Path) -> Option<u64> {
+        let id = path.id;
+        let mut index = path.recovery.searched.max(self.first);
+        let unbroken = |c: &Chunk| c.path == id && c.state == ChunkState::InFlight && !c.again;
+        while let Some(chunk) = self.chunk(index) {
+            self.searched.note();
+            if unbroken(chunk) {
+                break;
+            }
+            index += 1;
+        }
+        path.recovery.searched = index;
+        let unbroken = (index < self.next_index()).then_some(index);
+        let again = self.again.range((id, 0)..=(id, u64::MAX)).next();
+        unbroken.into_iter().chain(again.map(|a| a.1)).min()
     }
 
     /// The lowest chunk to be sent again.

@@ -89,6 +89,7 @@ impl Outstanding {
             fast_retransmitted: false,
             leads: false,
             taken_back: false,
+            again: false,
             sent: Time::ZERO,
             serial: 0,
             older: 0,
