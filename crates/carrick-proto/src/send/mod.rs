@@ -304,6 +304,13 @@ impl Sender {
         self.is_flushed() && self.held.len() == 0
     }
 
+    /// Returns whether nothing waits and all that was sent is acknowledged cumulatively, is abandoned
+    /// (RFC 3758 section 3.5, A2) or is acknowledged as non-renegable.
+    pub(crate) fn is_finished(&self) -> bool {
+        let waits = !self.queue.is_empty() || self.held.len() > 0;
+        !waits && self.outstanding.is_finished()
+    }
+
     /// Whether the peer has acknowledged anything.
     pub(crate) fn was_acknowledged(&self) -> bool {
         self.outstanding.first_index() > 1

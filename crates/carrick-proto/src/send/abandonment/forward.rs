@@ -174,6 +174,12 @@ impl Forward {
         self.due |= self.sent.is_some_and(|sent| now >= sent.at + round_trip);
     }
 
+    /// The chunk leaves with the next packet, whatever its path.
+    pub(in crate::send) fn demand(&mut self) {
+        self.due = true;
+        self.lost_on = None;
+    }
+
     /// T3-rtx of a path expired.
     pub(in crate::send) fn on_t3(&mut self, path: PathId) {
         if self.is_awaited_on(path) {

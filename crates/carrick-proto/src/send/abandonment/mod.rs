@@ -328,6 +328,26 @@ impl Sender {
         }
     }
 
+    /// Returns whether the Advanced.Peer.Ack.Point is above what the peer has acknowledged.
+    pub(crate) fn awaits_forward(&self) -> bool {
+        let first = self.outstanding.first_index();
+        self.abandonment
+            .forward()
+            .is_some_and(|f| f.point() >= first)
+    }
+
+    /// Makes a FORWARD-TSN that the peer has not acknowledged due once more, on any path. Returns the
+    /// bytes of the chunk, if there is one to be sent.
+    pub(crate) fn repeat_forward(&mut self) -> Option<usize> {
+        if !self.awaits_forward() {
+            return None;
+        }
+        let kind = self.abandonment.kind;
+        let forward = self.abandonment.forward_mut()?;
+        forward.demand();
+        Some(kind.chunk_len(forward.len()))
+    }
+
     /// A FORWARD-TSN is to leave.
     pub(crate) fn forward_is_due(&self) -> bool {
         self.abandonment.forward().is_some_and(Forward::is_due)

@@ -49,6 +49,8 @@ pub(crate) struct Outstanding {
     in_flight: usize,
     /// User bytes held for retransmission, acknowledged in gap blocks or not.
     held: usize,
+    /// Chunks that are acknowledged as non-renegable and not abandoned.
+    released: usize,
     /// Messages whose last fragment is here.
     messages: usize,
     count_header: bool,
@@ -95,6 +97,7 @@ impl Outstanding {
             marked: Marked::new(tracking.marked_by_path),
             in_flight: 0,
             held: 0,
+            released: 0,
             messages: 0,
             count_header,
             partial: None,
@@ -120,6 +123,11 @@ impl Outstanding {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
+    }
+
+    /// Returns whether each chunk is abandoned or acknowledged as non-renegable.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.counted() == self.released
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -308,6 +316,7 @@ impl Outstanding {
         let (message, path) = (chunk.message, &mut paths[chunk.path]);
         path.buffered = path.buffered.saturating_sub(freed);
         self.held -= freed;
+        self.released += 1;
         Some((message, freed))
     }
 
@@ -324,6 +333,7 @@ impl Outstanding {
             self.partial().abandoned -= 1;
         } else {
             self.messages -= usize::from(chunk.flags.ending);
+            self.released -= usize::from(chunk.is_settled());
         }
         Some(chunk)
     }
