@@ -232,6 +232,24 @@ impl Sender {
         }
     }
 
+    /// Abandons the messages of the last chunks in flight on a path that may not be sent again, down to the
+    /// last chunk that may. Returns whether there was any.
+    pub(super) fn abandon_newest(&mut self, id: PathId, now: Time, paths: &mut Paths) -> bool {
+        let mut any = false;
+        while let Some(chunk) = self.outstanding.chunk(paths[id].recovery.order.newest)
+            && let Some(registry) = self.abandonment.registry()
+            && let Some(policy) = registry.verdict(chunk.message, chunk.transmissions, now)
+        {
+            let number = chunk.message;
+            self.abandon(number, Some(policy), paths);
+            any = true;
+        }
+        if any {
+            self.settle(now, paths);
+        }
+        any
+    }
+
     /// Gives up a message: the chunks of it that were sent count as acknowledged, the rest is not
     /// sent (RFC 3758 section 3.5, A2 and A3).
     fn abandon(&mut self, number: u64, policy: Option<AbandonmentPolicy>, paths: &mut Paths) {
