@@ -2,7 +2,7 @@
 
 use carrick_wire::{GapAckBlock, NrSack, Sack, Tsn};
 
-use super::ranges::{ranges, union};
+use super::ranges::{Ranges, ranges, union};
 use super::{MANY_BLOCKS, Sender};
 use crate::config::AssociationConfig;
 use crate::congestion::Acknowledged;
@@ -24,7 +24,8 @@ pub(crate) struct SackOutcome {
     pub(crate) stale: bool,
     /// It acknowledges a TSN that was not sent: the association must be aborted (section 12.4).
     pub(crate) unsent_tsn: bool,
-    /// It takes back what the peer had promised to keep, whose bytes are gone.
+    /// The cumulative TSN stops right below a chunk that the peer acknowledged as non-renegable, and the
+    /// SACK does not list it: the peer has lost it, and its bytes are gone.
     pub(crate) broken_promise: bool,
     /// Data was acknowledged for the first time.
     pub(crate) acknowledged: bool,
@@ -150,6 +151,8 @@ impl Sender {
         let many = reported.as_ref().is_some_and(|r| r.0.len() >= MANY_BLOCKS);
         self.reach = if many { highest_reported } else { u64::MAX };
         let advanced = cumulative >= self.outstanding.first_index();
+        let adjacent = |r: &Ranges| r.front().is_some_and(|first| first.0 == cumulative + 1);
+        let listed = reported.as_ref().is_some_and(|(all, _)| adjacent(all));
         for path in cx.paths.iter_mut() {
             path.news = AckNews {
                 flight_before: path.flight_size,
@@ -198,7 +201,10 @@ impl Sender {
         SackOutcome {
             acknowledged,
             reneged,
-            broken_promise: self.outstanding.settled.first() == Some(cumulative + 1),
+            // A peer that lists the next chunk, or repeats its cumulative TSN, takes nothing back.
+            broken_promise: advanced
+                && !listed
+                && self.outstanding.settled.first() == Some(cumulative + 1),
             ..SackOutcome::default()
         }
     }

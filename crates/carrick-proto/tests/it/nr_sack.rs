@@ -302,6 +302,77 @@ fn a_peer_that_breaks_its_promise_is_not_trusted_any_more() {
     }
 }
 
+/// A non-renegable block right above the cumulative TSN takes nothing back, nor does a later SACK with the
+/// same cumulative TSN that leaves it out.
+#[test]
+fn a_block_above_the_cumulative_tsn_is_no_violation() {
+    let (mut w, peer, id) = sender();
+    for _ in 0..3 {
+        w.send(0, id, 0, pattern(FULL));
+    }
+    peer.hear(&mut w);
+    for kept in [&[(1, 1)][..], &[], &[(1, 2)]] {
+        report(&mut w, &peer, 0, &[], kept);
+    }
+    peer.sack(&mut w, peer.theirs(0).previous(), 1 << 20, &[]);
+    assert_eq!(w.stats(0, id).send_buffer_bytes, FULL);
+    // The cumulative TSN may stop there as long as the chunk is listed.
+    report(&mut w, &peer, 1, &[], &[(1, 1)]);
+    peer.sack(&mut w, peer.theirs(2), 1 << 20, &[]);
+    assert_eq!(w.stats(0, id).outstanding_chunks, 0);
+    assert!(!w.events(0).iter().any(|e| matches!(e, Event::Closed(_))));
+}
+
+/// Messages that are lost, with messages between that the peer has for good.
+fn forwards_over(sizes: &[usize], lost: &[u64]) -> (World, Puppet, AssociationId, Vec<Tsn>) {
+    let (mut w, peer, id) = sender();
+    for (n, size) in (0..).zip(sizes) {
+        let options = SendOptions {
+            reliability: match lost.contains(&n) {
+                true => Reliability::Retransmissions(0),
+                false => Reliability::Full,
+            },
+            no_delay: true,
+            ..SendOptions::default()
+        };
+        w.send_with(0, id, options, pattern(*size));
+    }
+    peer.hear(&mut w);
+    report(&mut w, &peer, 0, &[], &[(2, 2)]);
+    w.run(secs(1));
+    let heard = peer.hear(&mut w);
+    let points = heard.iter().flat_map(Seen::chunks).filter_map(|c| match c {
+        Chunk::ForwardTsn(forward) => Some(forward.new_cumulative_tsn),
+        _ => None,
+    });
+    let points = points.collect();
+    (w, peer, id, points)
+}
+
+/// One FORWARD-TSN names all that was lost, over a message that was delivered in between.
+///
+/// RFC 3758, section 3.5, C2
+#[test]
+fn a_forward_tsn_passes_what_the_peer_keeps() {
+    let (mut w, peer, id, points) = forwards_over(&[100, 100, 100], &[0, 2]);
+    assert_eq!(points, [peer.theirs(2)]);
+    assert_eq!(w.stats(0, id).abandoned.total().sent, 2);
+    // All of it counts as acknowledged.
+    w.ends[0].shutdown(w.now, id).unwrap();
+    let sent = peer.hear(&mut w);
+    let kinds = [ChunkType::FORWARD_TSN, ChunkType::SHUTDOWN];
+    assert_eq!(sent[0].kinds(), kinds);
+}
+
+/// A peer drops the rest of a message with a fragment that it is made to pass.
+///
+/// RFC 3758, section 3.6
+#[test]
+fn a_forward_tsn_does_not_pass_a_fragment() {
+    let (_, peer, _, points) = forwards_over(&[100, 2 * FULL], &[0]);
+    assert_eq!(points, [peer.theirs(0)]);
+}
+
 #[test]
 fn blocks_that_lie_end_the_association_or_say_nothing_3_3_4() {
     let (mut w, peer, id) = sender();
@@ -504,6 +575,8 @@ proptest! {
         });
         w.config.extensions = offered;
         w.config.association_max_retrans = 1000;
+        // Losses in a row would let T3-rtx wait for longer than this test does.
+        w.config.rto_max = secs(5);
         let (a, b) = w.connect();
         let mut n = 0;
         w.rule(move |_| {

@@ -250,6 +250,28 @@ impl Sender {
         any
     }
 
+    /// Abandons messages whose lifetime is over and of which a SACK shows that a chunk is missing (RFC
+    /// 3758 section 4.1 TR5), as far as a FORWARD-TSN can tell of them at once: the lowest ones. Only
+    /// where missing reports account for the loss of what was abandoned (section 3.5 F5): RACK finds such
+    /// a loss soon, and abandons the message then.
+    fn expire_missing(&mut self, now: Time, paths: &mut Paths) {
+        if self.by_time || self.split {
+            return;
+        }
+        while let Some(&(_, highest)) = self.outstanding.acked.back()
+            && let index = self.first_awaited()
+            && index < highest
+            && let Some(chunk) = self.outstanding.chunk(index)
+            && let Some(registry) = self.abandonment.registry()
+            && let Some(tracked) = registry.get(chunk.message)
+            && let Some(policy) = tracked.timed_out(now)
+        {
+            let number = chunk.message;
+            self.abandon(number, Some(policy), paths);
+            self.settle(now, paths);
+        }
+    }
+
     /// Gives up a message: the chunks of it that were sent count as acknowledged, the rest is not
     /// sent (RFC 3758 section 3.5, A2 and A3).
     fn abandon(&mut self, number: u64, policy: Option<AbandonmentPolicy>, paths: &mut Paths) {
@@ -337,6 +359,7 @@ impl Sender {
     /// The last steps of a SACK (RFC 3758 section 3.5, C2 and C3).
     pub(super) fn settle_after_sack(&mut self, cx: &mut SackContext<'_>) {
         self.settle(cx.now, cx.paths);
+        self.expire_missing(cx.now, cx.paths);
         if let Some(forward) = self.abandonment.forward_mut()
             && let Some(path) = forward.awaited_on()
         {

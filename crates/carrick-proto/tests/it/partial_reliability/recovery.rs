@@ -159,3 +159,24 @@ fn a_probe_skips_what_may_not_be_sent_again() {
     assert_eq!(w.stats(0, a).counters.t3_expirations, 0);
     assert_eq!(w.stats(0, a).outstanding_chunks, 0);
 }
+
+/// A message whose lifetime is over is abandoned when a SACK shows that it is missing.
+///
+/// RFC 3758, section 4.1, TR5
+#[test]
+fn a_sack_with_a_gap_ends_an_expired_message() {
+    let (mut w, peer, id) = puppet(true, 100_000);
+    w.send_with(0, id, with(timed(300), 1), message(1, FULL));
+    w.send_with(0, id, with(timed(300), 2), message(2, FULL));
+    peer.hear(&mut w);
+    let below = peer.theirs(0).previous();
+    w.run(ms(200));
+    peer.sack(&mut w, below, 100_000, &[(2, 2)]);
+    assert!(w.events(0).is_empty(), "its lifetime is not over");
+    w.run(ms(200));
+    let answers = peer.sack(&mut w, below, 100_000, &[(2, 2)]);
+    assert_eq!(contexts(&w.events(0)), [1]);
+    assert_eq!(forwards(&answers), [(peer.theirs(0), vec![(0, 0)])]);
+    peer.sack(&mut w, peer.theirs(1), 100_000, &[]);
+    assert_eq!(w.stats(0, id).outstanding_chunks, 0);
+}
