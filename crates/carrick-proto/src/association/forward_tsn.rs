@@ -63,7 +63,7 @@ impl Association {
         self.advance_shutdown(cx);
     }
 
-    /// Tells the user of messages that were given up.
+    /// Queues the notifications of abandoned messages.
     pub(super) fn report_abandoned(&mut self) {
         let failures = self.sender.take_abandoned();
         self.events.extend(failures.into_iter().map(Event::from));

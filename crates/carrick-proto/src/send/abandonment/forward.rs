@@ -114,7 +114,7 @@ impl Forward {
         Some((!sent.ambiguous).then_some(sent.path))
     }
 
-    /// C2: moves the point over what was given up, as far as one chunk with so many entries can tell, and
+    /// C2: moves the point over what was given up, as far as one chunk with these entries reaches, and
     /// over messages of one chunk that the peer has acknowledged as non-renegable: it loses nothing by
     /// that, and what was given up above them needs no further round trip. A fragment is not passed, because
     /// the peer drops the rest of its message with it (section 3.6).

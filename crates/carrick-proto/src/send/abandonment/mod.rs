@@ -251,7 +251,7 @@ impl Sender {
     }
 
     /// Abandons messages whose lifetime is over and of which a SACK shows that a chunk is missing (RFC
-    /// 3758 section 4.1 TR5), as far as a FORWARD-TSN can tell of them at once: the lowest ones. Only
+    /// 3758 section 4.1 TR5), as far as a FORWARD-TSN reaches at once: the lowest ones. Only
     /// where missing reports account for the loss of what was abandoned (section 3.5 F5): RACK finds such
     /// a loss soon, and abandons the message then.
     fn expire_missing(&mut self, now: Time, paths: &mut Paths) {
