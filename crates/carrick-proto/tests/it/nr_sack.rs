@@ -328,9 +328,10 @@ fn forwards_over(sizes: &[usize], lost: &[u64]) -> (World, Puppet, AssociationId
     let (mut w, peer, id) = sender();
     for (n, size) in (0..).zip(sizes) {
         let options = SendOptions {
-            reliability: match lost.contains(&n) {
-                true => Reliability::Retransmissions(0),
-                false => Reliability::Full,
+            reliability: if lost.contains(&n) {
+                Reliability::Retransmissions(0)
+            } else {
+                Reliability::Full
             },
             no_delay: true,
             ..SendOptions::default()
