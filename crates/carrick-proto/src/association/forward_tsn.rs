@@ -47,7 +47,7 @@ impl Association {
     }
 
     /// The chunk that tells the peer of what is given up, if it can be told.
-    fn forward_chunk(&self) -> ChunkType {
+    pub(super) fn forward_chunk(&self) -> ChunkType {
         if self.extensions.interleaving {
             ChunkType::I_FORWARD_TSN
         } else {
@@ -58,19 +58,15 @@ impl Association {
     /// Gives up the messages whose time is over; nothing else may be left to wait for.
     pub(super) fn expire_messages(&mut self, cx: &Context<'_>) {
         self.sender.expire(cx.now, &mut self.paths);
-        if self.report_abandoned() {
-            self.advance_shutdown(cx);
-        }
+        self.report_abandoned();
+        // Timers and the removal of a path make messages abandoned as well.
+        self.advance_shutdown(cx);
     }
 
-    /// Tells the user of messages that were given up; returns whether there were any.
-    pub(super) fn report_abandoned(&mut self) -> bool {
+    /// Queues the notifications of abandoned messages.
+    pub(super) fn report_abandoned(&mut self) {
         let failures = self.sender.take_abandoned();
-        if failures.is_empty() {
-            return false;
-        }
         self.events.extend(failures.into_iter().map(Event::from));
-        true
     }
 
     /// Puts a FORWARD-TSN or I-FORWARD-TSN in front of DATA if one is due (rule F2).
@@ -83,6 +79,26 @@ impl Association {
         let config = Arc::clone(&self.config);
         let (sender, mut tx) = self.transmit_context(&config, cx, false);
         sender.fill_forward(path, packet, &mut tx);
+    }
+
+    /// Puts a FORWARD-TSN that the peer has not acknowledged in front of SHUTDOWN or SHUTDOWN ACK, each
+    /// time that one of these leaves: SACKs are not processed any more (RFC 9260 section 6). Returns
+    /// whether there is none or both chunks fit.
+    pub(super) fn bundle_last_forward(
+        &mut self,
+        path: PathId,
+        packet: &mut PacketBuilder<'_>,
+        behind: usize,
+        cx: &Context<'_>,
+    ) -> bool {
+        let Some(len) = self.sender.repeat_forward() else {
+            return true;
+        };
+        let fits = packet.fits(len + behind);
+        if fits {
+            self.bundle_forward(path, packet, cx);
+        }
+        fits
     }
 
     /// A FORWARD-TSN that no DATA takes along.

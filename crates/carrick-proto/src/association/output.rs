@@ -33,12 +33,14 @@ const BUNDLED: [ChunkType; 7] = [
 ];
 
 /// What a packet for a SACK may hold.
-const CLOSING: [ChunkType; 5] = [
+const CLOSING: [ChunkType; 7] = [
     ChunkType::SACK,
     ChunkType::ECNE,
     ChunkType::SHUTDOWN,
     ChunkType::SHUTDOWN_ACK,
     ChunkType::NR_SACK,
+    ChunkType::FORWARD_TSN,
+    ChunkType::I_FORWARD_TSN,
 ];
 
 impl Association {
@@ -333,7 +335,7 @@ impl Association {
         let slot = self.open_auth(&mut packet, &CLOSING);
         self.write_ecne(&mut packet);
         self.write_sack(path, &mut packet, cx);
-        self.bundle_shutdown(path, &mut packet, cx);
+        self.bundle_shutdown(path, &mut packet, false, cx);
         Some(single(route, self.finish(packet, slot)))
     }
 }

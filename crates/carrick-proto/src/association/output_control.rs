@@ -295,21 +295,36 @@ impl Association {
             return None;
         }
         let mut packet = PacketBuilder::new(buf, self.header(), self.paths[path].packet_size());
-        let slot = self.open_auth(&mut packet, &[ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK]);
-        self.bundle_shutdown(path, &mut packet, cx);
+        let kinds = [ChunkType::SHUTDOWN, ChunkType::SHUTDOWN_ACK];
+        let slot = if self.sender.awaits_forward() {
+            self.open_auth(&mut packet, &[kinds[0], kinds[1], self.forward_chunk()])
+        } else {
+            self.open_auth(&mut packet, &kinds)
+        };
+        self.bundle_shutdown(path, &mut packet, true, cx);
         let len = self.finish(packet, slot);
         (len > 0).then(|| single(route, len))
     }
 
-    /// Puts SHUTDOWN or SHUTDOWN ACK into the packet if one is due.
+    /// Puts SHUTDOWN or SHUTDOWN ACK into the packet if one is due, which may be the first chunk of it but
+    /// for AUTH.
     pub(super) fn bundle_shutdown(
         &mut self,
         path: PathId,
         packet: &mut PacketBuilder<'_>,
+        first: bool,
         cx: &mut Context<'_>,
     ) {
-        if !packet.fits(SHUTDOWN_LEN) {
+        let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
+            return;
+        };
+        if !ending.chunk.due || !packet.fits(SHUTDOWN_LEN) {
             // It goes in the next packet.
+            return;
+        }
+        // A FORWARD-TSN that fills a packet is left out: the peer can do without it, for no data that it
+        // would have to deliver waits.
+        if !self.bundle_last_forward(path, packet, SHUTDOWN_LEN, cx) && !first {
             return;
         }
         let expires = cx.now + self.paths[path].rto.value();
@@ -318,9 +333,7 @@ impl Association {
         let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &mut self.state else {
             return;
         };
-        if !core::mem::take(&mut ending.chunk.due) {
-            return;
-        }
+        ending.chunk.due = false;
         // An INIT, which anybody can send, asks for a SHUTDOWN ACK but does not put off T2.
         ending.chunk.timer.get_or_insert(expires);
         ending.answer = None;

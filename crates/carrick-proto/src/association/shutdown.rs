@@ -35,9 +35,11 @@ impl Association {
         Ok(())
     }
 
-    /// Goes on when all data has been acknowledged.
+    /// Sends SHUTDOWN or SHUTDOWN ACK once all data has been acknowledged. Abandoned data counts as
+    /// acknowledged (RFC 3758 section 3.5, A2): a FORWARD-TSN that the peer has not acknowledged leaves
+    /// in front of the chunk.
     pub(crate) fn advance_shutdown(&mut self, cx: &Context<'_>) {
-        if !self.sender.is_drained() || self.awaits_renumbering() {
+        if !self.sender.is_finished() || self.awaits_renumbering() {
             return;
         }
         let guard = Some(cx.now + self.config.shutdown_guard());

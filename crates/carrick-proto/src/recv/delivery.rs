@@ -48,6 +48,21 @@ impl Delivery {
         ssn.is_none_or(|ssn| ssn == self.next_ssn(stream))
     }
 
+    /// Returns whether a complete message has a stream sequence number that its stream has passed, as
+    /// after a FORWARD-TSN: nothing that may still come would deliver it, so it is not held.
+    ///
+    /// The message that is next in the stream is not complete, so its last TSN is above the cumulative
+    /// one, and each message between has a TSN as well. A message further ahead than that is behind.
+    pub(super) fn is_passed(&self, complete: &Complete, cumulative: u64) -> bool {
+        let (first, stream) = (complete.first, complete.message.stream);
+        complete.message.ssn.is_some_and(|ssn| {
+            let next = self.next_ssn(stream);
+            let ahead = u64::from(ssn.value().wrapping_sub(next.value()));
+            let behind = !ssn.is_at_or_after(next);
+            behind && ahead > first.saturating_sub(cumulative) && !self.is_deferred(first, stream)
+        })
+    }
+
     /// Takes a complete message; delivers it, and those that waited for it, or holds it.
     pub(super) fn complete(&mut self, complete: Complete) -> Result<(), &'static str> {
         let stream = complete.message.stream;

@@ -243,8 +243,12 @@ impl Receiver {
             }
         } else {
             let cumulative = self.tsns.cumulative_index();
-            if let Some(message) = self.reassembly.insert(index, fragment, cumulative)? {
-                self.delivery.complete(message)?;
+            match self.reassembly.insert(index, fragment, cumulative)? {
+                Some(message) if self.delivery.is_passed(&message, cumulative) => {
+                    self.delivery.hand_over(message);
+                }
+                Some(message) => self.delivery.complete(message)?,
+                None => {}
             }
         }
         self.give_up_unfinished();

@@ -216,10 +216,9 @@ impl Sender {
 
     /// Below this index, all that was last sent to the path is acknowledged.
     fn pseudo_cumulative(&self, path: &mut Path) -> u64 {
-        let known = path.earliest.unwrap_or(0);
         path.earliest = match path.flight_size {
             0 => None,
-            _ => self.outstanding.find_earliest(path.id, known),
+            _ => self.outstanding.find_earliest(path),
         };
         let lost = self.outstanding.next_marked_of(Some(path.id), 0);
         let lowest = path.earliest.into_iter().chain(lost).min();

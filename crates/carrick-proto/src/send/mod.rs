@@ -14,12 +14,12 @@ mod outstanding;
 mod queue;
 mod ranges;
 pub(crate) mod recovery;
+mod reneging;
 mod sack;
 pub(crate) mod scheduler;
 mod settled;
 mod timeout;
 mod transmit;
-mod trust;
 mod window;
 
 use alloc::collections::BTreeMap;
@@ -44,8 +44,8 @@ use message::{Pending, SendOptions};
 use outstanding::{Outstanding, Tracking};
 use queue::Queue;
 use recovery::{EveryReport, MissingReports};
+use reneging::RenegingLimiter;
 use scheduler::StreamScheduler;
-use trust::Trust;
 use window::PeerWindow;
 
 pub(crate) use recovery::PathRecovery;
@@ -95,7 +95,7 @@ pub(crate) struct Sender {
     /// What is being written is a probe.
     probing: bool,
     abandonment: Abandonment,
-    trust: Trust,
+    reneging: RenegingLimiter,
     outbound_streams: u16,
     /// User data goes in I-DATA chunks, not in DATA chunks (RFC 8260 section 2.2).
     interleaving: bool,
@@ -149,7 +149,7 @@ impl Sender {
             probe_due: false,
             probing: false,
             abandonment: Abandonment::default(),
-            trust: Trust::default(),
+            reneging: RenegingLimiter::default(),
             outbound_streams: config.outbound_streams,
             interleaving: false,
             forced: false,
@@ -302,6 +302,13 @@ impl Sender {
     /// Nothing waits and nothing is unacknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_flushed() && self.held.len() == 0
+    }
+
+    /// Returns whether nothing waits and all that was sent is acknowledged cumulatively, is abandoned
+    /// (RFC 3758 section 3.5, A2) or is acknowledged as non-renegable.
+    pub(crate) fn is_finished(&self) -> bool {
+        let waits = !self.queue.is_empty() || self.held.len() > 0;
+        !waits && self.outstanding.is_finished()
     }
 
     /// Whether the peer has acknowledged anything.

@@ -2,7 +2,7 @@
 
 use carrick_wire::{GapAckBlock, NrSack, Sack, Tsn};
 
-use super::ranges::{ranges, union};
+use super::ranges::{Ranges, ranges, union};
 use super::{MANY_BLOCKS, Sender};
 use crate::config::AssociationConfig;
 use crate::congestion::Acknowledged;
@@ -24,7 +24,8 @@ pub(crate) struct SackOutcome {
     pub(crate) stale: bool,
     /// It acknowledges a TSN that was not sent: the association must be aborted (section 12.4).
     pub(crate) unsent_tsn: bool,
-    /// It takes back what the peer had promised to keep, whose bytes are gone.
+    /// The cumulative TSN stops right below a chunk that the peer acknowledged as non-renegable, and the
+    /// SACK does not list it: the peer has lost it, and its bytes are gone.
     pub(crate) broken_promise: bool,
     /// Data was acknowledged for the first time.
     pub(crate) acknowledged: bool,
@@ -123,10 +124,10 @@ impl Sender {
             return STALE;
         };
         let next = self.outstanding.next_index();
-        let trusted = self.is_peer_trusted(cumulative);
+        let ignored = self.ignores_gaps(cumulative);
         let reported = blocks.map(|(renegable, settled)| {
             let settled = ranges(cumulative, settled);
-            let believed = renegable.filter(|_| trusted);
+            let believed = renegable.filter(|_| !ignored);
             (union(ranges(cumulative, believed), &settled), settled)
         });
         let highest_reported = reported
@@ -150,6 +151,8 @@ impl Sender {
         let many = reported.as_ref().is_some_and(|r| r.0.len() >= MANY_BLOCKS);
         self.reach = if many { highest_reported } else { u64::MAX };
         let advanced = cumulative >= self.outstanding.first_index();
+        let adjacent = |r: &Ranges| r.front().is_some_and(|first| first.0 == cumulative + 1);
+        let listed = reported.as_ref().is_some_and(|(all, _)| adjacent(all));
         for path in cx.paths.iter_mut() {
             path.news = AckNews {
                 flight_before: path.flight_size,
@@ -164,8 +167,8 @@ impl Sender {
             Some((reported, settled)) => {
                 let reneged = self.acknowledge_ranges(reported, &mut htna, cx);
                 self.settle_for_good(&settled, cx.paths);
-                // What is not believed any more was not taken back by the peer.
-                if trusted { reneged } else { 0 }
+                // The peer did not renege on what is ignored.
+                if ignored { 0 } else { reneged }
             }
             None => self.take_back_adjacent(cumulative, cx),
         };
@@ -194,11 +197,14 @@ impl Sender {
         self.recovery.on_sack_end();
         Self::reduce_in_proportion(cx.paths);
         self.restart_timers(advanced, cx);
-        self.judge_peer(reneged, next);
+        self.record_reneging(reneged, next);
         SackOutcome {
             acknowledged,
             reneged,
-            broken_promise: self.outstanding.settled.first() == Some(cumulative + 1),
+            // A peer that lists the next chunk, or repeats its cumulative TSN, takes nothing back.
+            broken_promise: advanced
+                && !listed
+                && self.outstanding.settled.first() == Some(cumulative + 1),
             ..SackOutcome::default()
         }
     }
@@ -275,8 +281,7 @@ impl Sender {
             if path.news.bytes > 0 {
                 Self::arm_probe(path, cx.now, cx.config);
             }
-            let known = path.earliest.unwrap_or(0);
-            path.earliest = self.outstanding.find_earliest(path.id, known);
+            path.earliest = self.outstanding.find_earliest(path);
         }
     }
 

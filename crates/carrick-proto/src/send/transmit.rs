@@ -113,10 +113,7 @@ impl Sender {
     /// window says, or else the last chunk in flight (RFC 8985 section 7.3).
     fn permit_probe(&mut self, cx: &mut TransmitContext<'_>) -> Option<DataPermit> {
         let path = self.take_probe(cx.paths)?;
-        let new = self.may_carry_new(path, cx.paths)
-            && self.outstanding.len() < MAX_OUTSTANDING
-            && self.outstanding.first_marked().is_none()
-            && self.next_payload(cx.paths, cx.config) <= self.window.rwnd();
+        let new = self.may_probe_with_new(path, cx.paths, cx.config);
         let fits = |index: u64| {
             self.outstanding.chunk(index).is_some_and(|c| {
                 let room = cx.paths[path].pmdcs().saturating_sub(cx.paths.reserved());
@@ -138,6 +135,19 @@ impl Sender {
             probe: true,
             origin: None,
         })
+    }
+
+    /// Returns whether a tail loss probe of this path is new data.
+    pub(super) fn may_probe_with_new(
+        &self,
+        path: PathId,
+        paths: &Paths,
+        config: &AssociationConfig,
+    ) -> bool {
+        self.may_carry_new(path, paths)
+            && self.outstanding.len() < MAX_OUTSTANDING
+            && self.outstanding.first_marked().is_none()
+            && self.next_payload(paths, config) <= self.window.rwnd()
     }
 
     /// Whether a permitted packet will hold only what is sent for the first time, and is no probe of

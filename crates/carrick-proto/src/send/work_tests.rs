@@ -8,7 +8,7 @@ use core::net::IpAddr;
 
 use super::queue::Piece;
 use super::*;
-use crate::policy::LossSignal;
+use crate::policy::{LossSignal, Policies};
 use crate::reliability::Reliability;
 use crate::route::Route;
 
@@ -25,7 +25,14 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let config = AssociationConfig::default();
+        Self::with(Policies::default())
+    }
+
+    fn with(policies: Policies) -> Self {
+        let config = AssociationConfig {
+            policies,
+            ..AssociationConfig::default()
+        };
         let mut paths = Paths::new();
         for n in 1..=PATHS {
             let remote = IpAddr::from([10, 0, 0, n]);
@@ -92,6 +99,20 @@ impl Bench {
     fn searched(&self) -> usize {
         self.sender.outstanding.searched.take()
     }
+
+    /// Steps of the work on SACKs since the last call: chunks acknowledged, reneged on and examined.
+    fn steps(&self) -> usize {
+        let outstanding = &self.sender.outstanding;
+        let changed = outstanding.searched.take() + outstanding.changed.take();
+        changed + self.sender.recovery.looks.take()
+    }
+
+    /// Sends this many chunks.
+    fn fill(&mut self, count: u64) {
+        for _ in 0..count {
+            self.push(SendOptions::default());
+        }
+    }
 }
 
 /// The first message is given up; the peer never acknowledges that, and deletes one address after the
@@ -128,35 +149,166 @@ fn paths_with_nothing_in_flight_are_not_searched_for_3758_3_5_c2() {
     assert!(looks <= 4 * usize::from(PATHS), "{looks} looks for moves");
 }
 
-/// What is not believed any more is not taken back by the peer.
+/// What one SACK may cost beyond the chunks that were sent, in steps.
+const STEPS_OF_A_SACK: usize = 250;
+
+/// The detection of losses that RFC 9260 has, and the one of the crate `carrick`.
+fn detections() -> [Policies; 2] {
+    [Policies::default(), Policies::modern()]
+}
+
+/// A peer reports everything in one Gap Ack Block and nothing, by turns: the work is in proportion to
+/// what was sent, and no SACK costs more for it in a large window.
+///
+/// RFC 9260, section 6.2.1
 #[test]
-fn our_own_disbelief_does_not_cost_the_trust_once_more_6_2_1() {
+fn a_reneging_peer_costs_what_was_sent_at_most() {
+    for (policies, window) in detections()
+        .into_iter()
+        .zip([[1000, 10_800, 60_000]; 2])
+        .flat_map(|(p, windows)| windows.map(|w| (p, w)))
+    {
+        let mut bench = Bench::with(policies);
+        bench.fill(window);
+        let mut total = 0;
+        for n in 0..1000 {
+            bench.sack(0, &[(2, window)]);
+            bench.sack(0, &[]);
+            let last = bench.steps();
+            total += last;
+            assert!(
+                n < 4 || last <= 2 * STEPS_OF_A_SACK,
+                "{last} steps, {window}"
+            );
+        }
+        let bound = 6 * window as usize + 2000 * STEPS_OF_A_SACK;
+        assert!(total <= bound, "{total} steps with {window} chunks");
+    }
+}
+
+/// Each time all gap blocks are ignored, the peer acknowledges everything to be believed again.
+///
+/// RFC 9260, section 6.2.1
+#[test]
+fn acknowledging_buys_no_more_reneging_than_it_costs() {
+    const WINDOW: u64 = 5000;
+    const ROUNDS: u64 = 20;
+    for policies in detections() {
+        let mut bench = Bench::with(policies);
+        let mut total = 0;
+        let mut sacks = 0;
+        for round in 0..ROUNDS {
+            bench.fill(WINDOW);
+            let (below, all) = (round * WINDOW, (round * WINDOW + 2, (round + 1) * WINDOW));
+            for _ in 0..30 {
+                bench.sack(below, &[all]);
+                bench.sack(below, &[]);
+                sacks += 2;
+            }
+            bench.sack(all.1, &[]);
+            total += bench.steps();
+        }
+        let bound = 6 * (ROUNDS * WINDOW) as usize + sacks * STEPS_OF_A_SACK;
+        assert!(total <= bound, "{total} steps for {sacks} SACKs");
+    }
+}
+
+/// One chunk at the end of the window stays in flight, and one at its beginning is reneged on again
+/// and again: in between nothing is in flight, and that is not searched each time.
+///
+/// RFC 9260, section 6.3.2, R3
+#[test]
+fn one_chunk_reneged_on_costs_no_search_of_the_window() {
+    for policies in detections() {
+        let mut bench = Bench::with(policies);
+        bench.fill(CHUNKS);
+        bench.sack(0, &[(2, CHUNKS - 1)]);
+        bench
+            .sender
+            .outstanding
+            .mark(1, LossSignal::Timeout, &mut bench.paths);
+        bench.steps();
+        for _ in 0..500 {
+            bench.sack(0, &[(3, CHUNKS - 1)]);
+            bench.sack(0, &[(2, CHUNKS - 1)]);
+        }
+        let steps = bench.steps();
+        assert!(steps <= CHUNKS as usize + 1000 * 10, "{steps} steps");
+    }
+}
+
+/// A receiver that is short of memory once drops all that it has only reported in gap blocks: it
+/// reneges on each chunk once, and its gap blocks are believed as before.
+///
+/// RFC 9260, section 6.2.1
+#[test]
+fn a_peer_may_renege_once_on_each_transmission() {
+    for policies in detections() {
+        let mut bench = Bench::with(policies);
+        bench.fill(CHUNKS);
+        for _ in 0..2 {
+            assert!(bench.sack(0, &[(2, CHUNKS)]).acknowledged);
+            assert!(bench.sender.outstanding.in_flight() <= 1);
+            assert_eq!(bench.sack(0, &[]).reneged, CHUNKS - 1);
+            // All of them leave once more.
+            for index in 1..=CHUNKS {
+                bench
+                    .sender
+                    .outstanding
+                    .mark(index, LossSignal::Timeout, &mut bench.paths);
+                let (to, now) = (PathId(0), Time::ZERO);
+                let paths = &mut bench.paths;
+                bench
+                    .sender
+                    .outstanding
+                    .relaunch(index, to, true, now, paths);
+            }
+        }
+        bench.sack(0, &[(2, CHUNKS)]);
+        assert_eq!(bench.sender.outstanding.acked, [(2, CHUNKS)]);
+    }
+}
+
+/// SACKs that overtake each other take a few chunks back each: that is never too often.
+///
+/// RFC 9260, section 6.2.1
+#[test]
+fn sacks_that_overtake_each_other_are_believed() {
+    let mut bench = Bench::new();
+    bench.fill(100);
+    for _ in 0..10_000 {
+        assert!(bench.sack(0, &[(2, 80)]).acknowledged);
+        assert_eq!(bench.sack(0, &[(2, 70)]).reneged, 10);
+    }
+}
+
+/// Chunks leave the flight of the peer's reports because its gap blocks are ignored: that is no
+/// reneging of the peer, and does not prolong it.
+///
+/// RFC 9260, section 6.2.1
+#[test]
+fn ignored_gap_ack_blocks_are_no_reneging() {
     const COUNT: u64 = 4000;
     let mut bench = Bench::new();
-    for _ in 0..=COUNT {
-        bench.push(SendOptions::default());
-    }
+    bench.fill(COUNT + 1);
     let (low, high) = ((2, COUNT / 2), (COUNT / 2 + 2, COUNT + 1));
     let mut reneged = 0;
-    while bench.sender.is_peer_trusted(0) {
+    while !bench.sender.ignores_gaps(0) {
         for gap in [low, high] {
             reneged += bench.sack(0, &[gap]).reneged;
         }
         assert!(reneged < 1 << 20, "an end");
     }
-    // Nothing of it is believed, and nothing of that is the peer's fault.
     for _ in 0..3 {
         assert_eq!(bench.sack(0, &[high]).reneged, 0);
     }
     bench.sack(COUNT + 1, &[]);
-    for _ in 0..8 {
-        bench.push(SendOptions::default());
-    }
+    bench.fill(8);
     let gap = (COUNT + 4, COUNT + 9);
     for _ in 0..2 {
         let outcome = bench.sack(COUNT + 1, &[gap]);
         assert_eq!((outcome.stale, outcome.reneged), (false, 0));
-        assert!(bench.sender.is_peer_trusted(COUNT + 1));
+        assert!(!bench.sender.ignores_gaps(COUNT + 1));
     }
     assert_eq!(bench.sender.outstanding.acked, [gap]);
 }

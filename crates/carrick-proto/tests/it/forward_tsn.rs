@@ -304,3 +304,25 @@ fn a_window_that_was_full_of_fragments_opens_again_6_2() {
     let sack = answers.iter().find_map(Seen::sack).expect("a SACK");
     assert!(sack.a_rwnd > 3000, "{}", sack.a_rwnd);
 }
+
+/// A number that the stream has passed does not come again: the message is not held for ever.
+///
+/// RFC 3758, section 3.6
+#[test]
+fn a_message_whose_number_was_passed_is_not_held() {
+    let (mut w, peer, id) = receiver(1 << 20);
+    forward(&mut w, &peer, 0, &[(1, 5)]);
+    for (number, ssn) in [(1, 3), (2, 5), (3, 3), (4, 6)] {
+        give(&mut w, &peer, number, 1, Some(ssn));
+    }
+    // One that is behind a gap, too.
+    give(&mut w, &peer, 6, 1, Some(4));
+    let ssns: Vec<_> = w.receive(0, id).iter().map(|m| m.ssn).collect();
+    assert_eq!(ssns, [3, 5, 3, 6, 4].map(|n| Some(Ssn::new(n))));
+    assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
+    // A message ahead of a gap waits for it, however far away its number is.
+    give(&mut w, &peer, 7, 1, Some(8));
+    assert!(w.receive(0, id).is_empty());
+    give(&mut w, &peer, 5, 1, Some(7));
+    assert_eq!(w.receive(0, id).len(), 2);
+}

@@ -114,7 +114,10 @@ impl Forward {
         Some((!sent.ambiguous).then_some(sent.path))
     }
 
-    /// C2: moves the point over what was given up, as far as one chunk with so many entries can tell.
+    /// C2: moves the point over what was given up, as far as one chunk with these entries reaches, and
+    /// over messages of one chunk that the peer has acknowledged as non-renegable: it loses nothing by
+    /// that, and what was given up above them needs no further round trip. A fragment is not passed, because
+    /// the peer drops the rest of its message with it (section 3.6).
     pub(in crate::send) fn advance(
         &mut self,
         outstanding: &Outstanding,
@@ -122,17 +125,18 @@ impl Forward {
         max_entries: usize,
     ) {
         self.point = self.point.max(outstanding.first_index() - 1);
-        let before = self.point;
         while let Some(chunk) = outstanding.chunk(self.point + 1) {
-            if !chunk.is_abandoned() {
+            let abandoned = chunk.is_abandoned();
+            let kept = chunk.is_settled() && chunk.flags.beginning && chunk.flags.ending;
+            if !abandoned && !kept {
                 break;
             }
-            if kind.names(chunk) && !self.skip(chunk, kind, max_entries) {
+            if abandoned && kind.names(chunk) && !self.skip(chunk, kind, max_entries) {
                 break;
             }
             self.point += 1;
+            self.due |= abandoned;
         }
-        self.due |= self.point > before;
     }
 
     /// Notes that the chunk behind the point is skipped, unless that is more than fits.
@@ -172,6 +176,12 @@ impl Forward {
     /// C3: a SACK came that does not know of the point. A repetition waits for a round trip.
     pub(in crate::send) fn repeat(&mut self, now: Time, round_trip: core::time::Duration) {
         self.due |= self.sent.is_some_and(|sent| now >= sent.at + round_trip);
+    }
+
+    /// The chunk leaves with the next packet, whatever its path.
+    pub(in crate::send) fn demand(&mut self) {
+        self.due = true;
+        self.lost_on = None;
     }
 
     /// T3-rtx of a path expired.

@@ -232,6 +232,46 @@ impl Sender {
         }
     }
 
+    /// Abandons the messages of the last chunks in flight on a path that may not be sent again, down to the
+    /// last chunk that may. Returns whether there was any.
+    pub(super) fn abandon_newest(&mut self, id: PathId, now: Time, paths: &mut Paths) -> bool {
+        let mut any = false;
+        while let Some(chunk) = self.outstanding.chunk(paths[id].recovery.order.newest)
+            && let Some(registry) = self.abandonment.registry()
+            && let Some(policy) = registry.verdict(chunk.message, chunk.transmissions, now)
+        {
+            let number = chunk.message;
+            self.abandon(number, Some(policy), paths);
+            any = true;
+        }
+        if any {
+            self.settle(now, paths);
+        }
+        any
+    }
+
+    /// Abandons messages whose lifetime is over and of which a SACK shows that a chunk is missing (RFC
+    /// 3758 section 4.1 TR5), as far as a FORWARD-TSN reaches at once: the lowest ones. Only
+    /// where missing reports account for the loss of what was abandoned (section 3.5 F5): RACK finds such
+    /// a loss soon, and abandons the message then.
+    fn expire_missing(&mut self, now: Time, paths: &mut Paths) {
+        if self.by_time || self.split {
+            return;
+        }
+        while let Some(&(_, highest)) = self.outstanding.acked.back()
+            && let index = self.first_awaited()
+            && index < highest
+            && let Some(chunk) = self.outstanding.chunk(index)
+            && let Some(registry) = self.abandonment.registry()
+            && let Some(tracked) = registry.get(chunk.message)
+            && let Some(policy) = tracked.timed_out(now)
+        {
+            let number = chunk.message;
+            self.abandon(number, Some(policy), paths);
+            self.settle(now, paths);
+        }
+    }
+
     /// Gives up a message: the chunks of it that were sent count as acknowledged, the rest is not
     /// sent (RFC 3758 section 3.5, A2 and A3).
     fn abandon(&mut self, number: u64, policy: Option<AbandonmentPolicy>, paths: &mut Paths) {
@@ -303,8 +343,7 @@ impl Sender {
         self.forced &= self.outstanding.has_marked();
         for path in paths.iter_mut() {
             if path.flight_size > 0 {
-                let known = path.earliest.unwrap_or(0);
-                path.earliest = self.outstanding.find_earliest(path.id, known);
+                path.earliest = self.outstanding.find_earliest(path);
                 continue;
             }
             // The search would go through all that is outstanding, in vain.
@@ -320,6 +359,7 @@ impl Sender {
     /// The last steps of a SACK (RFC 3758 section 3.5, C2 and C3).
     pub(super) fn settle_after_sack(&mut self, cx: &mut SackContext<'_>) {
         self.settle(cx.now, cx.paths);
+        self.expire_missing(cx.now, cx.paths);
         if let Some(forward) = self.abandonment.forward_mut()
             && let Some(path) = forward.awaited_on()
         {
@@ -327,6 +367,26 @@ impl Sender {
             let round_trip = rto.srtt().unwrap_or(rto.value());
             forward.repeat(cx.now, round_trip);
         }
+    }
+
+    /// Returns whether the Advanced.Peer.Ack.Point is above what the peer has acknowledged.
+    pub(crate) fn awaits_forward(&self) -> bool {
+        let first = self.outstanding.first_index();
+        self.abandonment
+            .forward()
+            .is_some_and(|f| f.point() >= first)
+    }
+
+    /// Makes a FORWARD-TSN that the peer has not acknowledged due once more, on any path. Returns the
+    /// bytes of the chunk, if there is one to be sent.
+    pub(crate) fn repeat_forward(&mut self) -> Option<usize> {
+        if !self.awaits_forward() {
+            return None;
+        }
+        let kind = self.abandonment.kind;
+        let forward = self.abandonment.forward_mut()?;
+        forward.demand();
+        Some(kind.chunk_len(forward.len()))
     }
 
     /// A FORWARD-TSN is to leave.

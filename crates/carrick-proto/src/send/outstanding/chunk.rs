@@ -52,6 +52,8 @@ pub(crate) struct Chunk {
     /// Since it was last sent, the peer took back that it had arrived, or could not say whether it
     /// has: `sent` and `serial` are of that moment.
     pub(crate) taken_back: bool,
+    /// It is in flight and has left flight before.
+    pub(super) again: bool,
     /// When it was last sent, and the number of that transmission in the association.
     pub(crate) sent: Time,
     pub(crate) serial: u64,

@@ -24,6 +24,7 @@ impl Outstanding {
         let before = chunk.path;
         chunk.state = ChunkState::InFlight;
         chunk.taken_back = false;
+        chunk.again = true;
         chunk.leads = leads;
         (chunk.sent, chunk.serial) = (now, serial);
         chunk.ambiguous |= before != to;
@@ -41,6 +42,7 @@ impl Outstanding {
         path.losses.on_sent();
         path.flight_size += self.weight(payload);
         path.earliest = Some(path.earliest.map_or(index, |e| e.min(index)));
+        self.again.insert((to, index));
         self.link(index, to, paths);
     }
 
@@ -72,6 +74,10 @@ impl Outstanding {
     ) {
         self.in_flight -= payload;
         let weight = self.weight(payload);
+        if let Some(chunk) = self.chunk_mut(index).filter(|c| c.again) {
+            chunk.again = false;
+            self.again.remove(&(path, index));
+        }
         self.unlink(index, path, paths);
         let path = &mut paths[path];
         path.flight_size = path.flight_size.saturating_sub(weight);
@@ -121,8 +127,11 @@ impl Outstanding {
             .filter(|c| c.state == ChunkState::Acked && !c.is_settled())?;
         chunk.state = ChunkState::InFlight;
         chunk.taken_back = true;
+        chunk.again = true;
         (chunk.sent, chunk.serial) = (now, serial);
         let (payload, path) = (chunk.len(), chunk.path);
+        self.again.insert((path, index));
+        self.changed.note();
         self.in_flight += payload;
         let weight = self.weight(payload);
         paths[path].flight_size += weight;

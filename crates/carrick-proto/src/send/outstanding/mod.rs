@@ -17,7 +17,7 @@ mod order;
 mod partial;
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 
 use carrick_wire::{DATA_HEADER_LEN, Tsn, padded};
 
@@ -26,7 +26,7 @@ use super::queue::Piece;
 use super::ranges::Ranges;
 use super::settled::Settled;
 use crate::looks::Looks;
-use crate::path::{PathId, Paths};
+use crate::path::{Path, PathId, Paths};
 use crate::time::Time;
 pub(super) use chunk::Arrived;
 pub(crate) use chunk::{Chunk, ChunkState};
@@ -49,6 +49,8 @@ pub(crate) struct Outstanding {
     in_flight: usize,
     /// User bytes held for retransmission, acknowledged in gap blocks or not.
     held: usize,
+    /// Chunks that are acknowledged as non-renegable and not abandoned.
+    released: usize,
     /// Messages whose last fragment is here.
     messages: usize,
     count_header: bool,
@@ -63,8 +65,13 @@ pub(crate) struct Outstanding {
     header_len: usize,
     /// Only where messages may be given up.
     partial: Option<Box<Partial>>,
-    /// Chunks that were looked at in search of the lowest in flight, for the tests that bound the work.
+    /// Chunks in flight that have left flight before: sent again, or reneged on. All others have been in
+    /// flight since they were sent first; see [`Self::find_earliest`].
+    again: BTreeSet<(PathId, u64)>,
+    /// Chunks examined in search of the lowest in flight, for the tests that bound the work.
     pub(super) searched: Looks,
+    /// Chunks acknowledged and reneged on, for the tests that bound the work.
+    pub(super) changed: Looks,
 }
 
 /// What is kept besides.
@@ -90,6 +97,7 @@ impl Outstanding {
             marked: Marked::new(tracking.marked_by_path),
             in_flight: 0,
             held: 0,
+            released: 0,
             messages: 0,
             count_header,
             partial: None,
@@ -98,7 +106,9 @@ impl Outstanding {
             looked_at: 0,
             tracking,
             header_len: DATA_HEADER_LEN,
+            again: BTreeSet::new(),
             searched: Looks::default(),
+            changed: Looks::default(),
         }
     }
 
@@ -113,6 +123,11 @@ impl Outstanding {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
+    }
+
+    /// Returns whether each chunk is abandoned or acknowledged as non-renegable.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.counted() == self.released
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -233,6 +248,7 @@ impl Outstanding {
             fast_retransmitted: false,
             leads,
             taken_back: false,
+            again: false,
             sent: now,
             serial: self.serial,
             older: 0,
@@ -281,6 +297,7 @@ impl Outstanding {
         } else {
             self.marked.remove(index, path);
         }
+        self.changed.note();
         Some(Arrived {
             weight: self.weight(payload),
             ..arrived
@@ -299,6 +316,7 @@ impl Outstanding {
         let (message, path) = (chunk.message, &mut paths[chunk.path]);
         path.buffered = path.buffered.saturating_sub(freed);
         self.held -= freed;
+        self.released += 1;
         Some((message, freed))
     }
 
@@ -308,26 +326,37 @@ impl Outstanding {
         self.first += 1;
         if chunk.state == ChunkState::InFlight {
             self.in_flight -= chunk.len();
+            self.again.remove(&(chunk.path, self.first - 1));
         }
         self.held -= chunk.payload.len();
         if chunk.is_abandoned() {
             self.partial().abandoned -= 1;
         } else {
             self.messages -= usize::from(chunk.flags.ending);
+            self.released -= usize::from(chunk.is_settled());
         }
         Some(chunk)
     }
 
-    /// The lowest chunk in flight on a path, searched from where it was last known.
-    pub(super) fn find_earliest(&self, path: PathId, from: u64) -> Option<u64> {
-        let from = from.max(self.first);
-        let skip = usize::try_from(from - self.first).ok()?;
-        self.chunks
-            .iter()
-            .skip(skip)
-            .inspect(|_| self.searched.note())
-            .position(|c| c.path == path && c.state == ChunkState::InFlight)
-            .map(|p| from + p as u64)
+    /// Returns the lowest chunk in flight on a path.
+    ///
+    /// A chunk that has left flight is found among [`Self::again`] when it is in flight once more. So the
+    /// search through all the others never has to return: it costs each path one look at each chunk.
+    pub(super) fn find_earliest(&self, path: &mut Path) -> Option<u64> {
+        let id = path.id;
+        let mut index = path.recovery.searched.max(self.first);
+        let unbroken = |c: &Chunk| c.path == id && c.state == ChunkState::InFlight && !c.again;
+        while let Some(chunk) = self.chunk(index) {
+            self.searched.note();
+            if unbroken(chunk) {
+                break;
+            }
+            index += 1;
+        }
+        path.recovery.searched = index;
+        let unbroken = (index < self.next_index()).then_some(index);
+        let again = self.again.range((id, 0)..=(id, u64::MAX)).next();
+        unbroken.into_iter().chain(again.map(|a| a.1)).min()
     }
 
     /// The lowest chunk to be sent again.

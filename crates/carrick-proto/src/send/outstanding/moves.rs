@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn paths_know_how_many_chunks_they_have(steps in proptest::collection::vec((0_u8..5, 0_u8..3, 0_u8..3, any::<prop::sample::Index>()), 0..120)) {
+        fn paths_know_their_chunks_and_the_lowest_in_flight(steps in proptest::collection::vec((0_u8..9, 0_u8..3, 0_u8..3, any::<prop::sample::Index>()), 0..120)) {
             let (mut all, mut paths) = (outstanding(), paths(3));
             for (what, one, other, pick) in steps {
                 let (one, other) = (PathId(one), PathId(other));
@@ -209,12 +209,19 @@ mod tests {
                 match what {
                     0 | 1 => drop(push(&mut all, one, &mut paths)),
                     2 => drop(all.abandon(index, &mut paths)),
+                    4 | 5 => drop(all.acknowledge(index, &mut paths)),
+                    6 | 7 => drop(all.revoke(index, Time::ZERO, &mut paths)),
                     3 if all.mark(index, LossSignal::Timeout, &mut paths) => {
                         all.relaunch(index, other, true, Time::ZERO, &mut paths);
                     }
                     _ => all.move_path(one, other, &mut paths),
                 }
-                for path in paths.iter() {
+                for path in paths.iter_mut() {
+                    let lowest = (1..all.next_index()).find(|index| {
+                        let chunk = all.chunk(*index).unwrap();
+                        chunk.path == path.id && chunk.state == ChunkState::InFlight
+                    });
+                    prop_assert_eq!(all.find_earliest(path), lowest);
                     let of_path = all.chunks.iter().filter(|c| c.path == path.id && !c.is_abandoned());
                     prop_assert_eq!(of_path.count(), path.chunks as usize);
                 }

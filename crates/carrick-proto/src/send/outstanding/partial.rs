@@ -46,7 +46,8 @@ impl Outstanding {
         let chunk = self.chunk_mut(index)?;
         chunk.state = ChunkState::Abandoned { awaited };
         let payload = core::mem::take(&mut chunk.payload);
-        let ending = chunk.flags.ending;
+        let (ending, settled) = (chunk.flags.ending, chunk.is_settled());
+        self.released -= usize::from(settled);
         self.held -= payload.len();
         self.messages -= usize::from(ending);
         self.partial().abandoned += 1;
@@ -89,6 +90,7 @@ impl Outstanding {
             fast_retransmitted: false,
             leads: false,
             taken_back: false,
+            again: false,
             sent: Time::ZERO,
             serial: 0,
             older: 0,

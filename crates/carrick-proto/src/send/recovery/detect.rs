@@ -197,11 +197,33 @@ impl Sender {
         let path = &mut cx.paths[id];
         let useful = path.usable() && path.flight_size > 0 && !refused;
         if probe && useful && path.recovery.probe.expire() {
-            self.probe_due = true;
-            path.t3 = Some(cx.now + path.rto.value());
+            if !self.may_probe_with_new(id, cx.paths, cx.config) {
+                self.abandon_instead_of_probe(id, cx);
+            }
+            let path = &mut cx.paths[id];
+            // Where all of the flight was abandoned, a FORWARD-TSN asks for the SACK.
+            if path.flight_size > 0 {
+                path.recovery.probe.due = true;
+                self.probe_due = true;
+                path.t3 = Some(cx.now + path.rto.value());
+            }
         } else if probe {
             path.recovery.probe.timer = None;
         }
+    }
+
+    /// A tail loss probe would send the last chunk in flight again (RFC 8985 section 7.3). If its message
+    /// may not be sent again, it is abandoned, as with any other retransmission (RFC 3758 section 4.1 TR4,
+    /// RFC 7496 section 3.1), and the chunk before it is the last.
+    fn abandon_instead_of_probe(&mut self, id: PathId, cx: &mut SackContext<'_>) {
+        if !self.abandon_newest(id, cx.now, cx.paths) {
+            return;
+        }
+        // RFC 3758 section 3.5 F5: whether it was lost is not found out any more; RFC 8985 section 7.4.2
+        // has this reduction for a loss that a probe repairs.
+        let exit = self.outstanding.next_index() - 1;
+        self.slow_down(id, exit, cx);
+        cx.paths[id].recovery.leave();
     }
 
     /// Starts the probe timer of a path again, where a probe would be of use (RFC 8985 section 7.2).

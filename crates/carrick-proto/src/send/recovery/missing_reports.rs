@@ -7,12 +7,14 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
+use crate::looks::Looks;
 use crate::path::Paths;
 use crate::policy::LossSignal;
 use crate::send::outstanding::{ChunkState, Outstanding};
 
-/// Chunks that were taken back whose reports are counted; more wait for T3-rtx.
-const MAX_REVOKED: usize = 1024;
+/// Chunks that the peer reneged on whose missing reports are counted, at most: each SACK examines all of
+/// them. More wait for T3-rtx.
+const MAX_REVOKED: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct MissingReports {
@@ -33,6 +35,8 @@ pub(crate) struct MissingReports {
     revoked: BTreeMap<u64, usize>,
     /// Fast Recovery lasts until this index is acknowledged cumulatively.
     exit: Option<u64>,
+    /// Chunks of `revoked` examined, for the tests that bound the work.
+    pub(in crate::send) looks: Looks,
 }
 
 impl MissingReports {
@@ -45,6 +49,7 @@ impl MissingReports {
             resent: VecDeque::new(),
             revoked: BTreeMap::new(),
             exit: None,
+            looks: Looks::default(),
         }
     }
 
@@ -97,6 +102,7 @@ impl MissingReports {
     /// A SACK has been processed: for what it took back, it was the first missing report.
     pub(crate) fn on_sack_end(&mut self) {
         for reports in self.revoked.values_mut() {
+            self.looks.note();
             *reports = (*reports).max(1);
         }
     }
@@ -152,8 +158,9 @@ impl MissingReports {
         paths: &mut Paths,
         lost: &mut Vec<u64>,
     ) {
-        let (threshold, repeated) = (self.threshold, self.repeated);
+        let (threshold, repeated, looks) = (self.threshold, self.repeated, &self.looks);
         self.revoked.retain(|&index, reports| {
+            looks.note();
             let waits = outstanding
                 .chunk(index)
                 .is_some_and(|c| c.state == ChunkState::InFlight);

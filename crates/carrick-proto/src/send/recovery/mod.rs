@@ -45,6 +45,8 @@ pub(crate) struct SendOrder {
 #[derive(Debug, Default)]
 pub(crate) struct PathRecovery {
     pub(crate) order: SendOrder,
+    /// Below this index, no chunk has been in flight on the path since it was sent first.
+    pub(crate) searched: u64,
     pub(crate) rack: Rack,
     pub(crate) split: SplitReports,
     pub(crate) probe: TailLossProbe,

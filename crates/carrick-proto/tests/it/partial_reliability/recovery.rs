@@ -112,3 +112,71 @@ fn with_interleaving_messages_that_were_begun_are_reliable_8260_2_3_1() {
     assert!(forwards(&w.log).is_empty());
     assert_eq!(w.stats(0, a).abandoned, Abandoned::default());
 }
+
+/// The probe for the last message would be a retransmission, which it may not have: it is abandoned at
+/// that time, and the FORWARD-TSN takes the place of the probe.
+///
+/// RFC 3758, section 4.1, TR4; RFC 7496, section 3.1; RFC 8985, section 7.3
+#[test]
+fn a_last_message_is_abandoned_instead_of_probed() {
+    for reliability in [Reliability::Retransmissions(0), timed(100)] {
+        let (mut w, a, _) = modern_world();
+        w.lose_data(0, &[0]);
+        let (sent, before) = (w.now, w.path(0, a, 0).cwnd);
+        w.send_with(0, a, with(reliability, 7), message(0, 100));
+        w.run(secs(3));
+        let forward = w.sent(0, ChunkType::FORWARD_TSN);
+        // Two round trips and the delay of a SACK.
+        let at = forward.first().expect("a FORWARD-TSN").time;
+        assert!(at <= sent + ms(450), "{reliability:?}: {at:?}");
+        assert_eq!(forward.len(), 1);
+        assert_eq!(w.data_sent(0), 1);
+        assert_eq!(contexts(&w.events(0)), [7]);
+        let (stats, path) = (w.stats(0, a), w.path(0, a, 0));
+        assert_eq!((stats.outstanding_chunks, path.flight_size), (0, 0));
+        assert_eq!(stats.counters.t3_expirations, 0);
+        assert!(path.cwnd < before, "F5: it counts as lost");
+    }
+}
+
+/// The probe is the last chunk that may be sent again.
+///
+/// RFC 7496, section 3.1; RFC 8985, section 7.3
+#[test]
+fn a_probe_skips_what_may_not_be_sent_again() {
+    let (mut w, a, b) = modern_world();
+    w.lose_data(0, &[0, 1, 2]);
+    w.send(0, a, 0, message(1, FULL));
+    for n in 2..4 {
+        let unreliable = with(Reliability::Retransmissions(0), n);
+        w.send_with(0, a, unreliable, message(n as u8, FULL));
+    }
+    w.run(ms(700));
+    assert_eq!(contexts(&w.events(0)), [3, 2]);
+    assert_eq!(numbers(&mut w, 1, b), [1]);
+    assert_eq!(w.stats(0, a).counters.tail_loss_probes, 1);
+    w.run(secs(3));
+    assert_eq!(w.stats(0, a).counters.t3_expirations, 0);
+    assert_eq!(w.stats(0, a).outstanding_chunks, 0);
+}
+
+/// A message whose lifetime is over is abandoned when a SACK shows that it is missing.
+///
+/// RFC 3758, section 4.1, TR5
+#[test]
+fn a_sack_with_a_gap_ends_an_expired_message() {
+    let (mut w, peer, id) = puppet(true, 100_000);
+    w.send_with(0, id, with(timed(300), 1), message(1, FULL));
+    w.send_with(0, id, with(timed(300), 2), message(2, FULL));
+    peer.hear(&mut w);
+    let below = peer.theirs(0).previous();
+    w.run(ms(200));
+    peer.sack(&mut w, below, 100_000, &[(2, 2)]);
+    assert!(w.events(0).is_empty(), "its lifetime is not over");
+    w.run(ms(200));
+    let answers = peer.sack(&mut w, below, 100_000, &[(2, 2)]);
+    assert_eq!(contexts(&w.events(0)), [1]);
+    assert_eq!(forwards(&answers), [(peer.theirs(0), vec![(0, 0)])]);
+    peer.sack(&mut w, peer.theirs(1), 100_000, &[]);
+    assert_eq!(w.stats(0, id).outstanding_chunks, 0);
+}

@@ -328,6 +328,43 @@ fn data_the_peer_took_back_is_sent_again_6_2_1_d_iii() {
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }
 
+/// A receiver that runs out of memory discards all that it has reported in gap blocks, twice.
+///
+/// RFC 9260, section 6.2.1
+#[test]
+fn a_whole_window_reneged_on_is_sent_again() {
+    const CHUNKS: u32 = 90;
+    let (mut w, p, id) = to_puppet(1 << 20, |c| c.nagle = false);
+    for _ in 0..CHUNKS {
+        w.send(0, id, 0, pattern(20));
+    }
+    p.hear(&mut w);
+    let path = carrick_proto::PathId(0);
+    w.ends[0].set_heartbeat(w.now, id, path, false).unwrap();
+    let before = p.theirs(0).previous();
+    for _ in 0..2 {
+        p.sack(&mut w, before, 1 << 20, &[(2, CHUNKS as u16)]);
+        assert_eq!(w.stats(0, id).outstanding_bytes, 20);
+        p.sack(&mut w, before, 1 << 20, &[]);
+        assert_eq!(w.stats(0, id).outstanding_bytes, 20 * CHUNKS as usize);
+        w.run(secs(10));
+        let again = p.numbers(&p.hear(&mut w));
+        assert!(again.contains(&0));
+    }
+    let mut arrived = 0;
+    while arrived < CHUNKS {
+        w.run(secs(1));
+        let mut again = p.hear(&mut w);
+        again.extend(p.sack(&mut w, p.theirs(arrived).previous(), 1 << 20, &[]));
+        let highest = p.numbers(&again).into_iter().max();
+        arrived = arrived.max(highest.map_or(0, |n| n + 1));
+        assert!(w.now < carrick_proto::Time::from_millis(100_000), "no end");
+    }
+    p.sack(&mut w, p.theirs(arrived).previous(), 1 << 20, &[]);
+    assert_eq!(w.stats(0, id).outstanding_chunks, 0);
+    assert_eq!(w.stats(0, id).counters.reneged, 2 * u64::from(CHUNKS - 1));
+}
+
 #[test]
 fn data_taken_back_needs_its_missing_reports_6_2_1_d_iii() {
     let (mut w, p, id) = to_puppet(1_000_000, |_| {});
