@@ -44,6 +44,7 @@ mod reliability;
 mod route;
 mod send;
 mod stats;
+mod stream_table;
 mod time;
 mod trace;
 

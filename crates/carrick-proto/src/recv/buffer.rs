@@ -33,6 +33,8 @@ pub(super) struct Buffer {
     avoid_silly_windows: bool,
     mtu: usize,
     held: Cost,
+    /// Heap that the state of streams takes, in bytes.
+    streams: usize,
     /// Mean payload of a chunk, with a weight of 1/16 for the last one, times 16.
     typical: usize,
     /// The free bytes that the last SACK told of; 0 if it told to wait.
@@ -49,6 +51,7 @@ impl Buffer {
             avoid_silly_windows: config.receiver_sws_avoidance,
             mtu: config.path_mtu,
             held: Cost::default(),
+            streams: 0,
             typical: config.path_mtu * 16,
             last_free: config.receive_buffer,
         }
@@ -64,9 +67,23 @@ impl Buffer {
         self.held.payload = self.held.payload.saturating_sub(cost.payload);
     }
 
-    /// Bytes in use, with what each chunk costs besides its payload.
-    pub(super) fn memory(&self) -> usize {
+    /// Sets the heap that the state of streams takes, in bytes.
+    pub(super) fn set_streams(&mut self, bytes: usize) {
+        self.streams = bytes;
+    }
+
+    /// Bytes of user data that are held, with what each chunk costs besides its payload.
+    pub(super) fn data(&self) -> usize {
         self.bytes(self.held)
+    }
+
+    /// Bytes in use: user data and the state of streams.
+    ///
+    /// Stream state is never freed by reading, so no more than half of the buffer is counted for it:
+    /// a peer that uses all of its streams can always send in the other half. State of all streams
+    /// is less than half of the default buffer.
+    fn memory(&self) -> usize {
+        self.data() + self.streams.min(self.capacity / 2)
     }
 
     /// Bytes that something in the buffer takes.

@@ -127,6 +127,7 @@ impl Receiver {
         self.buffer.remove(self.delivery.restart());
         self.delivery.note_settled(false);
         self.inbound_streams = inbound_streams;
+        self.count_streams();
     }
 
     pub(crate) fn inbound_streams(&self) -> u16 {
@@ -146,7 +147,9 @@ impl Receiver {
         };
         let fragment = Fragment::new(data, self.scraps.keep(data.payload, datagram));
         self.hold(fragment.payload.len());
-        outcome(self.take(index, fragment))
+        let taken = self.take(index, fragment);
+        self.count_streams();
+        outcome(taken)
     }
 
     /// Takes one I-DATA chunk; `datagram` is what `data` was parsed from.
@@ -170,7 +173,16 @@ impl Receiver {
         };
         self.settle_lost();
         self.deliver_partially();
+        self.count_streams();
         outcome(taken)
+    }
+
+    /// Counts the state of streams in the receive buffer.
+    fn count_streams(&mut self) {
+        let interleaved = self.interleaved.as_ref();
+        let interleaved = interleaved.map_or(0, |all| all.stream_memory());
+        let streams = self.delivery.stream_memory() + interleaved;
+        self.buffer.set_streams(streams);
     }
 
     /// Notes the arrival of a chunk with user data; returns the index of its TSN if it is to be kept.
@@ -316,7 +328,7 @@ impl Receiver {
         if let Some(autotune) = &self.autotune
             && self.tsns.has_gaps()
             && self.delivery.is_empty()
-            && let Some(capacity) = autotune.on_waiting(self.buffer.memory())
+            && let Some(capacity) = autotune.on_waiting(self.buffer.data())
         {
             self.buffer.grow(capacity);
         }
@@ -353,7 +365,7 @@ impl Receiver {
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.buffer.memory()
+        self.buffer.data()
     }
 
     pub(crate) fn a_rwnd(&self) -> usize {
@@ -437,3 +449,6 @@ mod interleaved_tests;
 
 #[cfg(test)]
 mod release_tests;
+
+#[cfg(test)]
+mod stream_tests;
