@@ -40,6 +40,10 @@ use scraps::Scraps;
 use sources::Sources;
 use tsn_map::{Arrival, TsnMap};
 
+/// Gaps up to which DATA on a stream that does not exist is acknowledged above the cumulative TSN. It
+/// takes no room in the receive buffer, which bounds the gaps that other DATA leaves.
+const MAX_DISCARDED_GAPS: usize = 1024;
+
 /// What became of one DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DataOutcome {
@@ -201,6 +205,11 @@ impl Receiver {
             }
         };
         if stream.0 >= self.inbound_streams {
+            let next = self.tsns.cumulative_index() + 1;
+            if index != next && self.tsns.gap_count() >= MAX_DISCARDED_GAPS {
+                self.ack.now();
+                return Err(DataOutcome::Dropped);
+            }
             self.tsns.insert(index);
             self.ack.on_new();
             self.give_up_unfinished();

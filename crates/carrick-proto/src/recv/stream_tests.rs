@@ -176,3 +176,32 @@ fn skipped_messages_cost_no_more_than_a_table() {
         assert_eq!(receiver.a_rwnd(), 2 << 20);
     }
 }
+
+/// RFC 9260, section 6.5: such a chunk is acknowledged and discarded, so that nothing but the gaps
+/// before it takes memory
+#[test]
+fn gaps_before_invalid_streams_are_bounded() {
+    let config = AssociationConfig::default();
+    let mut receiver = Receiver::new(Tsn::new(1), 1, false, &config);
+    let invalid = DataOutcome::InvalidStream(StreamId(1));
+    for n in 1..30_000 {
+        let outcome = give(&mut receiver, 2 * n, 1, 0);
+        let expected = match n as usize {
+            ..=MAX_DISCARDED_GAPS => invalid,
+            _ => DataOutcome::Dropped,
+        };
+        assert_eq!(outcome, expected, "{n}");
+    }
+    assert_eq!(receiver.gap_count(), MAX_DISCARDED_GAPS);
+    // What is missing is taken, and makes room.
+    for tsn in 1..100 {
+        let outcome = give(&mut receiver, tsn, 1, 0);
+        let expected = if tsn % 2 == 1 {
+            invalid
+        } else {
+            DataOutcome::Duplicate
+        };
+        assert_eq!(outcome, expected, "{tsn}");
+    }
+    assert_eq!(give(&mut receiver, 59_000, 1, 0), invalid);
+}
