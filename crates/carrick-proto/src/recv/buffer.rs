@@ -72,18 +72,18 @@ impl Buffer {
         self.streams = bytes;
     }
 
-    /// Bytes of user data that are held, with what each chunk costs besides its payload.
-    pub(super) fn data(&self) -> usize {
+    /// Bytes of user data in use, with what each chunk costs besides its payload.
+    pub(super) fn memory(&self) -> usize {
         self.bytes(self.held)
     }
 
-    /// Bytes in use: user data and the state of streams.
+    /// Bytes of stream state that the window is smaller by.
     ///
-    /// Stream state is never freed by reading, so no more than half of the buffer is counted for it:
-    /// a peer that uses all of its streams can always send in the other half. State of all streams
-    /// is less than half of the default buffer.
-    fn memory(&self) -> usize {
-        self.data() + self.streams.min(self.capacity / 2)
+    /// Reading does not free them, so that at most half of the buffer counts: a peer that uses all of
+    /// its streams has a window again as soon as its messages are read. For the same reason, and
+    /// because the peer may have sent what the last window allowed, no chunk is dropped for them.
+    fn counted_streams(&self) -> usize {
+        self.streams.min(self.capacity / 2)
     }
 
     /// Bytes that something in the buffer takes.
@@ -108,7 +108,7 @@ impl Buffer {
         BufferView {
             capacity: self.capacity,
             payload: self.held.payload,
-            memory: self.memory(),
+            memory: self.memory() + self.counted_streams(),
             typical: self.typical / 16,
             overhead: self.overhead,
         }

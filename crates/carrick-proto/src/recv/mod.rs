@@ -181,7 +181,7 @@ impl Receiver {
         outcome(taken)
     }
 
-    /// Counts the state of streams in the receive buffer.
+    /// Counts the state of streams in the window.
     fn count_streams(&mut self) {
         let interleaved = self.interleaved.as_ref();
         let interleaved = interleaved.map_or(0, |all| all.stream_memory());
@@ -337,7 +337,7 @@ impl Receiver {
         if let Some(autotune) = &self.autotune
             && self.tsns.has_gaps()
             && self.delivery.is_empty()
-            && let Some(capacity) = autotune.on_waiting(self.buffer.data())
+            && let Some(capacity) = autotune.on_waiting(self.buffer.memory())
         {
             self.buffer.grow(capacity);
         }
@@ -374,7 +374,7 @@ impl Receiver {
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.buffer.data()
+        self.buffer.memory()
     }
 
     pub(crate) fn a_rwnd(&self) -> usize {
