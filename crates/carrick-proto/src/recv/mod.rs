@@ -7,11 +7,11 @@ mod delivery;
 mod forward;
 mod interleaved;
 pub(crate) mod message;
+mod payload_pool;
 mod ranges;
 mod ready;
 mod reassembly;
 mod reset;
-mod scraps;
 mod settled;
 mod sources;
 mod tsn_map;
@@ -30,13 +30,13 @@ use crate::policy::GapSacks;
 use crate::time::Time;
 use ack::AckState;
 use autotune::Autotune;
-use buffer::Buffer;
+use buffer::{Buffer, Cost};
 use delivery::Delivery;
 pub(crate) use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
+use payload_pool::PayloadPool;
 use reassembly::{Fragment, Reassembly};
-use scraps::Scraps;
 use sources::Sources;
 use tsn_map::{Arrival, TsnMap};
 
@@ -65,7 +65,7 @@ pub(crate) struct Receiver {
     tsns: TsnMap,
     ack: AckState,
     buffer: Buffer,
-    scraps: Scraps,
+    payloads: PayloadPool,
     reassembly: Reassembly,
     delivery: Delivery,
     /// Takes the place of `reassembly` where messages may interleave (RFC 8260 section 2.2).
@@ -90,7 +90,7 @@ impl Receiver {
             tsns: TsnMap::new(peer_initial_tsn),
             ack: AckState::new(config),
             buffer: Buffer::new(config),
-            scraps: Scraps::default(),
+            payloads: PayloadPool::default(),
             reassembly: Reassembly::default(),
             delivery: Delivery::default(),
             interleaved: interleaving.then(Box::default),
@@ -149,8 +149,7 @@ impl Receiver {
             Ok(index) => index,
             Err(outcome) => return outcome,
         };
-        let fragment = Fragment::new(data, self.scraps.keep(data.payload, datagram));
-        self.hold(fragment.payload.len());
+        let fragment = Fragment::new(data, self.retain(data.payload, datagram));
         let taken = self.take(index, fragment);
         self.count_streams();
         outcome(taken)
@@ -163,8 +162,7 @@ impl Receiver {
             Ok(index) => index,
             Err(outcome) => return outcome,
         };
-        let payload = self.scraps.keep(data.payload, datagram);
-        self.hold(payload.len());
+        let payload = self.retain(data.payload, datagram);
         let delivery = &mut self.delivery;
         let deferred = delivery.is_deferred(index, header.stream);
         let taken = match &mut self.interleaved {
@@ -247,12 +245,15 @@ impl Receiver {
         }
     }
 
-    /// The payload of a chunk stays.
-    fn hold(&mut self, payload: usize) {
-        self.buffer.add(payload);
+    /// Takes the payload of a chunk into the receive buffer.
+    fn retain(&mut self, payload: &[u8], datagram: &Bytes) -> Bytes {
+        let len = payload.len();
+        self.buffer.add(len);
         if let Some(autotune) = &mut self.autotune {
-            autotune.on_arrived(payload);
+            autotune.on_arrived(len);
         }
+        let counted = self.buffer.bytes(Cost::one(len));
+        self.payloads.retain(payload, counted, datagram)
     }
 
     fn take(&mut self, index: u64, fragment: Fragment) -> Result<(), &'static str> {
@@ -290,7 +291,7 @@ impl Receiver {
 
     /// Gives up the highest message or piece of one that is not acknowledged cumulatively and lies
     /// above `index`; returns what that frees.
-    fn drop_highest(&mut self, index: u64) -> Option<buffer::Cost> {
+    fn drop_highest(&mut self, index: u64) -> Option<Cost> {
         let floor = self.tsns.cumulative_index().max(index);
         if let Some(interleaved) = &mut self.interleaved {
             let (dropped, cost) = interleaved.drop_highest(floor)?;
