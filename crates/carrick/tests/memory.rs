@@ -153,7 +153,8 @@ impl Attacker {
                 segment_size: Some(packets[0].len()),
                 src_ip: None,
             };
-            self.state.send((&self.socket).into(), &transmit).unwrap();
+            let socket = (&self.socket).into();
+            self.state.try_send(socket, &transmit).unwrap();
             while let Ok(len) = self.socket.recv(&mut buffer) {
                 let number =
                     |at: usize| u32::from(u16::from_be_bytes([buffer[at], buffer[at + 1]]));
