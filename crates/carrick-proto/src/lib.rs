@@ -14,8 +14,9 @@
 //!
 //! The same seed and the same calls give the same packets. A malformed datagram is dropped and
 //! counted in [`EndpointStats`]; it is never an error for the caller. A message that arrived in one
-//! DATA chunk is delivered as a slice of the datagram that carried it, without a copy; only one that
-//! is less than an eighth of its datagram is copied, so as not to keep the rest in memory.
+//! DATA chunk is delivered as a slice of the datagram that carried it, without a copy, if it fills the
+//! datagram. Others are copied, so that a chunk never keeps more memory than five times what it counts
+//! in the receive buffer ([`AssociationConfig::receive_buffer`], [`DATAGRAMS_PER_ALLOCATION`]).
 //!
 //! The rooms are the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5, 9),
 //! `path` (6.3, 6.4, 8), `congestion` (7), `send` and `recv` (6), `reconfig` (RFC 6525), and `policy`, where every published
@@ -44,8 +45,15 @@ mod reliability;
 mod route;
 mod send;
 mod stats;
+mod stream_table;
 mod time;
 mod trace;
+
+/// Datagrams that a driver may cut from one allocation for [`Endpoint::handle_datagram`].
+///
+/// A message that is a slice of its datagram keeps the whole allocation. The core counts on it that the
+/// allocation is at most this many times as long as each datagram in it.
+pub const DATAGRAMS_PER_ALLOCATION: usize = 4;
 
 pub use carrick_wire::{
     ChunkType, CommonHeader, HmacId, Mid, ParameterType, Ppid, SharedKeyId, Ssn, StreamId, Tsn,

@@ -31,32 +31,36 @@ pub(super) struct Buffer {
     overhead: usize,
     announcement: WindowAnnouncement,
     avoid_silly_windows: bool,
-    mtu: usize,
+    mtu: u32,
     held: Cost,
+    /// Heap that the state of streams takes, in bytes.
+    streams: u32,
     /// Mean payload of a chunk, with a weight of 1/16 for the last one, times 16.
-    typical: usize,
+    typical: u32,
     /// The free bytes that the last SACK told of; 0 if it told to wait.
     last_free: usize,
 }
 
 impl Buffer {
     pub(super) fn new(config: &AssociationConfig) -> Self {
+        let mtu = small(config.path_mtu);
         Self {
             capacity: config.receive_buffer,
             max_chunks: config.receive_buffer_chunks,
             overhead: config.message_overhead,
             announcement: config.policies.window_announcement,
             avoid_silly_windows: config.receiver_sws_avoidance,
-            mtu: config.path_mtu,
+            mtu,
             held: Cost::default(),
-            typical: config.path_mtu * 16,
+            streams: 0,
+            typical: mtu.saturating_mul(16),
             last_free: config.receive_buffer,
         }
     }
 
     pub(super) fn add(&mut self, payload: usize) {
         self.held = self.held.plus(Cost::one(payload));
-        self.typical = self.typical - self.typical / 16 + payload;
+        self.typical = self.typical - self.typical / 16 + small(payload);
     }
 
     pub(super) fn remove(&mut self, cost: Cost) {
@@ -64,9 +68,23 @@ impl Buffer {
         self.held.payload = self.held.payload.saturating_sub(cost.payload);
     }
 
-    /// Bytes in use, with what each chunk costs besides its payload.
+    /// Sets the heap that the state of streams takes, in bytes.
+    pub(super) fn set_streams(&mut self, bytes: usize) {
+        self.streams = small(bytes);
+    }
+
+    /// Bytes of user data in use, with what each chunk costs besides its payload.
     pub(super) fn memory(&self) -> usize {
         self.bytes(self.held)
+    }
+
+    /// Bytes of stream state that the window is smaller by.
+    ///
+    /// Reading does not free them, so that at most half of the buffer counts: a peer that uses all of
+    /// its streams has a window again as soon as its messages are read. For the same reason, and
+    /// because the peer may have sent what the last window allowed, no chunk is dropped for them.
+    fn counted_streams(&self) -> usize {
+        (self.streams as usize).min(self.capacity / 2)
     }
 
     /// Bytes that something in the buffer takes.
@@ -91,8 +109,8 @@ impl Buffer {
         BufferView {
             capacity: self.capacity,
             payload: self.held.payload,
-            memory: self.memory(),
-            typical: self.typical / 16,
+            memory: self.memory() + self.counted_streams(),
+            typical: self.typical as usize / 16,
             overhead: self.overhead,
         }
     }
@@ -106,7 +124,7 @@ impl Buffer {
         }
         let view = self.view();
         let free = self.announcement.free(&view);
-        let silly = (2 * self.mtu).min(self.capacity / 2);
+        let silly = (2 * self.mtu as usize).min(self.capacity / 2);
         if free > 0 && free < silly && self.avoid_silly_windows {
             1
         } else {
@@ -132,6 +150,11 @@ impl Buffer {
     pub(super) fn announced(&mut self) {
         self.last_free = self.announceable();
     }
+}
+
+/// Converts a number that is never large, to take 4 octets of each association.
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

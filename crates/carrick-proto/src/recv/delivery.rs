@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
-use alloc::vec::Vec;
 
 use carrick_wire::{Ssn, StreamId, Tsn};
 
@@ -14,11 +13,12 @@ use super::ranges::RangeSet;
 use super::ready::Ready;
 use super::reassembly::Complete;
 use super::reset::Deferral;
+use crate::stream_table::StreamTable;
 
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
-    /// The number that each stream delivers next; grows to the highest stream seen.
-    pub(super) next: Vec<Ssn>,
+    /// The number that each stream delivers next, if a message of it was delivered.
+    pub(super) next: StreamTable<Ssn>,
     /// Complete messages that wait for one before them in their stream, or for a reset, by the
     /// index of their first TSN.
     pub(super) held: BTreeMap<u64, Complete>,
@@ -37,10 +37,14 @@ const OLD_SSN: &str = "stream sequence number was used before";
 
 impl Delivery {
     fn next_ssn(&self, stream: StreamId) -> Ssn {
-        self.next
-            .get(usize::from(stream.0))
-            .copied()
-            .unwrap_or(Ssn::new(0))
+        self.next.get(stream).unwrap_or(Ssn::new(0))
+    }
+
+    /// Heap that the state of streams takes, in bytes, and of the messages whose skip waits for a
+    /// reset.
+    pub(super) fn stream_memory(&self) -> usize {
+        let deferral = self.deferral.as_ref().map_or(0, |d| d.skips_memory());
+        self.next.memory() + deferral
     }
 
     /// Whether this message is the next in its stream.
@@ -77,7 +81,7 @@ impl Delivery {
         let next = self.next_ssn(stream);
         if ssn == next {
             self.hand_over(complete);
-            self.advance(stream);
+            self.advance(stream, ssn);
             return Ok(());
         }
         // Its TSN is new, so it is ahead of `next` however far away: a peer may have 65,535
@@ -99,7 +103,7 @@ impl Delivery {
         if let Some((stream, Some(ssn))) = ends
             && ssn == self.next_ssn(stream)
         {
-            self.advance(stream);
+            self.advance(stream, ssn);
         }
     }
 
@@ -108,37 +112,23 @@ impl Delivery {
         self.ready.append(part);
     }
 
-    /// The message `next` of a stream has been delivered: goes on with those that waited.
-    fn advance(&mut self, stream: StreamId) {
-        let slot = self.slot(stream);
-        loop {
-            self.next[slot] = self.next[slot].next();
-            if self.position.is_empty() {
-                return;
-            }
-            let Some(index) = self.position.remove(&(stream, self.next[slot].value())) else {
-                return;
-            };
-            let Some(complete) = self.held.remove(&index) else {
-                return;
-            };
+    /// Delivers the messages that waited for this one of their stream, which has been delivered.
+    fn advance(&mut self, stream: StreamId, delivered: Ssn) {
+        let mut next = delivered.next();
+        while !self.position.is_empty()
+            && let Some(index) = self.position.remove(&(stream, next.value()))
+            && let Some(complete) = self.held.remove(&index)
+        {
             self.hand_over(complete);
+            next = next.next();
         }
+        self.next.insert(stream, next);
     }
 
     /// Gives the user a message.
     pub(super) fn hand_over(&mut self, complete: Complete) {
         self.settle(complete.first, complete.last);
         self.push(complete.message);
-    }
-
-    /// The place of a stream in `next`.
-    pub(super) fn slot(&mut self, stream: StreamId) -> usize {
-        let slot = usize::from(stream.0);
-        if self.next.len() <= slot {
-            self.next.resize(slot + 1, Ssn::new(0));
-        }
-        slot
     }
 
     pub(super) fn push(&mut self, message: Message) {
@@ -233,9 +223,7 @@ impl Delivery {
                 }
             }
         }
-        let slot = self.slot(stream);
-        self.next[slot] = last;
-        self.advance(stream);
+        self.advance(stream, last);
     }
 
     /// All streams begin at 0 again; what waits for a message that will never come is dropped,

@@ -86,6 +86,7 @@ impl Receiver {
     fn after_forward(&mut self) {
         self.give_up_unfinished();
         self.deliver_partially();
+        self.count_streams();
         if self.buffer.wants_update() {
             self.ack.now();
         }

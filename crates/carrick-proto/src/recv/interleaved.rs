@@ -20,6 +20,7 @@ use super::forward::AbortedMessage;
 use super::message::{Message, Part, Payload};
 use crate::looks::Looks;
 use crate::reconfig::StreamSet;
+use crate::stream_table::StreamTable;
 use fragments::{Fragments, Held};
 use skip::Skips;
 
@@ -94,8 +95,8 @@ const BEYOND_END: &str = "fragment behind the end of its message";
 #[derive(Debug, Default)]
 pub(super) struct Interleaved {
     messages: BTreeMap<Key, Assembly>,
-    /// The ordered message that each stream delivers next; grows to the highest stream seen.
-    next: Vec<Mid>,
+    /// The ordered message that each stream delivers next, if one of it was delivered.
+    next: StreamTable<Mid>,
     /// All fragments held, by the index of their TSN, with their number.
     held: BTreeMap<u64, (Key, u64)>,
     /// The same indexes by stream.
@@ -210,16 +211,14 @@ impl Interleaved {
         match streams {
             StreamSet::All => {
                 let next = core::mem::take(&mut self.next);
-                let all = (0..=u16::MAX).map(StreamId).zip(next);
-                all.filter(|(_, next)| *next != zero)
+                next.iter()
+                    .filter(|(_, next)| *next != zero)
                     .map(|(stream, _)| stream)
                     .collect()
             }
             StreamSet::Listed(listed) => {
-                let mut begin = |stream: &&StreamId| {
-                    let next = self.next.get_mut(usize::from(stream.0));
-                    next.is_some_and(|next| core::mem::replace(next, zero) != zero)
-                };
+                let mut begin =
+                    |stream: &&StreamId| self.next.remove(**stream).is_some_and(|mid| mid != zero);
                 listed.iter().filter(&mut begin).copied().collect()
             }
         }
@@ -344,12 +343,8 @@ impl Interleaved {
 
     /// Returns the message behind this ordered one, which its stream delivers next.
     fn go_on_behind(&mut self, key: Key) -> Key {
-        let slot = usize::from(key.stream.0);
-        if self.next.len() <= slot {
-            self.next.resize(slot + 1, Mid::new(0));
-        }
         let next = Mid::new(key.mid).next();
-        self.next[slot] = next;
+        self.next.insert(key.stream, next);
         let mid = next.value();
         Key { mid, ..key }
     }
@@ -374,8 +369,7 @@ impl Interleaved {
     }
 
     fn next_mid(&self, stream: StreamId) -> Mid {
-        let next = self.next.get(usize::from(stream.0));
-        next.copied().unwrap_or(Mid::new(0))
+        self.next.get(stream).unwrap_or(Mid::new(0))
     }
 
     fn is_next(&self, key: Key) -> bool {
@@ -411,6 +405,11 @@ impl Interleaved {
     pub(super) fn partial_tsns(&self) -> impl Iterator<Item = Tsn> + '_ {
         let begun = self.begun.iter().filter_map(|key| self.messages.get(key));
         begun.filter_map(|a| a.first.map(|(_, tsn, _)| tsn))
+    }
+
+    /// Heap that the state of streams takes, in bytes.
+    pub(super) fn stream_memory(&self) -> usize {
+        self.next.memory() + self.skips.memory()
     }
 
     /// What is held costs this.
@@ -471,10 +470,8 @@ mod tests {
 
     #[test]
     fn message_identifiers_wrap_8260_2_1() {
-        let mut all = Interleaved {
-            next: Vec::from([Mid::new(u32::MAX - 1)]),
-            ..Interleaved::default()
-        };
+        let mut all = Interleaved::default();
+        all.next.insert(StreamId(0), Mid::new(u32::MAX - 1));
         let mut delivery = Delivery::default();
         let payload = Bytes::from_static(b"x");
         let first = Fragment::First(Ppid(0));

@@ -7,11 +7,11 @@ mod delivery;
 mod forward;
 mod interleaved;
 pub(crate) mod message;
+mod payload_pool;
 mod ranges;
 mod ready;
 mod reassembly;
 mod reset;
-mod scraps;
 mod settled;
 mod sources;
 mod tsn_map;
@@ -30,15 +30,19 @@ use crate::policy::GapSacks;
 use crate::time::Time;
 use ack::AckState;
 use autotune::Autotune;
-use buffer::Buffer;
+use buffer::{Buffer, Cost};
 use delivery::Delivery;
 pub(crate) use forward::AbortedMessage;
 use interleaved::Interleaved;
 use message::Message;
+use payload_pool::PayloadPool;
 use reassembly::{Fragment, Reassembly};
-use scraps::Scraps;
 use sources::Sources;
 use tsn_map::{Arrival, TsnMap};
+
+/// Gaps up to which DATA on a stream that does not exist is acknowledged above the cumulative TSN. It
+/// takes no room in the receive buffer, which bounds the gaps that other DATA leaves.
+const MAX_DISCARDED_GAPS: usize = 1024;
 
 /// What became of one DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +65,7 @@ pub(crate) struct Receiver {
     tsns: TsnMap,
     ack: AckState,
     buffer: Buffer,
-    scraps: Scraps,
+    payloads: PayloadPool,
     reassembly: Reassembly,
     delivery: Delivery,
     /// Takes the place of `reassembly` where messages may interleave (RFC 8260 section 2.2).
@@ -86,7 +90,7 @@ impl Receiver {
             tsns: TsnMap::new(peer_initial_tsn),
             ack: AckState::new(config),
             buffer: Buffer::new(config),
-            scraps: Scraps::default(),
+            payloads: PayloadPool::default(),
             reassembly: Reassembly::default(),
             delivery: Delivery::default(),
             interleaved: interleaving.then(Box::default),
@@ -127,6 +131,7 @@ impl Receiver {
         self.buffer.remove(self.delivery.restart());
         self.delivery.note_settled(false);
         self.inbound_streams = inbound_streams;
+        self.count_streams();
     }
 
     pub(crate) fn inbound_streams(&self) -> u16 {
@@ -144,9 +149,10 @@ impl Receiver {
             Ok(index) => index,
             Err(outcome) => return outcome,
         };
-        let fragment = Fragment::new(data, self.scraps.keep(data.payload, datagram));
-        self.hold(fragment.payload.len());
-        outcome(self.take(index, fragment))
+        let fragment = Fragment::new(data, self.retain(data.payload, datagram));
+        let taken = self.take(index, fragment);
+        self.count_streams();
+        outcome(taken)
     }
 
     /// Takes one I-DATA chunk; `datagram` is what `data` was parsed from.
@@ -156,8 +162,7 @@ impl Receiver {
             Ok(index) => index,
             Err(outcome) => return outcome,
         };
-        let payload = self.scraps.keep(data.payload, datagram);
-        self.hold(payload.len());
+        let payload = self.retain(data.payload, datagram);
         let delivery = &mut self.delivery;
         let deferred = delivery.is_deferred(index, header.stream);
         let taken = match &mut self.interleaved {
@@ -170,7 +175,16 @@ impl Receiver {
         };
         self.settle_lost();
         self.deliver_partially();
+        self.count_streams();
         outcome(taken)
+    }
+
+    /// Counts the state of streams in the window.
+    fn count_streams(&mut self) {
+        let interleaved = self.interleaved.as_ref();
+        let interleaved = interleaved.map_or(0, |all| all.stream_memory());
+        let streams = self.delivery.stream_memory() + interleaved;
+        self.buffer.set_streams(streams);
     }
 
     /// Notes the arrival of a chunk with user data; returns the index of its TSN if it is to be kept.
@@ -189,6 +203,11 @@ impl Receiver {
             }
         };
         if stream.0 >= self.inbound_streams {
+            let next = self.tsns.cumulative_index() + 1;
+            if index != next && self.tsns.gap_count() >= MAX_DISCARDED_GAPS {
+                self.ack.now();
+                return Err(DataOutcome::Dropped);
+            }
             self.tsns.insert(index);
             self.ack.on_new();
             self.give_up_unfinished();
@@ -226,12 +245,15 @@ impl Receiver {
         }
     }
 
-    /// The payload of a chunk stays.
-    fn hold(&mut self, payload: usize) {
-        self.buffer.add(payload);
+    /// Takes the payload of a chunk into the receive buffer.
+    fn retain(&mut self, payload: &[u8], datagram: &Bytes) -> Bytes {
+        let len = payload.len();
+        self.buffer.add(len);
         if let Some(autotune) = &mut self.autotune {
-            autotune.on_arrived(payload);
+            autotune.on_arrived(len);
         }
+        let counted = self.buffer.bytes(Cost::one(len));
+        self.payloads.retain(payload, counted, datagram)
     }
 
     fn take(&mut self, index: u64, fragment: Fragment) -> Result<(), &'static str> {
@@ -273,7 +295,7 @@ impl Receiver {
 
     /// Gives up the highest message or piece of one that is not acknowledged cumulatively and lies
     /// above `index`; returns what that frees.
-    fn drop_highest(&mut self, index: u64) -> Option<buffer::Cost> {
+    fn drop_highest(&mut self, index: u64) -> Option<Cost> {
         let floor = self.tsns.cumulative_index().max(index);
         if let Some(interleaved) = &mut self.interleaved {
             let (dropped, cost) = interleaved.drop_highest(floor)?;
@@ -441,3 +463,6 @@ mod interleaved_tests;
 
 #[cfg(test)]
 mod release_tests;
+
+#[cfg(test)]
+mod stream_tests;

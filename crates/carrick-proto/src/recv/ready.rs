@@ -67,6 +67,10 @@ impl Ready {
         loop {
             let place = self.places.pop_front()?;
             self.passed += 1;
+            if self.places.is_empty() {
+                // A burst of small messages would keep 100 bytes for each of them for good.
+                self.places.shrink_to(FEW);
+            }
             let Some(message) = place else { continue };
             self.len -= 1;
             if is_piece(&message) {
@@ -142,6 +146,23 @@ mod tests {
             payload: Payload::from(Bytes::from_static(b"abc")),
             chunks: 1,
         }
+    }
+
+    #[test]
+    fn a_burst_leaves_no_memory_behind_once_it_is_read() {
+        let mut ready = Ready::default();
+        for last in [Part::Whole, Part::Middle] {
+            (0..10_000).for_each(|tsn| ready.push(message(tsn, Part::Whole)));
+            ready.push(message(10_000, last));
+            assert_eq!(core::iter::from_fn(|| ready.pop()).count(), 10_001);
+            assert!(ready.places.capacity() <= FEW);
+        }
+        // The last place is empty.
+        (0..10_000).for_each(|tsn| ready.push(message(tsn, Part::Whole)));
+        ready.push(message(10_000, Part::Middle));
+        ready.drop_parts(Tsn::new(10_000));
+        assert_eq!(core::iter::from_fn(|| ready.pop()).count(), 10_000);
+        assert!(ready.places.capacity() <= FEW);
     }
 
     #[test]

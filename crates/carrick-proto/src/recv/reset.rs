@@ -34,6 +34,12 @@ impl Deferral {
     pub(super) fn forget(&mut self, index: u64) -> bool {
         self.messages.remove(&index)
     }
+
+    /// Heap that the skipped messages take that wait, in bytes.
+    pub(super) fn skips_memory(&self) -> usize {
+        let skips = self.skips.as_ref().map_or(0, Vec::capacity);
+        skips * size_of::<(u64, StreamId, Ssn)>()
+    }
 }
 
 impl Receiver {
@@ -60,6 +66,7 @@ impl Receiver {
         if let Some(interleaved) = &mut self.interleaved {
             interleaved.end_deferral();
         }
+        self.count_streams();
         // No chunk may have room that would begin it.
         self.deliver_partially();
         Ok(())
@@ -224,8 +231,7 @@ impl Delivery {
             let (stream, ssn) = (complete.message.stream, complete.message.ssn);
             self.hand_over(complete);
             if let Some(ssn) = ssn {
-                let slot = self.slot(stream);
-                self.next[slot] = ssn.next();
+                self.next.insert(stream, ssn.next());
             }
         }
         for complete in later {
@@ -262,10 +268,8 @@ impl Delivery {
         match streams {
             StreamSet::All => self.next.clear(),
             StreamSet::Listed(listed) => {
-                for stream in listed {
-                    if let Some(next) = self.next.get_mut(usize::from(stream.0)) {
-                        *next = Ssn::new(0);
-                    }
+                for &stream in listed {
+                    self.next.remove(stream);
                 }
             }
         }

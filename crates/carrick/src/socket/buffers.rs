@@ -1,28 +1,22 @@
 //! What arrives: large buffers that are used again and again, and the datagrams cut from them.
 //!
 //! With receive offload the system puts up to 64 datagrams into one buffer of 64 KiB. A message is
-//! a slice of the datagram that brought it, and a slice keeps all of its memory alive. So datagrams
-//! are copied out of the large buffer, a few that came together into one allocation: what the
-//! protocol or the user still holds then keeps at most [`GROUP`] bytes and [`MAX_TOGETHER`]
-//! datagrams alive, or one datagram if that is larger, and the large buffers are never given away.
+//! a slice of the datagram that brought it, and a slice keeps all of its memory. So datagrams are
+//! copied out of the large buffer, [`DATAGRAMS_PER_ALLOCATION`] of the same length into one
+//! allocation: what the protocol or the user still holds then keeps no more than these, and the large
+//! buffers are never given away.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
-use carrick_proto::Route;
+use carrick_proto::{DATAGRAMS_PER_ALLOCATION, Route};
 use quinn_udp::{BATCH_SIZE, RecvMeta};
 
 use super::from_ecn_codepoint;
 
 /// Bytes of one large buffer: the largest IP packet.
 const BUFFER: usize = 65_536;
-
-/// Datagrams that arrived together share an allocation up to this many bytes.
-const GROUP: usize = 6_000;
-
-/// And no more of them than this: one small message that stays must not keep many that went.
-const MAX_TOGETHER: usize = 8;
 
 /// The shortest IPv4 header.
 const IPV4_HEADER: usize = 20;
@@ -99,22 +93,24 @@ impl Datagrams<'_> {
     }
 }
 
-/// Cuts what arrived together into datagrams of `stride` bytes, the last one maybe shorter.
+/// Cuts what arrived together into datagrams of `stride` bytes, the last one maybe shorter. That one
+/// gets an allocation for itself, or it would keep one of many times its length.
 fn cut(bytes: &[u8], stride: usize, mut take: impl FnMut(Bytes)) {
     let stride = stride.max(1);
-    let together = (GROUP / stride).clamp(1, MAX_TOGETHER) * stride;
-    for group in bytes.chunks(together) {
+    let (equal, last) = bytes.split_at(bytes.len() / stride * stride);
+    for group in equal.chunks(DATAGRAMS_PER_ALLOCATION * stride) {
         let group = Bytes::copy_from_slice(group);
-        if group.len() <= stride {
+        if group.len() == stride {
+            // A slice would cost another allocation.
             take(group);
             continue;
         }
-        let mut start = 0;
-        while start < group.len() {
-            let end = (start + stride).min(group.len());
-            take(group.slice(start..end));
-            start = end;
+        for start in (0..group.len()).step_by(stride) {
+            take(group.slice(start..start + stride));
         }
+    }
+    if !last.is_empty() {
+        take(Bytes::copy_from_slice(last));
     }
 }
 
@@ -153,14 +149,23 @@ mod tests {
         }
     }
 
+    /// [`DATAGRAMS_PER_ALLOCATION`]
     #[test]
-    fn a_small_datagram_that_stays_keeps_few_others() {
-        let bytes = vec![0; 44 * 100];
-        let mut kept: Vec<Bytes> = Vec::new();
-        cut(&bytes, 44, |datagram| kept.push(datagram));
-        let follows = |pair: &[Bytes]| pair[0].as_ptr_range().end == pair[1].as_ptr();
-        let allocations = 1 + kept.windows(2).filter(|pair| !follows(pair)).count();
-        assert_eq!(allocations, 100_usize.div_ceil(MAX_TOGETHER));
+    fn an_allocation_holds_few_datagrams_of_one_length() {
+        for (stride, last) in [(44, 0), (44, 43), (748, 9), (1452, 130), (9000, 1)] {
+            let bytes = vec![0; stride * 7 + last];
+            let mut kept: Vec<Bytes> = Vec::new();
+            cut(&bytes, stride, |datagram| kept.push(datagram));
+            let follows = |a: &Bytes, b: &Bytes| a.as_ptr_range().end == b.as_ptr();
+            let groups = kept.chunk_by(|a, b| a.len() == b.len() && follows(a, b));
+            let groups: Vec<usize> = groups.map(<[Bytes]>::len).collect();
+            assert_eq!(groups[..2], [4, 3]);
+            // An allocation that only the datagram has can be changed.
+            let short = kept.split_off(7);
+            drop(kept);
+            assert_eq!(short.len(), usize::from(last > 0));
+            assert!(short.into_iter().all(|datagram| datagram.is_unique()));
+        }
     }
 
     #[test]

@@ -4,16 +4,17 @@
 //! Fragments of a message that was skipped may still come, with TSNs above the point of the chunk:
 //! nothing would ever clear them away, so they are not kept.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use carrick_wire::{Mid, SkippedMessage, StreamId};
+use carrick_wire::{Mid, SkippedMessage};
 
 use super::{Assembly, Interleaved, Key, Lost, key};
 use crate::reconfig::StreamSet;
 use crate::recv::buffer::Cost;
 use crate::recv::delivery::Delivery;
 use crate::recv::forward::AbortedMessage;
+use crate::stream_table::StreamTable;
 
 /// Messages that may follow the last one that was skipped before its number is forgotten: long
 /// before half of all numbers, where the order would turn around.
@@ -30,7 +31,7 @@ pub(super) struct Skips {
     /// The peer skips messages: a number that was used before may be one of them.
     any: bool,
     /// The last unordered message of each stream that was.
-    unordered: BTreeMap<StreamId, Mid>,
+    unordered: StreamTable<Mid>,
     /// What waits for a reset, with the index of the chunk's TSN.
     waiting: Option<Vec<(u64, SkippedMessage)>>,
     /// What was forgotten since [`Interleaved::take_lost`].
@@ -45,14 +46,14 @@ impl Skips {
         if !key.unordered {
             return self.any && mid.is_before(next);
         }
-        let Some(last) = self.unordered.get(&key.stream) else {
+        let Some(last) = self.unordered.get(key.stream) else {
             return false;
         };
-        if mid.is_after(*last) && mid.since(*last) >= MEMORY {
-            self.unordered.remove(&key.stream);
+        if mid.is_after(last) && mid.since(last) >= MEMORY {
+            self.unordered.remove(key.stream);
             return false;
         }
-        mid.is_at_or_before(*last)
+        mid.is_at_or_before(last)
     }
 
     /// The numbers of these streams begin at 0 again.
@@ -60,11 +61,17 @@ impl Skips {
         match streams {
             StreamSet::All => self.unordered.clear(),
             StreamSet::Listed(listed) => {
-                for stream in listed {
+                for &stream in listed {
                     self.unordered.remove(stream);
                 }
             }
         }
+    }
+
+    /// Heap that the state of streams takes, in bytes, and of the messages that wait for a reset.
+    pub(super) fn memory(&self) -> usize {
+        let waiting = self.waiting.as_ref().map_or(0, Vec::capacity);
+        self.unordered.memory() + waiting * size_of::<(u64, SkippedMessage)>()
     }
 }
 
@@ -79,9 +86,9 @@ impl Interleaved {
             mid,
         } = skipped;
         let from = if unordered {
-            let known = self.skips.unordered.entry(stream).or_insert(mid);
-            if mid.is_after(*known) {
-                *known = mid;
+            let known = self.skips.unordered.get(stream);
+            if known.is_none_or(|known| mid.is_after(known)) {
+                self.skips.unordered.insert(stream, mid);
             }
             mid.minus(HALF - 1)
         } else {
@@ -181,7 +188,7 @@ impl Interleaved {
             let next = self.next_mid(stream);
             if key.unordered {
                 if self.skips.cover(key, next) {
-                    self.skips.unordered.remove(&stream);
+                    self.skips.unordered.remove(stream);
                 }
             } else if header.mid.is_before(next) && reset.insert(stream) {
                 let streams = StreamSet::Listed(Vec::from([stream]));
