@@ -13,6 +13,7 @@ use carrick::{
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::runtime::until_signal;
 use crate::units;
 
 /// How long a set-up may take before the user is told what is being waited for.
@@ -306,7 +307,7 @@ pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
         if name.is_empty() {
             return Err(unknown("it is empty".into()));
         }
-        let found = until_interrupted(async {
+        let found = until_signal(async {
             let found = tokio::net::lookup_host((name, 0)).await;
             found.map_err(|e| unknown(e.to_string()))
         });
@@ -327,27 +328,15 @@ pub(crate) fn list(addresses: &[IpAddr]) -> String {
     texts.join(",")
 }
 
-/// Runs a subcommand: on one thread, because one association is one task's work.
-pub(crate) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::Run(format!("the system gives no event queue: {e}")))?;
-    let done = runtime.block_on(work);
-    // A name that is still being looked up is not waited for.
-    runtime.shutdown_background();
-    done
-}
-
-/// Does the work with an endpoint, then closes it. Work that is interrupted is dropped; what it
-/// aborts then is told to the peers.
+/// Does the work with an endpoint, then closes it. Work that a signal ends is dropped, and
+/// the peers get the ABORTs that this causes.
 pub(crate) async fn with(
     endpoint: Endpoint,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    let done = until_interrupted(work).await;
+    let done = until_signal(work).await;
     if done.is_ok() {
-        return until_interrupted(async {
+        return until_signal(async {
             endpoint.close().await;
             Ok(())
         })
@@ -356,15 +345,6 @@ pub(crate) async fn with(
     // If it takes longer, the peers find out themselves.
     let _ = tokio::time::timeout(LAST_WORDS, endpoint.close()).await;
     done
-}
-
-async fn until_interrupted<T>(
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    tokio::select! {
-        done = work => done,
-        _ = tokio::signal::ctrl_c() => Err(Failure::Run("interrupted".into())),
-    }
 }
 
 /// Aborts an association when it is dropped, unless that is called off.

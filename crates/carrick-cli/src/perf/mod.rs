@@ -18,8 +18,8 @@ mod tally;
 
 use clap::{Args, Subcommand};
 
-use crate::endpoint;
 use crate::failure::Failure;
+use crate::runtime;
 
 /// The SCTP port of the server unless another is given.
 const DEFAULT_PORT: u16 = 5201;
@@ -40,7 +40,7 @@ enum Side {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    endpoint::run(async {
+    runtime::run(async {
         match &arguments.side {
             Side::Server(arguments) => server::run(arguments).await,
             Side::Client(arguments) => client::run(arguments).await,

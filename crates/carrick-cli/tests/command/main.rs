@@ -9,5 +9,6 @@ mod live_network;
 #[cfg(target_os = "linux")]
 mod paths;
 mod perf;
+mod signals;
 mod simco;
 mod support;
