@@ -1,12 +1,14 @@
 //! What can go wrong, and whose fault it is.
 
+use carrick_proto::PeerText;
+
 use crate::certificate::Fingerprint;
 
 /// Why a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DtlsError {
     /// The peer is not who it should be.
-    #[error("the peer's certificate {fingerprint} is refused: {reason}")]
+    #[error("the peer's certificate {fingerprint} is refused: {}", PeerText::new(.reason))]
     PeerRefused {
         /// What its certificate is known by.
         fingerprint: Fingerprint,
@@ -14,13 +16,13 @@ pub enum DtlsError {
         reason: String,
     },
     /// The peer showed no certificate, or one that can't be used.
-    #[error("the peer shows no usable certificate: {0}")]
+    #[error("the peer shows no usable certificate: {}", PeerText::new(.0))]
     NoPeerCertificate(String),
     /// The peer gave up.
     #[error("the peer gave the session up with alert {0}: it may refuse this side's certificate")]
     PeerAlert(u8),
     /// The peer broke the protocol, or has nothing in common with this side.
-    #[error("the peer's messages can't be accepted: {0}")]
+    #[error("the peer's messages can't be accepted: {}", PeerText::new(.0))]
     Peer(String),
     /// The peer does not answer.
     #[error("the peer does not answer the handshake: check its address and that it expects DTLS")]

@@ -4,6 +4,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::peer_text::PeerText;
+
 /// Why [`crate::Endpoint::connect`] refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectError {
@@ -189,11 +191,7 @@ impl fmt::Display for AbortCause {
         };
         f.write_str(name)?;
         if matches!(self.code, 12 | 13) && !self.information.is_empty() {
-            write!(
-                f,
-                " ({})",
-                alloc::string::String::from_utf8_lossy(&self.information)
-            )?;
+            write!(f, " ({})", PeerText::new(&self.information))?;
         }
         Ok(())
     }

@@ -72,10 +72,10 @@ pub use carrick_proto::{
     AuthenticationEvent, ChunkType, CloseReason, ConfigError, ConnectError as ConnectRefusal,
     EndpointStats, Event, Extensions, Grants, HmacId, KeyError as KeyRefusal, LowerLayer, Message,
     Mid, OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
-    PathStatus, PathThresholds, Payload, PeerError, Ppid, ReconfigError as ReconfigRefusal,
-    ReconfigOutcome, Reliability, SendError as SendRefusal, SendFailure, SendOptions, SharedKey,
-    SharedKeyId, Ssn, StateName, StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn,
-    UnsentMessage, congestion, policy,
+    PathStatus, PathThresholds, Payload, PeerError, PeerText, Ppid,
+    ReconfigError as ReconfigRefusal, ReconfigOutcome, Reliability, SendError as SendRefusal,
+    SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamDirection, StreamId,
+    StreamScheduler, StreamStats, Tsn, UnsentMessage, congestion, policy,
 };
 
 /// Certificates, whom to trust, and what else sessions of DTLS are made of.

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use bytes::Bytes;
-use carrick::{Association, Events, Notification, RecvError, RecvHalf, SendHalf};
+use carrick::{Association, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
 use super::cpu::Cpu;
@@ -99,7 +99,7 @@ impl Session {
                 Control::Accepted => Ok(()),
                 Control::Refused { reason } => Err(Failure::Run(format!(
                     "the server refuses: {}",
-                    reason.escape_debug()
+                    PeerText::new(&reason)
                 ))),
                 _ => Err(unexpected()),
             };

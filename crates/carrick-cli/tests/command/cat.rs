@@ -182,6 +182,38 @@ fn help_and_the_version_are_no_mistakes() {
     }
 }
 
+/// Text of the peer neither moves the cursor nor makes a line of its own (CWE-117, CWE-150).
+#[test]
+fn text_of_the_peer_is_escaped() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let address = [127, 0, 0, 1].into();
+        let config = carrick::Config::udp([address])
+            .port(7)
+            .encapsulation_port(0);
+        let server = carrick::Endpoint::bind(config).unwrap();
+        let udp_port = server.encapsulation_port().unwrap().to_string();
+        let programs = [
+            &["cat", "127.0.0.1", "7"][..],
+            &["perf", "client", "127.0.0.1", "--port", "7"],
+        ];
+        for program in programs {
+            let client = start(&[program, &["--peer-udp-port", &udp_port]].concat());
+            let association = server.accept().await.unwrap();
+            association.abort("\x1b[31m\x1b]0;x\x07\ncarrick: connected\r\0 \u{202e}".as_bytes());
+            let client = client.finish();
+            client.assert_failed(
+                1,
+                "\\u{1b}[31m\\u{1b}]0;x\\u{7}\\ncarrick: connected\\r\\0 \\u{202e}",
+            );
+            let is_control = |c: char| c.is_control() && c != '\n';
+            assert!(!client.errors.contains(is_control), "{client:?}");
+            let out = String::from_utf8(client.out).unwrap();
+            assert!(!out.contains(is_control), "{out:?}");
+        }
+    });
+}
+
 #[test]
 fn mistakes_are_told_in_a_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");

@@ -2,6 +2,7 @@
 
 use std::io::{Write, stdout};
 
+use carrick_simco::PeerText;
 use carrick_simco::client::ClientEvent;
 use carrick_simco::describe::RuleText;
 use carrick_simco::message::{Enabled, Lifetime, Owner, PolicyRuleId, Reply};
@@ -51,7 +52,8 @@ impl Line {
         add("internal", what.internal.clone());
         add("external", what.external.clone());
         add("outside", what.outside.clone());
-        add("owner", self.owner.clone());
+        let owner = self.owner.as_ref();
+        add("owner", owner.map(|owner| PeerText::new(owner).to_string()));
         add("because", self.reason.clone());
         words.join("  ")
     }
