@@ -7,10 +7,12 @@
 //! - `commands`: what the handles ask for
 //! - `entry`: what is kept of an association besides the protocol's own state
 //! - `events`: facts from the protocol to the handles
+//! - `end`: the last packets when the runtime ends before the endpoint is closed
 //! - `watch`: addresses of the host that come and go
 
 mod below;
 mod commands;
+mod end;
 mod entry;
 mod events;
 mod watch;
@@ -107,6 +109,8 @@ pub(crate) struct Driver {
     /// No handle is left, or the endpoint was closed: the task ends with the last association.
     ending: bool,
     orphaned: bool,
+    /// A round runs; true afterwards if it panicked.
+    in_round: bool,
 }
 
 impl Driver {
@@ -138,6 +142,7 @@ impl Driver {
             armed: None,
             ending: false,
             orphaned: false,
+            in_round: false,
         }
     }
 
@@ -290,6 +295,16 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        this.in_round = true;
+        let polled = this.run(cx);
+        this.in_round = false;
+        polled
+    }
+}
+
+impl Driver {
+    fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self;
         for _ in 0..ROUNDS {
             let now = this.now();
             let mut busy = this.take_commands(cx, now);
