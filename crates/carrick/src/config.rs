@@ -50,12 +50,14 @@ impl Transport {
 /// Everything an [`crate::Endpoint`] is made of.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The SCTP port, 1 to 65535; 0 chooses one that no other endpoint of this library has on this
-    /// host: the number of the UDP port if the system chooses that, or one of 49152 to 65535.
+    /// The SCTP port, 1 to 65535. On plain IP one endpoint of a network namespace can have it with an
+    /// address; in UDP several can, at different UDP ports. 0 chooses one that no other endpoint of
+    /// this library has on this host: the number of the UDP port if the system chooses that, or one
+    /// of 49152 to 65535.
     pub port: u16,
-    /// The local addresses. None, or an unspecified one (`0.0.0.0`, `::`), stands for all addresses
-    /// of the host (of that family) that are not link-local. Only peers on this host are told of
-    /// loopback.
+    /// The local addresses; IPv6 link-local ones are refused. None, or an unspecified one (`0.0.0.0`,
+    /// `::`), means all addresses of the host (of that family) that are not link-local. Loopback
+    /// addresses are advertised to peers on this host only.
     pub addresses: Vec<IpAddr>,
     /// The endpoint follows the addresses of the host: one that comes is bound and told to peers, one
     /// that goes is forgotten (RFC 5061, where the association has dynamic addresses). Of `addresses`

@@ -12,7 +12,7 @@ use crate::command::{Command, Commands, Connect};
 use crate::config::{Config, ConnectOptions, Transport};
 use crate::driver::{Below, Driver, Limits, Watch};
 use crate::error::{BindError, ConnectError, OperationError};
-use crate::port::Port;
+use crate::port::Claim;
 use crate::socket::{SocketSet, addresses};
 use crate::source::HostRoutes;
 
@@ -54,9 +54,9 @@ impl Endpoint {
         let bound = addresses::resolve(&config.addresses)?;
         let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
         let transport = sockets.transport();
-        let port = Port::new(&config, transport.encapsulation_port())?;
-        let number = port.number;
-        sockets.hold(port.into_claim());
+        let claim = Claim::new(&config, transport.encapsulation_port(), &bound)?;
+        let number = claim.port();
+        sockets.hold(claim);
         let mut parameters = EndpointConfig {
             accept: config.accept,
             max_associations: config.max_associations,

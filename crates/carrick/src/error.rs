@@ -47,6 +47,16 @@ pub enum BindError {
         /// The UDP port.
         port: u16,
     },
+    /// Another endpoint in this network namespace has the SCTP port on plain IP, with this address.
+    #[error(
+        "SCTP port {port} of {address} is taken on plain IP: stop the program that has it, or use another SCTP port"
+    )]
+    SctpPortTaken {
+        /// The address.
+        address: IpAddr,
+        /// The SCTP port.
+        port: u16,
+    },
     /// The address is not this host's.
     #[error("{0} is not an address of this host: configure it, or bind to another")]
     NotLocal(IpAddr),

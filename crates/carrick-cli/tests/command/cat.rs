@@ -214,6 +214,36 @@ fn text_of_the_peer_is_escaped() {
     });
 }
 
+/// On plain IP the other process has the port, and so the second one is refused at once.
+#[test]
+fn a_second_process_on_plain_ip_is_refused() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.68.{high}.{low}");
+    let listener = [
+        "cat",
+        "-l",
+        "5000",
+        "--recv-only",
+        "--raw",
+        "--bind",
+        &address,
+    ];
+    let mut first = start(&listener);
+    let line = first.error_line();
+    if line.contains("CAP_NET_RAW") {
+        return;
+    }
+    assert!(line.contains("listening"), "{line}");
+    run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is taken"));
+    // A wildcard would be refused as well: the addresses of a host contain none of 127/8 but one.
+    let mut client = start(&["cat", &address, "5000", "--raw", "--bind", "127.0.0.1"]);
+    client.feed(b"hello\n".to_vec());
+    succeeded(&client.finish());
+    let first = first.finish();
+    succeeded(&first);
+    assert_eq!(first.out, b"hello\n");
+}
+
 #[test]
 fn mistakes_are_told_in_a_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");

@@ -64,6 +64,9 @@ impl SocketSet {
         }
         if self.transport.has_plain_ip() {
             let (raw, _) = Socket::bind(address, Carrier::Raw, self.buffer)?;
+            if let Some(claim) = &mut self.claim {
+                claim.add(address)?;
+            }
             self.sockets.push(raw);
         }
         self.sockets.extend(udp);
@@ -78,6 +81,9 @@ impl SocketSet {
     /// Closes the socket of an address that the host no longer has.
     pub(crate) fn remove(&mut self, address: IpAddr) {
         self.sockets.retain(|s| s.address() != address);
+        if let Some(claim) = &mut self.claim {
+            claim.remove(address);
+        }
     }
 
     /// What carries the packets, with the UDP port that was chosen.
