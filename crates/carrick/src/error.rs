@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_proto::CloseReason;
+use carrick_proto::{AbortCause, CloseReason};
 use thiserror::Error;
 
 /// Why [`crate::Endpoint::bind`] failed.
@@ -222,6 +222,11 @@ fn describe_set_up(reason: &CloseReason) -> String {
         CloseReason::ProtocolUnreachable => {
             "nothing speaks SCTP there: check the peer's address, transport and UDP port".into()
         }
+        // Section 8.4: an INIT for a port without an endpoint gets an ABORT without a cause. An endpoint
+        // that refuses an association gives one.
+        CloseReason::AbortedByPeer(cause) if *cause == AbortCause::NONE => {
+            "nothing listens on that SCTP port of the peer: check the port".into()
+        }
         reason => describe(reason).to_string(),
     }
 }
@@ -271,5 +276,17 @@ mod tests {
             vanished.contains("the peer's program is gone"),
             "{vanished}"
         );
+    }
+
+    /// RFC 9260, section 8.4
+    #[test]
+    fn an_abort_without_cause_is_a_port_without_listener() {
+        let failed = |cause| ConnectError::Failed(CloseReason::AbortedByPeer(cause)).to_string();
+        assert!(failed(AbortCause::NONE).contains("nothing listens on that SCTP port"));
+        let full = AbortCause {
+            code: 4,
+            ..AbortCause::NONE
+        };
+        assert!(failed(full).contains("the peer aborted it: out of resource"));
     }
 }

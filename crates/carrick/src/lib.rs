@@ -64,6 +64,7 @@ mod room;
 mod shared;
 mod socket;
 mod source;
+mod strays;
 mod streams;
 
 /// The program of the README, to be compiled.

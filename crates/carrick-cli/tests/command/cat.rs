@@ -214,6 +214,16 @@ fn text_of_the_peer_is_escaped() {
     });
 }
 
+/// RFC 9260, section 8.4: an ABORT without a cause, to an INIT for a port that no endpoint has.
+#[test]
+fn a_wrong_sctp_port_is_named() {
+    let (_listener, udp_port) = listen(&["--recv-only"]);
+    let client = ["cat", "127.0.0.1", "8", "--peer-udp-port", &udp_port];
+    let client = run(&client);
+    client.assert_failed(1, "127.0.0.1 port 8: ");
+    client.assert_failed(1, "nothing listens on that SCTP port");
+}
+
 /// On plain IP the other process has the port, and so the second one is refused at once.
 #[test]
 fn a_second_process_on_plain_ip_is_refused() {

@@ -32,6 +32,7 @@ use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
 use crate::socket::{ReceiveBuffers, Sent, SocketSet};
+use crate::strays::StrayInits;
 pub(crate) use below::Below;
 use entry::Entry;
 pub(crate) use watch::Watch;
@@ -90,6 +91,7 @@ pub(crate) struct Driver {
     buffers: ReceiveBuffers,
     /// Where the endpoint follows the host's addresses.
     watch: Option<Watch>,
+    strays: StrayInits,
     limits: Limits,
     /// For the handles of new associations; weak, so that the task sees when all handles are gone.
     commands: mpsc::WeakUnboundedSender<Command>,
@@ -128,6 +130,7 @@ impl Driver {
             sockets,
             buffers: ReceiveBuffers::new(),
             watch,
+            strays: StrayInits::new(),
             limits,
             commands: commands.downgrade(),
             orders,
@@ -185,12 +188,15 @@ impl Driver {
                 match socket.poll_receive(cx, &mut self.buffers) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(datagrams)) => datagrams.for_each(|route, datagram| {
-                        // A raw socket sees the packets of all SCTP ports; other endpoints of
-                        // the host answer for theirs.
-                        if encapsulated || destination_port(&datagram) == Some(port) {
-                            self.below
-                                .handle_datagram(now, &mut self.core, route, datagram);
+                        // A raw socket gets the packets for all SCTP ports of its address.
+                        if !encapsulated
+                            && destination_port(&datagram) != Some(port)
+                            && !self.strays.answers(now, port, route.local, &datagram)
+                        {
+                            return;
                         }
+                        self.below
+                            .handle_datagram(now, &mut self.core, route, datagram);
                     }),
                     // The error of a packet that was sent; the error queue says more.
                     Poll::Ready(Err(_)) => {

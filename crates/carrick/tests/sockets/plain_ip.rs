@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use carrick::{BindError, Config, ConnectError, ConnectOptions, Endpoint};
+use carrick::{AbortCause, BindError, CloseReason, Config, ConnectError, ConnectOptions, Endpoint};
 
 use crate::support::{associate, ip, on, soon};
 
@@ -96,6 +96,39 @@ async fn a_wildcard_overlaps_on_plain_ip() {
     let error = bind("0.0.0.0", port).unwrap().err().unwrap();
     assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
     first.close().await;
+}
+
+/// RFC 9260, section 8.4: an INIT for a port without an endpoint gets an ABORT, and so the caller an answer.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_port_without_listener_is_refused_on_plain_ip() {
+    let (here, there) = (own_address(2), own_address(3));
+    let Some(server) = bind(&there.to_string(), 5000) else {
+        return;
+    };
+    let (server, second) = (server.unwrap(), bind(&there.to_string(), 5002).unwrap());
+    let second = second.unwrap();
+    let client = bind(&here.to_string(), 5003).unwrap().unwrap();
+    let connect = |port| {
+        let client = client.clone();
+        async move {
+            let peers = [there];
+            let connect = client.connect(&peers, ConnectOptions::to_port(port));
+            soon("answer", connect).await.map(drop)
+        }
+    };
+    let kernel_has_sctp = std::path::Path::new("/proc/net/sctp").exists();
+    if !kernel_has_sctp {
+        let error = connect(5001).await.unwrap_err();
+        let refused = ConnectError::Failed(CloseReason::AbortedByPeer(AbortCause::NONE));
+        assert_eq!(error, refused);
+        assert!(error.to_string().contains("nothing listens"), "{error}");
+        assert_eq!(server.stats().await.unwrap().protocol.inits_refused, 1);
+        assert_eq!(second.stats().await.unwrap().protocol.inits_refused, 0);
+    }
+    // Ports that have one are not disturbed, whichever endpoint has the lower port.
+    connect(5000).await.unwrap();
+    connect(5002).await.unwrap();
 }
 
 #[tokio::test]
