@@ -2,7 +2,7 @@
 //!
 //! - `protocol`: what the two ends say to each other
 //! - `client`, `server`: the two subcommands
-//! - `session`: one side of a measurement; `sender`, `receiver` and `tally` are its parts
+//! - `session`: one side of a measurement; `sender`, `receiver`, `tally` and `silence` are its parts
 //! - `report`: what is printed
 //! - `cpu`: the CPU time of this process
 
@@ -14,6 +14,7 @@ mod report;
 mod sender;
 mod server;
 mod session;
+mod silence;
 mod tally;
 
 use clap::{Args, Subcommand};
