@@ -10,6 +10,7 @@ use carrick_proto::protection::ChunkProtectionOffer;
 use carrick_proto::{AssociationConfig, PeerAddress};
 
 use crate::error::ConnectError;
+use crate::socket::addresses::is_link_local;
 
 /// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
 pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
@@ -283,6 +284,9 @@ impl ConnectOptions {
         address: IpAddr,
         transport: Transport,
     ) -> Result<PeerAddress, ConnectError> {
+        if is_link_local(address) {
+            return Err(ConnectError::LinkLocal(address));
+        }
         let own = self.ways.iter().rfind(|(of, _)| *of == address);
         let udp = transport.encapsulation_port().is_some();
         let encapsulation = match (own, self.encapsulation_port) {

@@ -37,9 +37,10 @@ pub enum BindError {
     /// The system keeps low UDP ports to privileged programs.
     #[error("UDP port {0} needs privileges: use 1024 or more")]
     PrivilegedPort(u16),
-    /// The UDP port is taken.
+    /// The UDP port is taken, also if the SCTP port is free: one UDP port carries the packets of one
+    /// endpoint.
     #[error(
-        "UDP port {port} of {address} is taken: stop the program that has it, or use another port"
+        "UDP port {port} of {address} is taken: stop the program that has it, or use another encapsulation port"
     )]
     PortTaken {
         /// The address.
@@ -57,6 +58,9 @@ pub enum BindError {
         /// The SCTP port.
         port: u16,
     },
+    /// The address is an IPv6 link-local one.
+    #[error("{0} is link-local, and SCTP has addresses without an interface: bind to another one")]
+    LinkLocal(IpAddr),
     /// The address is not this host's.
     #[error("{0} is not an address of this host: configure it, or bind to another")]
     NotLocal(IpAddr),
@@ -94,6 +98,11 @@ pub enum ConnectError {
     /// An address is to be reached on plain IP, from an endpoint that is only on UDP.
     #[error("the endpoint is on UDP only: bind it to plain IP as well, or give a UDP port")]
     NotPlainIp,
+    /// A peer address is an IPv6 link-local one.
+    #[error(
+        "{0} is link-local, and SCTP has addresses without an interface: use another address of the peer"
+    )]
+    LinkLocal(IpAddr),
     /// There is no session of DTLS with the peer, and so no association.
     #[error("no protected session: {0}")]
     Unprotected(String),

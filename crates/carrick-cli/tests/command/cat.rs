@@ -214,6 +214,17 @@ fn text_of_the_peer_is_escaped() {
     });
 }
 
+/// The options name the UDP port: another SCTP port would not help.
+#[test]
+fn a_taken_udp_port_is_an_option() {
+    let (_listener, udp_port) = listen(&["--recv-only"]);
+    let second = ["cat", "--listen", "8", "--bind", "127.0.0.1"];
+    let second = run(&[&second[..], &["--udp-port", &udp_port]].concat());
+    second.assert_failed(1, "--udp-port N");
+    second.assert_failed(1, "--peer-udp-port N");
+    second.assert_failed(1, &format!("UDP port {udp_port}"));
+}
+
 /// RFC 9260, section 8.4: an ABORT without a cause, to an INIT for a port that no endpoint has.
 #[test]
 fn a_wrong_sctp_port_is_named() {
@@ -252,6 +263,27 @@ fn a_second_process_on_plain_ip_is_refused() {
     let first = first.finish();
     succeeded(&first);
     assert_eq!(first.out, b"hello\n");
+}
+
+#[test]
+fn link_local_addresses_are_refused_at_once() {
+    for bind in ["fe80::1%lo", "fe80::1"] {
+        run(&["cat", "-l", "7", "--bind", bind]).assert_failed(2, "link-local");
+    }
+    for peer in ["fe80::1%lo", "fe80::1", "127.0.0.1,fe80::1%lo"] {
+        run(&["cat", peer, "7"]).assert_failed(2, "link-local");
+        run(&["perf", "client", peer]).assert_failed(2, "link-local");
+    }
+    let encap = ["cat", "127.0.0.1", "7", "--encap", "fe80::1=9899"];
+    run(&encap).assert_failed(2, "link-local");
+    let agent = [
+        "simco",
+        "agent",
+        "--middlebox",
+        "sctp://[fe80::1%lo]",
+        "list",
+    ];
+    run(&agent).assert_failed(2, "link-local");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::task::Context;
 
 use carrick_proto::{Route, Transmit};
 
+use super::addresses::is_link_local;
 use super::{Carrier, Sent, Socket};
 use crate::config::Transport;
 use crate::error::BindError;
@@ -54,6 +55,9 @@ impl SocketSet {
     pub(crate) fn add(&mut self, address: IpAddr) -> Result<(), BindError> {
         if self.sockets.iter().any(|s| s.address() == address) {
             return Ok(());
+        }
+        if is_link_local(address) {
+            return Err(BindError::LinkLocal(address));
         }
         let mut port = self.transport.encapsulation_port();
         let mut udp = None;
