@@ -3,6 +3,8 @@
 mod cat;
 mod lab;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
 mod live_network;
