@@ -64,3 +64,26 @@ pub enum CertificateError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("DTLS configuration: {0}")]
 pub struct DtlsConfigError(pub(crate) String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a peer puts into its certificate may be part of the reason.
+    #[test]
+    fn reasons_cannot_make_lines() {
+        let reason = || "CN=a\r\nok \x1b[2J".to_owned();
+        let errors = [
+            DtlsError::PeerRefused {
+                fingerprint: Fingerprint([0; 32]),
+                reason: reason(),
+            },
+            DtlsError::NoPeerCertificate(reason()),
+            DtlsError::Peer(reason()),
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.contains("CN=a\\r\\nok \\u{1b}[2J"), "{text}");
+        }
+    }
+}

@@ -9,7 +9,8 @@
 //! - the port with an address, on plain IP: a second endpoint is refused, because both would get and
 //!   answer all packets.
 //!
-//! The ports of other SCTP implementations on plain IP are not seen.
+//! Any program of the network namespace can take such a name, as it can take a UDP port. The ports of
+//! other SCTP implementations on plain IP are not seen.
 
 use std::io;
 use std::net::IpAddr;

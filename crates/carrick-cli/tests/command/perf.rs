@@ -318,11 +318,7 @@ fn wrong_command_lines_are_refused() {
 /// A peer that vanishes is reported once, and no intervals without anything in them.
 #[test]
 fn a_vanished_peer_is_reported_once() {
-    for (vanishes, more) in [
-        ("server", &[][..]),
-        ("client", &[]),
-        ("server", &["--bidir"]),
-    ] {
+    for vanishes in ["server", "client"] {
         let quick = [
             "--rto-min",
             "1s",
@@ -331,12 +327,12 @@ fn a_vanished_peer_is_reported_once() {
             "--hb-interval",
             "100ms",
         ];
-        let retransmissions = ["--association-max-retrans", "8", "--path-max-retrans", "8"];
+        let retransmissions = ["--association-max-retrans", "5", "--path-max-retrans", "5"];
         let quick = [&quick[..], &retransmissions].concat();
         let mut server = server(&["127.0.0.1"], &[&["--once"], &quick[..]].concat());
         let client = ["perf", "client", "127.0.0.1", "--json", "-t", "60"];
         let client = [&client[..], &["--peer-udp-port", &server.udp_port]].concat();
-        let mut client = start(&[&client[..], &quick, more].concat());
+        let mut client = start(&[&client[..], &quick].concat());
         assert_eq!(client.json_line()["event"], "begin");
         assert_eq!(server.running.json_line()["event"], "begin");
         assert_eq!(client.json_line()["event"], "interval");

@@ -161,3 +161,24 @@ impl Output {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The owner is what another agent calls itself, as the middlebox reports it.
+    #[test]
+    fn an_owner_cannot_make_lines() {
+        let owner = Owner::new(&b"pbx\n\x1b[2Jrule 7\xff"[..]).unwrap();
+        let line = Line {
+            rule: Some(1),
+            owner: Some(name(&owner)),
+            ..Line::default()
+        };
+        let text = line.text();
+        assert!(!text.contains(char::is_control), "{text}");
+        assert!(text.contains("pbx\\n\\u{1b}[2Jrule 7"), "{text}");
+        let json = serde_json::to_string(&line).unwrap();
+        assert!(!json.contains(char::is_control), "{json}");
+    }
+}
