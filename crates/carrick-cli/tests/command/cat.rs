@@ -182,7 +182,7 @@ fn help_and_the_version_are_no_mistakes() {
     }
 }
 
-/// Text of the peer neither moves the cursor nor makes a line of its own (CWE-117, CWE-150).
+/// Text of the peer neither moves the cursor nor adds a line (CWE-117, CWE-150).
 #[test]
 fn text_of_the_peer_is_escaped() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -18,7 +18,7 @@ impl Drop for Driver {
         }
         let now = self.now();
         while let Ok(command) = self.orders.try_recv() {
-            // Nobody waits for the effect of the others any more, and some need the runtime.
+            // The other commands would have no effect any more, and some need the runtime.
             if let Command::Send(..) | Command::Abort(..) = command {
                 self.execute(command, now);
             }
