@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use carrick_simco::PeerText;
 use rsipstack::dialog::dialog::TransactionHandle;
 use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::{Auth, Request, Scheme, StatusCode, Uri};
@@ -277,7 +278,8 @@ pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
 
 /// The header Reason (RFC 3326), without quotes of its own.
 pub(crate) fn reason(code: u16, why: &impl ToString) -> String {
-    let text = why.to_string().replace(['"', '\\', '\r', '\n'], "'");
+    let why = why.to_string();
+    let text = PeerText::new(&why).to_string().replace(['"', '\\'], "'");
     format!("SIP;cause={code};text=\"{text}\"")
 }
 

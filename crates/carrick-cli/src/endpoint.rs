@@ -7,12 +7,13 @@ use std::time::Duration;
 use carrick::congestion::{CmtRpV1, CmtRpV2, Lia, Olia};
 use carrick::policy::{Multipath, Policies};
 use carrick::{
-    Association, AssociationConfig, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Endpoint,
-    SendHalf,
+    Association, AssociationConfig, BindError, Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT,
+    Endpoint, SendHalf,
 };
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::runtime::until_signal;
 use crate::units;
 
 /// How long a set-up may take before the user is told what is being waited for.
@@ -26,7 +27,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(crate) struct EndpointArguments {
     /// Local address; several times for several. Without it: all addresses of the host, or the
     /// loopback address to a peer on loopback.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) bind: Vec<IpAddr>,
     /// Local UDP port that carries SCTP; 0 lets the system choose [default: 9899 to listen, 0 to
     /// connect].
@@ -177,7 +178,7 @@ impl EndpointArguments {
             .config(self.bind.clone(), DEFAULT_ENCAPSULATION_PORT)
             .port(port)
             .association(self.association.config(outbound_streams));
-        Endpoint::bind(config).map_err(|e| Failure::Run(e.to_string()))
+        open(config)
     }
 
     /// Opens an endpoint that only connects, to these peer addresses.
@@ -190,7 +191,7 @@ impl EndpointArguments {
             .config(self.local_addresses(peers), 0)
             .association(self.association.config(outbound_streams));
         config.accept = false;
-        Endpoint::bind(config).map_err(|e| Failure::Run(e.to_string()))
+        open(config)
     }
 
     fn config(&self, addresses: Vec<IpAddr>, udp_port: u16) -> Config {
@@ -219,6 +220,37 @@ impl EndpointArguments {
     }
 }
 
+fn open(config: Config) -> Result<Endpoint, Failure> {
+    Endpoint::bind(config).map_err(|error| match error {
+        // Another SCTP port does not help.
+        BindError::PortTaken { address, port } => Failure::Run(format!(
+            "UDP port {port} of {address} is taken, which carries SCTP: stop the program that has it, or use \
+             another one with --udp-port N here and --peer-udp-port N at the peer"
+        )),
+        error => Failure::Run(error.to_string()),
+    })
+}
+
+/// An address without a scope, which SCTP cannot carry.
+pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
+    // An interface is given behind the address.
+    let (address, scope) = match text.split_once('%') {
+        Some((address, scope)) => (address, Some(scope)),
+        None => (text, None),
+    };
+    match address.parse() {
+        Ok(address) if scope.is_some() || is_link_local(address) => Err(LINK_LOCAL.into()),
+        Ok(address) => Ok(address),
+        Err(_) => Err("give an IPv4 or IPv6 address".into()),
+    }
+}
+
+const LINK_LOCAL: &str = "link-local addresses are not supported, because SCTP has addresses without an interface: use another one";
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
 /// Where to connect to.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PeerArguments {
@@ -229,7 +261,7 @@ pub(crate) struct PeerArguments {
     #[arg(long, value_name = "ADDR=PORT", value_parser = address_and_port, conflicts_with = "raw")]
     encap: Vec<(IpAddr, u16)>,
     /// An address of the peer that is reached directly on IP, without UDP; several times for several.
-    #[arg(long, value_name = "ADDR", requires = "and_raw")]
+    #[arg(long, value_name = "ADDR", value_parser = address, requires = "and_raw")]
     plain: Vec<IpAddr>,
     /// Give up when the peer has not answered for this long.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
@@ -282,10 +314,8 @@ impl PeerArguments {
 
 /// An address and a UDP port, as in `192.0.2.1=9899`.
 fn address_and_port(text: &str) -> Result<(IpAddr, u16), String> {
-    let (address, port) = text.split_once('=').ok_or("give it as ADDR=PORT")?;
-    let address = address
-        .parse()
-        .map_err(|_| format!("{address:?} is no address"))?;
+    let (host, port) = text.split_once('=').ok_or("give it as ADDR=PORT")?;
+    let address = address(host)?;
     match port.parse() {
         Ok(0) | Err(_) => Err(format!("{port:?} is no port from 1 to 65535")),
         Ok(port) => Ok((address, port)),
@@ -293,24 +323,34 @@ fn address_and_port(text: &str) -> Result<(IpAddr, u16), String> {
 }
 
 /// The addresses of a peer given as addresses or names with commas between them. Of names, all
-/// addresses are taken.
+/// addresses are taken but link-local ones.
 pub(crate) async fn resolve(peer: &str) -> Result<Vec<IpAddr>, Failure> {
     let mut addresses = Vec::new();
     for name in peer.split(',').map(str::trim) {
-        if let Ok(address) = name.parse() {
-            addresses.push(address);
-            continue;
+        match address(name) {
+            Ok(address) => {
+                addresses.push(address);
+                continue;
+            }
+            Err(why) if why == LINK_LOCAL => {
+                return Err(Failure::Usage(format!("{name}: {why}")));
+            }
+            Err(_) => {}
         }
         let unknown =
             |why: String| Failure::Run(format!("{name:?} is no address and no known name: {why}"));
         if name.is_empty() {
             return Err(unknown("it is empty".into()));
         }
-        let found = until_interrupted(async {
+        let found = until_signal(async {
             let found = tokio::net::lookup_host((name, 0)).await;
             found.map_err(|e| unknown(e.to_string()))
         });
-        addresses.extend(found.await?.map(|a| a.ip()));
+        let known = addresses.len();
+        addresses.extend(found.await?.map(|a| a.ip()).filter(|a| !is_link_local(*a)));
+        if addresses.len() == known {
+            return Err(Failure::Run(format!("{name}: {LINK_LOCAL}")));
+        }
     }
     let mut known = Vec::with_capacity(addresses.len());
     addresses.retain(|a| {
@@ -327,27 +367,15 @@ pub(crate) fn list(addresses: &[IpAddr]) -> String {
     texts.join(",")
 }
 
-/// Runs a subcommand: on one thread, because one association is one task's work.
-pub(crate) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::Run(format!("the system gives no event queue: {e}")))?;
-    let done = runtime.block_on(work);
-    // A name that is still being looked up is not waited for.
-    runtime.shutdown_background();
-    done
-}
-
-/// Does the work with an endpoint, then closes it. Work that is interrupted is dropped; what it
-/// aborts then is told to the peers.
+/// Does the work with an endpoint, then closes it. Work that a signal ends is dropped, and
+/// the peers get the ABORTs that this causes.
 pub(crate) async fn with(
     endpoint: Endpoint,
     work: impl Future<Output = Result<(), Failure>>,
 ) -> Result<(), Failure> {
-    let done = until_interrupted(work).await;
+    let done = until_signal(work).await;
     if done.is_ok() {
-        return until_interrupted(async {
+        return until_signal(async {
             endpoint.close().await;
             Ok(())
         })
@@ -356,15 +384,6 @@ pub(crate) async fn with(
     // If it takes longer, the peers find out themselves.
     let _ = tokio::time::timeout(LAST_WORDS, endpoint.close()).await;
     done
-}
-
-async fn until_interrupted<T>(
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    tokio::select! {
-        done = work => done,
-        _ = tokio::signal::ctrl_c() => Err(Failure::Run("interrupted".into())),
-    }
 }
 
 /// Aborts an association when it is dropped, unless that is called off.
@@ -397,6 +416,26 @@ impl Drop for AbortOnDrop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn link_local_addresses_are_refused() {
+        for text in [
+            "fe80::1",
+            "fe80::1%lo",
+            "febf::1%2",
+            "2001:db8::1%lo",
+            "10.0.0.1%lo",
+        ] {
+            assert_eq!(address(text), Err(LINK_LOCAL.into()), "{text}");
+        }
+        for text in ["fec0::1", "169.254.0.1", "::1"] {
+            assert_eq!(address(text), Ok(text.parse().unwrap()));
+        }
+        for text in ["", "host", "host%lo"] {
+            assert!(address(text).is_err_and(|why| why != LINK_LOCAL), "{text}");
+        }
+        assert_eq!(address_and_port("fe80::1=9899"), Err(LINK_LOCAL.into()));
+    }
 
     #[test]
     fn the_udp_port_of_an_address_is_given_behind_it() {

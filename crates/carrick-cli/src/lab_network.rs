@@ -1,6 +1,6 @@
 //! `carrick lab up` and `shell`: networks of scenarios in real time, for any program.
 
-use std::io::{self, Write, stderr, stdin, stdout};
+use std::io::{Write, stderr, stdin, stdout};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -15,10 +15,10 @@ use clap::Args;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
-use tokio::signal::unix::{Signal as Asked, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
+use crate::runtime::{self, block_ending_signals};
 
 /// Which network of a scenario.
 #[derive(Debug, Args)]
@@ -145,33 +145,31 @@ struct ChangeLine {
 }
 
 pub(crate) fn up(arguments: &Up) -> Result<(), Failure> {
-    let waiting = |error| Failure::Run(format!("cannot wait for Ctrl-C: {error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(waiting)?;
-    // Whoever asks for the end while the network is built gets it then, with nothing left behind.
-    let mut ends = runtime.block_on(async { Ends::new() }).map_err(waiting)?;
-    let mut standing = arguments.which.start()?;
-    show_hosts(arguments, &standing)?;
-    let coming = standing.coming().to_vec();
-    runtime.block_on(async {
-        let ended = ends.asked();
-        tokio::pin!(ended);
-        if arguments.wait && !coming.is_empty() {
-            tokio::select! {
-                () = &mut ended => return Ok(()),
-                () = a_line() => {}
-            }
-        }
-        standing.begin()?;
-        let begin = Instant::now();
+    // A signal that comes while the network is built ends the program when that is done, and nothing
+    // is left behind.
+    runtime::run(async {
+        let mut standing = arguments.which.start()?;
+        show_hosts(arguments, &standing)?;
+        let coming = standing.coming().to_vec();
         tokio::select! {
-            () = &mut ended => Ok(()),
-            told = tell(&coming, begin, arguments.json) => told,
+            _ = runtime::signal_received() => {}
+            failed = run_changes(arguments, &mut standing, &coming) => failed?,
         }
-    })?;
-    Ok(standing.end()?)
+        Ok(standing.end()?)
+    })
+}
+
+/// Begins with the changes of a network and reports each; ends with an error only.
+async fn run_changes(
+    arguments: &Up,
+    standing: &mut Standing,
+    coming: &[Coming],
+) -> Result<(), Failure> {
+    if arguments.wait && !coming.is_empty() {
+        a_line().await;
+    }
+    standing.begin()?;
+    tell(coming, Instant::now(), arguments.json).await
 }
 
 fn show_hosts(arguments: &Up, standing: &Standing) -> Result<(), Failure> {
@@ -247,38 +245,10 @@ async fn a_line() {
     }
 }
 
-/// Those who ask for the end, from the moment when this was made.
-struct Ends([Asked; 3]);
-
-impl Ends {
-    fn new() -> io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        ]))
-    }
-
-    /// Until somebody asks.
-    async fn asked(&mut self) {
-        let [interrupt, terminate, hang_up] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hang_up.recv() => {}
-        }
-    }
-}
-
 pub(crate) fn shell(arguments: &Shell) -> Result<(), Failure> {
     // The network is removed before the program ends, whoever ends the program on it; threads that start
     // later inherit this.
-    let mut signals = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        signals.add(signal);
-    }
-    let blocked = signals.thread_block();
-    blocked.map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))?;
+    let signals = block_ending_signals()?;
     let heard = Heard::listen(signals);
     let which = &arguments.which;
     let found = which.among(running().into_iter().map(|(name, _)| name).collect());

@@ -13,9 +13,9 @@ use carrick_lab::scenario::EVERY_CELL;
 use carrick_lab::{LiveResult, RunOptions, Scenario};
 use carrick_live::{Error, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
-use nix::sys::signal::{SigSet, Signal};
 
 use crate::failure::{Failure, INTERRUPTED};
+use crate::runtime::block_ending_signals;
 
 /// Without a terminal, how often a line says how far it is.
 const LINE: Duration = Duration::from_secs(15);
@@ -36,17 +36,13 @@ impl Live {
     }
 
     fn wait_for_signals() -> Result<Self, Failure> {
-        let mut signals = SigSet::empty();
-        signals.add(Signal::SIGINT);
-        signals.add(Signal::SIGTERM);
-        // Threads that start later inherit it; whoever asks twice is not kept waiting.
-        let blocked = signals.thread_block();
-        blocked.map_err(|error| Failure::Run(format!("cannot wait for Ctrl-C: {error}")))?;
+        let signals = block_ending_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
         let running = Arc::new(AtomicBool::new(false));
         let (asked, needed) = (stop.clone(), running.clone());
         thread::spawn(move || {
             while signals.wait().is_ok() {
+                // The second one ends the program at once.
                 let again = asked.swap(true, Ordering::Relaxed);
                 if again || !needed.load(Ordering::Relaxed) {
                     std::process::exit(INTERRUPTED.into());

@@ -16,6 +16,7 @@ mod live;
 mod perf;
 mod progress;
 mod reproduce;
+mod runtime;
 mod simco;
 mod terminal;
 mod units;

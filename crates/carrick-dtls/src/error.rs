@@ -1,12 +1,14 @@
 //! What can go wrong, and whose fault it is.
 
+use carrick_proto::PeerText;
+
 use crate::certificate::Fingerprint;
 
 /// Why a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DtlsError {
     /// The peer is not who it should be.
-    #[error("the peer's certificate {fingerprint} is refused: {reason}")]
+    #[error("the peer's certificate {fingerprint} is refused: {}", PeerText::new(.reason))]
     PeerRefused {
         /// What its certificate is known by.
         fingerprint: Fingerprint,
@@ -14,13 +16,13 @@ pub enum DtlsError {
         reason: String,
     },
     /// The peer showed no certificate, or one that can't be used.
-    #[error("the peer shows no usable certificate: {0}")]
+    #[error("the peer shows no usable certificate: {}", PeerText::new(.0))]
     NoPeerCertificate(String),
     /// The peer gave up.
     #[error("the peer gave the session up with alert {0}: it may refuse this side's certificate")]
     PeerAlert(u8),
     /// The peer broke the protocol, or has nothing in common with this side.
-    #[error("the peer's messages can't be accepted: {0}")]
+    #[error("the peer's messages can't be accepted: {}", PeerText::new(.0))]
     Peer(String),
     /// The peer does not answer.
     #[error("the peer does not answer the handshake: check its address and that it expects DTLS")]
@@ -62,3 +64,26 @@ pub enum CertificateError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("DTLS configuration: {0}")]
 pub struct DtlsConfigError(pub(crate) String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a peer puts into its certificate may be part of the reason.
+    #[test]
+    fn reasons_cannot_make_lines() {
+        let reason = || "CN=a\r\nok \x1b[2J".to_owned();
+        let errors = [
+            DtlsError::PeerRefused {
+                fingerprint: Fingerprint([0; 32]),
+                reason: reason(),
+            },
+            DtlsError::NoPeerCertificate(reason()),
+            DtlsError::Peer(reason()),
+        ];
+        for error in errors {
+            let text = error.to_string();
+            assert!(text.contains("CN=a\\r\\nok \\u{1b}[2J"), "{text}");
+        }
+    }
+}

@@ -4,6 +4,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::peer_text::PeerText;
+
 /// Why [`crate::Endpoint::connect`] refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectError {
@@ -189,12 +191,26 @@ impl fmt::Display for AbortCause {
         };
         f.write_str(name)?;
         if matches!(self.code, 12 | 13) && !self.information.is_empty() {
-            write!(
-                f,
-                " ({})",
-                alloc::string::String::from_utf8_lossy(&self.information)
-            )?;
+            write!(f, " ({})", PeerText::new(&self.information))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    /// RFC 9260, sections 3.3.10.12 and 3.3.10.13: the causes with text of the peer.
+    #[test]
+    fn text_of_a_cause_is_one_bounded_line() {
+        for code in [12, 13] {
+            let cause = AbortCause::new(code, b"\x1b]0;x\x07\ncarrick: connected \xe2\x80\xae");
+            let text = cause.to_string();
+            assert!(text.ends_with("(\\u{1b}]0;x\\u{7}\\ncarrick: connected \\u{202e})"));
+            assert!(AbortCause::new(code, &[0; 4096]).to_string().len() < 300);
+        }
     }
 }

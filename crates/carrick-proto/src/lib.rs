@@ -36,6 +36,7 @@ mod event;
 mod extensions;
 mod looks;
 mod path;
+mod peer_text;
 pub mod policy;
 pub mod protection;
 mod random;
@@ -73,6 +74,7 @@ pub use event::{
 pub use extensions::Extensions;
 pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
+pub use peer_text::PeerText;
 pub use reconfig::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
 pub use recv::message::{Message, Part, Payload};
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};

@@ -31,7 +31,7 @@ pub mod state;
 #[cfg(feature = "net")]
 pub mod transport;
 
-pub use carrick_proto::Time;
+pub use carrick_proto::{PeerText, Time};
 
 /// The port of middleboxes, for TCP and for SCTP.
 pub const PORT: u16 = 7626;

@@ -10,6 +10,7 @@ use carrick_proto::protection::ChunkProtectionOffer;
 use carrick_proto::{AssociationConfig, PeerAddress};
 
 use crate::error::ConnectError;
+use crate::socket::addresses::is_link_local;
 
 /// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
 pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
@@ -50,12 +51,14 @@ impl Transport {
 /// Everything an [`crate::Endpoint`] is made of.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The SCTP port, 1 to 65535; 0 chooses one that no other endpoint of this library has on this
-    /// host: the number of the UDP port if the system chooses that, or one of 49152 to 65535.
+    /// The SCTP port, 1 to 65535. On plain IP one endpoint of a network namespace can have it with an
+    /// address; in UDP several can, at different UDP ports. 0 chooses one that no other endpoint of
+    /// this library has on this host: the number of the UDP port if the system chooses that, or one
+    /// of 49152 to 65535.
     pub port: u16,
-    /// The local addresses. None, or an unspecified one (`0.0.0.0`, `::`), stands for all addresses
-    /// of the host (of that family) that are not link-local. Only peers on this host are told of
-    /// loopback.
+    /// The local addresses; IPv6 link-local ones are refused. None, or an unspecified one (`0.0.0.0`,
+    /// `::`), means all addresses of the host (of that family) that are not link-local. Loopback
+    /// addresses are advertised to peers on this host only.
     pub addresses: Vec<IpAddr>,
     /// The endpoint follows the addresses of the host: one that comes is bound and told to peers, one
     /// that goes is forgotten (RFC 5061, where the association has dynamic addresses). Of `addresses`
@@ -281,6 +284,9 @@ impl ConnectOptions {
         address: IpAddr,
         transport: Transport,
     ) -> Result<PeerAddress, ConnectError> {
+        if is_link_local(address) {
+            return Err(ConnectError::LinkLocal(address));
+        }
         let own = self.ways.iter().rfind(|(of, _)| *of == address);
         let udp = transport.encapsulation_port().is_some();
         let encapsulation = match (own, self.encapsulation_port) {

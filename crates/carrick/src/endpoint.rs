@@ -12,13 +12,15 @@ use crate::command::{Command, Commands, Connect};
 use crate::config::{Config, ConnectOptions, Transport};
 use crate::driver::{Below, Driver, Limits, Watch};
 use crate::error::{BindError, ConnectError, OperationError};
-use crate::port::Port;
+use crate::port::Claim;
 use crate::socket::{SocketSet, addresses};
 use crate::source::HostRoutes;
 
 /// An SCTP endpoint on this host's addresses. Clones are handles of the same endpoint.
 ///
-/// See the crate's documentation for what ends when the last handle is dropped.
+/// Its task is one of the runtime that [`Self::bind`] is called on, and ends with it: await
+/// [`Self::close`] before `main` returns, or messages that were accepted may be lost and peers get an
+/// ABORT. See the crate's documentation for this, and for what ends when the last handle is dropped.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -52,9 +54,9 @@ impl Endpoint {
         let bound = addresses::resolve(&config.addresses)?;
         let mut sockets = SocketSet::bind(&bound, config.transport, config.socket_buffer)?;
         let transport = sockets.transport();
-        let port = Port::new(&config, transport.encapsulation_port())?;
-        let number = port.number;
-        sockets.hold(port.into_claim());
+        let claim = Claim::new(&config, transport.encapsulation_port(), &bound)?;
+        let number = claim.port();
+        sockets.hold(claim);
         let mut parameters = EndpointConfig {
             accept: config.accept,
             max_associations: config.max_associations,
@@ -201,6 +203,9 @@ impl Endpoint {
     /// Closes the endpoint: no more associations, those that exist are shut down gracefully. Ready
     /// when the last has ended and the sockets are closed. Peers' messages that nobody receives are
     /// given up after [`Config::linger`].
+    ///
+    /// To be awaited before the runtime ends: only then every message that [`crate::SendHalf::send`]
+    /// accepted is acknowledged by its peer, or reported in [`crate::Event::SendFailed`].
     ///
     /// When this future is dropped, closing goes on.
     pub async fn close(&self) {

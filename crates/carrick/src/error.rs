@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_proto::CloseReason;
+use carrick_proto::{AbortCause, CloseReason};
 use thiserror::Error;
 
 /// Why [`crate::Endpoint::bind`] failed.
@@ -37,9 +37,10 @@ pub enum BindError {
     /// The system keeps low UDP ports to privileged programs.
     #[error("UDP port {0} needs privileges: use 1024 or more")]
     PrivilegedPort(u16),
-    /// The UDP port is taken.
+    /// The UDP port is taken, also if the SCTP port is free: one UDP port carries the packets of one
+    /// endpoint.
     #[error(
-        "UDP port {port} of {address} is taken: stop the program that has it, or use another port"
+        "UDP port {port} of {address} is taken: stop the program that has it, or use another encapsulation port"
     )]
     PortTaken {
         /// The address.
@@ -47,6 +48,19 @@ pub enum BindError {
         /// The UDP port.
         port: u16,
     },
+    /// Another endpoint in this network namespace has the SCTP port on plain IP, with this address.
+    #[error(
+        "SCTP port {port} of {address} is taken on plain IP: stop the program that has it, or use another SCTP port"
+    )]
+    SctpPortTaken {
+        /// The address.
+        address: IpAddr,
+        /// The SCTP port.
+        port: u16,
+    },
+    /// The address is an IPv6 link-local one.
+    #[error("{0} is link-local, and SCTP has addresses without an interface: bind to another one")]
+    LinkLocal(IpAddr),
     /// The address is not this host's.
     #[error("{0} is not an address of this host: configure it, or bind to another")]
     NotLocal(IpAddr),
@@ -84,6 +98,11 @@ pub enum ConnectError {
     /// An address is to be reached on plain IP, from an endpoint that is only on UDP.
     #[error("the endpoint is on UDP only: bind it to plain IP as well, or give a UDP port")]
     NotPlainIp,
+    /// A peer address is an IPv6 link-local one.
+    #[error(
+        "{0} is link-local, and SCTP has addresses without an interface: use another address of the peer"
+    )]
+    LinkLocal(IpAddr),
     /// There is no session of DTLS with the peer, and so no association.
     #[error("no protected session: {0}")]
     Unprotected(String),
@@ -212,6 +231,11 @@ fn describe_set_up(reason: &CloseReason) -> String {
         CloseReason::ProtocolUnreachable => {
             "nothing speaks SCTP there: check the peer's address, transport and UDP port".into()
         }
+        // Section 8.4: an INIT for a port without an endpoint gets an ABORT without a cause. An endpoint
+        // that refuses an association gives one.
+        CloseReason::AbortedByPeer(cause) if *cause == AbortCause::NONE => {
+            "nothing listens on that SCTP port of the peer: check the port".into()
+        }
         reason => describe(reason).to_string(),
     }
 }
@@ -261,5 +285,17 @@ mod tests {
             vanished.contains("the peer's program is gone"),
             "{vanished}"
         );
+    }
+
+    /// RFC 9260, section 8.4
+    #[test]
+    fn an_abort_without_cause_is_a_port_without_listener() {
+        let failed = |cause| ConnectError::Failed(CloseReason::AbortedByPeer(cause)).to_string();
+        assert!(failed(AbortCause::NONE).contains("nothing listens on that SCTP port"));
+        let full = AbortCause {
+            code: 4,
+            ..AbortCause::NONE
+        };
+        assert!(failed(full).contains("the peer aborted it: out of resource"));
     }
 }

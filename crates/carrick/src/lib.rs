@@ -4,6 +4,10 @@
 //! no privileges needed) or directly on IP (protocol 132, `CAP_NET_RAW`). It connects and accepts
 //! [`Association`]s, which carry messages on streams over all addresses of both hosts.
 //!
+//! **Await [`Endpoint::close`] before the runtime ends**, above all before `main` returns: `send` only
+//! queues a message, and the endpoint's task, which ends with the runtime, delivers it. See below for
+//! the effect of leaving `close` out.
+//!
 //! ```no_run
 //! use carrick::{Config, ConnectOptions, Endpoint, SendOptions};
 //!
@@ -35,6 +39,13 @@
 //! - A [`Endpoint::connect`] that is not awaited to its end: the set-up is given up.
 //! - The last [`Endpoint`]: no peer is accepted any more; associations that have handles go on. The
 //!   task ends, and the sockets close, when the last association has.
+//!
+//! All of this needs the runtime. When it ends first (`main` returns, or the `Runtime` is dropped), the
+//! endpoint's task is dropped: queued messages leave once, as far as the congestion window and the peer's
+//! receive window allow, and each peer gets an ABORT with a reason. A lost packet is not sent again, what
+//! did not fit into the windows is lost, and the peer sees the end at once, but not as a graceful one. A
+//! process that ends without dropping the runtime (`std::process::exit`, a signal that is not handled)
+//! sends nothing: its peers find out by their retransmissions, by default after about a minute.
 #![forbid(unsafe_code)]
 
 mod assembly;
@@ -53,6 +64,7 @@ mod room;
 mod shared;
 mod socket;
 mod source;
+mod strays;
 mod streams;
 
 /// The program of the README, to be compiled.
@@ -72,10 +84,10 @@ pub use carrick_proto::{
     AuthenticationEvent, ChunkType, CloseReason, ConfigError, ConnectError as ConnectRefusal,
     EndpointStats, Event, Extensions, Grants, HmacId, KeyError as KeyRefusal, LowerLayer, Message,
     Mid, OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
-    PathStatus, PathThresholds, Payload, PeerError, Ppid, ReconfigError as ReconfigRefusal,
-    ReconfigOutcome, Reliability, SendError as SendRefusal, SendFailure, SendOptions, SharedKey,
-    SharedKeyId, Ssn, StateName, StreamDirection, StreamId, StreamScheduler, StreamStats, Tsn,
-    UnsentMessage, congestion, policy,
+    PathStatus, PathThresholds, Payload, PeerError, PeerText, Ppid,
+    ReconfigError as ReconfigRefusal, ReconfigOutcome, Reliability, SendError as SendRefusal,
+    SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamDirection, StreamId,
+    StreamScheduler, StreamStats, Tsn, UnsentMessage, congestion, policy,
 };
 
 /// Certificates, whom to trust, and what else sessions of DTLS are made of.

@@ -21,7 +21,7 @@ use clap::Args;
 
 use crate::endpoint::{self, AbortOnDrop, EndpointArguments, PeerArguments};
 use crate::failure::Failure;
-use crate::units;
+use crate::{runtime, units};
 use output::{Format, Output};
 
 /// Send standard input as messages and write received ones to standard output.
@@ -137,7 +137,7 @@ fn port(text: &str) -> Result<u16, Failure> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let target = arguments.target()?;
-    endpoint::run(async {
+    runtime::run(async {
         match target {
             Target::Listen(port) => listen(arguments, port).await,
             Target::Connect(host, port) => connect(arguments, host, port).await,

@@ -2,7 +2,7 @@
 //!
 //! - `protocol`: what the two ends say to each other
 //! - `client`, `server`: the two subcommands
-//! - `session`: one side of a measurement; `sender`, `receiver` and `tally` are its parts
+//! - `session`: one side of a measurement; `sender`, `receiver`, `tally` and `silence` are its parts
 //! - `report`: what is printed
 //! - `cpu`: the CPU time of this process
 
@@ -14,12 +14,13 @@ mod report;
 mod sender;
 mod server;
 mod session;
+mod silence;
 mod tally;
 
 use clap::{Args, Subcommand};
 
-use crate::endpoint;
 use crate::failure::Failure;
+use crate::runtime;
 
 /// The SCTP port of the server unless another is given.
 const DEFAULT_PORT: u16 = 5201;
@@ -40,7 +41,7 @@ enum Side {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    endpoint::run(async {
+    runtime::run(async {
         match &arguments.side {
             Side::Server(arguments) => server::run(arguments).await,
             Side::Client(arguments) => client::run(arguments).await,

@@ -20,7 +20,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick::{Payload, Ppid, SendOptions};
+use carrick::{Payload, PeerText, Ppid, SendOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -190,6 +190,8 @@ impl Control {
 
     pub(super) fn decode(payload: Payload) -> Result<Self, Failure> {
         let wrong = |why: String| {
+            // It may quote the message.
+            let why = PeerText::new(&why);
             Failure::Run(format!(
                 "the peer does not measure as this program does ({why}): use the same carrick on both sides"
             ))
@@ -262,6 +264,15 @@ mod tests {
         }
         let long = Payload::from(Bytes::from(vec![b' '; MAX_CONTROL + 1]));
         assert!(Control::decode(long).is_err());
+        // serde quotes the unknown name of the kind.
+        let forged = Payload::from(Bytes::from_static(
+            br#"{"kind":"x\u001b[2J\ncarrick: fine"}"#,
+        ));
+        let Err(Failure::Run(line)) = Control::decode(forged) else {
+            panic!("an unknown kind is taken");
+        };
+        assert!(line.contains("\\u{1b}"), "{line}");
+        assert!(!line.contains(char::is_control), "{line}");
     }
 
     #[test]

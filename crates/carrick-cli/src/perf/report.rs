@@ -223,10 +223,12 @@ impl Reporter {
 
     /// Something happened to the association.
     pub(super) fn notification(&self, event: &Event, peers: &[IpAddr]) -> Result<(), Failure> {
-        let Some(text) = describe(event, peers) else {
-            return Ok(());
-        };
-        self.print("notification", &Note { text: &text }, || {
+        describe(event, peers).map_or(Ok(()), |text| self.note(&text))
+    }
+
+    /// A line about the association.
+    pub(super) fn note(&self, text: &str) -> Result<(), Failure> {
+        self.print("notification", &Note { text }, || {
             format!("[{}] {text}\n", self.test)
         })
     }

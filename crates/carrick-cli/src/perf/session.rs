@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use bytes::Bytes;
-use carrick::{Association, Events, Notification, RecvError, RecvHalf, SendHalf};
+use carrick::{Association, Events, Notification, PeerText, RecvError, RecvHalf, SendHalf};
 use tokio::time::{Duration, Interval, MissedTickBehavior};
 
 use super::cpu::Cpu;
@@ -14,6 +14,7 @@ use super::protocol::{Control, Cost, DATA, Reception, Request};
 use super::receiver::{Receiver, unexpected};
 use super::report::{Progress, Reporter};
 use super::sender::send_data;
+use super::silence::{Answering, Silence};
 use super::tally::Tally;
 use crate::endpoint::AbortOnDrop;
 use crate::failure::Failure;
@@ -99,7 +100,7 @@ impl Session {
                 Control::Accepted => Ok(()),
                 Control::Refused { reason } => Err(Failure::Run(format!(
                     "the server refuses: {}",
-                    reason.escape_debug()
+                    PeerText::new(&reason)
                 ))),
                 _ => Err(unexpected()),
             };
@@ -131,6 +132,7 @@ impl Session {
         let mut telling = pin!(outbox.send_all(&sender));
         let mut ticks = ticks();
         let mut progress = Progress::new(self.start);
+        let mut silence = Silence::new(self.start);
         let mut events = self.events.take();
         loop {
             tokio::select! {
@@ -150,7 +152,7 @@ impl Session {
                     self.answer(&outbox).await?;
                 }
                 _ = ticks.tick() => {
-                    self.report(&mut progress, &sent, reporter).await?;
+                    self.report(&mut progress, &mut silence, &sent, reporter).await?;
                 }
                 Some(Notification::Event(event)) = next(&mut events) => {
                     reporter.notification(&event, self.sender.peer_addresses())?;
@@ -222,6 +224,7 @@ impl Session {
     async fn report(
         &self,
         progress: &mut Progress,
+        silence: &mut Silence,
         sent: &Tally,
         reporter: &Reporter,
     ) -> Result<(), Failure> {
@@ -229,6 +232,20 @@ impl Session {
         let (Ok(stats), Ok(paths)) = (self.sender.stats().await, self.sender.paths().await) else {
             return Ok(());
         };
+        let packets = stats.counters.packets_received;
+        match silence.look(Instant::now(), packets) {
+            Answering::Yes => {}
+            Answering::Again(time) => {
+                let text = format!("the peer answers again, after {} s", time.as_secs());
+                reporter.note(&text)?;
+            }
+            // The next interval has this time in it.
+            Answering::No => return Ok(()),
+            Answering::NotFor(time) => {
+                let text = format!("the peer has not answered for {} s", time.as_secs());
+                return reporter.note(&text);
+            }
+        }
         let received = self.incoming.tally.amount();
         let interval = progress.step(sent.amount(), received, &stats, &paths);
         reporter.interval(&interval, self.role)

@@ -14,12 +14,11 @@ use carrick_simco::message::Lifetime;
 use clap::Args;
 use indicatif::ProgressBar;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::connect::ConnectArguments;
 use super::lines::{Lines, say};
 use crate::failure::Failure;
-use crate::units;
+use crate::{runtime, units};
 
 /// How long peers may take to answer when it is stopped.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -31,7 +30,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 ///
 /// The answer of a call passes when the middlebox has opened the pinholes for RTP and RTCP; they are
 /// closed when the call ends. If the middlebox refuses, so is the call (503), and if it does not answer
-/// (504). Runs until it gets SIGINT or SIGTERM; then all calls are ended.
+/// (504). Runs until it gets SIGINT, SIGTERM or SIGHUP; then all calls are ended.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -98,7 +97,7 @@ fn calls(text: &str) -> Result<usize, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    crate::endpoint::run(serve(arguments))
+    runtime::run(serve(arguments))
 }
 
 fn failure(error: impl std::fmt::Display) -> Failure {
@@ -124,8 +123,6 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let lifetime = Lifetime(arguments.lifetime);
     let pinholes = MiddleboxAgent::new(client.clone(), lifetime, arguments.patience);
     let pinholes = pinholes.map_err(failure)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failure)?;
     // Both are opened before calls are taken.
     let listener = match arguments.metrics {
         Some(address) => Some(listen(address).await?),
@@ -150,8 +147,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     status.tick().await;
     loop {
         tokio::select! {
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
+            _ = runtime::signal_received() => break,
             Some(record) = records.next() => tell(&mut out, &record, arguments.json),
             _ = second.tick() => line.show(&b2bua.counts()),
             _ = status.tick() => tell_status(&mut out, &b2bua.counts(), arguments.json),

@@ -12,7 +12,7 @@ use carrick_simco::session::Identity;
 use carrick_simco::transport::tls;
 use clap::Args;
 
-use crate::endpoint::resolve;
+use crate::endpoint::{address, resolve};
 use crate::failure::Failure;
 use crate::units;
 
@@ -39,7 +39,7 @@ pub(super) struct ConnectArguments {
     #[arg(long, value_name = "N", default_value_t = 8, global = true)]
     streams: u16,
     /// SCTP: local address; several times for several.
-    #[arg(long, value_name = "ADDR", global = true)]
+    #[arg(long, value_name = "ADDR", value_parser = address, global = true)]
     bind: Vec<IpAddr>,
     /// SCTP: the middlebox's UDP port.
     #[arg(long, value_name = "N", default_value_t = carrick::DEFAULT_ENCAPSULATION_PORT, global = true)]

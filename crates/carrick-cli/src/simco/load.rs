@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::connect::ConnectArguments;
 use super::plan::{positive, rate};
 use crate::failure::Failure;
-use crate::units;
+use crate::{runtime, units};
 
 /// Load a middlebox with the pinholes of calls, and measure how long its answers take.
 ///
@@ -120,12 +120,7 @@ fn times(latency: &Latency) -> Option<Times> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    crate::endpoint::run(async {
-        tokio::select! {
-            done = work(arguments) => done,
-            _ = tokio::signal::ctrl_c() => Err(Failure::Run("interrupted".into())),
-        }
-    })
+    runtime::run(runtime::until_signal(work(arguments)))
 }
 
 fn workload(arguments: &Arguments) -> Workload {

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 
 use super::lines::say;
 use crate::failure::Failure;
+use crate::runtime::{self, HangUp};
 
 /// Let agents open and close pinholes in a packet filter.
 ///
@@ -39,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         println!("{}: right", arguments.config.display());
         return Ok(());
     }
-    crate::endpoint::run(serve(arguments, settings))
+    runtime::run_with(HangUp::Handled, serve(arguments, settings))
 }
 
 fn read(arguments: &Arguments) -> Result<Settings, Failure> {
@@ -96,7 +97,6 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     let backend = backend(&settings)?;
     let dropped = state.recovered.dropped;
     let mut hangup = signal(SignalKind::hangup()).map_err(failure)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
     let started = Daemon::start_on(listeners, &settings, backend, state);
     let mut daemon = started.map_err(failure)?;
     let mut troubles = daemon.troubles();
@@ -115,8 +115,7 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     loop {
         tokio::select! {
             ended = daemon.ended() => return ended.map_err(failure),
-            _ = tokio::signal::ctrl_c() => break,
-            _ = terminate.recv() => break,
+            _ = runtime::signal_received() => break,
             _ = hangup.recv() => reload(arguments, &daemon).await,
             Some(trouble) = next(troubles.as_mut()) => {
                 say(format_args!("{trouble}; the middlebox goes on and tries again"));

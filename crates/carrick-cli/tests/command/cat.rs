@@ -182,6 +182,110 @@ fn help_and_the_version_are_no_mistakes() {
     }
 }
 
+/// Text of the peer neither moves the cursor nor adds a line (CWE-117, CWE-150).
+#[test]
+fn text_of_the_peer_is_escaped() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let address = [127, 0, 0, 1].into();
+        let config = carrick::Config::udp([address])
+            .port(7)
+            .encapsulation_port(0);
+        let server = carrick::Endpoint::bind(config).unwrap();
+        let udp_port = server.encapsulation_port().unwrap().to_string();
+        let programs = [
+            &["cat", "127.0.0.1", "7"][..],
+            &["perf", "client", "127.0.0.1", "--port", "7"],
+        ];
+        for program in programs {
+            let client = start(&[program, &["--peer-udp-port", &udp_port]].concat());
+            let association = server.accept().await.unwrap();
+            association.abort("\x1b[31m\x1b]0;x\x07\ncarrick: connected\r\0 \u{202e}".as_bytes());
+            let client = client.finish();
+            client.assert_failed(
+                1,
+                "\\u{1b}[31m\\u{1b}]0;x\\u{7}\\ncarrick: connected\\r\\0 \\u{202e}",
+            );
+            let is_control = |c: char| c.is_control() && c != '\n';
+            assert!(!client.errors.contains(is_control), "{client:?}");
+            let out = String::from_utf8(client.out).unwrap();
+            assert!(!out.contains(is_control), "{out:?}");
+        }
+    });
+}
+
+/// The options name the UDP port: another SCTP port would not help.
+#[test]
+fn a_taken_udp_port_is_an_option() {
+    let (_listener, udp_port) = listen(&["--recv-only"]);
+    let second = ["cat", "--listen", "8", "--bind", "127.0.0.1"];
+    let second = run(&[&second[..], &["--udp-port", &udp_port]].concat());
+    second.assert_failed(1, "--udp-port N");
+    second.assert_failed(1, "--peer-udp-port N");
+    second.assert_failed(1, &format!("UDP port {udp_port}"));
+}
+
+/// RFC 9260, section 8.4: an ABORT without a cause, to an INIT for a port that no endpoint has.
+#[test]
+fn a_wrong_sctp_port_is_named() {
+    let (_listener, udp_port) = listen(&["--recv-only"]);
+    let client = ["cat", "127.0.0.1", "8", "--peer-udp-port", &udp_port];
+    let client = run(&client);
+    client.assert_failed(1, "127.0.0.1 port 8: ");
+    client.assert_failed(1, "nothing listens on that SCTP port");
+}
+
+/// On plain IP the other process has the port, and so the second one is refused at once.
+#[test]
+fn a_second_process_on_plain_ip_is_refused() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.68.{high}.{low}");
+    let listener = [
+        "cat",
+        "-l",
+        "5000",
+        "--recv-only",
+        "--raw",
+        "--bind",
+        &address,
+    ];
+    let mut first = start(&listener);
+    let line = first.error_line();
+    if line.contains("CAP_NET_RAW") {
+        return;
+    }
+    assert!(line.contains("listening"), "{line}");
+    run(&listener).assert_failed(1, &format!("SCTP port 5000 of {address} is taken"));
+    // A wildcard would be refused as well: the addresses of a host contain none of 127/8 but one.
+    let mut client = start(&["cat", &address, "5000", "--raw", "--bind", "127.0.0.1"]);
+    client.feed(b"hello\n".to_vec());
+    succeeded(&client.finish());
+    let first = first.finish();
+    succeeded(&first);
+    assert_eq!(first.out, b"hello\n");
+}
+
+#[test]
+fn link_local_addresses_are_refused_at_once() {
+    for bind in ["fe80::1%lo", "fe80::1"] {
+        run(&["cat", "-l", "7", "--bind", bind]).assert_failed(2, "link-local");
+    }
+    for peer in ["fe80::1%lo", "fe80::1", "127.0.0.1,fe80::1%lo"] {
+        run(&["cat", peer, "7"]).assert_failed(2, "link-local");
+        run(&["perf", "client", peer]).assert_failed(2, "link-local");
+    }
+    let encap = ["cat", "127.0.0.1", "7", "--encap", "fe80::1=9899"];
+    run(&encap).assert_failed(2, "link-local");
+    let agent = [
+        "simco",
+        "agent",
+        "--middlebox",
+        "sctp://[fe80::1%lo]",
+        "list",
+    ];
+    run(&agent).assert_failed(2, "link-local");
+}
+
 #[test]
 fn mistakes_are_told_in_a_line() {
     run(&["cat", "127.0.0.1"]).assert_failed(2, "port");

@@ -3,11 +3,14 @@
 mod cat;
 mod lab;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod live;
 #[cfg(target_os = "linux")]
 mod live_network;
 #[cfg(target_os = "linux")]
 mod paths;
 mod perf;
+mod signals;
 mod simco;
 mod support;

@@ -1,5 +1,6 @@
 //! Measurements: what was asked for arrives, and both sides say the same about it.
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{Finished, Running, free_udp_port, run, start};
@@ -312,4 +313,48 @@ fn wrong_command_lines_are_refused() {
     crossed.assert_failed(1, "rto_min");
     let elsewhere = run(&["perf", "server", "--bind", "192.0.2.1", "--udp-port", "0"]);
     elsewhere.assert_failed(1, "192.0.2.1 is not an address of this host");
+}
+
+/// A peer that vanishes is reported once, and no intervals without anything in them.
+#[test]
+fn a_vanished_peer_is_reported_once() {
+    for vanishes in ["server", "client"] {
+        let quick = [
+            "--rto-min",
+            "1s",
+            "--rto-max",
+            "1s",
+            "--hb-interval",
+            "100ms",
+        ];
+        let retransmissions = ["--association-max-retrans", "5", "--path-max-retrans", "5"];
+        let quick = [&quick[..], &retransmissions].concat();
+        let mut server = server(&["127.0.0.1"], &[&["--once"], &quick[..]].concat());
+        let client = ["perf", "client", "127.0.0.1", "--json", "-t", "60"];
+        let client = [&client[..], &["--peer-udp-port", &server.udp_port]].concat();
+        let mut client = start(&[&client[..], &quick].concat());
+        assert_eq!(client.json_line()["event"], "begin");
+        assert_eq!(server.running.json_line()["event"], "begin");
+        assert_eq!(client.json_line()["event"], "interval");
+        let (vanished, other) = match vanishes {
+            "server" => (server.running, client),
+            _ => (client, server.running),
+        };
+        vanished.signal(Signal::SIGSTOP);
+        let other = other.finish();
+        assert_eq!(other.code, Some(1), "{other:?}");
+        let lines = other.json();
+        let is_empty = |line: &&Value| {
+            let nothing = |way: &str| line[way]["bytes"] == 0;
+            line["event"] == "interval" && nothing("sent") && nothing("received")
+        };
+        // In the interval in which the peer vanishes, its last packets may have arrived.
+        assert!(lines.iter().filter(is_empty).count() <= 1, "{lines:?}");
+        let reports = lines.iter().filter(|line| {
+            let text = line["text"].as_str();
+            text.is_some_and(|text| text.contains("has not answered for"))
+        });
+        assert_eq!(reports.count(), 1, "{lines:?}");
+        drop(vanished);
+    }
 }

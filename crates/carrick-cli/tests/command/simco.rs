@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{Finished, Running, run, start};
@@ -280,7 +281,8 @@ fn a_rule_that_is_held_ends_when_the_agent_is_interrupted() {
         let mut holds = start(&line);
         assert_eq!(holds.json_line()["kind"], "enabled");
         assert_eq!(list().as_array().unwrap().len(), 1);
-        holds.interrupt();
+        let ending = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+        holds.signal(ending[n % ending.len()]);
         assert_eq!(holds.finish().code, Some(0));
         assert_eq!(list(), Value::Array(vec![]), "{n}");
     }
@@ -466,7 +468,7 @@ fn a_b2bua_goes_on_when_who_reads_its_lines_is_gone_or_reads_no_more() {
     // A pipe has room for some hundred lines, and a thousand wait.
     let (b2bua, address) = talkative_b2bua(&folder, &middlebox);
     assert!(answers_options(&address, 50));
-    b2bua.terminate();
+    b2bua.hang_up();
     let finished = b2bua.finish_unread();
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.errors.contains("were not read"), "{finished:?}");

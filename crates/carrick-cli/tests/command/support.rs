@@ -5,6 +5,8 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Far longer than anything here takes.
@@ -95,23 +97,26 @@ impl Running {
         self.reading = self.reading.take().or_else(|| out.map(read_all));
     }
 
+    /// Sends a signal to the program.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(self.child.id().try_into().unwrap());
+        kill(id, signal).unwrap();
+    }
+
     /// What Ctrl-C does.
     pub(crate) fn interrupt(&self) {
-        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
-        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+        self.signal(Signal::SIGINT);
     }
 
     /// What an operator does.
     #[cfg(target_os = "linux")]
     pub(crate) fn terminate(&self) {
-        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
-        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
+        self.signal(Signal::SIGTERM);
     }
 
     /// What a terminal does when it goes, and an operator after a change of the configuration.
     pub(crate) fn hang_up(&self) {
-        let id = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
-        nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGHUP).unwrap();
+        self.signal(Signal::SIGHUP);
     }
 
     #[cfg(target_os = "linux")]

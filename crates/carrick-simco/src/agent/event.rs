@@ -106,8 +106,7 @@ impl fmt::Display for CloseReason {
             Self::OtherMiddlebox(name) => {
                 return write!(
                     f,
-                    "the middlebox that answers is {:?}, and another one was asked for: check its name, and who answers there",
-                    name.as_str()
+                    "the middlebox that answers is \"{name}\", and another one was asked for: check its name, and who answers there"
                 );
             }
             Self::Misbehaved => "the middlebox sent what is no answer",

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use bytes::Bytes;
+use carrick_proto::PeerText;
 
 use crate::message::{MAX_OWNER, Owner};
 
@@ -46,6 +47,6 @@ impl fmt::Debug for Identity {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        fmt::Display::fmt(&PeerText::new(&self.0), f)
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use carrick_proto::PeerText;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
@@ -42,7 +43,8 @@ fn describe(error: &std::io::Error) -> String {
     {
         return "the middlebox's certificate is that of an authority (CA:TRUE), which proves no host: give it one with CA:FALSE (openssl: -addext basicConstraints=critical,CA:FALSE)".into();
     }
-    error.to_string()
+    // It may quote names of the peer's certificate.
+    PeerText::new(&error.to_string()).to_string()
 }
 
 fn file_error(path: &Path, why: &dyn std::fmt::Display) -> TlsError {

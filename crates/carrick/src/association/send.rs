@@ -26,6 +26,9 @@ impl SendHalf {
     /// delivered, because the peer shuts down or the association breaks, is told by
     /// [`crate::Event::SendFailed`].
     ///
+    /// The endpoint's task delivers it later, so the runtime must live on until [`Self::flushed`],
+    /// [`Self::shutdown`] or [`crate::Endpoint::close`] is ready; see the crate's documentation.
+    ///
     /// Senders get room in the order in which they ask for it. One that waits holds its place, also
     /// while nobody polls it: don't await another `send` with this one pending in the same task, but
     /// poll both, or give each a task.

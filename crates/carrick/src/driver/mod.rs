@@ -7,10 +7,12 @@
 //! - `commands`: what the handles ask for
 //! - `entry`: what is kept of an association besides the protocol's own state
 //! - `events`: facts from the protocol to the handles
+//! - `end`: the last packets when the runtime ends before the endpoint is closed
 //! - `watch`: addresses of the host that come and go
 
 mod below;
 mod commands;
+mod end;
 mod entry;
 mod events;
 mod watch;
@@ -30,6 +32,7 @@ use crate::command::{Command, Commands};
 use crate::config::Config;
 use crate::error::{BindError, ConnectError};
 use crate::socket::{ReceiveBuffers, Sent, SocketSet};
+use crate::strays::StrayInits;
 pub(crate) use below::Below;
 use entry::Entry;
 pub(crate) use watch::Watch;
@@ -88,6 +91,7 @@ pub(crate) struct Driver {
     buffers: ReceiveBuffers,
     /// Where the endpoint follows the host's addresses.
     watch: Option<Watch>,
+    strays: StrayInits,
     limits: Limits,
     /// For the handles of new associations; weak, so that the task sees when all handles are gone.
     commands: mpsc::WeakUnboundedSender<Command>,
@@ -107,6 +111,8 @@ pub(crate) struct Driver {
     /// No handle is left, or the endpoint was closed: the task ends with the last association.
     ending: bool,
     orphaned: bool,
+    /// A round runs; true afterwards if it panicked.
+    in_round: bool,
 }
 
 impl Driver {
@@ -124,6 +130,7 @@ impl Driver {
             sockets,
             buffers: ReceiveBuffers::new(),
             watch,
+            strays: StrayInits::new(),
             limits,
             commands: commands.downgrade(),
             orders,
@@ -138,6 +145,7 @@ impl Driver {
             armed: None,
             ending: false,
             orphaned: false,
+            in_round: false,
         }
     }
 
@@ -180,12 +188,15 @@ impl Driver {
                 match socket.poll_receive(cx, &mut self.buffers) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(datagrams)) => datagrams.for_each(|route, datagram| {
-                        // A raw socket sees the packets of all SCTP ports; other endpoints of
-                        // the host answer for theirs.
-                        if encapsulated || destination_port(&datagram) == Some(port) {
-                            self.below
-                                .handle_datagram(now, &mut self.core, route, datagram);
+                        // A raw socket gets the packets for all SCTP ports of its address.
+                        if !encapsulated
+                            && destination_port(&datagram) != Some(port)
+                            && !self.strays.answers(now, port, route.local, &datagram)
+                        {
+                            return;
                         }
+                        self.below
+                            .handle_datagram(now, &mut self.core, route, datagram);
                     }),
                     // The error of a packet that was sent; the error queue says more.
                     Poll::Ready(Err(_)) => {
@@ -290,6 +301,16 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        this.in_round = true;
+        let polled = this.run(cx);
+        this.in_round = false;
+        polled
+    }
+}
+
+impl Driver {
+    fn run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self;
         for _ in 0..ROUNDS {
             let now = this.now();
             let mut busy = this.take_commands(cx, now);

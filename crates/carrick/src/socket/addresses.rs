@@ -54,6 +54,12 @@ pub(crate) fn present(wanted: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
     Ok(present)
 }
 
+/// Whether an address is of one link only, and so means nothing without the interface, which neither an
+/// endpoint nor SCTP's address parameters name.
+pub(crate) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(a) if a.is_unicast_link_local())
+}
+
 /// The host's addresses that other hosts could reach, and loopback.
 fn of_host() -> io::Result<Vec<IpAddr>> {
     let addresses = nix::ifaddrs::getifaddrs()?

@@ -208,6 +208,26 @@ impl Socket {
         Poll::Ready(())
     }
 
+    /// Sends what waits, and then a transmit, without the runtime, which may have ended. What the system
+    /// does not take at once is lost.
+    pub(crate) fn send_at_once(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        self.queued = 0;
+        for waiting in std::mem::take(&mut self.queue) {
+            self.try_send(&waiting.transmit, &waiting.bytes);
+        }
+        self.try_send(transmit, bytes);
+    }
+
+    fn try_send(&self, transmit: &Transmit, bytes: &[u8]) {
+        let size = transmit.segment_size.unwrap_or(bytes.len()).max(1);
+        for part in bytes.chunks(self.state.max_gso_segments().max(1) * size) {
+            let datagram = datagram(transmit, part, size);
+            let send = || self.state.try_send((&*self.io).into(), &datagram);
+            // The error of an earlier packet comes out here once.
+            let _ = send().or_else(|_| send());
+        }
+    }
+
     /// Sends a transmit; when it has to wait, `rest` is what has not left.
     fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit, rest: &mut &[u8]) -> Poll<Sent> {
         let v4 = self.address.is_ipv4();
@@ -251,16 +271,7 @@ impl Socket {
         part: &[u8],
         size: usize,
     ) -> Poll<Sent> {
-        let datagram = quinn_udp::Transmit {
-            destination: SocketAddr::new(
-                transmit.route.remote,
-                transmit.route.encapsulation.unwrap_or(0),
-            ),
-            ecn: to_ecn_codepoint(transmit.route.ecn),
-            contents: part,
-            segment_size: (part.len() > size).then_some(size),
-            src_ip: None,
-        };
+        let datagram = datagram(transmit, part, size);
         let mut tries = 0;
         loop {
             if ready!(self.io.poll_send_ready(cx)).is_err() {
@@ -279,6 +290,20 @@ impl Socket {
                 Err(_) => return Poll::Ready(Sent::Lost),
             }
         }
+    }
+}
+
+/// What the system sends at once, packets of `size` bytes.
+fn datagram<'p>(transmit: &Transmit, part: &'p [u8], size: usize) -> quinn_udp::Transmit<'p> {
+    quinn_udp::Transmit {
+        destination: SocketAddr::new(
+            transmit.route.remote,
+            transmit.route.encapsulation.unwrap_or(0),
+        ),
+        ecn: to_ecn_codepoint(transmit.route.ecn),
+        contents: part,
+        segment_size: (part.len() > size).then_some(size),
+        src_ip: None,
     }
 }
 

@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use std::task::Context;
 
-use carrick_proto::Transmit;
+use carrick_proto::{Route, Transmit};
 
+use super::addresses::is_link_local;
 use super::{Carrier, Sent, Socket};
 use crate::config::Transport;
 use crate::error::BindError;
@@ -55,6 +56,9 @@ impl SocketSet {
         if self.sockets.iter().any(|s| s.address() == address) {
             return Ok(());
         }
+        if is_link_local(address) {
+            return Err(BindError::LinkLocal(address));
+        }
         let mut port = self.transport.encapsulation_port();
         let mut udp = None;
         if let Some(wanted) = port {
@@ -64,6 +68,9 @@ impl SocketSet {
         }
         if self.transport.has_plain_ip() {
             let (raw, _) = Socket::bind(address, Carrier::Raw, self.buffer)?;
+            if let Some(claim) = &mut self.claim {
+                claim.add(address)?;
+            }
             self.sockets.push(raw);
         }
         self.sockets.extend(udp);
@@ -78,6 +85,9 @@ impl SocketSet {
     /// Closes the socket of an address that the host no longer has.
     pub(crate) fn remove(&mut self, address: IpAddr) {
         self.sockets.retain(|s| s.address() != address);
+        if let Some(claim) = &mut self.claim {
+            claim.remove(address);
+        }
     }
 
     /// What carries the packets, with the UDP port that was chosen.
@@ -105,21 +115,31 @@ impl SocketSet {
 
     /// Sends from the socket of the route's local address, in UDP or not as the route says.
     pub(crate) fn send(&mut self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Sent {
-        let route = &transmit.route;
-        let in_udp = route.encapsulation.is_some();
-        let mut carriers = self
-            .sockets
-            .iter_mut()
-            .filter(|s| s.is_encapsulated() == in_udp);
-        let socket = carriers.find(|s| match route.local {
-            Some(local) => s.address() == local,
-            None => s.address().is_ipv4() == route.remote.is_ipv4(),
-        });
+        let socket = self.socket_of(&transmit.route);
         let sent = socket.map_or(Sent::Lost, |s| s.send(cx, transmit, bytes));
         if sent != Sent::Done {
             self.unsendable += 1;
         }
         sent
+    }
+
+    /// Sends without the runtime, which may have ended, what the system takes at once.
+    pub(crate) fn send_at_once(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        if let Some(socket) = self.socket_of(&transmit.route) {
+            socket.send_at_once(transmit, bytes);
+        }
+    }
+
+    fn socket_of(&mut self, route: &Route) -> Option<&mut Socket> {
+        let in_udp = route.encapsulation.is_some();
+        let mut carriers = self
+            .sockets
+            .iter_mut()
+            .filter(|s| s.is_encapsulated() == in_udp);
+        carriers.find(|s| match route.local {
+            Some(local) => s.address() == local,
+            None => s.address().is_ipv4() == route.remote.is_ipv4(),
+        })
     }
 
     /// Sends what waits for sockets that were full. Whether nothing waits any more.

@@ -13,6 +13,7 @@ mod plain_ip;
 mod protection;
 mod reconfiguration;
 mod relay;
+mod runtime_end;
 mod streams;
 mod support;
 // More of it is used where it comes from.

@@ -1,6 +1,8 @@
 //! SCTP directly on IP, as far as this process may.
 
-use carrick::{BindError, Config, ConnectError, ConnectOptions, Endpoint};
+use std::net::IpAddr;
+
+use carrick::{AbortCause, BindError, CloseReason, Config, ConnectError, ConnectOptions, Endpoint};
 
 use crate::support::{associate, ip, on, soon};
 
@@ -21,6 +23,112 @@ async fn plain_ip_carries_messages_in_both_families() {
         let message = soon("receiving", b.recv()).await.unwrap().unwrap();
         assert!(message.payload == b"hello"[..], "{address}");
     }
+}
+
+/// An address on loopback that nothing else in this network namespace uses.
+fn own_address(number: u8) -> IpAddr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    [127, 64 + number, high, low].into()
+}
+
+fn bind(address: &str, port: u16) -> Option<Result<Endpoint, BindError>> {
+    match Endpoint::bind(Config::raw([ip(address)]).port(port)) {
+        // Without CAP_NET_RAW nothing can be shown.
+        Err(BindError::Privilege(_)) => None,
+        bound => Some(bound),
+    }
+}
+
+/// RFC 9260, section 1.3: an SCTP port with an address is of one endpoint.
+#[tokio::test]
+async fn a_second_endpoint_on_plain_ip_is_refused() {
+    let (one, two) = (own_address(0), own_address(1));
+    let Some(first) = bind(&one.to_string(), 5000) else {
+        return;
+    };
+    let first = first.unwrap();
+    let refused = |config: Config| match Endpoint::bind(config.port(5000)) {
+        Err(BindError::SctpPortTaken { address, port }) => (address, port) == (one, 5000),
+        Err(error) => panic!("{error}"),
+        Ok(_) => false,
+    };
+    let in_udp = |addresses: &[IpAddr]| Config::udp(addresses.to_vec()).encapsulation_port(0);
+    assert!(refused(Config::raw([one])));
+    assert!(refused(Config::raw([two, one])));
+    assert!(refused(in_udp(&[one]).and_plain_ip()));
+    // Another address, another port, and UDP alone.
+    let others = [
+        Config::raw([two]).port(5000),
+        Config::raw([one]).port(5001),
+        in_udp(&[one]).port(5000),
+    ];
+    let others: Vec<Endpoint> = others
+        .into_iter()
+        .map(|other| Endpoint::bind(other).unwrap())
+        .collect();
+    // An address that is added later is refused as well, and one that is removed is free.
+    let error = others[0].local_address_added(one).await.unwrap_err();
+    assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
+    first.close().await;
+    others[0].local_address_added(one).await.unwrap();
+    assert!(refused(Config::raw([one])));
+    others[0].local_address_removed(one);
+    // The removal is done when a later command is.
+    others[0].associations().await.unwrap();
+    assert!(!refused(Config::raw([one])));
+}
+
+/// A wildcard overlaps with each address of the host.
+#[tokio::test]
+async fn a_wildcard_overlaps_on_plain_ip() {
+    // A port of this process, because the addresses are of the whole host.
+    let port = 20_000 + std::process::id() as u16 % 20_000;
+    let Some(first) = bind("0.0.0.0", port) else {
+        return;
+    };
+    let first = first.unwrap();
+    for second in ["127.0.0.1", "0.0.0.0"] {
+        let error = bind(second, port).unwrap().err().unwrap();
+        assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
+    }
+    first.close().await;
+    let first = bind("127.0.0.1", port).unwrap().unwrap();
+    let error = bind("0.0.0.0", port).unwrap().err().unwrap();
+    assert!(matches!(error, BindError::SctpPortTaken { .. }), "{error}");
+    first.close().await;
+}
+
+/// RFC 9260, section 8.4: an INIT for a port without an endpoint gets an ABORT, and so the caller an answer.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_port_without_listener_is_refused_on_plain_ip() {
+    let (here, there) = (own_address(2), own_address(3));
+    let Some(server) = bind(&there.to_string(), 5000) else {
+        return;
+    };
+    let (server, second) = (server.unwrap(), bind(&there.to_string(), 5002).unwrap());
+    let second = second.unwrap();
+    let client = bind(&here.to_string(), 5003).unwrap().unwrap();
+    let connect = |port| {
+        let client = client.clone();
+        async move {
+            let peers = [there];
+            let connect = client.connect(&peers, ConnectOptions::to_port(port));
+            soon("answer", connect).await.map(drop)
+        }
+    };
+    let kernel_has_sctp = std::path::Path::new("/proc/net/sctp").exists();
+    if !kernel_has_sctp {
+        let error = connect(5001).await.unwrap_err();
+        let refused = ConnectError::Failed(CloseReason::AbortedByPeer(AbortCause::NONE));
+        assert_eq!(error, refused);
+        assert!(error.to_string().contains("nothing listens"), "{error}");
+        assert_eq!(server.stats().await.unwrap().protocol.inits_refused, 1);
+        assert_eq!(second.stats().await.unwrap().protocol.inits_refused, 0);
+    }
+    // Ports that have one are not disturbed, whichever endpoint has the lower port.
+    connect(5000).await.unwrap();
+    connect(5002).await.unwrap();
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 
 use super::connect::ConnectArguments;
 use crate::failure::Failure;
+use crate::runtime;
 use output::Output;
 
 /// Ask a middlebox for something.
@@ -71,14 +72,14 @@ impl Command {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    crate::endpoint::run(async {
+    runtime::run(async {
         if arguments.command.holds() {
             // It ends its rule when it is interrupted.
             return work(arguments).await;
         }
         tokio::select! {
             done = work(arguments) => done,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            _ = runtime::signal_received() => Ok(()),
         }
     })
 }
@@ -167,7 +168,7 @@ async fn hold(
     output: Output,
 ) -> Result<(), Failure> {
     let mut events = client.events();
-    let interrupted = tokio::signal::ctrl_c();
+    let interrupted = runtime::signal_received();
     tokio::pin!(interrupted);
     let rule = tokio::select! {
         rule = granted => rule.map_err(failure)?,

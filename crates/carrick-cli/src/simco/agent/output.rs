@@ -2,6 +2,7 @@
 
 use std::io::{Write, stdout};
 
+use carrick_simco::PeerText;
 use carrick_simco::client::ClientEvent;
 use carrick_simco::describe::RuleText;
 use carrick_simco::message::{Enabled, Lifetime, Owner, PolicyRuleId, Reply};
@@ -51,7 +52,8 @@ impl Line {
         add("internal", what.internal.clone());
         add("external", what.external.clone());
         add("outside", what.outside.clone());
-        add("owner", self.owner.clone());
+        let owner = self.owner.as_ref();
+        add("owner", owner.map(|owner| PeerText::new(owner).to_string()));
         add("because", self.reason.clone());
         words.join("  ")
     }
@@ -157,5 +159,26 @@ impl Output {
                 ..named("lagged")
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The owner is what another agent calls itself, as the middlebox reports it.
+    #[test]
+    fn an_owner_cannot_make_lines() {
+        let owner = Owner::new(&b"pbx\n\x1b[2Jrule 7\xff"[..]).unwrap();
+        let line = Line {
+            rule: Some(1),
+            owner: Some(name(&owner)),
+            ..Line::default()
+        };
+        let text = line.text();
+        assert!(!text.contains(char::is_control), "{text}");
+        assert!(text.contains("pbx\\n\\u{1b}[2Jrule 7"), "{text}");
+        let json = serde_json::to_string(&line).unwrap();
+        assert!(!json.contains(char::is_control), "{json}");
     }
 }

@@ -1,0 +1,140 @@
+//! The runtime of a subcommand, and the signals that end it.
+//!
+//! SIGINT, SIGTERM and SIGHUP have the same effect in every subcommand: its work is dropped or ends
+//! early, and peers get an ABORT or a SHUTDOWN.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
+
+#[cfg(target_os = "linux")]
+use nix::sys::signal::SigSet;
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::failure::Failure;
+
+/// File descriptors that the runtime opens at its start: epoll twice, its waker, and three ends of
+/// the socket pair of its signals.
+const DESCRIPTORS: usize = 6;
+
+/// The first signal that asked for the end.
+static ENDED_BY: OnceLock<watch::Receiver<Option<Signal>>> = OnceLock::new();
+
+/// Effect of SIGHUP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HangUp {
+    /// Ends the program, unless it is ignored (`nohup`).
+    Ends,
+    /// The subcommand handles it.
+    Handled,
+}
+
+/// Runs a subcommand that each of the three signals ends; it sees them in [`signal_received`].
+pub(crate) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    run_with(HangUp::Ends, work)
+}
+
+/// Runs a subcommand on one thread, because one association is one task's work.
+pub(crate) fn run_with(
+    hang_up: HangUp,
+    work: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let runtime = build()?;
+    let done = runtime.block_on(async {
+        catch_signals(hang_up)?;
+        work.await
+    });
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+fn build() -> Result<tokio::runtime::Runtime, Failure> {
+    let failed = |e: io::Error| {
+        Failure::Run(format!(
+            "cannot start: {e}: allow more open files (ulimit -n)"
+        ))
+    };
+    // Where they run out, the runtime's signals panic.
+    let pairs = (0..DESCRIPTORS.div_ceil(2)).map(|_| UnixStream::pair());
+    drop(pairs.collect::<io::Result<Vec<_>>>().map_err(failed)?);
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)
+}
+
+/// Records the first of the signals from now on.
+fn catch_signals(hang_up: HangUp) -> Result<(), Failure> {
+    let mut ending = ending_signals();
+    ending.retain(|ending| *ending != Signal::SIGHUP || hang_up == HangUp::Ends);
+    let (record, ended_by) = watch::channel(None);
+    for which in ending {
+        let kind = SignalKind::from_raw(which as i32);
+        let mut signals =
+            signal(kind).map_err(|e| Failure::Run(format!("cannot wait for signals: {e}")))?;
+        let record = record.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                record.send_if_modified(|first| {
+                    let is_first = first.is_none();
+                    first.get_or_insert(which);
+                    is_first
+                });
+            }
+        });
+    }
+    // A process runs one subcommand.
+    let _ = ENDED_BY.set(ended_by);
+    Ok(())
+}
+
+/// The signals that end a program; without SIGHUP if it is ignored, as `nohup` wants it.
+pub(crate) fn ending_signals() -> Vec<Signal> {
+    let mut ending = vec![Signal::SIGINT, Signal::SIGTERM];
+    if !is_ignored(Signal::SIGHUP) {
+        ending.push(Signal::SIGHUP);
+    }
+    ending
+}
+
+/// Blocks these signals in this thread and those that it starts, which then wait for them.
+#[cfg(target_os = "linux")]
+pub(crate) fn block_ending_signals() -> Result<SigSet, Failure> {
+    let signals: SigSet = ending_signals().into_iter().collect();
+    let blocked = signals.thread_block();
+    blocked.map_err(|error| Failure::Run(format!("cannot wait for signals: {error}")))?;
+    Ok(signals)
+}
+
+/// Whether the process ignores a signal. Only Linux has a file for it; otherwise it counts as not
+/// ignored.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << (signal as i32 - 1) != 0)
+}
+
+/// Waits for the first signal that asked for the end; ready at once after it.
+pub(crate) async fn signal_received() -> Signal {
+    if let Some(mut ended_by) = ENDED_BY.get().cloned()
+        && let Ok(first) = ended_by.wait_for(Option::is_some).await
+        && let Some(signal) = *first
+    {
+        return signal;
+    }
+    std::future::pending().await
+}
+
+/// Does the work, unless a signal asks for the end: then it is dropped.
+pub(crate) async fn until_signal<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        signal = signal_received() => Err(Failure::Run(format!("interrupted by {signal}"))),
+    }
+}

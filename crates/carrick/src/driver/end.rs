@@ -1,0 +1,59 @@
+//! The end of the task before its endpoint is closed, because the runtime ends.
+
+use carrick_proto::AssociationId;
+
+use super::Driver;
+use crate::command::Command;
+
+/// Reason in the ABORTs to the peers.
+const REASON: &[u8] = b"the program at the other end has ended";
+
+/// Nothing more can be waited for, but the sockets are still open: messages that [`crate::SendHalf::send`]
+/// took leave as far as congestion and the peer's window allow, and each peer gets an ABORT, which spares
+/// it the time until its retransmissions fail (RFC 9260, section 9.1).
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.in_round || self.core.associations().next().is_none() {
+            return;
+        }
+        let now = self.now();
+        while let Ok(command) = self.orders.try_recv() {
+            // The other commands would have no effect any more, and some need the runtime.
+            if let Command::Send(..) | Command::Abort(..) = command {
+                self.execute(command, now);
+            }
+        }
+        let ids: Vec<AssociationId> = self.core.associations().collect();
+        for id in &ids {
+            let stats = self.core.association_stats(*id);
+            if stats.is_some_and(|stats| stats.queued_messages > 0) {
+                // What waits to be bundled leaves as well; an error means that it is shutting down.
+                let _ = self.core.shutdown(now, *id);
+            }
+        }
+        self.send_at_once();
+        for id in ids {
+            // It was listed a moment ago.
+            let _ = self.core.abort(now, id, REASON);
+        }
+        self.send_at_once();
+        self.below.close(now, &mut self.core);
+        self.send_at_once();
+    }
+}
+
+impl Driver {
+    /// Sends what the protocol wants to send now.
+    fn send_at_once(&mut self) {
+        let now = self.now();
+        loop {
+            self.out.clear();
+            let transmit = self.below.poll_transmit(now, &mut self.core, &mut self.out);
+            let Some(transmit) = transmit else {
+                return;
+            };
+            let bytes = &self.out[..transmit.len.min(self.out.len())];
+            self.sockets.send_at_once(&transmit, bytes);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! INITs on plain IP for SCTP ports that no endpoint of this host has.
+//!
+//! RFC 9260, section 8.4, has them answered with an ABORT; otherwise the peer waits for the end of its
+//! retransmissions. But the raw sockets of all SCTP implementations of a host get all packets, and an
+//! ABORT to an INIT for another implementation would end that association. So an endpoint answers only
+//! where it can see that no other implementation is there: no SCTP in the kernel, and no raw socket for
+//! SCTP that could get the packet besides those of endpoints whose claims ([`crate::port`]) show their
+//! ports. Of several such endpoints, the one with the lowest port answers.
+
+use std::net::IpAddr;
+
+use carrick_proto::Time;
+
+use crate::port::address_name;
+
+/// INITs that are looked at in a second.
+const INITS_A_SECOND: u32 = 16;
+
+/// Chunk type of INIT (RFC 9260, section 3.2).
+const INIT: u8 = 1;
+
+/// Decides which INITs for other ports are answered.
+#[derive(Debug)]
+pub(crate) struct StrayInits {
+    second: u64,
+    left: u32,
+}
+
+impl StrayInits {
+    pub(crate) fn new() -> Self {
+        Self {
+            second: 0,
+            left: INITS_A_SECOND,
+        }
+    }
+
+    /// Returns whether the endpoint on `own` port answers a packet for another port that came to
+    /// `local`.
+    pub(crate) fn answers(
+        &mut self,
+        now: Time,
+        own: u16,
+        local: Option<IpAddr>,
+        packet: &[u8],
+    ) -> bool {
+        let (Some(local), Some(port)) = (local, port_of_init(packet)) else {
+            return false;
+        };
+        let second = now.as_nanos() / 1_000_000_000;
+        if self.second != second {
+            *self = Self {
+                second,
+                left: INITS_A_SECOND,
+            };
+        }
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        Neighbours::read(local).is_some_and(|found| found.lets_answer(own, port))
+    }
+}
+
+/// Destination port of a packet with a verification tag of 0 that begins with an INIT.
+fn port_of_init(packet: &[u8]) -> Option<u16> {
+    let (header, chunks) = packet.split_at_checked(12)?;
+    let is_init = chunks.first() == Some(&INIT) && header[4..8] == [0; 4];
+    is_init.then(|| u16::from_be_bytes([header[2], header[3]]))
+}
+
+/// SCTP implementations on plain IP beside an endpoint, at one local address.
+#[derive(Debug, PartialEq, Eq)]
+struct Neighbours {
+    /// Claimed ports, those of the endpoint itself included.
+    claimed: Vec<u16>,
+    /// Raw sockets for SCTP that get packets to the address.
+    sockets: usize,
+}
+
+impl Neighbours {
+    /// Reads the tables of the thread's network namespace; `None` if the kernel has SCTP, or no such
+    /// tables.
+    #[cfg(target_os = "linux")]
+    fn read(local: IpAddr) -> Option<Self> {
+        let table = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+        if std::path::Path::new("/proc/thread-self/net/sctp").exists() {
+            return None;
+        }
+        let raw = if local.is_ipv4() { "raw" } else { "raw6" };
+        Self::parse(local, &table("unix").ok()?, &table(raw).ok()?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn read(_: IpAddr) -> Option<Self> {
+        None
+    }
+
+    fn parse(local: IpAddr, unix: &str, raw: &str) -> Option<Self> {
+        let claimed = unix.lines().filter_map(|line| {
+            let name = line.rsplit_once(" @")?.1;
+            let port = name.strip_prefix(crate::port::NAMES)?.split('/').next()?;
+            let port = port.parse().ok()?;
+            (name == address_name(port, local)).then_some(port)
+        });
+        let mut sockets = 0;
+        for line in raw.lines().skip(1) {
+            let (address, protocol) = line.split_whitespace().nth(1)?.split_once(':')?;
+            let address = hex_address(address)?;
+            if protocol == "0084" && (address == local || address.is_unspecified()) {
+                sockets += 1;
+            }
+        }
+        Some(Self {
+            claimed: claimed.collect(),
+            sockets,
+        })
+    }
+
+    fn lets_answer(&self, own: u16, wanted: u16) -> bool {
+        self.sockets == self.claimed.len()
+            && !self.claimed.contains(&wanted)
+            && self.claimed.iter().min() == Some(&own)
+    }
+}
+
+/// An address as the tables show it: words of 32 bits in the byte order of the host.
+fn hex_address(text: &str) -> Option<IpAddr> {
+    let mut octets = [0; 16];
+    let (words, rest) = text.as_bytes().as_chunks::<8>();
+    if !rest.is_empty() || words.len() > 4 {
+        return None;
+    }
+    for (word, octets) in words.iter().zip(octets.as_chunks_mut::<4>().0) {
+        let word = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
+        *octets = word.to_ne_bytes();
+    }
+    match words.len() {
+        1 => Some(IpAddr::from(*octets.first_chunk::<4>()?)),
+        4 => Some(IpAddr::from(octets)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIX: &str = "Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00000000 0002 01 103 @carrick/sctp/5000
+0000000000000000: 00000002 00000000 00000000 0002 01 104 @carrick/sctp/5000/127.0.0.1
+0000000000000000: 00000002 00000000 00000000 0002 01 105 @carrick/sctp/4000/127.0.0.1
+0000000000000000: 00000002 00000000 00000000 0002 01 106 @carrick/sctp/80/::1
+0000000000000000: 00000002 00000000 00000000 0002 01 107 /run/carrick/sctp/70/127.0.0.1
+0000000000000000: 00000002 00000000 00000000 0002 01 108
+";
+
+    fn raw(addresses: &[&str]) -> String {
+        let mut table = "  sl  local_address rem_address   st tx_queue\n".to_owned();
+        for address in addresses {
+            table.push_str(&format!(" 132: {address} 00000000:0000 07 00000000:0\n"));
+        }
+        table
+    }
+
+    fn word(octets: [u8; 4]) -> String {
+        format!("{:08X}", u32::from_ne_bytes(octets))
+    }
+
+    /// RFC 9260, section 8.4
+    #[test]
+    fn an_unclaimed_port_is_answered_by_one_endpoint() {
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let here = word([127, 0, 0, 1]) + ":0084";
+        let elsewhere = word([127, 0, 0, 2]) + ":0084";
+        let ping = word([127, 0, 0, 1]) + ":0001";
+        let of = |raw_sockets: &[&str]| Neighbours::parse(local, UNIX, &raw(raw_sockets)).unwrap();
+        let two = of(&[&here, &elsewhere, &ping, &here]);
+        assert_eq!((&two.claimed[..], two.sockets), (&[5000, 4000][..], 2));
+        assert!(two.lets_answer(4000, 7));
+        assert!(!two.lets_answer(5000, 7), "the other one answers");
+        assert!(!two.lets_answer(4000, 5000), "it has an endpoint");
+    }
+
+    #[test]
+    fn nothing_is_answered_beside_another_stack() {
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let here = word([127, 0, 0, 1]) + ":0084";
+        let any = word([0; 4]) + ":0084";
+        for other in [&here, &any] {
+            let table = raw(&[&here, &here, other]);
+            let found = Neighbours::parse(local, UNIX, &table).unwrap();
+            assert!(!found.lets_answer(4000, 7), "{other}");
+        }
+        assert_eq!(Neighbours::parse(local, UNIX, "\n garbage\n"), None);
+    }
+
+    #[test]
+    fn addresses_of_both_families_are_read() {
+        let v6: IpAddr = "2001:db8::1".parse().unwrap();
+        let IpAddr::V6(octets) = v6 else { panic!() };
+        let words = octets.octets();
+        let (words, _) = words.as_chunks::<4>();
+        let text: String = words.iter().map(|octets| word(*octets)).collect();
+        assert_eq!(hex_address(&text), Some(v6));
+        assert_eq!(hex_address(&text[..16]), None);
+        assert_eq!(hex_address("0100007"), None);
+        assert_eq!(hex_address("zzzzzzzz"), None);
+    }
+
+    #[test]
+    fn only_an_init_with_tag_zero_counts() {
+        let mut packet = [0; 32];
+        packet[2..4].copy_from_slice(&7u16.to_be_bytes());
+        packet[12] = INIT;
+        assert_eq!(port_of_init(&packet), Some(7));
+        assert_eq!(port_of_init(&packet[..12]), None);
+        packet[7] = 1;
+        assert_eq!(port_of_init(&packet), None);
+    }
+
+    #[test]
+    fn lookups_are_bounded_in_each_second() {
+        let mut strays = StrayInits::new();
+        let mut packet = [0; 32];
+        packet[12] = INIT;
+        let local = IpAddr::from([192, 0, 2, 1]);
+        for _ in 0..100 {
+            assert!(!strays.answers(Time::from_nanos(0), 1, Some(local), &packet));
+        }
+        assert_eq!(strays.left, 0);
+        strays.answers(Time::from_nanos(1_000_000_000), 1, Some(local), &packet);
+        assert_eq!(strays.left, INITS_A_SECOND - 1);
+    }
+}
