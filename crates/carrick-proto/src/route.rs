@@ -105,6 +105,9 @@ pub trait SourceSelection: Send + fmt::Debug {
     /// operating system. `avoid` is an address that just failed for this peer address.
     fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr>;
 
+    /// Discards what is remembered of the routes of this host, because an address or a route changed.
+    fn refresh(&self) {}
+
     /// The MTU in bytes of this host's route from `local` to `remote`; `None` if that is not known.
     ///
     /// No router fragments IPv6, and hosts commonly fragment only what their own route does not take.

@@ -311,7 +311,7 @@ impl Association {
                 self.take_outcome(&outcome);
             }
         }
-        self.use_new_sources(cx);
+        self.select_sources(None, cx);
         self.choose_path();
     }
 
@@ -354,37 +354,6 @@ impl Association {
                 self.tell_address(AddressEvent::LocalRemoved(address));
             }
             _ => self.tell_address(AddressEvent::PreferenceTold(address)),
-        }
-    }
-
-    /// Paths that had lost their local address get another one; what is in flight on them leaves
-    /// again at once, for its acknowledgement would come to the old address.
-    fn use_new_sources(&mut self, cx: &mut Context<'_>) {
-        let locals = self.locals(cx);
-        let stranded = self.is_stranded();
-        let initial = self.config.rto_initial;
-        for id in self.paths.ids() {
-            let path = &self.paths[id];
-            if !stranded && path.local.is_some_and(|local| locals.contains(&local)) {
-                continue;
-            }
-            let Some(local) = cx.selection.select(&locals, path.remote, None) else {
-                continue;
-            };
-            self.paths[id].change_local(Some(local), initial);
-            self.move_data(id, id, cx);
-            self.restart_mtu_discovery(id);
-            self.events.push_back(Event::PathLocalAddressChanged(id));
-        }
-        if let Some(dynamic) = &mut self.dynamic {
-            dynamic.stranded = locals.is_empty();
-        }
-    }
-
-    /// An address that had gone may have come back before the peer had to know.
-    pub(super) fn recover_source(&mut self, cx: &mut Context<'_>) {
-        if self.is_stranded() && !self.locals(cx).is_empty() {
-            self.use_new_sources(cx);
         }
     }
 

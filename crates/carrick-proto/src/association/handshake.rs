@@ -261,6 +261,7 @@ impl Association {
         self.tell_established();
         self.tell_authentication();
         self.start_dynamic_addresses(cx);
+        self.note_selected_sources(cx);
         self.start_heartbeats(cx);
         // Data that went with COOKIE ECHO is on its way since; its timer begins to count now.
         for path in self.paths.iter_mut() {
@@ -362,6 +363,7 @@ impl Association {
         self.state = State::Established;
         self.take_advice(cookie.preferred, cookie.adaptation_layer);
         self.start_dynamic_addresses(cx);
+        self.note_selected_sources(cx);
         self.error_count = 0;
         self.told_dormant = false;
         self.told_stall = None;
