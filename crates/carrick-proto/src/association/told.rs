@@ -106,7 +106,10 @@ impl Association {
         }
         let last = cookie.last_told?;
         let to_this_host = cookie.remote.is_loopback();
-        let mut told = cx.local_addresses.told_up_to(cookie.told, last).into_owned();
+        let mut told = cx
+            .local_addresses
+            .told_up_to(cookie.told, last)
+            .into_owned();
         told.extend(cx.local_addresses.gone(cookie.told, last));
         told.retain(|a| to_this_host || !a.is_loopback());
         Some(with_source(told, cookie.local))
