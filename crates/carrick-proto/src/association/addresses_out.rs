@@ -1,6 +1,5 @@
 //! Our addresses change: ASCONF and its answer (RFC 5061 sections 5.1 and 5.3).
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,14 +21,12 @@ impl Association {
     /// The association is established or begins anew; nothing of the peer has been taken yet.
     pub(super) fn start_dynamic_addresses(&mut self, cx: &Context<'_>) {
         self.dynamic = self.extensions.dynamic_addresses.then(|| {
-            // Loopback is told to peers on this host only, and is no way to others.
-            let here = self.paths.iter().any(|p| p.remote.is_loopback());
-            let mut locals = self.told_locals(cx).into_owned();
+            let mut locals = self.told_locals(None, cx);
             // Those that went meanwhile are deleted with the first ASCONF.
             let only = self.only_told.as_deref();
             let gone = cx.local_addresses.gone(self.told, self.told);
             locals.extend(gone.filter(|a| only.is_none_or(|only| only.contains(a))));
-            locals.retain(|a| here || !a.is_loopback());
+            locals.retain(|a| self.is_in_scope(*a));
             // Those that came while it was set up are told with the first ASCONF.
             let seen = cx.local_addresses.changes().wrapping_sub(1);
             let before_theirs = self.receiver.cumulative_tsn();
@@ -42,19 +39,30 @@ impl Association {
         });
     }
 
-    /// The local addresses that the peer was told of in the set-up.
-    pub(super) fn told_locals<'a>(&self, cx: &Context<'a>) -> Cow<'a, [IpAddr]> {
+    /// The local addresses that the peer was told of in the set-up, and that are of use on this
+    /// route, or on the route of a path.
+    pub(super) fn told_locals(&self, route: Option<&Route>, cx: &Context<'_>) -> Vec<IpAddr> {
         let told = cx.local_addresses.told(self.told);
-        let Some(only) = &self.only_told else {
-            return told;
+        let only = self.only_told.as_deref();
+        let known = told
+            .iter()
+            .filter(|a| only.is_none_or(|only| only.contains(a)));
+        let of_use = |a: &&IpAddr| match route {
+            Some(route) => route.has_in_scope(**a),
+            None => self.is_in_scope(**a),
         };
-        told.iter().filter(|a| only.contains(a)).copied().collect()
+        known.filter(of_use).copied().collect()
+    }
+
+    /// Whether a local address is of use on the route of a path.
+    pub(super) fn is_in_scope(&self, local: IpAddr) -> bool {
+        self.paths.iter().any(|p| p.route().has_in_scope(local))
     }
 
     /// The local addresses that packets of this association may leave from.
-    pub(crate) fn locals<'a>(&self, cx: &Context<'a>) -> Cow<'a, [IpAddr]> {
+    pub(crate) fn locals(&self, cx: &Context<'_>) -> Vec<IpAddr> {
         let Some(dynamic) = &self.dynamic else {
-            return self.told_locals(cx);
+            return self.told_locals(None, cx);
         };
         // One that is being deleted is none any more, even if it has come back (F4).
         let usable = |a: &&IpAddr| dynamic.locals.contains(a) && !self.is_being_deleted(Some(**a));
@@ -130,14 +138,14 @@ impl Association {
         }
         dynamic.seen = latest;
         dynamic.more = false;
-        let here = self.paths.iter().any(|p| p.remote.is_loopback());
         let family = |a: &IpAddr| self.paths.iter().any(|p| p.remote.is_ipv4() == a.is_ipv4());
         let (add, delete) = (
             ParameterType::ADD_IP_ADDRESS,
             ParameterType::DELETE_IP_ADDRESS,
         );
         let all = cx.local_addresses.all();
-        let fit = |a: &IpAddr| family(a) && (here || !a.is_loopback()) && !a.is_unspecified();
+        let in_scope = |a: IpAddr| self.paths.iter().any(|p| p.route().has_in_scope(a));
+        let fit = |a: &IpAddr| family(a) && in_scope(*a) && !a.is_unspecified();
         if config.wildcard_addresses {
             let fit: Vec<IpAddr> = all.iter().copied().filter(fit).collect();
             return self.make_wildcard_asconf(&fit);
@@ -255,7 +263,8 @@ impl Association {
             let select = |from: &[IpAddr]| cx.selection.select(from, path.remote, None);
             let of_family = |list: &[IpAddr]| -> Vec<IpAddr> {
                 let same = |a: &&IpAddr| a.is_ipv4() == path.remote.is_ipv4();
-                list.iter().filter(same).copied().collect()
+                let of_use = |a: &&IpAddr| same(a) && path.route().has_in_scope(**a);
+                list.iter().filter(of_use).copied().collect()
             };
             for list in [&known, &added, &later].map(|list| of_family(list)) {
                 let source = select(&list).or(list.first().copied());

@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use super::{Association, Context};
 use crate::event::Event;
 use crate::path::{Path, PathId};
+use crate::route::in_scope;
 
 impl Association {
     /// Records what source selection chooses for each path, so that a later selection shows whether
@@ -95,8 +96,9 @@ impl Association {
 fn select(locals: &[IpAddr], path: &Path, cx: &Context<'_>) -> Option<IpAddr> {
     let remote = path.remote;
     let same_family = |a: &&IpAddr| a.is_ipv4() == remote.is_ipv4();
-    let reaches = |a: &&IpAddr| remote.is_loopback() || !a.is_loopback();
-    let mut fit = locals.iter().filter(|a| same_family(a) && reaches(a));
+    let mut fit = locals
+        .iter()
+        .filter(|a| same_family(a) && in_scope(**a, remote));
     match (fit.next(), fit.next()) {
         (Some(only), None) => Some(*only),
         _ => cx.selection.select(locals, remote, None),
