@@ -6,6 +6,7 @@ mod course;
 mod data;
 mod ignored_addresses;
 mod misplaced;
+mod other_source;
 mod parameters;
 mod refusals;
 mod streams;
