@@ -11,7 +11,8 @@ use crate::time::Time;
 impl Endpoint {
     /// A local address of the host is new: it is told to peers and used in associations that are
     /// set up from now on, and in those that have dynamic addresses (RFC 5061), whose peers learn of
-    /// it. Peers of others don't know it.
+    /// it. Peers of others don't know it, unless it was advertised to them in the set-up, was removed
+    /// and has returned: then it is used again. Paths may change to it (RFC 9260 section 6.4).
     pub fn local_address_added(&mut self, address: IpAddr) {
         self.local_addresses.add(address);
         self.config.source_selection.refresh();

@@ -6,7 +6,7 @@
 //!                               | ^                                ^    ^                |
 //!                 it is not     | +--- black hole, Packet Too Big -|----|----------------+
 //!                 acknowledged  v                                  |    +-- raise timer -+
-//!                             ERROR --smallest or base probe acknowledged
+//!                             ERROR --smallest or base probe ack-+
 //! ```
 //!
 //! In ERROR packets have the smallest size (`MIN_PLPMTU`), which is probed next; the search then goes
@@ -331,9 +331,11 @@ impl MtuDiscovery {
             return true;
         }
         if self.state == PathMtuState::Error {
-            let news = size < self.largest;
-            self.bound(size);
-            return news;
+            let smaller = size < self.largest;
+            if smaller {
+                self.bound(size);
+            }
+            return smaller;
         }
         let searching = self.state == PathMtuState::Searching;
         if !searching || self.probe.is_none_or(|p| size >= p.size) {
