@@ -140,9 +140,9 @@ fn the_only_address_of_a_family_returns() {
 fn a_source_stays_when_the_choice_is_the_same() {
     let (mut w, a, b) = double();
     // Nothing arrives from the first address, which is the choice for path 0.
-    w.rule(|p| match p.from == 0 && p.source() == addresses(0)[0] {
-        true => Fate::Drop,
-        false => Fate::Pass,
+    w.rule(|p| {
+        let lost = p.from == 0 && p.source() == addresses(0)[0];
+        if lost { Fate::Drop } else { Fate::Pass }
     });
     w.run(secs(600));
     let moved = w.path(0, a, 0);
@@ -214,10 +214,8 @@ fn an_inactive_path_is_probed_from_the_returned_address() {
             std::net::IpAddr::V4(v4) => v4.octets()[1],
             std::net::IpAddr::V6(_) => 0,
         };
-        match network(p.source()) == network(p.to()) {
-            true => Fate::Pass,
-            false => Fate::Drop,
-        }
+        let joined = network(p.source()) == network(p.to());
+        if joined { Fate::Pass } else { Fate::Drop }
     });
     assert!(w.run_until(secs(1000), |w| !w.path(0, a, 1).status.active));
     w.ends[0].local_address_added(second);

@@ -36,7 +36,9 @@ fn a_listed_address_identifies_the_association() {
         let mut peer = asked(&mut w);
         let answers = peer.answer_init(&mut w, |p| {
             p.state_cookie(b"cookie");
-            listed.iter().for_each(|a| p.ip_address(ip(a)));
+            for address in listed {
+                p.ip_address(ip(address));
+            }
         });
         assert_eq!(kinds(&answers), [ChunkType::COOKIE_ECHO]);
         assert_eq!(answers[0].to(), ip(ASKED), "the address that is confirmed");
@@ -110,7 +112,9 @@ fn an_init_ack_without_a_known_address_is_a_stray() {
         let peer = asked(&mut w);
         let answers = peer.answer_init(&mut w, |p| {
             p.state_cookie(b"cookie");
-            listed.iter().for_each(|a| p.ip_address(ip(a)));
+            for address in listed {
+                p.ip_address(ip(address));
+            }
         });
         assert_eq!(kinds(&answers), [ChunkType::ABORT]);
         assert!(is_waiting(&w), "nothing is known of that address");

@@ -103,7 +103,7 @@ fn absurd_packet_too_big_messages_are_ignored_4_6_2() {
     assert!(w.run_until(secs(60), |w| mtu(w, a) == 1400));
 }
 
-/// RFC 8899, section 4.6.2: MIN_PLPMTU < PL_PTB_SIZE < BASE_PLPMTU
+/// RFC 8899, section 4.6.2: `MIN_PLPMTU` < `PL_PTB_SIZE` < `BASE_PLPMTU`
 #[test]
 fn a_reported_size_below_the_base_is_found_at_once() {
     let (mut w, a, _) = searched(1400);

@@ -18,9 +18,10 @@ struct Routes {
 impl SourceSelection for Routes {
     fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr> {
         let first = local.iter().copied().find(|a| *a == addresses(0)[0]);
-        match self.down.load(Ordering::Relaxed) {
-            true => first,
-            false => MatchingAddress.select(local, remote, avoid),
+        if self.down.load(Ordering::Relaxed) {
+            first
+        } else {
+            MatchingAddress.select(local, remote, avoid)
         }
     }
 
