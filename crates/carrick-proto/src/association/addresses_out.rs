@@ -39,7 +39,7 @@ impl Association {
         });
     }
 
-    /// The local addresses that the peer was told of in the set-up, and that are of use on this
+    /// The local addresses that were advertised to the peer in the set-up, and that are of use on this
     /// route, or on the route of a path.
     pub(super) fn told_locals(&self, route: Option<&Route>, cx: &Context<'_>) -> Vec<IpAddr> {
         let told = cx.local_addresses.told(self.told);

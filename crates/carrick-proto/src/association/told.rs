@@ -114,7 +114,7 @@ impl Association {
         let last = cookie.last_told?;
         let mut told = cx
             .local_addresses
-            .told_up_to(cookie.told, last)
+            .known_up_to(cookie.told, last)
             .into_owned();
         told.extend(cx.local_addresses.gone(cookie.told, last));
         told.retain(|a| in_scope(*a, cookie.remote));

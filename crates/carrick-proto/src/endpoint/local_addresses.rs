@@ -72,12 +72,12 @@ impl LocalAddresses {
 
     /// Those of them that a peer knows which was told then.
     pub(crate) fn told(&self, told: Told) -> Cow<'_, [IpAddr]> {
-        self.told_up_to(told, told)
+        self.known_up_to(told, told)
     }
 
-    /// The same of a peer that was told those up to this last one. The peer still lists an address
-    /// that was removed since and has returned.
-    pub(crate) fn told_up_to(&self, told: Told, last: Told) -> Cow<'_, [IpAddr]> {
+    /// The same for a peer to which only those up to `last` were advertised. The peer still lists an
+    /// address that was removed since and has returned.
+    pub(crate) fn known_up_to(&self, told: Told, last: Told) -> Cow<'_, [IpAddr]> {
         if last >= self.came {
             return Cow::Borrowed(&self.list);
         }
@@ -160,8 +160,8 @@ mod tests {
         assert_eq!(*addresses.told(between), [b]);
         // The last one of the INIT ACK came before the other one returned.
         let last = addresses.since(b).expect("present");
-        assert_eq!(*addresses.told_up_to(after, last), [b]);
-        assert_eq!(*addresses.told_up_to(before, last), [b, a]);
+        assert_eq!(*addresses.known_up_to(after, last), [b]);
+        assert_eq!(*addresses.known_up_to(before, last), [b, a]);
     }
 
     #[test]

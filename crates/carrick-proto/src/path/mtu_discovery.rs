@@ -368,8 +368,7 @@ impl MtuDiscovery {
         }
     }
 
-    /// The largest size that needs no probe of its own: what the path is taken to carry if larger
-    /// packets are lost.
+    /// Size that the path is taken to carry if larger packets are lost.
     fn safe(&self) -> usize {
         if self.mtu < self.base {
             self.least
