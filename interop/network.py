@@ -160,6 +160,12 @@ class Network:
         """Nothing passes on this path any more, in either direction."""
         self._rule(f'iifname {{ "a{path}", "b{path}" }}', "counter", "drop", f'comment "cut{path}"')
 
+    def redirect_init(self, to):
+        """An INIT to this side's address on path 0 arrives at its address on path 1, from which it is then answered."""
+        before, after = address(to, 0), address(to, 1)
+        for type_of_chunk in ("meta l4proto sctp @th,96,8 1", "meta l4proto udp @th,160,8 1"):
+            self._rule(f"ip daddr {before}", type_of_chunk, f"ip daddr set {after}")
+
     def counted(self, comment):
         """Packets that the rule with this comment has seen."""
         listing = json.loads(run("ip", "netns", "exec", self.middle, "nft", "-j", "list", "chain", "bridge", "way", "forward"))

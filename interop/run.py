@@ -114,6 +114,8 @@ class Run:
             network.lose(scenario.loss)
         if scenario.marks:
             network.mark(scenario.marks)
+        if scenario.redirected_init:
+            network.redirect_init("a" if scenario.near_listens else "b")
         self.capture = Capture(network, f"{self.directory}/capture.pcapng")
         order = [("near", "a", scenario.near_arguments), ("far", "b", scenario.far_arguments)]
         if not scenario.near_listens:

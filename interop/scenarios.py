@@ -33,6 +33,7 @@ class Scenario:
     quick: bool = True
     loss: float = 0.0
     cut_path: Optional[int] = None  # at the first `progress` line of either side
+    redirected_init: bool = False  # to the second address of the side that listens
     marks: float = 0.0  # percent of the packets that say they know of ECN
     checks: list = field(default_factory=list)
     wire_checks: list = field(default_factory=list)  # of the capture
@@ -99,6 +100,16 @@ def peers_known(which, *addresses):
     return check
 
 
+def init_acks_from(which, addr):
+    """Every INIT ACK of this side has this source."""
+    def check(capture):
+        packets = [p for p in capture.packets("sctp.chunk_type") if "2" in p["sctp.chunk_type"]]
+        sources = {(p["side"], p["from"]) for p in packets}
+        return None if sources == {(which, addr)} else f"INIT ACKs come from {sorted(sources)}, not from {addr} alone"
+
+    return check
+
+
 # Building them
 
 class Maker:
@@ -108,14 +119,15 @@ class Maker:
         self.near, self.far = near, far
         self.made = []
 
-    def add(self, name, transport, near_listens, near, far, checks, paths=(0,), family="v4", paths_of=None, **more):
-        """`near` and `far` are the options of each side beyond addresses and transport."""
+    def add(self, name, transport, near_listens, near, far, checks, paths=(0,), family="v4", paths_of=None, given=None, **more):
+        """`near` and `far` are the options of each side beyond addresses and transport; `given` are the paths whose addresses the
+        connecting side is given, if not all."""
         paths_of = paths_of or {"near": paths, "far": paths}
         paths_of = {"a": paths_of["near"], "b": paths_of["far"]}
 
         def arguments(side, other, listens, options):
             own = ",".join(address(side, path, family) for path in paths_of[side])
-            to = ",".join(address(other, path, family) for path in paths_of[other])
+            to = ",".join(address(other, path, family) for path in given or paths_of[other])
             role = ["listen", PORT] if listens else ["connect", to, PORT]
             return [*role, "--local", own, "--transport", transport, *options]
 
@@ -135,6 +147,23 @@ class Maker:
         checks = [fine, ended(sender, "shutdown", "self"), ended(other, "shutdown", "peer"), arrived(sender, other), arrived(other, sender)]
         checks += more.pop("checks", [])
         self.add(name, transport, near_listens, source if near_sends else echo, echo if near_sends else source, checks, **more)
+
+    def init_ack_from_other_address(self, transport, near_listens, **more):
+        """The INIT ACK comes from an address that it lists, and not from the one that the INIT went to (RFC 9260 section 5.1.2).
+
+        Linux answers an INIT from the address that its route to the peer has: a client at path 0 alone that sends
+        to path 1 gets its answer from path 0. Other stacks answer from the address that was addressed, so the INIT gets another one
+        on its way.
+        """
+        listens, connects = ("near", "far") if near_listens else ("far", "near")
+        side = {"near": "a", "far": "b"}
+        linux = (self.near if near_listens else self.far) == "kernel"
+        source, given, own = (0, 1, (0,)) if linux else (1, 0, (0, 1))
+        checks = [peers_known(connects, *(address(side[listens], path) for path in (0, 1))),
+                  peers_known(listens, *(address(side[connects], path) for path in own))]
+        self.echo(transport, near_listens, not near_listens, "init-ack-from-other-address", paths_of={listens: (0, 1), connects: own},
+                  given=(given,), redirected_init=not linux, checks=checks,
+                  wire_checks=[init_acks_from(listens, address(side[listens], source))], **more)
 
     def abort(self, transport, near_listens, near_aborts, **more):
         """The receiver aborts in the middle of a transfer."""
@@ -193,6 +222,7 @@ def scenarios_of(near, far):
             make.bulk(transport, listens, False, quick=quick)
             make.both_ways(transport, listens, quick=quick)
             if "kernel" in (near, far):
+                make.init_ack_from_other_address(transport, listens)
                 make.path_fails(transport, listens, True, quick=quick)
                 make.path_fails(transport, listens, False, quick=quick)
     extensions.add_all(make)

@@ -25,8 +25,11 @@ use crate::send::scheduler::StreamScheduler;
 pub struct EndpointConfig {
     /// The SCTP port of this endpoint, 1 to 65535.
     pub port: u16,
-    /// The local addresses this endpoint is bound to. More than one are told to the peer in INIT
-    /// and INIT ACK; a single one is not, so that the association works through address translation.
+    /// The local addresses this endpoint is bound to. INIT and INIT ACK advertise those that the peer
+    /// can use: loopback addresses only to a loopback address, link-local ones only to a link-local
+    /// or loopback address, and families that the peer supports (RFC 9260 section 5.1.2). If that is
+    /// the source address of the packet alone, none is advertised, so that the association works
+    /// through address translation; with several, see [`AssociationConfig::wildcard_addresses`].
     pub local_addresses: Vec<IpAddr>,
     /// The seed of all randomness: tags, initial TSNs, nonces, secrets, jitter. On a real network
     /// it must come from the operating system's generator.

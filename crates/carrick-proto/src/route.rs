@@ -62,6 +62,12 @@ impl Route {
         ip + if self.encapsulation.is_some() { 8 } else { 0 }
     }
 
+    /// Whether a local address is of use on this route: it is the source, or valid where the
+    /// destination is.
+    pub(crate) fn has_in_scope(&self, local: IpAddr) -> bool {
+        self.local == Some(local) || in_scope(local, self.remote)
+    }
+
     /// The same way, to be used for an answer: ECN bits of the received packet don't carry over.
     pub(crate) const fn for_reply(self) -> Self {
         Self {
@@ -105,6 +111,9 @@ pub trait SourceSelection: Send + fmt::Debug {
     /// operating system. `avoid` is an address that just failed for this peer address.
     fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr>;
 
+    /// Discards what is remembered of the routes of this host, because an address or a route changed.
+    fn refresh(&self) {}
+
     /// The MTU in bytes of this host's route from `local` to `remote`; `None` if that is not known.
     ///
     /// No router fragments IPv6, and hosts commonly fragment only what their own route does not take.
@@ -116,8 +125,27 @@ pub trait SourceSelection: Send + fmt::Debug {
     }
 }
 
-/// Takes the local address of the same family with the longest prefix in common with the peer's
-/// (rule 8 of RFC 6724), another one when that failed.
+/// Whether an address means the same host where a packet to `remote` arrives: loopback addresses are
+/// valid on one host, link-local addresses on one link (RFC 4291 section 2.5, RFC 3927 section 2.6).
+pub(crate) fn in_scope(address: IpAddr, remote: IpAddr) -> bool {
+    scope(address) >= scope(remote)
+}
+
+/// Rank of the scope of an address: 0 for this host, 1 for a link, 2 for anything wider.
+fn scope(address: IpAddr) -> u8 {
+    let link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    match (address.is_loopback(), link_local) {
+        (true, _) => 0,
+        (_, true) => 1,
+        _ => 2,
+    }
+}
+
+/// Takes the local address of the same family and scope (rule 2 of RFC 6724) with the longest prefix
+/// in common with the peer's (rule 8), another one when that failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MatchingAddress;
 
@@ -131,12 +159,12 @@ impl SourceSelection for MatchingAddress {
         let best = |avoided: Option<IpAddr>| {
             let mut best: Option<(u32, IpAddr)> = None;
             for &address in candidates.iter().filter(|a| Some(**a) != avoided) {
-                let score = common_prefix(address, remote)
-                    + if address.is_loopback() == remote.is_loopback() {
-                        256
-                    } else {
-                        0
-                    };
+                // The smallest scope that is not smaller than the destination's.
+                let of_scope = match (scope(address), scope(remote)) {
+                    (ours, theirs) if ours < theirs => 0,
+                    (ours, theirs) => 1 + 2_u32.saturating_sub(u32::from(ours - theirs)),
+                };
+                let score = of_scope * 256 + common_prefix(address, remote);
                 if best.is_none_or(|(s, _)| score > s) {
                     best = Some((score, address));
                 }
@@ -176,6 +204,20 @@ mod tests {
             "the only one of its family stays"
         );
         assert_eq!(MatchingAddress.select(&[], ip("10.0.0.1"), None), None);
+    }
+
+    /// RFC 6724, section 5, rule 2
+    #[test]
+    fn a_source_of_the_destinations_scope_is_preferred() {
+        let local = ["::1", "fe80::1", "fd00::1"].map(ip);
+        let select = |remote| MatchingAddress.select(&local, ip(remote), None);
+        assert_eq!(select("2001:db8::1"), Some(local[2]));
+        assert_eq!(select("fe80::2"), Some(local[1]));
+        assert_eq!(select("::1"), Some(local[0]));
+        let select = |remote| MatchingAddress.select(&local[..2], ip(remote), None);
+        assert_eq!(select("2001:db8::1"), Some(local[0]), "nothing is in scope");
+        assert!(in_scope(local[2], ip("::1")) && in_scope(local[1], ip("fe80::2")));
+        assert!(!in_scope(local[0], ip("fe80::2")) && !in_scope(local[1], local[2]));
     }
 
     #[test]

@@ -63,6 +63,9 @@ pub struct Config {
     /// The endpoint follows the addresses of the host: one that comes is bound and told to peers, one
     /// that goes is forgotten (RFC 5061, where the association has dynamic addresses). Of `addresses`
     /// that are named, only those are followed. Loopback addresses are not.
+    ///
+    /// The source address of every path is selected again when an address of the host came or went or
+    /// its routes changed, at most once per second for routes.
     pub auto_addresses: bool,
     /// What carries the packets.
     pub transport: Transport,

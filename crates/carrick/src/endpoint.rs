@@ -182,8 +182,11 @@ impl Endpoint {
     }
 
     /// The host has a new address: a socket is opened for it, associations set up from now on use
-    /// it, and those with dynamic addresses (RFC 5061) tell it to their peers. With
+    /// it, and those with dynamic addresses (RFC 5061) advertise it to their peers. With
     /// [`Config::auto_addresses`] this happens by itself.
+    ///
+    /// The source address of every path is selected again among the addresses that the peer knows, so
+    /// paths return to an address that was removed and is added again (RFC 9260 section 6.4).
     ///
     /// # Errors
     /// It cannot be bound.

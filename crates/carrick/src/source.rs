@@ -51,6 +51,10 @@ impl SourceSelection for HostRoutes {
             })
     }
 
+    fn refresh(&self) {
+        self.known.borrow_mut().clear();
+    }
+
     fn route_mtu(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
         route_mtu(local, remote)
     }

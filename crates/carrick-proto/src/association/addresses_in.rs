@@ -170,8 +170,11 @@ impl Association {
             paths.add_address(address, route, false, &locals, selection, &config)
         };
         let path = id.ok_or(CauseCode::RESOURCE_SHORTAGE)?;
-        for path in self.paths.iter_mut().filter(|p| p.remote == address) {
-            path.heartbeat.requested = true;
+        for id in self.paths.ids() {
+            if self.paths[id].remote == address {
+                self.paths[id].heartbeat.requested = true;
+                self.note_selected_source(id, cx);
+            }
         }
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.note_change(None);

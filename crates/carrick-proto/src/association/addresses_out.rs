@@ -1,6 +1,5 @@
 //! Our addresses change: ASCONF and its answer (RFC 5061 sections 5.1 and 5.3).
 
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,14 +21,12 @@ impl Association {
     /// The association is established or begins anew; nothing of the peer has been taken yet.
     pub(super) fn start_dynamic_addresses(&mut self, cx: &Context<'_>) {
         self.dynamic = self.extensions.dynamic_addresses.then(|| {
-            // Loopback is told to peers on this host only, and is no way to others.
-            let here = self.paths.iter().any(|p| p.remote.is_loopback());
-            let mut locals = self.told_locals(cx).into_owned();
+            let mut locals = self.told_locals(None, cx);
             // Those that went meanwhile are deleted with the first ASCONF.
             let only = self.only_told.as_deref();
             let gone = cx.local_addresses.gone(self.told, self.told);
             locals.extend(gone.filter(|a| only.is_none_or(|only| only.contains(a))));
-            locals.retain(|a| here || !a.is_loopback());
+            locals.retain(|a| self.is_in_scope(*a));
             // Those that came while it was set up are told with the first ASCONF.
             let seen = cx.local_addresses.changes().wrapping_sub(1);
             let before_theirs = self.receiver.cumulative_tsn();
@@ -42,19 +39,30 @@ impl Association {
         });
     }
 
-    /// The local addresses that the peer was told of in the set-up.
-    pub(super) fn told_locals<'a>(&self, cx: &Context<'a>) -> Cow<'a, [IpAddr]> {
+    /// The local addresses that were advertised to the peer in the set-up, and that are of use on this
+    /// route, or on the route of a path.
+    pub(super) fn told_locals(&self, route: Option<&Route>, cx: &Context<'_>) -> Vec<IpAddr> {
         let told = cx.local_addresses.told(self.told);
-        let Some(only) = &self.only_told else {
-            return told;
+        let only = self.only_told.as_deref();
+        let known = told
+            .iter()
+            .filter(|a| only.is_none_or(|only| only.contains(a)));
+        let of_use = |a: &&IpAddr| match route {
+            Some(route) => route.has_in_scope(**a),
+            None => self.is_in_scope(**a),
         };
-        told.iter().filter(|a| only.contains(a)).copied().collect()
+        known.filter(of_use).copied().collect()
+    }
+
+    /// Whether a local address is of use on the route of a path.
+    pub(super) fn is_in_scope(&self, local: IpAddr) -> bool {
+        self.paths.iter().any(|p| p.route().has_in_scope(local))
     }
 
     /// The local addresses that packets of this association may leave from.
-    pub(crate) fn locals<'a>(&self, cx: &Context<'a>) -> Cow<'a, [IpAddr]> {
+    pub(crate) fn locals(&self, cx: &Context<'_>) -> Vec<IpAddr> {
         let Some(dynamic) = &self.dynamic else {
-            return self.told_locals(cx);
+            return self.told_locals(None, cx);
         };
         // One that is being deleted is none any more, even if it has come back (F4).
         let usable = |a: &&IpAddr| dynamic.locals.contains(a) && !self.is_being_deleted(Some(**a));
@@ -130,14 +138,14 @@ impl Association {
         }
         dynamic.seen = latest;
         dynamic.more = false;
-        let here = self.paths.iter().any(|p| p.remote.is_loopback());
         let family = |a: &IpAddr| self.paths.iter().any(|p| p.remote.is_ipv4() == a.is_ipv4());
         let (add, delete) = (
             ParameterType::ADD_IP_ADDRESS,
             ParameterType::DELETE_IP_ADDRESS,
         );
         let all = cx.local_addresses.all();
-        let fit = |a: &IpAddr| family(a) && (here || !a.is_loopback()) && !a.is_unspecified();
+        let in_scope = |a: IpAddr| self.paths.iter().any(|p| p.route().has_in_scope(a));
+        let fit = |a: &IpAddr| family(a) && in_scope(*a) && !a.is_unspecified();
         if config.wildcard_addresses {
             let fit: Vec<IpAddr> = all.iter().copied().filter(fit).collect();
             return self.make_wildcard_asconf(&fit);
@@ -255,7 +263,8 @@ impl Association {
             let select = |from: &[IpAddr]| cx.selection.select(from, path.remote, None);
             let of_family = |list: &[IpAddr]| -> Vec<IpAddr> {
                 let same = |a: &&IpAddr| a.is_ipv4() == path.remote.is_ipv4();
-                list.iter().filter(same).copied().collect()
+                let of_use = |a: &&IpAddr| same(a) && path.route().has_in_scope(**a);
+                list.iter().filter(of_use).copied().collect()
             };
             for list in [&known, &added, &later].map(|list| of_family(list)) {
                 let source = select(&list).or(list.first().copied());
@@ -311,7 +320,7 @@ impl Association {
                 self.take_outcome(&outcome);
             }
         }
-        self.use_new_sources(cx);
+        self.select_sources(None, cx);
         self.choose_path();
     }
 
@@ -354,37 +363,6 @@ impl Association {
                 self.tell_address(AddressEvent::LocalRemoved(address));
             }
             _ => self.tell_address(AddressEvent::PreferenceTold(address)),
-        }
-    }
-
-    /// Paths that had lost their local address get another one; what is in flight on them leaves
-    /// again at once, for its acknowledgement would come to the old address.
-    fn use_new_sources(&mut self, cx: &mut Context<'_>) {
-        let locals = self.locals(cx);
-        let stranded = self.is_stranded();
-        let initial = self.config.rto_initial;
-        for id in self.paths.ids() {
-            let path = &self.paths[id];
-            if !stranded && path.local.is_some_and(|local| locals.contains(&local)) {
-                continue;
-            }
-            let Some(local) = cx.selection.select(&locals, path.remote, None) else {
-                continue;
-            };
-            self.paths[id].change_local(Some(local), initial);
-            self.move_data(id, id, cx);
-            self.restart_mtu_discovery(id);
-            self.events.push_back(Event::PathLocalAddressChanged(id));
-        }
-        if let Some(dynamic) = &mut self.dynamic {
-            dynamic.stranded = locals.is_empty();
-        }
-    }
-
-    /// An address that had gone may have come back before the peer had to know.
-    pub(super) fn recover_source(&mut self, cx: &mut Context<'_>) {
-        if self.is_stranded() && !self.locals(cx).is_empty() {
-            self.use_new_sources(cx);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::path::{PathId, Paths};
 use crate::policy::AddressVerification;
 use crate::reconfig::Streams;
 use crate::recv::Receiver;
-use crate::route::{Ecn, Route};
+use crate::route::{Ecn, Route, in_scope};
 
 /// Cookies that may go stale before the set-up is given up.
 const MAX_STALE_COOKIES: u32 = 3;
@@ -106,7 +106,7 @@ impl Association {
         route: &Route,
         cx: &mut Context<'_>,
     ) -> bool {
-        let locals = self.told_locals(cx);
+        let locals = self.told_locals(Some(route), cx);
         let config = Arc::clone(&self.config);
         let given = self.paths.iter().filter(|p| p.confirmed);
         let asked: Vec<IpAddr> = given.map(|p| p.remote).collect();
@@ -261,6 +261,7 @@ impl Association {
         self.tell_established();
         self.tell_authentication();
         self.start_dynamic_addresses(cx);
+        self.note_selected_sources(cx);
         self.start_heartbeats(cx);
         // Data that went with COOKIE ECHO is on its way since; its timer begins to count now.
         for path in self.paths.iter_mut() {
@@ -300,7 +301,6 @@ impl Association {
     /// The peer's addresses: only the one that the INIT ACK was sent to is confirmed (section 5.4),
     /// unless the others are trusted.
     fn build_paths(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
-        let locals = self.told_locals(cx);
         let config: Arc<AssociationConfig> = Arc::clone(&self.config);
         let like = Route {
             local: cookie.local,
@@ -308,6 +308,7 @@ impl Association {
             encapsulation: cookie.encapsulation,
             ecn: Ecn::NotCapable,
         };
+        let locals = self.told_locals(Some(&like), cx);
         let mut paths = Paths::new();
         paths.add(like, true, &config);
         let trusted = config.policies.address_verification == AddressVerification::Trust;
@@ -362,6 +363,7 @@ impl Association {
         self.state = State::Established;
         self.take_advice(cookie.preferred, cookie.adaptation_layer);
         self.start_dynamic_addresses(cx);
+        self.note_selected_sources(cx);
         self.error_count = 0;
         self.told_dormant = false;
         self.told_stall = None;
@@ -510,7 +512,8 @@ impl Association {
     }
 }
 
-/// The addresses that a peer may call its own: no loopback address unless it is on this host.
+/// The addresses that a peer may call its own: none of a smaller scope than its source, so no
+/// loopback address unless it is on this host.
 fn acceptable(addresses: &[IpAddr], source: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
     let own = addresses.iter().copied();
     own.filter(move |a| is_own_address(*a, source))
@@ -518,7 +521,7 @@ fn acceptable(addresses: &[IpAddr], source: IpAddr) -> impl Iterator<Item = IpAd
 
 /// Whether a peer that sends from `source` may have this address.
 pub(super) fn is_own_address(address: IpAddr, source: IpAddr) -> bool {
-    is_usable(address) && (source.is_loopback() || !address.is_loopback())
+    is_usable(address) && in_scope(address, source)
 }
 
 /// Those of them that this side can send to: of a family it has.

@@ -227,27 +227,7 @@ impl Association {
             return;
         }
         self.forget_local_address(address);
-        let initial = self.config.rto_initial;
-        let locals = self.locals(cx);
-        if let Some(dynamic) = &mut self.dynamic
-            && locals.is_empty()
-        {
-            // ASCONF brings a new one; until then nothing can leave.
-            dynamic.stranded = true;
-            return;
-        }
-        for id in self.paths.ids() {
-            if self.paths[id].local == Some(address) {
-                let other = cx
-                    .selection
-                    .select(&locals, self.paths[id].remote, Some(address));
-                self.paths[id].change_local(other, initial);
-                // Its acknowledgement would come to the address that is gone.
-                self.move_data(id, id, cx);
-                self.restart_mtu_discovery(id);
-                self.events.push_back(Event::PathLocalAddressChanged(id));
-            }
-        }
+        self.select_sources(Some(address), cx);
     }
 
     /// Tells the user, once a stall, that heartbeats are answered and data does not advance.

@@ -13,6 +13,7 @@
 //! - `lower_layer`: news from what carries the packets (RFC 8261)
 //! - `mtu_discovery`: probes for the path MTU (RFC 8899)
 //! - `timeout`: all timers
+//! - `sources`: the local address of each path (section 6.4)
 //! - `told`: the addresses in INIT and INIT ACK
 //! - `output`: what leaves next
 //! - `oversized`: packets that IP has to fragment
@@ -41,6 +42,7 @@ mod reconfig;
 mod reconfig_answers;
 mod reconfig_requests;
 mod shutdown;
+mod sources;
 pub(crate) mod state;
 mod timeout;
 mod told;
@@ -140,6 +142,8 @@ pub(crate) struct Association {
     pub(crate) only_told: Option<Box<[IpAddr]>>,
     pub(crate) peer_adaptation_layer: Option<u32>,
     pub(crate) tie_tags: Option<TieTags>,
+    /// [`LocalAddresses::source_version`] at the last selection of source addresses.
+    sources_seen: u32,
     /// The extensions that both sides have.
     pub(crate) extensions: Extensions,
     /// Where dynamic addresses are in force.
@@ -206,6 +210,7 @@ impl Association {
             only_told: None,
             peer_adaptation_layer: None,
             tie_tags: None,
+            sources_seen: 0,
             extensions: Extensions::NONE,
             dynamic: None,
             auth: None,

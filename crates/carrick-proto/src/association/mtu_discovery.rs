@@ -88,7 +88,7 @@ impl Association {
     /// A heartbeat of the path, small or large, was answered.
     pub(super) fn after_heartbeat_ack(&mut self, id: PathId, now: Time) {
         if let Some(discovery) = &mut self.paths[id].discovery {
-            let black_hole = discovery.on_alive();
+            let black_hole = discovery.on_alive(now);
             self.use_discovered_mtu(id, black_hole.then_some(now));
         }
     }

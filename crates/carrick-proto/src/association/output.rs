@@ -50,7 +50,7 @@ impl Association {
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        self.recover_source(cx);
+        self.follow_local_addresses(cx);
         loop {
             let transmit = self.next_transmit(buf, cx)?;
             if let Some(transmit) = self.protect(buf, transmit, cx.now) {

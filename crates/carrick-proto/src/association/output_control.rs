@@ -68,7 +68,8 @@ impl Association {
                 auth.ours().write(parameters);
             }
             self.config.write_protection(parameters);
-            if let Some(types) = supported_types(&locals) {
+            let of_use = locals.iter().filter(|a| route.has_in_scope(**a));
+            if let Some(types) = supported_types(of_use) {
                 parameters.supported_address_types(&[types.0]);
             }
             // Last, because there may be more of them than fit.
@@ -366,9 +367,14 @@ impl Association {
 }
 
 /// The only address family this side has, if it lacks one.
-fn supported_types(local: &[core::net::IpAddr]) -> Option<ParameterType> {
-    let v4 = local.iter().any(core::net::IpAddr::is_ipv4);
-    let v6 = local.iter().any(core::net::IpAddr::is_ipv6);
+fn supported_types<'a>(
+    local: impl Iterator<Item = &'a core::net::IpAddr>,
+) -> Option<ParameterType> {
+    let (mut v4, mut v6) = (false, false);
+    for address in local {
+        v4 |= address.is_ipv4();
+        v6 |= address.is_ipv6();
+    }
     match (v4, v6) {
         (true, false) => Some(ParameterType::IPV4_ADDRESS),
         (false, true) => Some(ParameterType::IPV6_ADDRESS),

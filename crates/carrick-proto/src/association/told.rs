@@ -12,23 +12,30 @@ use carrick_wire::ParameterWriter;
 
 use super::{Association, Context};
 use crate::endpoint::Cookie;
-use crate::route::Route;
+use crate::route::{Route, in_scope};
 
 /// Addresses in an INIT or INIT ACK at most: INIT ACK may be larger than a packet, and goes to whoever
 /// sent an INIT.
 const MAX_TOLD: usize = 100;
 
-/// The local addresses that a peer can use: none if there is only one, which the packet shows by
-/// itself (RFC 9260 section 3.3.2.1.2 and RFC 6951 section 5.7).
-fn usable<'a>(
-    local: &'a [IpAddr],
+/// The local addresses to advertise in a packet on this route: those that the peer can use. None if
+/// that is only the source, which the packet shows as it arrives, whatever a translator makes of it
+/// (RFC 9260 section 3.3.2.1.2 and RFC 6951 section 5.7).
+fn usable(
+    local: &[IpAddr],
     route: &Route,
-    supported: impl Fn(IpAddr) -> bool + 'a,
-) -> impl Iterator<Item = IpAddr> + 'a {
-    let to_this_host = route.remote.is_loopback();
-    let several = if local.len() < 2 { &[] } else { local };
-    let fit = move |a: &IpAddr| (to_this_host || !a.is_loopback()) && supported(*a);
-    several.iter().copied().filter(fit)
+    supported: impl Fn(IpAddr) -> bool,
+) -> impl Iterator<Item = IpAddr> {
+    let fit = |a: &IpAddr| in_scope(*a, route.remote) && supported(*a);
+    let mut all: Vec<IpAddr> = local.iter().copied().filter(fit).collect();
+    let shown = match route.local {
+        Some(source) if local.len() > 1 => all.iter().all(|a| *a == source),
+        _ => all.len() < 2,
+    };
+    if shown {
+        all.clear();
+    }
+    all.into_iter()
 }
 
 /// Tells the peer in an INIT the local addresses it can use. Returns those that were told, if not all
@@ -105,10 +112,12 @@ impl Association {
             return Some(shown(cookie.local, cx));
         }
         let last = cookie.last_told?;
-        let to_this_host = cookie.remote.is_loopback();
-        let mut told = cx.local_addresses.told(last).into_owned();
+        let mut told = cx
+            .local_addresses
+            .known_up_to(cookie.told, last)
+            .into_owned();
         told.extend(cx.local_addresses.gone(cookie.told, last));
-        told.retain(|a| to_this_host || !a.is_loopback());
+        told.retain(|a| in_scope(*a, cookie.remote));
         Some(with_source(told, cookie.local))
     }
 }

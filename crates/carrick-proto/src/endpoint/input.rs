@@ -4,7 +4,7 @@
 use core::net::IpAddr;
 
 use bytes::Bytes;
-use carrick_wire::{Chunk, ChunkType, Packet, ParseError, RawChunk, VerificationTag};
+use carrick_wire::{Chunk, ChunkType, Packet, Parameter, ParseError, RawChunk, VerificationTag};
 
 use super::Endpoint;
 use super::out_of_the_blue::is_unicast;
@@ -14,6 +14,9 @@ use crate::time::Time;
 
 /// The T bit of ABORT and SHUTDOWN COMPLETE.
 const T_BIT: u8 = 1;
+
+/// Addresses of an INIT ACK by which its association is looked up, at most.
+const MAX_LOOKUPS: usize = 255;
 
 impl Endpoint {
     /// Takes a datagram that arrived at `now` on `route`. Anything wrong with it is counted in
@@ -238,12 +241,20 @@ impl Endpoint {
         let Ok(Chunk::InitAck(init)) = Chunk::parse(first) else {
             return None;
         };
-        let peer = crate::association::PeerParameters::read(&init, &self.accepted).ok()?;
+        if self.accepted.ignore_peer_addresses {
+            return None;
+        }
         let header = packet.header();
         let (port, way) = (header.source_port, route.encapsulation);
-        let registry = &self.registry;
-        let of_address = |a: &IpAddr| registry.find_tagged(*a, port, header.tag, way);
-        peer.addresses.iter().find_map(of_address)
+        // Whether the other parameters are right depends on the association that is found.
+        let parameters = init.parameters().flatten().map(Parameter::parse);
+        let addresses = parameters.filter_map(|parameter| match parameter {
+            Ok(Parameter::Ipv4Address(a)) => Some(IpAddr::V4(a)),
+            Ok(Parameter::Ipv6Address(a)) => Some(IpAddr::V6(a)),
+            _ => None,
+        });
+        let mut addresses = addresses.take(MAX_LOOKUPS);
+        addresses.find_map(|a| self.registry.find_tagged(a, port, header.tag, way))
     }
 }
 

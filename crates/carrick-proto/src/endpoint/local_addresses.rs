@@ -28,6 +28,8 @@ pub(crate) struct LocalAddresses {
     gone: VecDeque<(IpAddr, Told, Told)>,
     latest: Told,
     changes: u32,
+    /// Number of times that the routes of the host changed.
+    route_changes: u32,
 }
 
 impl LocalAddresses {
@@ -38,6 +40,7 @@ impl LocalAddresses {
             gone: VecDeque::new(),
             latest: Told(list.len() as u32),
             changes: 0,
+            route_changes: 0,
             list,
         }
     }
@@ -52,6 +55,16 @@ impl LocalAddresses {
         self.changes
     }
 
+    /// Changes whenever source selection may choose differently: with the addresses and the routes.
+    pub(crate) fn source_version(&self) -> u32 {
+        self.changes.wrapping_add(self.route_changes)
+    }
+
+    /// The routes of the host changed.
+    pub(crate) fn note_route_change(&mut self) {
+        self.route_changes = self.route_changes.wrapping_add(1);
+    }
+
     /// What a peer is told now.
     pub(crate) fn latest(&self) -> Told {
         self.latest
@@ -59,12 +72,21 @@ impl LocalAddresses {
 
     /// Those of them that a peer knows which was told then.
     pub(crate) fn told(&self, told: Told) -> Cow<'_, [IpAddr]> {
-        if told >= self.came {
+        self.known_up_to(told, told)
+    }
+
+    /// The same for a peer to which only those up to `last` were advertised. The peer still lists an
+    /// address that was removed since and has returned.
+    pub(crate) fn known_up_to(&self, told: Told, last: Told) -> Cow<'_, [IpAddr]> {
+        if last >= self.came {
             return Cow::Borrowed(&self.list);
         }
-        let known = self.list.iter().zip(&self.since);
-        known
-            .filter(|(_, since)| **since <= told)
+        let returned = |address: IpAddr| {
+            let mut gone = self.gone.iter();
+            gone.any(|(a, came, went)| *a == address && *came <= last && told < *went)
+        };
+        let all = self.list.iter().zip(&self.since);
+        all.filter(|(address, since)| **since <= last || returned(**address))
             .map(|(address, _)| *address)
             .collect()
     }
@@ -82,7 +104,7 @@ impl LocalAddresses {
         all.find(|(a, _)| **a == address).map(|(_, since)| *since)
     }
 
-    /// An address is new, also if it was here before.
+    /// An address is new to the peers of later set-ups, also if it was here before.
     pub(crate) fn add(&mut self, address: IpAddr) {
         if !self.list.contains(&address) {
             self.changes = self.changes.wrapping_add(1);
@@ -122,10 +144,24 @@ mod tests {
         addresses.remove(a);
         addresses.add(a);
         assert_eq!(addresses.all(), [b, a]);
-        assert!(
-            addresses.told(before).is_empty(),
-            "it is not sure that it is the same"
-        );
+        assert_eq!(*addresses.told(before), [a], "the peer still lists it");
+    }
+
+    #[test]
+    fn a_returned_address_is_known_to_earlier_peers() {
+        let [a, b] = [1, 2].map(|host| IpAddr::from([10, 0, 0, host]));
+        let mut addresses = LocalAddresses::new(alloc::vec![a, b]);
+        let before = addresses.latest();
+        addresses.remove(a);
+        let between = addresses.latest();
+        addresses.add(a);
+        let after = addresses.latest();
+        assert_eq!(*addresses.told(before), [b, a]);
+        assert_eq!(*addresses.told(between), [b]);
+        // The last one of the INIT ACK came before the other one returned.
+        let last = addresses.since(b).expect("present");
+        assert_eq!(*addresses.known_up_to(after, last), [b]);
+        assert_eq!(*addresses.known_up_to(before, last), [b, a]);
     }
 
     #[test]
@@ -142,7 +178,7 @@ mod tests {
         let known = [before, between, after].map(|told| gone(&addresses, told));
         assert_eq!(known, [alloc::vec![a], alloc::vec![], alloc::vec![c]]);
         addresses.add(a);
-        assert!(gone(&addresses, before).is_empty(), "it came as a new one");
+        assert!(gone(&addresses, before).is_empty(), "it has returned");
         for host in 0..200 {
             let address = [10, 0, 1, host].into();
             addresses.add(address);
@@ -161,7 +197,7 @@ mod tests {
         assert_eq!(*addresses.told(third), [all[0], all[2]]);
         addresses.remove(all[2]);
         addresses.add(all[1]);
-        assert_eq!(*addresses.told(third), [all[0]]);
+        assert_eq!(*addresses.told(third), [all[0], all[1]], "one returned");
         assert_eq!(addresses.since(all[2]), None);
     }
 }

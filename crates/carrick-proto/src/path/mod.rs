@@ -56,6 +56,9 @@ pub(crate) struct Path {
     /// The user gave it, and it is not known whether it works (see `association::encapsulation`).
     pub(crate) way_untried: bool,
     pub(crate) local: Option<IpAddr>,
+    /// Local address that source selection returned last. `local` differs from it where the peer
+    /// addressed another one, or after a failure.
+    pub(crate) selected: Option<IpAddr>,
     pub(crate) confirmed: bool,
     pub(crate) active: bool,
     /// Active, but data avoids it (RFC 7829).
@@ -158,6 +161,7 @@ impl Path {
             encapsulation: route.encapsulation,
             way_untried: false,
             local: route.local,
+            selected: None,
             confirmed,
             active: true,
             potentially_failed: false,

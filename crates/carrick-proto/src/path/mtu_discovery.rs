@@ -6,8 +6,13 @@
 //!                               | ^                                ^    ^                |
 //!                 it is not     | +--- black hole, Packet Too Big -|----|----------------+
 //!                 acknowledged  v                                  |    +-- raise timer -+
-//!                             ERROR --base probe acknowledged------+
+//!                             ERROR --smallest or base probe ack-+
 //! ```
+//!
+//! In ERROR packets have the smallest size (`MIN_PLPMTU`), which is probed next; the search then goes
+//! up from there to what is below the base. While less than the base was found, the base is probed
+//! again, after a time that doubles up to `PMTU_RAISE_TIMER`. A black hole below the base leads to
+//! ERROR.
 //!
 //! All sizes here are those of whole IP packets. A size has failed when `MAX_PROBES` probes of it were
 //! lost one after the other; the count begins anew with each size. Data shows a black hole: T3-rtx
@@ -87,7 +92,8 @@ pub enum PathMtuState {
     Searching,
     /// The largest size was found.
     SearchComplete,
-    /// The path does not take the base size; small packets are sent.
+    /// The path does not take the base size; packets of the smallest size are sent until one of them
+    /// is confirmed.
     Error,
 }
 
@@ -130,12 +136,12 @@ pub(crate) struct MtuDiscovery {
     /// The size to be tried next, now.
     next: Option<usize>,
     probe: Option<Probe>,
-    /// `PMTU_RAISE_TIMER`, or when the base is tried again in the error state.
+    /// `PMTU_RAISE_TIMER`, or when the base is tried again that was lost.
     timer: Option<Time>,
     retry: Duration,
     searched: Time,
     suspicion: Option<Suspicion>,
-    /// Data larger than the base was sent since all data was acknowledged.
+    /// Data that may be too large was sent since all data was acknowledged.
     large_data: bool,
 }
 
@@ -231,6 +237,12 @@ impl MtuDiscovery {
         };
         self.suspicion = None;
         self.lost = 0;
+        if probe.size >= self.base {
+            self.retry = self.config.probe_timer;
+        }
+        if probe.size > self.largest {
+            self.largest = self.config.max_probed_mtu & !3;
+        }
         match self.state {
             PathMtuState::Base | PathMtuState::Error => {
                 self.mtu = probe.size;
@@ -271,7 +283,17 @@ impl MtuDiscovery {
         self.state = PathMtuState::SearchComplete;
         (self.next, self.probe) = (None, None);
         self.searched = now;
-        self.timer = Some(now + self.config.raise_timer);
+        if self.mtu < self.base {
+            self.retry_later(now);
+        } else {
+            self.timer = Some(now + self.config.raise_timer);
+        }
+    }
+
+    /// The base, which was lost, is tried again after a time that doubles.
+    fn retry_later(&mut self, now: Time) {
+        self.timer = Some(now + self.retry);
+        self.retry = (self.retry * 2).min(self.config.raise_timer);
     }
 
     /// This host does not send packets of this size: known at once, without a timer.
@@ -296,11 +318,10 @@ impl MtuDiscovery {
             self.mtu = if smaller { self.least } else { self.mtu };
             return smaller;
         }
-        if size < self.base {
-            if self.state == PathMtuState::Error {
-                return false;
-            }
+        let in_base = self.state == PathMtuState::Base;
+        if size < self.base && (in_base || size < self.mtu) {
             self.fail(now);
+            self.bound(size);
             return true;
         }
         if size < self.mtu {
@@ -308,6 +329,13 @@ impl MtuDiscovery {
             self.start();
             self.bound(size);
             return true;
+        }
+        if self.state == PathMtuState::Error {
+            let smaller = size < self.largest;
+            if smaller {
+                self.bound(size);
+            }
+            return smaller;
         }
         let searching = self.state == PathMtuState::Searching;
         if !searching || self.probe.is_none_or(|p| size >= p.size) {
@@ -324,14 +352,29 @@ impl MtuDiscovery {
         self.hint = Some(self.largest);
     }
 
-    /// The base does not pass: small packets, and the base again from time to time.
+    /// The base does not pass: small packets, and a search below the base once they do.
     fn fail(&mut self, now: Time) {
         self.state = PathMtuState::Error;
         self.mtu = self.least;
+        self.largest = self.largest.min(self.base.saturating_sub(4) & !3);
+        self.hint = None;
         self.suspicion = None;
-        (self.next, self.probe) = (None, None);
-        self.timer = Some(now + self.retry);
-        self.retry = (self.retry * 2).min(self.config.raise_timer);
+        self.timer = None;
+        if self.least < self.base {
+            self.try_size(self.least);
+        } else {
+            (self.next, self.probe) = (None, None);
+            self.retry_later(now);
+        }
+    }
+
+    /// Size that the path is taken to carry if larger packets are lost.
+    fn safe(&self) -> usize {
+        if self.mtu < self.base {
+            self.least
+        } else {
+            self.base
+        }
     }
 
     /// When [`Self::handle_timeout`] is to be called.
@@ -351,6 +394,11 @@ impl MtuDiscovery {
             self.timer = None;
             match self.state {
                 PathMtuState::Error => self.try_size(self.base),
+                _ if self.mtu < self.base && self.retry < self.config.raise_timer => {
+                    self.state = PathMtuState::Searching;
+                    self.largest = self.mtu;
+                    self.try_size(self.base);
+                }
                 // An idle association needs no larger packets.
                 _ if data.is_none_or(|at| at < self.searched) => {
                     self.timer = Some(now + self.config.raise_timer);
@@ -371,7 +419,7 @@ impl MtuDiscovery {
         };
         if let Some(suspicion) = &mut self.suspicion {
             suspicion.lost = true;
-            return self.judge();
+            return self.judge(now);
         }
         // Of the base, it may be what keeps all else from being answered.
         let counts = well || self.state != PathMtuState::Searching;
@@ -381,7 +429,9 @@ impl MtuDiscovery {
             return false;
         }
         match self.state {
-            PathMtuState::Base | PathMtuState::Error => self.fail(now),
+            PathMtuState::Base => self.fail(now),
+            PathMtuState::Error if probe.size > self.least => self.try_size(self.least),
+            PathMtuState::Error => self.retry_later(now),
             _ => {
                 self.largest = self.largest.min(probe.size - 4);
                 self.search(now);
@@ -392,7 +442,7 @@ impl MtuDiscovery {
 
     /// Data leaves in a packet of this size.
     pub(crate) fn data_sent(&mut self, size: usize) {
-        self.large_data |= size > self.base;
+        self.large_data |= size > self.safe();
     }
 
     /// Nothing is in flight any more: all of it arrived.
@@ -410,7 +460,7 @@ impl MtuDiscovery {
             self.state,
             PathMtuState::Searching | PathMtuState::SearchComplete
         );
-        searched && self.mtu > self.base && size > self.base
+        searched && self.mtu > self.safe() && size > self.safe()
     }
 
     /// T3-rtx expired, after `rto`.
@@ -433,18 +483,22 @@ impl MtuDiscovery {
     }
 
     /// A heartbeat was answered. Returns whether a black hole was found by that.
-    pub(crate) fn on_alive(&mut self) -> bool {
+    pub(crate) fn on_alive(&mut self, now: Time) -> bool {
         if let Some(suspicion) = &mut self.suspicion {
             suspicion.alive = true;
         }
-        self.judge()
+        self.judge(now)
     }
 
-    fn judge(&mut self) -> bool {
+    fn judge(&mut self, now: Time) -> bool {
         if !self.suspicion.is_some_and(|s| s.alive && s.lost) {
             return false;
         }
-        self.start();
+        if self.mtu < self.base {
+            self.fail(now);
+        } else {
+            self.start();
+        }
         true
     }
 

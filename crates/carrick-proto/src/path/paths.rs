@@ -7,7 +7,7 @@ use core::ops::{Index, IndexMut};
 use super::{Path, PathId};
 use crate::config::AssociationConfig;
 use crate::policy::PathView;
-use crate::route::{Route, SourceSelection};
+use crate::route::{Route, SourceSelection, in_scope};
 
 /// The paths of an association, in the order of their [`PathId`].
 #[derive(Debug)]
@@ -153,6 +153,7 @@ impl Paths {
             for &address in local
                 .iter()
                 .filter(|a| a.is_ipv4() == remote.is_ipv4() && Some(**a) != chosen)
+                .filter(|a| in_scope(**a, remote))
             {
                 self.add(
                     Route {

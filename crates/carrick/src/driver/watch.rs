@@ -1,9 +1,9 @@
-//! The host's addresses come and go, and the endpoint with them.
+//! The host's addresses come and go and its routes change, and the endpoint follows.
 //!
-//! On Linux a netlink socket says that something changed; what it says exactly is not read: the
-//! host's addresses are listed again and compared with those that are bound. So no message can be
-//! misread, and one that was lost for want of buffer does no harm. Elsewhere the list is looked at
-//! once in a while.
+//! On Linux netlink sockets say that something changed; what they say exactly is not read: the
+//! host's addresses are listed again and compared with those that are bound, and the routes are
+//! asked again. So no message can be misread, and one that was lost for want of buffer does no harm.
+//! Elsewhere addresses and routes are looked at once in a while.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,53 +16,76 @@ use super::Driver;
 use crate::socket::addresses;
 
 /// How often the addresses are looked at without a word from the system: an address of IPv6 can be
-/// bound only some time after it is there.
+/// bound only some time after it is there. Changes of routes are followed no more often, however
+/// many there are.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What tells that addresses may have changed.
+/// Notices of changes of the host's addresses and routes.
 pub(crate) struct Watch {
     /// What the user wants the endpoint to be bound to.
     wanted: Vec<IpAddr>,
     #[cfg(target_os = "linux")]
-    notices: tokio::net::UdpSocket,
+    addresses: tokio::net::UdpSocket,
+    #[cfg(target_os = "linux")]
+    routes: tokio::net::UdpSocket,
+    /// Routes may have changed since the endpoint selected its sources.
+    routes_changed: bool,
     interval: tokio::time::Interval,
 }
 
+/// What has to be looked at again.
+#[derive(Clone, Copy, Default)]
+struct Changes {
+    addresses: bool,
+    routes: bool,
+}
+
 impl Watch {
-    /// Begins to listen.
+    /// Opens the netlink sockets.
     pub(crate) fn new(wanted: Vec<IpAddr>) -> io::Result<Self> {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         Ok(Self {
             wanted,
             #[cfg(target_os = "linux")]
-            notices: netlink::open()?,
+            addresses: netlink::open(netlink::ADDRESSES)?,
+            #[cfg(target_os = "linux")]
+            routes: netlink::open(netlink::ROUTES)?,
+            routes_changed: false,
             interval,
         })
     }
 
-    /// Whether it is time to look at the addresses again.
-    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut any = false;
-        while self.interval.poll_tick(cx).is_ready() {
-            any = true;
-        }
+    /// Returns what is to be looked at now.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Changes {
+        let mut changes = Changes::default();
         #[cfg(target_os = "linux")]
         {
-            any |= netlink::drain(&self.notices, cx);
+            changes.addresses = netlink::drain(&self.addresses, cx);
+            self.routes_changed |= netlink::drain(&self.routes, cx);
         }
-        any
+        while self.interval.poll_tick(cx).is_ready() {
+            changes.addresses = true;
+            let unnoticed = !cfg!(target_os = "linux");
+            changes.routes |= std::mem::take(&mut self.routes_changed) || unnoticed;
+        }
+        changes
     }
 }
 
 impl Driver {
-    /// Binds addresses that have come and forgets those that are gone. Returns whether it looked.
+    /// Binds addresses that have come and forgets those that are gone; after a change of routes, has
+    /// the source of every path selected again. Returns whether it looked.
     pub(super) fn follow_host(&mut self, cx: &mut Context<'_>, now: Time) -> bool {
         let Some(watch) = &mut self.watch else {
             return false;
         };
-        if !watch.poll(cx) {
-            return false;
+        let changes = watch.poll(cx);
+        if changes.routes {
+            self.core.local_routes_changed();
+        }
+        if !changes.addresses {
+            return changes.routes;
         }
         let Ok(present) = addresses::present(&watch.wanted) else {
             // The system can't say now; it is asked again.
@@ -91,22 +114,32 @@ mod netlink {
     use std::os::fd::AsRawFd;
     use std::task::Context;
 
-    use nix::libc::{ENOBUFS, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR};
+    use nix::libc::{
+        ENOBUFS, RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV4_RULE, RTMGRP_IPV6_IFADDR,
+        RTMGRP_IPV6_ROUTE, RTMGRP_LINK,
+    };
     use nix::sys::socket::{
         AddressFamily, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, socket,
     };
     use tokio::net::UdpSocket;
 
-    /// A socket that can be read when an address came or went. It is of the type of UDP sockets,
-    /// which is what the runtime waits for without unsafe code.
-    pub(super) fn open() -> io::Result<UdpSocket> {
+    /// Groups of notices of addresses.
+    pub(super) const ADDRESSES: u32 = (RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR) as u32;
+
+    /// Groups of notices of routes. IPv4 routes that go with their interface have no notice of
+    /// their own, nor have rules of IPv6 a group of this form.
+    pub(super) const ROUTES: u32 =
+        (RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | RTMGRP_IPV4_RULE | RTMGRP_LINK) as u32;
+
+    /// A socket that can be read after a notice of one of these groups. It is of the type of UDP
+    /// sockets, which is what the runtime waits for without unsafe code.
+    pub(super) fn open(groups: u32) -> io::Result<UdpSocket> {
         let socket = socket(
             AddressFamily::Netlink,
             SockType::Raw,
             SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
             SockProtocol::NetlinkRoute,
         )?;
-        let groups = (RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR) as u32;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         UdpSocket::from_std(std::net::UdpSocket::from(socket))
     }

@@ -10,6 +10,7 @@ mod moving;
 mod network;
 mod path_mtu;
 mod replies;
+mod returning;
 mod transfer;
 mod translator;
 
@@ -27,6 +28,15 @@ fn namespaces_a_transfer_follows_the_address_to_another_interface_5061() {
 #[ignore = "needs root for network namespaces"]
 fn namespaces_plain_ip_follows_the_address_to_another_interface_5061() {
     moving::run(Transport::Raw);
+}
+
+/// RFC 9260, section 6.4
+#[test]
+#[ignore = "needs root for network namespaces"]
+fn namespaces_redundancy_survives_a_returning_address() {
+    for transport in [Transport::Udp { port: 9899 }, Transport::Raw] {
+        returning::run(transport);
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(crate) fn run(transport: Transport) {
     received.unwrap();
 }
 
-fn bind(transport: Transport, port: u16, addresses: &[std::net::IpAddr]) -> Endpoint {
+pub(crate) fn bind(transport: Transport, port: u16, addresses: &[std::net::IpAddr]) -> Endpoint {
     let mut association = AssociationConfig {
         rto_initial: Duration::from_millis(200),
         rto_min: Duration::from_millis(50),

@@ -268,6 +268,22 @@ impl Network {
         ip(&["-n", name, "route", "replace", "default", "via", &gateway]);
     }
 
+    /// The near host reaches the second address of the far one through path 0, or no longer so.
+    pub(crate) fn detour(&self, begins: bool) {
+        let change = if begins { "add" } else { "del" };
+        let to = address(Side::Far, 1).to_string();
+        let via = address(Side::Far, 0).to_string();
+        ip(&[
+            "-n",
+            self.name(Side::Near),
+            "route",
+            change,
+            &to,
+            "via",
+            &via,
+        ]);
+    }
+
     /// Runs `work` on a thread of one side.
     pub(crate) fn on<R: Send + 'static>(
         &self,

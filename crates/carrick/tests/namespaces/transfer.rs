@@ -187,7 +187,7 @@ pub(crate) async fn receive(mut association: Association, messages: usize) {
     assert_eq!(received, messages);
 }
 
-async fn wait_for(events: &mut Events, event: &Event) {
+pub(crate) async fn wait_for(events: &mut Events, event: &Event) {
     loop {
         match events.next().await {
             Some(Notification::Event(told)) if told == *event => return,

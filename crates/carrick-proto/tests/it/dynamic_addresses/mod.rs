@@ -8,6 +8,7 @@ mod loss;
 mod misuse;
 mod partial;
 mod refusals;
+mod returning;
 mod spent;
 mod support;
 mod told;

@@ -192,18 +192,98 @@ fn an_idle_association_does_not_look_again_5_1_1() {
     assert_eq!(mtu(&w, a), 9000);
 }
 
+/// RFC 8899, section 5.2: ERROR is left when the smallest size is confirmed.
 #[test]
-fn below_the_base_packets_are_small_until_it_passes_5_2() {
+fn a_path_below_the_base_is_searched_from_below() {
+    for link in [576, 600, 900, 1000, 1196] {
+        let mut w = world(|_| {});
+        w.narrow(0, link);
+        let (a, b) = w.connect();
+        assert!(w.run_until(secs(20), |w| state(w, a) == PathMtuState::Error));
+        assert_eq!(mtu(&w, a), 576, "a conservative size");
+        w.send(0, a, 0, pattern(10_000));
+        w.run(secs(60));
+        assert_eq!(w.receive_lengths(1, b), [10_000]);
+        assert_eq!(mtu(&w, a), link);
+        let path = w.path(0, a, 0);
+        assert!(path.status.active && path.error_count == 0);
+        w.log.clear();
+        w.send(0, a, 0, pattern(10_000));
+        w.run(secs(2));
+        let largest = w.sent(0, ChunkType::DATA).iter().map(|p| p.ip_len()).max();
+        assert_eq!(largest, Some(link));
+        assert_eq!(w.stats(0, a).counters.timeout_retransmissions, 0);
+    }
+}
+
+/// RFC 8899, section 5.1.1: the base may have been lost for another reason than its size.
+#[test]
+fn the_base_is_probed_again_after_the_search_below() {
     let mut w = world(|_| {});
     w.narrow(0, 900);
-    let (a, b) = w.connect();
-    assert!(w.run_until(secs(20), |w| state(w, a) == PathMtuState::Error));
-    assert_eq!(mtu(&w, a), 576);
-    w.send(0, a, 0, pattern(10_000));
-    w.run(secs(5));
-    assert_eq!(w.receive_lengths(1, b), [10_000]);
-    assert!(w.path(0, a, 0).status.active);
+    let (a, _) = w.connect();
+    assert!(w.run_until(secs(60), |w| mtu(w, a) == 900 && complete(w, a)));
     w.clear_rules();
-    assert!(w.run_until(secs(60), |w| complete(w, a)));
-    assert_eq!(mtu(&w, a), 9000);
+    assert!(w.run_until(secs(60), |w| mtu(w, a) == 9000));
+}
+
+/// RFC 8899, section 5.1.1: probes of a path that stays below the base become rare.
+#[test]
+fn probes_of_the_base_become_rare() {
+    let mut w = world(|_| {});
+    w.narrow(0, 900);
+    let (a, _) = w.connect();
+    w.run(secs(3600));
+    assert_eq!(mtu(&w, a), 900);
+    // 1, 2, 4 ... 512 seconds apart, three probes each, behind those of the search.
+    let count = probes(&w).iter().filter(|size| **size >= 1200).count();
+    assert!((20..50).contains(&count), "{count}");
+    w.log.clear();
+    w.run(secs(3600));
+    assert!(probes(&w).len() <= 3 * 6, "{:?}", probes(&w));
+}
+
+/// RFC 8899, section 4.3: a black hole below the base.
+#[test]
+fn a_path_below_the_base_may_shrink() {
+    let mut w = world(|_| {});
+    w.narrow(0, 1100);
+    let (a, b) = w.connect();
+    assert!(w.run_until(secs(60), |w| mtu(w, a) == 1100 && complete(w, a)));
+    w.narrow(0, 800);
+    w.send(0, a, 0, pattern(20_000));
+    assert!(w.run_until(secs(100), |w| mtu(w, a) == 800 && complete(w, a)));
+    w.run(secs(30));
+    assert_eq!(w.receive_lengths(1, b), [20_000]);
+    assert!(w.path(0, a, 0).status.active);
+}
+
+/// RFC 8899, section 5.2: neither the base nor the smallest size passes at first.
+#[test]
+fn the_smallest_size_is_probed_again_too() {
+    let mut w = world(|_| {});
+    w.rule(|p| if p.probe { Fate::Drop } else { Fate::Pass });
+    let (a, _) = w.connect();
+    w.run(secs(60));
+    assert_eq!((mtu(&w, a), state(&w, a)), (576, PathMtuState::Error));
+    let sent = probes(&w);
+    assert_eq!(sent[..6], [1200, 1200, 1200, 576, 576, 576]);
+    assert!(sent.len() < 40, "{sent:?}");
+    w.clear_rules();
+    w.narrow(0, 1000);
+    assert!(w.run_until(secs(120), |w| mtu(w, a) == 1000 && complete(w, a)));
+}
+
+/// RFC 8200, section 5: nothing is smaller than the base on IPv6.
+#[test]
+fn in_ipv6_the_base_alone_is_probed_again() {
+    let mut w = World::with(2, |end, c| {
+        c.local_addresses = vec![in_v6(addresses(end)[0])];
+    });
+    w.config.path_mtu_discovery = Some(carrick_proto::PathMtuDiscovery::default());
+    w.rule(|p| if p.probe { Fate::Drop } else { Fate::Pass });
+    let a = w.begin_connect(&[in_v6(addresses(1)[0])]);
+    w.run(secs(60));
+    assert_eq!((mtu(&w, a), state(&w, a)), (1280, PathMtuState::Error));
+    assert!(probes(&w).iter().all(|size| *size == 1280));
 }

@@ -100,6 +100,25 @@ fn absurd_packet_too_big_messages_are_ignored_4_6_2() {
     assert!(too_big(&mut w, &data, 600));
     assert_eq!((mtu(&w, a), state(&w, a)), (576, PathMtuState::Error));
     assert!(!too_big(&mut w, &data, 600), "once");
-    assert!(w.run_until(secs(60), |w| complete(w, a)));
-    assert_eq!(mtu(&w, a), 1400);
+    assert!(w.run_until(secs(60), |w| mtu(w, a) == 1400));
+}
+
+/// RFC 8899, section 4.6.2: `MIN_PLPMTU` < `PL_PTB_SIZE` < `BASE_PLPMTU`
+#[test]
+fn a_reported_size_below_the_base_is_found_at_once() {
+    let (mut w, a, _) = searched(1400);
+    let data = data_in_flight(&mut w, a, 10_000);
+    w.clear_rules();
+    w.narrow(0, 1000);
+    w.log.clear();
+    assert!(too_big(&mut w, &data, 1000));
+    assert_eq!((mtu(&w, a), state(&w, a)), (576, PathMtuState::Error));
+    assert!(w.run_until(secs(1), |w| complete(w, a)));
+    assert_eq!((mtu(&w, a), probes(&w)), (1000, vec![576, 1000]));
+    // A router reports it of the base, too.
+    w.run(secs(10));
+    let probe = w.log.iter().rev().find(|p| p.probe && p.ip_len() == 1200);
+    let probe = probe.expect("the base is probed again").clone();
+    too_big(&mut w, &probe, 1000);
+    assert_eq!(mtu(&w, a), 1000);
 }

@@ -6,6 +6,7 @@ mod encapsulation;
 mod failover;
 mod heartbeats;
 mod measures;
+mod sources;
 mod support;
 mod timers;
 mod verification;

@@ -1,0 +1,106 @@
+//! Source addresses of the paths: selected when the association is established, and again when a
+//! local address is confirmed or removed or the routes of the host change (RFC 9260 section 6.4, RFC
+//! 5061 section 5.3).
+
+use core::net::IpAddr;
+
+use super::{Association, Context};
+use crate::event::Event;
+use crate::path::{Path, PathId};
+use crate::route::in_scope;
+
+impl Association {
+    /// Records what source selection chooses for each path, so that a later selection shows whether
+    /// the choice has changed.
+    pub(super) fn note_selected_sources(&mut self, cx: &Context<'_>) {
+        self.sources_seen = cx.local_addresses.source_version();
+        for id in self.paths.ids() {
+            self.note_selected_source(id, cx);
+        }
+    }
+
+    /// Records what source selection chooses for one path. With `monitor_pairs` a path is a pair of
+    /// addresses, and its source is no matter of choice.
+    pub(super) fn note_selected_source(&mut self, id: PathId, cx: &Context<'_>) {
+        let path = &self.paths[id];
+        self.paths[id].selected = if self.config.monitor_pairs {
+            path.local
+        } else {
+            select(&self.locals(cx), path, cx)
+        };
+    }
+
+    /// Selects again if a local address came or went or a route changed since the last selection. An
+    /// address may have returned before the peer had to know that it was gone.
+    pub(super) fn follow_local_addresses(&mut self, cx: &mut Context<'_>) {
+        let version = cx.local_addresses.source_version();
+        if self.sources_seen == version || self.state.is_setup() || self.state.is_closed() {
+            return;
+        }
+        self.select_sources(None, cx);
+    }
+
+    /// Selects the source of every path again, out of the addresses that the peer has confirmed;
+    /// `gone` has just been removed.
+    ///
+    /// A path moves if its source is no longer usable, or if the choice differs from the last one. If
+    /// the choice is the same, the path keeps its source also where that is another address: it may
+    /// be the one that works.
+    pub(super) fn select_sources(&mut self, gone: Option<IpAddr>, cx: &mut Context<'_>) {
+        self.sources_seen = cx.local_addresses.source_version();
+        let locals = self.locals(cx);
+        let mut stranded = false;
+        if let Some(dynamic) = &mut self.dynamic {
+            stranded = core::mem::replace(&mut dynamic.stranded, locals.is_empty());
+            if dynamic.stranded {
+                // ASCONF adds an address; until then nothing can leave.
+                return;
+            }
+        }
+        let (pairs, rto_initial) = (self.config.monitor_pairs, self.config.rto_initial);
+        for id in self.paths.ids() {
+            let path = &mut self.paths[id];
+            let own = path.selected.filter(|a| pairs && locals.contains(a));
+            let choice = own.or_else(|| select(&locals, path, cx));
+            let before = path.selected;
+            if !pairs {
+                path.selected = choice;
+            }
+            let lost = stranded || path.local.is_some_and(|local| !locals.contains(&local));
+            let keeps = if lost {
+                choice.is_none() && (gone.is_none() || path.local != gone)
+            } else {
+                // What was selected before may be unknown, which is no change.
+                let unknown = before.is_none() && path.local.is_some();
+                choice == path.local || unknown || before == choice && !pairs
+            };
+            if keeps {
+                continue;
+            }
+            path.change_local(choice, rto_initial);
+            if !path.active {
+                // The path may work from this source.
+                path.heartbeat.requested |= path.heartbeat.enabled;
+            }
+            if lost {
+                // Acknowledgements of what is in flight would come to the old address.
+                self.move_data(id, id, cx);
+            }
+            self.restart_mtu_discovery(id);
+            self.events.push_back(Event::PathLocalAddressChanged(id));
+        }
+    }
+}
+
+/// Selects the source for a path. Without a choice, the host is not asked.
+fn select(locals: &[IpAddr], path: &Path, cx: &Context<'_>) -> Option<IpAddr> {
+    let remote = path.remote;
+    let same_family = |a: &&IpAddr| a.is_ipv4() == remote.is_ipv4();
+    let mut fit = locals
+        .iter()
+        .filter(|a| same_family(a) && in_scope(**a, remote));
+    match (fit.next(), fit.next()) {
+        (Some(only), None) => Some(*only),
+        _ => cx.selection.select(locals, remote, None),
+    }
+}
