@@ -10,6 +10,7 @@ use rsipstack::sip::prelude::{HeadersExt as _, ToTypedHeader as _};
 use rsipstack::sip::typed::Contact;
 use rsipstack::sip::{Header, Param, Request, Response, StatusCode, StatusCodeKind, Transport};
 use rsipstack::transport::SipAddr;
+use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
 use crate::call::{Call, reason, uri};
@@ -54,9 +55,10 @@ impl<P: Pinholes> Call<P> {
             return None;
         };
         self.shared.loops.send(&dialog.id(), &to);
-        self.shared.turns.begin(&dialog.id());
+        let turn = self.shared.turns.begin_taken(&dialog.id());
         let mut callee = Leg::new(dialog, states);
-        let response = self.answered(&mut callee, answer, offer.as_ref()).await?;
+        let answering = self.answered(&mut callee, (answer, turn), offer.as_ref());
+        let response = answering.await?;
         if response.status_code.kind() != StatusCodeKind::Successful {
             self.refused(&response);
             self.remove(&callee.dialog);
@@ -116,11 +118,12 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// Waits for the final answer of the callee, and passes on what comes before. `None` if the call
-    /// ended before; the caller knows then.
+    /// ended before; the caller knows then. The turn of the callee's dialog is given back when the
+    /// library has the dialog: requests right behind the ACK wait for that.
     async fn answered(
         &mut self,
         callee: &mut Leg,
-        mut answer: Answer,
+        (mut answer, turn): (Answer, Option<OwnedMutexGuard<()>>),
         offer: Option<&Description>,
     ) -> Option<Response> {
         let stop = self.shared.stop.clone();
@@ -161,6 +164,7 @@ impl<P: Pinholes> Call<P> {
                 () = stop.cancelled() => break Some((By::Agent, StatusCode::ServiceUnavailable)),
             }
         };
+        drop(turn);
         if let Some((by, status)) = refusal {
             self.refuse(by, status, None);
         }
@@ -241,7 +245,7 @@ impl<P: Pinholes> Call<P> {
             // To accept it fails, and notes why.
             () = self.caller.over() => {}
         }
-        self.accept(response)?;
+        self.accept(response).await?;
         self.holes.prune(&wanted);
         Ok(())
     }
@@ -257,7 +261,7 @@ impl<P: Pinholes> Call<P> {
             self.shared.acks.send(endpoint, &id, &response, None).await;
             return Err(());
         };
-        let accepted = self.accept(&response);
+        let accepted = self.accept(&response).await;
         let unanswered = Unanswered {
             side: Side::Caller,
             seq,
@@ -271,11 +275,13 @@ impl<P: Pinholes> Call<P> {
         Ok(unanswered)
     }
 
-    /// Passes a final answer to the caller, if that is still there.
-    fn accept(&self, response: &Response) -> Result<(), ()> {
+    /// Passes a final answer to the caller, if that is still there. The turn of the caller's dialog is
+    /// taken meanwhile: the ACK and a request behind it may arrive before the dialog's state has changed.
+    async fn accept(&self, response: &Response) -> Result<(), ()> {
         let headers = vec![content_type(response.headers.iter())];
         let body = response.body.clone();
         let dialog = &self.caller.dialog;
+        let _turn = self.shared.turns.of(&dialog.id()).lock().await;
         if self.caller.is_over() || dialog.accept(Some(headers), Some(body)).is_err() {
             self.note(By::Caller, &StatusCode::RequestTerminated);
             return Err(());
