@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use carrick_simco::daemon::AcceptFailures;
 use futures_util::poll;
 use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
@@ -63,6 +64,7 @@ pub(crate) struct Shared<P> {
     pub(crate) loops: Loops,
     pub(crate) turns: Turns,
     pub(crate) door: Arc<Door>,
+    pub(crate) accept_failures: AcceptFailures,
     pub(crate) records: broadcast::Sender<CallRecord>,
     /// Ends the calls.
     pub(crate) stop: CancellationToken,
@@ -146,8 +148,10 @@ impl<P: Pinholes> B2bua<P> {
         let endpoint = Arc::new(endpoint);
         // Nobody else sets it.
         let _ = door.endpoint.set(Arc::downgrade(&endpoint.inner));
+        let accept_failures = AcceptFailures::default();
         tokio::spawn(take_connections(
             tcp,
+            accept_failures.clone(),
             Arc::clone(&door),
             Arc::clone(&endpoint.inner),
             end.clone(),
@@ -162,6 +166,7 @@ impl<P: Pinholes> B2bua<P> {
             loops: Loops::default(),
             turns,
             door,
+            accept_failures,
             records: broadcast::Sender::new(RECORDS),
             stop: CancellationToken::new(),
         });
@@ -203,7 +208,14 @@ impl<P: Pinholes> B2bua<P> {
 
     /// The same and more in the text format of Prometheus.
     pub fn metrics(&self) -> String {
-        self.shared.counts.metrics(self.shared.door.turned_away())
+        let accepts = self.shared.accept_failures.total();
+        let turned_away = self.shared.door.turned_away();
+        self.shared.counts.metrics(turned_away, accepts)
+    }
+
+    /// Returns the failures to accept connections.
+    pub fn accept_failures(&self) -> &AcceptFailures {
+        &self.shared.accept_failures
     }
 
     /// The calls that end from now on.

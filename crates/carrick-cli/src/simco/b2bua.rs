@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use carrick_calls::{
     B2bua, B2buaConfig, CallRecord, Counts, Hop, MiddleboxAgent, PerAddress, Prefix,
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::connect::ConnectArguments;
-use super::lines::{Lines, say};
+use super::lines::{Lines, LogLimit, info, warn};
 use crate::failure::Failure;
 use crate::units;
 
@@ -132,15 +132,19 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
         None => None,
     };
     let b2bua = Arc::new(B2bua::start(config, pinholes).await.map_err(failure)?);
-    say(format_args!("sip udp and tcp {}", b2bua.address()));
+    info(format_args!("sip udp and tcp {}", b2bua.address()));
     if let Some(listener) = listener {
         let address = listener.local_addr().map_err(failure)?;
-        say(format_args!("metrics http://{address}/metrics"));
+        info(format_args!("metrics http://{address}/metrics"));
         let asked = Arc::clone(&b2bua);
         let ask = move || std::future::ready(Some(asked.metrics()));
-        tokio::spawn(serve_metrics(listener, ask));
+        let failures = b2bua.accept_failures().clone();
+        tokio::spawn(serve_metrics(listener, failures, ask));
     }
+    let mut accept_failures = b2bua.accept_failures().reports();
     let mut records = b2bua.records();
+    let mut limit = LogLimit::default();
+    info("started");
     let mut out = Lines::new();
     let line = StatusLine::new();
     let mut second = tokio::time::interval(StatusLine::INTERVAL);
@@ -152,12 +156,17 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
         tokio::select! {
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
-            Some(record) = records.next() => tell(&mut out, &record, arguments.json),
+            Some(record) = records.next() => {
+                log(&mut limit, &record);
+                tell(&mut out, &record, arguments.json);
+            }
+            Ok(failure) = accept_failures.recv() => warn(failure),
             _ = second.tick() => line.show(&b2bua.counts()),
             _ = status.tick() => tell_status(&mut out, &b2bua.counts(), arguments.json),
         }
     }
     line.end();
+    info("stopping: calls are ended");
     let counts = b2bua.counts();
     b2bua.stop(LEAVING).await;
     while let Ok(Some(record)) = tokio::time::timeout(Duration::ZERO, records.next()).await {
@@ -167,6 +176,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
     report(&mut out, &counts, arguments.json);
     out.end(LAST_LINES);
+    info("stopped");
     Ok(())
 }
 
@@ -209,6 +219,33 @@ impl StatusLine {
     }
 }
 
+/// Characters of a text of a peer in a log line.
+const MOST_TEXT: usize = 200;
+
+/// Logs a call that was refused, or ended other than by a side.
+fn log(limit: &mut LogLimit, record: &CallRecord) {
+    let Some(reason) = &record.reason else {
+        return;
+    };
+    let Some(left_out) = limit.admit(Instant::now()) else {
+        return;
+    };
+    let text = |text: &str| -> String {
+        let short: String = text.chars().take(MOST_TEXT).collect();
+        short.escape_debug().collect()
+    };
+    let what = match record.refused {
+        Some(status) => format!("refused with {status}"),
+        None => format!("ended ({})", record.end.name()),
+    };
+    let more = match left_out {
+        0 => String::new(),
+        count => format!(" ({count} such lines left out before)"),
+    };
+    let (call, reason) = (text(&record.call_id), text(reason));
+    info(format_args!("call {call} {what}: {reason}{more}"));
+}
+
 /// A call that is over.
 fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
     let CallRecord {
@@ -218,6 +255,7 @@ fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
         lasted,
         set_up,
         refused,
+        reason,
         end,
     } = record;
     if json {
@@ -229,6 +267,7 @@ fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
             "setup_seconds": set_up.map(|time| time.as_secs_f64()),
             "status": refused.or(set_up.map(|_| 200)),
             "end": end.name(),
+            "reason": reason,
         });
         out.print(value.to_string());
     }

@@ -10,4 +10,6 @@ mod live_network;
 mod paths;
 mod perf;
 mod simco;
+#[cfg(target_os = "linux")]
+mod simco_host;
 mod support;
