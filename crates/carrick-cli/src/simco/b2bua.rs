@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::connect::ConnectArguments;
-use super::lines::{Lines, LogLimit, info, warn};
+use super::lines::{Lines, LogLimit, info, stamped, warn};
 use crate::failure::Failure;
 use crate::units;
 
@@ -143,7 +143,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut accept_failures = b2bua.accept_failures().reports();
     let mut records = b2bua.records();
-    let mut limit = LogLimit::default();
+    let (mut log_lines, mut limit) = (Lines::log(), LogLimit::default());
     info("started");
     let mut out = Lines::new();
     let line = StatusLine::new();
@@ -157,7 +157,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
             Some(record) = records.next() => {
-                log(&mut limit, &record);
+                log(&mut log_lines, &mut limit, &record);
                 tell(&mut out, &record, arguments.json);
             }
             Ok(failure) = accept_failures.recv() => warn(failure),
@@ -176,6 +176,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
     report(&mut out, &counts, arguments.json);
     out.end(LAST_LINES);
+    log_lines.end(LAST_LINES);
     info("stopped");
     Ok(())
 }
@@ -223,7 +224,7 @@ impl StatusLine {
 const MOST_TEXT: usize = 200;
 
 /// Logs a call that was refused, or ended other than by a side.
-fn log(limit: &mut LogLimit, record: &CallRecord) {
+fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
     let Some(reason) = &record.reason else {
         return;
     };
@@ -243,7 +244,8 @@ fn log(limit: &mut LogLimit, record: &CallRecord) {
         count => format!(" ({count} such lines left out before)"),
     };
     let (call, reason) = (text(&record.call_id), text(reason));
-    info(format_args!("call {call} {what}: {reason}{more}"));
+    let line = format!("call {call} {what}: {reason}{more}");
+    lines.print(stamped("info", line));
 }
 
 /// A call that is over.

@@ -17,11 +17,21 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Lines on stdout.
     pub(crate) fn new() -> Self {
+        Self::to(stdout())
+    }
+
+    /// Lines of a log on stderr that peers cause: a reader that hangs stops nothing else.
+    pub(crate) fn log() -> Self {
+        Self::to(stderr())
+    }
+
+    fn to(out: impl Write + Send + 'static) -> Self {
         let (to_write, lines) = sync_channel(WAITING);
         let (done, written) = sync_channel(1);
         thread::spawn(move || {
-            write(&lines);
+            write(&lines, out);
             // Who has gone meanwhile need not know.
             let _ = done.send(());
         });
@@ -54,8 +64,7 @@ impl Lines {
     }
 }
 
-fn write(lines: &Receiver<String>) {
-    let mut out = stdout();
+fn write(lines: &Receiver<String>, mut out: impl Write) {
     for line in lines {
         if writeln!(out, "{line}").is_err() {
             warn("nobody reads the output any more; the program goes on");
@@ -80,9 +89,14 @@ pub(crate) fn error(line: impl Display) {
 }
 
 fn log(level: &str, line: impl Display) {
-    let now = humantime::format_rfc3339_millis(SystemTime::now());
     // The reader may have gone.
-    let _ = writeln!(stderr(), "{now} {level} carrick: {line}");
+    let _ = writeln!(stderr(), "{}", stamped(level, line));
+}
+
+/// Returns a line of the log.
+pub(crate) fn stamped(level: &str, line: impl Display) -> String {
+    let now = humantime::format_rfc3339_millis(SystemTime::now());
+    format!("{now} {level} carrick: {line}")
 }
 
 /// Lines of a log that peers can cause: at most this many a second.
