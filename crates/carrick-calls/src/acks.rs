@@ -15,11 +15,10 @@ use rsipstack::sip::{Header, Method, Request, Response, SipMessage, StatusCodeKi
 use rsipstack::transaction::endpoint::{EndpointInner, MessageInspector};
 use rsipstack::transport::{SipAddr, SipConnection};
 
+use crate::turns::{Key, Turns};
+
 /// A Via of nobody.
 const BEHIND: &str = "SIP/2.0/UDP answer.invalid;branch=z9hG4bK-answer";
-
-/// A dialog: its Call-ID, and the tag of this side.
-type Key = (String, String);
 
 /// The last INVITE without an offer of a dialog.
 struct Kept {
@@ -30,13 +29,24 @@ struct Kept {
 }
 
 /// The INVITEs without an offer whose ACKs are sent from here.
-#[derive(Clone, Default)]
-pub(crate) struct Acks(Arc<Mutex<BTreeMap<Key, Kept>>>);
+#[derive(Clone)]
+pub(crate) struct Acks {
+    kept: Arc<Mutex<BTreeMap<Key, Kept>>>,
+    turns: Turns,
+}
 
 impl Acks {
+    /// No INVITE yet; 2xx are noted in these turns before the library acknowledges them.
+    pub(crate) fn new(turns: Turns) -> Self {
+        Self {
+            kept: Arc::default(),
+            turns,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Kept>> {
         // Whoever panicked with it left it whole: each change is one insertion.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends the ACK of a 2xx, with a body. Later it is sent again whenever the 2xx comes again.
@@ -122,6 +132,7 @@ impl Acks {
         let Some((key, seq)) = key(response) else {
             return;
         };
+        self.turns.answered(&key);
         let kept = self.lock();
         let Some(kept) = kept.get(&key).filter(|kept| kept.seq == seq) else {
             return;

@@ -36,8 +36,8 @@ pub(crate) struct Call<P: Pinholes> {
     pub(crate) contact: Uri,
     /// When its INVITE came.
     pub(crate) begun: Instant,
-    /// The answer to it, if that is a refusal.
-    pub(crate) refused: OnceLock<u16>,
+    /// The status of the answer to it, and the reason, if that is a refusal.
+    pub(crate) refused: OnceLock<(u16, String)>,
     pub(crate) holes: Holes<P>,
 }
 
@@ -67,17 +67,16 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The header Reason (RFC 3326) for BYE.
-    fn reason(&self) -> Option<String> {
-        let (cause, text) = match self {
+    /// The status that tells why, and the text to it; `None` if a side ended the call.
+    fn why(&self) -> Option<(u16, String)> {
+        Some(match self {
             Self::HungUp => return None,
             Self::Vanished => (408, "the other side does not answer".to_owned()),
             Self::PinholeLost => (503, "the middlebox closed the pinhole".to_owned()),
             Self::Refused(refusal) => (status_of(refusal).code(), refusal.to_string()),
             Self::Unusable => (488, "the session description can't be used".to_owned()),
             Self::Stopped => (503, "the agent is stopped".to_owned()),
-        };
-        Some(reason(cause, &text))
+        })
     }
 }
 
@@ -86,6 +85,7 @@ impl<P: Pinholes> Call<P> {
     pub(crate) async fn run(mut self) {
         let mut ended = CallEnd::NotEstablished;
         let mut set_up = None;
+        let mut reason_of_end = None;
         if let Some((mut callee, unanswered)) = self.set_up().await {
             let took = self.begun.elapsed();
             set_up = Some(took);
@@ -94,7 +94,10 @@ impl<P: Pinholes> Call<P> {
             let why = self.established(&mut callee, unanswered).await;
             ended = CallEnd::from(&why);
             self.shared.counts.ended(ended);
-            let why = why.reason();
+            reason_of_end = why.why();
+            // The header Reason (RFC 3326) for BYE.
+            let why = reason_of_end.as_ref();
+            let why = why.map(|(cause, text)| reason(*cause, text));
             let why = why.as_deref();
             // The middlebox or a side may not answer.
             tokio::join!(
@@ -108,9 +111,11 @@ impl<P: Pinholes> Call<P> {
         self.remove(&self.caller.dialog);
         let invite = self.caller.dialog.initial_request();
         self.shared.loops.forget_taken(&invite);
+        let refused = self.refused.get();
         let record = CallRecord {
             set_up,
-            refused: self.refused.get().copied(),
+            refused: refused.map(|(status, _)| *status),
+            reason: refused.cloned().or(reason_of_end).map(|(_, text)| text),
             ..CallRecord::new(&invite, self.begun.elapsed(), ended)
         };
         // Nobody may listen.
@@ -277,9 +282,8 @@ pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
 }
 
 /// The header Reason (RFC 3326), without quotes of its own.
-pub(crate) fn reason(code: u16, why: &impl ToString) -> String {
-    let why = why.to_string();
-    let text = PeerText::new(&why).to_string().replace(['"', '\\'], "'");
+pub(crate) fn reason(code: u16, why: &str) -> String {
+    let text = PeerText::new(why).to_string().replace(['"', '\\'], "'");
     format!("SIP;cause={code};text=\"{text}\"")
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use carrick_simco::daemon::AcceptFailures;
 use carrick_simco::middlebox::Source;
 use rsipstack::sip::Transport;
 use rsipstack::transaction::endpoint::EndpointInner;
@@ -18,9 +18,6 @@ use crate::door::Door;
 
 /// One of so many places is for the SIP servers alone.
 const PARTS: usize = 16;
-
-/// When it could not take a connection: mostly there are no more file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Who is connected.
 pub(crate) struct Connections {
@@ -85,6 +82,7 @@ impl Connections {
 /// new ones are closed.
 pub(crate) async fn take_connections(
     listener: TcpListener,
+    failures: AcceptFailures,
     door: Arc<Door>,
     endpoint: Arc<EndpointInner>,
     stop: CancellationToken,
@@ -96,13 +94,10 @@ pub(crate) async fn take_connections(
     };
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = failures.accept(&listener) => accepted,
             () = stop.cancelled() => return,
         };
-        let Ok((stream, from)) = accepted else {
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
+        let (stream, from) = accepted;
         let transports = &endpoint.transport_layer;
         if transports.connections_count() >= config.max_connections {
             continue;

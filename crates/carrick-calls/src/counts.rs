@@ -191,7 +191,8 @@ impl Counters {
     }
 
     /// All of it for Prometheus.
-    pub(crate) fn metrics(&self, TurnedAway { flooded, crowded }: TurnedAway) -> String {
+    pub(crate) fn metrics(&self, turned_away: TurnedAway, accept_failures: u64) -> String {
+        let TurnedAway { flooded, crowded } = turned_away;
         let mut text = Exposition::new("carrick_calls");
         for (name, help, count) in [
             ("calls", "Calls, established or being set up.", &self.calls),
@@ -218,6 +219,8 @@ impl Counters {
         text.single("flooded_total", "counter", help, flooded);
         let help = "INVITEs that were refused because too much came from their address.";
         text.single("crowded_total", "counter", help, crowded);
+        let help = "Failed attempts to accept a connection, e.g. for lack of file descriptors.";
+        text.single("accept_failures_total", "counter", help, accept_failures);
         let tables = self.tables();
         let help = "Calls that were not established, by who did not want them and the answer.";
         text.family("refused_total", "counter", help);

@@ -127,7 +127,9 @@ impl Door {
 
     /// The answer to a request that neither begins a call nor is of one.
     fn at_once(&self, request: &Request, begins: bool) -> Option<Fault> {
-        if (begins && request.method == Method::Invite) || (!begins && self.turns.knows(request)) {
+        if (begins && request.method == Method::Invite)
+            || (!begins && self.turns.of_request(request).is_some())
+        {
             return None;
         }
         Some(match (fault(request, begins), request.method) {

@@ -23,6 +23,8 @@ pub struct CallRecord {
     pub set_up: Option<Duration>,
     /// The status of its negative answer, if there was one.
     pub refused: Option<u16>,
+    /// Why it was refused, or ended other than by a side. It may have text of a peer in it.
+    pub reason: Option<String>,
     /// How it ended.
     pub end: CallEnd,
 }
@@ -85,6 +87,7 @@ impl CallRecord {
             lasted,
             set_up: None,
             refused: None,
+            reason: None,
             end,
         }
     }

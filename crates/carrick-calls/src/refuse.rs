@@ -17,31 +17,34 @@ const MAX_CONTACTS: usize = 16;
 
 impl<P: Pinholes> Call<P> {
     /// Notes how the INVITE was answered, if it was not before.
-    pub(crate) fn note(&self, by: By, status: &StatusCode) {
-        if self.refused.set(status.code()).is_ok() {
+    pub(crate) fn note(&self, by: By, status: &StatusCode, why: &str) {
+        let refused = (status.code(), why.to_owned());
+        if self.refused.set(refused).is_ok() {
             self.shared.counts.refused(by, status.code());
         }
     }
 
-    pub(crate) fn refuse(&self, by: By, status: StatusCode, why: Option<String>) {
-        self.note(by, &status);
+    /// Refuses the INVITE of the caller, with a Reason header.
+    pub(crate) fn refuse(&self, by: By, status: StatusCode, why: &str) {
+        self.note(by, &status, why);
+        let why = reason(status.code(), why);
         // A caller who has gone needs no answer.
-        let _ = self.caller.dialog.reject(Some(status), why);
+        let _ = self.caller.dialog.reject(Some(status), Some(why));
     }
 
     /// The middlebox does not open what the call needs, or is not asked.
     pub(crate) fn refuse_for(&self, refusal: &Refusal) {
         let status = status_of(refusal);
-        let why = reason(status.code(), refusal);
+        let why = refusal.to_string();
         if *refusal == Refusal::Crowded {
             let Fault {
                 status,
                 mut headers,
             } = Fault::busy();
-            headers.push(Header::Reason(why.into()));
-            return self.refuse_with(By::Agent, status, headers);
+            headers.push(Header::Reason(reason(status.code(), &why).into()));
+            return self.refuse_with(By::Agent, status, headers, &why);
         }
-        self.refuse(By::Middlebox, status, Some(why));
+        self.refuse(By::Middlebox, status, &why);
     }
 
     /// An answer to the INVITE of the caller, in cases that the dialog does not know.
@@ -59,8 +62,8 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// Refuses with headers that the dialog does not know of.
-    pub(crate) fn refuse_with(&self, by: By, status: StatusCode, headers: Vec<Header>) {
-        self.note(by, &status);
+    pub(crate) fn refuse_with(&self, by: By, status: StatusCode, headers: Vec<Header>, why: &str) {
+        self.note(by, &status, why);
         self.respond(status.clone(), headers, None);
         // It comes too late, and only tells the dialog that it is over.
         let _ = self.caller.dialog.reject(Some(status), None);
@@ -96,7 +99,8 @@ impl<P: Pinholes> Call<P> {
             }
             _ => {}
         }
-        self.refuse_with(By::Callee, status, headers);
+        let why = format!("the callee answered {}", response.status_code.code());
+        self.refuse_with(By::Callee, status, headers, &why);
     }
 
     /// Where else the callee is (RFC 3261 section 8.1.3.4). What is where the call went to is reached

@@ -25,9 +25,14 @@ pub enum SdpError {
     /// A stream without an address, its own or the session's.
     #[error("a stream has no address")]
     NoAddress,
-    /// Addresses of groups can't be let pass to one host.
-    #[error("{0} is no address of one host")]
-    NotOneHost(IpAddr),
+    /// A pinhole for a group would let packets pass to all of its members.
+    #[error("{0} is a multicast address: a pinhole is for one host")]
+    Multicast(IpAddr),
+    /// No other host can send to it, and the media would go to services of the receiver's own host.
+    #[error(
+        "{0} is a loopback address, which no other host reaches: give one that both sides reach"
+    )]
+    Loopback(IpAddr),
     /// A transport that is not known.
     #[error("the transport {0:?} is not known")]
     UnknownTransport(String),
@@ -168,8 +173,12 @@ fn address(text: &str) -> Result<Option<IpAddr>, SdpError> {
     if address.is_unspecified() {
         return Ok(None);
     }
-    if address.is_multicast() || address.is_loopback() {
-        return Err(SdpError::NotOneHost(address));
+    let canonical = address.to_canonical();
+    if canonical.is_multicast() {
+        return Err(SdpError::Multicast(address));
+    }
+    if canonical.is_loopback() {
+        return Err(SdpError::Loopback(address));
     }
     Ok(Some(address))
 }
@@ -288,7 +297,12 @@ mod tests {
         let name = one("c=IN IP4 host.example.net\n", audio);
         assert_eq!(name, SdpError::NotAnAddress("host.example.net".to_owned()));
         let group = one("c=IN IP4 224.2.1.1/127\n", audio);
-        assert!(matches!(group, SdpError::NotOneHost(_)));
+        assert!(matches!(group, SdpError::Multicast(_)));
+        for own in ["127.0.0.2", "::1", "::ffff:127.0.0.1"] {
+            let refused = address(own).unwrap_err();
+            assert!(matches!(refused, SdpError::Loopback(_)), "{own}");
+            assert!(refused.to_string().contains("is a loopback address"));
+        }
         let host = "c=IN IP4 10.0.0.1\n";
         let strange = one(host, "audio 4000 XYZ 0");
         assert!(matches!(strange, SdpError::UnknownTransport(_)));

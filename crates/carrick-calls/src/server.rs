@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use carrick_simco::daemon::AcceptFailures;
 use futures_util::poll;
 use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
+use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::{Header, Method, Param, StatusCode, Transport, Uri};
 use rsipstack::transaction::{Endpoint, EndpointBuilder, Transaction};
 use rsipstack::transport::udp::UdpConnection;
@@ -62,9 +64,20 @@ pub(crate) struct Shared<P> {
     pub(crate) loops: Loops,
     pub(crate) turns: Turns,
     pub(crate) door: Arc<Door>,
+    pub(crate) accept_failures: AcceptFailures,
     pub(crate) records: broadcast::Sender<CallRecord>,
     /// Ends the calls.
     pub(crate) stop: CancellationToken,
+}
+
+impl<P> Shared<P> {
+    /// Returns the dialog of a request, if the library has it.
+    fn invite_dialog(&self, transaction: &Transaction) -> Option<InviteDialog> {
+        match self.layer.match_dialog(transaction)? {
+            Dialog::Invite(dialog) => Some(dialog),
+            _ => None,
+        }
+    }
 }
 
 /// A back-to-back user agent that runs. Dropped, it ends at once: nobody is told, and what is open ends
@@ -124,7 +137,7 @@ impl<P: Pinholes> B2bua<P> {
         transports.add_transport(udp.into());
         let turns = Turns::default();
         let door = Arc::new(Door::new(config.clone(), turns.clone()));
-        let acks = Acks::default();
+        let acks = Acks::new(turns.clone());
         let endpoint = EndpointBuilder::new()
             .with_cancel_token(end.clone())
             .with_transport_layer(transports)
@@ -135,8 +148,10 @@ impl<P: Pinholes> B2bua<P> {
         let endpoint = Arc::new(endpoint);
         // Nobody else sets it.
         let _ = door.endpoint.set(Arc::downgrade(&endpoint.inner));
+        let accept_failures = AcceptFailures::default();
         tokio::spawn(take_connections(
             tcp,
+            accept_failures.clone(),
             Arc::clone(&door),
             Arc::clone(&endpoint.inner),
             end.clone(),
@@ -151,6 +166,7 @@ impl<P: Pinholes> B2bua<P> {
             loops: Loops::default(),
             turns,
             door,
+            accept_failures,
             records: broadcast::Sender::new(RECORDS),
             stop: CancellationToken::new(),
         });
@@ -192,7 +208,14 @@ impl<P: Pinholes> B2bua<P> {
 
     /// The same and more in the text format of Prometheus.
     pub fn metrics(&self) -> String {
-        self.shared.counts.metrics(self.shared.door.turned_away())
+        let accepts = self.shared.accept_failures.total();
+        let turned_away = self.shared.door.turned_away();
+        self.shared.counts.metrics(turned_away, accepts)
+    }
+
+    /// Returns the failures to accept connections.
+    pub fn accept_failures(&self) -> &AcceptFailures {
+        &self.shared.accept_failures
     }
 
     /// The calls that end from now on.
@@ -234,42 +257,51 @@ impl<P: Pinholes> B2bua<P> {
         }
     }
 
-    /// A request of a call that is there, or was.
+    /// Handles a request within a dialog, in the order of arrival.
     fn in_call(&self, mut transaction: Transaction) {
-        match self.shared.layer.match_dialog(&transaction) {
-            Some(Dialog::Invite(mut dialog)) => {
-                let turns = self.shared.turns.of(&dialog.id());
-                spawn_begun(async move {
-                    let method = transaction.original.method;
-                    let hurries = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
-                    let turn = if hurries {
-                        None
-                    } else {
-                        let turn = turns.lock_owned().await;
-                        acknowledged(&dialog).await;
-                        Some(turn)
-                    };
-                    let state = dialog.state();
-                    if !hurries && !state.is_confirmed() && !state.is_terminated() {
-                        let Fault { status, headers } = Fault::too_early();
-                        return answer(transaction, status, headers);
-                    }
-                    // What goes wrong there ends the transaction, and the dialog tells.
-                    let mut handling = pin!(dialog.handle(&mut transaction));
-                    // In its first step the number is taken.
-                    if poll!(handling.as_mut()).is_pending() {
-                        drop(turn);
-                        let _ = handling.await;
-                    }
-                });
+        let method = transaction.original.method;
+        let dialog = self.shared.invite_dialog(&transaction);
+        let turn = self.shared.turns.of_request(&transaction.original);
+        let turn = match (&dialog, turn) {
+            (Some(_), turn) => turn.unwrap_or_default(),
+            (None, _) if method == Method::Ack => return,
+            // The 2xx of the callee is acknowledged before the library has its dialog.
+            (None, Some(turn)) if turn.answered => turn,
+            (None, Some(_)) if method != Method::Bye => {
+                let Fault { status, headers } = Fault::too_early();
+                return answer(transaction, status, headers);
             }
-            _ if transaction.original.method == Method::Ack => {}
-            _ => answer(
-                transaction,
-                StatusCode::CallTransactionDoesNotExist,
-                Vec::new(),
-            ),
-        }
+            (None, _) => return unknown(transaction),
+        };
+        let shared = Arc::clone(&self.shared);
+        spawn_begun(async move {
+            let hurries = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
+            let mut turn = if hurries && dialog.is_some() {
+                None
+            } else {
+                Some(turn.lock().await)
+            };
+            let Some(mut dialog) = dialog.or_else(|| shared.invite_dialog(&transaction)) else {
+                return unknown(transaction);
+            };
+            if hurries {
+                turn = None;
+            } else {
+                acknowledged(&dialog).await;
+            }
+            let state = dialog.state();
+            if !hurries && !state.is_confirmed() && !state.is_terminated() {
+                let Fault { status, headers } = Fault::too_early();
+                return answer(transaction, status, headers);
+            }
+            // What goes wrong there ends the transaction, and the dialog notifies the call.
+            let mut handling = pin!(dialog.handle(&mut transaction));
+            // In its first step the number is taken.
+            if poll!(handling.as_mut()).is_pending() {
+                drop(turn);
+                let _ = handling.await;
+            }
+        });
     }
 
     /// Where a caller's requests are to go: over the transport that it uses.
@@ -344,6 +376,15 @@ impl<P: Pinholes> B2bua<P> {
 fn source(transaction: &Transaction) -> Option<SocketAddr> {
     let remote = transaction.connection.as_ref()?.get_remote_addr()?;
     remote.get_socketaddr().ok()
+}
+
+/// Answers a request for a dialog that does not exist (RFC 3261 section 12.2.2).
+fn unknown(transaction: Transaction) {
+    answer(
+        transaction,
+        StatusCode::CallTransactionDoesNotExist,
+        Vec::new(),
+    );
 }
 
 fn answer(mut transaction: Transaction, status: StatusCode, headers: Vec<Header>) {

@@ -10,9 +10,10 @@ use rsipstack::sip::prelude::{HeadersExt as _, ToTypedHeader as _};
 use rsipstack::sip::typed::Contact;
 use rsipstack::sip::{Header, Param, Request, Response, StatusCode, StatusCodeKind, Transport};
 use rsipstack::transport::SipAddr;
+use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
-use crate::call::{Call, reason, uri};
+use crate::call::{Call, uri};
 use crate::change::Unanswered;
 use crate::config::Place;
 use crate::counts::By;
@@ -20,6 +21,9 @@ use crate::legs::{Leg, PeerAction, Side, content_type, end, max_forwards, number
 use crate::media::openings;
 use crate::pinholes::{Pinholes, Refusal};
 use crate::sdp::Description;
+
+const CANCELLED: &str = "the caller ended the call before it was answered";
+const UNANSWERED: &str = "the callee did not answer";
 
 /// The outcome of an INVITE.
 type Answer = JoinHandle<rsipstack::Result<(DialogId, Option<Response>)>>;
@@ -33,30 +37,34 @@ impl<P: Pinholes> Call<P> {
             Ok(offer) => Some(offer),
             Err(_) if invite.body.is_empty() => None,
             Err(error) => {
-                let why = Some(reason(488, &error));
-                self.refuse(By::Agent, StatusCode::NotAcceptableHere, why);
+                let why = error.to_string();
+                self.refuse(By::Agent, StatusCode::NotAcceptableHere, &why);
                 return None;
             }
         };
         let Some(option) = self.option(&invite) else {
-            self.refuse(By::Agent, StatusCode::NotFound, None);
+            let why = "no SIP server is configured for calls from this side";
+            self.refuse(By::Agent, StatusCode::NotFound, why);
             return None;
         };
         if self.shared.loops.is_back(&invite, &option.callee) {
-            self.refuse(By::Agent, StatusCode::LoopDetected, None);
+            let why = "the call has come back to this agent";
+            self.refuse(By::Agent, StatusCode::LoopDetected, why);
             return None;
         }
         let to = option.callee.clone();
         let layer = Arc::clone(&self.shared.layer);
         let (told, states) = layer.new_dialog_state_channel();
         let Ok((dialog, answer)) = layer.do_invite_async(option, told) else {
-            self.refuse(By::Agent, StatusCode::ServerInternalError, None);
+            let why = "the INVITE for the callee could not be made";
+            self.refuse(By::Agent, StatusCode::ServerInternalError, why);
             return None;
         };
         self.shared.loops.send(&dialog.id(), &to);
-        self.shared.turns.begin(&dialog.id());
+        let turn = self.shared.turns.begin_taken(&dialog.id());
         let mut callee = Leg::new(dialog, states);
-        let response = self.answered(&mut callee, answer, offer.as_ref()).await?;
+        let answering = self.answered(&mut callee, (answer, turn), offer.as_ref());
+        let response = answering.await?;
         if response.status_code.kind() != StatusCodeKind::Successful {
             self.refused(&response);
             self.remove(&callee.dialog);
@@ -116,11 +124,12 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// Waits for the final answer of the callee, and passes on what comes before. `None` if the call
-    /// ended before; the caller knows then.
+    /// ended before; the caller knows then. The turn of the callee's dialog is given back when the
+    /// library has the dialog: requests right behind the ACK wait for that.
     async fn answered(
         &mut self,
         callee: &mut Leg,
-        mut answer: Answer,
+        (mut answer, turn): (Answer, Option<OwnedMutexGuard<()>>),
         offer: Option<&Description>,
     ) -> Option<Response> {
         let stop = self.shared.stop.clone();
@@ -131,7 +140,8 @@ impl<P: Pinholes> Call<P> {
                 action = self.caller.next() => match action {
                     // CANCEL, or BYE, which leaves the INVITE to be answered (RFC 3261 section 15.1.2).
                     None => {
-                        self.refuse_with(By::Caller, StatusCode::RequestTerminated, Vec::new());
+                        let status = StatusCode::RequestTerminated;
+                        self.refuse_with(By::Caller, status, Vec::new(), CANCELLED);
                         break None;
                     }
                     Some(PeerAction::Changes(_, handle)
@@ -152,17 +162,23 @@ impl<P: Pinholes> Call<P> {
                 outcome = &mut answer => {
                     let response = outcome.ok().and_then(Result::ok).and_then(|(_, r)| r);
                     if response.is_none() {
-                        self.refuse(By::Callee, StatusCode::RequestTimeout, None);
+                        self.refuse(By::Callee, StatusCode::RequestTimeout, UNANSWERED);
                         self.remove(&callee.dialog);
                     }
                     return response;
                 }
-                () = &mut patience => break Some((By::Callee, StatusCode::RequestTimeout)),
-                () = stop.cancelled() => break Some((By::Agent, StatusCode::ServiceUnavailable)),
+                () = &mut patience => {
+                    break Some((By::Callee, StatusCode::RequestTimeout, UNANSWERED));
+                }
+                () = stop.cancelled() => {
+                    let why = "the agent is stopped";
+                    break Some((By::Agent, StatusCode::ServiceUnavailable, why));
+                }
             }
         };
-        if let Some((by, status)) = refusal {
-            self.refuse(by, status, None);
+        drop(turn);
+        if let Some((by, status, why)) = refusal {
+            self.refuse(by, status, why);
         }
         // An answer that is on its way is acknowledged by the library from now on.
         self.shared.acks.forget(&callee.dialog.id());
@@ -220,16 +236,15 @@ impl<P: Pinholes> Call<P> {
         let answer = match Description::parse(&response.body) {
             Ok(answer) => answer,
             Err(error) => {
-                let why = Some(reason(502, &error));
-                self.refuse(By::Callee, StatusCode::BadGateway, why);
+                self.refuse(By::Callee, StatusCode::BadGateway, &error.to_string());
                 return Err(());
             }
         };
         let wanted = match openings(&self.shared.config, offer, &answer, self.place) {
             Ok(wanted) => wanted,
             Err(misplaced) => {
-                let why = Some(reason(488, &misplaced));
-                self.refuse(By::Agent, StatusCode::NotAcceptableHere, why);
+                let why = misplaced.to_string();
+                self.refuse(By::Agent, StatusCode::NotAcceptableHere, &why);
                 return Err(());
             }
         };
@@ -241,7 +256,7 @@ impl<P: Pinholes> Call<P> {
             // To accept it fails, and notes why.
             () = self.caller.over() => {}
         }
-        self.accept(response)?;
+        self.accept(response).await?;
         self.holes.prune(&wanted);
         Ok(())
     }
@@ -251,13 +266,13 @@ impl<P: Pinholes> Call<P> {
         let offer = Description::parse(&response.body);
         let seq = number(&self.caller.dialog.initial_request());
         let (Ok(offer), Some(seq)) = (offer, seq) else {
-            let why = reason(502, &"the answer has no offer that can be used");
-            self.refuse(By::Callee, StatusCode::BadGateway, Some(why));
+            let why = "the answer has no offer that can be used";
+            self.refuse(By::Callee, StatusCode::BadGateway, why);
             let (endpoint, id) = (&self.shared.layer.endpoint, callee.dialog.id());
             self.shared.acks.send(endpoint, &id, &response, None).await;
             return Err(());
         };
-        let accepted = self.accept(&response);
+        let accepted = self.accept(&response).await;
         let unanswered = Unanswered {
             side: Side::Caller,
             seq,
@@ -271,13 +286,15 @@ impl<P: Pinholes> Call<P> {
         Ok(unanswered)
     }
 
-    /// Passes a final answer to the caller, if that is still there.
-    fn accept(&self, response: &Response) -> Result<(), ()> {
+    /// Passes a final answer to the caller, if that is still there. The turn of the caller's dialog is
+    /// taken meanwhile: the ACK and a request behind it may arrive before the dialog's state has changed.
+    async fn accept(&self, response: &Response) -> Result<(), ()> {
         let headers = vec![content_type(response.headers.iter())];
         let body = response.body.clone();
         let dialog = &self.caller.dialog;
+        let _turn = self.shared.turns.of(&dialog.id()).lock().await;
         if self.caller.is_over() || dialog.accept(Some(headers), Some(body)).is_err() {
-            self.note(By::Caller, &StatusCode::RequestTerminated);
+            self.note(By::Caller, &StatusCode::RequestTerminated, CANCELLED);
             return Err(());
         }
         Ok(())

@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     /// It ends with this exit code, as what it stands for would.
     #[cfg(target_os = "linux")]
     Ended(u8, String),
+    /// The reason is in the program's log already.
+    Logged,
     /// Whoever read the output has gone.
     OutputClosed,
 }
@@ -41,6 +43,7 @@ impl Failure {
                 eprintln!("carrick: {line}");
                 ExitCode::from(code)
             }
+            Self::Logged => ExitCode::FAILURE,
             // As `head` wants it: the reader has what it needs.
             Self::OutputClosed => ExitCode::SUCCESS,
         }

@@ -25,6 +25,7 @@ pub mod load;
 pub mod message;
 pub mod middlebox;
 pub mod model;
+mod private;
 pub mod rules;
 pub mod session;
 pub mod state;

@@ -6,6 +6,7 @@ mod changes;
 mod delayed;
 mod ends;
 mod flood;
+mod order;
 mod peer;
 mod prompt;
 mod robust;

@@ -138,7 +138,15 @@ impl World {
 
     /// With SIP on this address.
     pub(crate) fn on(address: &str, change: impl FnOnce(&mut B2buaConfig)) -> Self {
-        let runtime = Runtime::new().unwrap();
+        Self::in_runtime(Runtime::new().unwrap(), address, change)
+    }
+
+    /// With this runtime for the agent.
+    pub(crate) fn in_runtime(
+        runtime: Runtime,
+        address: &str,
+        change: impl FnOnce(&mut B2buaConfig),
+    ) -> Self {
         let middlebox = Middlebox {
             open: Arc::default(),
             opened: Arc::default(),

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use carrick_calls::{
     B2bua, B2buaConfig, CallRecord, Counts, Hop, MiddleboxAgent, PerAddress, Prefix,
@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 use tokio::net::TcpListener;
 
 use super::connect::ConnectArguments;
-use super::lines::{Lines, say};
+use super::lines::{Lines, LogLimit, info, stamped, warn};
 use crate::failure::Failure;
 use crate::{runtime, units};
 
@@ -129,15 +129,19 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
         None => None,
     };
     let b2bua = Arc::new(B2bua::start(config, pinholes).await.map_err(failure)?);
-    say(format_args!("sip udp and tcp {}", b2bua.address()));
+    info(format_args!("sip udp and tcp {}", b2bua.address()));
     if let Some(listener) = listener {
         let address = listener.local_addr().map_err(failure)?;
-        say(format_args!("metrics http://{address}/metrics"));
+        info(format_args!("metrics http://{address}/metrics"));
         let asked = Arc::clone(&b2bua);
         let ask = move || std::future::ready(Some(asked.metrics()));
-        tokio::spawn(serve_metrics(listener, ask));
+        let failures = b2bua.accept_failures().clone();
+        tokio::spawn(serve_metrics(listener, failures, ask));
     }
+    let mut accept_failures = b2bua.accept_failures().reports();
     let mut records = b2bua.records();
+    let (mut log_lines, mut limit) = (Lines::log(), LogLimit::default());
+    info("started");
     let mut out = Lines::new();
     let line = StatusLine::new();
     let mut second = tokio::time::interval(StatusLine::INTERVAL);
@@ -148,12 +152,17 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     loop {
         tokio::select! {
             _ = runtime::signal_received() => break,
-            Some(record) = records.next() => tell(&mut out, &record, arguments.json),
+            Some(record) = records.next() => {
+                log(&mut log_lines, &mut limit, &record);
+                tell(&mut out, &record, arguments.json);
+            }
+            Ok(failure) = accept_failures.recv() => warn(failure),
             _ = second.tick() => line.show(&b2bua.counts()),
             _ = status.tick() => tell_status(&mut out, &b2bua.counts(), arguments.json),
         }
     }
     line.end();
+    info("stopping: calls are ended");
     let counts = b2bua.counts();
     b2bua.stop(LEAVING).await;
     while let Ok(Some(record)) = tokio::time::timeout(Duration::ZERO, records.next()).await {
@@ -163,6 +172,8 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
     report(&mut out, &counts, arguments.json);
     out.end(LAST_LINES);
+    log_lines.end(LAST_LINES);
+    info("stopped");
     Ok(())
 }
 
@@ -205,6 +216,34 @@ impl StatusLine {
     }
 }
 
+/// Characters of a text of a peer in a log line.
+const MOST_TEXT: usize = 200;
+
+/// Logs a call that was refused, or ended other than by a side.
+fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
+    let Some(reason) = &record.reason else {
+        return;
+    };
+    let Some(left_out) = limit.admit(Instant::now()) else {
+        return;
+    };
+    let text = |text: &str| -> String {
+        let short: String = text.chars().take(MOST_TEXT).collect();
+        short.escape_debug().collect()
+    };
+    let what = match record.refused {
+        Some(status) => format!("refused with {status}"),
+        None => format!("ended ({})", record.end.name()),
+    };
+    let more = match left_out {
+        0 => String::new(),
+        count => format!(" ({count} such lines left out before)"),
+    };
+    let (call, reason) = (text(&record.call_id), text(reason));
+    let line = format!("call {call} {what}: {reason}{more}");
+    lines.print(stamped("info", line));
+}
+
 /// A call that is over.
 fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
     let CallRecord {
@@ -214,6 +253,7 @@ fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
         lasted,
         set_up,
         refused,
+        reason,
         end,
     } = record;
     if json {
@@ -225,6 +265,7 @@ fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
             "setup_seconds": set_up.map(|time| time.as_secs_f64()),
             "status": refused.or(set_up.map(|_| 200)),
             "end": end.name(),
+            "reason": reason,
         });
         out.print(value.to_string());
     }

@@ -10,13 +10,13 @@ use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 #[cfg(target_os = "linux")]
 use carrick_simco::daemon::PoolEntry;
 use carrick_simco::daemon::{
-    AnyBackend, BackendEntry, Bound, Daemon, Listeners, NftablesEntry, Settings, State,
+    AnyBackend, BackendEntry, Bound, Daemon, DaemonError, Listeners, NftablesEntry, Settings, State,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::lines::say;
+use super::lines::{error, info, warn};
 use crate::failure::Failure;
 use crate::runtime::{self, HangUp};
 
@@ -38,6 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = read(arguments)?;
     if arguments.check {
         println!("{}: right", arguments.config.display());
+        if let Some(warning) = settings.backend.warning() {
+            println!("{warning}");
+        }
         return Ok(());
     }
     runtime::run_with(HangUp::Handled, serve(arguments, settings))
@@ -90,6 +93,12 @@ fn failure(error: impl std::fmt::Display) -> Failure {
     Failure::Run(error.to_string())
 }
 
+/// Logs why a middlebox that ran has ended.
+fn logged(why: DaemonError) -> Failure {
+    error(format_args!("stopped: {why}"));
+    Failure::Logged
+}
+
 async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure> {
     // Another middlebox may have them, whose packet filter must stay as it is: that comes last.
     let state = State::open(settings.state.as_deref()).map_err(failure)?;
@@ -100,29 +109,38 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     let started = Daemon::start_on(listeners, &settings, backend, state);
     let mut daemon = started.map_err(failure)?;
     let mut troubles = daemon.troubles();
+    let mut accept_failures = daemon.accept_failures().reports();
     tell(daemon.bound());
+    if let Some(warning) = settings.backend.warning() {
+        warn(warning);
+    }
     if settings.state.is_some() {
         let restored = daemon.restored();
-        say(format_args!(
+        info(format_args!(
             "{} rules of before, {} that ended meanwhile",
             restored.rules,
             restored.ended.len()
         ));
         if dropped > 0 {
-            say("the state ended with a batch that was not finished: left out");
+            warn("the state ended with a batch that was not finished: left out");
         }
     }
+    info(format_args!("started as middlebox {:?}", settings.name));
     loop {
         tokio::select! {
-            ended = daemon.ended() => return ended.map_err(failure),
+            ended = daemon.ended() => return ended.map_err(logged),
             _ = runtime::signal_received() => break,
             _ = hangup.recv() => reload(arguments, &daemon).await,
             Some(trouble) = next(troubles.as_mut()) => {
-                say(format_args!("{trouble}; the middlebox goes on and tries again"));
+                warn(format_args!("{trouble}; the middlebox goes on and tries again"));
             }
+            Ok(failure) = accept_failures.recv() => warn(failure),
         }
     }
-    daemon.stop().await.map_err(failure)
+    info("stopping: sessions are ended, rules stay");
+    daemon.stop().await.map_err(logged)?;
+    info("stopped");
+    Ok(())
 }
 
 async fn next<T>(from: Option<&mut mpsc::Receiver<T>>) -> Option<T> {
@@ -187,13 +205,13 @@ async fn reload(arguments: &Arguments, daemon: &Daemon) {
         Err(error) => Err(error),
     };
     match reloaded {
-        Ok(fixed) if fixed.is_empty() => say("configuration read again"),
-        Ok(fixed) => say(format_args!(
+        Ok(fixed) if fixed.is_empty() => info("configuration read again"),
+        Ok(fixed) => warn(format_args!(
             "configuration read again; a restart is needed for: {}",
             fixed.join(", ")
         )),
         Err(Failure::Run(why) | Failure::Usage(why)) => {
-            say(format_args!("the configuration stays as it was: {why}"));
+            warn(format_args!("the configuration stays as it was: {why}"));
         }
         Err(_) => {}
     }
@@ -203,17 +221,17 @@ async fn reload(arguments: &Arguments, daemon: &Daemon) {
 fn tell(bound: &Bound) {
     if let Some((port, udp_port)) = bound.sctp {
         match udp_port {
-            Some(udp_port) => say(format_args!("sctp port {port} in udp port {udp_port}")),
-            None => say(format_args!("sctp port {port}")),
+            Some(udp_port) => info(format_args!("sctp port {port} in udp port {udp_port}")),
+            None => info(format_args!("sctp port {port}")),
         }
     }
     for address in &bound.tcp {
-        say(format_args!("tcp {address}"));
+        info(format_args!("tcp {address}"));
     }
     for address in &bound.tls {
-        say(format_args!("tls {address}"));
+        info(format_args!("tls {address}"));
     }
     if let Some(address) = bound.metrics {
-        say(format_args!("metrics http://{address}/metrics"));
+        info(format_args!("metrics http://{address}/metrics"));
     }
 }

@@ -13,4 +13,6 @@ mod paths;
 mod perf;
 mod signals;
 mod simco;
+#[cfg(target_os = "linux")]
+mod simco_host;
 mod support;

@@ -105,7 +105,7 @@ fn no_transaction_of_simco_fails_when_a_path_is_cut_under_load() {
     let folder = std::env::temp_dir().join(format!("carrick-paths-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("box.toml").display().to_string();
-    let config = "name = \"box\"\nanonymous = \"pbx\"\n[listen]\n\
+    let config = "name = \"box\"\nanonymous = \"pbx\"\n[backend]\nkind = \"memory\"\n[listen]\n\
                   sctp = { addresses = [\"10.78.0.2\", \"10.78.1.2\"] }\n\
                   [[agents]]\nname = \"pbx\"\n";
     std::fs::write(&file, config).unwrap();

@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -6,16 +7,17 @@ use serde_json::Value;
 use crate::support::{Finished, Running, run, start};
 
 /// A configuration with its files, removed at the end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("carrick-command-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         // What a run with the same number left.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("key"), "000102030405060708090a0b0c0d0e0f\n").unwrap();
+        set_mode(&path.join("key"), 0o600);
         let folder = Self(path);
         folder.configure("rights = \"all\"");
         folder
@@ -23,14 +25,16 @@ impl Folder {
 
     fn configure(&self, agent: &str) {
         let config = format!(
-            "name = \"box\"\n[listen]\ntcp = [\"127.0.0.1:0\"]\n\
+            "name = \"box\"\n\
+             [backend]\nkind = \"memory\"\n\
+             [listen]\ntcp = [\"127.0.0.1:0\"]\n\
              sctp = {{ addresses = [\"127.0.0.1\"], port = 0, udp-port = 0 }}\n\
              [[agents]]\nname = \"pbx\"\nkey-file = \"key\"\n{agent}\n"
         );
         std::fs::write(self.0.join("box.toml"), config).unwrap();
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 }
@@ -39,6 +43,21 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// The text of a line of a daemon's log.
+pub(crate) fn text_of(line: &str) -> &str {
+    let words: Vec<&str> = line.trim().splitn(4, ' ').collect();
+    let [time, level, "carrick:", text] = words[..] else {
+        panic!("{line:?}");
+    };
+    assert!(time.starts_with("20") && time.ends_with('Z'), "{line:?}");
+    assert!(["info", "warn", "error"].contains(&level), "{line:?}");
+    text
 }
 
 /// A middlebox and how to reach it.
@@ -50,10 +69,14 @@ struct Middlebox {
 
 fn middlebox(folder: &Folder) -> Middlebox {
     let config = folder.file("box.toml");
-    let mut running = start(&["simco", "middlebox", "--config", &config]);
+    listening(start(&["simco", "middlebox", "--config", &config]))
+}
+
+/// Reads where a middlebox listens.
+fn listening(mut running: Running) -> Middlebox {
     let line = running.error_line();
-    let numbers: Vec<&str> = line.split_whitespace().collect();
-    let ["carrick:", "sctp", "port", port, "in", "udp", "port", udp] = numbers[..] else {
+    let numbers: Vec<&str> = text_of(&line).split_whitespace().collect();
+    let ["sctp", "port", port, "in", "udp", "port", udp] = numbers[..] else {
         panic!("{line:?}");
     };
     let sctp = vec![
@@ -61,12 +84,9 @@ fn middlebox(folder: &Folder) -> Middlebox {
         format!("--udp-port={udp}"),
     ];
     let line = running.error_line();
-    let address = line
-        .trim()
-        .strip_prefix("carrick: tcp ")
-        .unwrap()
-        .to_owned();
+    let address = text_of(&line).strip_prefix("tcp ").unwrap().to_owned();
     let tcp = vec![format!("--middlebox=tcp://{address}")];
+    while !text_of(&running.error_line()).starts_with("started") {}
     Middlebox { running, sctp, tcp }
 }
 
@@ -309,7 +329,7 @@ fn a_wrong_configuration_is_told_with_its_place() {
     assert_eq!(right.code, Some(0), "{right:?}");
     folder.configure("right = 1");
     let wrong = run(&["simco", "middlebox", "--check", "--config", &config]);
-    wrong.assert_failed(1, "line 8");
+    wrong.assert_failed(1, "line 10");
     let none = run(&["simco", "agent", "list"]);
     none.assert_failed(2, "--middlebox");
 }
@@ -426,7 +446,7 @@ fn talkative_b2bua(folder: &Folder, middlebox: &Middlebox) -> (Running, String) 
     let arguments = [&agent[..], &["--key-file", &key], &calls, &more].concat();
     let mut b2bua = start(&arguments);
     let line = b2bua.error_line();
-    let address = line.trim().strip_prefix("carrick: sip udp and tcp ");
+    let address = text_of(&line).strip_prefix("sip udp and tcp ");
     let address = address.unwrap_or_else(|| panic!("{line:?}")).to_owned();
     (b2bua, address)
 }

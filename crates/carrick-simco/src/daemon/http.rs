@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::listen;
+use super::AcceptFailures;
 
 /// Octets of a request's head at most.
 const MAX_REQUEST: usize = 8 << 10;
@@ -26,15 +26,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST: usize = 16;
 
 /// Answers requests for metrics over HTTP, at most 16 at a time and in 5 s each. `ask` gives the text;
-/// `None` when there is none any more.
-pub async fn serve_metrics<F, A>(listener: TcpListener, ask: F)
+/// `None` when there is none any more. Connections that can't be accepted are counted in `failures`.
+pub async fn serve_metrics<F, A>(listener: TcpListener, failures: AcceptFailures, ask: F)
 where
     F: Fn() -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Option<String>> + Send + 'static,
 {
     let mut requests = JoinSet::new();
     loop {
-        let stream = listen::accept(&listener).await;
+        let (stream, _) = failures.accept(&listener).await;
         while requests.len() >= MOST {
             requests.join_next().await;
         }

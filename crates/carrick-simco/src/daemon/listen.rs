@@ -3,23 +3,19 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use carrick::{Config, Endpoint};
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::config::{SctpListen, Settings};
 use super::core::Input;
 use super::scrape::Scraper;
-use super::{DaemonError, Listen, http};
+use super::{AcceptFailures, DaemonError, Listen, http};
 use crate::middlebox::{Limits, Source};
 use crate::transport::{sctp, tcp, tls};
-
-/// How long to wait when the system has no room for another connection.
-const NO_ROOM: Duration = Duration::from_millis(100);
 
 /// Associations beside those with a session: such as are being set up or shut down.
 const SPARE_ASSOCIATIONS: usize = 64;
@@ -96,7 +92,12 @@ impl Listeners {
     }
 
     /// Whoever comes, and who waits, is handed to the core.
-    pub(super) fn serve(self, core: &mpsc::Sender<Input>, scraper: &Scraper) -> (Bound, Shared) {
+    pub(super) fn serve(
+        self,
+        core: &mpsc::Sender<Input>,
+        scraper: &Scraper,
+        failures: &AcceptFailures,
+    ) -> (Bound, Shared) {
         let shared = self.shared;
         let mut bound = Bound::default();
         for (listener, address) in self.metrics {
@@ -106,7 +107,7 @@ impl Listeners {
                 let scraper = scraper.clone();
                 async move { scraper.text_in_time().await }
             };
-            let task = tokio::spawn(http::serve_metrics(listener, ask));
+            let task = tokio::spawn(http::serve_metrics(listener, failures.clone(), ask));
             bound.tasks.push(task.abort_handle());
         }
         if let Some(endpoint) = self.sctp {
@@ -117,7 +118,7 @@ impl Listeners {
         }
         for (listener, address) in self.tcp {
             bound.tcp.push(address);
-            let task = tokio::spawn(serve_tcp(listener, core.clone()));
+            let task = tokio::spawn(serve_tcp(listener, failures.clone(), core.clone()));
             bound.tasks.push(task.abort_handle());
         }
         for (listener, address) in self.tls {
@@ -126,7 +127,13 @@ impl Listeners {
             };
             let limits = shared.limits.subscribe();
             bound.tls.push(address);
-            let task = tokio::spawn(serve_tls(listener, config, limits, core.clone()));
+            let task = tokio::spawn(serve_tls(
+                listener,
+                failures.clone(),
+                config,
+                limits,
+                core.clone(),
+            ));
             bound.tasks.push(task.abort_handle());
         }
         (bound, shared)
@@ -196,19 +203,9 @@ async fn serve_sctp(
     }
 }
 
-pub(super) async fn accept(listener: &TcpListener) -> TcpStream {
+async fn serve_tcp(listener: TcpListener, failures: AcceptFailures, core: mpsc::Sender<Input>) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            // The connection is gone again, or there are no more file descriptors.
-            Err(_) => tokio::time::sleep(NO_ROOM).await,
-        }
-    }
-}
-
-async fn serve_tcp(listener: TcpListener, core: mpsc::Sender<Input>) {
-    loop {
-        let stream = accept(&listener).await;
+        let (stream, _) = failures.accept(&listener).await;
         // One that has ended already is none.
         let Ok(link) = tcp::link(stream) else {
             continue;
@@ -223,13 +220,14 @@ async fn serve_tcp(listener: TcpListener, core: mpsc::Sender<Input>) {
 /// those gives way.
 async fn serve_tls(
     listener: TcpListener,
+    failures: AcceptFailures,
     config: TlsConfig,
     limits: watch::Receiver<Limits>,
     core: mpsc::Sender<Input>,
 ) {
     let mut under_way: VecDeque<(Option<Source>, AbortHandle)> = VecDeque::new();
     loop {
-        let stream = accept(&listener).await;
+        let (stream, _) = failures.accept(&listener).await;
         let limits = *limits.borrow();
         let patience = limits.establishment;
         let source = stream.peer_addr().ok().map(|peer| Source::of(peer.ip()));

@@ -105,6 +105,14 @@ pub(super) fn text<B: Backend>(
     text.finish()
 }
 
+/// Failures to accept connections.
+pub(super) fn accept_failures(total: u64) -> String {
+    let mut text = Text::new("carrick_simco");
+    let help = "Failed attempts to accept a connection, e.g. for lack of file descriptors.";
+    text.single("accept_failures_total", "counter", help, total);
+    text.finish()
+}
+
 /// What these rules have let pass, and those that block have dropped.
 pub(super) fn traffic(rules: &[MeteredRule], counted: &[Traffic]) -> String {
     let mut text = Text::new("carrick_simco");

@@ -13,6 +13,7 @@
 //! share a commit. A connection that takes nothing holds up nobody: its messages wait in the state
 //! machine, which ends the session when there are too many.
 
+mod accept;
 mod audit;
 mod config;
 mod connection;
@@ -31,6 +32,7 @@ use crate::backend::{Backend, BackendError};
 use crate::middlebox::Restored;
 use crate::state::{FileJournal, Journal, Recovered, StateError};
 
+pub use accept::AcceptFailures;
 pub use config::{
     AgentEntry, BackendEntry, ConfigError, LimitsEntry, Listen, NftablesEntry, PoolEntry, Protocol,
     SctpListen, Settings, TlsListen, Words, parse_key, read_key_file,
@@ -132,6 +134,7 @@ pub enum DaemonError {
 pub struct Daemon {
     orders: mpsc::Sender<Input>,
     scraper: Scraper,
+    accept_failures: AcceptFailures,
     bound: Bound,
     restored: Restored,
     troubles: Option<mpsc::Receiver<DaemonError>>,
@@ -167,12 +170,14 @@ impl Daemon {
         let (trouble, troubles) = mpsc::channel(TROUBLES);
         let core = Core::new(settings, backend, state, orders.clone(), trouble)?;
         let restored = core.restored().clone();
-        let scraper = Scraper::new(orders.clone());
-        let (bound, shared) = listeners.serve(&orders, &scraper);
+        let accept_failures = AcceptFailures::default();
+        let scraper = Scraper::new(orders.clone(), accept_failures.clone());
+        let (bound, shared) = listeners.serve(&orders, &scraper, &accept_failures);
         let done = tokio::spawn(core.run(inputs, shared));
         Ok(Self {
             orders,
             scraper,
+            accept_failures,
             bound,
             restored,
             troubles: Some(troubles),
@@ -188,6 +193,11 @@ impl Daemon {
     /// What became of the rules of an earlier life.
     pub fn restored(&self) -> &Restored {
         &self.restored
+    }
+
+    /// Returns the failures to accept connections.
+    pub fn accept_failures(&self) -> &AcceptFailures {
+        &self.accept_failures
     }
 
     /// What goes wrong without ending it: the audit log can't be written. Given once.

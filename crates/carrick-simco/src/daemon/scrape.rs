@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::AcceptFailures;
 use super::core::Input;
 use super::metrics;
 use crate::backend::Meter;
@@ -30,6 +31,7 @@ pub(super) struct Scrape {
 #[derive(Clone)]
 pub(super) struct Scraper {
     core: mpsc::Sender<Input>,
+    accept_failures: AcceptFailures,
     last: Arc<Mutex<Last>>,
 }
 
@@ -41,9 +43,10 @@ struct Last {
 }
 
 impl Scraper {
-    pub(super) fn new(core: mpsc::Sender<Input>) -> Self {
+    pub(super) fn new(core: mpsc::Sender<Input>, accept_failures: AcceptFailures) -> Self {
         Self {
             core,
+            accept_failures,
             last: Arc::default(),
         }
     }
@@ -51,8 +54,15 @@ impl Scraper {
     /// The metrics; `None` without a core.
     pub(super) async fn text(&self) -> Option<String> {
         let traffic = self.traffic().await;
-        let mut text = ask(&self.core, false).await?.text;
+        let mut text = self.counts().await?;
         text.push_str(&traffic);
+        Some(text)
+    }
+
+    /// All but what rules have let pass.
+    async fn counts(&self) -> Option<String> {
+        let mut text = ask(&self.core, false).await?.text;
+        text.push_str(&metrics::accept_failures(self.accept_failures.total()));
         Some(text)
     }
 
@@ -60,7 +70,7 @@ impl Scraper {
     pub(super) async fn text_in_time(&self) -> Option<String> {
         match tokio::time::timeout(PATIENCE, self.text()).await {
             Ok(text) => text,
-            Err(_) => Some(ask(&self.core, false).await?.text),
+            Err(_) => self.counts().await,
         }
     }
 

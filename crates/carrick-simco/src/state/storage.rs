@@ -1,10 +1,11 @@
 //! The few things that the rule file needs of a file system, so that tests can crash it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::StateError;
+use crate::private;
 
 /// A folder with files.
 pub(super) trait Storage {
@@ -50,9 +51,8 @@ impl Folder {
                 source,
             }
         };
-        std::fs::create_dir_all(path).map_err(failed("make the folder"))?;
-        let mut options = OpenOptions::new();
-        let lock = options
+        private::make_folder(path).map_err(failed("make the folder"))?;
+        let lock = private::options()
             .create(true)
             .truncate(false)
             .write(true)
@@ -85,7 +85,9 @@ impl Storage for Folder {
     }
 
     fn create(&mut self, name: &str) -> io::Result<File> {
-        File::create(self.path.join(name))
+        let mut options = private::options();
+        options.write(true).create(true).truncate(true);
+        options.open(self.path.join(name))
     }
 
     fn append(&mut self, file: &mut File, octets: &[u8]) -> io::Result<()> {

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::{Link, tcp};
+use crate::private;
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -67,8 +68,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 /// The middlebox's side: a certificate chain and its private key, both in PEM files.
 ///
 /// # Errors
-/// When a file can't be read, or they don't fit together.
+/// When a file can't be read, other users can read the key, or they don't fit together.
 pub fn server(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    private::check(key).map_err(|why| file_error(key, &why))?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|e| file_error(key, &e))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)

@@ -4,7 +4,9 @@ use carrick_simco::client::{ClientError, ClientEvent, RequestError};
 use carrick_simco::daemon::{Daemon, Settings, State};
 use carrick_simco::message::{Lifetime, NegativeReply, Reply};
 
-use crate::support::{ALL, Box3, Folder, Transport, backend, block, config, pinhole, soon, text};
+use crate::support::{
+    ALL, Box3, Folder, Transport, backend, block, config, pinhole, soon, text, write_key,
+};
 
 #[tokio::test]
 async fn a_session_opens_and_a_rule_lives_and_ends_on_each_transport() {
@@ -163,7 +165,7 @@ async fn a_certificate_of_an_authority_is_told_to_be_none_of_a_host() {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = parameters.self_signed(&key).unwrap();
     std::fs::write(folder.file("cert.pem"), certificate.pem()).unwrap();
-    std::fs::write(folder.file("key.pem"), key.serialize_pem()).unwrap();
+    write_key(&folder, &key.serialize_pem());
     let settings = Settings::parse(&text(&folder, "")).unwrap();
     let daemon = Daemon::start(&settings, backend(), State::none());
     let daemon = daemon.await.unwrap();

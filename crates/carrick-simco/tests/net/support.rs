@@ -1,7 +1,9 @@
 //! Middleboxes with ports that the system chooses, agents, and time limits against tests that hang.
 
 use std::future::Future;
+use std::io::Write as _;
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -86,6 +88,8 @@ pub(crate) fn text(folder: &Folder, more: &str) -> String {
         r#"
 name = "box"
 {more}
+[backend]
+kind = "memory"
 [listen]
 sctp = {{ addresses = ["127.0.0.1"], port = 0, udp-port = 0, streams = 8 }}
 tcp = ["127.0.0.1:0"]
@@ -111,7 +115,20 @@ fn make_certificate(folder: &Folder) {
     let names = vec!["box.example".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     std::fs::write(folder.file("cert.pem"), made.cert.pem()).unwrap();
-    std::fs::write(folder.file("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    write_key(folder, &made.signing_key.serialize_pem());
+}
+
+/// Writes the private key of the certificate, readable by its owner alone.
+pub(crate) fn write_key(folder: &Folder, pem: &str) {
+    let file = folder.file("key.pem");
+    let _ = std::fs::remove_file(&file);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options
+        .open(file)
+        .unwrap()
+        .write_all(pem.as_bytes())
+        .unwrap();
 }
 
 pub(crate) fn backend() -> AnyBackend {

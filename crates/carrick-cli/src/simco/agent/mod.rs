@@ -11,6 +11,7 @@ use carrick_simco::message::{Lifetime, PolicyRuleId, Reply, Request};
 use clap::{Args, Subcommand};
 
 use super::connect::ConnectArguments;
+use super::lines::{info, warn};
 use crate::failure::Failure;
 use crate::runtime;
 use output::Output;
@@ -176,11 +177,19 @@ async fn hold(
         _ = &mut interrupted => return Ok(()),
     };
     let mut held = rule.id();
+    info(format_args!(
+        "rule {} is granted, and refreshed until SIGINT",
+        held.0
+    ));
     let watching = async {
         let status: Reply = client.status(held).await.map_err(failure)?;
         output.reply(&status)?;
         while rule.is_held() {
             match events.next().await {
+                Some(event @ ClientEvent::Closed(_)) => {
+                    warn("the session is lost; connecting again");
+                    output.event(&event)?;
+                }
                 Some(event) if concerns(&event, &mut held) => output.event(&event)?,
                 Some(_) => {}
                 None => break,
@@ -193,6 +202,7 @@ async fn hold(
         _ = &mut interrupted => Ok(()),
     };
     rule.close().await.map_err(failure)?;
+    info(format_args!("rule {} is closed", held.0));
     ended
 }
 
@@ -222,7 +232,7 @@ async fn watch(client: &Client, output: Output) -> Result<(), Failure> {
     while let Some(event) = events.next().await {
         output.event(&event)?;
         if matches!(event, ClientEvent::Closed(_)) {
-            eprintln!("carrick: the session is lost; connecting again");
+            warn("the session is lost; connecting again");
         }
         stdout().flush()?;
     }

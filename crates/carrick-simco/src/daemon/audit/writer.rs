@@ -4,7 +4,7 @@
 //! What can't be written waits, up to [`MOST_WAITING`] octets, and is tried again. Each file has a
 //! thread of its own, so that one that hangs doesn't hold up the file that takes its place.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 use crate::daemon::DaemonError;
+use crate::private;
 
 /// Octets that wait to be written at most, or are being written.
 pub(super) const MOST_WAITING: usize = 1 << 20;
@@ -40,7 +41,7 @@ impl LogFile {
         let Some(path) = path else {
             return Ok(None);
         };
-        let mut options = OpenOptions::new();
+        let mut options = private::options();
         options.create(true).append(true);
         // Of a pipe neither opening nor writing may wait for whoever reads.
         #[cfg(target_os = "linux")]

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{ConfigError, identity, value};
 use crate::middlebox::{Access, AgentConfig, Network, Rights};
+use crate::private;
 use crate::session::Key;
 
 /// One agent.
@@ -94,13 +95,15 @@ impl AgentEntry {
 /// Reads a key in hexadecimal digits from a file.
 ///
 /// # Errors
-/// When the file can't be read, or has no such key.
+/// When the file can't be read, other users can, or it has no such key.
 pub fn read_key_file(path: &Path) -> Result<Key, ConfigError> {
     let digits = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
         path: path.display().to_string(),
         source,
     })?;
-    parse_key(&path.display().to_string(), &digits)
+    let place = path.display().to_string();
+    private::check(path).map_err(|why| value(&place, why))?;
+    parse_key(&place, &digits)
 }
 
 /// Reads a key in hexadecimal digits.

@@ -10,10 +10,14 @@ use serde::Deserialize;
 
 use crate::message::{Capabilities, Lifetime};
 use crate::middlebox::{AgentConfig, MiddleboxConfig};
+use crate::private;
 use crate::session::Identity;
 
 pub use agents::{AgentEntry, Words, parse_key, read_key_file};
 pub use limits::LimitsEntry;
+
+/// The choice of a backend.
+const BACKENDS: &str = "give [backend] with kind = \"nftables\", the Linux kernel's packet filter, or kind = \"memory\", which filters no packet and is for tests";
 
 /// Rules whose traffic is shown at most.
 const MAX_RULE_TRAFFIC: usize = 10_000;
@@ -57,8 +61,7 @@ pub struct Settings {
     pub name: String,
     /// Where agents connect.
     pub listen: Listen,
-    /// What is changed by rules.
-    #[serde(default)]
+    /// What is changed by rules. Required, because only one of the two filters packets.
     pub backend: BackendEntry,
     /// The folder that keeps rules over restarts; without it they end with the program.
     pub state: Option<PathBuf>,
@@ -156,7 +159,7 @@ pub struct TlsListen {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 pub enum BackendEntry {
-    /// Nothing but memory: for tests and load.
+    /// Nothing but memory, for tests and load: no packet is filtered.
     Memory {
         /// Elements at most.
         #[serde(default = "default_elements")]
@@ -216,10 +219,14 @@ fn default_elements() -> usize {
     1 << 20
 }
 
-impl Default for BackendEntry {
-    fn default() -> Self {
-        Self::Memory {
-            elements: default_elements(),
+impl BackendEntry {
+    /// Returns what an operator has to know of a backend that filters no packets.
+    pub fn warning(&self) -> Option<&'static str> {
+        match self {
+            Self::Memory { .. } => {
+                Some("backend memory: no packet is filtered, whatever rules are granted")
+            }
+            Self::Nftables(_) => None,
         }
     }
 }
@@ -260,7 +267,7 @@ impl Settings {
     /// Reads a file. Names of files in it that are not absolute are beside it.
     ///
     /// # Errors
-    /// Says what is wrong, with the line where that is known.
+    /// Says what is wrong, with the line where that is known; also that other users can read keys in it.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
             path: path.display().to_string(),
@@ -271,6 +278,9 @@ impl Settings {
             ConfigError::Form(why) => ConfigError::Form(format!("{}: {why}", path.display())),
             other => other,
         })?;
+        if settings.agents.iter().any(|agent| agent.key.is_some()) {
+            private::check(path).map_err(|why| value(path.display().to_string(), why))?;
+        }
         let beside = path.parent().unwrap_or(Path::new("")).to_owned();
         let place = |file: &mut PathBuf| *file = beside.join(&*file);
         settings.state.iter_mut().for_each(place);
@@ -299,6 +309,8 @@ impl Settings {
                 what @ "invalid socket address syntax" => {
                     format!("{what}: give ADDRESS:PORT, an IPv6 address in brackets")
                 }
+                "missing field `backend`" => return value("backend", BACKENDS),
+                "missing field `kind`" => format!("kind: {BACKENDS}"),
                 what => what.to_owned(),
             };
             ConfigError::Form(match line {

@@ -15,6 +15,9 @@ sctp = { addresses = ["192.0.2.1", "198.51.100.1"], udp-port = 9899 }
 tcp = ["127.0.0.1:7626"]
 tls = { addresses = ["[::1]:7627"], certificate = "chain.pem", key = "key.pem" }
 
+[backend]
+kind = "memory"
+
 [limits]
 rules = 1000
 queued-octets = 70000
@@ -72,6 +75,8 @@ fn a_mistake_is_told_with_its_place() {
     };
     for (from, to, told) in [
         ("wildcards = false", "wildcard = false", "line 8: "),
+        ("kind = \"memory\"", "", "kind = \"nftables\""),
+        ("kind = \"memory\"", "kind = \"iptables\"", "`nftables`"),
         ("max-lifetime = 600", "max-lifetime = \"x\"", "line 6: "),
         ("max-lifetime = 600", "max-lifetime = 0", "max-lifetime: "),
         ("0e0f", "0e", "agent \"pbx\": key: "),
@@ -121,7 +126,8 @@ fn a_configuration_with_which_no_session_can_be_opened_is_refused() {
     let tls = format!("tls = {{ addresses = [\"127.0.0.1:7627\"], {files} }}\n");
     let without = format!("tls = {{ addresses = [], {files} }}\n");
     let of = |top: &str, rest: &[&str]| {
-        let text = format!("name = \"a\"\n{top}\n{}", rest.concat());
+        let backend = "[backend]\nkind = \"memory\"\n";
+        let text = format!("name = \"a\"\n{top}\n{backend}{}", rest.concat());
         let checked = Settings::parse(&text).unwrap().middlebox();
         checked.map(|_| ()).map_err(|error| error.to_string())
     };
@@ -157,7 +163,7 @@ fn a_configuration_with_which_no_session_can_be_opened_is_refused() {
 #[test]
 fn a_translator_tells_the_versions_of_its_addresses_and_a_packet_filter_both_4_3_3() {
     let of = |backend: &str| {
-        let text = format!("{WHOLE}\n[backend]\n{backend}");
+        let text = WHOLE.replace("kind = \"memory\"", backend);
         let settings = Settings::parse(&text).unwrap();
         settings.middlebox().unwrap().capabilities
     };
@@ -189,4 +195,29 @@ fn a_translator_tells_the_versions_of_its_addresses_and_a_packet_filter_both_4_3
         assert!(can.packet_filter && can.address_translator && can.port_translation);
         assert_eq!(versions(can), expected);
     }
+}
+
+#[test]
+fn the_backend_must_be_chosen() {
+    let without = WHOLE.replace("[backend]\nkind = \"memory\"\n", "");
+    let refused = Settings::parse(&without).unwrap_err().to_string();
+    assert!(refused.starts_with("backend: give "), "{refused}");
+    for kind in ["nftables", "memory"] {
+        assert!(refused.contains(&format!("kind = {kind:?}")), "{refused}");
+        let text = WHOLE.replace("\"memory\"", &format!("{kind:?}"));
+        let settings = Settings::parse(&text).unwrap();
+        assert_eq!(settings.backend.warning().is_some(), kind == "memory");
+    }
+}
+
+/// The unit's limit of open files is enough for all connections that the default limits admit.
+#[test]
+fn the_unit_has_file_descriptors_for_the_default_limits() {
+    let unit = include_str!("../../../../../docs/examples/carrick-simco.service");
+    let limit = unit.lines().find_map(|l| l.strip_prefix("LimitNOFILE="));
+    let limit: usize = limit.unwrap().parse().unwrap();
+    let limits = LimitsEntry::default().limits().unwrap();
+    // Sessions, connections without one, TLS set-ups, metrics, and what the program itself has open.
+    let needed = limits.open_sessions + 2 * limits.half_open + 16 + 64;
+    assert!(limit >= 2 * needed, "{limit} of {needed}");
 }
