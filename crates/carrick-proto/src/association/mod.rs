@@ -175,8 +175,11 @@ pub(crate) struct Association {
     pub(crate) scheduled: Option<Time>,
     /// The tag of ours by which the registry finds it, where it does so.
     pub(crate) indexed: Option<VerificationTag>,
-    /// The peer's UDP ports changed, which the endpoint does not know yet.
-    pub(crate) ways_changed: bool,
+    /// What the registry keeps of the peer's addresses has changed: a UDP port, or whether an address
+    /// is confirmed.
+    pub(crate) listing_changed: bool,
+    /// An address of the peer could not be verified and has left the registry.
+    pub(crate) found_by_tag: bool,
     /// In the endpoint's list of associations that may have something to send.
     pub(crate) listed: bool,
 }
@@ -231,7 +234,8 @@ impl Association {
             unreachable_since: None,
             scheduled: None,
             indexed: None,
-            ways_changed: false,
+            listing_changed: false,
+            found_by_tag: false,
             listed: false,
         })
     }

@@ -102,9 +102,8 @@ impl Endpoint {
             return Err(ConnectError::FamilyMismatch);
         }
         let known = |peer: &PeerAddress| {
-            let known = self
-                .registry
-                .find_way(peer.address, port, peer.encapsulation);
+            let way = peer.encapsulation;
+            let known = self.registry.find_confirmed(peer.address, port, way);
             known.is_some()
         };
         if peers.iter().any(known) {

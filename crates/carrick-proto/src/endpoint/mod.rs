@@ -486,11 +486,10 @@ impl Endpoint {
         let association = registry.get_mut(id)?;
         let result = work(association, &mut cx);
         association.tell();
-        let ways_changed = core::mem::take(&mut association.ways_changed);
-        if let Some(gone) = association.take_address_news() {
-            self.registry.reindex(&gone, id);
-        } else if ways_changed {
-            self.registry.ways_changed(id);
+        let listing_changed = core::mem::take(&mut association.listing_changed);
+        let gone = association.take_address_news();
+        if gone.is_some() || listing_changed {
+            self.registry.reindex(&gone.unwrap_or_default(), id);
         }
         self.collect(id);
         self.registry.touch(id);

@@ -34,13 +34,24 @@ impl BuildHasher for KeyedHash {
     }
 }
 
-/// How an association is known at one of its peer's addresses. One without a path is on plain IP.
+/// Describes an association at one of its peer's addresses. An address without a path is on plain IP.
 fn member(association: &Association, remote: IpAddr) -> Member {
     Member {
         tag: association.local_tag,
         way: association.paths.encapsulation(remote).flatten(),
         slot: association.id.slot,
+        confirmed: association.paths.is_confirmed(remote),
     }
+}
+
+/// An association at an address and port of its peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) id: AssociationId,
+    /// The UDP port to which its packets to this address go; `None` on plain IP.
+    pub(super) way: Option<u16>,
+    /// The address is confirmed in the association (RFC 9260 section 5.4).
+    pub(super) confirmed: bool,
 }
 
 #[derive(Debug)]
@@ -54,7 +65,8 @@ pub(crate) struct Registry {
     slots: Vec<Slot>,
     free: Vec<u32>,
     peers: Peers,
-    /// By our tag and the peer's port: those with a protection, and where they are wanted all.
+    /// By our tag and the peer's port: those with a protection, those of which an address could not
+    /// be verified, and where they are wanted all.
     tags: BTreeMap<(u32, u16), AssociationId>,
     /// All associations are found by their tags, not only those with a protection.
     all_tags: bool,
@@ -107,40 +119,25 @@ impl Registry {
         self.len += 1;
     }
 
+    /// Lists the association under the addresses of its peer, but for those whose verification failed
+    /// (RFC 9260 section 5.4): packets from these have to find it by its tag.
     fn index(&mut self, association: &Association) {
         let slots = &self.slots;
-        // What the peer sent from when it was set up; the others are what it says.
-        let shown = association.paths.iter().next().map(|p| p.remote);
         for remote in association.paths.remotes() {
+            let key = (remote, association.peer_port);
+            if association.paths.failed_verification(remote) {
+                self.peers.remove(key, association.id.slot);
+                continue;
+            }
             let describe =
                 |slot: u32| Some(member(slots[slot as usize].association.as_deref()?, remote));
-            self.peers.add(
-                (remote, association.peer_port),
-                member(association, remote),
-                Some(remote) != shown,
-                describe,
-            );
+            self.peers.add(key, member(association, remote), describe);
         }
     }
 
     fn unindex(&mut self, remotes: impl Iterator<Item = IpAddr>, port: u16, slot: u32) {
         for remote in remotes {
             self.peers.remove((remote, port), slot);
-        }
-    }
-
-    /// The association learned of another UDP port of its peer.
-    pub(crate) fn ways_changed(&mut self, id: AssociationId) {
-        let slots = &self.slots;
-        let association = slots
-            .get(id.slot as usize)
-            .and_then(|s| s.association.as_deref());
-        let Some(association) = association.filter(|_| self.peers.has_crowds()) else {
-            return;
-        };
-        for path in association.paths.iter() {
-            let key = (path.remote, association.peer_port);
-            self.peers.set_way(key, id.slot, path.encapsulation);
         }
     }
 
@@ -227,31 +224,49 @@ impl Registry {
         found.map(|slot| self.id(slot))
     }
 
-    /// The association whose packets to this address and port go this way.
-    pub(crate) fn find_way(
+    /// The association in which this address is confirmed, if packets to it go this way. An address
+    /// that a peer only listed identifies no association (RFC 5062 section 2.3).
+    pub(crate) fn find_confirmed(
         &self,
         remote: IpAddr,
         port: u16,
         way: Option<u16>,
     ) -> Option<AssociationId> {
         self.sharing(remote, port)
-            .find(|(_, known)| *known == way)
-            .map(|(id, _)| id)
+            .find(|known| known.way == way && known.confirmed)
+            .map(|known| known.id)
     }
 
-    /// All associations with a peer at this address and port, and the ways to it.
-    pub(crate) fn sharing(
+    /// The association whose packets to this address and port go this way, and which sent a packet
+    /// that is quoted: `has_tag` compares the verification tag in it.
+    pub(crate) fn find_sender(
         &self,
         remote: IpAddr,
         port: u16,
-    ) -> impl Iterator<Item = (AssociationId, Option<u16>)> + '_ {
-        self.peers.all((remote, port)).map(move |(slot, way)| {
-            let way = way.unwrap_or_else(|| {
-                let association = self.slots[slot as usize].association.as_deref();
-                association.and_then(|a| member(a, remote).way)
-            });
-            (self.id(slot), way)
-        })
+        way: Option<u16>,
+        has_tag: impl Fn(&Association) -> bool,
+    ) -> Option<AssociationId> {
+        self.sharing(remote, port)
+            .find(|known| known.way == way && self.get(known.id).is_some_and(&has_tag))
+            .map(|known| known.id)
+    }
+
+    /// All associations with a peer at this address and port.
+    pub(super) fn sharing(&self, remote: IpAddr, port: u16) -> impl Iterator<Item = Known> + '_ {
+        self.peers
+            .all((remote, port))
+            .filter_map(move |(slot, shared)| {
+                let alone = || {
+                    let association = self.slots[slot as usize].association.as_deref();
+                    association.map(|a| member(a, remote))
+                };
+                let member = shared.or_else(alone)?;
+                Some(Known {
+                    id: self.id(slot),
+                    way: member.way,
+                    confirmed: member.confirmed,
+                })
+            })
     }
 
     /// There is an association with a peer at this address and port.
@@ -282,7 +297,7 @@ impl Registry {
             return;
         };
         let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted = all || association.protection.is_some();
+        let wanted = all || association.protection.is_some() || association.found_by_tag;
         if !wanted || association.indexed == Some(tag) || association.state.is_closed() {
             return;
         }

@@ -3,6 +3,7 @@
 mod after_timeout;
 mod authentication;
 mod buffers;
+mod camping;
 mod collision;
 mod common;
 mod congestion;
