@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use bytes::Bytes;
 use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBuilder};
 
-use super::{Cookie, Endpoint};
+use super::{Cookie, Endpoint, Source};
 use crate::association::state::State;
 use crate::association::{Association, AssociationId, TieTags, cookie_while_shutting_down};
 use crate::auth::{Auth, Verdict};
@@ -143,7 +143,9 @@ impl Endpoint {
                 .replies
                 .abort(route.for_reply(), header_to(cookie), false, |_| {});
         }
-        let crowded = self.registry.is_full(cookie.remote, cookie.peer_port);
+        let source = Source::of(cookie.remote);
+        let crowded = self.registry.is_full(cookie.remote, cookie.peer_port)
+            || self.registry.count_of(source) >= self.config.per_source();
         if self.registry.len() >= self.config.max_associations || crowded {
             let header = header_to(cookie);
             self.stats.inits_refused += 1;
@@ -165,6 +167,7 @@ impl Endpoint {
             cookie.told,
             State::Established,
         );
+        association.source = Some(source);
         let (_, mut cx) = self.split(now);
         association.adopt(cookie, route, &mut cx);
         self.registry.insert(association);

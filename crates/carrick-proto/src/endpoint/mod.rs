@@ -14,6 +14,7 @@
 //! - `protection`: packets whose chunks are protected
 //! - `reconfig`: streams are reset and added (RFC 6525)
 //! - `registry`: associations by identifier, address and timer
+//! - `sources`: how many associations peers have set up from one address
 //! - `streams`: how they share an association (RFC 8260)
 
 mod addresses;
@@ -33,6 +34,7 @@ mod reconfig;
 mod registry;
 mod replies;
 mod sharing;
+mod sources;
 mod streams;
 
 use alloc::collections::VecDeque;
@@ -64,6 +66,7 @@ pub use icmp::{IcmpInput, IcmpKind};
 pub(crate) use init::shortened;
 pub(crate) use local_addresses::{LocalAddresses, Told};
 pub(crate) use replies::Replies;
+pub(crate) use sources::Source;
 
 /// One SCTP endpoint with its associations. See the crate's documentation for the order of calls.
 #[derive(Debug)]
@@ -405,10 +408,12 @@ impl Endpoint {
             .flat_map(|a| a.paths.ids().map(|id| a.path_stats(id)))
     }
 
-    /// Other than [`EndpointConfig::max_associations`] said, so many associations at most from now on.
-    /// Those that exist go on, also where they are more.
-    pub fn set_max_associations(&mut self, most: usize) {
+    /// Changes the association limits, [`EndpointConfig::max_associations`] and
+    /// [`EndpointConfig::max_associations_per_source`]. Existing associations are kept even if they
+    /// exceed them.
+    pub fn set_max_associations(&mut self, most: usize, per_source: Option<usize>) {
         self.config.max_associations = most;
+        self.config.max_associations_per_source = per_source;
     }
 
     /// The associations that exist now.

@@ -12,6 +12,7 @@ use carrick_wire::VerificationTag;
 use siphasher::sip::SipHasher13;
 
 use super::peers::{Member, Peers};
+use super::sources::{Source, Sources};
 use crate::association::{Association, AssociationId};
 use crate::random::Random;
 use crate::time::Time;
@@ -65,6 +66,7 @@ pub(crate) struct Registry {
     slots: Vec<Slot>,
     free: Vec<u32>,
     peers: Peers,
+    sources: Sources,
     /// By our tag and the peer's port: those with a protection, those of which an address could not
     /// be verified, and where they are wanted all.
     tags: BTreeMap<(u32, u16), AssociationId>,
@@ -81,10 +83,12 @@ pub(crate) struct Registry {
 impl Registry {
     /// An empty one; `all_tags` where peers may name an association by its tag alone.
     pub(crate) fn new(random: &mut Random, all_tags: bool) -> Self {
+        let hash = KeyedHash::new(random.u64(), random.u64());
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            peers: Peers::new(KeyedHash::new(random.u64(), random.u64())),
+            peers: Peers::new(hash.clone()),
+            sources: Sources::new(hash),
             tags: BTreeMap::new(),
             all_tags,
             timers: BinaryHeap::new(),
@@ -115,8 +119,16 @@ impl Registry {
     pub(crate) fn insert(&mut self, association: Box<Association>) {
         let slot = association.id.slot;
         self.index(&association);
+        if let Some(source) = association.source {
+            self.sources.add(source);
+        }
         self.slots[slot as usize].association = Some(association);
         self.len += 1;
+    }
+
+    /// Number of associations that peers at this source have set up.
+    pub(crate) fn count_of(&self, source: Source) -> usize {
+        self.sources.count(source)
     }
 
     /// Lists the association under the addresses of its peer, but for those whose verification failed
@@ -184,6 +196,9 @@ impl Registry {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.slot);
         self.len -= 1;
+        if let Some(source) = association.source {
+            self.sources.remove(source);
+        }
         self.unindex(association.paths.remotes(), association.peer_port, id.slot);
         self.forget_tag(&association);
     }
