@@ -42,6 +42,12 @@ pub struct EndpointConfig {
     /// source leaves room for others. To be raised where many peers are behind one address, such as a
     /// translator or a gateway. Associations that this side sets up are not counted.
     pub max_associations_per_source: Option<usize>,
+    /// Bytes that received data of all associations may take together, counted as for
+    /// [`AssociationConfig::receive_buffer`]. A source, see `max_associations_per_source`, may take as
+    /// much of it as is still free, so that one leaves half of it to others. An association may always
+    /// hold 4 KiB. What comes beyond is dropped and not acknowledged, and the window that is advertised
+    /// closes before.
+    pub receive_memory: usize,
     /// Lifetime of a cookie secret; the one before stays valid for as long as cookies live.
     pub secret_lifetime: Duration,
     /// Parameters for associations that peers set up.
@@ -58,8 +64,9 @@ impl EndpointConfig {
             local_addresses,
             seed,
             accept: true,
-            max_associations: 1 << 20,
+            max_associations: 1 << 14,
             max_associations_per_source: None,
+            receive_memory: 192 << 20,
             secret_lifetime: Duration::from_secs(3600),
             association: AssociationConfig::default(),
             source_selection: Box::new(MatchingAddress),

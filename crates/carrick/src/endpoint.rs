@@ -59,6 +59,7 @@ impl Endpoint {
             accept: config.accept,
             max_associations: config.max_associations,
             max_associations_per_source: config.max_associations_per_source,
+            receive_memory: config.receive_memory,
             association: config.association.clone(),
             source_selection: Box::new(HostRoutes::default()),
             ..EndpointConfig::new(number, bound, seed)
@@ -122,7 +123,9 @@ impl Endpoint {
 
     /// The next association that a peer has set up; `None` after [`Self::close`]. Cancel-safe.
     pub async fn accept(&self) -> Option<Association> {
-        self.inner.accepted.lock().await.recv().await
+        let association = self.inner.accepted.lock().await.recv().await?;
+        association.accept();
+        Some(association)
     }
 
     /// The endpoint's counters.

@@ -56,7 +56,7 @@ use carrick_wire::{ChunkType, CommonHeader, StreamId, Tsn, VerificationTag};
 
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
-use crate::endpoint::{LocalAddresses, Replies, Source, Told};
+use crate::endpoint::{LocalAddresses, Replies, SourceIndex, Told};
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
@@ -180,8 +180,10 @@ pub(crate) struct Association {
     pub(crate) listing_changed: bool,
     /// An address of the peer could not be verified and has left the registry.
     pub(crate) found_by_tag: bool,
-    /// Where the peer that set it up came from; `None` if this side did.
-    pub(crate) source: Option<Source>,
+    /// Where the peer is, in the registry's table.
+    pub(crate) source: Option<SourceIndex>,
+    /// Bytes of received data that the table counts.
+    pub(crate) charged: usize,
     /// In the endpoint's list of associations that may have something to send.
     pub(crate) listed: bool,
 }
@@ -239,6 +241,7 @@ impl Association {
             listing_changed: false,
             found_by_tag: false,
             source: None,
+            charged: 0,
             listed: false,
         })
     }

@@ -14,7 +14,7 @@
 //! - `protection`: packets whose chunks are protected
 //! - `reconfig`: streams are reset and added (RFC 6525)
 //! - `registry`: associations by identifier, address and timer
-//! - `sources`: how many associations peers have set up from one address
+//! - `sources`: how many associations peers have set up from one address, and what these hold
 //! - `streams`: how they share an association (RFC 8260)
 
 mod addresses;
@@ -66,7 +66,7 @@ pub use icmp::{IcmpInput, IcmpKind};
 pub(crate) use init::shortened;
 pub(crate) use local_addresses::{LocalAddresses, Told};
 pub(crate) use replies::Replies;
-pub(crate) use sources::Source;
+pub(crate) use sources::SourceIndex;
 
 /// One SCTP endpoint with its associations. See the crate's documentation for the order of calls.
 #[derive(Debug)]
@@ -141,10 +141,12 @@ impl Endpoint {
     /// RECEIVE (section 11.1.7): the next message, or the next part of one. Taking it opens the
     /// window that the peer is told of.
     pub fn receive(&mut self, id: AssociationId) -> Option<Message> {
+        self.registry.limit_receiver(id, self.config.receive_memory);
         let association = self.registry.get_mut(id)?;
         let message = association.receive();
         let done = association.state.is_closed() && association.receiver.receivable() == 0;
         let update = association.receiver.sack_is_due();
+        self.registry.charge(id);
         if done {
             self.registry.remove(id);
         } else if update {
@@ -376,6 +378,7 @@ impl Endpoint {
     pub fn stats(&self) -> EndpointStats {
         EndpointStats {
             replies_dropped: self.replies.dropped,
+            receive_memory: self.registry.received(),
             ..self.stats
         }
     }
@@ -487,6 +490,7 @@ impl Endpoint {
         id: AssociationId,
         work: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
+        self.registry.limit_receiver(id, self.config.receive_memory);
         let (registry, mut cx) = self.split(now);
         let association = registry.get_mut(id)?;
         let result = work(association, &mut cx);
@@ -496,6 +500,7 @@ impl Endpoint {
         if gone.is_some() || listing_changed {
             self.registry.reindex(&gone.unwrap_or_default(), id);
         }
+        self.registry.charge(id);
         self.collect(id);
         self.registry.touch(id);
         Some(result)

@@ -116,19 +116,58 @@ impl Registry {
         }
     }
 
-    pub(crate) fn insert(&mut self, association: Box<Association>) {
+    /// Adds an association with a peer at this source; `accepted` if the peer has set it up.
+    pub(super) fn insert(
+        &mut self,
+        mut association: Box<Association>,
+        source: Source,
+        accepted: bool,
+    ) {
         let slot = association.id.slot;
         self.index(&association);
-        if let Some(source) = association.source {
-            self.sources.add(source);
-        }
+        association.source = Some(self.sources.add(source, accepted));
         self.slots[slot as usize].association = Some(association);
         self.len += 1;
     }
 
     /// Number of associations that peers at this source have set up.
-    pub(crate) fn count_of(&self, source: Source) -> usize {
-        self.sources.count(source)
+    pub(super) fn accepted_from(&self, source: Source) -> usize {
+        self.sources.accepted(source)
+    }
+
+    /// Bytes of received data of all associations.
+    pub(crate) fn received(&self) -> usize {
+        self.sources.received()
+    }
+
+    /// Limits the receive buffer of an association to its share of the budget of all.
+    pub(crate) fn limit_receiver(&mut self, id: AssociationId, budget: usize) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else {
+            return;
+        };
+        let association = slot.association.as_deref_mut();
+        if let Some(association) = association.filter(|_| slot.generation == id.generation)
+            && let Some(source) = association.source
+        {
+            let limit = self.sources.limit(source, association.charged, budget);
+            association.receiver.set_limit(limit);
+        }
+    }
+
+    /// Counts what the received data of an association takes now.
+    pub(crate) fn charge(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else {
+            return;
+        };
+        let association = slot.association.as_deref_mut();
+        let Some(association) = association.filter(|_| slot.generation == id.generation) else {
+            return;
+        };
+        let held = association.receiver.buffered_bytes();
+        let before = core::mem::replace(&mut association.charged, held);
+        if let Some(source) = association.source.filter(|_| before != held) {
+            self.sources.charge(source, before, held);
+        }
     }
 
     /// Lists the association under the addresses of its peer, but for those whose verification failed
@@ -197,7 +236,8 @@ impl Registry {
         self.free.push(id.slot);
         self.len -= 1;
         if let Some(source) = association.source {
-            self.sources.remove(source);
+            self.sources.charge(source, association.charged, 0);
+            self.sources.remove(source, association.was_accepted());
         }
         self.unindex(association.paths.remotes(), association.peer_port, id.slot);
         self.forget_tag(&association);

@@ -27,6 +27,8 @@ impl Cost {
 #[derive(Debug)]
 pub(super) struct Buffer {
     capacity: usize,
+    /// Bytes that the endpoint leaves to this association, if less.
+    limit: usize,
     max_chunks: usize,
     overhead: usize,
     announcement: WindowAnnouncement,
@@ -43,6 +45,7 @@ impl Buffer {
     pub(super) fn new(config: &AssociationConfig) -> Self {
         Self {
             capacity: config.receive_buffer,
+            limit: usize::MAX,
             max_chunks: config.receive_buffer_chunks,
             overhead: config.message_overhead,
             announcement: config.policies.window_announcement,
@@ -79,17 +82,27 @@ impl Buffer {
         self.capacity = self.capacity.max(capacity);
     }
 
+    /// Sets the bytes that the endpoint leaves to this association.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Bytes that the buffer may hold now.
+    fn capacity(&self) -> usize {
+        self.capacity.min(self.limit)
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.memory() >= self.capacity || self.held.chunks >= self.max_chunks
+        self.memory() >= self.capacity() || self.held.chunks >= self.max_chunks
     }
 
     pub(super) fn is_nearly_full(&self) -> bool {
-        self.memory() >= self.capacity / 4 * 3 || self.held.chunks >= self.max_chunks / 4 * 3
+        self.memory() >= self.capacity() / 4 * 3 || self.held.chunks >= self.max_chunks / 4 * 3
     }
 
     fn view(&self) -> BufferView {
         BufferView {
-            capacity: self.capacity,
+            capacity: self.capacity(),
             payload: self.held.payload,
             memory: self.memory(),
             typical: self.typical / 16,
@@ -106,7 +119,7 @@ impl Buffer {
         }
         let view = self.view();
         let free = self.announcement.free(&view);
-        let silly = (2 * self.mtu).min(self.capacity / 2);
+        let silly = (2 * self.mtu).min(self.capacity() / 2);
         if free > 0 && free < silly && self.avoid_silly_windows {
             1
         } else {
@@ -116,7 +129,7 @@ impl Buffer {
 
     /// The buffer has become free by a quarter since this was last announced.
     pub(super) fn wants_update(&self) -> bool {
-        let wanted = self.last_free.saturating_add(self.capacity / 4);
+        let wanted = self.last_free.saturating_add(self.capacity() / 4);
         // Mostly there is not even so much free.
         self.announcement.free(&self.view()) >= wanted && self.announceable() >= wanted
     }

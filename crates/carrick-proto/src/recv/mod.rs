@@ -356,6 +356,11 @@ impl Receiver {
         self.buffer.memory()
     }
 
+    /// Sets the bytes up to which received data may grow, if less than the receive buffer.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.buffer.set_limit(limit);
+    }
+
     pub(crate) fn a_rwnd(&self) -> usize {
         self.buffer.window()
     }
