@@ -101,7 +101,8 @@ impl Endpoint {
         let alone = packet.chunks().nth(1).is_none();
         match Chunk::parse(first) {
             Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
-                self.handle_init(now, route, packet.header(), &init, opened);
+                let len = packet.bytes().len() + route.header_len();
+                self.handle_init(now, route, (packet.header(), len), &init, opened);
             }
             Ok(_) => self.stats.wrong_tag += 1,
             Err(_) => self.stats.malformed += 1,

@@ -1,6 +1,7 @@
 //! Tests of the public interface, in one binary.
 
 mod after_timeout;
+mod amplification;
 mod authentication;
 mod buffers;
 mod camping;
