@@ -36,7 +36,9 @@ fn connect(
     let before: Vec<_> = w.ends[0].associations().collect();
     let answers = puppet.init(w, |p| {
         p.supported_extensions(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
-        listed.iter().for_each(|a| p.ip_address(ip(a)));
+        for address in listed {
+            p.ip_address(ip(address));
+        }
     });
     assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
     puppet.learn(&answers[0]);
