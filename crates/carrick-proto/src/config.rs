@@ -39,6 +39,18 @@ pub struct EndpointConfig {
     pub accept: bool,
     /// Most associations at a time; further ones are refused with "Out of Resource".
     pub max_associations: usize,
+    /// Most associations at a time that peers have set up from one source, an IPv4 address or the /64
+    /// network of an IPv6 address; further ones are refused with "Out of Resource". The source is the
+    /// address that returned the cookie. `None` for an eighth of `max_associations`, at least 16: one
+    /// source leaves room for others. To be raised where many peers are behind one address, such as a
+    /// translator or a gateway. Associations that this side sets up are not counted.
+    pub max_associations_per_source: Option<usize>,
+    /// Bytes that received data of all associations and the state of their inbound streams may take
+    /// together, counted as for [`AssociationConfig::receive_buffer`]. A source, see `max_associations_per_source`, may take as
+    /// much of it as is still free, so that one leaves half of it to others. An association may always
+    /// hold 4 KiB of either. What comes beyond is dropped and not acknowledged, and the window that is advertised
+    /// closes before.
+    pub receive_memory: usize,
     /// Lifetime of a cookie secret; the one before stays valid for as long as cookies live.
     pub secret_lifetime: Duration,
     /// Parameters for associations that peers set up.
@@ -55,11 +67,19 @@ impl EndpointConfig {
             local_addresses,
             seed,
             accept: true,
-            max_associations: 1 << 20,
+            max_associations: 1 << 13,
+            max_associations_per_source: None,
+            receive_memory: 64 << 20,
             secret_lifetime: Duration::from_secs(3600),
             association: AssociationConfig::default(),
             source_selection: Box::new(MatchingAddress),
         }
+    }
+
+    /// Returns the limit of associations that peers at one source may set up.
+    pub(crate) fn per_source(&self) -> usize {
+        let fraction = (self.max_associations / 8).max(16);
+        self.max_associations_per_source.unwrap_or(fraction)
     }
 
     /// Checks the ranges.

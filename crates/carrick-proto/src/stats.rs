@@ -41,6 +41,9 @@ pub struct EndpointStats {
     pub stale_cookies: u64,
     /// Answers to unknown senders that were dropped because too many waited already.
     pub replies_dropped: u64,
+    /// Bytes that received data of all associations takes now
+    /// ([`crate::EndpointConfig::receive_memory`]).
+    pub receive_memory: usize,
     /// Associations that were set up, by either side.
     pub established: u64,
     /// Associations that ended after they had been established.

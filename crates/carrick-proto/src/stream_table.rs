@@ -110,6 +110,14 @@ impl<T: Copy> StreamTable<T> {
 }
 
 impl<T> StreamTable<T> {
+    /// Returns whether an entry of this stream takes no further heap.
+    pub(crate) fn has_page(&self, stream: StreamId) -> bool {
+        match split(stream).0 {
+            0 => true,
+            number => self.further.contains_key(&number),
+        }
+    }
+
     /// Heap that the table takes, in bytes, without the page of streams 0 to 63: that one is part of
     /// what an association costs.
     pub(crate) fn memory(&self) -> usize {

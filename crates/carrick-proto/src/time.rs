@@ -1,40 +1,50 @@
 //! The core's own time: nanoseconds since an epoch that the driver chooses.
 
 use core::fmt;
+use core::num::NonZero;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
 /// A moment, in nanoseconds since the driver's epoch. Never taken from a clock by the core.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Time(u64);
+///
+/// Nanoseconds and one are stored, so that an optional moment takes no more memory than a moment: an
+/// association has dozens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(NonZero<u64>);
+
+impl Default for Time {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
 
 impl Time {
     /// The driver's epoch.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZero::<u64>::MIN);
 
-    /// A moment `nanos` nanoseconds after the epoch.
+    /// A moment `nanos` nanoseconds after the epoch, of at most 2^64 - 2.
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZero::<u64>::MIN.saturating_add(nanos))
     }
 
     /// A moment `millis` milliseconds after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis * 1_000_000)
+        Self::from_nanos(millis * 1_000_000)
     }
 
     /// Nanoseconds since the epoch.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Seconds since the epoch, for output.
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
+        self.as_nanos() as f64 / 1e9
     }
 
     /// The time from `earlier` to `self`, zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 }
 
@@ -63,12 +73,8 @@ impl Sub for Time {
 
 impl fmt::Debug for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}.{:09}s",
-            self.0 / 1_000_000_000,
-            self.0 % 1_000_000_000
-        )
+        let nanos = self.as_nanos();
+        write!(f, "{}.{:09}s", nanos / 1_000_000_000, nanos % 1_000_000_000)
     }
 }
 
@@ -94,6 +100,11 @@ mod tests {
             Time::from_nanos(u64::MAX) + Duration::from_secs(1),
             Time::from_nanos(u64::MAX)
         );
+    }
+
+    #[test]
+    fn an_optional_moment_takes_no_more_memory() {
+        assert_eq!(size_of::<Option<Time>>(), size_of::<Time>());
     }
 
     #[test]

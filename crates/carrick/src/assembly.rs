@@ -231,6 +231,7 @@ mod tests {
             given = assembly.take(middle.clone());
         }
         let incoming = Incoming::new(100, LIMIT);
+        assert!(!incoming.has_room() && incoming.accept());
         let (mut waiting, whole) = (0, part(Part::Whole));
         while incoming.has_room() {
             incoming.add(&whole);

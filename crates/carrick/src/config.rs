@@ -84,6 +84,13 @@ pub struct Config {
     pub backlog: usize,
     /// Associations at most.
     pub max_associations: usize,
+    /// Associations at most that peers have set up from one IPv4 address or /64 network of IPv6; `None`
+    /// for an eighth of `max_associations`, at least 16. To be raised where many peers are behind one
+    /// address. See [`carrick_proto::EndpointConfig::max_associations_per_source`].
+    pub max_associations_per_source: Option<usize>,
+    /// Bytes that received data of all associations may take together in the protocol, shared by the
+    /// addresses it comes from. See [`carrick_proto::EndpointConfig::receive_memory`].
+    pub receive_memory: usize,
     /// Parameters for associations that peers set up, and the default for [`ConnectOptions`]:
     /// [`AssociationConfig::modern`], unless something else is set.
     ///
@@ -129,7 +136,9 @@ impl Config {
             sessions: carrick_proto::protection::SessionLayerConfig::default(),
             accept: true,
             backlog: 1024,
-            max_associations: 1 << 20,
+            max_associations: 1 << 13,
+            max_associations_per_source: None,
+            receive_memory: 64 << 20,
             association: AssociationConfig::modern(),
             send_queue: 256 << 10,
             receive_queue: 256 << 10,

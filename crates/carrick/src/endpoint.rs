@@ -60,6 +60,8 @@ impl Endpoint {
         let mut parameters = EndpointConfig {
             accept: config.accept,
             max_associations: config.max_associations,
+            max_associations_per_source: config.max_associations_per_source,
+            receive_memory: config.receive_memory,
             association: config.association.clone(),
             source_selection: Box::new(HostRoutes::default()),
             ..EndpointConfig::new(number, bound, seed)
@@ -123,7 +125,9 @@ impl Endpoint {
 
     /// The next association that a peer has set up; `None` after [`Self::close`]. Cancel-safe.
     pub async fn accept(&self) -> Option<Association> {
-        self.inner.accepted.lock().await.recv().await
+        let association = self.inner.accepted.lock().await.recv().await?;
+        association.accept();
+        Some(association)
     }
 
     /// The endpoint's counters.
@@ -164,10 +168,12 @@ impl Endpoint {
         answered.await.map_err(|_| OperationError::EndpointClosed)
     }
 
-    /// Other than [`Config::max_associations`] said, so many associations at most from now on. Those
-    /// that exist go on, also where they are more.
-    pub fn set_max_associations(&self, most: usize) {
-        let set = move |core: &mut carrick_proto::Endpoint, _| core.set_max_associations(most);
+    /// Changes the association limits, [`Config::max_associations`] and
+    /// [`Config::max_associations_per_source`]. Existing associations are kept even if they exceed them.
+    pub fn set_max_associations(&self, most: usize, per_source: Option<usize>) {
+        let set = move |core: &mut carrick_proto::Endpoint, _| {
+            core.set_max_associations(most, per_source)
+        };
         self.tell(Command::Work(Box::new(set)));
     }
 

@@ -95,6 +95,9 @@ pub(crate) struct Incoming {
     bytes: AtomicUsize,
     max_messages: usize,
     max_bytes: usize,
+    /// A program has the association. Until then messages stay in the protocol, which bounds what all
+    /// peers together may keep there.
+    accepted: AtomicBool,
     /// The task has more and waits for room.
     waiting: AtomicBool,
 }
@@ -106,12 +109,20 @@ impl Incoming {
             bytes: AtomicUsize::new(0),
             max_messages,
             max_bytes,
+            accepted: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
         }
     }
 
+    /// For the user: a program has the association. Whether the task is to be asked for messages.
+    pub(crate) fn accept(&self) -> bool {
+        self.accepted.store(true, Ordering::SeqCst);
+        self.waiting.swap(false, Ordering::SeqCst)
+    }
+
     fn is_full(&self) -> bool {
-        self.messages.load(Ordering::SeqCst) >= self.max_messages
+        !self.accepted.load(Ordering::SeqCst)
+            || self.messages.load(Ordering::SeqCst) >= self.max_messages
             || self.bytes.load(Ordering::SeqCst) >= self.max_bytes
     }
 

@@ -94,7 +94,7 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 }
 
 /// Logs why a middlebox that ran has ended.
-fn logged(why: DaemonError) -> Failure {
+fn logged(why: &DaemonError) -> Failure {
     error(format_args!("stopped: {why}"));
     Failure::Logged
 }
@@ -128,7 +128,7 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     info(format_args!("started as middlebox {:?}", settings.name));
     loop {
         tokio::select! {
-            ended = daemon.ended() => return ended.map_err(logged),
+            ended = daemon.ended() => return ended.map_err(|why| logged(&why)),
             _ = runtime::signal_received() => break,
             _ = hangup.recv() => reload(arguments, &daemon).await,
             Some(trouble) = next(troubles.as_mut()) => {
@@ -138,7 +138,7 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
         }
     }
     info("stopping: sessions are ended, rules stay");
-    daemon.stop().await.map_err(logged)?;
+    daemon.stop().await.map_err(|why| logged(&why))?;
     info("stopped");
     Ok(())
 }

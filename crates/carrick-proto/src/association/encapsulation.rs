@@ -44,7 +44,7 @@ impl Association {
 
     /// What has its own idea of the way back has it from a packet before.
     fn after_encapsulation_change(&mut self, now: &Route) {
-        self.ways_changed = true;
+        self.listing_changed = true;
         let ending = match &mut self.state {
             State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.answer.as_mut(),
             _ => None,

@@ -18,6 +18,10 @@ impl Association {
         }
         if path.active && path.error_count > thresholds.path_max_retrans {
             path.active = false;
+            if !path.confirmed {
+                self.listing_changed = true;
+                self.found_by_tag = true;
+            }
             if core::mem::take(&mut path.potentially_failed) && path.heartbeat.enabled {
                 let rto = path.rto.value();
                 path.heartbeat

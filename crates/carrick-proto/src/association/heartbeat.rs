@@ -122,6 +122,7 @@ impl Association {
         let verified = !path.confirmed;
         if verified {
             path.confirmed = true;
+            self.listing_changed = true;
             self.events.push_back(Event::PathConfirmed(id));
             self.restart_mtu_discovery(id);
             let rto = self.paths[id].rto.value();

@@ -58,7 +58,7 @@ use carrick_wire::{ChunkType, CommonHeader, StreamId, Tsn, VerificationTag};
 
 use crate::auth::Auth;
 use crate::config::AssociationConfig;
-use crate::endpoint::{LocalAddresses, Replies, Told};
+use crate::endpoint::{LocalAddresses, Replies, SourceIndex, Told};
 use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
@@ -179,8 +179,15 @@ pub(crate) struct Association {
     pub(crate) scheduled: Option<Time>,
     /// The tag of ours by which the registry finds it, where it does so.
     pub(crate) indexed: Option<VerificationTag>,
-    /// The peer's UDP ports changed, which the endpoint does not know yet.
-    pub(crate) ways_changed: bool,
+    /// What the registry keeps of the peer's addresses has changed: a UDP port, or whether an address
+    /// is confirmed.
+    pub(crate) listing_changed: bool,
+    /// An address of the peer could not be verified and has left the registry.
+    pub(crate) found_by_tag: bool,
+    /// Where the peer is, in the registry's table.
+    pub(crate) source: Option<SourceIndex>,
+    /// Bytes of received data that the table counts.
+    pub(crate) charged: usize,
     /// In the endpoint's list of associations that may have something to send.
     pub(crate) listed: bool,
 }
@@ -236,7 +243,10 @@ impl Association {
             unreachable_since: None,
             scheduled: None,
             indexed: None,
-            ways_changed: false,
+            listing_changed: false,
+            found_by_tag: false,
+            source: None,
+            charged: 0,
             listed: false,
         })
     }

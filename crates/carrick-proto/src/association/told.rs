@@ -14,8 +14,7 @@ use super::{Association, Context};
 use crate::endpoint::Cookie;
 use crate::route::{Route, in_scope};
 
-/// Addresses in an INIT or INIT ACK at most: INIT ACK may be larger than a packet, and goes to whoever
-/// sent an INIT.
+/// Addresses in an INIT or INIT ACK at most.
 const MAX_TOLD: usize = 100;
 
 /// The local addresses to advertise in a packet on this route: those that the peer can use. None if
@@ -58,7 +57,12 @@ pub(super) fn write_addresses(
     (told < all.len()).then(|| all[..told].to_vec())
 }
 
-/// What an INIT ACK tells. It may be larger than a packet, so that only their number is bounded.
+/// Addresses that an INIT ACK may list whatever the length of the INIT.
+const LEAST_LISTED: usize = 4;
+
+/// The addresses in an INIT ACK. It may be larger than a packet, but goes to a source that is not
+/// verified: the addresses take no more bytes than the packet with the INIT, or are four at most. The
+/// peer learns the rest by ASCONF, see `docs/decisions/amplification.md`.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
     pub(crate) addresses: Vec<IpAddr>,
@@ -70,10 +74,22 @@ impl Listed {
     pub(crate) fn in_init_ack(
         local: &[IpAddr],
         route: &Route,
+        init_len: usize,
         supported: impl Fn(IpAddr) -> bool,
     ) -> Self {
-        let mut all = usable(local, route, supported);
-        let addresses: Vec<IpAddr> = all.by_ref().take(MAX_TOLD).collect();
+        let mut all = usable(local, route, supported).peekable();
+        let mut addresses = Vec::new();
+        let mut room = init_len;
+        while addresses.len() < MAX_TOLD
+            && let Some(address) = all.peek()
+        {
+            let len = if address.is_ipv4() { 8 } else { 20 };
+            if len > room && addresses.len() >= LEAST_LISTED {
+                break;
+            }
+            room = room.saturating_sub(len);
+            addresses.extend(all.next());
+        }
         let cut = all.next().and(addresses.last().copied());
         Self { addresses, cut }
     }

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use carrick_wire::{Tsn, VerificationTag};
 
 use super::Endpoint;
+use super::sources::Source;
 use crate::association::state::{CookieWait, Repeat, State};
 use crate::association::{Association, AssociationId};
 use crate::config::AssociationConfig;
@@ -102,9 +103,8 @@ impl Endpoint {
             return Err(ConnectError::FamilyMismatch);
         }
         let known = |peer: &PeerAddress| {
-            let known = self
-                .registry
-                .find_way(peer.address, port, peer.encapsulation);
+            let way = peer.encapsulation;
+            let known = self.registry.find_confirmed(peer.address, port, way);
             known.is_some()
         };
         if peers.iter().any(known) {
@@ -129,7 +129,8 @@ impl Endpoint {
             Association::new(id, config, (self.config.port, port), tag, tsn, told, state);
         let (_, mut cx) = self.split(now);
         association.initiate(peers, &mut cx);
-        self.registry.insert(association);
+        let source = Source::of(peers[0].address);
+        self.registry.insert(association, source, false);
         self.registry.touch(id);
         Ok(id)
     }

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use bytes::Bytes;
 use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBuilder};
 
+use super::sources::Source;
 use super::{Cookie, Endpoint};
 use crate::association::state::State;
 use crate::association::{Association, AssociationId, TieTags, cookie_while_shutting_down};
@@ -143,7 +144,9 @@ impl Endpoint {
                 .replies
                 .abort(route.for_reply(), header_to(cookie), false, |_| {});
         }
-        let crowded = self.registry.is_full(cookie.remote, cookie.peer_port);
+        let source = Source::of(cookie.remote);
+        let crowded = self.registry.is_full(cookie.remote, cookie.peer_port)
+            || self.registry.accepted_from(source) >= self.config.per_source();
         if self.registry.len() >= self.config.max_associations || crowded {
             let header = header_to(cookie);
             self.stats.inits_refused += 1;
@@ -167,7 +170,7 @@ impl Endpoint {
         );
         let (_, mut cx) = self.split(now);
         association.adopt(cookie, route, &mut cx);
-        self.registry.insert(association);
+        self.registry.insert(association, source, true);
         self.with(now, id, |association, cx| {
             association.reply_cookie_ack(route);
             association.handle_rest(route, packet, datagram, rest, cx);

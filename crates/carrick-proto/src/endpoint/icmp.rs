@@ -43,14 +43,15 @@ impl Endpoint {
     /// The host refused to send a probe ([`Transmit::probe`]) because it is larger than what its
     /// interface takes. `packet` is what [`Self::poll_transmit`] wrote.
     pub fn handle_refused_probe(&mut self, now: Time, transmit: &Transmit, packet: &[u8]) {
-        let Some(&port) = packet.get(2..4).and_then(|port| port.first_chunk()) else {
+        let Some(&[_, _, high, low, t0, t1, t2, t3]) = packet.first_chunk() else {
             return;
         };
-        let port = u16::from_be_bytes(port);
+        let port = u16::from_be_bytes([high, low]);
+        let tag = VerificationTag(u32::from_be_bytes([t0, t1, t2, t3]));
         let route = &transmit.route;
-        let known = self
-            .registry
-            .find_way(route.remote, port, route.encapsulation);
+        let (remote, way) = (route.remote, route.encapsulation);
+        let has_tag = |association: &Association| association.peer_tag == tag;
+        let known = self.registry.find_sender(remote, port, way, has_tag);
         let Some(id) = known else {
             return;
         };
@@ -85,18 +86,19 @@ impl Endpoint {
         // A message about the UDP port that a translator gave the peer before, or about plain IP
         // where UDP is used now, says nothing of what is sent now.
         let way = icmp.encapsulation;
-        let id = self.registry.find_way(icmp.remote, peer_port, way)?;
-        let association = self.registry.get(id)?;
         // ICMP6: the tag proves that the sender saw a packet of ours.
         let about_init = tag.is_zero();
-        let proved = if about_init {
-            initiate_tag(icmp.quoted) == Some(association.local_tag)
-        } else {
-            tag == association.peer_tag
+        let initiate_tag = initiate_tag(icmp.quoted);
+        let is_proved = |association: &Association| {
+            if about_init {
+                initiate_tag == Some(association.local_tag)
+            } else {
+                tag == association.peer_tag
+            }
         };
-        if !proved {
-            return None;
-        }
+        let registry = &self.registry;
+        let id = registry.find_sender(icmp.remote, peer_port, way, is_proved)?;
+        let association = self.registry.get(id)?;
         let kind = match icmp.kind {
             IcmpKind::PortUnreachable if way.is_some() => {
                 encapsulated_unreachable(association, icmp.remote)

@@ -40,12 +40,12 @@ struct Answer {
 }
 
 impl Endpoint {
-    /// A packet with only an INIT and a tag of zero.
+    /// A packet with only an INIT and a tag of zero; `len` is its length with the headers below.
     pub(super) fn handle_init(
         &mut self,
         now: Time,
         route: &Route,
-        header: CommonHeader,
+        (header, len): (CommonHeader, usize),
         init: &Init<'_>,
         opened: Option<AssociationId>,
     ) {
@@ -78,7 +78,7 @@ impl Endpoint {
                 another: self.registry.is_known(route.remote, header.source_port),
             },
         };
-        self.acknowledge(now, header, &peer, &answer, route.remote);
+        self.acknowledge(now, (header, len), &peer, &answer, route.remote);
     }
 
     /// An INIT from a peer with which there is an association already. `None` if it is answered
@@ -146,12 +146,12 @@ impl Endpoint {
         })
     }
 
-    /// INIT ACK to an INIT from this address, with all that is to be known again when its cookie
-    /// comes back.
+    /// INIT ACK to an INIT from this address of this length, with all that is to be known again when
+    /// its cookie comes back.
     fn acknowledge(
         &mut self,
         now: Time,
-        header: CommonHeader,
+        (header, len): (CommonHeader, usize),
         peer: &PeerParameters<'_>,
         answer: &Answer,
         from: IpAddr,
@@ -178,7 +178,7 @@ impl Endpoint {
         let listed = if config.wildcard_addresses {
             Listed::default()
         } else {
-            Listed::in_init_ack(local, route, supported)
+            Listed::in_init_ack(local, route, len, supported)
         };
         let cookie = Cookie {
             created: now,

@@ -104,7 +104,8 @@ impl Endpoint {
         let alone = packet.chunks().nth(1).is_none();
         match Chunk::parse(first) {
             Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
-                self.handle_init(now, route, packet.header(), &init, opened);
+                let len = packet.bytes().len() + route.header_len();
+                self.handle_init(now, route, (packet.header(), len), &init, opened);
             }
             Ok(_) => self.stats.wrong_tag += 1,
             Err(_) => self.stats.malformed += 1,
@@ -124,14 +125,7 @@ impl Endpoint {
             self.stats.wrong_tag += 1;
             return;
         }
-        let header = packet.header();
-        let (port, way) = (header.source_port, route.encapsulation);
-        let known = self
-            .registry
-            .find_tagged(route.remote, port, header.tag, way)
-            .or_else(|| self.find_by_init_ack(route, packet, first))
-            .or_else(|| self.find_by_asconf(route, packet, first));
-        let Some(id) = known else {
+        let Some(id) = self.find_association(route, packet, first) else {
             return self.out_of_the_blue(route, packet);
         };
         let Some(association) = self.registry.get(id) else {
@@ -172,6 +166,52 @@ impl Endpoint {
                 association.handle_packet(route, packet, datagram, 0, cx)
             });
         }
+    }
+
+    /// The association that a packet may belong to: the one with its tag at the address that it came
+    /// from, or else the one with its tag that the packet names. Another peer may claim the source
+    /// address, and the packet is not lost by that. Without an association of this tag, one at the
+    /// source address, which checks the tag by the chunk's own rule (section 8.5.1).
+    fn find_association(
+        &self,
+        route: &Route,
+        packet: &Packet<'_>,
+        first: RawChunk<'_>,
+    ) -> Option<AssociationId> {
+        let header = packet.header();
+        let (port, tag, way) = (header.source_port, header.tag, route.encapsulation);
+        let has_tag = |id: &AssociationId| self.has_tag(*id, tag);
+        let at_source = self.registry.find_tagged(route.remote, port, tag, way);
+        if at_source.is_some_and(|id| has_tag(&id)) {
+            return at_source;
+        }
+        let named = self
+            .find_by_init_ack(route, packet, first)
+            .or_else(|| self.find_by_asconf(route, packet, first));
+        let tagged = named.filter(has_tag);
+        tagged
+            .or_else(|| self.find_unverified(route.remote, port, tag))
+            .or(at_source)
+            .or(named)
+    }
+
+    fn has_tag(&self, id: AssociationId, tag: VerificationTag) -> bool {
+        self.registry.get(id).is_some_and(|a| a.local_tag == tag)
+    }
+
+    /// The association with this tag, if its peer listed the address and it could not be verified: the
+    /// path may work by now (RFC 9260 section 5.4).
+    fn find_unverified(
+        &self,
+        remote: IpAddr,
+        port: u16,
+        tag: VerificationTag,
+    ) -> Option<AssociationId> {
+        let found = self.registry.find_by_tag(tag, port);
+        found.filter(|id| {
+            let association = self.registry.get(*id);
+            association.is_some_and(|a| a.paths.knows(remote))
+        })
     }
 
     fn take_init_ack(
@@ -253,8 +293,12 @@ impl Endpoint {
             Ok(Parameter::Ipv6Address(a)) => Some(IpAddr::V6(a)),
             _ => None,
         });
-        let mut addresses = addresses.take(MAX_LOOKUPS);
-        addresses.find_map(|a| self.registry.find_tagged(a, port, header.tag, way))
+        let registry = &self.registry;
+        let of_address = |a: IpAddr| registry.find_tagged(a, port, header.tag, way);
+        let mut found = addresses.take(MAX_LOOKUPS).filter_map(of_address);
+        let first = found.next()?;
+        let mut all = core::iter::once(first).chain(found);
+        all.find(|id| self.has_tag(*id, header.tag)).or(Some(first))
     }
 }
 

@@ -14,6 +14,7 @@
 //! - `protection`: packets whose chunks are protected
 //! - `reconfig`: streams are reset and added (RFC 6525)
 //! - `registry`: associations by identifier, address and timer
+//! - `sources`: how many associations peers have set up from one address, and what these hold
 //! - `streams`: how they share an association (RFC 8260)
 
 mod addresses;
@@ -33,6 +34,7 @@ mod reconfig;
 mod registry;
 mod replies;
 mod sharing;
+mod sources;
 mod streams;
 
 use alloc::collections::VecDeque;
@@ -64,6 +66,7 @@ pub use icmp::{IcmpInput, IcmpKind};
 pub(crate) use init::shortened;
 pub(crate) use local_addresses::{LocalAddresses, Told};
 pub(crate) use replies::Replies;
+pub(crate) use sources::SourceIndex;
 
 /// One SCTP endpoint with its associations. See the crate's documentation for the order of calls.
 #[derive(Debug)]
@@ -138,10 +141,12 @@ impl Endpoint {
     /// RECEIVE (section 11.1.7): the next message, or the next part of one. Taking it opens the
     /// window that the peer is told of.
     pub fn receive(&mut self, id: AssociationId) -> Option<Message> {
+        self.registry.limit_receiver(id, self.config.receive_memory);
         let association = self.registry.get_mut(id)?;
         let message = association.receive();
         let done = association.state.is_closed() && association.receiver.receivable() == 0;
         let update = association.receiver.sack_is_due();
+        self.registry.charge(id);
         if done {
             self.registry.remove(id);
         } else if update {
@@ -373,6 +378,7 @@ impl Endpoint {
     pub fn stats(&self) -> EndpointStats {
         EndpointStats {
             replies_dropped: self.replies.dropped,
+            receive_memory: self.registry.received(),
             ..self.stats
         }
     }
@@ -405,10 +411,12 @@ impl Endpoint {
             .flat_map(|a| a.paths.ids().map(|id| a.path_stats(id)))
     }
 
-    /// Other than [`EndpointConfig::max_associations`] said, so many associations at most from now on.
-    /// Those that exist go on, also where they are more.
-    pub fn set_max_associations(&mut self, most: usize) {
+    /// Changes the association limits, [`EndpointConfig::max_associations`] and
+    /// [`EndpointConfig::max_associations_per_source`]. Existing associations are kept even if they
+    /// exceed them.
+    pub fn set_max_associations(&mut self, most: usize, per_source: Option<usize>) {
         self.config.max_associations = most;
+        self.config.max_associations_per_source = per_source;
     }
 
     /// The associations that exist now.
@@ -482,16 +490,17 @@ impl Endpoint {
         id: AssociationId,
         work: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
+        self.registry.limit_receiver(id, self.config.receive_memory);
         let (registry, mut cx) = self.split(now);
         let association = registry.get_mut(id)?;
         let result = work(association, &mut cx);
         association.tell();
-        let ways_changed = core::mem::take(&mut association.ways_changed);
-        if let Some(gone) = association.take_address_news() {
-            self.registry.reindex(&gone, id);
-        } else if ways_changed {
-            self.registry.ways_changed(id);
+        let listing_changed = core::mem::take(&mut association.listing_changed);
+        let gone = association.take_address_news();
+        if gone.is_some() || listing_changed {
+            self.registry.reindex(&gone.unwrap_or_default(), id);
         }
+        self.registry.charge(id);
         self.collect(id);
         self.registry.touch(id);
         Some(result)

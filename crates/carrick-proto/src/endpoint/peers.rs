@@ -36,6 +36,8 @@ pub(super) struct Member {
     /// The UDP port to which its packets to this address go; `None` on plain IP.
     pub(super) way: Option<u16>,
     pub(super) slot: u32,
+    /// The address is confirmed in the association (RFC 9260 section 5.4).
+    pub(super) confirmed: bool,
 }
 
 #[derive(Debug)]
@@ -72,15 +74,19 @@ impl Peers {
             return only;
         }
         let found = crowd.binary_search_by_key(&tag.0, |m| m.tag.0).ok();
-        let found = found.or_else(|| crowd.iter().position(|m| m.way == way));
+        let on_way = |confirmed: bool| {
+            let mut members = crowd.iter();
+            members.position(|m| m.way == way && m.confirmed == confirmed)
+        };
+        let found = found.or_else(|| on_way(true)).or_else(|| on_way(false));
         Some(crowd[found.unwrap_or(0)].slot)
     }
 
-    /// All of them; the way is known of those that share it with others.
-    pub(super) fn all(&self, key: Key) -> impl Iterator<Item = (u32, Option<Option<u16>>)> + '_ {
+    /// All associations at this address and port; a member for those that share it with others.
+    pub(super) fn all(&self, key: Key) -> impl Iterator<Item = (u32, Option<Member>)> + '_ {
         let (only, crowd) = self.entry(key);
         let only = only.map(|slot| (slot, None)).into_iter();
-        only.chain(crowd.iter().map(|m| (m.slot, Some(m.way))))
+        only.chain(crowd.iter().map(|m| (m.slot, Some(*m))))
     }
 
     pub(super) fn is_full(&self, key: Key) -> bool {
@@ -88,17 +94,17 @@ impl Peers {
     }
 
     /// Whether any address and port has more than one association.
-    pub(super) fn has_crowds(&self) -> bool {
+    #[cfg(test)]
+    fn has_crowds(&self) -> bool {
         self.crowds.len() > self.unused.len()
     }
 
-    /// Adds an association, or notes its tag and way anew. `claimed`: it has not shown that the
-    /// address is its own. `describe` tells about the one that was alone until now.
+    /// Adds an association, or replaces its tag, way and confirmation. `describe` returns the member
+    /// for the association that was alone at this address until now.
     pub(super) fn add(
         &mut self,
         key: Key,
         member: Member,
-        claimed: bool,
         describe: impl FnOnce(u32) -> Option<Member>,
     ) {
         let entry = self.map.entry(key).or_insert(member.slot);
@@ -119,20 +125,14 @@ impl Peers {
         }
         let crowd = &mut self.crowds[(*entry & !CROWD) as usize];
         crowd.retain(|m| m.slot != member.slot);
-        let limit = if claimed { MAX_CLAIMING } else { MAX_SHARING };
+        let limit = if member.confirmed {
+            MAX_SHARING
+        } else {
+            MAX_CLAIMING
+        };
         if crowd.len() < limit {
             let at = crowd.partition_point(|m| m.tag.0 <= member.tag.0);
             crowd.insert(at, member);
-        }
-    }
-
-    /// The association's packets to this address go another way.
-    pub(super) fn set_way(&mut self, key: Key, slot: u32, way: Option<u16>) {
-        if let Some(crowd) = self.map.get(&key).filter(|c| **c & CROWD != 0) {
-            let crowd = &mut self.crowds[(crowd & !CROWD) as usize];
-            if let Some(member) = crowd.iter_mut().find(|m| m.slot == slot) {
-                member.way = way;
-            }
         }
     }
 
@@ -172,13 +172,14 @@ mod tests {
             tag: VerificationTag(slot.wrapping_mul(0x9E37_79B9) | 1),
             way: Some(1000 + slot as u16),
             slot,
+            confirmed: true,
         }
     }
 
     fn peers(count: u32) -> Peers {
         let mut peers = Peers::new(KeyedHash::new(1, 2));
         for slot in 0..count {
-            peers.add(KEY, member(slot), false, |other| Some(member(other)));
+            peers.add(KEY, member(slot), |other| Some(member(other)));
         }
         peers
     }
@@ -211,8 +212,12 @@ mod tests {
     #[test]
     fn a_crowd_has_a_limit_and_a_lower_one_for_mere_claims() {
         let mut peers = peers(MAX_CLAIMING as u32);
-        let claim = |peers: &mut Peers, slot, claimed| {
-            peers.add(KEY, member(slot), claimed, |_| None);
+        let claim = |peers: &mut Peers, slot, claimed: bool| {
+            let member = Member {
+                confirmed: !claimed,
+                ..member(slot)
+            };
+            peers.add(KEY, member, |_| None);
             peers.all(KEY).any(|(found, _)| found == slot)
         };
         assert!(!claim(&mut peers, 5000, true));
@@ -228,7 +233,32 @@ mod tests {
     #[test]
     fn a_way_that_changed_is_found() {
         let mut peers = peers(3);
-        peers.set_way(KEY, 1, None);
+        let changed = Member {
+            way: None,
+            ..member(1)
+        };
+        peers.add(KEY, changed, |_| None);
         assert_eq!(peers.tagged(KEY, VerificationTag(2), None), Some(1));
+        assert_eq!(peers.all(KEY).count(), 3);
+    }
+
+    #[test]
+    fn a_confirmed_address_precedes_claims() {
+        let mut peers = peers(0);
+        for slot in 0..20 {
+            let member = Member {
+                way: None,
+                confirmed: slot == 11,
+                ..member(slot)
+            };
+            peers.add(KEY, member, |other| {
+                Some(Member {
+                    way: None,
+                    confirmed: false,
+                    ..self::member(other)
+                })
+            });
+        }
+        assert_eq!(peers.tagged(KEY, VerificationTag(2), None), Some(11));
     }
 }

@@ -69,7 +69,7 @@ impl Endpoint {
         let (port, tag, way) = (header.source_port, header.tag, route.encapsulation);
         let registry = &self.registry;
         let here = if tag.is_zero() {
-            registry.find_way(route.remote, port, way)
+            registry.find_confirmed(route.remote, port, way)
         } else {
             registry.find_tagged(route.remote, port, tag, way)
         };

@@ -12,6 +12,7 @@ use carrick_wire::VerificationTag;
 use siphasher::sip::SipHasher13;
 
 use super::peers::{Member, Peers};
+use super::sources::{Source, Sources};
 use crate::association::{Association, AssociationId};
 use crate::random::Random;
 use crate::time::Time;
@@ -34,13 +35,24 @@ impl BuildHasher for KeyedHash {
     }
 }
 
-/// How an association is known at one of its peer's addresses. One without a path is on plain IP.
+/// Describes an association at one of its peer's addresses. An address without a path is on plain IP.
 fn member(association: &Association, remote: IpAddr) -> Member {
     Member {
         tag: association.local_tag,
         way: association.paths.encapsulation(remote).flatten(),
         slot: association.id.slot,
+        confirmed: association.paths.is_confirmed(remote),
     }
+}
+
+/// An association at an address and port of its peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) id: AssociationId,
+    /// The UDP port to which its packets to this address go; `None` on plain IP.
+    pub(super) way: Option<u16>,
+    /// The address is confirmed in the association (RFC 9260 section 5.4).
+    pub(super) confirmed: bool,
 }
 
 #[derive(Debug)]
@@ -54,7 +66,9 @@ pub(crate) struct Registry {
     slots: Vec<Slot>,
     free: Vec<u32>,
     peers: Peers,
-    /// By our tag and the peer's port: those with a protection, and where they are wanted all.
+    sources: Sources,
+    /// By our tag and the peer's port: those with a protection, those of which an address could not
+    /// be verified, and where they are wanted all.
     tags: BTreeMap<(u32, u16), AssociationId>,
     /// All associations are found by their tags, not only those with a protection.
     all_tags: bool,
@@ -69,10 +83,12 @@ pub(crate) struct Registry {
 impl Registry {
     /// An empty one; `all_tags` where peers may name an association by its tag alone.
     pub(crate) fn new(random: &mut Random, all_tags: bool) -> Self {
+        let hash = KeyedHash::new(random.u64(), random.u64());
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            peers: Peers::new(KeyedHash::new(random.u64(), random.u64())),
+            peers: Peers::new(hash.clone()),
+            sources: Sources::new(hash),
             tags: BTreeMap::new(),
             all_tags,
             timers: BinaryHeap::new(),
@@ -100,47 +116,79 @@ impl Registry {
         }
     }
 
-    pub(crate) fn insert(&mut self, association: Box<Association>) {
+    /// Adds an association with a peer at this source; `accepted` if the peer has set it up.
+    pub(super) fn insert(
+        &mut self,
+        mut association: Box<Association>,
+        source: Source,
+        accepted: bool,
+    ) {
         let slot = association.id.slot;
         self.index(&association);
+        association.source = Some(self.sources.add(source, accepted));
         self.slots[slot as usize].association = Some(association);
         self.len += 1;
     }
 
+    /// Number of associations that peers at this source have set up.
+    pub(super) fn accepted_from(&self, source: Source) -> usize {
+        self.sources.accepted(source)
+    }
+
+    /// Bytes of received data of all associations.
+    pub(crate) fn received(&self) -> usize {
+        self.sources.received()
+    }
+
+    /// Limits the receive buffer of an association to its share of the budget of all.
+    pub(crate) fn limit_receiver(&mut self, id: AssociationId, budget: usize) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else {
+            return;
+        };
+        let association = slot.association.as_deref_mut();
+        if let Some(association) = association.filter(|_| slot.generation == id.generation)
+            && let Some(source) = association.source
+        {
+            let limit = self.sources.limit(source, association.charged, budget);
+            association.receiver.set_limit(limit);
+        }
+    }
+
+    /// Counts what the received data of an association and the state of its streams take now.
+    pub(crate) fn charge(&mut self, id: AssociationId) {
+        let Some(slot) = self.slots.get_mut(id.slot as usize) else {
+            return;
+        };
+        let association = slot.association.as_deref_mut();
+        let Some(association) = association.filter(|_| slot.generation == id.generation) else {
+            return;
+        };
+        let held = association.receiver.charged_bytes();
+        let before = core::mem::replace(&mut association.charged, held);
+        if let Some(source) = association.source.filter(|_| before != held) {
+            self.sources.charge(source, before, held);
+        }
+    }
+
+    /// Lists the association under the addresses of its peer, but for those whose verification failed
+    /// (RFC 9260 section 5.4): packets from these have to find it by its tag.
     fn index(&mut self, association: &Association) {
         let slots = &self.slots;
-        // What the peer sent from when it was set up; the others are what it says.
-        let shown = association.paths.iter().next().map(|p| p.remote);
         for remote in association.paths.remotes() {
+            let key = (remote, association.peer_port);
+            if association.paths.failed_verification(remote) {
+                self.peers.remove(key, association.id.slot);
+                continue;
+            }
             let describe =
                 |slot: u32| Some(member(slots[slot as usize].association.as_deref()?, remote));
-            self.peers.add(
-                (remote, association.peer_port),
-                member(association, remote),
-                Some(remote) != shown,
-                describe,
-            );
+            self.peers.add(key, member(association, remote), describe);
         }
     }
 
     fn unindex(&mut self, remotes: impl Iterator<Item = IpAddr>, port: u16, slot: u32) {
         for remote in remotes {
             self.peers.remove((remote, port), slot);
-        }
-    }
-
-    /// The association learned of another UDP port of its peer.
-    pub(crate) fn ways_changed(&mut self, id: AssociationId) {
-        let slots = &self.slots;
-        let association = slots
-            .get(id.slot as usize)
-            .and_then(|s| s.association.as_deref());
-        let Some(association) = association.filter(|_| self.peers.has_crowds()) else {
-            return;
-        };
-        for path in association.paths.iter() {
-            let key = (path.remote, association.peer_port);
-            self.peers.set_way(key, id.slot, path.encapsulation);
         }
     }
 
@@ -187,6 +235,10 @@ impl Registry {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.slot);
         self.len -= 1;
+        if let Some(source) = association.source {
+            self.sources.charge(source, association.charged, 0);
+            self.sources.remove(source, association.was_accepted());
+        }
         self.unindex(association.paths.remotes(), association.peer_port, id.slot);
         self.forget_tag(&association);
     }
@@ -227,31 +279,49 @@ impl Registry {
         found.map(|slot| self.id(slot))
     }
 
-    /// The association whose packets to this address and port go this way.
-    pub(crate) fn find_way(
+    /// The association in which this address is confirmed, if packets to it go this way. An address
+    /// that a peer only listed identifies no association (RFC 5062 section 2.3).
+    pub(crate) fn find_confirmed(
         &self,
         remote: IpAddr,
         port: u16,
         way: Option<u16>,
     ) -> Option<AssociationId> {
         self.sharing(remote, port)
-            .find(|(_, known)| *known == way)
-            .map(|(id, _)| id)
+            .find(|known| known.way == way && known.confirmed)
+            .map(|known| known.id)
     }
 
-    /// All associations with a peer at this address and port, and the ways to it.
-    pub(crate) fn sharing(
+    /// The association whose packets to this address and port go this way, and which sent a packet
+    /// that is quoted: `has_tag` compares the verification tag in it.
+    pub(crate) fn find_sender(
         &self,
         remote: IpAddr,
         port: u16,
-    ) -> impl Iterator<Item = (AssociationId, Option<u16>)> + '_ {
-        self.peers.all((remote, port)).map(move |(slot, way)| {
-            let way = way.unwrap_or_else(|| {
-                let association = self.slots[slot as usize].association.as_deref();
-                association.and_then(|a| member(a, remote).way)
-            });
-            (self.id(slot), way)
-        })
+        way: Option<u16>,
+        has_tag: impl Fn(&Association) -> bool,
+    ) -> Option<AssociationId> {
+        self.sharing(remote, port)
+            .find(|known| known.way == way && self.get(known.id).is_some_and(&has_tag))
+            .map(|known| known.id)
+    }
+
+    /// All associations with a peer at this address and port.
+    pub(super) fn sharing(&self, remote: IpAddr, port: u16) -> impl Iterator<Item = Known> + '_ {
+        self.peers
+            .all((remote, port))
+            .filter_map(move |(slot, shared)| {
+                let alone = || {
+                    let association = self.slots[slot as usize].association.as_deref();
+                    association.map(|a| member(a, remote))
+                };
+                let member = shared.or_else(alone)?;
+                Some(Known {
+                    id: self.id(slot),
+                    way: member.way,
+                    confirmed: member.confirmed,
+                })
+            })
     }
 
     /// There is an association with a peer at this address and port.
@@ -282,7 +352,7 @@ impl Registry {
             return;
         };
         let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted = all || association.protection.is_some();
+        let wanted = all || association.protection.is_some() || association.found_by_tag;
         if !wanted || association.indexed == Some(tag) || association.state.is_closed() {
             return;
         }

@@ -15,6 +15,8 @@ pub(super) struct Pair {
     latency: Duration,
     /// Packets on their way: when they arrive, to which end, their route and bytes.
     wire: VecDeque<(Time, usize, Route, Bytes)>,
+    /// Packets to this address are lost.
+    dead: Option<IpAddr>,
 }
 
 const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
@@ -31,6 +33,7 @@ impl Pair {
             ends: [0, 1].map(|i| Self::end(i, i as u8 + 1, change)),
             latency: Duration::from_millis(10),
             wire: VecDeque::new(),
+            dead: None,
         }
     }
 
@@ -51,6 +54,9 @@ impl Pair {
             let mut buf = Vec::new();
             while let Some(transmit) = self.ends[i].poll_transmit(self.now, &mut buf) {
                 let all = Bytes::from(core::mem::take(&mut buf));
+                if self.dead == Some(transmit.route.remote) {
+                    continue;
+                }
                 let size = transmit.segment_size.unwrap_or(all.len());
                 for chunk in all.chunks(size) {
                     let route = Route {
@@ -247,4 +253,39 @@ fn what_is_kept_counts_on_a_path_also_where_set_ups_cross_5_2_4() {
         }
     }
     assert!(met > 0, "DATA went beside COOKIE ECHO");
+}
+
+/// RFC 9260, section 5.4; RFC 5062, section 2.3
+#[test]
+fn an_unverifiable_address_leaves_the_registry() {
+    let claimed = IpAddr::from([10, 0, 0, 77]);
+    let mut pair = Pair::with(|config| {
+        if config.port == 5000 {
+            config.local_addresses.push(IpAddr::from([10, 0, 0, 77]));
+        }
+    });
+    pair.dead = Some(claimed);
+    let (a, b) = pair.connect();
+    let is_known = |pair: &Pair| pair.ends[1].registry.is_known(claimed, 5000);
+    assert!(is_known(&pair));
+    // Six probes, with an RTO that doubles.
+    pair.run(pair.now + Duration::from_secs(150));
+    assert!(!is_known(&pair));
+    let tag = pair.ends[1].registry.get(b).unwrap().local_tag;
+    assert_eq!(
+        pair.ends[1].registry.find_by_tag(tag, 5000),
+        Some(b),
+        "packets with its tag find it"
+    );
+    // It is confirmed when it works.
+    pair.dead = None;
+    pair.run(pair.now + Duration::from_secs(150));
+    assert!(is_known(&pair));
+    let paths: Vec<_> = pair.ends[1].paths(b).collect();
+    assert!(paths.iter().all(|p| p.status.confirmed), "{paths:?}");
+    // Nothing is left behind by the end of the association.
+    pair.ends[0].abort(pair.now, a, b"").unwrap();
+    pair.run(pair.now + Duration::from_secs(1));
+    let registry = &pair.ends[1].registry;
+    assert!(!is_known(&pair) && registry.find_by_tag(tag, 5000).is_none());
 }

@@ -261,6 +261,18 @@ impl Paths {
         }
     }
 
+    /// Whether a path to this address is confirmed (section 5.4).
+    pub(crate) fn is_confirmed(&self, remote: IpAddr) -> bool {
+        let mut paths = self.list.iter();
+        paths.any(|p| p.remote == remote && p.confirmed)
+    }
+
+    /// Whether Path.Max.Retrans probes of an unconfirmed address were lost, on each path to it.
+    pub(crate) fn failed_verification(&self, remote: IpAddr) -> bool {
+        let mut paths = self.list.iter().filter(|p| p.remote == remote).peekable();
+        paths.peek().is_some() && paths.all(|p| !p.confirmed && !p.active)
+    }
+
     pub(crate) fn knows(&self, remote: IpAddr) -> bool {
         self.remotes().any(|known| known == remote)
     }

@@ -24,9 +24,15 @@ impl Cost {
     }
 }
 
+/// Bytes of user data that an association may hold whatever others hold. It may hold as much state of
+/// streams besides.
+pub(crate) const MIN_RECEIVE: usize = 4096;
+
 #[derive(Debug)]
 pub(super) struct Buffer {
     capacity: usize,
+    /// Bytes that the endpoint leaves to this association, user data and state of streams.
+    limit: usize,
     max_chunks: usize,
     overhead: usize,
     announcement: WindowAnnouncement,
@@ -46,6 +52,7 @@ impl Buffer {
         let mtu = small(config.path_mtu);
         Self {
             capacity: config.receive_buffer,
+            limit: usize::MAX,
             max_chunks: config.receive_buffer_chunks,
             overhead: config.message_overhead,
             announcement: config.policies.window_announcement,
@@ -84,7 +91,18 @@ impl Buffer {
     /// its streams has a window again as soon as its messages are read. For the same reason, and
     /// because the peer may have sent what the last window allowed, no chunk is dropped for them.
     fn counted_streams(&self) -> usize {
-        (self.streams as usize).min(self.capacity / 2)
+        (self.streams as usize).min(self.capacity() / 2)
+    }
+
+    /// Bytes of user data and of the state of streams, which count in the memory of all associations.
+    pub(super) fn charged(&self) -> usize {
+        self.memory() + self.streams as usize
+    }
+
+    /// Returns whether the endpoint leaves no bytes to this association for the state of further
+    /// streams.
+    pub(super) fn limits_streams(&self) -> bool {
+        self.charged() >= self.limit
     }
 
     /// Bytes that something in the buffer takes.
@@ -97,17 +115,29 @@ impl Buffer {
         self.capacity = self.capacity.max(capacity);
     }
 
+    /// Sets the bytes that the endpoint leaves to this association.
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Bytes of user data that the buffer may hold now. Some are always left: reading frees them, and
+    /// an association whose user reads advances whatever others hold.
+    fn capacity(&self) -> usize {
+        let rest = self.limit.saturating_sub(self.streams as usize);
+        self.capacity.min(rest.max(MIN_RECEIVE))
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.memory() >= self.capacity || self.held.chunks >= self.max_chunks
+        self.memory() >= self.capacity() || self.held.chunks >= self.max_chunks
     }
 
     pub(super) fn is_nearly_full(&self) -> bool {
-        self.memory() >= self.capacity / 4 * 3 || self.held.chunks >= self.max_chunks / 4 * 3
+        self.memory() >= self.capacity() / 4 * 3 || self.held.chunks >= self.max_chunks / 4 * 3
     }
 
     fn view(&self) -> BufferView {
         BufferView {
-            capacity: self.capacity,
+            capacity: self.capacity(),
             payload: self.held.payload,
             memory: self.memory() + self.counted_streams(),
             typical: self.typical as usize / 16,
@@ -124,7 +154,7 @@ impl Buffer {
         }
         let view = self.view();
         let free = self.announcement.free(&view);
-        let silly = (2 * self.mtu as usize).min(self.capacity / 2);
+        let silly = (2 * self.mtu as usize).min(self.capacity() / 2);
         if free > 0 && free < silly && self.avoid_silly_windows {
             1
         } else {
@@ -134,7 +164,7 @@ impl Buffer {
 
     /// The buffer has become free by a quarter since this was last announced.
     pub(super) fn wants_update(&self) -> bool {
-        let wanted = self.last_free.saturating_add(self.capacity / 4);
+        let wanted = self.last_free.saturating_add(self.capacity() / 4);
         // Mostly there is not even so much free.
         self.announcement.free(&self.view()) >= wanted && self.announceable() >= wanted
     }

@@ -21,7 +21,9 @@ pub(crate) struct AbortedMessage {
 impl Receiver {
     /// Takes a FORWARD-TSN.
     pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
-        let room = self.delivery.has_room_for_skips(forward.skipped().len());
+        let streams = forward.skipped().map(|(stream, _)| (stream, false));
+        let room = self.delivery.has_room_for_skips(forward.skipped().len())
+            && self.has_room_for_state(streams);
         let Some(index) = self.forward_to(forward.new_cumulative_tsn, room) else {
             return;
         };
@@ -47,7 +49,9 @@ impl Receiver {
     pub(crate) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>) {
         let entries = forward.skipped().len();
         let interleaved = self.interleaved.as_ref();
-        let room = interleaved.is_some_and(|all| all.has_room_for_skips(entries));
+        let streams = forward.skipped().map(|m| (m.stream, m.unordered));
+        let room = interleaved.is_some_and(|all| all.has_room_for_skips(entries))
+            && self.has_room_for_state(streams);
         let Some(index) = self.forward_to(forward.new_cumulative_tsn, room) else {
             return;
         };

@@ -368,6 +368,14 @@ impl Interleaved {
         }
     }
 
+    /// Returns whether the state of a stream takes no further heap.
+    pub(super) fn has_page(&self, stream: StreamId, unordered: bool) -> bool {
+        match unordered {
+            true => self.skips.has_page(stream),
+            false => self.next.has_page(stream),
+        }
+    }
+
     fn next_mid(&self, stream: StreamId) -> Mid {
         self.next.get(stream).unwrap_or(Mid::new(0))
     }

@@ -30,6 +30,7 @@ use crate::policy::GapSacks;
 use crate::time::Time;
 use ack::AckState;
 use autotune::Autotune;
+pub(crate) use buffer::MIN_RECEIVE;
 use buffer::{Buffer, Cost};
 use delivery::Delivery;
 pub(crate) use forward::AbortedMessage;
@@ -213,7 +214,7 @@ impl Receiver {
             self.give_up_unfinished();
             return Err(DataOutcome::InvalidStream(stream));
         }
-        if !self.make_room(index) {
+        if !self.has_room_for_state(core::iter::once((stream, false))) || !self.make_room(index) {
             self.ack.now();
             return Err(DataOutcome::Dropped);
         }
@@ -380,6 +381,27 @@ impl Receiver {
 
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffer.memory()
+    }
+
+    /// Bytes of user data and of the state of streams.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.buffer.charged()
+    }
+
+    /// Returns whether the state of these streams may be kept; the flag is set for unordered messages
+    /// that are skipped. Only a stream in a page that is not there yet takes more.
+    fn has_room_for_state(&self, mut streams: impl Iterator<Item = (StreamId, bool)>) -> bool {
+        !self.buffer.limits_streams()
+            || streams.all(|(stream, unordered)| match &self.interleaved {
+                Some(interleaved) => interleaved.has_page(stream, unordered),
+                None => self.delivery.next.has_page(stream),
+            })
+    }
+
+    /// Sets the bytes up to which user data and state of streams may grow, if less than the receive
+    /// buffer.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.buffer.set_limit(limit);
     }
 
     pub(crate) fn a_rwnd(&self) -> usize {

@@ -203,3 +203,37 @@ fn gaps_before_invalid_streams_are_bounded() {
     }
     assert_eq!(give(&mut receiver, 59_000, 1, 0), invalid);
 }
+
+/// Where the endpoint leaves an association no more memory, streams in pages that are there go on.
+#[test]
+fn the_endpoints_limit_holds_for_the_state_of_streams() {
+    for (interleaving, page) in [false, true].into_iter().zip(PAGE) {
+        let mut receiver = receiver(interleaving, 1 << 20);
+        receiver.set_limit(MIN_RECEIVE);
+        let mut accepted = 0;
+        for tsn in 1..=200 {
+            let outcome = give(&mut receiver, tsn, tsn as u16 * 64, 0);
+            if outcome == DataOutcome::Dropped {
+                break;
+            }
+            accepted += 1;
+            read(&mut receiver);
+        }
+        assert_eq!(accepted, MIN_RECEIVE.div_ceil(page));
+        let charged = receiver.charged_bytes();
+        assert!((MIN_RECEIVE..MIN_RECEIVE + page).contains(&charged));
+        assert!(receiver.a_rwnd() > 0, "known streams may be used");
+        let next = accepted as u32 + 1;
+        for (tsn, stream) in (next..).zip([63, 64, 65, 100]) {
+            let number = u16::from(stream == 64);
+            let outcome = give(&mut receiver, tsn, stream, number);
+            assert_eq!(outcome, DataOutcome::Accepted, "{stream}");
+        }
+        assert_eq!(read(&mut receiver), 4);
+        let above = give(&mut receiver, next + 4, 60_000, 0);
+        assert_eq!(above, DataOutcome::Dropped);
+        receiver.set_limit(usize::MAX);
+        let above = give(&mut receiver, next + 4, 60_000, 0);
+        assert_eq!(above, DataOutcome::Accepted);
+    }
+}

@@ -1,8 +1,10 @@
 //! Tests of the public interface, in one binary.
 
 mod after_timeout;
+mod amplification;
 mod authentication;
 mod buffers;
+mod camping;
 mod collision;
 mod common;
 mod congestion;

@@ -26,6 +26,7 @@ pub(super) struct Connection {
     outbox: mpsc::Sender<Packet>,
     blocked: Arc<AtomicBool>,
     closing: Arc<Notify>,
+    aborting: Arc<Notify>,
     /// The reader may go on: all replies to what it read are with the writer.
     answered: Arc<Notify>,
     /// What came and is not handled yet.
@@ -38,6 +39,8 @@ pub(super) struct Connection {
     /// Its session is over, and what is left goes out.
     ending: bool,
     pub(super) source: Option<Source>,
+    /// Its graceful end waits for the peer.
+    pub(super) lingers: bool,
     /// The peer's address for people.
     pub(super) peer: String,
 }
@@ -58,7 +61,9 @@ impl Connection {
         let (outbox, to_send) = mpsc::channel(OUTBOX);
         let blocked = Arc::new(AtomicBool::new(false));
         let closing = Arc::new(Notify::new());
+        let aborting = Arc::new(Notify::new());
         let answered = Arc::new(Notify::new());
+        let lingers = link.writer.lingers();
         let reader = Reader {
             session,
             half: link.reader,
@@ -73,11 +78,12 @@ impl Connection {
             blocked: Arc::clone(&blocked),
             core: core.clone(),
         };
-        tokio::spawn(writer.run(Arc::clone(&closing)));
+        tokio::spawn(writer.run(Arc::clone(&closing), Arc::clone(&aborting)));
         Self {
             outbox,
             blocked,
             closing,
+            aborting,
             answered,
             waiting: VecDeque::new(),
             arrived: None,
@@ -85,6 +91,7 @@ impl Connection {
             reader: reader.abort_handle(),
             ending: false,
             source: link.address.map(Source::of),
+            lingers,
             peer: link.peer,
         }
     }
@@ -142,6 +149,12 @@ impl Connection {
     pub(super) fn end(&mut self) {
         self.ending = true;
         self.closing.notify_one();
+    }
+
+    /// The connection is given up: it ends at once, and its place in the transport is free.
+    pub(super) fn abort(&mut self) {
+        self.ending = true;
+        self.aborting.notify_one();
     }
 
     /// Whether its session is over.
@@ -205,14 +218,19 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, closing: Arc<Notify>) {
+    async fn run(mut self, closing: Arc<Notify>, aborting: Arc<Notify>) {
         let (session, core) = (self.session, self.core.clone());
-        tokio::select! {
-            () = self.write() => {}
+        let aborted = tokio::select! {
+            biased;
+            () = aborting.notified() => true,
+            () = self.write() => false,
             () = async {
                 closing.notified().await;
                 tokio::time::sleep(LINGER).await;
-            } => {}
+            } => false,
+        };
+        if aborted {
+            self.half.abort();
         }
         // Without a core there is nobody to tell.
         let _ = core.send(Input::Written(session)).await;

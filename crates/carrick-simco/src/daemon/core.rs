@@ -15,7 +15,8 @@ use super::scrape::Scrape;
 use super::{AnyBackend, DaemonError, State};
 use crate::Time;
 use crate::middlebox::{
-    Connection as Peer, Middlebox, MiddleboxEvent, Restored, SessionId, SessionOutput, Source,
+    Connection as Peer, Middlebox, MiddleboxEvent, Restored, SessionEnd, SessionId, SessionOutput,
+    Source,
 };
 use crate::rules::Rule;
 use crate::state::{Journal, RuleChange};
@@ -308,7 +309,7 @@ impl Core {
         handled
     }
 
-    fn connected(&mut self, now: Time, link: Link) {
+    fn connected(&mut self, now: Time, mut link: Link) {
         let (open, half_open) = self.middlebox.session_counts();
         let most = self.middlebox.limits().open_sessions.max(open)
             + self.middlebox.limits().half_open.max(half_open)
@@ -317,7 +318,7 @@ impl Core {
         let of_source = link.address.and_then(|a| self.ending.get(&Source::of(a)));
         let crowd = of_source.is_some_and(|count| *count >= SPARE_CONNECTIONS / 4);
         if self.stopping || crowd || self.connections.len() >= most {
-            return;
+            return link.writer.abort();
         }
         let peer = Peer {
             streams: link.streams,
@@ -343,11 +344,16 @@ impl Core {
     fn drain_events(&mut self) {
         let at = self.clock.moment();
         while let Some(event) = self.middlebox.poll_event() {
-            if let MiddleboxEvent::SessionClosed { session, .. } = &event
+            if let MiddleboxEvent::SessionClosed { session, why, .. } = &event
                 && let Some(connection) = self.connections.get_mut(session)
                 && !connection.is_ending()
             {
-                connection.end();
+                if *why == SessionEnd::CrowdedOut && connection.lingers {
+                    // Its peer may never answer, and others wait for its place.
+                    connection.abort();
+                } else {
+                    connection.end();
+                }
                 if let Some(source) = connection.source {
                     *self.ending.entry(source).or_default() += 1;
                 }

@@ -78,7 +78,7 @@ impl Listeners {
         let secure: Vec<_> = secure.copied().collect();
         Ok(Self {
             sctp: match sctp {
-                Some(listen) => Some(bind_sctp(listen, associations(&limits))?),
+                Some(listen) => Some(bind_sctp(listen, &limits)?),
                 None => None,
             },
             tcp: bind_tcp("tcp", tcp).await?,
@@ -145,7 +145,13 @@ fn associations(limits: &Limits) -> usize {
     limits.open_sessions + limits.half_open + SPARE_ASSOCIATIONS
 }
 
-fn bind_sctp(listen: &SctpListen, associations: usize) -> Result<Endpoint, DaemonError> {
+/// Associations at most that agents at one address set up: all sessions may be theirs, and half of what
+/// there is beside sessions is left to other addresses, whatever one address does.
+fn associations_per_source(limits: &Limits) -> usize {
+    limits.open_sessions + limits.half_open / 2
+}
+
+fn bind_sctp(listen: &SctpListen, limits: &Limits) -> Result<Endpoint, DaemonError> {
     let addresses = listen.addresses.iter().copied();
     let config = match (listen.raw, listen.udp_port) {
         (true, None) => Config::raw(addresses),
@@ -157,7 +163,10 @@ fn bind_sctp(listen: &SctpListen, associations: usize) -> Result<Endpoint, Daemo
     };
     let config = sctp::endpoint(config.port(listen.port), listen.streams);
     let config = Config {
-        max_associations: associations,
+        max_associations: associations(limits),
+        max_associations_per_source: Some(associations_per_source(limits)),
+        // Those that wait here take no room from others.
+        backlog: associations(limits),
         ..config
     };
     Endpoint::bind(config).map_err(|error| DaemonError::Listen {
@@ -189,7 +198,9 @@ async fn serve_sctp(
         let association = tokio::select! {
             association = endpoint.accept() => association,
             Ok(()) = limits.changed() => {
-                endpoint.set_max_associations(associations(&limits.borrow_and_update()));
+                let limits = *limits.borrow_and_update();
+                let per_source = associations_per_source(&limits);
+                endpoint.set_max_associations(associations(&limits), Some(per_source));
                 continue;
             }
         };

@@ -67,6 +67,15 @@ pub trait MessageWriter: Send {
 
     /// Ends the connection when what was sent has arrived, or as much of it as the transport tells.
     fn close(&mut self) -> Pending<'_, ()>;
+
+    /// Whether [`Self::close`] waits for the peer, which may never answer.
+    fn lingers(&self) -> bool {
+        false
+    }
+
+    /// Ends the connection at once where [`Self::lingers`]; what was sent and has not arrived is lost.
+    /// Elsewhere dropping the writer does so.
+    fn abort(&mut self) {}
 }
 
 /// Why nothing more comes.

@@ -135,6 +135,14 @@ impl MessageWriter for Writer {
         })
     }
 
+    fn lingers(&self) -> bool {
+        true
+    }
+
+    fn abort(&mut self) {
+        self.half.abort(b"too many connections");
+    }
+
     fn close(&mut self) -> Pending<'_, ()> {
         Box::pin(async {
             let ended = tokio::time::timeout(LINGER, self.half.shutdown()).await;

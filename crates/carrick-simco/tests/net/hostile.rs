@@ -7,8 +7,12 @@ use carrick_simco::message::{
     TransactionId, VERSION,
 };
 use carrick_simco::transport::{Link, MessageWriter, Packet};
+use carrick_wire::{
+    Chunk, ChunkType, CommonHeader, InitFields, Packet as SctpPacket, PacketBuilder, Parameter,
+    Tsn, VerificationTag,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use crate::support::{ALL, Box3, Transport, pinhole, soon};
 
@@ -87,6 +91,118 @@ async fn a_flood_from_one_address_leaves_a_slow_agent_of_another_alone() {
             panic!("{transport:?}: {reply:?}");
         };
     }
+}
+
+/// A host that completes handshakes of SCTP and sends nothing more, and answers nothing.
+struct BareHandshakes {
+    socket: UdpSocket,
+    port: u16,
+    next: u16,
+}
+
+impl BareHandshakes {
+    async fn start(middlebox: &Box3, from: &str) -> Self {
+        let (port, udp_port) = middlebox.daemon.bound().sctp.unwrap();
+        let socket = UdpSocket::bind((from, 0)).await.unwrap();
+        let to = ("127.0.0.1", udp_port.unwrap());
+        socket.connect(to).await.unwrap();
+        Self {
+            socket,
+            port,
+            next: 1,
+        }
+    }
+
+    /// Sends a packet until one of these chunks comes from the association.
+    async fn ask(&self, packet: &[u8], wanted: &[ChunkType]) -> Bytes {
+        let mut buf = [0; 2000];
+        loop {
+            self.socket.send(packet).await.unwrap();
+            let answered = tokio::time::timeout(Duration::from_secs(1), async {
+                loop {
+                    let len = self.socket.recv(&mut buf).await.unwrap();
+                    let bytes = Bytes::copy_from_slice(&buf[..len]);
+                    let packet = SctpPacket::parse(&bytes).unwrap();
+                    let ours = packet.header().destination_port == self.next;
+                    let mut chunks = packet.chunks().flatten();
+                    if ours && chunks.any(|chunk| wanted.contains(&chunk.kind)) {
+                        return bytes;
+                    }
+                }
+            });
+            if let Ok(answer) = answered.await {
+                return answer;
+            }
+        }
+    }
+
+    /// Sets up one more association; returns whether it was admitted.
+    async fn one_more(&mut self) -> bool {
+        self.next += 1;
+        let header = |tag| CommonHeader {
+            source_port: self.next,
+            destination_port: self.port,
+            tag,
+        };
+        let fields = InitFields {
+            tag: VerificationTag(7),
+            a_rwnd: 100_000,
+            outbound_streams: 8,
+            inbound_streams: 8,
+            initial_tsn: Tsn::new(1),
+        };
+        let mut init = Vec::new();
+        let mut packet = PacketBuilder::new(&mut init, header(VerificationTag::ZERO), 1200);
+        packet.init(ChunkType::INIT, fields, |_| {});
+        packet.finish();
+        let answer = self.ask(&init, &[ChunkType::INIT_ACK]).await;
+        let packet = SctpPacket::parse(&answer).unwrap();
+        let Some(Ok(chunk)) = packet.chunks().next() else {
+            panic!("INIT ACK");
+        };
+        let Ok(Chunk::InitAck(ack)) = Chunk::parse(chunk) else {
+            panic!("INIT ACK");
+        };
+        let parameters = ack.parameters().flatten();
+        let cookie = parameters.filter_map(|raw| match Parameter::parse(raw) {
+            Ok(Parameter::StateCookie(cookie)) => Some(cookie.to_vec()),
+            _ => None,
+        });
+        let cookie = cookie.last().unwrap();
+        let mut echo = Vec::new();
+        let mut packet = PacketBuilder::new(&mut echo, header(ack.tag), 1200);
+        packet.cookie_echo(&cookie);
+        packet.finish();
+        let wanted = [ChunkType::COOKIE_ACK, ChunkType::ABORT];
+        let answer = self.ask(&echo, &wanted).await;
+        let packet = SctpPacket::parse(&answer).unwrap();
+        let mut chunks = packet.chunks().flatten();
+        chunks.any(|chunk| chunk.kind == ChunkType::COOKIE_ACK)
+    }
+}
+
+/// The same flood over SCTP, where a peer that answers nothing makes a graceful end last.
+#[tokio::test]
+async fn sctp_handshakes_of_one_address_lock_out_no_other() {
+    let more = "[limits]\nsessions = 20\nhalf-open = 16\nhalf-open-per-address = 4";
+    let middlebox = Box3::start(more).await;
+    let mut flood = BareHandshakes::start(&middlebox, "127.0.0.2").await;
+    let mut admitted = 0;
+    // More than there are places, before each attempt of an honest agent.
+    for attempt in 0..16 {
+        for _ in 0..150 {
+            admitted += u32::from(flood.one_more().await);
+        }
+        let agent = middlebox.client(Transport::Sctp, "alice").await;
+        assert!(agent.enable(pinhole(1, 10)).await.is_ok(), "{attempt}");
+        agent.end().await;
+    }
+    assert!(admitted > 0);
+    let half_open = middlebox.metric("carrick_simco_half_open ").await;
+    assert!(half_open <= 4, "{half_open}");
+    // Crowded-out associations are aborted: their places are free at once, and not after five seconds.
+    let crowded = middlebox.metric("carrick_simco_crowded_out_total ").await;
+    assert!(crowded > 100, "{crowded} of {admitted}");
 }
 
 #[tokio::test]

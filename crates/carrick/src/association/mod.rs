@@ -142,6 +142,14 @@ impl Association {
         }
     }
 
+    /// A program has the handle: the task may hand over messages.
+    pub(crate) fn accept(&self) {
+        let link = &self.recv.link;
+        if link.shared.incoming.accept() {
+            link.tell(Command::Resume(link.id));
+        }
+    }
+
     /// Takes the two halves apart, for two tasks.
     pub fn split(self) -> (SendHalf, RecvHalf) {
         (self.send, self.recv)

@@ -115,6 +115,7 @@ impl Driver {
         );
         self.entries.insert(id, entry);
         if let Some(answer) = self.connecting.remove(&id) {
+            association.accept();
             // If nobody waits any more, the handle comes back and is dropped, which is an order to
             // shut down.
             drop(answer.send(Ok(association)));

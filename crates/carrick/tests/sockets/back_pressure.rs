@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carrick::{Endpoint, Event, Notification, TrySendError};
 
-use crate::support::{associate, config, content, on, pair, pair_of, soon};
+use crate::support::{associate, config, content, endpoint, ip, on, pair, pair_of, soon, to};
 
 #[tokio::test]
 async fn a_receiver_that_does_not_receive_stops_the_sender() {
@@ -118,4 +118,26 @@ async fn notifications_that_nobody_reads_are_counted() {
     }
     assert!(closed);
     assert!(told >= 2 && lost > 0, "told {told}, lost {lost}");
+}
+
+/// Before an association is accepted, all that its peer sends counts in `receive_memory`.
+#[tokio::test]
+async fn messages_stay_in_the_protocol_until_accept() {
+    let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
+    let peers = [ip("127.0.0.1")];
+    let a = soon("set-up", client.connect(&peers, to(&server)))
+        .await
+        .unwrap();
+    for number in 0..300 {
+        a.send(content(number, 1000), on(0)).await.unwrap();
+    }
+    soon("acknowledged", a.flushed()).await.unwrap();
+    let held = async || server.stats().await.unwrap().protocol.receive_memory;
+    assert!(held().await >= 300_000);
+    let mut b = soon("accept", server.accept()).await.unwrap();
+    for number in 0..300 {
+        let message = soon("message", b.recv()).await.unwrap().unwrap();
+        assert!(message.payload == content(number, 1000)[..], "{number}");
+    }
+    assert_eq!(held().await, 0);
 }

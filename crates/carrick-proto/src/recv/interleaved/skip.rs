@@ -7,7 +7,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use carrick_wire::{Mid, SkippedMessage};
+use carrick_wire::{Mid, SkippedMessage, StreamId};
 
 use super::{Assembly, Interleaved, Key, Lost, key};
 use crate::reconfig::StreamSet;
@@ -66,6 +66,10 @@ impl Skips {
                 }
             }
         }
+    }
+
+    pub(super) fn has_page(&self, stream: StreamId) -> bool {
+        self.unordered.has_page(stream)
     }
 
     /// Heap that the state of streams takes, in bytes, and of the messages that wait for a reset.

@@ -120,6 +120,13 @@ fn to_unverified(seen: &Seen, sender: &Endpoint, kinds: &[ChunkType]) {
             p.remote == seen.route.remote && !p.status.confirmed && p.local == seen.route.local
         })
     };
+    // Of several associations at the address, the packet may be of the one that confirmed it.
+    let confirmed = sender.associations().any(|id| {
+        sender.peer_port(id) == Some(peer_port)
+            && sender
+                .paths(id)
+                .any(|p| p.remote == seen.route.remote && p.status.confirmed)
+    });
     let unconfirmed = sender
         .associations()
         .filter(|id| {
@@ -129,7 +136,7 @@ fn to_unverified(seen: &Seen, sender: &Endpoint, kinds: &[ChunkType]) {
         })
         .any(of_this_peer);
     // Answers to an INIT are no chunks of an association.
-    if !unconfirmed || peer_port == 0 || kinds[0] == ChunkType::INIT_ACK {
+    if !unconfirmed || confirmed || peer_port == 0 || kinds[0] == ChunkType::INIT_ACK {
         return;
     }
     let heartbeat = kinds.contains(&ChunkType::HEARTBEAT);

@@ -230,7 +230,8 @@ fn an_address_that_init_ack_had_no_room_for_is_told_though_another_went_meanwhil
     let ours = many(1, 120);
     w.begin_connect(&ours[..1]);
     assert!(w.run_until(secs(2), |w| !w.sent(1, ChunkType::INIT_ACK).is_empty()));
-    assert_eq!(listed_in(&w, 1), 100);
+    // As many as the length of the INIT allows, the one that goes among them.
+    assert!((5..100).contains(&listed_in(&w, 1)));
     w.ends[1].local_address_removed(w.now, ours[4]);
     assert!(w.run_until(secs(2), |w| w.states() == [Some("Established"); 2]));
     let [a, b] = [0, 1].map(|e| w.only(e));

@@ -1,7 +1,7 @@
 //! Streams, and limits of an endpoint (section 5.1.1).
 
 use carrick_proto::{CloseReason, ConnectError, Event, SendError, SendOptions};
-use carrick_wire::{CauseCode, ChunkType};
+use carrick_wire::{CauseCode, ChunkType, VerificationTag};
 
 use crate::common::*;
 
@@ -104,4 +104,76 @@ fn an_association_too_many_is_out_of_resource_5_1() {
         w.ends[0].connect(w.now, &[ip("10.0.0.55")], 1, None, w.config.clone()),
         Err(ConnectError::TooManyAssociations)
     );
+}
+
+/// Tries to set up an association; returns whether it was admitted.
+fn is_admitted(w: &mut World, from: &str, port: u16) -> bool {
+    let mut puppet = Puppet::new();
+    puppet.link.from = ip(from);
+    if puppet.link.from.is_ipv6() {
+        puppet.link.to = in_v6(puppet.link.to);
+    }
+    puppet.port = port;
+    let answers = puppet.init(w, |_| {});
+    puppet.learn(&answers[0]);
+    let cookie = Puppet::cookie(&answers[0]);
+    let answers = puppet.say(w, |p| p.cookie_echo(&cookie));
+    if answers[0].has(ChunkType::COOKIE_ACK) {
+        return true;
+    }
+    assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+    assert_eq!(answers[0].causes()[0].0, CauseCode::OUT_OF_RESOURCE);
+    false
+}
+
+/// RFC 9260, section 5.1; RFC 4732, section 2.1: one source does not take all places
+#[test]
+fn one_source_leaves_places_to_others() {
+    for (limit, most) in [(None, 16), (Some(3), 3)] {
+        let mut w = World::with(1, |_, c| {
+            c.local_addresses = vec![addresses(0)[0], in_v6(addresses(0)[0])];
+            c.max_associations = 100;
+            c.max_associations_per_source = limit;
+        });
+        // Ports do not make another source, nor do addresses of one IPv6 network.
+        let four = (1..=150).filter(|port| is_admitted(&mut w, "10.0.0.66", *port));
+        assert_eq!(four.count(), most);
+        let six = (1..=150_u16).filter(|n| {
+            let from = format!("fd00:0:0:1:{n:x}::9");
+            is_admitted(&mut w, &from, 7000)
+        });
+        assert_eq!(six.count(), most);
+        assert!(is_admitted(&mut w, "10.0.0.67", 1));
+        assert!(is_admitted(&mut w, "fd00:0:0:2::9", 1));
+        assert_eq!(w.ends[0].stats().inits_refused, 2 * (150 - most as u64));
+        // A place is free again when its association has ended; own set-ups have no limit but the total.
+        let id = w.ends[0].associations().next().unwrap();
+        w.ends[0].abort(w.now, id, b"").unwrap();
+        let own = |w: &mut World, port| {
+            let config = w.config.clone();
+            let to = [ip("10.0.0.66")];
+            w.ends[0].connect(w.now, &to, port, None, config).is_ok()
+        };
+        assert!((1000..1030).all(|port| own(&mut w, port)));
+        assert!(is_admitted(&mut w, "10.0.0.66", 200));
+        assert!(!is_admitted(&mut w, "10.0.0.66", 201));
+    }
+}
+
+/// RFC 9260, section 5.2.4: a restart is no further association
+#[test]
+fn a_restart_is_admitted_at_the_limit() {
+    let mut w = World::with(1, |_, c| c.max_associations_per_source = Some(1));
+    let (puppet, _) = Puppet::new().connect(&mut w);
+    let restarted = Puppet {
+        tag: VerificationTag(0x7777),
+        peer_tag: VerificationTag::ZERO,
+        ..puppet
+    };
+    let answers = restarted.init(&mut w, |_| {});
+    let tag = answers[0].init().tag;
+    let cookie = Puppet::cookie(&answers[0]);
+    let answers = restarted.say_with(&mut w, tag, |p| p.cookie_echo(&cookie));
+    assert!(answers[0].has(ChunkType::COOKIE_ACK));
+    assert!(w.events(0).contains(&Event::Restarted));
 }

@@ -1,0 +1,313 @@
+//! Address camping: a peer lists addresses of another host in its INIT or ASCONF, without owning them.
+//! The owner still gets an association (RFC 5062 section 2; RFC 9260 section 5.4).
+
+use std::time::Duration;
+
+use carrick_proto::{AssociationId, Event, IcmpInput, IcmpKind, PeerAddress, VerificationTag};
+use carrick_wire::{AsconfSerial, ChunkType, CorrelationId};
+
+use crate::common::*;
+
+const ATTACKER: &str = "10.0.0.66";
+const OWNER: &str = "10.0.0.5";
+const OWNER_SECOND: &str = "10.1.0.5";
+
+fn world() -> World {
+    World::with(1, |_, c| {
+        c.association.extensions.dynamic_addresses = true;
+        c.association.dynamic_addresses_without_authentication = true;
+    })
+}
+
+fn puppet_at(address: &str, udp_port: Option<u16>) -> Puppet {
+    let mut puppet = Puppet::new();
+    puppet.link.from = ip(address);
+    puppet.encapsulation = udp_port;
+    puppet
+}
+
+/// Sets up an association; returns it with the events of the endpoint.
+fn connect(
+    w: &mut World,
+    mut puppet: Puppet,
+    listed: &[&str],
+) -> (Puppet, AssociationId, Vec<Event>) {
+    w.events(0);
+    let before: Vec<_> = w.ends[0].associations().collect();
+    let answers = puppet.init(w, |p| {
+        p.supported_extensions(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
+        for address in listed {
+            p.ip_address(ip(address));
+        }
+    });
+    assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
+    puppet.learn(&answers[0]);
+    let cookie = Puppet::cookie(&answers[0]);
+    let answers = puppet.say(w, |p| p.cookie_echo(&cookie));
+    assert!(answers[0].has(ChunkType::COOKIE_ACK));
+    let new = w.ends[0].associations().find(|id| !before.contains(id));
+    (puppet, new.expect("another association"), w.events(0))
+}
+
+/// An attacker whose INIT lists the owner's address.
+fn camp(w: &mut World, udp_port: Option<u16>) -> (Puppet, AssociationId) {
+    let attacker = Puppet {
+        tag: VerificationTag(0x6666),
+        ..puppet_at(ATTACKER, udp_port)
+    };
+    let (attacker, id, _) = connect(w, attacker, &[ATTACKER, OWNER]);
+    (attacker, id)
+}
+
+/// Lets time pass, in which the puppet answers what comes to its own address.
+fn keep_alive(w: &mut World, puppet: &Puppet, time: Duration) {
+    let until = w.now + time;
+    while w.now < until {
+        w.run(secs(1));
+        for packet in puppet.hear(w) {
+            if packet.to() == puppet.link.from && packet.has(ChunkType::HEARTBEAT) {
+                puppet.answer_heartbeat(w, &packet);
+            }
+        }
+    }
+}
+
+fn assert_delivers(w: &mut World, puppet: &mut Puppet, ssn: u16, id: AssociationId) {
+    puppet.data(w, 0, ssn, b"hello");
+    assert_eq!(w.receive_lengths(0, id), [5]);
+}
+
+/// RFC 5062, section 2.3; RFC 9260, sections 5.2.2 and 5.4
+#[test]
+fn the_owner_of_a_claimed_address_is_admitted() {
+    for udp_port in [None, Some(9899)] {
+        for listed in [&[][..], &[OWNER, OWNER_SECOND]] {
+            for wait in [0, 600] {
+                let mut w = world();
+                let (mut attacker, camping) = camp(&mut w, udp_port);
+                keep_alive(&mut w, &attacker, secs(wait));
+                let (mut owner, id, events) = connect(&mut w, puppet_at(OWNER, udp_port), listed);
+                let what = format!("{udp_port:?} {listed:?} after {wait} s: {events:?}");
+                assert!(
+                    matches!(events[0], Event::Established { accepted: true, .. }),
+                    "{what}"
+                );
+                assert!(!events.contains(&Event::Restarted), "{what}");
+                assert_delivers(&mut w, &mut owner, 0, id);
+                assert_delivers(&mut w, &mut attacker, 0, camping);
+                // The owner's restart is the owner's, and a claim that comes later is refused.
+                let restarted = Puppet {
+                    tag: VerificationTag(0x7777),
+                    ..puppet_at(OWNER, udp_port)
+                };
+                let answers = restarted.init(&mut w, |_| {});
+                let cookie = Puppet::cookie(&answers[0]);
+                let tag = answers[0].init().tag;
+                restarted.say_with(&mut w, tag, |p| p.cookie_echo(&cookie));
+                assert!(w.events(0).contains(&Event::Restarted), "{what}");
+                assert_eq!(w.ends[0].associations().count(), 2);
+                let late = puppet_at("10.0.0.67", udp_port);
+                let answers = late.init(&mut w, |p| p.ip_address(ip(OWNER)));
+                assert!(answers[0].has(ChunkType::ABORT), "{what}");
+                assert_delivers(&mut w, &mut attacker, 1, camping);
+            }
+        }
+    }
+}
+
+/// RFC 5061, section 5.2; RFC 5062, section 2
+#[test]
+fn the_owner_of_an_address_added_by_asconf_is_admitted() {
+    let mut w = world();
+    let (mut attacker, camping, _) = connect(&mut w, puppet_at(ATTACKER, None), &[]);
+    let serial = AsconfSerial::new(attacker.tsn.value());
+    let from = attacker.link.from;
+    attacker.say(&mut w, |p| {
+        p.asconf(serial, from, |r| {
+            r.add_ip_address(CorrelationId(1), ip(OWNER))
+        });
+    });
+    assert_eq!(w.ends[0].paths(camping).count(), 2);
+    let (mut owner, id, _) = connect(&mut w, puppet_at(OWNER, None), &[]);
+    assert_delivers(&mut w, &mut owner, 0, id);
+    assert_delivers(&mut w, &mut attacker, 0, camping);
+    // A claim by ASCONF on an address that is confirmed in another association changes nothing either.
+    let (other, _, _) = connect(&mut w, puppet_at("10.0.0.67", None), &[]);
+    let from = other.link.from;
+    let serial = AsconfSerial::new(other.tsn.value());
+    other.say(&mut w, |p| {
+        p.asconf(serial, from, |r| {
+            r.add_ip_address(CorrelationId(1), ip(OWNER))
+        });
+    });
+    assert_delivers(&mut w, &mut owner, 1, id);
+}
+
+/// RFC 9260, section 5.2.4: a claim between INIT ACK and COOKIE ECHO
+#[test]
+fn a_claim_does_not_hold_back_a_cookie() {
+    let mut w = world();
+    let mut owner = puppet_at(OWNER, None);
+    let answers = owner.init(&mut w, |_| {});
+    owner.learn(&answers[0]);
+    let cookie = Puppet::cookie(&answers[0]);
+    camp(&mut w, None);
+    let answers = owner.say(&mut w, |p| p.cookie_echo(&cookie));
+    assert!(answers[0].has(ChunkType::COOKIE_ACK));
+    assert!(matches!(w.events(0)[0], Event::Established { .. }));
+}
+
+/// RFC 9260, section 11.1.2
+#[test]
+fn a_claimed_address_can_be_connected_to() {
+    for udp_port in [None, Some(9899)] {
+        let mut w = world();
+        let (mut attacker, camping) = camp(&mut w, udp_port);
+        let to = PeerAddress {
+            address: ip(OWNER),
+            encapsulation: udp_port,
+        };
+        let config = w.config.clone();
+        let id = w.ends[0].associate(w.now, &[to], 7000, config);
+        let id = id.expect("the claim of another peer does not count");
+        let mut owner = puppet_at(OWNER, udp_port);
+        let sent = owner.hear(&mut w);
+        let init = sent.iter().find(|p| p.has(ChunkType::INIT)).expect("INIT");
+        owner.learn(init);
+        owner.answer_init(&mut w, |p| p.state_cookie(b"cookie"));
+        owner.say(&mut w, |p| p.cookie_ack());
+        assert!(matches!(w.events(0)[..], [Event::Established { .. }, ..]));
+        assert_delivers(&mut w, &mut owner, 0, id);
+        assert_delivers(&mut w, &mut attacker, 0, camping);
+    }
+}
+
+/// RFC 9260, section 5.1.2 D
+#[test]
+fn an_init_ack_from_a_claimed_address_is_accepted() {
+    let mut w = world();
+    camp(&mut w, None);
+    let mut server = puppet_at("10.0.0.7", None);
+    server.begin_accept(&mut w);
+    server.link.from = ip(OWNER);
+    server.answer_init(&mut w, |p| {
+        p.state_cookie(b"cookie");
+        p.ip_address(ip("10.0.0.7"));
+        p.ip_address(ip(OWNER));
+    });
+    server.say(&mut w, |p| p.cookie_ack());
+    let events = w.events(0);
+    assert!(matches!(events[0], Event::Established { .. }), "{events:?}");
+}
+
+/// RFC 9260, section 10, ICMP6; section 8.5.1 B
+#[test]
+fn icmp_and_reflected_aborts_reach_the_owner() {
+    let mut w = world();
+    // Tags in either order.
+    let (_, low, _) = connect(
+        &mut w,
+        Puppet {
+            tag: VerificationTag(1),
+            ..puppet_at(ATTACKER, None)
+        },
+        &[OWNER],
+    );
+    let mut claims = vec![low];
+    for host in 70..90 {
+        let puppet = puppet_at(&format!("10.0.0.{host}"), None);
+        claims.push(connect(&mut w, puppet, &[OWNER]).1);
+    }
+    let owner = Puppet {
+        tag: VerificationTag(0x5555),
+        ..puppet_at(OWNER, None)
+    };
+    let (owner, id, _) = connect(&mut w, owner, &[]);
+    let mut quoted = vec![0; 12];
+    quoted[..2].copy_from_slice(&port(0).to_be_bytes());
+    quoted[2..4].copy_from_slice(&owner.port.to_be_bytes());
+    quoted[4..8].copy_from_slice(&owner.tag.0.to_be_bytes());
+    let icmp = IcmpInput {
+        kind: IcmpKind::PacketTooBig { mtu: 1000 },
+        remote: owner.link.from,
+        encapsulation: None,
+        quoted: &quoted,
+    };
+    w.ends[0].handle_icmp(w.now, &icmp);
+    assert_eq!(w.path(0, id, 0).mtu, 1000);
+    assert_eq!(w.ends[0].stats().icmp_ignored, 0);
+    owner.say_with(&mut w, owner.tag, |p| p.abort(true, |_| {}));
+    assert_eq!(w.ends[0].association_stats(id), None);
+    assert!(claims.iter().all(|id| w.ends[0].paths(*id).count() == 2));
+}
+
+/// RFC 9260, sections 5.1.2 D and 5.2.2: a listed address that is confirmed identifies the peer
+#[test]
+fn a_restart_from_an_unconfirmed_address_is_found() {
+    let mut w = world();
+    let (owner, id, _) = connect(&mut w, puppet_at(OWNER, None), &[OWNER, OWNER_SECOND]);
+    let mut second = owner;
+    second.tag = VerificationTag(0x7777);
+    second.link.from = ip(OWNER_SECOND);
+    let answers = second.init(&mut w, |p| {
+        p.ip_address(ip(OWNER));
+        p.ip_address(ip(OWNER_SECOND));
+    });
+    let cookie = Puppet::cookie(&answers[0]);
+    let tag = answers[0].init().tag;
+    second.say_with(&mut w, tag, |p| p.cookie_echo(&cookie));
+    assert!(w.events(0).contains(&Event::Restarted));
+    assert_eq!(w.only(0), id);
+}
+
+/// RFC 9260, section 5.4: the address was listed, and did not answer Path.Max.Retrans probes
+#[test]
+fn an_address_confirmed_late_is_in_use() {
+    for camped in [false, true] {
+        let mut w = World::new();
+        let [_, second] = addresses(0);
+        w.kill(second);
+        w.kill(addresses(1)[1]);
+        let a = w.begin_connect(&addresses(1));
+        w.run(secs(1));
+        let b = w.only(1);
+        if camped {
+            let mut attacker = puppet_at(ATTACKER, None);
+            attacker.link.end = 1;
+            attacker.link.to = addresses(1)[0];
+            attacker.port = port(0);
+            attacker.connect_with(&mut w, |p| p.ip_address(second));
+        }
+        w.run(secs(600));
+        assert!(!w.path(1, b, 1).status.confirmed);
+        assert!(!w.path(1, b, 1).status.active);
+        w.revive(second);
+        w.revive(addresses(1)[1]);
+        w.run(secs(300));
+        assert!(w.path(1, b, 1).status.confirmed, "camped: {camped}");
+        assert!(w.path(0, a, 1).status.confirmed, "camped: {camped}");
+        assert!(w.path(1, b, 1).status.active);
+        w.send(0, a, 0, pattern(5000));
+        w.run(secs(1));
+        assert_eq!(w.receive_lengths(1, b), [5000]);
+    }
+}
+
+/// RFC 5061, section 5.2: an ASCONF from an address that another peer claims
+#[test]
+fn an_asconf_from_a_claimed_address_is_accepted() {
+    let mut w = world();
+    camp(&mut w, None);
+    let (mover, id, _) = connect(&mut w, puppet_at("10.0.0.7", None), &[]);
+    let known = mover.link.from;
+    let mut moved = mover;
+    moved.link.from = ip(OWNER);
+    let serial = AsconfSerial::new(moved.tsn.value());
+    moved.say(&mut w, |p| {
+        p.asconf(serial, known, |r| {
+            r.add_ip_address(CorrelationId(1), ip(OWNER))
+        });
+    });
+    let remotes: Vec<_> = w.ends[0].paths(id).map(|p| p.remote).collect();
+    assert_eq!(remotes, [known, ip(OWNER)]);
+}
