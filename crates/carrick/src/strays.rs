@@ -143,6 +143,8 @@ fn hex_address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     const UNIX: &str = "Num       RefCount Protocol Flags    Type St Inode Path
@@ -157,7 +159,7 @@ mod tests {
     fn raw(addresses: &[&str]) -> String {
         let mut table = "  sl  local_address rem_address   st tx_queue\n".to_owned();
         for address in addresses {
-            table.push_str(&format!(" 132: {address} 00000000:0000 07 00000000:0\n"));
+            let _ = writeln!(table, " 132: {address} 00000000:0000 07 00000000:0");
         }
         table
     }

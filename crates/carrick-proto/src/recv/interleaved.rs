@@ -370,9 +370,10 @@ impl Interleaved {
 
     /// Returns whether the state of a stream takes no further heap.
     pub(super) fn has_page(&self, stream: StreamId, unordered: bool) -> bool {
-        match unordered {
-            true => self.skips.has_page(stream),
-            false => self.next.has_page(stream),
+        if unordered {
+            self.skips.has_page(stream)
+        } else {
+            self.next.has_page(stream)
         }
     }
 
