@@ -194,7 +194,7 @@ fn an_outbound_stream_costs_memory_when_it_is_used() {
             "measured: interleaving {interleaving}: {first} bytes for a message on stream 0, {last} \
              on stream 65,534, {all} for one on each"
         );
-        // The test harness allocates a few bytes of its own meanwhile.
+        // The test harness allocates a few bytes, too.
         assert!(last.abs_diff(first) <= 512, "{last} and {first} bytes");
         assert!(all <= 16 << 20, "{all} bytes");
     }

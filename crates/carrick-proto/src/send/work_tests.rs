@@ -157,7 +157,7 @@ fn detections() -> [Policies; 2] {
     [Policies::default(), Policies::modern()]
 }
 
-/// A peer reports everything in one Gap Ack Block and nothing, by turns: the work is in proportion to
+/// A peer reports everything in one Gap Ack Block and nothing, alternately: the work is in proportion to
 /// what was sent, and no SACK costs more for it in a large window.
 ///
 /// RFC 9260, section 6.2.1

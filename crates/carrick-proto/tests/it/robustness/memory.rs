@@ -30,7 +30,7 @@ fn join(w: &mut World, host: u8, port: u16) -> (Puppet, AssociationId) {
     (puppet, new.expect("another association"))
 }
 
-/// Sends so many messages, whatever window is advertised.
+/// Sends this many messages, whatever window is advertised.
 fn flood(w: &mut World, puppet: &mut Puppet, count: u16) {
     for ssn in 0..count {
         puppet.data(w, 0, ssn, &[7; 1400]);
