@@ -97,14 +97,15 @@ full_experiments() {
   return $status
 }
 
-# What uses a core, one check after the other.
+# What uses a core, one check after the other. The lints and the docs come last: they hold the lock of
+# the target folder, which would keep the checks beside them from their tests.
 computing() {
-  check lints lints
-  check docs docs
   check unit unit
   check world world
   need python3 reproduce experiments
   need c++ fuzz fuzz
+  check lints lints
+  check docs docs
   if [ -n "$long" ]; then
     check measures measures
     check reproduce-full full_experiments
