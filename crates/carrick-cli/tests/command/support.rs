@@ -35,7 +35,9 @@ pub(crate) fn start(arguments: &[&str]) -> Running {
 
 /// Starts another program, which starts this one.
 pub(crate) fn start_with(program: &str, arguments: &[&str]) -> Running {
-    let mut child = Command::new(program)
+    // The tests may run with these signals ignored, as under `nohup` and in background jobs of scripts.
+    let mut child = Command::new("env")
+        .args(["--default-signal=HUP,INT", program])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
