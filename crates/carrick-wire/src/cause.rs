@@ -100,7 +100,7 @@ pub struct RawCause<'a> {
     pub value: &'a [u8],
     /// Header and information, without padding.
     pub bytes: &'a [u8],
-    /// Where the cause begins in the packet, or in the slice given to [`Causes::new`].
+    /// Offset of the cause in the packet, or in the slice given to [`Causes::new`].
     pub offset: usize,
 }
 

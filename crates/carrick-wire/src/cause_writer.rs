@@ -16,7 +16,7 @@ impl<'w> CauseWriter<'w> {
         Self(out)
     }
 
-    /// Whether one more cause with this many bytes of information stays within the packet's
+    /// Returns whether one more cause with this many bytes of information stays within the packet's
     /// limit.
     pub fn fits(&self, value_len: usize) -> bool {
         self.0.fits(value_len)

@@ -1,10 +1,10 @@
-//! Why bytes are not the SCTP they should be.
+//! Errors of malformed packets, chunks, parameters and causes.
 
 use core::fmt;
 
 use crate::ParameterType;
 
-/// What a length field belongs to.
+/// Element with a length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
     /// A chunk (RFC 9260, 3.2).
@@ -19,14 +19,14 @@ pub enum Item {
 /// way); the packet, or the rest of it, is to be discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParseError {
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: ParseErrorKind,
     /// The byte where it is wrong, counted from the start of the packet, or of the slice when
     /// only a slice was given. For a wrong length this is the place of the length field.
     pub offset: usize,
 }
 
-/// The ways to break the format.
+/// Kinds of format errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParseErrorKind {
@@ -41,14 +41,14 @@ pub enum ParseErrorKind {
     Truncated(Item),
     /// The length field counts less than its own header.
     LengthTooSmall {
-        /// Whose length it is.
+        /// Element with the length field.
         item: Item,
         /// The length field, in bytes.
         length: usize,
     },
     /// The length field counts more than there is.
     LengthPastEnd {
-        /// Whose length it is.
+        /// Element with the length field.
         item: Item,
         /// The length field, in bytes.
         length: usize,
@@ -57,7 +57,7 @@ pub enum ParseErrorKind {
     },
     /// The value does not reach the end of the fields that its type always has.
     ValueTooShort {
-        /// Whose value it is.
+        /// Element with the value.
         item: Item,
         /// The least length, in bytes, header included.
         needed: usize,
@@ -66,7 +66,7 @@ pub enum ParseErrorKind {
     },
     /// The length is not the one that the type, or the counts inside the value, demand.
     WrongLength {
-        /// Whose length it is.
+        /// Element with the length field.
         item: Item,
         /// The only right length, in bytes, header included.
         expected: usize,
@@ -75,7 +75,7 @@ pub enum ParseErrorKind {
     },
     /// A list of 16-bit values with half a value at its end.
     OddLength {
-        /// Whose length it is.
+        /// Element with the length field.
         item: Item,
         /// The length field, in bytes.
         length: usize,

@@ -3,14 +3,26 @@
 
 use core::fmt;
 
-/// Stream identifier: which stream of one direction a message belongs to.
+/// Stream identifier: number of a stream in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u16);
+
+impl From<u16> for StreamId {
+    fn from(number: u16) -> Self {
+        Self(number)
+    }
+}
 
 /// Payload protocol identifier: the user's own mark on a message, carried untouched. The value
 /// is in host order here and in network order on the wire; 0 means "not given".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ppid(pub u32);
+
+impl From<u32> for Ppid {
+    fn from(number: u32) -> Self {
+        Self(number)
+    }
+}
 
 /// Verification tag: the number that the receiver of a packet chose for the association.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +42,7 @@ pub struct SharedKeyId(pub u16);
 pub struct HmacId(pub u16);
 
 impl HmacId {
-    /// HMAC with SHA-1: 20 bytes. Everybody who authenticates supports it.
+    /// HMAC with SHA-1: 20 bytes. Every implementation of AUTH supports it (RFC 4895, section 3.3).
     pub const SHA_1: Self = Self(1);
     /// HMAC with SHA-256: 32 bytes.
     pub const SHA_256: Self = Self(3);
@@ -58,7 +70,7 @@ impl VerificationTag {
     /// The tag of a packet with an INIT chunk; never the tag of an association.
     pub const ZERO: Self = Self(0);
 
-    /// Whether this is [`VerificationTag::ZERO`].
+    /// Returns whether this is [`VerificationTag::ZERO`].
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

@@ -85,7 +85,7 @@ impl<'a> Packet<'a> {
         Ok(packet)
     }
 
-    /// Whether the checksum field is the packet's CRC32c (RFC 9260, 6.8).
+    /// Returns whether the checksum field is the packet's CRC32c (RFC 9260, 6.8).
     pub fn checksum_is_valid(&self) -> bool {
         let [.., a, b, c, d] = *self.header_bytes;
         u32::from_le_bytes([a, b, c, d]) == crc::of_packet(self.header_bytes, self.chunk_bytes)
@@ -98,7 +98,7 @@ impl<'a> Packet<'a> {
         self.checksum_is_zero() || self.checksum_is_valid()
     }
 
-    /// Whether the checksum field is zero, which it can be by chance.
+    /// Returns whether the checksum field is zero, which is also a possible CRC32c.
     pub fn checksum_is_zero(&self) -> bool {
         self.header_bytes[crc::FIELD] == [0; crc::FIELD_LEN]
     }
@@ -162,7 +162,7 @@ pub struct RawChunk<'a> {
     pub value: &'a [u8],
     /// Header and value, without padding: what an "Unrecognized Chunk Type" cause returns.
     pub bytes: &'a [u8],
-    /// Where the chunk begins in the packet.
+    /// Offset of the chunk in the packet.
     pub offset: usize,
 }
 

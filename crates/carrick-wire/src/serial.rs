@@ -62,26 +62,26 @@ macro_rules! serial {
                 self.0.wrapping_sub(earlier.0)
             }
 
-            /// Whether this number is later than `other`. False at half the number space.
+            /// Returns whether this number is later than `other`. False at half the number space.
             #[inline]
             pub const fn is_after(self, other: Self) -> bool {
                 let distance = self.since(other);
                 distance != 0 && distance < Self::HALF
             }
 
-            /// Whether this number is earlier than `other`. False at half the number space.
+            /// Returns whether this number is earlier than `other`. False at half the number space.
             #[inline]
             pub const fn is_before(self, other: Self) -> bool {
                 other.is_after(self)
             }
 
-            /// Whether this number is `other` or later. False at half the number space.
+            /// Returns whether this number is `other` or later. False at half the number space.
             #[inline]
             pub const fn is_at_or_after(self, other: Self) -> bool {
                 self.since(other) < Self::HALF
             }
 
-            /// Whether this number is `other` or earlier. False at half the number space.
+            /// Returns whether this number is `other` or earlier. False at half the number space.
             #[inline]
             pub const fn is_at_or_before(self, other: Self) -> bool {
                 other.is_at_or_after(self)

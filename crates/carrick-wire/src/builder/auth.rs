@@ -19,7 +19,7 @@ pub struct AuthSlot {
 pub struct AuthenticatedPacket<'b>(PacketBuilder<'b>);
 
 impl<'b> PacketBuilder<'b> {
-    /// An AUTH chunk with zeros for an HMAC of `hmac_len` bytes. The chunks that follow are
+    /// Writes an AUTH chunk with zeros for an HMAC of `hmac_len` bytes. The chunks that follow are
     /// those that it authenticates; then comes [`PacketBuilder::authenticate`].
     pub fn auth(&mut self, key: SharedKeyId, id: HmacId, hmac_len: usize) -> AuthSlot {
         let offset = self.len();

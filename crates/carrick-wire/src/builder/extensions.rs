@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl PacketBuilder<'_> {
-    /// An I-DATA chunk. The payload is copied once, into the buffer.
+    /// Writes an I-DATA chunk. The payload is copied once, into the buffer.
     #[inline]
     pub fn i_data(&mut self, header: &IDataHeader, payload: &[u8]) {
         let length = I_DATA_HEADER_LEN + payload.len();
@@ -25,7 +25,7 @@ impl PacketBuilder<'_> {
         pad(self.buf, self.start);
     }
 
-    /// A FORWARD-TSN chunk with all of these streams and their last skipped SSNs: the caller
+    /// Writes a FORWARD-TSN chunk with all of these streams and their last skipped SSNs: the caller
     /// takes as many as fit ([`ForwardTsn::chunk_len`](crate::ForwardTsn::chunk_len)), and a
     /// cumulative TSN that they account for.
     pub fn forward_tsn(
@@ -42,7 +42,7 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// An I-FORWARD-TSN chunk with all of these messages; as in
+    /// Writes an I-FORWARD-TSN chunk with all of these messages; as in
     /// [`PacketBuilder::forward_tsn`], the caller takes as many as fit.
     pub fn i_forward_tsn(
         &mut self,
@@ -57,14 +57,14 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// How many blocks and duplicate TSNs an NR-SACK chunk can still hold; `None` if there is no room
+    /// Returns the number of blocks and duplicate TSNs that an NR-SACK chunk can hold; `None` if there is no room
     /// for the chunk.
     pub fn nr_sack_entries(&self) -> Option<usize> {
         let room = self.remaining().min(usize::from(u16::MAX));
         (room >= NR_SACK_HEADER_LEN).then(|| nr_sack_entries(room))
     }
 
-    /// An NR-SACK chunk with as many gap ack blocks as fit into the limit, then as many
+    /// Writes an NR-SACK chunk with as many gap ack blocks as fit into the limit, then as many
     /// non-renegable ones, then as many duplicate TSNs as still fit. The rest of the iterators
     /// is left out. `all_non_renegable` is the A bit.
     pub fn nr_sack(
@@ -96,7 +96,7 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// An ASCONF chunk with the requests that the closure writes. `address` is one of ours that
+    /// Writes an ASCONF chunk with the requests that the closure writes. `address` is one of ours that
     /// the peer knows.
     pub fn asconf(
         &mut self,
@@ -112,7 +112,7 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// An ASCONF-ACK chunk with the answers that the closure writes.
+    /// Writes an ASCONF-ACK chunk with the answers that the closure writes.
     pub fn asconf_ack(
         &mut self,
         serial: AsconfSerial,
@@ -125,7 +125,7 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// A RE-CONFIG chunk with the one or two parameters that the closure writes.
+    /// Writes a RE-CONFIG chunk with the one or two parameters that the closure writes.
     pub fn re_config(&mut self, parameters: impl FnOnce(&mut ParameterWriter<'_>)) {
         let end = self.end;
         self.chunk(ChunkType::RE_CONFIG, 0, |buf, chunk| {
@@ -133,7 +133,7 @@ impl PacketBuilder<'_> {
         });
     }
 
-    /// A PAD chunk of `chunk_len` bytes, header included: at least 4.
+    /// Writes a PAD chunk of `chunk_len` bytes, header included: at least 4.
     pub fn pad(&mut self, chunk_len: usize) {
         debug_assert!(chunk_len >= CHUNK_HEADER_LEN, "{chunk_len} bytes of PAD");
         let padding = chunk_len.saturating_sub(CHUNK_HEADER_LEN);
@@ -151,12 +151,12 @@ impl PacketBuilder<'_> {
         self.buf[self.start + at..].rotate_right(added);
     }
 
-    /// An ECNE chunk with the lowest TSN of the packet that was marked.
+    /// Writes an ECNE chunk with the lowest TSN of the packet that was marked.
     pub fn ecne(&mut self, lowest: Tsn) {
         self.raw(ChunkType::ECNE, 0, &lowest.value().to_be_bytes());
     }
 
-    /// A CWR chunk with the TSN of the ECNE.
+    /// Writes a CWR chunk with the TSN of the ECNE.
     pub fn cwr(&mut self, lowest: Tsn) {
         self.raw(ChunkType::CWR, 0, &lowest.value().to_be_bytes());
     }

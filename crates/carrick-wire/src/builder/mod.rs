@@ -61,17 +61,17 @@ impl<'b> PacketBuilder<'b> {
         self.end.saturating_sub(self.buf.len())
     }
 
-    /// Whether there is no chunk yet.
+    /// Returns whether the packet has no chunk yet.
     pub fn is_empty(&self) -> bool {
         self.len() == COMMON_HEADER_LEN
     }
 
-    /// Whether a chunk of this many bytes, header included and padding not, can be added.
+    /// Returns whether a chunk of this many bytes, header included and padding not, can be added.
     pub fn fits(&self, unpadded_chunk_len: usize) -> bool {
         padded(unpadded_chunk_len) <= self.remaining()
     }
 
-    /// A DATA chunk. The payload is copied once, into the buffer.
+    /// Writes a DATA chunk. The payload is copied once, into the buffer.
     #[inline]
     pub fn data(&mut self, header: &DataHeader, payload: &[u8]) {
         let length = DATA_HEADER_LEN + payload.len();
@@ -82,7 +82,7 @@ impl<'b> PacketBuilder<'b> {
         pad(self.buf, self.start);
     }
 
-    /// An INIT or INIT ACK chunk, as `kind` says, with the parameters that the closure writes.
+    /// Writes an INIT or INIT ACK chunk, as `kind` says, with the parameters that the closure writes.
     pub fn init(
         &mut self,
         kind: ChunkType,
@@ -100,7 +100,7 @@ impl<'b> PacketBuilder<'b> {
         });
     }
 
-    /// A SACK chunk with as many gap ack blocks as fit into the limit, then as many duplicate
+    /// Writes a SACK chunk with as many gap ack blocks as fit into the limit, then as many duplicate
     /// TSNs as still fit. The rest of the iterators is left out.
     pub fn sack(
         &mut self,
@@ -132,7 +132,7 @@ impl<'b> PacketBuilder<'b> {
         });
     }
 
-    /// A HEARTBEAT chunk with this Heartbeat Info.
+    /// Writes a HEARTBEAT chunk with this Heartbeat Info.
     pub fn heartbeat(&mut self, info: &[u8]) {
         let end = self.end;
         self.chunk(ChunkType::HEARTBEAT, 0, |buf, chunk| {
@@ -143,49 +143,49 @@ impl<'b> PacketBuilder<'b> {
         });
     }
 
-    /// A HEARTBEAT ACK chunk with the value of the HEARTBEAT that it answers
+    /// Writes a HEARTBEAT ACK chunk with the value of the HEARTBEAT that it answers
     /// ([`Heartbeat::value`](crate::Heartbeat::value)).
     pub fn heartbeat_ack(&mut self, chunk_value: &[u8]) {
         self.raw(ChunkType::HEARTBEAT_ACK, 0, chunk_value);
     }
 
-    /// An ABORT chunk with the causes that the closure writes. `reflected` is the T bit: the
+    /// Writes an ABORT chunk with the causes that the closure writes. `reflected` is the T bit: the
     /// common header has the tag of the packet that is answered.
     pub fn abort(&mut self, reflected: bool, causes: impl FnOnce(&mut CauseWriter<'_>)) {
         self.causes(ChunkType::ABORT, t_bit(reflected), causes);
     }
 
-    /// An ERROR chunk with the causes that the closure writes, at least one.
+    /// Writes an ERROR chunk with the causes that the closure writes, at least one.
     pub fn error(&mut self, causes: impl FnOnce(&mut CauseWriter<'_>)) {
         self.causes(ChunkType::ERROR, 0, causes);
     }
 
-    /// A SHUTDOWN chunk.
+    /// Writes a SHUTDOWN chunk.
     pub fn shutdown(&mut self, cumulative: Tsn) {
         self.raw(ChunkType::SHUTDOWN, 0, &cumulative.value().to_be_bytes());
     }
 
-    /// A SHUTDOWN ACK chunk.
+    /// Writes a SHUTDOWN ACK chunk.
     pub fn shutdown_ack(&mut self) {
         self.raw(ChunkType::SHUTDOWN_ACK, 0, &[]);
     }
 
-    /// A COOKIE ECHO chunk. It must be the first of the packet (RFC 9260, 5.1).
+    /// Writes a COOKIE ECHO chunk. It must be the first of the packet (RFC 9260, 5.1).
     pub fn cookie_echo(&mut self, cookie: &[u8]) {
         self.raw(ChunkType::COOKIE_ECHO, 0, cookie);
     }
 
-    /// A COOKIE ACK chunk.
+    /// Writes a COOKIE ACK chunk.
     pub fn cookie_ack(&mut self) {
         self.raw(ChunkType::COOKIE_ACK, 0, &[]);
     }
 
-    /// A SHUTDOWN COMPLETE chunk; `reflected` is the T bit.
+    /// Writes a SHUTDOWN COMPLETE chunk; `reflected` is the T bit.
     pub fn shutdown_complete(&mut self, reflected: bool) {
         self.raw(ChunkType::SHUTDOWN_COMPLETE, t_bit(reflected), &[]);
     }
 
-    /// A chunk of any type.
+    /// Writes a chunk of any type.
     pub fn raw(&mut self, kind: ChunkType, flags: u8, value: &[u8]) {
         self.chunk(kind, flags, |buf, _| buf.extend_from_slice(value));
     }
@@ -227,7 +227,7 @@ impl<'b> PacketBuilder<'b> {
         });
     }
 
-    /// A chunk whose value is what `value` appends; it is told where the chunk begins.
+    /// Writes a chunk whose value is what `value` appends; it is told where the chunk begins.
     fn chunk(&mut self, kind: ChunkType, flags: u8, value: impl FnOnce(&mut Vec<u8>, usize)) {
         let chunk = self.buf.len();
         self.buf.extend_from_slice(&[kind.0, flags, 0, 0]);

@@ -1,4 +1,4 @@
-//! ABORT: the association ends at once (RFC 9260, section 3.3.7).
+//! Abort Association (ABORT), RFC 9260, section 3.3.7.
 //!
 //! ```text
 //!  0               1               2               3
@@ -13,7 +13,7 @@ use super::T_BIT;
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::{Causes, RawChunk};
 
-/// An ABORT chunk.
+/// Abort Association (ABORT), RFC 9260, section 3.3.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort<'a> {
     /// T bit: the packet has the tag that its sender received, not the one that the receiver
@@ -32,7 +32,7 @@ impl<'a> Abort<'a> {
         }
     }
 
-    /// Why.
+    /// Returns the error causes.
     pub const fn causes(&self) -> Causes<'a> {
         Causes::at(self.causes, self.causes_offset)
     }

@@ -1,4 +1,4 @@
-//! ASCONF and ASCONF-ACK: changes of addresses (RFC 5061, section 4.1).
+//! Address Configuration Change (ASCONF) and its Acknowledgement (ASCONF-ACK), RFC 5061, section 4.1.
 //!
 //! ```text
 //!  0               1               2               3
@@ -23,7 +23,7 @@ use crate::{AsconfParameters, AsconfSerial, Item, ParseError, RawChunk};
 /// Bytes of the serial number.
 const SERIAL_LEN: usize = 4;
 
-/// An ASCONF chunk.
+/// Address Configuration Change (ASCONF), RFC 5061, section 4.1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asconf<'a> {
     /// Number of the chunk.
@@ -49,13 +49,13 @@ impl<'a> Asconf<'a> {
         })
     }
 
-    /// The requests.
+    /// Returns the requests.
     pub const fn parameters(&self) -> AsconfParameters<'a> {
         AsconfParameters::at(self.parameters, self.offset)
     }
 }
 
-/// An ASCONF-ACK chunk.
+/// Address Configuration Acknowledgement (ASCONF-ACK), RFC 5061, section 4.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsconfAck<'a> {
     /// Number of the ASCONF that is answered.

@@ -1,4 +1,4 @@
-//! AUTH: authenticates the chunks after it (RFC 4895, section 4.1).
+//! Authentication (AUTH) of the chunks that follow, RFC 4895, section 4.1.
 //!
 //! ```text
 //!  0               1               2               3
@@ -29,10 +29,10 @@ const FIXED_LEN: usize = 4;
 /// What stands in the place of the HMAC, in pieces of at most this.
 static ZEROS: [u8; 64] = [0; 64];
 
-/// An AUTH chunk.
+/// Authentication (AUTH), RFC 4895, section 4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auth<'a> {
-    /// Which shared key is in the key of the HMAC.
+    /// Identifier of the shared key.
     pub shared_key: SharedKeyId,
     /// The algorithm.
     pub hmac_id: HmacId,
@@ -52,17 +52,17 @@ impl<'a> Auth<'a> {
         })
     }
 
-    /// Where the chunk lies in its packet, padding not included.
+    /// Returns the byte range of the chunk in its packet, without padding.
     pub const fn chunk_range(&self) -> Range<usize> {
         self.offset..self.offset + AUTH_HEADER_LEN + self.hmac.len()
     }
 
-    /// Where the HMAC lies in its packet.
+    /// Returns the byte range of the HMAC in its packet.
     pub const fn hmac_range(&self) -> Range<usize> {
         self.offset + AUTH_HEADER_LEN..self.chunk_range().end
     }
 
-    /// Whether the HMAC covers the chunk that begins at byte `offset` of the packet
+    /// Returns whether the HMAC covers the chunk that begins at byte `offset` of the packet
     /// ([`RawChunk::offset`]).
     pub const fn covers(&self, offset: usize) -> bool {
         offset >= self.chunk_range().end

@@ -1,4 +1,4 @@
-//! COOKIE ACK: the association is up (RFC 9260, section 3.3.12).
+//! Cookie Acknowledgement (COOKIE ACK), RFC 9260, section 3.3.12.
 //!
 //! ```text
 //!  0               1               2               3

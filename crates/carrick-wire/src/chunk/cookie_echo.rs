@@ -1,4 +1,4 @@
-//! COOKIE ECHO: the State Cookie comes back (RFC 9260, section 3.3.11).
+//! Cookie Echo (COOKIE ECHO), RFC 9260, section 3.3.11.
 //!
 //! ```text
 //!  0               1               2               3
@@ -11,7 +11,7 @@
 
 use crate::RawChunk;
 
-/// A COOKIE ECHO chunk.
+/// Cookie Echo (COOKIE ECHO), RFC 9260, section 3.3.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CookieEcho<'a> {
     /// The value of the State Cookie parameter of the INIT ACK. It can be empty, and it can be

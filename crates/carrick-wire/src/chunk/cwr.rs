@@ -1,4 +1,4 @@
-//! CWR: the sender has slowed down (RFC 4960, appendix A).
+//! Congestion Window Reduced (CWR), RFC 4960, appendix A.
 //!
 //! ```text
 //!  0               1               2               3
@@ -12,7 +12,7 @@
 use crate::tlv::exact;
 use crate::{Item, ParseError, RawChunk, Tsn};
 
-/// A CWR chunk.
+/// Congestion Window Reduced (CWR), RFC 4960, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cwr {
     /// The lowest TSN of the ECNE that is answered.

@@ -84,7 +84,7 @@ pub struct DataHeader {
     pub ssn: Ssn,
     /// The user's protocol identifier.
     pub ppid: Ppid,
-    /// Which fragment this is, and how to treat it.
+    /// Flags: fragment, order and acknowledgement.
     pub flags: DataFlags,
 }
 
@@ -104,7 +104,7 @@ impl DataHeader {
     }
 }
 
-/// A DATA chunk.
+/// Payload Data (DATA), RFC 9260, section 3.3.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
     /// Transmission sequence number.
@@ -115,7 +115,7 @@ pub struct Data<'a> {
     pub ssn: Ssn,
     /// The user's protocol identifier.
     pub ppid: Ppid,
-    /// Which fragment this is, and how to treat it.
+    /// Flags: fragment, order and acknowledgement.
     pub flags: DataFlags,
     /// The user data. Empty is not an error here: the protocol answers it with an ABORT that
     /// has a "No User Data" cause (RFC 9260, 6.2).

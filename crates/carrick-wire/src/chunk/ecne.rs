@@ -1,4 +1,4 @@
-//! ECNE: congestion was marked on the way (RFC 4960, appendix A).
+//! Explicit Congestion Notification Echo (ECNE), RFC 4960, appendix A.
 //!
 //! ```text
 //!  0               1               2               3
@@ -15,7 +15,7 @@
 use crate::tlv::exact;
 use crate::{Item, ParseError, RawChunk, Tsn};
 
-/// An ECNE chunk.
+/// Explicit Congestion Notification Echo (ECNE), RFC 4960, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ecne {
     /// The lowest TSN in the packet that came with the mark.

@@ -1,4 +1,4 @@
-//! ERROR: something went wrong, the association goes on (RFC 9260, section 3.3.10).
+//! Operation Error (ERROR), RFC 9260, section 3.3.10.
 //!
 //! ```text
 //!  0               1               2               3
@@ -12,7 +12,7 @@
 use crate::packet::CHUNK_HEADER_LEN;
 use crate::{Causes, RawChunk};
 
-/// An ERROR chunk.
+/// Operation Error (ERROR), RFC 9260, section 3.3.10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorChunk<'a> {
     causes: &'a [u8],
@@ -27,7 +27,7 @@ impl<'a> ErrorChunk<'a> {
         }
     }
 
-    /// What went wrong.
+    /// Returns the error causes.
     pub const fn causes(&self) -> Causes<'a> {
         Causes::at(self.causes, self.causes_offset)
     }

@@ -1,4 +1,4 @@
-//! FORWARD-TSN: data that will not come any more (RFC 3758, section 3.2).
+//! Forward Cumulative TSN (FORWARD TSN), RFC 3758, section 3.2.
 //!
 //! ```text
 //!  0               1               2               3
@@ -21,10 +21,10 @@ const FIXED_LEN: usize = 4;
 /// Bytes of a stream and its SSN.
 const ENTRY_LEN: usize = 4;
 
-/// A FORWARD-TSN chunk.
+/// Forward Cumulative TSN (FORWARD TSN), RFC 3758, section 3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardTsn<'a> {
-    /// The receiver counts everything up to this TSN as received.
+    /// New Cumulative TSN: the receiver records all TSNs up to this one as received.
     pub new_cumulative_tsn: Tsn,
     skipped: &'a [[u8; ENTRY_LEN]],
 }

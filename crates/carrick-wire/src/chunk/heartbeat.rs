@@ -1,4 +1,5 @@
-//! HEARTBEAT and HEARTBEAT ACK: whether a path works (RFC 9260, sections 3.3.5 and 3.3.6).
+//! Heartbeat Request (HEARTBEAT) and Heartbeat Acknowledgement (HEARTBEAT ACK), RFC 9260, sections
+//! 3.3.5 and 3.3.6.
 //!
 //! ```text
 //!  0               1               2               3

@@ -28,7 +28,7 @@ pub const I_DATA_HEADER_LEN: usize = CHUNK_HEADER_LEN + FIXED_LEN;
 
 const FIXED_LEN: usize = 16;
 
-/// Which fragment of its message an I-DATA chunk has. The first one (B) brings the payload
+/// Fragment of a message in an I-DATA chunk. The first one (B) brings the payload
 /// protocol identifier and has the FSN 0 without saying so; the others have an FSN in its
 /// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

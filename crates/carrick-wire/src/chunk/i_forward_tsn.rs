@@ -56,7 +56,7 @@ impl SkippedMessage {
 /// An I-FORWARD-TSN chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IForwardTsn<'a> {
-    /// The receiver counts everything up to this TSN as received.
+    /// New Cumulative TSN: the receiver records all TSNs up to this one as received.
     pub new_cumulative_tsn: Tsn,
     skipped: &'a [[u8; ENTRY_LEN]],
 }

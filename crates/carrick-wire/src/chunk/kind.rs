@@ -1,4 +1,4 @@
-//! Chunk types, and what their high bits say about types that are not known (RFC 9260, 3.2).
+//! Chunk types, and the action for unknown ones (RFC 9260, section 3.2).
 
 use core::fmt;
 
@@ -57,13 +57,13 @@ impl ChunkType {
     /// Forward cumulative TSN where messages interleave (RFC 8260, 2.3.1).
     pub const I_FORWARD_TSN: Self = Self(194);
 
-    /// Whether the type belongs to RFC 9260 itself: every implementation knows it. ECNE and
+    /// Returns whether RFC 9260 itself defines the type, so that every implementation knows it. ECNE and
     /// CWR, for which RFC 9260 keeps the numbers, do not belong to it.
     pub const fn is_base(self) -> bool {
         self.0 <= Self::SHUTDOWN_COMPLETE.0 && !matches!(self, Self::ECNE | Self::CWR)
     }
 
-    /// What to do with the packet if this type is not known (3.2, table 2).
+    /// Returns the action for an unknown chunk of this type (RFC 9260, section 3.2, table 2).
     pub const fn unknown_action(self) -> UnknownAction {
         UnknownAction::from_high_bits(self.0 >> 6)
     }
@@ -101,7 +101,7 @@ impl fmt::Display for ChunkType {
     }
 }
 
-/// What the two highest bits of an unknown chunk type or parameter type ask for (RFC 9260,
+/// Action for an unknown chunk or parameter, encoded in the two highest bits of its type (RFC 9260,
 /// tables 2 and 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnknownAction {

@@ -53,67 +53,66 @@ use crate::{ParseError, RawChunk};
 /// back, because the sender has no association (RFC 9260, 8.4 and 8.5.1).
 pub(crate) const T_BIT: u8 = 0x01;
 
-/// A chunk with its meaning.
+/// Parsed chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk<'a> {
-    /// User data (3.3.1).
+    /// Payload Data (DATA), RFC 9260, section 3.3.1.
     Data(Data<'a>),
-    /// Asks for an association (3.3.2).
+    /// Initiation (INIT), RFC 9260, section 3.3.2.
     Init(Init<'a>),
-    /// Answers an INIT with a State Cookie (3.3.3).
+    /// Initiation Acknowledgement (INIT ACK), RFC 9260, section 3.3.3.
     InitAck(Init<'a>),
-    /// Says what has been received (3.3.4).
+    /// Selective Acknowledgement (SACK), RFC 9260, section 3.3.4.
     Sack(Sack<'a>),
-    /// Asks whether a path works (3.3.5).
+    /// Heartbeat Request (HEARTBEAT), RFC 9260, section 3.3.5.
     Heartbeat(Heartbeat<'a>),
-    /// Says that it does (3.3.6).
+    /// Heartbeat Acknowledgement (HEARTBEAT ACK), RFC 9260, section 3.3.6.
     HeartbeatAck(Heartbeat<'a>),
-    /// Ends the association at once (3.3.7).
+    /// Abort Association (ABORT), RFC 9260, section 3.3.7.
     Abort(Abort<'a>),
-    /// Begins to close the association (3.3.8).
+    /// Shutdown Association (SHUTDOWN), RFC 9260, section 3.3.8.
     Shutdown(Shutdown),
-    /// Answers a SHUTDOWN (3.3.9).
+    /// Shutdown Acknowledgement (SHUTDOWN ACK), RFC 9260, section 3.3.9.
     ShutdownAck,
-    /// Reports errors that end nothing (3.3.10).
+    /// Operation Error (ERROR), RFC 9260, section 3.3.10.
     Error(ErrorChunk<'a>),
-    /// Brings the State Cookie back (3.3.11).
+    /// Cookie Echo (COOKIE ECHO), RFC 9260, section 3.3.11.
     CookieEcho(CookieEcho<'a>),
-    /// The association is up (3.3.12).
+    /// Cookie Acknowledgement (COOKIE ACK), RFC 9260, section 3.3.12.
     CookieAck,
-    /// The association is closed (3.3.13).
+    /// Shutdown Complete (SHUTDOWN COMPLETE), RFC 9260, section 3.3.13.
     ShutdownComplete(ShutdownComplete),
-    /// The network has marked a packet (RFC 4960, appendix A).
+    /// Explicit Congestion Notification Echo (ECNE), RFC 4960, appendix A.
     Ecne(Ecne),
-    /// The mark has been heard (RFC 4960, appendix A).
+    /// Congestion Window Reduced (CWR), RFC 4960, appendix A.
     Cwr(Cwr),
-    /// Authenticates what follows (RFC 4895, 4.1).
+    /// Authentication (AUTH), RFC 4895, section 4.1.
     Auth(Auth<'a>),
-    /// Says what has been received, and what of it for good (draft-natarajan-tsvwg-sctp-nrsack).
+    /// Non-Renegable Selective Acknowledgement (NR-SACK), draft-natarajan-tsvwg-sctp-nrsack.
     NrSack(NrSack<'a>),
-    /// User data that interleaves (RFC 8260, 2.1).
+    /// Payload Data with interleaving (I-DATA), RFC 8260, section 2.1.
     IData(IData<'a>),
-    /// Asks for changes of addresses (RFC 5061, 4.1.1).
+    /// Address Configuration Change (ASCONF), RFC 5061, section 4.1.1.
     Asconf(Asconf<'a>),
-    /// Answers an ASCONF (RFC 5061, 4.1.2).
+    /// Address Configuration Acknowledgement (ASCONF-ACK), RFC 5061, section 4.1.2.
     AsconfAck(AsconfAck<'a>),
-    /// Asks for changes of streams, or answers (RFC 6525, 3.1).
+    /// Re-configuration (RE-CONFIG), RFC 6525, section 3.1.
     ReConfig(ReConfig<'a>),
-    /// Makes the packet longer (RFC 4820, 3).
+    /// Padding (PAD), RFC 4820, section 3.
     Pad(Pad<'a>),
-    /// Gives up data (RFC 3758, 3.2).
+    /// Forward Cumulative TSN (FORWARD TSN), RFC 3758, section 3.2.
     ForwardTsn(ForwardTsn<'a>),
-    /// Gives up data that interleaves (RFC 8260, 2.3.1).
+    /// Forward Cumulative TSN with interleaving (I-FORWARD-TSN), RFC 8260, section 2.3.1.
     IForwardTsn(IForwardTsn<'a>),
-    /// Anything else; see [`ChunkType::unknown_action`].
+    /// Chunk of an unknown type; see [`ChunkType::unknown_action`].
     Unknown(RawChunk<'a>),
 }
 
 impl<'a> Chunk<'a> {
-    /// Gives a chunk its meaning. Parameters and causes in it are not looked at, except the
-    /// Heartbeat Info of a HEARTBEAT or HEARTBEAT ACK and the address of an ASCONF.
+    /// Parses a chunk. Parameters and causes in it are not parsed, except the Heartbeat Info of a
+    /// HEARTBEAT or HEARTBEAT ACK and the address of an ASCONF.
     ///
-    /// Whether an extension was agreed on is the protocol's business: it can tell by
-    /// [`ChunkType::is_base`] before it parses.
+    /// The caller checks whether an extension was negotiated, with [`ChunkType::is_base`].
     ///
     /// # Errors
     /// The chunk is shorter than its fixed fields, its length is not the one that its type or

@@ -67,7 +67,7 @@ impl ParameterType {
     /// Adaptation Layer Indication (RFC 5061, 4.2.6).
     pub const ADAPTATION_LAYER_INDICATION: Self = Self(0xc006);
 
-    /// Whether the type belongs to RFC 9260 itself: every implementation knows it. ECN Capable,
+    /// Returns whether RFC 9260 itself defines the type, so that every implementation knows it. ECN Capable,
     /// for which RFC 9260 keeps the number, does not belong to it.
     pub const fn is_base(self) -> bool {
         matches!(

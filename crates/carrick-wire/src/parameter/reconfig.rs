@@ -86,7 +86,7 @@ pub(super) fn parse_tsn_reset(value: &[u8], offset: usize) -> Result<ReconfigSer
     Ok(ReconfigSerial::new(u32::from_be_bytes(request)))
 }
 
-/// What became of a request (4.4).
+/// Re-configuration Response, RFC 6525, section 4.4.
 ///
 /// ```text
 ///  0               1               2               3
@@ -112,12 +112,12 @@ pub struct ReconfigResponse {
     pub next_tsns: Option<NextTsns>,
 }
 
-/// Where both directions go on after a TSN reset.
+/// Next TSNs of both directions after an SSN/TSN reset (RFC 6525, section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextTsns {
-    /// The next TSN of who sends the response.
+    /// Next TSN of the sender of the response.
     pub sender: Tsn,
-    /// The next TSN of who receives the response.
+    /// Next TSN of the receiver of the response.
     pub receiver: Tsn,
 }
 
@@ -198,7 +198,7 @@ impl fmt::Display for ReconfigResult {
 pub struct AddStreams {
     /// Number of this request.
     pub request: ReconfigSerial,
-    /// How many streams more; a peer can ask for 0.
+    /// Number of new streams; a peer may request 0.
     pub count: u16,
 }
 

@@ -19,7 +19,7 @@ impl<'w> ParameterWriter<'w> {
         Self(out)
     }
 
-    /// Whether one more parameter with a value of this many bytes stays within the packet's
+    /// Returns whether one more parameter with a value of this many bytes stays within the packet's
     /// limit.
     pub fn fits(&self, value_len: usize) -> bool {
         self.0.fits(value_len)
@@ -31,7 +31,7 @@ impl<'w> ParameterWriter<'w> {
         address_parameter(&mut self.0, address);
     }
 
-    /// The wish for a State Cookie that lives `increment_ms` milliseconds longer.
+    /// Writes a Cookie Preservative: the State Cookie should live `increment_ms` milliseconds longer.
     pub fn cookie_preservative(&mut self, increment_ms: u32) {
         self.raw(
             ParameterType::COOKIE_PRESERVATIVE,
