@@ -22,7 +22,7 @@ use support::Memory;
 
 /// Sets associations up and aborts them, one after the other.
 fn set_up(count: usize) {
-    let config = Arc::new(AssociationConfig::default());
+    let config = Arc::new(AssociationConfig::rfc9260());
     let mut memory = Memory::new(&config);
     for _ in 0..count {
         let (a, _) = memory.connect(&config);
@@ -46,13 +46,12 @@ fn main() {
     }
     let base = match arguments.first().map(String::as_str) {
         Some("modern") => AssociationConfig::modern(),
-        _ => AssociationConfig::default(),
+        _ => AssociationConfig::rfc9260(),
     };
-    let config = Arc::new(AssociationConfig {
-        receive_buffer: 4 << 20,
-        send_buffer: 4 << 20,
-        ..base
-    });
+    let config = Arc::new(base.with(|c| {
+        c.buffers.receive_buffer = 4 << 20;
+        c.buffers.send_buffer = 4 << 20;
+    }));
     let (size, count) = (number(1, 65_536), number(2, 500));
     let mut memory = Memory::new(&config);
     let (a, b) = memory.connect(&config);

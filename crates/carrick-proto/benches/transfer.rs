@@ -12,11 +12,10 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use support::Memory;
 
 fn config() -> AssociationConfig {
-    AssociationConfig {
-        receive_buffer: 4 << 20,
-        send_buffer: 4 << 20,
-        ..AssociationConfig::default()
-    }
+    AssociationConfig::rfc9260().with(|c| {
+        c.buffers.receive_buffer = 4 << 20;
+        c.buffers.send_buffer = 4 << 20;
+    })
 }
 
 fn data(c: &mut Criterion) {

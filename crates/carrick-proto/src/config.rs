@@ -1,4 +1,4 @@
-//! Protocol parameters (RFC 9260 section 16) and limits of an endpoint and its associations.
+//! Parameters of endpoints and associations (RFC 9260, section 16).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,51 +16,52 @@ use crate::path::PathThresholds;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::policy::Policies;
 use crate::protection::{ChunkProtectionOffer, MAX_OFFER, MAX_OVERHEAD};
-use crate::reconfig::Grants;
 use crate::route::{MatchingAddress, SourceSelection};
-use crate::send::scheduler::StreamScheduler;
+use crate::streams::Grants;
+use crate::tx::scheduler::StreamScheduler;
 
-/// Everything an endpoint is made of.
+/// Parameters of an endpoint.
 #[derive(Debug)]
 pub struct EndpointConfig {
-    /// The SCTP port of this endpoint, 1 to 65535.
+    /// SCTP port of the endpoint, 1 to 65535.
     pub port: u16,
-    /// The local addresses this endpoint is bound to. INIT and INIT ACK advertise those that the peer
-    /// can use: loopback addresses only to a loopback address, link-local ones only to a link-local
-    /// or loopback address, and families that the peer supports (RFC 9260 section 5.1.2). If that is
-    /// the source address of the packet alone, none is advertised, so that the association works
-    /// through address translation; with several, see [`AssociationConfig::wildcard_addresses`].
+    /// Local addresses of the endpoint. INIT and INIT ACK advertise those that the peer can use:
+    /// loopback addresses only to a loopback address, link-local ones only to a link-local or loopback
+    /// address, and only families that the peer supports (RFC 9260, section 5.1.2). If that leaves the
+    /// source address of the packet alone, no address is advertised, so that the association works
+    /// through address translation; with several addresses, see [`PathConfig::wildcard_addresses`].
     pub local_addresses: Vec<IpAddr>,
-    /// The seed of all randomness: tags, initial TSNs, nonces, secrets, jitter. On a real network
-    /// it must come from the operating system's generator.
+    /// Seed of all randomness: tags, initial TSNs, nonces, secrets and jitter. On a real network it must
+    /// come from the operating system's random number generator.
     pub seed: [u8; 32],
-    /// Whether INITs of peers are answered; an endpoint that only connects sets this to `false`
-    /// and answers them with ABORT.
+    /// Accepts associations that peers initiate. If `false`, INIT is answered with ABORT. Default: `true`.
     pub accept: bool,
-    /// Most associations at a time; further ones are refused with "Out of Resource".
+    /// Limit of simultaneous associations. Further ones are refused with the error cause "Out of
+    /// Resource". Default: 8,192.
     pub max_associations: usize,
-    /// Most associations at a time that peers have set up from one source, an IPv4 address or the /64
-    /// network of an IPv6 address; further ones are refused with "Out of Resource". The source is the
-    /// address that returned the cookie. `None` for an eighth of `max_associations`, at least 16: one
-    /// source leaves room for others. To be raised where many peers are behind one address, such as a
-    /// translator or a gateway. Associations that this side sets up are not counted.
+    /// Limit of simultaneous associations that peers at one source have initiated; further ones are
+    /// refused with the error cause "Out of Resource". A source is an IPv4 address or the /64 network of
+    /// an IPv6 address, taken from the packet that returned the cookie. Raise it if many peers are
+    /// behind one address, such as a translator or gateway. `None`, the default, means an eighth of
+    /// `max_associations`, at least 16.
     pub max_associations_per_source: Option<usize>,
-    /// Bytes that received data of all associations and the state of their inbound streams may take
-    /// together, counted as for [`AssociationConfig::receive_buffer`]. A source, see `max_associations_per_source`, may take as
-    /// much of it as is still free, so that one leaves half of it to others. An association may always
-    /// hold 4 KiB of either. What comes beyond is dropped and not acknowledged, and the window that is advertised
-    /// closes before.
+    /// Memory in bytes for the received data of all associations and the state of their inbound streams,
+    /// counted as for [`BufferConfig::receive_buffer`]. A source, as in `max_associations_per_source`,
+    /// may use as much of it as is still free, so a single source leaves half of it to others. Every
+    /// association may hold 4 KiB regardless. Beyond these limits data is dropped without being
+    /// acknowledged; the advertised window closes before. Default: 64 MiB.
     pub receive_memory: usize,
-    /// Lifetime of a cookie secret; the one before stays valid for as long as cookies live.
+    /// Time after which the secret key of State Cookies is replaced. The previous key remains valid for
+    /// one more period. Default: one hour.
     pub secret_lifetime: Duration,
-    /// Parameters for associations that peers set up.
+    /// Parameters of associations that peers initiate. Default: [`AssociationConfig::rfc9260`].
     pub association: AssociationConfig,
-    /// How a local address is chosen for a peer address.
+    /// Source address selection. Default: [`MatchingAddress`].
     pub source_selection: Box<dyn SourceSelection>,
 }
 
 impl EndpointConfig {
-    /// The defaults of RFC 9260 for an endpoint on `port` with these local addresses.
+    /// Returns the default parameters for an endpoint on `port` with these local addresses.
     pub fn new(port: u16, local_addresses: Vec<IpAddr>, seed: [u8; 32]) -> Self {
         Self {
             port,
@@ -71,21 +72,21 @@ impl EndpointConfig {
             max_associations_per_source: None,
             receive_memory: 64 << 20,
             secret_lifetime: Duration::from_secs(3600),
-            association: AssociationConfig::default(),
+            association: AssociationConfig::rfc9260(),
             source_selection: Box::new(MatchingAddress),
         }
     }
 
-    /// Returns the limit of associations that peers at one source may set up.
+    /// Returns the limit of associations that peers at one source may initiate.
     pub(crate) fn per_source(&self) -> usize {
         let fraction = (self.max_associations / 8).max(16);
         self.max_associations_per_source.unwrap_or(fraction)
     }
 
-    /// Checks the ranges.
+    /// Checks the ranges of all parameters.
     ///
     /// # Errors
-    /// Names the first parameter that is out of its range.
+    /// Returns the first parameter that is out of its range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.port == 0 {
             return Err(ConfigError("port: must be 1 to 65535"));
@@ -94,227 +95,379 @@ impl EndpointConfig {
     }
 }
 
-/// Parameters of one association. The defaults are RFC 9260's recommendations.
+/// Parameters of one association, in groups.
+///
+/// [`Default`] is the recommended configuration for today's networks; [`AssociationConfig::rfc9260`]
+/// follows RFC 9260, section 16, alone. Values are set field by field:
+///
+/// ```
+/// # use carrick_proto::AssociationConfig;
+/// let config = AssociationConfig::default().with(|c| {
+///     c.paths.path_max_retrans = 3;
+///     c.buffers.send_buffer = 4 << 20;
+/// });
+/// assert_eq!(config.validate(), Ok(()));
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AssociationConfig {
-    /// RTO.Initial.
-    pub rto_initial: Duration,
-    /// RTO.Min.
-    pub rto_min: Duration,
-    /// RTO.Max.
-    pub rto_max: Duration,
-    /// Max.Burst: packets of new data that one SACK may release. A SACK that covers n packets
-    /// counts as the n/2 SACKs that it stands for.
-    pub max_burst: u32,
-    /// L of section 7.2.1: the growth of cwnd in slow start, in PMDCS per SACK, at most.
-    pub slow_start_limit: u32,
-    /// Valid.Cookie.Life.
-    pub valid_cookie_life: Duration,
-    /// Most that a peer's Cookie Preservative may add to the cookie's life.
-    pub max_cookie_life_increment: Duration,
-    /// Association.Max.Retrans: consecutive unanswered transmissions before the peer counts as lost.
-    pub association_max_retrans: u32,
-    /// Path.Max.Retrans: the same for one path before it becomes inactive.
-    pub path_max_retrans: u32,
-    /// PotentiallyFailed.Max.Retrans of RFC 7829: with more consecutive errors, data leaves a path,
-    /// 0 after the first. `None` for the failover of RFC 9260.
-    pub potentially_failed_max_retrans: Option<u32>,
-    /// Primary.Switchover.Max.Retrans of RFC 7829: with more consecutive errors, the primary is
-    /// replaced for good. `None` to return to it when it works again.
-    pub primary_switchover_max_retrans: Option<u32>,
-    /// Whether events and statistics show that paths are potentially failed.
-    pub expose_potentially_failed: bool,
-    /// Max.Init.Retransmits.
-    pub max_init_retransmits: u32,
-    /// Heartbeats are sent on idle paths.
-    pub heartbeat: bool,
-    /// HB.interval; the path's RTO (with jitter) is added to it.
-    pub hb_interval: Duration,
-    /// HB.Max.Burst: heartbeats per RTO for the verification of addresses.
-    pub hb_max_burst: u32,
-    /// SACK.Delay, at most 500 ms.
-    pub sack_delay: Duration,
-    /// A SACK is sent at least for every this many packets.
-    pub sack_frequency: u32,
-    /// T5-shutdown-guard; `None` for the recommended five times RTO.Max.
-    pub shutdown_guard: Option<Duration>,
-    /// Outbound streams to ask for, 1 to 65535.
-    pub outbound_streams: u16,
-    /// How outbound streams share the association (RFC 8260 section 3).
-    pub scheduler: StreamScheduler,
-    /// Inbound streams to accept at most, 1 to 65535.
-    ///
-    /// The state of streams takes memory when they are used: 184 bytes for 64 streams with DATA, 312
-    /// with I-DATA and as many again if the peer abandons unordered messages on them. Beyond the first
-    /// 64 streams it makes the advertised window smaller, by half of the receive buffer at most. All
-    /// 65,535 streams take 188 KB, 319 KB or 638 KB, besides [`Self::receive_buffer`].
-    pub max_inbound_streams: u16,
-    /// Outbound streams at most where the peer asks for more of them (RFC 6525 section 5.2.6), 1 to
-    /// 65535.
-    pub max_outbound_streams: u16,
-    /// Receive buffer in bytes, at least 1500: payload and what each message costs besides
-    /// (see [`AssociationConfig::message_overhead`]). The peer is told what is left of it.
-    pub receive_buffer: usize,
-    /// Where the receive buffer may grow to, if the user takes more in a round trip than half of it;
-    /// `None` for a buffer that stays as it is.
-    pub max_receive_buffer: Option<usize>,
-    /// DATA chunks in the receive buffer at most, whatever their size.
-    pub receive_buffer_chunks: usize,
-    /// Memory that a DATA chunk in the receive buffer costs besides its payload, in bytes.
-    pub message_overhead: usize,
-    /// Send buffer in bytes: messages that wait or are not acknowledged. A message larger than it
-    /// is taken when the buffer is empty.
-    pub send_buffer: usize,
-    /// Where the send buffer may grow to, by two congestion windows; `None` for a buffer that stays as
-    /// it is.
-    pub max_send_buffer: Option<usize>,
-    /// Messages in the send buffer at most.
-    pub send_buffer_messages: usize,
-    /// The MTU of a new path in bytes, IP header included. At least 576 for IPv4, 1280 for IPv6.
-    pub path_mtu: usize,
-    /// How the largest packet that a path takes is looked for (RFC 8899). A path then begins with
-    /// `base_mtu` instead of `path_mtu`. `None` for no search.
-    pub path_mtu_discovery: Option<PathMtuDiscovery>,
-    /// Messages that don't fit into a packet are fragmented; otherwise they are refused. One that
-    /// was taken before the path MTU shrank is fragmented in any case.
-    pub fragment: bool,
-    /// Bytes of each packet, below SCTP, besides IP and UDP headers: what a lower layer that protects
-    /// packets adds (RFC 8261). At most 256.
-    pub lower_overhead: usize,
-    /// Payload of a DATA chunk at most, in bytes, if smaller than what the path MTU allows.
-    pub max_payload: Option<usize>,
-    /// Small packets wait while data is outstanding (Nagle's algorithm).
-    pub nagle: bool,
-    /// The sender avoids the silly window syndrome (section 6.1 A).
-    pub sender_sws_avoidance: bool,
-    /// The receiver avoids the silly window syndrome (section 6.2).
-    pub receiver_sws_avoidance: bool,
-    /// Peer addresses at most; further ones in INIT or INIT ACK are ignored.
-    pub max_paths: usize,
-    /// Addresses that peers tell in INIT, INIT ACK and cookies mean nothing: an association is known at
-    /// the address that its set-up came from, and nowhere else. For a lower layer whose connections
-    /// have no addresses of their own (RFC 8261 section 6.1).
-    pub ignore_peer_addresses: bool,
-    /// A path for every pair of local and peer address, each monitored, instead of one per
-    /// peer address.
-    pub monitor_pairs: bool,
-    /// Whether [`crate::Event::NoProgress`] is told, and after how many RTOs without progress.
-    pub no_progress_after: Option<u32>,
-    /// What carries the packets of the association. It says whether [`Extensions::zero_checksum`] can
-    /// be offered.
-    pub lower_layer: LowerLayer,
-    /// The extensions that are offered to peers; each is in force when both sides offer it.
+    /// Retransmission, SACK and set-up timers.
+    pub timers: TimerConfig,
+    /// Paths: error thresholds, heartbeats, and which addresses are used.
+    pub paths: PathConfig,
+    /// Packet sizes.
+    pub mtu: MtuConfig,
+    /// Send and receive buffers.
+    pub buffers: BufferConfig,
+    /// Streams and their scheduler.
+    pub streams: StreamConfig,
+    /// Transmission of new data.
+    pub transmission: TransmissionConfig,
+    /// Extensions that are offered to peers; each is in force if both sides offer it.
     pub extensions: Extensions,
-    /// Which re-configurations are granted to the peer, where that extension is in force.
-    pub grants: Grants,
-    /// What is authenticated, and with which keys.
-    pub authentication: AuthenticationConfig,
-    /// Dynamic addresses are offered to, and taken from, peers that can't authenticate. Whoever can
-    /// guess the verification tag can then move the association (RFC 5061 section 6).
-    pub dynamic_addresses_without_authentication: bool,
-    /// No packet holds an address of this side, as is wanted behind a NAT, whose addresses this side
-    /// doesn't know (RFC 6951 section 5.7). An association is set up from one address. Each further
-    /// one is told by an ASCONF that leaves from it, where dynamic addresses are in force: the source
-    /// address that arrives stands for it (RFC 5061 section 4.2.1). Addresses that are gone are
-    /// deleted, all at once, when one at most stays (section 4.2.2); of several that stay, the peer
-    /// finds out by its heartbeats which work. The source address is not authenticated: whoever is
-    /// on the path can change it (section 6). The peer needs [`Self::wildcard_peers`].
-    ///
-    /// Until the first such ASCONF is answered the peer knows one address: an association whose
-    /// address goes before ends by its limits, and one that is set up again from another address,
-    /// or by both sides at once between different ones, is another association to the peer
-    /// (RFC 9260 section 5.2.2).
-    pub wildcard_addresses: bool,
-    /// An association is also found by its verification tag, where an ASCONF comes from an address
-    /// that is not known and names none. [`Self::wildcard_addresses`] has this in it. Costs some
-    /// memory for each association.
-    pub wildcard_peers: bool,
-    /// What is told the peer of what is above SCTP, a number that means nothing to SCTP (Adaptation
-    /// Layer Indication, RFC 5061 section 4.2.6). The peer's is in
-    /// [`crate::AssociationStats::peer_adaptation_layer`].
+    /// Authentication and protection of packets.
+    pub security: SecurityConfig,
+    /// Adaptation Layer Indication that is sent to the peer, a number without meaning to SCTP (RFC 5061,
+    /// section 4.2.6). [`crate::AssociationStats::peer_adaptation_layer`] has the peer's. `None`, the
+    /// default, sends none.
     pub adaptation_layer: Option<u32>,
-    /// The protection of chunks that is offered to peers (see [`crate::protection`]).
+    /// Algorithms, and deviations from RFC 9260 for research.
+    pub research: ResearchConfig,
+}
+
+/// Timers and counters of set-up, retransmission and acknowledgement (RFC 9260, section 16).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TimerConfig {
+    /// RTO.Initial: RTO before the first RTT measurement, more than zero. Default: 1 s.
+    pub rto_initial: Duration,
+    /// RTO.Min, at most `rto_max`. Default: 1 s.
+    pub rto_min: Duration,
+    /// RTO.Max, more than zero. Default: 60 s.
+    pub rto_max: Duration,
+    /// SACK.Delay: longest delay of a SACK, at most 500 ms. Default: 200 ms.
+    pub sack_delay: Duration,
+    /// Number of packets with DATA after which a SACK is sent without delay, at least 1. Default: 2.
+    pub sack_frequency: u32,
+    /// Valid.Cookie.Life: lifespan of State Cookies. Default: 60 s.
+    pub valid_cookie_life: Duration,
+    /// Limit of the extension of the lifespan that a peer's Cookie Preservative parameter may request.
+    /// Default: 60 s.
+    pub max_cookie_life_increment: Duration,
+    /// Max.Init.Retransmits: retransmissions of INIT or COOKIE ECHO before set-up fails. Default: 8.
+    pub max_init_retransmits: u32,
+    /// T5-shutdown-guard: longest duration of a shutdown. `None`, the default, means five times RTO.Max
+    /// (RFC 9260, section 9.2).
+    pub shutdown_guard: Option<Duration>,
+    /// RTOs without progress of the cumulative TSN before [`crate::Event::NoProgress`] is emitted. `None`
+    /// disables the event. Default: 20.
+    pub no_progress_after: Option<u32>,
+}
+
+/// Paths: failure detection, heartbeats and addresses.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PathConfig {
+    /// Limit of peer addresses, 1 to 255; further ones in INIT or INIT ACK are ignored. Default: 16.
+    pub max_paths: usize,
+    /// Association.Max.Retrans: consecutive transmissions without a response after which the association
+    /// is closed. Default: 10.
+    pub association_max_retrans: u32,
+    /// Path.Max.Retrans: consecutive errors of a path after which it becomes inactive. Default: 5.
+    pub path_max_retrans: u32,
+    /// PotentiallyFailed.Max.Retrans of RFC 7829: consecutive errors after which data leaves a path; 0
+    /// means after the first error. `None`, the default, means the failover of RFC 9260.
+    pub potentially_failed_max_retrans: Option<u32>,
+    /// Primary.Switchover.Max.Retrans of RFC 7829: consecutive errors after which another path becomes
+    /// the primary path permanently. `None`, the default, means that data returns to the primary path
+    /// when it is active again.
+    pub primary_switchover_max_retrans: Option<u32>,
+    /// Exposes the potentially failed state in events and statistics (RFC 7829, section 7.3). Default:
+    /// `true`.
+    pub expose_potentially_failed: bool,
+    /// Sends heartbeats on idle paths. Default: `true`.
+    pub heartbeat: bool,
+    /// HB.interval: added to the path's RTO with jitter between heartbeats. Default: 30 s.
+    pub hb_interval: Duration,
+    /// HB.Max.Burst: heartbeats per RTO for path verification, at least 1. Default: 1.
+    pub hb_max_burst: u32,
+    /// Uses and monitors a path for each pair of local and peer address instead of one for each peer
+    /// address. Default: `false`.
+    pub monitor_pairs: bool,
+    /// Ignores the addresses that a peer advertises in INIT, INIT ACK and cookies: the peer has only the
+    /// source address of the set-up. For lower layers whose connections have no addresses of their own
+    /// (RFC 8261, section 6.1). Default: `false`.
+    pub ignore_peer_addresses: bool,
+    /// Sends no address parameters, as behind a NAT, where the host does not know its public addresses
+    /// (RFC 6951, section 5.7). Default: `false`.
+    ///
+    /// The association is set up from one address. If dynamic addresses are in force, each further
+    /// address is added by an ASCONF sent from it with the wildcard address; the peer takes the source
+    /// address of the packet (RFC 5061, section 4.2.1). Removed addresses are deleted all at once when at
+    /// most one is left (section 4.2.2); if several are left, the peer detects by heartbeats which are
+    /// reachable. The source address is not authenticated, so an attacker on the path can replace it
+    /// (section 6). The peer needs [`Self::wildcard_peers`].
+    ///
+    /// Until the first such ASCONF is acknowledged, the peer knows one address. If that address is
+    /// removed before, the association ends by its retransmission limits. A repeated set-up from another
+    /// address, or a simultaneous set-up by both sides with different addresses, creates a separate
+    /// association at the peer (RFC 9260, section 5.2.2).
+    pub wildcard_addresses: bool,
+    /// Finds an association also by its verification tag alone, for an ASCONF from an unknown address
+    /// with the wildcard address. [`Self::wildcard_addresses`] implies it. Takes some memory for each
+    /// association. Default: `false`.
+    pub wildcard_peers: bool,
+}
+
+/// Packet sizes, path MTU discovery and fragmentation.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MtuConfig {
+    /// MTU of a new path in bytes, IP header included, 576 to 65535 (at least 1280 for IPv6). Default:
+    /// 1500.
+    pub path_mtu: usize,
+    /// Path MTU discovery by probes (RFC 8899). A path then starts with its `base_mtu` instead of
+    /// `path_mtu`. `None`, the default, disables it.
+    pub path_mtu_discovery: Option<PathMtuDiscovery>,
+    /// Bytes that a lower layer adds to each packet besides IP and UDP headers, such as the record layer
+    /// of DTLS (RFC 8261), at most 256. Default: 0.
+    pub lower_overhead: usize,
+    /// Limit of the payload of a DATA chunk in bytes, at least 1. `None`, the default, means as much as
+    /// the path MTU allows.
+    pub max_payload: Option<usize>,
+    /// Fragments messages that do not fit into a packet; if `false`, they are refused. A message that was
+    /// accepted before the path MTU decreased is fragmented in any case. Default: `true`.
+    pub fragment: bool,
+}
+
+/// Send and receive buffers.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BufferConfig {
+    /// Receive buffer in bytes, 1500 to 4 GiB: payload and [`Self::message_overhead`] of received
+    /// chunks. The free part is advertised to the peer (`a_rwnd`). Default: 1 MiB.
+    pub receive_buffer: usize,
+    /// Size in bytes up to which the receive buffer grows while the user reads more than half of it in a
+    /// round trip, less than 4 GiB. `None` means a fixed size. Default: 64 MiB; `None` in
+    /// [`AssociationConfig::rfc9260`].
+    pub max_receive_buffer: Option<usize>,
+    /// Limit of DATA chunks in the receive buffer, of any size, at least 1. Default: 65,536.
+    pub receive_buffer_chunks: usize,
+    /// Memory of a DATA chunk in the receive buffer besides its payload, in bytes. Default: 128.
+    pub message_overhead: usize,
+    /// Send buffer in bytes, at least 1: messages that are queued or not yet acknowledged. A larger
+    /// message is accepted while the buffer is empty. Default: 1 MiB.
+    pub send_buffer: usize,
+    /// Size in bytes up to which the send buffer grows to hold two congestion windows. `None` means a
+    /// fixed size. Default: 64 MiB; `None` in [`AssociationConfig::rfc9260`].
+    pub max_send_buffer: Option<usize>,
+    /// Limit of messages in the send buffer, at least 1. Default: 65,536.
+    pub send_buffer_messages: usize,
+}
+
+/// Streams, their scheduler, and reconfiguration by the peer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StreamConfig {
+    /// Outbound streams requested in the set-up, 1 to 65535. Default: 10.
+    pub outbound_streams: u16,
+    /// Limit of inbound streams, 1 to 65535. Default: 65535.
+    ///
+    /// Streams take memory when they are used: 184 bytes for 64 streams with DATA, 312 with I-DATA and
+    /// twice that if the peer abandons unordered messages on them. Beyond the first 64 streams this
+    /// reduces the advertised window, by half of the receive buffer at most. All 65,535 streams take
+    /// 188 KB, 319 KB or 638 KB, besides [`BufferConfig::receive_buffer`].
+    pub max_inbound_streams: u16,
+    /// Limit of outbound streams if the peer requests more of them (RFC 6525, section 5.2.6), 1 to 65535.
+    /// Default: 65535.
+    pub max_outbound_streams: u16,
+    /// Stream scheduler (RFC 8260, section 3). Default: [`StreamScheduler::FirstCome`].
+    pub scheduler: StreamScheduler,
+    /// Reconfigurations that are granted to the peer if that extension is in force (RFC 6525).
+    pub grants: Grants,
+}
+
+/// Transmission of new data (RFC 9260, sections 6.1 and 7.2.1).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransmissionConfig {
+    /// Max.Burst: limit of packets of new data that one SACK releases, at least 1. A SACK that covers n
+    /// packets counts as n/2 SACKs. Default: 10; 4 in [`AssociationConfig::rfc9260`].
+    pub max_burst: u32,
+    /// Limit L of the growth of cwnd in slow start, in PMDCS per SACK, at least 1 (RFC 9260,
+    /// section 7.2.1). Default: 1.
+    pub slow_start_limit: u32,
+    /// Delays small packets while data is outstanding (Nagle's algorithm). Default: `true`.
+    pub nagle: bool,
+}
+
+/// Authentication and protection of packets.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SecurityConfig {
+    /// Authentication of chunks (RFC 4895): algorithms, chunk types and keys.
+    pub authentication: AuthenticationConfig,
+    /// Offers and accepts dynamic addresses without authentication. An attacker who guesses the
+    /// verification tag can then redirect the association (RFC 5061, section 6). Default: `false`.
+    pub dynamic_addresses_without_authentication: bool,
+    /// Lower layer of the association. It determines whether [`Extensions::zero_checksum`] can be
+    /// offered.
+    pub lower_layer: LowerLayer,
+    /// Protection of chunks that is offered to peers (see [`crate::protection`]). `None`, the default,
+    /// offers none.
     pub protection: Option<Arc<dyn ChunkProtectionOffer>>,
-    /// Records every transmission and acknowledgement for [`crate::Endpoint::poll_trace`].
-    pub trace: bool,
-    /// The choices that papers and implementations differ in.
+}
+
+/// Algorithms in which papers and implementations differ, and deviations from RFC 9260 for research.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResearchConfig {
+    /// Congestion control, loss detection, and routes of SACKs and retransmissions.
     pub policies: Policies,
+    /// Avoids the silly window syndrome in the sender (RFC 9260, section 6.1 A). Default: `true`.
+    pub sender_sws_avoidance: bool,
+    /// Avoids the silly window syndrome in the receiver (RFC 9260, section 6.2). Default: `true`.
+    pub receiver_sws_avoidance: bool,
+    /// Records transmissions and acknowledgements for [`crate::Endpoint::poll_trace`]. Default: `false`.
+    pub trace: bool,
 }
 
 impl Default for AssociationConfig {
+    fn default() -> Self {
+        Self::modern()
+    }
+}
+
+impl Default for TimerConfig {
     fn default() -> Self {
         Self {
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
             rto_max: Duration::from_secs(60),
-            max_burst: 4,
-            slow_start_limit: 1,
+            sack_delay: Duration::from_millis(200),
+            sack_frequency: 2,
             valid_cookie_life: Duration::from_secs(60),
             max_cookie_life_increment: Duration::from_secs(60),
+            max_init_retransmits: 8,
+            shutdown_guard: None,
+            no_progress_after: Some(20),
+        }
+    }
+}
+
+impl Default for PathConfig {
+    fn default() -> Self {
+        Self {
+            max_paths: 16,
             association_max_retrans: 10,
             path_max_retrans: 5,
             potentially_failed_max_retrans: None,
             primary_switchover_max_retrans: None,
             expose_potentially_failed: true,
-            max_init_retransmits: 8,
             heartbeat: true,
             hb_interval: Duration::from_secs(30),
             hb_max_burst: 1,
-            sack_delay: Duration::from_millis(200),
-            sack_frequency: 2,
-            shutdown_guard: None,
-            outbound_streams: 10,
-            scheduler: StreamScheduler::FirstCome,
-            max_inbound_streams: u16::MAX,
-            max_outbound_streams: u16::MAX,
+            monitor_pairs: false,
+            ignore_peer_addresses: false,
+            wildcard_addresses: false,
+            wildcard_peers: false,
+        }
+    }
+}
+
+impl Default for MtuConfig {
+    fn default() -> Self {
+        Self {
+            path_mtu: 1500,
+            path_mtu_discovery: None,
+            lower_overhead: 0,
+            max_payload: None,
+            fragment: true,
+        }
+    }
+}
+
+impl Default for BufferConfig {
+    fn default() -> Self {
+        Self {
             receive_buffer: 1 << 20,
-            max_receive_buffer: None,
+            max_receive_buffer: Some(64 << 20),
             receive_buffer_chunks: 1 << 16,
             message_overhead: 128,
             send_buffer: 1 << 20,
-            max_send_buffer: None,
+            max_send_buffer: Some(64 << 20),
             send_buffer_messages: 1 << 16,
-            path_mtu: 1500,
-            path_mtu_discovery: None,
-            fragment: true,
-            lower_overhead: 0,
-            max_payload: None,
+        }
+    }
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        Self {
+            outbound_streams: 10,
+            max_inbound_streams: u16::MAX,
+            max_outbound_streams: u16::MAX,
+            scheduler: StreamScheduler::FirstCome,
+            grants: Grants::default(),
+        }
+    }
+}
+
+impl Default for TransmissionConfig {
+    fn default() -> Self {
+        Self {
+            max_burst: 10,
+            slow_start_limit: 1,
             nagle: true,
+        }
+    }
+}
+
+impl Default for ResearchConfig {
+    fn default() -> Self {
+        Self {
+            policies: Policies::modern(),
             sender_sws_avoidance: true,
             receiver_sws_avoidance: true,
-            max_paths: 16,
-            ignore_peer_addresses: false,
-            monitor_pairs: false,
-            no_progress_after: Some(20),
-            lower_layer: LowerLayer::Plain,
-            extensions: Extensions::default(),
-            grants: Grants::default(),
-            authentication: AuthenticationConfig::default(),
-            dynamic_addresses_without_authentication: false,
-            wildcard_addresses: false,
-            wildcard_peers: false,
-            adaptation_layer: None,
-            protection: None,
             trace: false,
-            policies: Policies::default(),
         }
     }
 }
 
 impl AssociationConfig {
-    /// Whether associations are found by their verification tags.
-    pub(crate) fn finds_by_tag(&self) -> bool {
-        self.wildcard_addresses || self.wildcard_peers
+    /// Returns the recommendations of RFC 9260, section 16, without extensions.
+    pub fn rfc9260() -> Self {
+        Self {
+            timers: TimerConfig::default(),
+            paths: PathConfig::default(),
+            mtu: MtuConfig::default(),
+            buffers: BufferConfig {
+                max_receive_buffer: None,
+                max_send_buffer: None,
+                ..BufferConfig::default()
+            },
+            streams: StreamConfig::default(),
+            transmission: TransmissionConfig {
+                max_burst: 4,
+                ..TransmissionConfig::default()
+            },
+            extensions: Extensions::NONE,
+            security: SecurityConfig::default(),
+            adaptation_layer: None,
+            research: ResearchConfig {
+                policies: Policies::default(),
+                ..ResearchConfig::default()
+            },
+        }
     }
 
-    /// What programs on the networks of today want: [`Policies::modern`], buffers that start as by
-    /// default and grow with the transfer to 64 MiB, bursts of up to ten packets, and the extensions
-    /// offered that cost nothing. Everything else is as RFC 9260 recommends.
+    /// Returns the recommended configuration, which is also the [`Default`]: [`Policies::modern`],
+    /// buffers that grow with the transfer up to 64 MiB, bursts of up to ten packets, and the extensions
+    /// without cost. Everything else is as in [`Self::rfc9260`].
     pub fn modern() -> Self {
         Self {
-            max_receive_buffer: Some(64 << 20),
-            max_send_buffer: Some(64 << 20),
-            max_burst: 10,
+            buffers: BufferConfig::default(),
+            transmission: TransmissionConfig::default(),
             extensions: Extensions {
                 partial_reliability: true,
                 interleaved_partial_reliability: true,
@@ -324,102 +477,124 @@ impl AssociationConfig {
                 reconfiguration: true,
                 ..Extensions::NONE
             },
-            policies: Policies::modern(),
-            ..Self::default()
+            research: ResearchConfig::default(),
+            ..Self::rfc9260()
         }
     }
 
-    /// Checks the ranges.
+    /// Returns the configuration with changed values.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// Returns whether associations are found by their verification tags alone.
+    pub(crate) fn finds_by_tag(&self) -> bool {
+        self.paths.wildcard_addresses || self.paths.wildcard_peers
+    }
+
+    /// Checks the ranges of all parameters.
     ///
     /// # Errors
-    /// Names the first parameter that is out of its range.
+    /// Returns the first parameter that is out of its range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let checks = [
             (
-                self.rto_min <= self.rto_max,
+                self.timers.rto_min <= self.timers.rto_max,
                 "rto_min: must not exceed rto_max",
             ),
             (
-                self.rto_initial <= self.rto_max,
+                self.timers.rto_initial <= self.timers.rto_max,
                 "rto_initial: must not exceed rto_max",
             ),
             (
-                !self.rto_initial.is_zero() && !self.rto_max.is_zero(),
+                !self.timers.rto_initial.is_zero() && !self.timers.rto_max.is_zero(),
                 "rto_initial and rto_max: must not be zero",
             ),
-            (self.max_burst >= 1, "max_burst: must be at least 1"),
             (
-                self.slow_start_limit >= 1,
+                self.transmission.max_burst >= 1,
+                "max_burst: must be at least 1",
+            ),
+            (
+                self.transmission.slow_start_limit >= 1,
                 "slow_start_limit: must be at least 1",
             ),
             (
-                self.sack_delay <= Duration::from_millis(500),
+                self.timers.sack_delay <= Duration::from_millis(500),
                 "sack_delay: must not exceed 500 ms",
             ),
             (
-                self.sack_frequency >= 1,
+                self.timers.sack_frequency >= 1,
                 "sack_frequency: must be at least 1",
             ),
             (
-                self.outbound_streams >= 1,
+                self.streams.outbound_streams >= 1,
                 "outbound_streams: must be 1 to 65535",
             ),
             (
-                self.max_inbound_streams >= 1,
+                self.streams.max_inbound_streams >= 1,
                 "max_inbound_streams: must be 1 to 65535",
             ),
             (
-                self.receive_buffer >= 1500 && u32::try_from(self.receive_buffer).is_ok(),
+                self.buffers.receive_buffer >= 1500
+                    && u32::try_from(self.buffers.receive_buffer).is_ok(),
                 "receive_buffer: must be 1500 bytes to 4 GiB",
             ),
             (
-                self.max_receive_buffer
+                self.buffers
+                    .max_receive_buffer
                     .is_none_or(|max| u32::try_from(max).is_ok()),
                 "max_receive_buffer: must be less than 4 GiB",
             ),
             (
-                self.receive_buffer_chunks >= 1,
+                self.buffers.receive_buffer_chunks >= 1,
                 "receive_buffer_chunks: must be at least 1",
             ),
             (
-                self.send_buffer >= 1 && self.send_buffer_messages >= 1,
+                self.buffers.send_buffer >= 1 && self.buffers.send_buffer_messages >= 1,
                 "send_buffer: must hold at least one message",
             ),
             (
-                self.path_mtu >= 576 && self.path_mtu <= 65_535,
+                self.mtu.path_mtu >= 576 && self.mtu.path_mtu <= 65_535,
                 "path_mtu: must be 576 to 65535",
             ),
             (
-                self.lower_overhead <= 256,
+                self.mtu.lower_overhead <= 256,
                 "lower_overhead: must not exceed 256",
             ),
             (
-                self.max_payload.is_none_or(|p| p >= 1),
+                self.mtu.max_payload.is_none_or(|p| p >= 1),
                 "max_payload: must be at least 1",
             ),
             (
-                self.max_paths >= 1 && self.max_paths <= 255,
+                self.paths.max_paths >= 1 && self.paths.max_paths <= 255,
                 "max_paths: must be 1 to 255",
             ),
             (
-                self.max_outbound_streams >= 1,
+                self.streams.max_outbound_streams >= 1,
                 "max_outbound_streams: must be 1 to 65535",
             ),
-            (self.hb_max_burst >= 1, "hb_max_burst: must be at least 1"),
             (
-                self.policies.missing_reports >= 1,
+                self.paths.hb_max_burst >= 1,
+                "hb_max_burst: must be at least 1",
+            ),
+            (
+                self.research.policies.missing_reports >= 1,
                 "missing_reports: must be at least 1",
             ),
         ];
         match checks.iter().find(|(ok, _)| !ok) {
             Some((_, what)) => Err(ConfigError(what)),
             None => self
+                .security
                 .authentication
                 .fault()
                 .map_or(Ok(()), |f| Err(ConfigError(f)))
                 .and_then(|()| PathThresholds::of(self).validate())
                 .and_then(|()| {
-                    self.path_mtu_discovery
+                    self.mtu
+                        .path_mtu_discovery
                         .map_or(Ok(()), |discovery| discovery.validate())
                 })
                 .and_then(|()| self.validate_protection()),
@@ -427,7 +602,7 @@ impl AssociationConfig {
     }
 
     fn validate_protection(&self) -> Result<(), ConfigError> {
-        let Some(offer) = &self.protection else {
+        let Some(offer) = &self.security.protection else {
             return Ok(());
         };
         if offer.overhead() > MAX_OVERHEAD {
@@ -441,40 +616,54 @@ impl AssociationConfig {
         Ok(())
     }
 
-    /// The extensions that are offered: dynamic addresses need authentication (RFC 5061 section 6),
-    /// unless the user does without, I-FORWARD-TSN needs I-DATA, and a checksum of zero a lower layer
-    /// that protects packets (RFC 9653 section 5.1).
+    /// Returns the extensions that are offered. Dynamic addresses need authentication unless it is waived
+    /// (RFC 5061, section 6), I-FORWARD-TSN needs I-DATA, and a zero checksum needs a lower layer that
+    /// detects errors (RFC 9653, section 5.1).
     pub(crate) fn offered(&self) -> Extensions {
-        let authenticated =
-            self.extensions.authentication || self.dynamic_addresses_without_authentication;
+        let authenticated = self.extensions.authentication
+            || self.security.dynamic_addresses_without_authentication;
         Extensions {
             dynamic_addresses: self.extensions.dynamic_addresses && authenticated,
             interleaved_partial_reliability: self.extensions.interleaved_partial_reliability
                 && self.extensions.interleaving,
             zero_checksum: self.extensions.zero_checksum
-                && self.lower_layer.error_detection().is_some(),
+                && self.security.lower_layer.error_detection().is_some(),
             ..self.extensions
         }
     }
 
-    /// Tells the peer of the protection that is offered.
+    /// Writes the parameter of the protection that is offered.
     pub(crate) fn write_protection(&self, parameters: &mut ParameterWriter<'_>) {
-        if let Some(offer) = &self.protection {
-            // Longer ones are refused with the configuration.
+        if let Some(offer) = &self.security.protection {
+            // `validate` refuses longer values.
             let value = offer.value();
             parameters.raw(offer.parameter_type(), &value[..value.len().min(MAX_OFFER)]);
         }
     }
 
+    /// Returns the duration of T5-shutdown-guard.
     pub(crate) fn shutdown_guard(&self) -> Duration {
-        self.shutdown_guard
-            .unwrap_or_else(|| self.rto_max.saturating_mul(5))
+        self.timers
+            .shutdown_guard
+            .unwrap_or_else(|| self.timers.rto_max.saturating_mul(5))
     }
 }
 
-/// A parameter is out of its range.
+/// Parameter that is out of its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfigError(pub(crate) &'static str);
+
+impl ConfigError {
+    /// Name of the parameter, or of several with "and" between them.
+    pub fn field(&self) -> &'static str {
+        self.0.split_once(": ").map_or("", |(field, _)| field)
+    }
+
+    /// Condition that the parameter does not meet.
+    pub fn reason(&self) -> &'static str {
+        self.0.split_once(": ").map_or(self.0, |(_, reason)| reason)
+    }
+}
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -489,42 +678,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_the_rfcs_and_valid() {
-        let config = AssociationConfig::default();
+    fn rfc9260_values_are_valid() {
+        let config = AssociationConfig::rfc9260();
         assert_eq!(config.validate(), Ok(()));
         assert_eq!(
             (
-                config.association_max_retrans,
-                config.path_max_retrans,
-                config.max_init_retransmits
+                config.paths.association_max_retrans,
+                config.paths.path_max_retrans,
+                config.timers.max_init_retransmits
             ),
             (10, 5, 8)
         );
-        assert_eq!((config.max_burst, config.hb_max_burst), (4, 1));
+        assert_eq!(
+            (config.transmission.max_burst, config.paths.hb_max_burst),
+            (4, 1)
+        );
     }
 
     #[test]
-    fn modern_is_valid_and_bounded() {
+    fn recommended_values_are_valid() {
         let config = AssociationConfig::modern();
         assert_eq!(config.validate(), Ok(()));
-        assert_eq!(config.policies.congestion.name(), "cubic");
-        let too_much = AssociationConfig {
-            max_receive_buffer: Some(1 << 32),
-            ..config
-        };
+        assert_eq!(config.research.policies.congestion.name(), "cubic");
+        let too_much = config.with(|c| c.buffers.max_receive_buffer = Some(1 << 32));
         assert!(too_much.validate().is_err());
         let mut no_reports = AssociationConfig::modern();
-        no_reports.policies.missing_reports = 0;
+        no_reports.research.policies.missing_reports = 0;
         let error = no_reports.validate().unwrap_err();
         assert!(error.0.starts_with("missing_reports"), "{error}");
     }
 
     #[test]
-    fn an_error_names_the_parameter() {
-        let config = AssociationConfig {
-            sack_delay: Duration::from_millis(501),
-            ..Default::default()
-        };
+    fn error_names_the_parameter() {
+        let config =
+            AssociationConfig::rfc9260().with(|c| c.timers.sack_delay = Duration::from_millis(501));
         assert_eq!(
             alloc::format!("{}", config.validate().unwrap_err()),
             "configuration: sack_delay: must not exceed 500 ms"

@@ -1,23 +1,24 @@
-//! What a caller can do wrong, one error type an operation. The peer's mistakes are never here:
-//! they are counted and answered (see [`crate::EndpointStats`]).
+//! Errors of the caller, one type for each kind of operation. Faults of the peer are no errors: they
+//! are counted and answered (see [`crate::EndpointStats`]).
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::peer_text::PeerText;
 
-/// Why [`crate::Endpoint::connect`] refused.
+/// Error of [`crate::Endpoint::connect`] and [`crate::Endpoint::associate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectError {
     /// No peer address was given.
     NoAddress,
-    /// None of the local addresses is of the family of a peer address.
+    /// No local address has the family of a peer address.
     FamilyMismatch,
-    /// The peer's port is 0, which section 3.1 forbids.
+    /// The peer's SCTP or UDP port is 0 (RFC 9260, section 3.1).
     InvalidPort,
-    /// There is already an association with this peer (its address and port).
+    /// There is an association with this peer address and port.
     AlreadyConnected,
-    /// The endpoint's limit of associations is reached.
+    /// The limit of associations is reached: [`crate::EndpointConfig::max_associations`], or the limit for
+    /// one peer address and port.
     TooManyAssociations,
     /// A parameter of the association is out of its range.
     InvalidConfig(crate::config::ConfigError),
@@ -44,27 +45,27 @@ impl fmt::Display for ConnectError {
 
 impl core::error::Error for ConnectError {}
 
-/// Why [`crate::Endpoint::send`] did not take a message.
+/// Error of [`crate::Endpoint::send`]. The message was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendError {
     /// The association is unknown or already closed.
     UnknownAssociation,
-    /// The association is shutting down and takes no new messages (section 9.2).
+    /// The association is shutting down and accepts no new messages (RFC 9260, section 9.2).
     ShuttingDown,
-    /// The message is empty; SCTP has no empty messages (section 6.2).
+    /// The message is empty, which DATA chunks can't be (RFC 9260, section 3.3.1).
     Empty,
     /// The stream identifier is not below the number of outbound streams.
     InvalidStream {
-        /// The number of outbound streams of the association.
+        /// Number of outbound streams of the association.
         streams: u16,
     },
     /// The send buffer is full: wait for [`crate::Event::SendBufferFree`].
     BufferFull,
-    /// The path that was asked for does not exist.
+    /// The path in the options does not exist.
     UnknownPath,
-    /// The message does not fit into one packet and fragmentation is off (section 6.9).
+    /// The message does not fit into one packet and fragmentation is off (RFC 9260, section 6.9).
     TooLarge {
-        /// The largest message that fits, in bytes.
+        /// Size of the largest message that fits, in bytes.
         limit: usize,
     },
 }
@@ -100,24 +101,26 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
-/// Why another operation on an association was refused.
+/// Error of other operations on an association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperationError {
     /// The association is unknown or already closed.
     UnknownAssociation,
     /// The path does not exist.
     UnknownPath,
-    /// The address is not one of this endpoint's.
+    /// The address is no local address of the endpoint.
     UnknownAddress,
     /// The UDP port is 0.
     InvalidPort,
     /// The stream identifier is not below the number of outbound streams.
     InvalidStream,
-    /// The operation does not fit the association's state (for instance, before it is established).
+    /// The state of the association does not allow the operation, for instance before it is established.
     WrongState,
-    /// Primary.Switchover.Max.Retrans is below the threshold at which data leaves the path
-    /// (RFC 7829 section 5).
+    /// Primary.Switchover.Max.Retrans is below the threshold at which data leaves the path (RFC 7829,
+    /// section 5).
     InvalidThresholds,
+    /// A parameter would be out of its range.
+    InvalidConfig(crate::config::ConfigError),
 }
 
 impl fmt::Display for OperationError {
@@ -132,25 +135,27 @@ impl fmt::Display for OperationError {
                 "the association is not in a state for this: wait until it is established"
             }
             Self::InvalidThresholds => {
-                "the primary would be given up before data leaves it: raise its switchover threshold"
+                "the primary path would change before data leaves it: raise its switchover threshold"
             }
+            Self::InvalidConfig(error) => return fmt::Display::fmt(error, f),
         })
     }
 }
 
 impl core::error::Error for OperationError {}
 
-/// The first error cause of an ABORT (section 3.3.10), sent or received.
+/// Error cause of an ABORT or ERROR chunk, sent or received (RFC 9260, section 3.3.10). Of an ABORT with
+/// several causes it is the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AbortCause {
-    /// The cause code; 0 when the ABORT carried no cause.
+    /// Cause code; 0 if the ABORT had no cause.
     pub code: u16,
-    /// The cause-specific information, for code 12 the upper layer's reason. At most 1 KiB is kept.
+    /// Cause-specific information, for code 12 the reason of the upper layer. Truncated to 1 KiB.
     pub information: Vec<u8>,
 }
 
 impl AbortCause {
-    /// No cause given.
+    /// Absent cause.
     pub const NONE: Self = Self {
         code: 0,
         information: Vec::new(),
@@ -203,9 +208,9 @@ mod tests {
 
     use super::*;
 
-    /// RFC 9260, sections 3.3.10.12 and 3.3.10.13: the causes with text of the peer.
+    /// RFC 9260, sections 3.3.10.12 and 3.3.10.13: text in causes is escaped and bounded.
     #[test]
-    fn text_of_a_cause_is_one_bounded_line() {
+    fn cause_text_is_one_bounded_line() {
         for code in [12, 13] {
             let cause = AbortCause::new(code, b"\x1b]0;x\x07\ncarrick: connected \xe2\x80\xae");
             let text = cause.to_string();

@@ -1,4 +1,4 @@
-//! What the protocol tells its user: facts, in the order in which they happened (section 11.2).
+//! Notifications to the user (RFC 9260, section 11.2), in the order in which they occurred.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,212 +10,217 @@ use carrick_wire::{Ppid, SharedKeyId, Ssn, StreamId, Tsn};
 
 use crate::error::AbortCause;
 use crate::path::PathId;
-use crate::reconfig::{ReconfigOutcome, StreamDirection};
 use crate::reliability::AbandonmentPolicy;
+use crate::streams::{ReconfigOutcome, StreamDirection};
 
-/// A fact about one association.
+/// Notification about an association. The capitals are the names in RFC 9260, section 11.2.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// COMMUNICATION UP: messages can be sent and received.
     Established {
-        /// The peer's addresses, one a path, in the order of their [`PathId`].
+        /// Addresses of the peer, one for each path, ordered by [`PathId`].
         peer_addresses: Vec<IpAddr>,
-        /// Streams this side may send on: 0 to this number less one.
+        /// Number of outbound streams; their identifiers start at 0.
         outbound_streams: u16,
-        /// Streams the peer may send on.
+        /// Number of inbound streams.
         inbound_streams: u16,
-        /// The peer set the association up, this side accepted it.
+        /// The peer initiated the association.
         accepted: bool,
     },
-    /// RESTART: the peer lost its state and set the association up again. What had not been
-    /// acknowledged comes back in [`Event::SendFailed`]. A message of which a part was read will
-    /// not be completed; whole messages that wait to be read stay. Re-configurations that were under
-    /// way are forgotten.
+    /// RESTART: the peer lost its state and set up the association again. Messages that were not
+    /// acknowledged are returned in [`Event::SendFailed`]. Complete received messages stay readable;
+    /// partly read ones are not completed. Outstanding reconfiguration requests are dropped.
     Restarted,
-    /// DATA ARRIVE: [`crate::Endpoint::receive`] has something. Told once until it returned `None`.
+    /// DATA ARRIVE: [`crate::Endpoint::receive`] has a message. Emitted again only after that method has
+    /// returned `None`.
     MessageReceived,
-    /// The peer gave up a message of which [`crate::Endpoint::receive`] has given the beginning, or a
-    /// reset of its streams or numbers cut it short: it will not be completed (RFC 3758 section 3.6,
-    /// RFC 6525 section 5.2.4). A [`crate::Part::Aborted`] stands where it
-    /// would have gone on.
+    /// A message of which [`crate::Endpoint::receive`] has returned the beginning will not be completed:
+    /// the peer abandoned it (RFC 3758, section 3.6), or a stream or association reset cut it short
+    /// (RFC 6525, section 5.2.4). [`crate::Part::Aborted`] takes the place of its remaining parts.
     MessageAborted {
-        /// The stream of the message.
+        /// Stream of the message.
         stream: StreamId,
-        /// Its number in the stream; `None` when it was sent unordered.
+        /// Stream sequence number; `None` for an unordered message.
         ssn: Option<Ssn>,
-        /// The TSN of its first fragment, as in [`crate::Message::tsn`].
+        /// TSN of the first fragment, as in [`crate::Message::tsn`].
         tsn: Tsn,
     },
-    /// The send buffer, which had refused a message, has room again.
+    /// The send buffer has room again after [`crate::SendError::BufferFull`].
     SendBufferFree,
-    /// SEND FAILURE: a message was not delivered, or it is not known whether it was. Boxed, because it
-    /// is much larger than the others, and each association has room for some events.
+    /// SEND FAILURE: a message was not delivered, or its delivery is unknown. Boxed, since it is much
+    /// larger than the other events.
     SendFailed(Box<SendFailure>),
-    /// All that was sent so far has been acknowledged.
+    /// All messages sent so far have been acknowledged.
     AllAcknowledged,
-    /// A peer address was verified and may carry data (section 5.4).
+    /// A peer address was confirmed and may carry data (RFC 9260, section 5.4).
     PathConfirmed(PathId),
     /// NETWORK STATUS CHANGE: the path's error counter exceeded Path.Max.Retrans.
     PathFailed(PathId),
-    /// NETWORK STATUS CHANGE: the path's error counter exceeded PotentiallyFailed.Max.Retrans; data
-    /// takes another path if there is one (RFC 7829, `SCTP_ADDR_POTENTIALLY_FAILED`).
+    /// NETWORK STATUS CHANGE: the path's error counter exceeded PotentiallyFailed.Max.Retrans; data moves
+    /// to another path if there is one (RFC 7829, `SCTP_ADDR_POTENTIALLY_FAILED`).
     PathPotentiallyFailed(PathId),
-    /// NETWORK STATUS CHANGE: an inactive or potentially failed path works again.
+    /// NETWORK STATUS CHANGE: an inactive or potentially failed path is active again.
     PathRecovered(PathId),
-    /// The local address used on a path changed because the old one failed or vanished.
+    /// The local address of a path changed, because the previous one failed or was removed.
     PathLocalAddressChanged(PathId),
-    /// New data now goes to this path.
+    /// This path carries new data now.
     PrimaryChanged(PathId),
-    /// The primary's error counter exceeded Primary.Switchover.Max.Retrans: this path is the primary
-    /// now and stays it (RFC 7829 section 5).
+    /// The error counter of the primary path exceeded Primary.Switchover.Max.Retrans: this path is the
+    /// primary path now, permanently (RFC 7829, section 5).
     PrimarySwitchover(PathId),
-    /// All paths are inactive; the association keeps trying until Association.Max.Retrans.
+    /// All paths are inactive (RFC 9260, section 8.2). Retransmission continues until
+    /// Association.Max.Retrans.
     Dormant,
-    /// DATA has not advanced for a long time although the peer answers on its paths: something on
-    /// the way eats data packets, which the error counters cannot see.
+    /// The cumulative TSN has not advanced for [`crate::TimerConfig::no_progress_after`] RTOs although the
+    /// peer responds on its paths, e.g. because a middlebox drops large packets; error counters do not
+    /// detect this.
     NoProgress,
-    /// COMMUNICATION ERROR: the peer reported errors in an ERROR chunk.
+    /// COMMUNICATION ERROR: the peer reported an error in an ERROR chunk.
     PeerError(PeerError),
-    /// AUTHENTICATION EVENT: something about keys (RFC 6458 section 6.1.8).
+    /// AUTHENTICATION EVENT: a key changed or is missing (RFC 6458, section 6.1.8).
     Authentication(AuthenticationEvent),
-    /// Addresses of the peer or of this side came or went (RFC 5061).
+    /// Addresses of the peer or of this side changed (RFC 5061).
     Address(AddressEvent),
-    /// The peer began to shut down; no new messages are taken.
+    /// The peer started the shutdown; no new messages are accepted.
     PeerShutdown,
-    /// STREAM RESET (RFC 6525 section 6.1.1): the peer's streams begin at 0 again because one of the
-    /// sides asked for it, or a request of this side was answered.
+    /// STREAM RESET (RFC 6525, section 6.1.1): stream sequence numbers start at 0 again on request of
+    /// either side, or the peer responded to a request of this side.
     StreamsReset {
-        /// Outgoing or incoming.
+        /// Direction of the streams.
         direction: StreamDirection,
-        /// Which of them; none means all.
+        /// Streams concerned; an empty list means all.
         streams: Vec<StreamId>,
-        /// What came of it.
+        /// Outcome of the request.
         outcome: ReconfigOutcome,
     },
-    /// ASSOCIATION RESET (RFC 6525 section 6.1.2): all numbers began anew because one of the sides
-    /// asked for it, or a request of this side was answered.
+    /// ASSOCIATION RESET (RFC 6525, section 6.1.2): TSNs and stream sequence numbers were reset on request
+    /// of either side, or the peer responded to a request of this side.
     AssociationReset {
-        /// The next TSN of this side.
+        /// Next TSN of this side.
         local_tsn: Tsn,
-        /// The next TSN of the peer.
+        /// Next TSN of the peer.
         peer_tsn: Tsn,
-        /// What came of it.
+        /// Outcome of the request.
         outcome: ReconfigOutcome,
     },
-    /// STREAM CHANGE (RFC 6525 section 6.1.3): there are more streams because one of the sides asked
-    /// for them, or a request of this side was answered.
+    /// STREAM CHANGE (RFC 6525, section 6.1.3): streams were added on request of either side, or the peer
+    /// responded to a request of this side.
     StreamsChanged {
-        /// Streams this side may send on now.
+        /// Number of outbound streams now.
         outbound_streams: u16,
-        /// Streams the peer may send on now.
+        /// Number of inbound streams now.
         inbound_streams: u16,
-        /// What came of it.
+        /// Outcome of the request.
         outcome: ReconfigOutcome,
     },
-    /// The association has ended. Nothing follows for it, and its identifier is void.
+    /// The association has ended. No event follows; its identifier becomes invalid once all received
+    /// messages have been read.
     Closed(CloseReason),
 }
 
-/// A change of the addresses of an association (RFC 5061).
+/// Change of the addresses of an association (RFC 5061).
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum AddressEvent {
-    /// The peer has one more address; [`Event::PathConfirmed`] follows when it is verified.
+    /// The peer added an address; [`Event::PathConfirmed`] follows when it is confirmed.
     PeerAdded {
-        /// Its path.
+        /// New path.
         path: PathId,
-        /// The address.
+        /// Address of the path.
         address: IpAddr,
     },
-    /// The peer has one address less.
+    /// The peer deleted an address.
     PeerRemoved {
-        /// The path that is no more. Its number will not soon be another one's.
+        /// Removed path. Its identifier is not reused soon.
         path: PathId,
-        /// The address.
+        /// Address of the path.
         address: IpAddr,
     },
-    /// The peer wants to be sent to on this path.
+    /// The peer requested this path as the primary path (Set Primary Address).
     PeerPrefers(PathId),
-    /// The peer knows a new address of this side, which is used from now on.
+    /// The peer accepted a new address of this side, which is used from now on.
     LocalAdded(IpAddr),
-    /// The peer has forgotten an address of this side.
+    /// The peer deleted an address of this side.
     LocalRemoved(IpAddr),
-    /// The peer has taken note of which address of this side it should send to.
-    PreferenceTold(IpAddr),
+    /// The peer accepted an address of this side as its primary destination.
+    PreferenceAccepted(IpAddr),
     /// The peer refused to add, delete or prefer an address of this side.
     Refused {
-        /// The address.
+        /// Address of the request.
         address: IpAddr,
-        /// Why: the code of the error cause (RFC 5061 section 4.3), 0 if it was only because of
-        /// another one, or if the peer was not asked: it can't prefer an address that it has not
-        /// taken, or prefers none.
+        /// Code of the error cause (RFC 5061, section 4.3). 0 if the request failed only because another
+        /// one did, or was not sent: the peer can't prefer an address that it has not accepted.
         code: u16,
     },
-    /// The peer turned out not to know ASCONF.
+    /// The peer does not support ASCONF.
     NotSupported,
 }
 
-/// What there is to know about authentication (RFC 4895).
+/// Event of authentication (RFC 4895).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum AuthenticationEvent {
-    /// The peer lacks authentication, which this side had offered.
+    /// The peer does not support authentication, which this side offered.
     NotSupported,
     /// The peer authenticates with this key from now on.
     PeerKeyChanged(SharedKeyId),
-    /// The peer authenticates with a key that is not there; what it sends so is dropped. Told once
-    /// for several packets with the same key.
+    /// The peer authenticates with an unknown key; its packets are discarded. Emitted once for consecutive
+    /// packets with the same key.
     UnknownKey(SharedKeyId),
-    /// A key that was deactivated is not used for sending any more: the peer can be told to delete it.
+    /// The last packet with a deactivated key has been sent; the peer may delete the key.
     KeyFree(SharedKeyId),
 }
 
-/// Why an association ended.
+/// Reason for which an association ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// SHUTDOWN COMPLETE: all messages of both sides were delivered.
     Shutdown,
-    /// This side's user aborted it.
+    /// The user of this side aborted the association.
     AbortedByUser,
     /// The peer sent an ABORT.
     AbortedByPeer(AbortCause),
-    /// This side's protocol aborted it, because the peer broke a rule.
+    /// This side aborted the association because of a protocol violation by the peer.
     AbortedByProtocol(AbortCause),
-    /// Max.Init.Retransmits was exceeded: the peer never answered the set-up.
+    /// Max.Init.Retransmits was exceeded: the peer did not respond to INIT or COOKIE ECHO.
     SetupTimedOut,
-    /// The peer's cookie went stale again and again.
+    /// The peer repeatedly reported a stale cookie.
     StaleCookie,
     /// COMMUNICATION LOST: Association.Max.Retrans was exceeded.
     PeerUnreachable,
     /// The shutdown took longer than T5-shutdown-guard.
     ShutdownTimedOut,
-    /// An ICMP message says that the host does not speak SCTP (section 10, ICMP8).
+    /// An ICMP message reported that the host does not support SCTP (RFC 9260, section 10, rule ICMP8).
     ProtocolUnreachable,
-    /// What carried it below SCTP is no more: see [`crate::Endpoint::lower_layer_lost`].
+    /// The connection of the lower layer was lost: see [`crate::Endpoint::lower_layer_lost`].
     LowerLayerLost,
 }
 
-/// A message that was not delivered for certain.
+/// Message that failed, or whose delivery is unknown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendFailure {
-    /// The caller's context from [`crate::SendOptions::context`].
+    /// Context of the caller from [`crate::SendOptions::context`].
     pub context: u64,
     /// Stream of the message.
     pub stream: StreamId,
     /// Payload protocol identifier of the message.
     pub ppid: Ppid,
-    /// At least part of the message was sent; the peer may have received it.
+    /// At least a part of the message was sent; the peer may have received it.
     pub sent: bool,
-    /// The part of the message that is still here: all of it when nothing was sent, and otherwise what
-    /// is not known to have been delivered. It comes in the order of the message.
+    /// Bytes of the message that are returned: the whole message if nothing was sent, otherwise those not
+    /// known to be delivered, in their order.
     pub unsent: UnsentMessage,
-    /// What lies between the pieces of `unsent` or behind them and is not here, because the peer has
-    /// it for good (NR-SACK): ranges of bytes, ascending, counted from the first byte of `unsent` in
-    /// the message. What was delivered before that byte is not listed. See [`SendFailure::pieces`].
+    /// Ranges of bytes between or behind the pieces of `unsent` that are not returned because the peer
+    /// has acknowledged them as non-renegable (NR-SACK), ascending, relative to the first byte of
+    /// `unsent`. Bytes delivered before that byte are not listed. See [`SendFailure::pieces`].
     pub delivered: Vec<Range<usize>>,
-    /// Its time was over: [`crate::SendOptions::lifetime`] before anything was sent, or
+    /// The lifetime expired: [`crate::SendOptions::lifetime`] before anything was sent, or
     /// [`crate::Reliability::Timed`].
     pub expired: bool,
-    /// The policy that gave the message up (RFC 3758, RFC 7496); `None` where it was the life time
-    /// or the end of the association.
+    /// Policy that abandoned the message (RFC 3758, RFC 7496); `None` if its lifetime expired or the
+    /// association ended.
     pub abandoned: Option<AbandonmentPolicy>,
 }
 
@@ -226,13 +231,13 @@ impl From<SendFailure> for Event {
 }
 
 impl SendFailure {
-    /// Bytes of the message from the first one in `unsent` to its end: where `size` is the length of the
-    /// message, `unsent` begins at `size - rest_len()`.
+    /// Returns the number of bytes from the first one in `unsent` to the end of the message. In a message
+    /// of `size` bytes, `unsent` starts at `size - rest_len()`.
     pub fn rest_len(&self) -> usize {
         self.unsent.len() + self.delivered.iter().map(Range::len).sum::<usize>()
     }
 
-    /// What came back, each piece with its place, counted in bytes as in `delivered`.
+    /// Returns the pieces of `unsent` with their offsets in bytes, counted as in `delivered`.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, &Bytes)> {
         let mut delivered = self.delivered.iter().peekable();
         let mut next = 0;
@@ -247,25 +252,25 @@ impl SendFailure {
     }
 }
 
-/// The bytes of a message that come back with [`SendFailure`].
+/// Bytes of a message that [`SendFailure`] returns.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UnsentMessage(pub Vec<Bytes>);
 
 impl UnsentMessage {
-    /// Bytes that came back.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// Nothing came back.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// One error cause of a received ERROR chunk.
+/// Error cause of a received ERROR chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerError {
-    /// The cause, with its code and information.
+    /// Cause with its code and information.
     pub cause: AbortCause,
 }

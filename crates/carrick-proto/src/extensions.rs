@@ -1,41 +1,42 @@
-//! Extensions beyond RFC 9260: what this side offers, what the peer offers, and what both have.
+//! Negotiation of extensions to RFC 9260.
 //!
-//! Chunk types are told in the Supported Extensions parameter (RFC 5061 section 4.2.7); partial
-//! reliability, ECN and packets without a checksum have parameters of their own (RFC 3758 section
-//! 3.1, RFC 4960 appendix A, RFC 9653 section 4).
+//! The Supported Extensions parameter lists chunk types (RFC 5061, section 4.2.7). Partial reliability,
+//! ECN and the zero checksum have parameters of their own (RFC 3758, section 3.1; RFC 4960, appendix A;
+//! RFC 9653, section 4).
 
 use alloc::vec::Vec;
 
 use carrick_wire::{ChunkType, ErrorDetectionMethod, Parameter, ParameterType, ParameterWriter};
 
-/// A set of extensions: offered, or in force.
+/// Set of extensions, offered or in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Extensions {
-    /// Messages may be abandoned (RFC 3758). Offered: FORWARD-TSN, which goes with DATA alone; in
-    /// force: by whichever chunk, see [`Self::and`].
+    /// Partial reliability (RFC 3758). Offered: FORWARD-TSN, which works with DATA only. In force:
+    /// FORWARD-TSN or I-FORWARD-TSN, see [`Self::and`].
     pub partial_reliability: bool,
-    /// Chunks can be authenticated (RFC 4895): AUTH.
+    /// Authentication of chunks (RFC 4895): AUTH.
     pub authentication: bool,
-    /// Addresses may come and go (RFC 5061): ASCONF and ASCONF-ACK.
+    /// Dynamic address reconfiguration (RFC 5061): ASCONF and ASCONF-ACK. Needs
+    /// [`Self::authentication`] unless
+    /// [`crate::SecurityConfig::dynamic_addresses_without_authentication`] is set.
     pub dynamic_addresses: bool,
-    /// Streams may be reset and added (RFC 6525): RE-CONFIG.
+    /// Stream reconfiguration (RFC 6525): RE-CONFIG.
     pub reconfiguration: bool,
-    /// Messages of several streams may be interleaved (RFC 8260): I-DATA instead of DATA.
+    /// User message interleaving (RFC 8260): I-DATA instead of DATA.
     pub interleaving: bool,
-    /// Routers may mark packets instead of dropping them (RFC 4960 appendix A): ECNE and CWR.
+    /// Explicit congestion notification (RFC 4960, appendix A): ECNE and CWR.
     pub ecn: bool,
-    /// Messages that may be interleaved may be abandoned, too (RFC 8260 section 2.3.1):
-    /// I-FORWARD-TSN. Means nothing without [`Self::interleaving`].
+    /// Partial reliability with interleaving (RFC 8260, section 2.3.1): I-FORWARD-TSN. Ignored without
+    /// [`Self::interleaving`].
     pub interleaved_partial_reliability: bool,
-    /// Acknowledgements say what will not be taken back (draft-natarajan-tsvwg-sctp-nrsack):
-    /// NR-SACK instead of SACK.
+    /// Non-renegable acknowledgements (draft-natarajan-tsvwg-sctp-nrsack): NR-SACK instead of SACK.
     pub nr_sack: bool,
-    /// Packets may come without a checksum (RFC 9653). Offered only where
-    /// [`crate::AssociationConfig::lower_layer`] protects them.
+    /// Zero checksum (RFC 9653). Offered only if [`crate::SecurityConfig::lower_layer`] detects errors.
     pub zero_checksum: bool,
 }
 
-/// Each extension: its place in a cookie, and how it is read and set.
+/// Accessors of the extensions in the order of their bits in a cookie.
 type Field = fn(&mut Extensions) -> &mut bool;
 const FIELDS: [Field; 9] = [
     |e| &mut e.partial_reliability,
@@ -50,7 +51,7 @@ const FIELDS: [Field; 9] = [
 ];
 
 impl Extensions {
-    /// None.
+    /// Empty set.
     pub const NONE: Self = Self {
         partial_reliability: false,
         authentication: false,
@@ -63,9 +64,9 @@ impl Extensions {
         zero_checksum: false,
     };
 
-    /// Those that are in force where both are offered. With interleaving, messages may be abandoned
-    /// where both sides have I-FORWARD-TSN, and FORWARD-TSN counts for nothing (RFC 8260 section
-    /// 2.3.1).
+    /// Returns the extensions in force if one side offers `self` and the other one `other`. With
+    /// interleaving, partial reliability needs I-FORWARD-TSN on both sides, and FORWARD-TSN is ignored
+    /// (RFC 8260, section 2.3.1).
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let both = Self::from_bits(self.bits() & other.bits());
@@ -77,9 +78,9 @@ impl Extensions {
         }
     }
 
-    /// What an INIT ACK says where these are in force: nothing that the peer has not offered, but that
-    /// packets may come without a checksum, which one side can do by itself.
-    pub(crate) fn told_to(self, peer: Self, offered: Self) -> Self {
+    /// Returns the extensions that INIT ACK lists if these are in force: only those that the peer has
+    /// offered, except for the zero checksum, which one side may accept alone.
+    pub(crate) fn in_init_ack(self, peer: Self, offered: Self) -> Self {
         Self {
             partial_reliability: self.partial_reliability && peer.partial_reliability,
             zero_checksum: offered.zero_checksum,
@@ -87,12 +88,13 @@ impl Extensions {
         }
     }
 
-    /// As a number, for a cookie.
+    /// Returns the set as a bit field for a cookie.
     pub(crate) fn bits(mut self) -> u16 {
         let bit = |(n, field): (usize, &Field)| u16::from(*field(&mut self)) << n;
         FIELDS.iter().enumerate().map(bit).sum()
     }
 
+    /// Returns the set of a bit field.
     pub(crate) fn from_bits(bits: u16) -> Self {
         let mut all = Self::NONE;
         for (n, field) in FIELDS.iter().enumerate() {
@@ -101,36 +103,36 @@ impl Extensions {
         all
     }
 
-    /// Whether a chunk type belongs to one of them.
+    /// Returns whether a chunk type belongs to an extension of the set.
     pub(crate) fn have_chunk(self, kind: ChunkType) -> bool {
         let marks = matches!(kind, ChunkType::ECNE | ChunkType::CWR);
         self.chunk_types().any(|k| k == kind) || self.ecn && marks
     }
 
-    /// Whether a side that offers these knows a parameter of INIT and INIT ACK.
+    /// Returns whether a side that offers these extensions recognizes a parameter of INIT or INIT ACK.
     pub(crate) fn know_parameter(self, kind: ParameterType) -> bool {
         match kind {
             ParameterType::FORWARD_TSN_SUPPORTED => self.partial_reliability,
             ParameterType::RANDOM | ParameterType::CHUNKS | ParameterType::HMAC_ALGO => {
                 self.authentication
             }
-            // To know it costs nothing, and it says nothing that has to be answered.
+            // Recognized always: they need no response.
             ParameterType::SUPPORTED_EXTENSIONS
             | ParameterType::ECN_CAPABLE
             | ParameterType::ADAPTATION_LAYER_INDICATION => true,
-            // In INIT and INIT ACK it is advice (RFC 5061 section 5.4).
+            // A recommendation in INIT and INIT ACK (RFC 5061, section 5.4).
             ParameterType::SET_PRIMARY_ADDRESS => self.dynamic_addresses,
             ParameterType::ZERO_CHECKSUM_ACCEPTABLE => self.zero_checksum,
             _ => false,
         }
     }
 
-    /// Takes what a parameter of INIT or INIT ACK says.
+    /// Adds the extensions that a parameter of INIT or INIT ACK offers.
     pub(crate) fn read(&mut self, parameter: &Parameter<'_>) {
         match parameter {
             Parameter::ForwardTsnSupported => self.partial_reliability = true,
             Parameter::EcnCapable => self.ecn = true,
-            // Another method than ours is none that we could keep to.
+            // Other error detection methods are not supported.
             Parameter::ZeroChecksumAcceptable(method) => {
                 self.zero_checksum |= *method == ErrorDetectionMethod::DTLS;
             }
@@ -148,7 +150,7 @@ impl Extensions {
         }
     }
 
-    /// Tells the peer.
+    /// Writes the parameters that offer these extensions.
     pub(crate) fn write(self, parameters: &mut ParameterWriter<'_>) {
         if self.partial_reliability {
             parameters.forward_tsn_supported();
@@ -165,6 +167,7 @@ impl Extensions {
         }
     }
 
+    /// Returns the chunk types for the Supported Extensions parameter.
     fn chunk_types(self) -> impl Iterator<Item = ChunkType> {
         let listed = [
             (self.partial_reliability, ChunkType::FORWARD_TSN),
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_and_fields_agree() {
+    fn bit_field_matches_the_set() {
         for (bits, extensions) in all().enumerate() {
             assert_eq!(usize::from(extensions.bits()), bits);
         }
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_extensions_are_read_back() {
         for offered in all() {
             let header = CommonHeader {
                 source_port: 1,
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_both_offer_is_in_force() {
+    fn common_extensions_are_in_force() {
         let ours = Extensions {
             interleaving: true,
             reconfiguration: true,
@@ -261,8 +264,9 @@ mod tests {
         assert_eq!(ours.and(theirs), both);
     }
 
+    /// RFC 8260, section 2.3.1.
     #[test]
-    fn abandoning_what_interleaves_takes_i_forward_tsn_on_both_sides_8260_2_3_1() {
+    fn interleaved_abandonment_needs_i_forward_tsn() {
         let partial = Extensions {
             partial_reliability: true,
             ..Extensions::NONE
@@ -293,7 +297,11 @@ mod tests {
             partial_reliability: false,
             ..all
         };
-        assert_eq!(all.and(without_forward_tsn), all, "it is not needed");
+        assert_eq!(
+            all.and(without_forward_tsn),
+            all,
+            "FORWARD-TSN is not needed"
+        );
         assert!(all.have_chunk(ChunkType::I_FORWARD_TSN));
     }
 }

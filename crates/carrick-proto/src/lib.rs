@@ -1,31 +1,36 @@
-//! SCTP (RFC 9260) as a state machine: no sockets, no clocks, no threads, no global state.
+//! SCTP (RFC 9260) as a state machine without sockets, clocks, threads or global state.
 //!
-//! # The contract
+//! # Use
 //!
-//! An [`Endpoint`] is one SCTP endpoint: a port, its local addresses and all associations on them.
-//! Time and packets go in, packets, timers and events come out:
+//! An [`Endpoint`] is an SCTP endpoint: a port, its local addresses and all associations on them. Its
+//! inputs are time, packets and the user's operations; its outputs are packets, timers and events:
 //!
-//! 1. Call one of the inputs: [`Endpoint::handle_datagram`], [`Endpoint::handle_timeout`],
-//!    [`Endpoint::handle_icmp`], or a mutator such as [`Endpoint::connect`], [`Endpoint::send`],
-//!    [`Endpoint::receive`], [`Endpoint::shutdown`]. Every input that can depend on time takes `now`.
+//! 1. Call an input: [`Endpoint::handle_datagram`], [`Endpoint::handle_timeout`],
+//!    [`Endpoint::handle_icmp`], or an operation such as [`Endpoint::connect`], [`Endpoint::send`],
+//!    [`Endpoint::receive`], [`Endpoint::shutdown`]. Every input that depends on time takes `now`.
 //! 2. Then drain the outputs: [`Endpoint::poll_transmit`] until it returns `None`,
 //!    [`Endpoint::poll_event`] until it returns `None`, and read [`Endpoint::poll_timeout`] for the
-//!    moment at which [`Endpoint::handle_timeout`] wants to be called.
+//!    time of the next call of [`Endpoint::handle_timeout`].
 //!
-//! The same seed and the same calls give the same packets. A malformed datagram is dropped and
-//! counted in [`EndpointStats`]; it is never an error for the caller. A message that arrived in one
-//! DATA chunk is delivered as a slice of the datagram that carried it, without a copy, if it fills the
-//! datagram. Others are copied, so that a chunk never keeps more memory than five times what it counts
-//! in the receive buffer ([`AssociationConfig::receive_buffer`], [`DATAGRAMS_PER_ALLOCATION`]).
+//! Equal seeds and equal calls produce equal packets. A malformed datagram is dropped and counted in
+//! [`EndpointStats`]; it is no error of the caller. A message that fills the datagram in which it arrived
+//! is delivered as a slice of it, without a copy. Other messages are copied, so that a chunk never holds
+//! more than five times the memory that it counts in the receive buffer ([`BufferConfig::receive_buffer`], [`DATAGRAMS_PER_ALLOCATION`]).
 //!
-//! The rooms are the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5, 9),
-//! `path` (6.3, 6.4, 8), `congestion` (7), `send` and `recv` (6), `reconfig` (RFC 6525), and `policy`, where every published
-//! variation is a named choice.
+//! The modules follow the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5,
+//! 9), `path` (6.3, 6.4, 8), `congestion` (7), `send` and `rx` (6). `reconfig` has RFC 6525, and `policy`
+//! the algorithms in which papers and implementations differ.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+/// The example of the README, to be compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod addresses;
 mod association;
 mod auth;
 mod config;
@@ -34,25 +39,25 @@ mod endpoint;
 mod error;
 mod event;
 mod extensions;
-mod looks;
 mod path;
 mod peer_text;
 pub mod policy;
 pub mod protection;
 mod random;
-mod reconfig;
-mod recv;
 mod reliability;
 mod route;
-mod send;
+mod rx;
 mod stats;
 mod stream_table;
+mod streams;
 mod time;
 mod trace;
+mod tx;
+mod work_counter;
 
 /// Datagrams that a driver may cut from one allocation for [`Endpoint::handle_datagram`].
 ///
-/// A message that is a slice of its datagram keeps the whole allocation. The core counts on it that the
+/// A message that is a slice of its datagram holds the whole allocation. The core assumes that the
 /// allocation is at most this many times as long as each datagram in it.
 pub const DATAGRAMS_PER_ALLOCATION: usize = 4;
 
@@ -65,8 +70,11 @@ pub use association::AssociationId;
 pub use association::state::StateName;
 pub use association::zero_checksum::LowerLayer;
 pub use auth::{AuthenticationConfig, KeyError, SharedKey};
-pub use config::{AssociationConfig, ConfigError, EndpointConfig};
-pub use endpoint::{Endpoint, IcmpInput, IcmpKind, PeerAddress};
+pub use config::{
+    AssociationConfig, BufferConfig, ConfigError, EndpointConfig, MtuConfig, PathConfig,
+    ResearchConfig, SecurityConfig, StreamConfig, TimerConfig, TransmissionConfig,
+};
+pub use endpoint::{Endpoint, IcmpInput, IcmpKind, ParameterChanges, PeerAddress};
 pub use error::{AbortCause, ConnectError, OperationError, SendError};
 pub use event::{
     AddressEvent, AuthenticationEvent, CloseReason, Event, PeerError, SendFailure, UnsentMessage,
@@ -75,15 +83,15 @@ pub use extensions::Extensions;
 pub use path::mtu_discovery::{PathMtuDiscovery, PathMtuState};
 pub use path::{PathId, PathStatus, PathThresholds};
 pub use peer_text::PeerText;
-pub use reconfig::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
-pub use recv::message::{Message, Part, Payload};
 pub use reliability::{Abandoned, AbandonedCount, AbandonmentPolicy, Reliability};
 pub use route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
-pub use send::message::SendOptions;
-pub use send::scheduler::StreamScheduler;
+pub use rx::message::{Message, Part, Payload};
 pub use stats::{
     AssociationCounters, AssociationStats, AuthenticationCounters, EndpointStats, PathStats,
     StreamStats,
 };
+pub use streams::{Grants, ReconfigError, ReconfigOutcome, StreamDirection};
 pub use time::Time;
 pub use trace::{TraceEvent, TraceRecord};
+pub use tx::message::SendOptions;
+pub use tx::scheduler::StreamScheduler;

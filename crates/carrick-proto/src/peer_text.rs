@@ -2,14 +2,14 @@
 
 use core::fmt::{self, Write as _};
 
-/// Characters of the shown text at most, escapes included.
+/// Limit of characters, escapes included.
 const MAX_SHOWN: usize = 256;
 
-/// Shows octets of a peer as one line of text of at most 256 characters.
+/// Displays octets of a peer as one line of at most 256 characters.
 ///
-/// Whatever could change what a terminal or a log shows around it is escaped: control characters and
-/// line breaks (CWE-117, CWE-150), characters without a width, and those that change the direction of
-/// writing. Octets that are no UTF-8 are shown as `\xNN`, a backslash as `\\`; longer text ends with
+/// Characters that could change the output of a terminal or log around them are escaped: control
+/// characters and line breaks (CWE-117, CWE-150), characters of zero width, and those that change the
+/// writing direction. Octets that are no UTF-8 are shown as `\xNN`, a backslash as `\\`; longer text ends with
 /// `...`. Error messages of this library show text of a peer in this form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerText<'a>(&'a [u8]);

@@ -1,11 +1,11 @@
-//! The endpoint's randomness: a ChaCha12 stream from the seed in the configuration.
+//! Random numbers of the endpoint: a ChaCha12 stream from the seed in the configuration.
 
 use core::time::Duration;
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-/// A seeded, cryptographically strong generator for tags, nonces, secrets and jitter.
+/// Cryptographically strong generator for tags, nonces, secrets and jitter.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(ChaCha12Rng);
 
@@ -22,7 +22,7 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A value from 1 to 2^32 - 1, as tags have to be (RFC 9260 section 5.3.1).
+    /// Returns a value from 1 to 2^32 - 1, the range of tags (RFC 9260, section 5.3.1).
     pub(crate) fn nonzero_u32(&mut self) -> u32 {
         loop {
             let value = self.u32();
@@ -38,7 +38,7 @@ impl Random {
         key
     }
 
-    /// A duration between half and one and a half times `duration` (section 8.3's jitter).
+    /// Returns a random duration from 0.5 to 1.5 times `duration` (jitter of RFC 9260, section 8.3).
     pub(crate) fn jitter(&mut self, duration: Duration) -> Duration {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
         let span = nanos.max(1);

@@ -1,28 +1,28 @@
-//! How long a message is tried to be delivered (RFC 3758 section 4, RFC 7496 section 3), and the
-//! counters of those that were given up (RFC 7496 sections 4.3 and 4.4).
+//! Reliability policies of messages (RFC 3758, section 4; RFC 7496, section 3), and counters of abandoned
+//! messages (RFC 7496, sections 4.3 and 4.4).
 
 use core::time::Duration;
 
-/// When a message is given up, though it was sent. A message that was not begun is given up
-/// whatever the peer knows; one that was, only where [`crate::Extensions::partial_reliability`] is
-/// in force: elsewhere it is delivered like a [`Reliability::Full`] one.
+/// Condition on which a message is abandoned. A message of which no part was sent is abandoned with any
+/// peer. Other messages are abandoned only if [`crate::Extensions::partial_reliability`] is in force;
+/// otherwise they are delivered like [`Reliability::Full`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reliability {
-    /// Never.
+    /// The message is never abandoned.
     #[default]
     Full,
-    /// When it would be sent, or sent again, later than this after it was given to
-    /// [`crate::Endpoint::send`] (RFC 3758 section 4.1).
+    /// Abandons the message if it would be sent or retransmitted later than this after the call of
+    /// [`crate::Endpoint::send`] (RFC 3758, section 4.1).
     Timed(Duration),
-    /// When a part of it would be sent again more often than this; 0 sends each part once
-    /// (RFC 7496 section 3.1).
+    /// Abandons the message if a fragment would be retransmitted more often than this; 0 means no
+    /// retransmission (RFC 7496, section 3.1).
     Retransmissions(u32),
-    /// When the send buffer has no room for a message of higher priority. 0 is the highest, and
-    /// messages without a priority are above it (RFC 7496 section 3.2).
+    /// Abandons the message if the send buffer has no room for a message of higher priority. 0 is the
+    /// highest priority; messages without this policy rank above it (RFC 7496, section 3.2).
     Priority(u32),
 }
 
-/// The rule by which a message was given up.
+/// Policy by which a message was abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AbandonmentPolicy {
     /// [`Reliability::Timed`].
@@ -33,28 +33,30 @@ pub enum AbandonmentPolicy {
     Priority,
 }
 
-/// Messages that were given up: each counts once.
+/// Number of abandoned messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AbandonedCount {
-    /// Before any part of them was sent.
+    /// Messages of which no part was sent.
     pub unsent: u64,
-    /// After at least a part of them was sent.
+    /// Messages of which at least a part was sent.
     pub sent: u64,
 }
 
-/// Messages that were given up, by the rule that did it.
+/// Abandoned messages by policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Abandoned {
-    /// Their time was over.
+    /// Abandoned by [`Reliability::Timed`].
     pub timed: AbandonedCount,
-    /// They were sent too often.
+    /// Abandoned by [`Reliability::Retransmissions`].
     pub retransmissions: AbandonedCount,
-    /// They made room for others.
+    /// Abandoned by [`Reliability::Priority`].
     pub priority: AbandonedCount,
 }
 
 impl Abandoned {
-    /// All policies together.
+    /// Returns the sum over all policies.
     pub fn total(&self) -> AbandonedCount {
         let all = [self.timed, self.retransmissions, self.priority];
         AbandonedCount {
@@ -63,7 +65,7 @@ impl Abandoned {
         }
     }
 
-    /// Those of one policy.
+    /// Returns the counters of a policy.
     pub fn by(&self, policy: AbandonmentPolicy) -> AbandonedCount {
         match policy {
             AbandonmentPolicy::Timed => self.timed,

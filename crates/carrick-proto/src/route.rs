@@ -1,13 +1,13 @@
-//! Where a packet came from or goes to, below SCTP: addresses, encapsulation port, ECN bits.
+//! Route of a packet below SCTP: addresses, encapsulation port and ECN field.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-/// The ECN field of the IP header (RFC 3168).
+/// ECN field of the IP header (RFC 3168).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ecn {
-    /// The transport doesn't use ECN.
+    /// Not ECN-capable transport.
     #[default]
     NotCapable,
     /// ECT(0).
@@ -18,22 +18,22 @@ pub enum Ecn {
     CongestionExperienced,
 }
 
-/// The way of one packet: the address pair and how SCTP was carried between them.
+/// Address pair and encapsulation of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// The local address: where a received packet was sent to, or the source to send from.
-    /// `None` leaves the choice of the source to the operating system.
+    /// Local address: destination of a received packet, or source of a sent one. `None` leaves the
+    /// choice of the source to the operating system.
     pub local: Option<IpAddr>,
-    /// The peer's address.
+    /// Address of the peer.
     pub remote: IpAddr,
-    /// The peer's UDP port when SCTP is carried in UDP (RFC 6951), `None` on plain IP.
+    /// UDP port of the peer (RFC 6951); `None` on plain IP.
     pub encapsulation: Option<u16>,
-    /// The ECN field of the packet.
+    /// ECN field of the packet.
     pub ecn: Ecn,
 }
 
 impl Route {
-    /// A route over plain IP between two addresses.
+    /// Returns a route on plain IP.
     pub const fn plain(local: IpAddr, remote: IpAddr) -> Self {
         Self {
             local: Some(local),
@@ -43,7 +43,7 @@ impl Route {
         }
     }
 
-    /// A route with SCTP in UDP, where `port` is the peer's UDP port (RFC 6951).
+    /// Returns a route with UDP encapsulation; `port` is the UDP port of the peer (RFC 6951).
     pub const fn encapsulated(local: IpAddr, remote: IpAddr, port: u16) -> Self {
         Self {
             local: Some(local),
@@ -53,7 +53,7 @@ impl Route {
         }
     }
 
-    /// Bytes of IP and UDP header on this route, without options.
+    /// Returns the length of the IP and UDP headers in bytes, without options.
     pub(crate) const fn header_len(&self) -> usize {
         let ip = match self.remote {
             IpAddr::V4(_) => 20,
@@ -62,13 +62,13 @@ impl Route {
         ip + if self.encapsulation.is_some() { 8 } else { 0 }
     }
 
-    /// Whether a local address is of use on this route: it is the source, or valid where the
-    /// destination is.
+    /// Returns whether the peer on this route can use a local address: it is the source, or its scope
+    /// includes the destination.
     pub(crate) fn has_in_scope(&self, local: IpAddr) -> bool {
         self.local == Some(local) || in_scope(local, self.remote)
     }
 
-    /// The same way, to be used for an answer: ECN bits of the received packet don't carry over.
+    /// Returns the route of a reply to a packet on this route, without its ECN field.
     pub(crate) const fn for_reply(self) -> Self {
         Self {
             ecn: Ecn::NotCapable,
@@ -77,61 +77,61 @@ impl Route {
     }
 }
 
-/// One or more packets for one route, written to the end of the caller's buffer.
+/// Packets for one route, appended to the caller's buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// Where to send.
+    /// Route of the packets.
     pub route: Route,
-    /// Bytes that were written to the buffer.
+    /// Number of bytes appended to the buffer.
     pub len: usize,
-    /// With more than one packet: the size of each but the last, which may be shorter (what
-    /// segmentation offload wants). `None` for a single packet.
+    /// Size in bytes of all packets but the last, which may be shorter, as for segmentation offload.
+    /// `None` for a single packet.
     pub segment_size: Option<usize>,
-    /// The packet may exceed the path's MTU and has to be sent without the don't-fragment bit
-    /// (a chunk that was sized before the MTU shrank, RFC 9260 section 6.9). On IPv6 this host has to
-    /// make the fragments, of 1280 bytes at most: how much more the way takes is not known.
+    /// The packet may exceed the path MTU and is sent without the don't-fragment bit, because the MTU has
+    /// decreased since the message was fragmented (RFC 9260, section 6.9). On IPv6 the host creates the
+    /// fragments, of at most 1280 bytes, since the path MTU is unknown.
     pub may_fragment: bool,
-    /// The packet tests what the path takes (RFC 8899): it must not be fragmented, and if the host
-    /// refuses it for its size, [`crate::Endpoint::handle_refused_probe`] wants to know.
+    /// The packet is a path MTU probe (RFC 8899). It must not be fragmented; if the host refuses its size,
+    /// call [`crate::Endpoint::handle_refused_probe`].
     pub probe: bool,
 }
 
 impl Transmit {
-    /// The number of packets in this transmit.
+    /// Returns the number of packets.
     pub fn packets(&self) -> usize {
         self.segment_size.map_or(1, |size| self.len.div_ceil(size))
     }
 }
 
-/// Chooses the local address for a peer address, the way the host's routes would, and tells of them.
+/// Source address selection by the routes of the host.
 ///
-/// A driver that can ask the operating system implements this; without it, [`MatchingAddress`].
+/// A driver that can query the operating system implements it; otherwise use [`MatchingAddress`].
 pub trait SourceSelection: Send + fmt::Debug {
-    /// The local address to send to `remote` from, out of `local`; `None` leaves it to the
-    /// operating system. `avoid` is an address that just failed for this peer address.
+    /// Selects one of the `local` addresses as the source for `remote`; `None` leaves the choice to the
+    /// operating system. `avoid` is an address that has just failed for this peer address.
     fn select(&self, local: &[IpAddr], remote: IpAddr, avoid: Option<IpAddr>) -> Option<IpAddr>;
 
-    /// Discards what is remembered of the routes of this host, because an address or a route changed.
+    /// Discards cached routes after an address or a route of the host has changed.
     fn refresh(&self) {}
 
-    /// The MTU in bytes of this host's route from `local` to `remote`; `None` if that is not known.
+    /// Returns the MTU in bytes of the host's route from `local` to `remote`; `None` if unknown.
     ///
-    /// No router fragments IPv6, and hosts commonly fragment only what their own route does not take.
-    /// An IPv6 packet that is to be fragmented because the way is narrower than that is filled up
-    /// beyond this MTU with PAD (RFC 4820); without it, such packets don't pass.
+    /// Routers do not fragment IPv6, and hosts usually fragment only packets above the MTU of their own
+    /// route. If the path MTU is smaller, an IPv6 packet that has to be fragmented is padded beyond this
+    /// MTU with a PAD chunk (RFC 4820); if this MTU is unknown, such packets are lost.
     fn route_mtu(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
         let _ = (local, remote);
         None
     }
 }
 
-/// Whether an address means the same host where a packet to `remote` arrives: loopback addresses are
-/// valid on one host, link-local addresses on one link (RFC 4291 section 2.5, RFC 3927 section 2.6).
+/// Returns whether the scope of an address includes the host `remote`: loopback addresses are valid on
+/// one host, link-local addresses on one link (RFC 4291, section 2.5; RFC 3927, section 2.6).
 pub(crate) fn in_scope(address: IpAddr, remote: IpAddr) -> bool {
     scope(address) >= scope(remote)
 }
 
-/// Rank of the scope of an address: 0 for this host, 1 for a link, 2 for anything wider.
+/// Returns the scope of an address: 0 for the host, 1 for the link, 2 for wider scopes.
 fn scope(address: IpAddr) -> u8 {
     let link_local = match address {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -144,8 +144,8 @@ fn scope(address: IpAddr) -> u8 {
     }
 }
 
-/// Takes the local address of the same family and scope (rule 2 of RFC 6724) with the longest prefix
-/// in common with the peer's (rule 8), another one when that failed.
+/// Selects the local address of the same family and scope (RFC 6724, section 5, rule 2) with the longest
+/// common prefix with the peer's address (rule 8), or another one if that has failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MatchingAddress;
 
@@ -181,6 +181,22 @@ fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {
         (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
         _ => 0,
     }
+}
+
+/// Returns whether a packet can be sent to this address: unicast, and no IPv4-mapped IPv6 address (RFC
+/// 9260 section 3.3.2.1.2).
+pub(crate) fn is_usable(address: IpAddr) -> bool {
+    let odd = match address {
+        IpAddr::V4(a) => a.is_broadcast(),
+        IpAddr::V6(a) => a.to_ipv4_mapped().is_some(),
+    };
+    !(odd || address.is_multicast() || address.is_unspecified())
+}
+
+/// Returns whether a peer that sends from `source` may have this address: none of a smaller scope, so no
+/// loopback address unless the peer is on this host.
+pub(crate) fn is_own_address(address: IpAddr, source: IpAddr) -> bool {
+    is_usable(address) && in_scope(address, source)
 }
 
 #[cfg(test)]

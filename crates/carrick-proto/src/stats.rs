@@ -1,4 +1,4 @@
-//! Counters: what happened, so that somebody can say why it was slow or refused.
+//! State and counters of endpoints, associations, paths and streams.
 
 use core::time::Duration;
 
@@ -8,138 +8,145 @@ use crate::path::PathId;
 use crate::protection::ProtectionStats;
 use crate::reliability::Abandoned;
 
-/// Counters of an endpoint. All count since the endpoint was made.
+/// Counters of an endpoint since it was created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EndpointStats {
-    /// Datagrams given to the endpoint.
+    /// Datagrams received.
     pub datagrams_received: u64,
-    /// Packets handed out for sending.
+    /// Packets sent, by associations and by the endpoint itself.
     pub packets_sent: u64,
-    /// Datagrams that are no SCTP packet: too short, port 0, a first chunk that lies about its length.
+    /// Datagrams that are no valid SCTP packet: too short, port 0, or an invalid length of the first chunk.
     pub malformed: u64,
     /// Packets with a wrong CRC32c.
     pub bad_checksum: u64,
-    /// Chunks inside an otherwise good packet that could not be parsed.
+    /// Malformed chunks in otherwise valid packets.
     pub malformed_chunks: u64,
-    /// Out-of-the-blue packets (section 8.4).
+    /// Out of the blue packets (RFC 9260, section 8.4).
     pub out_of_the_blue: u64,
-    /// Packets of a known association with a wrong verification tag.
+    /// Packets with a wrong verification tag.
     pub wrong_tag: u64,
-    /// Packets in the clear of associations whose chunks have to be protected.
+    /// Packets in the clear for associations that require protected chunks.
     pub unprotected: u64,
-    /// Packets whose protection is not the peer's, or that came before.
+    /// Packets with a forged or replayed chunk protection.
     pub forged_protection: u64,
     /// INITs received.
     pub inits: u64,
     /// INITs refused with ABORT.
     pub inits_refused: u64,
-    /// Cookies whose MAC is not ours.
+    /// Cookies with an invalid MAC.
     pub forged_cookies: u64,
-    /// COOKIE ECHOs that were not authenticated as they had to be.
+    /// COOKIE ECHO chunks without the required authentication.
     pub unauthenticated_cookies: u64,
-    /// Cookies of ours that had expired.
+    /// Cookies that had expired.
     pub stale_cookies: u64,
-    /// Answers to unknown senders that were dropped because too many waited already.
+    /// Replies outside associations that were dropped because their queue was full.
     pub replies_dropped: u64,
-    /// Bytes that received data of all associations takes now
+    /// Current memory of the received data of all associations in bytes
     /// ([`crate::EndpointConfig::receive_memory`]).
     pub receive_memory: usize,
-    /// Associations that were set up, by either side.
+    /// Associations established, initiated by either side.
     pub established: u64,
-    /// Associations that ended after they had been established.
+    /// Established associations that have ended.
     pub closed: u64,
-    /// ICMP messages that concerned an association.
+    /// ICMP messages that were applied to an association.
     pub icmp_accepted: u64,
-    /// ICMP messages that were ignored: of no interest, or not for an association of ours.
+    /// ICMP messages that were ignored.
     pub icmp_ignored: u64,
 }
 
-/// The state of one association (STATUS, section 11.1.8) with its counters.
+/// State and counters of an association (STATUS of RFC 9260, section 11.1.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AssociationStats {
     /// Connection state.
     pub state: StateName,
-    /// Outbound streams.
+    /// Number of outbound streams.
     pub outbound_streams: u16,
-    /// Inbound streams.
+    /// Number of inbound streams.
     pub inbound_streams: u16,
-    /// The peer's receive window as seen by the sender, in bytes.
+    /// Receive window of the peer in bytes, outstanding data deducted.
     pub peer_rwnd: usize,
-    /// This side's receive window as it would be announced now, in bytes.
+    /// Receive window in bytes that would be advertised now.
     pub a_rwnd: usize,
-    /// DATA chunks sent and not acknowledged.
+    /// Number of DATA chunks sent and not acknowledged.
     pub outstanding_chunks: usize,
     /// Bytes of user data sent and not acknowledged.
     pub outstanding_bytes: usize,
-    /// Messages that wait to be sent, wholly or in part.
+    /// Number of messages that are not completely sent.
     pub queued_messages: usize,
     /// Bytes of messages in the send buffer, outstanding ones included.
     pub send_buffer_bytes: usize,
-    /// Bytes in the receive buffer, with the cost of each chunk.
+    /// Bytes in the receive buffer, [`crate::BufferConfig::message_overhead`] of each chunk included.
     pub receive_buffer_bytes: usize,
-    /// Complete messages that wait for the user.
+    /// Number of complete messages that the user has not read.
     pub receivable_messages: usize,
-    /// The path for new data.
+    /// Primary path.
     pub primary: Option<PathId>,
-    /// The association's error counter (section 8.1).
+    /// Error counter of the association (RFC 9260, section 8.1).
     pub error_count: u32,
-    /// The extensions that both sides have; none before the peer told its own.
+    /// Extensions in force; none before the INIT or INIT ACK of the peer.
     pub extensions: Extensions,
-    /// What the peer told in INIT or INIT ACK of what is above SCTP (RFC 5061 section 4.2.6); `None`
-    /// if it told nothing, or has not yet.
+    /// Adaptation Layer Indication of the peer (RFC 5061, section 4.2.6); `None` before its INIT or INIT ACK,
+    /// or without that parameter.
     pub peer_adaptation_layer: Option<u32>,
-    /// Messages of this side that were given up (RFC 7496 section 4.4).
+    /// Abandoned messages of this side (RFC 7496, section 4.4).
     pub abandoned: Abandoned,
-    /// Counters of what was sent and received.
+    /// Counters of packets, chunks and messages.
     pub counters: AssociationCounters,
-    /// Counters of what was not believed; all zero without authentication.
+    /// Counters of failed authentication; all zero without authentication.
     pub authentication: AuthenticationCounters,
-    /// The protection of chunks that both sides agreed on, with its counters; `None` without one.
+    /// Chunk protection in force with its counters.
     pub protection: Option<ProtectionStats>,
 }
 
-/// What one association dropped because it was not the peer's for certain (RFC 4895).
+/// Counters of failed authentication of an association (RFC 4895).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AuthenticationCounters {
-    /// Packets whose HMAC was wrong.
+    /// Packets with an invalid HMAC.
     pub forged_packets: u64,
-    /// AUTH chunks with a key or an algorithm that this side does not have.
+    /// AUTH chunks with an unknown key or an unsupported algorithm.
     pub unknown_keys: u64,
-    /// Chunks dropped because they were not authenticated.
+    /// Chunks discarded because they were not authenticated.
     pub unauthenticated_chunks: u64,
 }
 
-/// What one association has sent and received.
+/// Counters of packets, chunks and messages of an association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AssociationCounters {
     /// Packets sent.
     pub packets_sent: u64,
-    /// Packets received with the right tag.
+    /// Packets received with a valid verification tag.
     pub packets_received: u64,
-    /// Times that such a packet showed another UDP port of the peer, or began or ended its
-    /// encapsulation (RFC 6951 section 5.4).
+    /// Changes of the peer's UDP port or encapsulation by received packets (RFC 6951, section 5.4).
     pub encapsulation_changes: u64,
     /// DATA chunks sent for the first time.
     pub data_chunks_sent: u64,
     /// Bytes of user data sent for the first time.
     pub data_bytes_sent: u64,
-    /// DATA chunks sent again after a timeout.
+    /// DATA chunks retransmitted after a timeout.
     pub timeout_retransmissions: u64,
-    /// DATA chunks sent again after missing reports, or found lost by RACK.
+    /// DATA chunks retransmitted after missing reports, or marked as lost by RACK.
     pub fast_retransmissions: u64,
     /// Expirations of T3-rtx.
     pub t3_expirations: u64,
     /// Tail loss probes sent.
     pub tail_loss_probes: u64,
-    /// Reductions of a congestion window that were undone, for nothing had been lost.
+    /// Reductions of a congestion window that were undone as spurious.
     pub undone_reductions: u64,
-    /// DATA chunks received for the first time and kept.
+    /// DATA chunks received for the first time and accepted.
     pub data_chunks_received: u64,
     /// Bytes of user data in them.
     pub data_bytes_received: u64,
-    /// DATA chunks received again.
+    /// Duplicate DATA chunks received.
     pub duplicates_received: u64,
-    /// DATA chunks dropped for want of receive buffer.
+    /// DATA chunks dropped because the receive buffer was full.
     pub dropped_for_buffer: u64,
     /// SACKs sent, NR-SACKs included.
     pub sacks_sent: u64,
@@ -149,53 +156,57 @@ pub struct AssociationCounters {
     pub nr_sacks_sent: u64,
     /// NR-SACKs received.
     pub nr_sacks_received: u64,
-    /// Messages given to the sender.
+    /// Messages accepted from the user.
     pub messages_sent: u64,
-    /// Messages delivered to the user, each part of a partial delivery counted.
+    /// Messages delivered to the user; each part of a partial delivery counts.
     pub messages_delivered: u64,
-    /// FORWARD-TSN or I-FORWARD-TSN chunks sent, repetitions included (RFC 3758, RFC 8260).
+    /// FORWARD-TSN or I-FORWARD-TSN chunks sent, retransmissions included (RFC 3758, RFC 8260).
     pub forward_tsns_sent: u64,
-    /// FORWARD-TSN or I-FORWARD-TSN chunks received, repetitions included.
+    /// FORWARD-TSN or I-FORWARD-TSN chunks received, retransmissions included.
     pub forward_tsns_received: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,
-    /// DATA chunks the peer took back after it had reported them in gap blocks.
+    /// DATA chunks on which the peer reneged.
     pub reneged: u64,
-    /// Packets with DATA that came marked "congestion experienced".
+    /// Packets with DATA received with the mark "congestion experienced".
     pub congestion_marks_received: u64,
-    /// Reductions of a congestion window because the peer told of such marks.
+    /// Reductions of a congestion window after an ECNE of the peer.
     pub congestion_mark_reductions: u64,
-    /// ECNE chunks sent, which tell the peer of such marks, repetitions included.
+    /// ECNE chunks sent, retransmissions included.
     pub ecnes_sent: u64,
-    /// ECNE chunks received, repetitions included.
+    /// ECNE chunks received, retransmissions included.
     pub ecnes_received: u64,
-    /// CWR chunks sent, which tell the peer that its ECNE was heard.
+    /// CWR chunks sent.
     pub cwrs_sent: u64,
     /// CWR chunks received.
     pub cwrs_received: u64,
-    /// Control chunks that could not be answered because too many answers waited.
+    /// Control chunks without a response because the queue of replies was full.
     pub replies_dropped: u64,
 }
 
-/// The counters of one outbound stream.
+/// Counters of an outbound stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct StreamStats {
-    /// Messages that were given up on it (RFC 7496 section 4.3).
+    /// Abandoned messages (RFC 7496, section 4.3).
     pub abandoned: Abandoned,
 }
 
-/// The state of one path with its counters.
+/// State and counters of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PathStats {
-    /// Which path.
+    /// Identifier of the path.
     pub id: PathId,
-    /// The peer's address.
+    /// Address of the peer.
     pub remote: core::net::IpAddr,
-    /// The peer's UDP port on an encapsulated path.
+    /// UDP port of the peer; `None` on plain IP.
     pub encapsulation: Option<u16>,
-    /// The local address used on it.
+    /// Local address of the path.
     pub local: Option<core::net::IpAddr>,
-    /// Confirmed, active.
+    /// Confirmed, active or failed.
     pub status: crate::path::PathStatus,
     /// Congestion window in bytes.
     pub cwnd: usize,
@@ -205,34 +216,34 @@ pub struct PathStats {
     pub partial_bytes_acked: usize,
     /// Outstanding bytes as the congestion control counts them.
     pub flight_size: usize,
-    /// Smoothed round-trip time, once measured.
+    /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
     /// Retransmission timeout.
     pub rto: Duration,
     /// Path MTU in bytes, IP header included.
     pub mtu: usize,
-    /// Where path MTU discovery is, if the association does it.
+    /// State of path MTU discovery, if enabled.
     pub mtu_discovery: Option<crate::path::mtu_discovery::PathMtuState>,
-    /// Consecutive errors.
+    /// Error counter of the path.
     pub error_count: u32,
-    /// DATA chunks sent on it, retransmissions included.
+    /// DATA chunks sent, retransmissions included.
     pub data_chunks_sent: u64,
-    /// DATA chunks that were found lost on it, by a timeout or before.
+    /// DATA chunks lost, by timeout or loss detection.
     pub data_chunks_lost: u64,
-    /// Packets sent on it.
+    /// Packets sent.
     pub packets_sent: u64,
-    /// Bytes of SCTP packets sent on it.
+    /// Bytes of SCTP packets sent.
     pub bytes_sent: u64,
-    /// Packets received from it.
+    /// Packets received.
     pub packets_received: u64,
-    /// Bytes of SCTP packets received from it.
+    /// Bytes of SCTP packets received.
     pub bytes_received: u64,
     /// Heartbeats sent.
     pub heartbeats_sent: u64,
-    /// Heartbeats answered.
+    /// Heartbeats acknowledged.
     pub heartbeats_answered: u64,
-    /// Probes of path MTU discovery sent; they are not among the heartbeats.
+    /// Probes of path MTU discovery sent, not counted as heartbeats.
     pub mtu_probes_sent: u64,
-    /// Probes of path MTU discovery answered, and heartbeats that it sent to compare with.
+    /// Probes of path MTU discovery acknowledged, including the heartbeats sent for comparison.
     pub mtu_probes_answered: u64,
 }

@@ -1,7 +1,7 @@
-//! The core's event log: what an association did, chunk by chunk, for figures and diagnosis.
+//! Trace of an association, chunk by chunk, for figures and diagnosis.
 //!
-//! Off unless [`crate::AssociationConfig::trace`] is set. The log is bounded; when nobody drains it
-//! with [`crate::Endpoint::poll_trace`], the oldest records are dropped.
+//! Enabled by [`crate::ResearchConfig::trace`]. The trace is bounded: unless
+//! [`crate::Endpoint::poll_trace`] drains it, the oldest records are dropped.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -11,44 +11,44 @@ use carrick_wire::{StreamId, Tsn};
 use crate::path::PathId;
 use crate::time::Time;
 
-/// Records kept at most.
+/// Limit of records.
 const LIMIT: usize = 1 << 16;
 
-/// One record of the log.
+/// Record of the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TraceRecord {
-    /// When it happened.
+    /// Time of the event.
     pub time: Time,
-    /// What happened.
+    /// Event.
     pub event: TraceEvent,
 }
 
-/// What happened to an association.
+/// Event of the trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum TraceEvent {
-    /// A DATA chunk left.
+    /// A DATA chunk was sent.
     ChunkSent {
-        /// Its TSN.
+        /// TSN of the chunk.
         tsn: Tsn,
-        /// Its stream.
+        /// Stream of the chunk.
         stream: StreamId,
-        /// The path it went to.
+        /// Path on which it was sent.
         path: PathId,
-        /// 1 for the first transmission.
+        /// Number of the transmission, 1 for the first one.
         transmission: u32,
-        /// Bytes of user data.
+        /// Length of the user data in bytes.
         bytes: usize,
-        /// The caller's context of the message.
+        /// [`crate::SendOptions::context`] of the message.
         context: u64,
     },
-    /// A DATA chunk was acknowledged, cumulatively or by a gap block.
+    /// A DATA chunk was acknowledged, cumulatively or by a Gap Ack Block.
     ChunkAcked {
-        /// Its TSN.
+        /// TSN of the chunk.
         tsn: Tsn,
     },
     /// A DATA chunk was marked for retransmission after missing reports.
     LossDetected {
-        /// Its TSN.
+        /// TSN of the chunk.
         tsn: Tsn,
     },
     /// T3-rtx expired on a path.
@@ -58,17 +58,17 @@ pub enum TraceEvent {
     },
     /// A DATA chunk arrived for the first time.
     ChunkReceived {
-        /// Its TSN.
+        /// TSN of the chunk.
         tsn: Tsn,
     },
-    /// A SACK left.
+    /// A SACK was sent.
     SackSent {
-        /// The path it went to.
+        /// Path on which it was sent.
         path: PathId,
-        /// Gap blocks in it.
+        /// Number of its Gap Ack Blocks.
         gaps: usize,
     },
-    /// A path's window, or what is outstanding in it, changed.
+    /// The congestion window or the outstanding data of a path changed.
     Window {
         /// The path.
         path: PathId,
@@ -86,8 +86,7 @@ pub enum TraceEvent {
         /// The sample in nanoseconds.
         nanos: u64,
     },
-    /// A path's retransmission timeout was computed anew, from a sample (of a heartbeat, too) or
-    /// because T3-rtx expired.
+    /// The RTO of a path changed, by an RTT sample of data or a heartbeat, or because T3-rtx expired.
     Rto {
         /// The path.
         path: PathId,
@@ -97,7 +96,7 @@ pub enum TraceEvent {
 }
 
 impl TraceEvent {
-    /// The retransmission timeout of a path as it is now.
+    /// Returns the event with the current RTO of a path.
     pub(crate) fn rto_of(path: &crate::path::Path) -> Self {
         Self::Rto {
             path: path.id,
@@ -106,7 +105,7 @@ impl TraceEvent {
     }
 }
 
-/// A bounded log, absent when tracing is off.
+/// Bounded trace; absent if disabled.
 #[derive(Debug, Default)]
 pub(crate) struct Trace(Option<Box<Log>>);
 

@@ -1,4 +1,4 @@
-//! Memory that associations cost: idle ones, and those of a peer that uses the highest streams.
+//! Memory cost of associations: idle ones, and those of a peer that uses the highest streams.
 
 #[path = "../benches/support/mod.rs"]
 mod support;
@@ -29,9 +29,9 @@ fn alone() -> (dhat::Profiler, MutexGuard<'static, ()>) {
 }
 
 #[test]
-fn an_idle_association_end_costs_at_most_4_kib() {
+fn an_idle_association_costs_at_most_4_kib() {
     let _alone = alone();
-    let config = Arc::new(AssociationConfig::default());
+    let config = Arc::new(AssociationConfig::rfc9260());
     let count = 200_usize;
     let mut memories: Vec<Memory> = (0..count).map(|_| Memory::new(&config)).collect();
     let before = dhat::HeapStats::get().curr_bytes;
@@ -39,23 +39,22 @@ fn an_idle_association_end_costs_at_most_4_kib() {
         memory.connect(&config);
     }
     let each = (dhat::HeapStats::get().curr_bytes - before) / (2 * count);
-    println!("{each} bytes per idle association end, with an endpoint of its own");
+    println!("{each} bytes per idle association end, with its own endpoint");
     assert!(each <= LIMIT, "{each} bytes");
 }
 
 /// DATA or I-DATA, with all streams that there can be.
 fn config(interleaving: bool) -> AssociationConfig {
-    AssociationConfig {
-        outbound_streams: u16::MAX,
+    AssociationConfig::rfc9260().with(|c| {
+        c.streams.outbound_streams = u16::MAX;
         // Nothing waits for a timer.
-        sack_frequency: 1,
-        nagle: false,
-        extensions: Extensions {
+        c.timers.sack_frequency = 1;
+        c.transmission.nagle = false;
+        c.extensions = Extensions {
             interleaving,
             ..Extensions::NONE
-        },
-        ..AssociationConfig::default()
-    }
+        };
+    })
 }
 
 /// A server and the peers that have an association with it, each at its address.
@@ -132,8 +131,8 @@ fn carry(now: Time, from: &mut Endpoint, to: &mut Endpoint) -> bool {
     any
 }
 
-/// Heap of a server with as many associations, in bytes for each of them, after their peers sent one
-/// octet on each of these streams, which the server has read.
+/// Heap of a server with as many associations, in bytes for each of them, after their peers sent
+/// one octet on each of these streams, which the server has read.
 fn heap_per_association(
     config: AssociationConfig,
     count: u16,
@@ -231,7 +230,7 @@ fn state_of_all_streams_is_bounded() {
     }
 }
 
-/// How an attacker fills a receive buffer with chunks of one octet above a gap.
+/// Ways to fill a receive buffer with chunks of one octet above a gap.
 #[derive(Clone, Copy, Debug)]
 enum Filling {
     /// Whole messages, each on another page of streams, that wait for one before them.
@@ -312,8 +311,8 @@ fn heap_of_full_buffer(filling: Filling, interleaving: bool) -> f64 {
     unreachable!("the buffer is full at some time")
 }
 
-/// Heap of a full receive buffer at most, as a multiple of what it counts: the tables of the receiver
-/// take more than the overhead of a chunk.
+/// Heap of a full receive buffer at most, as a multiple of what it counts: the tables of the
+/// receiver take more than the overhead of a chunk.
 const FULL: f64 = 3.25;
 
 #[test]

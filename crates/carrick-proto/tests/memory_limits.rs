@@ -1,5 +1,4 @@
-//! The memory that peers can make an endpoint with the default limits take, see
-//! `docs/decisions/memory-limits.md`.
+//! Memory that peers can occupy with the default limits, see `docs/decisions/memory-limits.md`.
 
 use core::net::IpAddr;
 
@@ -15,14 +14,15 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 /// The figure that the project states.
 const LIMIT: usize = 1 << 30;
 
-/// Received data that an association may hold whatever others hold: 4 KiB and the packet that exceeds it.
+/// Received data that an association may hold whatever others hold: 4 KiB and the packet that
+/// exceeds it.
 const LEAST_DATA: usize = 4096 + 1500 + 128;
 
 /// State of streams that an association may have besides: 4 KiB and the page that exceeds it.
 const LEAST_STREAMS: usize = 4096 + 312;
 
-/// Heap that received data takes at most for each byte that is counted, on sockets with receive offload;
-/// `a_chunk_keeps_five_times_its_count_at_most` of crate `carrick` holds it.
+/// Heap that received data takes at most for each byte that is counted, on sockets with receive
+/// offload; `a_chunk_keeps_five_times_its_count_at_most` of crate `carrick` holds it.
 const HEAP_PER_BYTE: f64 = 5.5;
 
 /// Sets up an association whose INIT has as many addresses as are kept; `host` makes all of them

@@ -1,4 +1,4 @@
-//! Puts the parts of a partial delivery together again (RFC 9260 section 6.9), up to a limit.
+//! Reassembly of partial deliveries (RFC 9260 section 6.9), up to a limit.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) struct Assembly {
     /// Memory held at most, of all messages together.
     limit: usize,
     held: usize,
-    /// What has come of those that are held, and its cost, by the TSN that all parts of a message
+    /// Received parts of messages, with their cost, by the TSN that all parts of a message
     /// share. What there was no room for is delivered in parts, and not known here.
     open: BTreeMap<u32, (Message, usize)>,
 }
@@ -27,7 +27,7 @@ impl Assembly {
         }
     }
 
-    /// Takes a message or a part of one, and gives what the user is to have now.
+    /// Takes a message or a part of one. Returns the message or part that is delivered now.
     pub(crate) fn take(&mut self, message: Message) -> Option<Message> {
         match message.part {
             Part::Whole => Some(message),
@@ -40,7 +40,7 @@ impl Assembly {
         }
     }
 
-    /// The peer gave the message up. The user hears of that only with the beginning in hand.
+    /// Drops a message that the peer abandoned. The user is notified if it has received the first part.
     fn abort(&mut self, part: Message) -> Option<Message> {
         let Some((_, cost)) = self.open.remove(&part.tsn.value()) else {
             return Some(part);
@@ -55,7 +55,7 @@ impl Assembly {
         self.open.clear();
     }
 
-    /// Keeps what has come of a message, or gives it away if that is too much.
+    /// Keeps the part of a message, or returns it if the limit would be exceeded.
     fn hold(&mut self, message: Message, cost: usize) -> Option<Message> {
         if self.held + cost > self.limit {
             return Some(message);
@@ -89,19 +89,18 @@ mod tests {
     };
 
     use super::*;
-    use crate::shared::Incoming;
+    use crate::shared::ReceiveQueue;
 
     /// Endpoints that interleave, with a small receive buffer.
     fn ends() -> [Endpoint; 2] {
-        let association = AssociationConfig {
-            receive_buffer: 20_000,
-            scheduler: StreamScheduler::RoundRobin,
-            extensions: Extensions {
+        let association = AssociationConfig::rfc9260().with(|c| {
+            c.buffers.receive_buffer = 20_000;
+            c.streams.scheduler = StreamScheduler::RoundRobin;
+            c.extensions = Extensions {
                 interleaving: true,
                 ..Extensions::default()
-            },
-            ..AssociationConfig::default()
-        };
+            };
+        });
         [1, 2].map(|i| {
             let address = [10, 0, 0, i].into();
             let mut config = EndpointConfig::new(5000 + u16::from(i), vec![address], [i; 32]);
@@ -137,7 +136,7 @@ mod tests {
         id
     }
 
-    /// Sends four messages of 40 KB by turns; what an assembly with this limit makes of them: streams,
+    /// Sends four interleaved messages of 40 KB; returns the result of an assembly with this limit: streams,
     /// parts and lengths.
     fn assembled(limit: usize) -> Vec<(u16, Part, usize)> {
         let mut ends = ends();
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_come_by_turns_are_whole_again_8260_2_2_3() {
+    fn interleaved_messages_are_reassembled() {
         let mut all = assembled(1 << 20);
         all.sort_unstable_by_key(|m| m.0);
         let whole = |stream| (stream, Part::Whole, 40_000);
@@ -204,7 +203,7 @@ mod tests {
         ends[1].receive(b).unwrap()
     }
 
-    /// So many bytes, each in a chunk of its own.
+    /// Payload of `count` bytes, each in its own chunk.
     fn scraps(count: usize) -> Payload {
         let mut payload = Payload::default();
         for _ in 0..count {
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_small_pieces_counts_as_what_it_takes() {
+    fn small_pieces_count_with_their_overhead() {
         const LIMIT: usize = 1 << 20;
         let part = |part| {
             let mut message = received();
@@ -230,18 +229,18 @@ mod tests {
             assert!(pieces >= 6000 && pieces * size_of::<Bytes>() <= LIMIT);
             given = assembly.take(middle.clone());
         }
-        let incoming = Incoming::new(100, LIMIT);
-        assert!(!incoming.has_room() && incoming.accept());
+        let queue = ReceiveQueue::new(100, LIMIT);
+        assert!(!queue.has_room() && queue.accept());
         let (mut waiting, whole) = (0, part(Part::Whole));
-        while incoming.has_room() {
-            incoming.add(&whole);
+        while queue.has_room() {
+            queue.add(&whole);
             waiting += 6000;
             assert!(waiting * size_of::<Bytes>() <= LIMIT, "{waiting} pieces");
         }
     }
 
     #[test]
-    fn what_the_peer_gave_up_is_told_only_to_a_user_who_has_its_beginning_3758_3_6() {
+    fn abandonment_is_reported_after_a_first_part_only() {
         for (limit, told) in [(1 << 20, false), (100, true)] {
             let mut part = received();
             part.part = Part::First;
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_for_all_of_them_together_8260_6() {
+    fn the_limit_is_shared_by_all_messages() {
         let all = assembled(50_000);
         assert!(all.iter().any(|m| m.1 != Part::Whole));
         for stream in 0..4 {

@@ -1,4 +1,4 @@
-//! What handles ask of the endpoint's task.
+//! Commands of the handles to the endpoint's task.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use tokio::sync::{mpsc, oneshot};
 use crate::association::Association;
 use crate::endpoint::Stats;
 use crate::error::{BindError, ConnectError, OperationError};
-use crate::room::Permit;
+use crate::send_credit::Permit;
 
 pub(crate) type Commands = mpsc::UnboundedSender<Command>;
 
-/// A look at the protocol, or a rare change of it.
+/// Function that the task runs on the protocol.
 pub(crate) type Work = Box<dyn FnOnce(&mut carrick_proto::Endpoint, Time) + Send>;
 
-/// A message on its way to the protocol.
+/// Message for the protocol.
 pub(crate) struct Outgoing {
     pub(crate) data: Bytes,
     pub(crate) options: SendOptions,
     /// Room in the association's send queue; free again when the protocol has the message.
     pub(crate) permit: Permit,
-    /// Where the protocol's answer goes, if only it can judge the message.
+    /// Receives the protocol's answer, if only the protocol can check the message.
     pub(crate) answer: Option<oneshot::Sender<Result<(), carrick_proto::SendError>>>,
 }
 
@@ -37,21 +37,21 @@ pub(crate) struct Connect {
     pub(crate) answer: oneshot::Sender<Result<Association, ConnectError>>,
 }
 
-/// The association has ended, which its handles know more of.
+/// End of the association; its handles have the reason.
 pub(crate) struct Ended;
 
 pub(crate) enum Command {
     Connect(Connect),
-    /// Somebody stopped waiting for a set-up.
+    /// The future of a set-up was dropped.
     ConnectCancelled,
     Send(AssociationId, Outgoing),
     /// The user took messages: there is room for more.
     Resume(AssociationId),
     Shutdown(AssociationId, oneshot::Sender<Result<(), OperationError>>),
-    /// Whoever asks wants to know when the peer has everything; nobody does if it has ended.
+    /// Answers when the peer has acknowledged everything.
     Flush(AssociationId, oneshot::Sender<Result<(), Ended>>),
     Abort(AssociationId, Bytes),
-    /// Nobody reads messages any more.
+    /// Discards received messages from now on.
     Discard(AssociationId),
     /// The last handle is gone.
     Release(AssociationId),

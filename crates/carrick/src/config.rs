@@ -1,4 +1,4 @@
-//! What an endpoint and its associations are made of.
+//! Configuration of endpoints and connections.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,13 +9,12 @@ use carrick_proto::policy::Multipath;
 use carrick_proto::protection::ChunkProtectionOffer;
 use carrick_proto::{AssociationConfig, PeerAddress};
 
-use crate::error::ConnectError;
-use crate::socket::addresses::is_link_local;
+use crate::error::{ConfigError, ConnectError};
 
 /// The UDP port that IANA assigned to SCTP in UDP (RFC 6951 section 7).
 pub const DEFAULT_ENCAPSULATION_PORT: u16 = 9899;
 
-/// What carries the packets.
+/// Transport of the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// SCTP in UDP (RFC 6951). No privileges needed.
@@ -25,16 +24,16 @@ pub enum Transport {
     },
     /// SCTP on IP, protocol 132. Needs `CAP_NET_RAW`.
     Raw,
-    /// Both at once: peers are answered as they come, and one association may have paths of both
-    /// kinds. Needs `CAP_NET_RAW`.
+    /// Both at once: replies use the transport of the peer's packets, and an association may have paths
+    /// of both kinds. Needs `CAP_NET_RAW`.
     Both {
-        /// The local UDP port, as above.
+        /// The local UDP port, the same on all addresses; 0 lets the system choose one.
         port: u16,
     },
 }
 
 impl Transport {
-    /// The local UDP port; `None` without UDP.
+    /// Returns the local UDP port; `None` without UDP.
     pub const fn encapsulation_port(self) -> Option<u16> {
         match self {
             Self::Udp { port } | Self::Both { port } => Some(port),
@@ -42,14 +41,26 @@ impl Transport {
         }
     }
 
-    /// Whether there are sockets on plain IP.
+    /// Returns whether packets are sent on plain IP.
     pub const fn has_plain_ip(self) -> bool {
         matches!(self, Self::Raw | Self::Both { .. })
     }
+
+    fn with_port(self, port: u16) -> Option<Self> {
+        match self {
+            Self::Udp { .. } => Some(Self::Udp { port }),
+            Self::Both { .. } => Some(Self::Both { port }),
+            Self::Raw => None,
+        }
+    }
 }
 
-/// Everything an [`crate::Endpoint`] is made of.
+/// Configuration of an [`crate::Endpoint`].
+///
+/// [`Self::udp`] and [`Self::raw`] make one; its methods may be called in any order, and its fields can
+/// be assigned.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// The SCTP port, 1 to 65535. On plain IP one endpoint of a network namespace can have it with an
     /// address; in UDP several can, at different UDP ports. 0 chooses one that no other endpoint of
@@ -60,61 +71,71 @@ pub struct Config {
     /// `::`), means all addresses of the host (of that family) that are not link-local. Loopback
     /// addresses are advertised to peers on this host only.
     pub addresses: Vec<IpAddr>,
-    /// The endpoint follows the addresses of the host: one that comes is bound and told to peers, one
-    /// that goes is forgotten (RFC 5061, where the association has dynamic addresses). Of `addresses`
-    /// that are named, only those are followed. Loopback addresses are not.
+    /// Follows the addresses of the host: a new one is bound and advertised to peers, one that was
+    /// removed is deleted (RFC 5061, where the association has dynamic addresses). If `addresses` names
+    /// some, only those are followed. Loopback addresses are not.
     ///
-    /// The source address of every path is selected again when an address of the host came or went or
-    /// its routes changed, at most once per second for routes.
+    /// The source address of every path is selected again after a change of the host's addresses or
+    /// routes, at most once per second for routes.
     pub auto_addresses: bool,
-    /// What carries the packets.
+    /// Transport of the packets.
     pub transport: Transport,
+    /// Local UDP port instead of the one in `transport`; 0 lets the system choose one. An error on an
+    /// endpoint on plain IP alone.
+    pub encapsulation_port: Option<u16>,
     /// SCTP over DTLS (RFC 8261): packets are records of a session with each peer, on UDP. `None` for
     /// packets in the clear. Associations then have one path, whose address in
-    /// [`crate::PathStats`] stands for the session.
+    /// [`crate::PathStats`] stands in for the session.
     #[cfg(feature = "dtls")]
     pub dtls: Option<carrick_dtls::DtlsConfig>,
-    /// How many of these sessions there may be, finished or not, and for how long.
+    /// Limits of DTLS sessions: their number, and the time without traffic after which they end.
     #[cfg(feature = "dtls")]
     pub sessions: carrick_proto::protection::SessionLayerConfig,
-    /// Whether peers may set up associations.
+    /// Accepts associations from peers.
     pub accept: bool,
-    /// Associations that peers have set up and nobody has accepted yet, at most, at least 1; further
-    /// ones are aborted.
+    /// Limit of associations that peers have set up and [`crate::Endpoint::accept`] has not returned
+    /// yet, at least 1; further ones are aborted.
     pub backlog: usize,
-    /// Associations at most.
+    /// Limit of associations.
     pub max_associations: usize,
-    /// Associations at most that peers have set up from one IPv4 address or /64 network of IPv6; `None`
+    /// Limit of associations that peers have set up from one IPv4 address or /64 network of IPv6; `None`
     /// for an eighth of `max_associations`, at least 16. To be raised where many peers are behind one
     /// address. See [`carrick_proto::EndpointConfig::max_associations_per_source`].
     pub max_associations_per_source: Option<usize>,
-    /// Bytes that received data of all associations may take together in the protocol, shared by the
-    /// addresses it comes from. See [`carrick_proto::EndpointConfig::receive_memory`].
+    /// Limit of the memory for received data of all associations in the protocol, in bytes, shared by
+    /// the addresses it comes from. See [`carrick_proto::EndpointConfig::receive_memory`].
     pub receive_memory: usize,
     /// Parameters for associations that peers set up, and the default for [`ConnectOptions`]:
-    /// [`AssociationConfig::modern`], unless something else is set.
+    /// [`AssociationConfig::modern`], unless another one is set.
     ///
     /// `path_mtu` is an upper limit: a smaller MTU of the route to a peer address is used instead.
     pub association: AssociationConfig,
-    /// Bytes of messages, with a cost of 64 for each, that wait for the endpoint's task per
-    /// association, before `AssociationConfig::send_buffer` counts them. At least 1.
+    /// Protection of chunks offered to peers ([`crate::protection`]), instead of that in `association`.
+    /// A connection with its own parameters ([`ConnectOptions::association`]) has the protection in
+    /// those.
+    pub chunk_protection: Option<Arc<dyn ChunkProtectionOffer>>,
+    /// Sends new data over all paths of an association at once, with windows that together take no more
+    /// of a shared bottleneck than one flow would ([`Multipath::concurrent`], [`Olia`]), instead of the
+    /// policies in `association`. Each side chooses for the data that it sends.
+    pub multipath: bool,
+    /// Length of the queue in front of `BufferConfig::send_buffer`, for each association: bytes of
+    /// messages, with a cost of 64 for each. At least 1.
     pub send_queue: usize,
-    /// Bytes of messages per association that were taken from the protocol and not yet by
-    /// [`crate::Association::recv`], with a cost of 128 for each piece that they came in (one a
-    /// DATA chunk); one message may exceed it. What does not fit stays in the protocol, whose window
-    /// to the peer then closes.
+    /// Length of the queue of received messages for [`crate::Association::recv`], for each association:
+    /// bytes, with a cost of 128 for each DATA chunk of a message; one message may exceed it. Messages
+    /// that do not fit stay in the protocol, whose receive window then closes. At least 1.
     pub receive_queue: usize,
-    /// The same in messages. At least 1.
+    /// Length of the same queue in messages. At least 1.
     pub receive_queue_messages: usize,
-    /// Parts of a message larger than the receive buffer are put together up to this many bytes, with a
-    /// cost of 128 for each piece that they came in (one a DATA chunk); what would take more is
-    /// delivered in parts. With interleaving the limit is for all messages of an association that come
-    /// by turns.
+    /// Memory for the reassembly of messages that are larger than the receive buffer, for each
+    /// association: bytes, with a cost of 128 for each DATA chunk. A message that would exceed it is
+    /// delivered in parts.
     pub assembly_limit: usize,
-    /// Notifications per association that nobody has read, at most, at least 1; what exceeds them is
-    /// counted in [`crate::Notification::Lagged`].
+    /// Length of the queue of notifications, for each association, at least 1; further notifications
+    /// are discarded and counted in [`crate::Notification::Lagged`].
     pub notifications: usize,
-    /// How long an association may take to shut down after its last handle was dropped.
+    /// Time that an association has for its shutdown after its last handle was dropped; then it is
+    /// aborted.
     pub linger: Duration,
     /// Send and receive buffer of each socket in bytes, as far as the system allows it.
     pub socket_buffer: usize,
@@ -130,6 +151,7 @@ impl Config {
             transport: Transport::Udp {
                 port: DEFAULT_ENCAPSULATION_PORT,
             },
+            encapsulation_port: None,
             #[cfg(feature = "dtls")]
             dtls: None,
             #[cfg(feature = "dtls")]
@@ -140,6 +162,8 @@ impl Config {
             max_associations_per_source: None,
             receive_memory: 64 << 20,
             association: AssociationConfig::modern(),
+            chunk_protection: None,
+            multipath: false,
             send_queue: 256 << 10,
             receive_queue: 256 << 10,
             receive_queue_messages: 1024,
@@ -158,151 +182,192 @@ impl Config {
         }
     }
 
-    /// The same with this SCTP port.
+    /// Sets the SCTP port.
     #[must_use]
-    pub fn port(self, port: u16) -> Self {
-        Self { port, ..self }
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
     }
 
-    /// The same with this local UDP port, and carried in UDP (also in UDP, after
-    /// [`Self::and_plain_ip`]).
+    /// Sets the transport.
     #[must_use]
-    pub fn encapsulation_port(self, port: u16) -> Self {
-        let transport = match self.transport {
-            Transport::Both { .. } => Transport::Both { port },
-            _ => Transport::Udp { port },
-        };
-        Self { transport, ..self }
+    pub fn transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
     }
 
-    /// The same on plain IP as well as in UDP.
+    /// Sets the local UDP port; 0 lets the system choose one.
     #[must_use]
-    pub fn and_plain_ip(self) -> Self {
+    pub fn encapsulation_port(mut self, port: u16) -> Self {
+        self.encapsulation_port = Some(port);
+        self
+    }
+
+    /// Uses plain IP as well as UDP.
+    #[must_use]
+    pub fn and_plain_ip(mut self) -> Self {
         let port = self.transport.encapsulation_port();
-        Self {
-            transport: Transport::Both {
-                port: port.unwrap_or(DEFAULT_ENCAPSULATION_PORT),
-            },
-            ..self
-        }
+        let port = port.unwrap_or(DEFAULT_ENCAPSULATION_PORT);
+        self.transport = Transport::Both { port };
+        self
     }
 
-    /// The same over DTLS (RFC 8261).
+    /// Accepts associations from peers, or not.
+    #[must_use]
+    pub fn accept(mut self, accept: bool) -> Self {
+        self.accept = accept;
+        self
+    }
+
+    /// Follows the addresses of the host, or not.
+    #[must_use]
+    pub fn auto_addresses(mut self, follow: bool) -> Self {
+        self.auto_addresses = follow;
+        self
+    }
+
+    /// Sets the time for a shutdown after the last handle was dropped.
+    #[must_use]
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
+        self
+    }
+
+    /// Uses SCTP over DTLS, with this configuration of sessions.
     #[cfg(feature = "dtls")]
     #[must_use]
-    pub fn dtls(self, dtls: carrick_dtls::DtlsConfig) -> Self {
-        Self {
-            dtls: Some(dtls),
-            ..self
-        }
+    pub fn dtls(mut self, dtls: carrick_dtls::DtlsConfig) -> Self {
+        self.dtls = Some(dtls);
+        self
     }
 
-    /// The same with these limits of sessions of DTLS.
+    /// Sets the limits of DTLS sessions.
     #[cfg(feature = "dtls")]
     #[must_use]
-    pub fn sessions(self, sessions: carrick_proto::protection::SessionLayerConfig) -> Self {
-        Self { sessions, ..self }
+    pub fn sessions(mut self, limits: carrick_proto::protection::SessionLayerConfig) -> Self {
+        self.sessions = limits;
+        self
     }
 
-    /// The same with this protection of chunks offered to peers ([`crate::protection`]).
-    ///
-    /// To be called after [`Self::association`], which sets the same parameters. A connection with
-    /// parameters of its own ([`ConnectOptions::association`]) has the protection that they say.
+    /// Offers this protection of chunks to peers.
     #[must_use]
     pub fn chunk_protection(mut self, offer: Arc<dyn ChunkProtectionOffer>) -> Self {
-        self.association.protection = Some(offer);
+        self.chunk_protection = Some(offer);
         self
     }
 
-    /// The same with new data over all paths of an association at once, and windows that together
-    /// take no more of a shared bottleneck than one flow would ([`Multipath::concurrent`], [`Olia`]).
-    /// Each side chooses for what it sends; a peer needs nothing for it.
-    ///
-    /// To be called after [`Self::association`], which sets the same parameters.
+    /// Sends new data over all paths of an association at once.
     #[must_use]
     pub fn multipath(mut self) -> Self {
-        self.association.policies.multipath = Multipath::concurrent();
-        self.association.policies.congestion = &Olia;
+        self.multipath = true;
         self
     }
 
-    /// The same with these parameters for associations.
+    /// Sets the parameters of associations.
     #[must_use]
-    pub fn association(self, association: AssociationConfig) -> Self {
-        Self {
-            association,
-            ..self
+    pub fn association(mut self, association: AssociationConfig) -> Self {
+        self.association = association;
+        self
+    }
+
+    /// Merges the fields that replace parts of others, and validates.
+    pub(crate) fn merge(&mut self) -> Result<(), ConfigError> {
+        if let Some(port) = self.encapsulation_port.take() {
+            let error = ConfigError::new("encapsulation_port", "plain IP has no UDP port");
+            self.transport = self.transport.with_port(port).ok_or(error)?;
         }
+        if let Some(offer) = self.chunk_protection.take() {
+            self.association.security.protection = Some(offer);
+        }
+        if self.multipath {
+            self.association.research.policies.multipath = Multipath::concurrent();
+            self.association.research.policies.congestion = &Olia;
+        }
+        for (field, value) in [
+            ("backlog", self.backlog),
+            ("send_queue", self.send_queue),
+            ("receive_queue", self.receive_queue),
+            ("receive_queue_messages", self.receive_queue_messages),
+            ("notifications", self.notifications),
+        ] {
+            if value == 0 {
+                return Err(ConfigError::new(field, "must be at least 1"));
+            }
+        }
+        Ok(())
     }
 }
 
-/// How to connect.
-#[derive(Clone, Debug)]
+/// Options of [`crate::Endpoint::connect_with`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ConnectOptions {
-    /// The peer's SCTP port.
-    pub port: u16,
     /// The peer's UDP port if the endpoint uses UDP; `None` for the default, 9899.
     pub encapsulation_port: Option<u16>,
-    /// Addresses of the peer that are reached otherwise: at another UDP port, or on plain IP
-    /// (`None`). The last word about an address counts. Ports that change later are learned from the
-    /// peer's packets (RFC 6951 section 5.4).
-    pub ways: Vec<(IpAddr, Option<u16>)>,
+    /// Addresses of the peer with another UDP port, or on plain IP (`None`). Of several entries for an
+    /// address, the last one counts. Ports that change later are learned from the peer's packets
+    /// (RFC 6951 section 5.4).
+    pub encapsulation_overrides: Vec<(IpAddr, Option<u16>)>,
     /// Parameters of this association; `None` for the endpoint's.
     pub association: Option<AssociationConfig>,
-    /// Which peer is expected where the endpoint uses DTLS; `None` for the endpoint's trust.
+    /// Trusted peers where the endpoint uses DTLS; `None` for the endpoint's.
     #[cfg(feature = "dtls")]
     pub trust: Option<carrick_dtls::Trust>,
 }
 
 impl ConnectOptions {
-    /// To this SCTP port, with the endpoint's parameters.
-    pub fn to_port(port: u16) -> Self {
-        Self {
-            port,
-            encapsulation_port: None,
-            ways: Vec::new(),
-            association: None,
-            #[cfg(feature = "dtls")]
-            trust: None,
-        }
+    /// The endpoint's parameters.
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// The same with this UDP port of the peer.
+    /// Sets the peer's UDP port.
     #[must_use]
-    pub fn encapsulation_port(self, port: u16) -> Self {
-        Self {
-            encapsulation_port: Some(port),
-            ..self
-        }
+    pub fn encapsulation_port(mut self, port: u16) -> Self {
+        self.encapsulation_port = Some(port);
+        self
     }
 
-    /// The same, with this address of the peer at a UDP port of its own.
+    /// Sets the UDP port of one address of the peer.
     #[must_use]
     pub fn encapsulated(mut self, address: IpAddr, port: u16) -> Self {
-        self.ways.push((address, Some(port)));
+        self.encapsulation_overrides.push((address, Some(port)));
         self
     }
 
-    /// The same, with this address of the peer reached on plain IP.
+    /// Reaches one address of the peer on plain IP.
     #[must_use]
     pub fn plain_ip(mut self, address: IpAddr) -> Self {
-        self.ways.push((address, None));
+        self.encapsulation_overrides.push((address, None));
         self
     }
 
-    /// How an address is reached from an endpoint with this transport.
-    pub(crate) fn way(
+    /// Sets the trusted peers.
+    #[cfg(feature = "dtls")]
+    #[must_use]
+    pub fn trust(mut self, trust: carrick_dtls::Trust) -> Self {
+        self.trust = Some(trust);
+        self
+    }
+
+    /// Sets the parameters of the association.
+    #[must_use]
+    pub fn association(mut self, association: AssociationConfig) -> Self {
+        self.association = Some(association);
+        self
+    }
+
+    /// Returns an address with its encapsulation, for an endpoint with this transport.
+    pub(crate) fn peer_address(
         &self,
         address: IpAddr,
         transport: Transport,
     ) -> Result<PeerAddress, ConnectError> {
-        if is_link_local(address) {
-            return Err(ConnectError::LinkLocal(address));
-        }
-        let own = self.ways.iter().rfind(|(of, _)| *of == address);
+        let overrides = self.encapsulation_overrides.iter();
+        let own = overrides.rev().find(|(of, _)| *of == address);
         let udp = transport.encapsulation_port().is_some();
         let encapsulation = match (own, self.encapsulation_port) {
-            (Some(&(_, way)), _) => way,
+            (Some(&(_, encapsulation)), _) => encapsulation,
             (None, Some(port)) => Some(port),
             (None, None) => udp.then_some(DEFAULT_ENCAPSULATION_PORT),
         };
@@ -315,25 +380,6 @@ impl ConnectOptions {
             }),
         }
     }
-
-    /// The same, to a peer that this trust lets in.
-    #[cfg(feature = "dtls")]
-    #[must_use]
-    pub fn trust(self, trust: carrick_dtls::Trust) -> Self {
-        Self {
-            trust: Some(trust),
-            ..self
-        }
-    }
-
-    /// The same with these parameters.
-    #[must_use]
-    pub fn association(self, association: AssociationConfig) -> Self {
-        Self {
-            association: Some(association),
-            ..self
-        }
-    }
 }
 
 #[cfg(test)]
@@ -341,28 +387,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_address_is_reached_the_way_that_was_given_rfc_6951_5_1() {
+    fn builders_work_in_any_order() {
+        let merged = |mut config: Config| config.merge().map(|()| config.transport);
+        let both = Ok(Transport::Both { port: 5 });
+        let config = Config::udp([]).encapsulation_port(5).and_plain_ip();
+        assert_eq!(merged(config), both);
+        let config = Config::udp([]).and_plain_ip().encapsulation_port(5);
+        assert_eq!(merged(config), both);
+        let error = merged(Config::raw([]).encapsulation_port(5)).unwrap_err();
+        assert_eq!(error.field, "encapsulation_port");
+        let plain = || AssociationConfig::rfc9260();
+        for mut config in [
+            Config::udp([]).multipath().association(plain()),
+            Config::udp([]).association(plain()).multipath(),
+        ] {
+            config.merge().unwrap();
+            let multipath = &config.association.research.policies.multipath;
+            assert_eq!(
+                format!("{multipath:?}"),
+                format!("{:?}", Multipath::concurrent())
+            );
+        }
+    }
+
+    /// RFC 6951, section 5.1
+    #[test]
+    fn encapsulation_is_selected_for_each_address() {
         let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
-        let both = Config::udp([])
-            .encapsulation_port(5)
-            .and_plain_ip()
-            .transport;
-        assert_eq!(both, Transport::Both { port: 5 });
-        let options = ConnectOptions::to_port(1);
-        let way = |options: &ConnectOptions, address, transport| {
-            let way = options.way(address, transport);
-            way.map(|peer| peer.encapsulation)
+        let both = Transport::Both { port: 5 };
+        let options = ConnectOptions::new();
+        let of = |options: &ConnectOptions, address, transport| {
+            let peer = options.peer_address(address, transport);
+            peer.map(|peer| peer.encapsulation)
         };
-        assert_eq!(way(&options, a, both), Ok(Some(9899)));
-        assert_eq!(way(&options, a, Transport::Raw), Ok(None));
+        assert_eq!(of(&options, a, both), Ok(Some(9899)));
+        assert_eq!(of(&options, a, Transport::Raw), Ok(None));
         let options = options.plain_ip(a).encapsulated(b, 7).encapsulation_port(8);
-        assert_eq!(way(&options, a, both), Ok(None));
-        assert_eq!(way(&options, b, both), Ok(Some(7)));
-        assert_eq!(way(&options, [10, 0, 0, 3].into(), both), Ok(Some(8)));
+        assert_eq!(of(&options, a, both), Ok(None));
+        assert_eq!(of(&options, b, both), Ok(Some(7)));
+        assert_eq!(of(&options, [10, 0, 0, 3].into(), both), Ok(Some(8)));
         let udp = Transport::Udp { port: 1 };
-        assert_eq!(way(&options, a, udp), Err(ConnectError::NotPlainIp));
+        assert_eq!(of(&options, a, udp), Err(ConnectError::NotPlainIp));
         let raw = Transport::Raw;
-        assert_eq!(way(&options, b, raw), Err(ConnectError::NotEncapsulated));
-        assert_eq!(way(&options.encapsulated(a, 9), a, udp), Ok(Some(9)));
+        assert_eq!(of(&options, b, raw), Err(ConnectError::NotEncapsulated));
+        assert_eq!(of(&options.encapsulated(a, 9), a, udp), Ok(Some(9)));
     }
 }

@@ -1,9 +1,10 @@
 //! The handle of an endpoint.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use carrick_proto::{EndpointConfig, EndpointStats, PeerAddress};
+use carrick_proto::{EndpointConfig, EndpointStats, ParameterChanges, PeerAddress};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
@@ -11,7 +12,9 @@ use crate::association::Association;
 use crate::command::{Command, Commands, Connect};
 use crate::config::{Config, ConnectOptions, Transport};
 use crate::driver::{Below, Driver, Limits, Watch};
-use crate::error::{BindError, ConnectError, OperationError};
+use crate::error::{BindError, ConfigError, ConnectError, OperationError};
+use crate::incoming::Incoming;
+use crate::peer::Peer;
 use crate::port::Claim;
 use crate::socket::{SocketSet, addresses};
 use crate::source::HostRoutes;
@@ -36,7 +39,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Without a task nobody is accepted anyway.
+        // Without a task there is nothing to stop.
         let _ = self.commands.send(Command::StopAccepting);
     }
 }
@@ -45,10 +48,11 @@ impl Endpoint {
     /// Opens an endpoint and starts its task on the current runtime.
     ///
     /// # Errors
-    /// Says what is wrong with the configuration, or why a socket could not be opened.
+    /// A parameter is out of its range, or a socket could not be opened.
     pub fn bind(mut config: Config) -> Result<Self, BindError> {
         let runtime = Handle::try_current().map_err(|_| BindError::NoRuntime)?;
-        let limits = Limits::new(&config)?;
+        config.merge()?;
+        let limits = Limits::new(&config);
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(BindError::Random)?;
         let bound = addresses::resolve(&config.addresses)?;
@@ -67,7 +71,10 @@ impl Endpoint {
             ..EndpointConfig::new(number, bound, seed)
         };
         let below = Below::new(&mut config, &mut parameters)?;
-        let core = (carrick_proto::Endpoint::new(parameters)?, below);
+        let core = (
+            carrick_proto::Endpoint::new(parameters).map_err(ConfigError::from)?,
+            below,
+        );
         let (commands, orders) = mpsc::unbounded_channel();
         let (accepted, to_accept) = mpsc::channel(config.backlog);
         let mut watch = None;
@@ -86,28 +93,46 @@ impl Endpoint {
         })
     }
 
-    /// Sets up an association with the peer that has these addresses; the first is tried first, and
-    /// those that the peer tells are added. Ready when messages can be sent.
+    /// Sets up an association with a peer, with the endpoint's parameters. Ready when messages can be
+    /// sent. There is one association for each pair of endpoints (RFC 9260 section 1.3).
     ///
-    /// When this future is dropped, the set-up is given up.
+    /// Dropping this future aborts the set-up.
     ///
     /// # Errors
-    /// Says what is wrong with the arguments, or why the set-up failed.
-    pub async fn connect(
+    /// The arguments do not fit the endpoint, or the set-up failed.
+    pub async fn connect(&self, peer: impl Into<Peer>) -> Result<Association, ConnectError> {
+        self.connect_with(peer, ConnectOptions::new()).await
+    }
+
+    /// Sets up an association with a peer, as [`Self::connect`], with these options.
+    ///
+    /// # Errors
+    /// See [`Self::connect`]; or a parameter is out of its range.
+    pub async fn connect_with(
         &self,
-        peers: &[IpAddr],
+        peer: impl Into<Peer>,
         options: ConnectOptions,
     ) -> Result<Association, ConnectError> {
+        let peer = peer.into();
+        let mut local = Vec::new();
+        if peer.has_names() {
+            let addresses = self.local_addresses().await;
+            local = addresses.map_err(|_| ConnectError::EndpointClosed)?;
+        }
+        let usable = |of: IpAddr| local.iter().any(|own| own.is_ipv4() == of.is_ipv4());
+        let (addresses, port) = peer.resolve(usable).await?;
         let transport = self.inner.transport;
-        let ways = peers.iter().map(|peer| options.way(*peer, transport));
-        let peers = ways.collect::<Result<Vec<PeerAddress>, _>>()?;
+        let peers = addresses
+            .iter()
+            .map(|a| options.peer_address(*a, transport));
+        let peers = peers.collect::<Result<Vec<PeerAddress>, _>>()?;
         if let Some(config) = &options.association {
-            config.validate()?;
+            config.validate().map_err(ConfigError::from)?;
         }
         let (answer, answered) = oneshot::channel();
         let connect = Connect {
             peers,
-            port: options.port,
+            port,
             config: options.association.map(Arc::new),
             #[cfg(feature = "dtls")]
             trust: options.trust,
@@ -117,30 +142,44 @@ impl Endpoint {
             commands: &self.inner.commands,
             done: false,
         };
-        self.tell(Command::Connect(connect));
+        self.command(Command::Connect(connect));
         let result = answered.await.unwrap_or(Err(ConnectError::EndpointClosed));
         waiting.done();
         result
     }
 
-    /// The next association that a peer has set up; `None` after [`Self::close`]. Cancel-safe.
-    pub async fn accept(&self) -> Option<Association> {
+    /// Returns the next association that a peer has set up; `None` after [`Self::close`].
+    ///
+    /// Cancel-safe.
+    pub async fn accept(&self) -> Option<Incoming> {
         let association = self.inner.accepted.lock().await.recv().await?;
-        association.accept();
-        Some(association)
+        Some(Incoming::new(association))
     }
 
-    /// The endpoint's counters.
+    /// Changes parameters of the associations that are set up from now on, by peers or with
+    /// [`Self::connect`]. Existing associations keep theirs
+    /// ([`crate::SendHalf::change_parameters`] changes them).
+    ///
+    /// # Errors
+    /// A parameter would be out of its range, or the endpoint is closed.
+    pub async fn change_parameters(&self, changes: ParameterChanges) -> Result<(), OperationError> {
+        let changed = self.look(move |core| core.change_default_parameters(&changes));
+        changed
+            .await?
+            .map_err(|error| ConfigError::from(error).into())
+    }
+
+    /// Returns the endpoint's counters.
     ///
     /// # Errors
     /// The endpoint is closed.
     pub async fn stats(&self) -> Result<Stats, OperationError> {
         let (answer, answered) = oneshot::channel();
-        self.tell(Command::Stats(answer));
+        self.command(Command::Stats(answer));
         answered.await.map_err(|_| OperationError::EndpointClosed)
     }
 
-    /// The number of associations, those being set up and shut down included.
+    /// Returns the number of associations, those being set up and shut down included.
     ///
     /// # Errors
     /// The endpoint is closed.
@@ -148,7 +187,7 @@ impl Endpoint {
         self.look(|core| core.associations().count()).await
     }
 
-    /// The addresses that the endpoint is bound to.
+    /// Returns the addresses that the endpoint is bound to.
     ///
     /// # Errors
     /// The endpoint is closed.
@@ -161,8 +200,8 @@ impl Endpoint {
         look: impl FnOnce(&mut carrick_proto::Endpoint) -> R + Send + 'static,
     ) -> Result<R, OperationError> {
         let (answer, answered) = oneshot::channel();
-        self.tell(Command::Work(Box::new(|core, _| {
-            // Whoever asked may have lost interest.
+        self.command(Command::Work(Box::new(|core, _| {
+            // The caller may have dropped its future.
             let _ = answer.send(look(core));
         })));
         answered.await.map_err(|_| OperationError::EndpointClosed)
@@ -174,74 +213,85 @@ impl Endpoint {
         let set = move |core: &mut carrick_proto::Endpoint, _| {
             core.set_max_associations(most, per_source)
         };
-        self.tell(Command::Work(Box::new(set)));
+        self.command(Command::Work(Box::new(set)));
     }
 
-    /// The SCTP port.
+    /// Returns the SCTP port.
     pub fn port(&self) -> u16 {
         self.inner.port
     }
 
-    /// The local UDP port; `None` on plain IP.
+    /// Returns the local UDP port; `None` on plain IP.
     pub fn encapsulation_port(&self) -> Option<u16> {
         self.inner.transport.encapsulation_port()
     }
 
-    /// The host has a new address: a socket is opened for it, associations set up from now on use
-    /// it, and those with dynamic addresses (RFC 5061) advertise it to their peers. With
-    /// [`Config::auto_addresses`] this happens by itself.
+    /// Adds a local address: opens a socket for it. Associations that are set up from now on use it, and
+    /// those with dynamic addresses (RFC 5061) advertise it to their peers. With
+    /// [`Config::auto_addresses`] no call is needed.
     ///
     /// The source address of every path is selected again among the addresses that the peer knows, so
     /// paths return to an address that was removed and is added again (RFC 9260 section 6.4).
     ///
     /// # Errors
-    /// It cannot be bound.
+    /// The address cannot be bound.
     pub async fn local_address_added(&self, address: IpAddr) -> Result<(), BindError> {
         let (answer, answered) = oneshot::channel();
-        self.tell(Command::AddAddress(address, answer));
+        self.command(Command::AddAddress(address, answer));
         answered.await.unwrap_or(Err(BindError::EndpointClosed))
     }
 
-    /// The host has lost an address: paths from it change to another one, and peers of associations
-    /// with dynamic addresses (RFC 5061) learn of it. With [`Config::auto_addresses`] this happens
-    /// by itself.
+    /// Removes a local address: its paths change to another source address, and associations with
+    /// dynamic addresses (RFC 5061) delete it at their peers. With [`Config::auto_addresses`] no call is
+    /// needed.
     pub fn local_address_removed(&self, address: IpAddr) {
-        self.tell(Command::RemoveAddress(address));
+        self.command(Command::RemoveAddress(address));
     }
 
-    /// Closes the endpoint: no more associations, those that exist are shut down gracefully. Ready
-    /// when the last has ended and the sockets are closed. Peers' messages that nobody receives are
-    /// given up after [`Config::linger`].
+    /// Closes the endpoint: refuses new associations and shuts the existing ones down gracefully. Ready
+    /// when the last one has ended and the sockets are closed. An association whose shutdown waits for
+    /// received messages to be read is aborted after [`Config::linger`].
     ///
     /// To be awaited before the runtime ends: only then every message that [`crate::SendHalf::send`]
     /// accepted is acknowledged by its peer, or reported in [`crate::Event::SendFailed`].
     ///
-    /// When this future is dropped, closing goes on.
+    /// Dropping this future does not stop the closing.
     pub async fn close(&self) {
-        self.tell(Command::Close);
+        self.command(Command::Close);
         self.inner.commands.closed().await;
     }
 
-    /// Tells the task something. If the task has ended, whoever waits for an answer finds out.
-    fn tell(&self, command: Command) {
+    /// Sends a command to the task. If the task has ended, the answer's channel closes.
+    fn command(&self, command: Command) {
         let _ = self.inner.commands.send(command);
     }
 }
 
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("port", &self.inner.port)
+            .field("transport", &self.inner.transport)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Counters of an endpoint, since it was bound.
+#[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stats {
-    /// What the protocol did.
+    /// Counters of the protocol.
     pub protocol: EndpointStats,
-    /// Sends that the system refused: no route, larger than the route's MTU, filtered, or no room
-    /// while a neighbour did not answer. The protocol sends again what was lost with them.
+    /// Datagrams that the system did not send: no route, larger than the route's MTU, filtered, or no
+    /// buffer while a neighbour was resolved. The protocol retransmits lost data.
     pub unsendable: u64,
-    /// What happened below the protocol, where the endpoint uses DTLS.
+    /// Counters of DTLS sessions.
     #[cfg(feature = "dtls")]
     pub sessions: carrick_proto::protection::SessionStats,
 }
 
-/// Tells the task when nobody waits for a set-up any more.
+/// Cancels a set-up when its future is dropped.
 struct Waiting<'a> {
     commands: &'a Commands,
     done: bool,

@@ -1,22 +1,45 @@
-//! What can go wrong, one type an operation; each message says whose fault it is and what to do.
+//! Errors of the operations: one type for each kind of call, with the causes as sources.
+//!
+//! Each message names the failed parameter or condition and the remedy.
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::{AbortCause, CloseReason};
+use carrick_proto::{AbortCause, CloseReason, KeyError, ReconfigError};
 use thiserror::Error;
 
-/// Why [`crate::Endpoint::bind`] failed.
+/// A parameter that is out of its range or contradicts another one.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("configuration: {field}: {reason}")]
+#[non_exhaustive]
+pub struct ConfigError {
+    /// Name of the field of [`crate::Config`] or [`crate::AssociationConfig`].
+    pub field: &'static str,
+    /// Condition that the value does not meet.
+    pub reason: &'static str,
+}
+
+impl ConfigError {
+    pub(crate) const fn new(field: &'static str, reason: &'static str) -> Self {
+        Self { field, reason }
+    }
+}
+
+impl From<carrick_proto::ConfigError> for ConfigError {
+    fn from(error: carrick_proto::ConfigError) -> Self {
+        Self::new(error.field(), error.reason())
+    }
+}
+
+/// Errors of [`crate::Endpoint::bind`] and [`crate::Endpoint::local_address_added`].
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum BindError {
     /// A parameter is out of its range.
-    #[error(transparent)]
-    Config(#[from] carrick_proto::ConfigError),
-    /// A number in [`crate::Config`] that must not be zero is.
-    #[error("configuration: {0}: must be at least 1")]
-    Zero(&'static str),
+    #[error("{0}")]
+    Config(#[from] ConfigError),
     /// There is no tokio runtime.
     #[error("no tokio runtime with I/O and time here: call this within one")]
     NoRuntime,
@@ -26,7 +49,7 @@ pub enum BindError {
     /// The host's addresses could not be listed.
     #[error("cannot list the addresses of this host: {0}")]
     ListAddresses(#[source] io::Error),
-    /// The host does not tell when its addresses change.
+    /// The host does not report changes of its addresses.
     #[error("cannot watch the addresses of this host: {0}")]
     WatchAddresses(#[source] io::Error),
     /// Raw sockets need a privilege.
@@ -64,34 +87,59 @@ pub enum BindError {
     /// The address is not this host's.
     #[error("{0} is not an address of this host: configure it, or bind to another")]
     NotLocal(IpAddr),
-    /// Anything else.
+    /// The system refused the socket for another reason.
     #[error("cannot bind {address}: {source}")]
     Socket {
         /// The address.
         address: IpAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// DTLS can't be used so.
+    /// The configuration does not fit DTLS.
     #[error("DTLS: {0}")]
     Dtls(String),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}")]
-    Random(getrandom::Error),
-    /// The endpoint is gone.
+    Random(#[source] getrandom::Error),
+    /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
     EndpointClosed,
 }
 
-/// Why [`crate::Endpoint::connect`] failed.
+/// Errors of [`crate::Endpoint::connect`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum ConnectError {
-    /// The arguments don't fit.
-    #[error(transparent)]
-    Refused(#[from] carrick_proto::ConnectError),
-    /// The parameters are out of their range.
-    #[error(transparent)]
-    Config(#[from] carrick_proto::ConfigError),
+    /// A name of the peer could not be resolved, or has no usable address.
+    #[error("cannot resolve {name:?}: {reason}")]
+    Resolve {
+        /// The name.
+        name: String,
+        /// Error of the system, or what the name lacks.
+        reason: String,
+    },
+    /// The addresses of the peer were given with more than one SCTP port.
+    #[error("the peer's addresses have different ports: an SCTP endpoint has one")]
+    DifferentPorts,
+    /// No peer address was given.
+    #[error("no peer address given: pass at least one")]
+    NoAddress,
+    /// None of the local addresses is of the family of a peer address.
+    #[error("no local address of the peer address's family: bind one (IPv4 or IPv6)")]
+    FamilyMismatch,
+    /// The peer's SCTP port is 0.
+    #[error("the peer's port is 0: pass a port from 1 to 65535")]
+    InvalidPort,
+    /// There is already an association with this peer: RFC 9260 allows one for each pair of
+    /// endpoints.
+    #[error("there is already an association with this peer: use it or shut it down first")]
+    AlreadyConnected,
+    /// The endpoint's limit of associations is reached.
+    #[error("the endpoint's limit of associations is reached: raise max_associations")]
+    TooManyAssociations,
+    /// A parameter of the association is out of its range.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
     /// An encapsulation port was given on an endpoint on plain IP.
     #[error("the endpoint is on plain IP: leave out the encapsulation port, or bind it to UDP")]
     NotEncapsulated,
@@ -102,8 +150,8 @@ pub enum ConnectError {
     #[error(
         "{0} is link-local, and SCTP has addresses without an interface: use another address of the peer"
     )]
-    LinkLocal(IpAddr),
-    /// There is no session of DTLS with the peer, and so no association.
+    LinkLocal(SocketAddr),
+    /// There is no DTLS session with the peer, and so no association.
     #[error("no protected session: {0}")]
     Unprotected(String),
     /// The set-up ended without an association.
@@ -114,132 +162,215 @@ pub enum ConnectError {
     EndpointClosed,
 }
 
-/// Why a message was not sent.
+impl From<carrick_proto::ConnectError> for ConnectError {
+    fn from(error: carrick_proto::ConnectError) -> Self {
+        use carrick_proto::ConnectError as Core;
+        match error {
+            Core::NoAddress => Self::NoAddress,
+            Core::FamilyMismatch => Self::FamilyMismatch,
+            Core::InvalidPort => Self::InvalidPort,
+            Core::AlreadyConnected => Self::AlreadyConnected,
+            Core::TooManyAssociations => Self::TooManyAssociations,
+            Core::InvalidConfig(error) => Self::Config(error.into()),
+        }
+    }
+}
+
+/// Errors of [`crate::SendHalf::send`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum SendError {
-    /// The message or its options don't fit the association, or it is shutting down.
-    #[error(transparent)]
-    Refused(#[from] carrick_proto::SendError),
+    /// The association is shutting down and takes no new messages.
+    #[error("the association is shutting down and takes no new messages")]
+    ShuttingDown,
+    /// The message is empty; SCTP has no empty messages.
+    #[error("the message is empty: SCTP messages have at least one byte")]
+    Empty,
+    /// The association has fewer outbound streams.
+    #[error("no such stream: the association has streams 0 to {}", .streams.saturating_sub(1))]
+    InvalidStream {
+        /// Number of outbound streams.
+        streams: u16,
+    },
+    /// The path in the options does not exist.
+    #[error("no such path: pass one of the association's paths")]
+    UnknownPath,
+    /// The message does not fit into one packet and fragmentation is off.
+    #[error("the message is larger than {limit} bytes and fragmentation is off")]
+    TooLarge {
+        /// Length of the largest message that fits, in bytes.
+        limit: usize,
+    },
     /// The association has ended.
     #[error("the association has ended: {}", describe(.0))]
     Ended(CloseReason),
-    /// The endpoint is gone.
+    /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
     EndpointClosed,
 }
 
-/// Why [`crate::SendHalf::try_send`] did not take a message.
+/// Errors of [`crate::SendHalf::try_send`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum TrySendError {
     /// There is no room now; the message comes back.
     #[error("the send queue is full: wait, or use send()")]
     Full(Bytes),
-    /// It will never be taken.
+    /// The association does not take the message.
     #[error(transparent)]
     Send(#[from] SendError),
 }
 
-/// Why nothing more can be received.
+/// Errors of [`crate::RecvHalf::recv`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum RecvError {
     /// The association did not end gracefully.
     #[error("the association has ended: {}", describe(.0))]
     Ended(CloseReason),
-    /// The endpoint is gone.
+    /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
     EndpointClosed,
 }
 
-/// Why another operation failed.
+/// Errors of [`crate::RecvHalf::try_recv`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum OperationError {
-    /// The operation does not fit.
+#[non_exhaustive]
+pub enum TryRecvError {
+    /// No message is there now.
+    #[error("no message is there now: wait with recv()")]
+    Empty,
+    /// The association was shut down gracefully and all its messages were received.
+    #[error("the association was shut down and all messages were received")]
+    Finished,
+    /// No message can be received any more.
     #[error(transparent)]
-    Refused(#[from] carrick_proto::OperationError),
+    Recv(#[from] RecvError),
+}
+
+/// Errors of the other operations on an association or an endpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// The path does not exist.
+    #[error("no such path: pass one of the association's paths")]
+    UnknownPath,
+    /// The address is not one of this endpoint's.
+    #[error("no such local address: add it to the endpoint first")]
+    UnknownAddress,
+    /// The UDP port is 0.
+    #[error("the UDP port is 0: pass a port from 1 to 65535")]
+    InvalidPort,
+    /// The association has fewer outbound streams.
+    #[error("no such stream: the association has fewer outbound streams")]
+    InvalidStream,
+    /// The operation does not fit the association's state.
+    #[error("the association is not in a state for this: wait until it is established")]
+    WrongState,
+    /// Primary.Switchover.Max.Retrans is below the threshold at which data leaves the path
+    /// (RFC 7829 section 5).
+    #[error("the primary would be given up before data leaves it: raise its switchover threshold")]
+    InvalidThresholds,
+    /// A parameter is out of its range.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
     /// A UDP port was given on an endpoint that is only on plain IP.
     #[error("the endpoint is on plain IP only: bind it to UDP as well")]
     NotEncapsulated,
     /// An address is to be reached on plain IP, from an endpoint that is only on UDP.
     #[error("the endpoint is on UDP only: bind it to plain IP as well, or give a UDP port")]
     NotPlainIp,
-    /// A session of DTLS has its own way, which its packets show.
-    #[error("the way to a peer over DTLS is its session's: there is no port to set")]
+    /// The transport of a DTLS session cannot be changed.
+    #[error("the peer is reached over DTLS: its session selects the UDP port")]
     OverDtls,
-    /// The association ended before the operation was done, and not gracefully.
-    #[error("the association has ended: {}", describe(.0))]
-    Ended(CloseReason),
-    /// The endpoint is gone.
-    #[error("the endpoint is closed: bind another one")]
-    EndpointClosed,
-}
-
-/// Why streams are not reset or added.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum ReconfigError {
-    /// It can't be asked for now.
-    #[error(transparent)]
-    Refused(#[from] carrick_proto::ReconfigError),
-    /// The association has ended.
-    #[error("the association has ended: {}", describe(.0))]
-    Ended(CloseReason),
-    /// The endpoint is gone.
-    #[error("the endpoint is closed: bind another one")]
-    EndpointClosed,
-}
-
-/// Why a key was not added, used or deleted.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum KeyError {
-    /// The operation does not fit.
-    #[error(transparent)]
-    Refused(#[from] carrick_proto::KeyError),
-    /// The association has ended.
-    #[error("the association has ended: {}", describe(.0))]
-    Ended(CloseReason),
-    /// The endpoint is gone.
-    #[error("the endpoint is closed: bind another one")]
-    EndpointClosed,
-}
-
-/// Why the protection of an association could not be looked into.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum ProtectionError {
-    /// Only what both sides offer is in force, and this association has nothing of the kind.
+    /// Streams cannot be reset or added.
+    #[error("{0}")]
+    Reconfig(#[source] ReconfigError),
+    /// A key cannot be added, used or deleted.
+    #[error("{0}")]
+    Key(#[source] KeyError),
+    /// No protection of chunks is in force.
     #[error(
         "no protection of chunks is in force: offer it with Config::chunk_protection on both sides"
     )]
-    NotInForce,
+    NoProtection,
     /// The offer of this side made a protection of another type.
     #[error("the protection in force is not a {0}: ask for the type that the offer begins")]
-    OtherType(&'static str),
+    OtherProtection(&'static str),
     /// The association has ended.
     #[error("the association has ended: {}", describe(.0))]
     Ended(CloseReason),
-    /// The endpoint is gone.
+    /// The endpoint is closed.
     #[error("the endpoint is closed: bind another one")]
     EndpointClosed,
 }
 
-/// A reason in words.
+impl From<carrick_proto::SendError> for SendError {
+    fn from(error: carrick_proto::SendError) -> Self {
+        use carrick_proto::SendError as Core;
+        match error {
+            // The handle knows the reason better.
+            Core::UnknownAssociation | Core::ShuttingDown | Core::BufferFull => Self::ShuttingDown,
+            Core::Empty => Self::Empty,
+            Core::InvalidStream { streams } => Self::InvalidStream { streams },
+            Core::UnknownPath => Self::UnknownPath,
+            Core::TooLarge { limit } => Self::TooLarge { limit },
+        }
+    }
+}
+
+/// Refusals of the protocol that a handle converts, with one for an association that has ended.
+pub(crate) trait Refusal {
+    /// Converts; `None` if the protocol does not know the association.
+    fn into_error(self) -> Option<OperationError>;
+}
+
+impl Refusal for carrick_proto::OperationError {
+    fn into_error(self) -> Option<OperationError> {
+        Some(match self {
+            Self::UnknownAssociation => return None,
+            Self::UnknownPath => OperationError::UnknownPath,
+            Self::UnknownAddress => OperationError::UnknownAddress,
+            Self::InvalidPort => OperationError::InvalidPort,
+            Self::InvalidStream => OperationError::InvalidStream,
+            Self::WrongState => OperationError::WrongState,
+            Self::InvalidThresholds => OperationError::InvalidThresholds,
+            Self::InvalidConfig(error) => OperationError::Config(error.into()),
+        })
+    }
+}
+
+impl Refusal for ReconfigError {
+    fn into_error(self) -> Option<OperationError> {
+        (self != Self::UnknownAssociation).then_some(OperationError::Reconfig(self))
+    }
+}
+
+impl Refusal for KeyError {
+    fn into_error(self) -> Option<OperationError> {
+        (self != Self::UnknownAssociation).then_some(OperationError::Key(self))
+    }
+}
+
+/// Returns a reason in words.
 pub(crate) fn describe(reason: &CloseReason) -> impl fmt::Display + '_ {
     Described(reason)
 }
 
-/// Why a set-up failed, in words.
+/// Returns the reason for which a set-up failed, in words.
 fn describe_set_up(reason: &CloseReason) -> String {
     match reason {
         CloseReason::ProtocolUnreachable => {
-            "nothing speaks SCTP there: check the peer's address, transport and UDP port".into()
+            "no SCTP stack answers there: check the peer's address, transport and UDP port".into()
         }
-        // Section 8.4: an INIT for a port without an endpoint gets an ABORT without a cause. An endpoint
-        // that refuses an association gives one.
+        // RFC 9260, section 8.4: an INIT for a port without an endpoint gets an ABORT without a cause.
+        // An endpoint that refuses an association gives one.
         CloseReason::AbortedByPeer(cause) if *cause == AbortCause::NONE => {
             "nothing listens on that SCTP port of the peer: check the port".into()
         }
         reason => describe(reason).to_string(),
     }
 }
-
 struct Described<'a>(&'a CloseReason);
 
 impl fmt::Display for Described<'_> {
@@ -255,18 +386,19 @@ impl fmt::Display for Described<'_> {
                 f.write_str("the peer does not answer: check its address, port and transport")
             }
             CloseReason::StaleCookie => f.write_str(
-                "the peer's cookies are stale on arrival: the way is too slow for their lifetime",
+                "the peer's cookies are stale on arrival: the round trip exceeds their lifetime",
             ),
             CloseReason::PeerUnreachable => {
                 f.write_str("the peer no longer answers on any of its addresses")
             }
             CloseReason::ShutdownTimedOut => f.write_str("the peer did not finish the shutdown"),
             CloseReason::ProtocolUnreachable => f.write_str(
-                "the peer's program is gone: its host says that nothing speaks SCTP there any more",
+                "the peer's program is gone: its host reports that no SCTP stack is there any more",
             ),
             CloseReason::LowerLayerLost => {
                 f.write_str("the connection that protects it has ended or could not be made")
             }
+            reason => write!(f, "it ended: {reason:?}"),
         }
     }
 }
@@ -276,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_that_vanishes_is_not_one_that_never_was() {
+    fn a_lost_peer_differs_from_an_absent_one() {
         let reason = CloseReason::ProtocolUnreachable;
         let never = ConnectError::Failed(reason.clone()).to_string();
         assert!(never.contains("check the peer's address"), "{never}");

@@ -1,7 +1,11 @@
-//! Channels that cost next to nothing before something is sent.
+//! Channels that are allocated with the first value.
 //!
 //! A channel begins with a block for 32 values. Most associations of a large server are idle, so the
 //! channels to their handles are made with the first value.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
 
@@ -32,7 +36,7 @@ pub(crate) fn channel<S, R>() -> (Outlet<S, R>, Inlet<R>) {
 }
 
 impl<S, R> Outlet<S, R> {
-    /// The channel, made now if need be; `None` if nobody receives.
+    /// Returns the channel, made now if it does not exist; `None` if the receiver is gone.
     pub(crate) fn open(&mut self, make: impl FnOnce() -> (S, R)) -> Option<&S> {
         if let Some(opening) = self.opening.take() {
             let (sender, receiver) = make();
@@ -41,22 +45,23 @@ impl<S, R> Outlet<S, R> {
         self.sender.as_ref()
     }
 
-    /// The channel if something was sent.
+    /// Returns the channel if a value was sent.
     pub(crate) fn opened(&self) -> Option<&S> {
         self.sender.as_ref()
     }
 }
 
 impl<R> Inlet<R> {
-    /// The channel as soon as it exists; `None` if it never will. Cancel-safe.
-    pub(crate) async fn opened(&mut self) -> Option<&mut R> {
+    /// Returns the channel as soon as it exists; `None` if it never will.
+    pub(crate) fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Option<&mut R>> {
         if let Self::Waiting(opened) = self {
-            *self = opened.await.map_or(Self::Gone, Self::Open);
+            let opened = ready!(Pin::new(opened).poll(cx));
+            *self = opened.map_or(Self::Gone, Self::Open);
         }
-        self.now()
+        Poll::Ready(self.now())
     }
 
-    /// The channel if it exists now; `Err` if it never will.
+    /// Returns the channel if it exists now; `Err` if it never will.
     pub(crate) fn try_opened(&mut self) -> Result<Option<&mut R>, Never> {
         if let Self::Waiting(opened) = self {
             match opened.try_recv() {

@@ -4,48 +4,84 @@
 //! no privileges needed) or directly on IP (protocol 132, `CAP_NET_RAW`). It connects and accepts
 //! [`Association`]s, which carry messages on streams over all addresses of both hosts.
 //!
-//! **Await [`Endpoint::close`] before the runtime ends**, above all before `main` returns: `send` only
-//! queues a message, and the endpoint's task, which ends with the runtime, delivers it. See below for
-//! the effect of leaving `close` out.
+//! A server that sends each message back, and a client:
 //!
-//! ```no_run
+//! ```
 //! use carrick::{Config, ConnectOptions, Endpoint, SendOptions};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let endpoint = Endpoint::bind(Config::udp(["192.0.2.1".parse()?, "198.51.100.1".parse()?]))?;
-//! let peers = ["192.0.2.9".parse()?, "198.51.100.9".parse()?];
-//! let mut association = endpoint.connect(&peers, ConnectOptions::to_port(5000)).await?;
-//! association.send("hello", SendOptions::on_stream(1)).await?;
-//! while let Some(message) = association.recv().await? {
-//!     println!("{} bytes on stream {}", message.payload.len(), message.stream.0);
+//! async fn serve(endpoint: Endpoint) {
+//!     while let Some(incoming) = endpoint.accept().await {
+//!         let mut association = incoming.accept();
+//!         tokio::spawn(async move {
+//!             while let Ok(Some(message)) = association.recv().await {
+//!                 let options = SendOptions::on_stream(message.stream);
+//!                 if association.send(message.payload, options).await.is_err() {
+//!                     break;
+//!                 }
+//!             }
+//!         });
+//!     }
 //! }
-//! endpoint.close().await;
-//! # Ok(())
-//! # }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Port 0: the system chooses, so that server and client fit on one host.
+//!     let config = || Config::udp([[127, 0, 0, 1].into()]).encapsulation_port(0);
+//!     let server = Endpoint::bind(config().port(5000))?;
+//!     tokio::spawn(serve(server.clone()));
+//!
+//!     let client = Endpoint::bind(config())?;
+//!     let udp_port = server.encapsulation_port().ok_or("not in UDP")?;
+//!     let options = ConnectOptions::new().encapsulation_port(udp_port);
+//!     let mut association = client.connect_with("127.0.0.1:5000", options).await?;
+//!     association.send("hello", SendOptions::on_stream(1)).await?;
+//!     let reply = association.recv().await?.ok_or("no reply")?;
+//!     assert_eq!(reply.payload.into_bytes(), "hello");
+//!
+//!     client.close().await;
+//!     server.close().await;
+//!     Ok(())
+//! }
 //! ```
 //!
-//! # How it works
+//! # End of a program
 //!
-//! One task per endpoint owns the protocol ([`carrick_proto::Endpoint`]) and all sockets, one a local
-//! address, so that the source of every packet is exact. Handles talk to it through channels and
-//! atomic counters; only a sender that has to wait for room takes a lock.
+//! **Await [`Endpoint::close`] before the runtime ends**, above all before `main` returns.
+//! [`SendHalf::send`] only queues a message; the endpoint's task, which ends with the runtime, delivers
+//! it. `close` is ready when each accepted message was acknowledged, or reported in
+//! [`Event::SendFailed`].
 //!
-//! # What ends when a handle is dropped
+//! Without it the endpoint's task is dropped with the runtime. Queued messages leave once, as far as the
+//! congestion window and the peer's receive window allow, and each peer gets an ABORT with a reason. A
+//! lost packet is not retransmitted, messages that did not fit into the windows are lost, and the peer
+//! does not see a graceful end. A process that ends without dropping the runtime (`std::process::exit`,
+//! a signal that is not handled) sends nothing: its peers detect the end by their retransmissions, by
+//! default after about a minute.
 //!
-//! - The last handle of an association ([`Association`], or both its halves): it is shut down
-//!   gracefully, so what was sent still arrives, and what nobody read is discarded. After
+//! # Dropping handles
+//!
+//! While the runtime lives:
+//!
+//! - The last handle of an association ([`Association`], or both its halves): it is shut down gracefully.
+//!   Sent messages are delivered, received messages that were not read are discarded. After
 //!   [`Config::linger`] it is aborted.
-//! - [`RecvHalf`] alone: messages that arrive are discarded. [`SendHalf`] alone: nothing changes.
-//! - A [`Endpoint::connect`] that is not awaited to its end: the set-up is given up.
-//! - The last [`Endpoint`]: no peer is accepted any more; associations that have handles go on. The
-//!   task ends, and the sockets close, when the last association has.
+//! - [`RecvHalf`] alone: messages that arrive are discarded. [`SendHalf`] alone: no effect.
+//! - [`Incoming`] that was not accepted: the association is shut down.
+//! - The future of [`Endpoint::connect`]: the set-up is aborted.
+//! - The last [`Endpoint`]: no peer is accepted any more. Associations that have handles continue; the
+//!   task ends and the sockets close with the last one.
 //!
-//! All of this needs the runtime. When it ends first (`main` returns, or the `Runtime` is dropped), the
-//! endpoint's task is dropped: queued messages leave once, as far as the congestion window and the peer's
-//! receive window allow, and each peer gets an ABORT with a reason. A lost packet is not sent again, what
-//! did not fit into the windows is lost, and the peer sees the end at once, but not as a graceful one. A
-//! process that ends without dropping the runtime (`std::process::exit`, a signal that is not handled)
-//! sends nothing: its peers find out by their retransmissions, by default after about a minute.
+//! # Structure
+//!
+//! One task per endpoint owns the protocol ([`carrick_proto::Endpoint`]) and all sockets, one for each
+//! local address, so that the source of every packet is exact. Handles use channels and atomic counters;
+//! only a sender that waits for room in the send queue takes a lock.
+//!
+//! # Features
+//!
+//! - `dtls`: SCTP over DTLS (RFC 8261).
+//! - `serde`: `Serialize` for statistics.
+//! - `tracing`: events of endpoints and associations for `tracing` subscribers.
 #![forbid(unsafe_code)]
 
 mod assembly;
@@ -55,24 +91,29 @@ mod config;
 mod driver;
 mod endpoint;
 mod error;
-mod keys;
+mod incoming;
 mod lazy;
+mod peer;
 mod port;
 pub mod protection;
-mod reconfiguration;
-mod room;
+mod send_credit;
 mod shared;
 mod socket;
 mod source;
 mod strays;
-mod streams;
+mod telemetry;
 
-/// The program of the README, to be compiled.
+/// Doc test of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The program of the page about extensions, to be compiled.
+/// Doc test of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct CrateReadme;
+
+/// Doc test of the page about extensions.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/extensions.md")]
 struct ExtensionsPage;
@@ -81,23 +122,25 @@ pub use bytes::Bytes;
 pub use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, AbortCause, AddressEvent, AssociationConfig,
     AssociationCounters, AssociationStats, AuthenticationConfig, AuthenticationCounters,
-    AuthenticationEvent, ChunkType, CloseReason, ConfigError, ConnectError as ConnectRefusal,
-    EndpointStats, Event, Extensions, Grants, HmacId, KeyError as KeyRefusal, LowerLayer, Message,
-    Mid, OperationError as CoreError, Part, PathId, PathMtuDiscovery, PathMtuState, PathStats,
-    PathStatus, PathThresholds, Payload, PeerError, PeerText, Ppid,
-    ReconfigError as ReconfigRefusal, ReconfigOutcome, Reliability, SendError as SendRefusal,
-    SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn, StateName, StreamDirection, StreamId,
-    StreamScheduler, StreamStats, Tsn, UnsentMessage, congestion, policy,
+    AuthenticationEvent, BufferConfig, ChunkType, CloseReason, EndpointStats, Event, Extensions,
+    Grants, HmacId, KeyError, LowerLayer, Message, Mid, MtuConfig, ParameterChanges, Part,
+    PathConfig, PathId, PathMtuDiscovery, PathMtuState, PathStats, PathStatus, PathThresholds,
+    Payload, PeerError, PeerText, Ppid, ReconfigError, ReconfigOutcome, Reliability,
+    ResearchConfig, SecurityConfig, SendFailure, SendOptions, SharedKey, SharedKeyId, Ssn,
+    StateName, StreamConfig, StreamDirection, StreamId, StreamScheduler, StreamStats, TimerConfig,
+    TransmissionConfig, Tsn, UnsentMessage, congestion, policy,
 };
 
-/// Certificates, whom to trust, and what else sessions of DTLS are made of.
+/// Certificates, trust and configuration of DTLS sessions.
 #[cfg(feature = "dtls")]
 pub use carrick_dtls as dtls;
 
-pub use association::{Association, Events, Notification, RecvHalf, SendHalf};
+pub use association::{Association, Events, MessageSink, Notification, RecvHalf, SendHalf};
 pub use config::{Config, ConnectOptions, DEFAULT_ENCAPSULATION_PORT, Transport};
 pub use endpoint::{Endpoint, Stats};
 pub use error::{
-    BindError, ConnectError, KeyError, OperationError, ProtectionError, ReconfigError, RecvError,
-    SendError, TrySendError,
+    BindError, ConfigError, ConnectError, OperationError, RecvError, SendError, TryRecvError,
+    TrySendError,
 };
+pub use incoming::Incoming;
+pub use peer::Peer;

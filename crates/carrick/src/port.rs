@@ -25,7 +25,7 @@ const DYNAMIC_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 /// Ports that may turn out to be taken before one is used anyway.
 const TRIES: usize = 256;
 
-/// What the names of all claims begin with.
+/// Prefix of the names of all claims.
 pub(crate) const NAMES: &str = "carrick/sctp/";
 
 /// A port, which other endpoints cannot choose, or take on plain IP, while this exists.

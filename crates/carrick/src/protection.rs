@@ -1,16 +1,16 @@
-//! Protection of the chunks of packets, put in from outside: the DTLS chunk
-//! (draft-ietf-tsvwg-sctp-dtls-chunk), or anything of its kind.
+//! Protection of the chunks of packets by code outside this crate: the DTLS chunk
+//! (draft-ietf-tsvwg-sctp-dtls-chunk) or another protocol of that form.
 //!
-//! 1. A [`ChunkProtectionOffer`] in [`crate::Config::chunk_protection`] is told to peers in INIT and
-//!    INIT ACK. Where both sides offer the same, it makes a [`ChunkProtection`] for the association.
-//! 2. That one turns the chunks of each packet that leaves into the value of one chunk, and back. At
-//!    first it lets everything through in the clear ([`Seal::Clear`]).
-//! 3. The two programs agree on keys by whatever they like: messages of the association itself, for
-//!    instance, as the DTLS chunk does with its handshake.
-//! 4. [`crate::SendHalf::with_protection`] reaches the protection of an association to put keys in, to
-//!    change them, and to take nothing in the clear from then on ([`ChunkProtection::admits`]).
+//! 1. The [`ChunkProtectionOffer`] in [`crate::Config::chunk_protection`] is advertised in INIT and INIT
+//!    ACK. Where both sides offer the same, it makes a [`ChunkProtection`] for the association.
+//! 2. The protection replaces the chunks of each outgoing packet by one chunk, and restores them on
+//!    receipt. At first it sends and accepts packets in the clear ([`Seal::Clear`]).
+//! 3. The two programs agree on keys, for instance by messages of the association itself, as the DTLS
+//!    chunk does with its handshake.
+//! 4. [`crate::SendHalf::with_protection`] gives access to the protection of an association, to install
+//!    and change keys and to accept nothing in the clear any more ([`ChunkProtection::admits`]).
 //!
-//! [`crate::AssociationStats::protection`] says whether there is one in force, and counts what it did.
+//! [`crate::AssociationStats::protection`] shows whether a protection is in force, with its counters.
 //!
 //! A protection is used by the task of its endpoint alone, so it has to be [`Send`] and needs no lock.
 //! It is called for every packet: it must not block. An offer is used by the task for every set-up, and
@@ -65,12 +65,12 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let loopback = ["127.0.0.1".parse()?];
+//! let loopback = [std::net::Ipv4Addr::LOCALHOST.into()];
 //! let config = || Config::udp(loopback).encapsulation_port(0).chunk_protection(Arc::new(Offer));
 //! let (server, client) = (Endpoint::bind(config())?, Endpoint::bind(config())?);
-//! let options = ConnectOptions::to_port(server.port());
+//! let options = ConnectOptions::default();
 //! let options = options.encapsulation_port(server.encapsulation_port().unwrap());
-//! let association = client.connect(&loopback, options).await?;
+//! let association = client.connect_with((loopback, server.port()), options).await?;
 //! let counted = association.with_protection(|counter: &mut Counter| counter.0).await?;
 //! assert_eq!(association.stats().await?.protection.map(|p| p.sent_clear), Some(counted));
 //! # Ok(())
@@ -88,21 +88,20 @@ pub use carrick_proto::{CommonHeader, Ecn, ParameterType, Route, Time};
 #[cfg(feature = "dtls")]
 pub use carrick_proto::protection::{SessionLayerConfig, SessionStats};
 
-use crate::association::{Association, SendHalf};
-use crate::error::{OperationError, ProtectionError};
+use crate::association::SendHalf;
+use crate::error::OperationError;
 
 impl SendHalf {
-    /// Lets the endpoint's task do something with the protection of this association's chunks, which
-    /// is of the type that the offer of this side made, and returns what came of it. `work` must not
-    /// block: nothing of the endpoint goes on meanwhile.
+    /// Runs a function on the chunk protection of this association, which has the type that the offer of
+    /// this side made, in the endpoint's task. `work` must not block: it stops the whole endpoint.
     ///
     /// # Errors
     /// No protection is in force, it is of another type, or the association has ended.
     pub async fn with_protection<P: ChunkProtection, R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut P) -> R + Send + 'static,
-    ) -> Result<R, ProtectionError> {
-        let done = self.work(move |core, _, id| {
+    ) -> Result<R, OperationError> {
+        let done = self.link.work(move |core, _, id| {
             let exists = core.association_stats(id).is_some();
             let Some(protection) = core.chunk_protection(id).filter(|_| exists) else {
                 return Err(exists);
@@ -110,28 +109,11 @@ impl SendHalf {
             let any: &mut dyn Any = protection;
             Ok(any.downcast_mut().map(work))
         });
-        match done.await {
-            Ok(Ok(Some(result))) => Ok(result),
-            Ok(Ok(None)) => Err(ProtectionError::OtherType(std::any::type_name::<P>())),
-            Ok(Err(true)) => Err(ProtectionError::NotInForce),
-            Ok(Err(false)) => Err(self
-                .end()
-                .map_or(ProtectionError::EndpointClosed, ProtectionError::Ended)),
-            Err(OperationError::Ended(reason)) => Err(ProtectionError::Ended(reason)),
-            Err(_) => Err(ProtectionError::EndpointClosed),
+        match done.await? {
+            Ok(Some(result)) => Ok(result),
+            Ok(None) => Err(OperationError::OtherProtection(std::any::type_name::<P>())),
+            Err(true) => Err(OperationError::NoProtection),
+            Err(false) => Err(self.link.unknown()),
         }
-    }
-}
-
-impl Association {
-    /// See [`SendHalf::with_protection`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn with_protection<P: ChunkProtection, R: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut P) -> R + Send + 'static,
-    ) -> Result<R, ProtectionError> {
-        self.sender().with_protection(work).await
     }
 }

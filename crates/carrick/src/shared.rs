@@ -1,23 +1,23 @@
-//! What the handles of one association share with the endpoint's task: atomic values, no lock.
+//! State that the handles of one association share with the endpoint's task: atomic values, no lock.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use carrick_proto::{CloseReason, Message, Payload};
+use carrick_proto::{CloseReason, Extensions, Message, Payload};
 
 use crate::config::Transport;
-use crate::room::Room;
+use crate::send_credit::SendCredit;
 
-/// What a message in the send queue costs besides its bytes, so that the number of messages is
+/// Cost of a message in the send queue besides its bytes, so that the number of messages is
 /// bounded too.
 const MESSAGE_COST: usize = 64;
 
-/// The common knowledge about one association.
+/// State of one association that its handles and the task share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Room in the send queue, in bytes. Closed when the association shuts down or has ended.
-    pub(crate) room: Arc<Room>,
+    pub(crate) send_credit: Arc<SendCredit>,
     /// Outbound streams; a restart may change them.
     pub(crate) outbound_streams: AtomicU16,
     pub(crate) inbound_streams: AtomicU16,
@@ -28,26 +28,28 @@ pub(crate) struct Shared {
     pub(crate) lagged: AtomicU64,
     pub(crate) peer_addresses: Vec<IpAddr>,
     pub(crate) peer_port: u16,
+    /// Extensions that both sides offered.
+    pub(crate) extensions: Extensions,
     /// Messages larger than a packet are taken.
     pub(crate) fragments: bool,
-    /// How packets can be carried; `None` where sessions are below.
+    /// Transport of the endpoint; `None` over DTLS.
     pub(crate) transport: Option<Transport>,
-    /// Who the peer has proved to be.
+    /// Fingerprint of the peer's certificate.
     #[cfg(feature = "dtls")]
     pub(crate) fingerprint: Option<carrick_dtls::Fingerprint>,
-    pub(crate) incoming: Incoming,
+    pub(crate) receive_queue: ReceiveQueue,
 }
 
 impl Shared {
     pub(crate) fn new(
         send_queue: usize,
-        incoming: Incoming,
+        receive_queue: ReceiveQueue,
         peer: (Vec<IpAddr>, u16),
         fragments: bool,
         transport: Option<Transport>,
     ) -> Self {
         Self {
-            room: Room::new(u32::try_from(send_queue).unwrap_or(u32::MAX)),
+            send_credit: SendCredit::new(u32::try_from(send_queue).unwrap_or(u32::MAX)),
             outbound_streams: AtomicU16::new(0),
             inbound_streams: AtomicU16::new(0),
             shutting_down: AtomicBool::new(false),
@@ -55,18 +57,19 @@ impl Shared {
             lagged: AtomicU64::new(0),
             peer_addresses: peer.0,
             peer_port: peer.1,
+            extensions: Extensions::default(),
             fragments,
             transport,
             #[cfg(feature = "dtls")]
             fingerprint: None,
-            incoming,
+            receive_queue,
         }
     }
 
-    /// Either side has begun to shut down: whoever has room by now is served, nobody else.
+    /// Refuses new messages because a shutdown has begun. Senders that have room already are served.
     pub(crate) fn refuse_messages(&self) {
         self.shutting_down.store(true, Ordering::Release);
-        self.room.close();
+        self.send_credit.close();
     }
 
     pub(crate) fn set_streams(&self, outbound: u16, inbound: u16) {
@@ -75,7 +78,7 @@ impl Shared {
     }
 }
 
-/// What a message takes of the send queue; a large one takes all of it.
+/// Returns the cost of a message in the send queue.
 pub(crate) fn cost(bytes: usize) -> u32 {
     u32::try_from(bytes.saturating_add(MESSAGE_COST)).unwrap_or(u32::MAX)
 }
@@ -88,9 +91,9 @@ pub(crate) fn memory(payload: &Payload) -> usize {
     payload.len() + payload.pieces().count() * PIECE_COST
 }
 
-/// The account of messages that the task has handed over and the user has not taken.
+/// Counts the messages that the task has handed over and the user has not received.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct ReceiveQueue {
     messages: AtomicUsize,
     bytes: AtomicUsize,
     max_messages: usize,
@@ -102,7 +105,7 @@ pub(crate) struct Incoming {
     waiting: AtomicBool,
 }
 
-impl Incoming {
+impl ReceiveQueue {
     pub(crate) fn new(max_messages: usize, max_bytes: usize) -> Self {
         Self {
             messages: AtomicUsize::new(0),

@@ -1,4 +1,4 @@
-//! Which local address a packet leaves from: asked of the host's routes.
+//! Selection of the source address by the host's routes.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ const LIFETIME: Duration = Duration::from_secs(2);
 /// Answers that are remembered at most.
 const REMEMBERED: usize = 64;
 
-/// Asks the system which address it would send from, and takes that if the endpoint is bound to it.
+/// Selects the address from which the system would send, if the endpoint is bound to it.
 #[derive(Debug, Default)]
 pub(crate) struct HostRoutes {
     known: RefCell<VecDeque<(Instant, IpAddr, Option<IpAddr>)>>,
@@ -60,7 +60,7 @@ impl SourceSelection for HostRoutes {
     }
 }
 
-/// Whether packets from one address may reach the other on another host.
+/// Returns whether packets from one address may reach the other on another host.
 fn fits(local: IpAddr, remote: IpAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4() && !local.is_loopback()
 }
@@ -70,7 +70,7 @@ fn route_source(remote: IpAddr) -> io::Result<IpAddr> {
     Ok(towards(remote, None)?.local_addr()?.ip())
 }
 
-/// The MTU of the route to a peer address in bytes, as far as the system knows it.
+/// Returns the MTU of the route to a peer address in bytes, if the system has it.
 pub(crate) fn route_mtu(local: Option<IpAddr>, remote: IpAddr) -> Option<usize> {
     let socket = towards(remote, local).ok()?;
     crate::socket::options::mtu(&socket, remote.is_ipv4())

@@ -22,7 +22,7 @@ fn bind(dtls: DtlsConfig) -> Endpoint {
 
 fn to(server: &Endpoint) -> ConnectOptions {
     let udp = server.encapsulation_port().expect("UDP");
-    ConnectOptions::to_port(server.port()).encapsulation_port(udp)
+    ConnectOptions::new().encapsulation_port(udp)
 }
 
 async fn pair(versions: Versions) -> (Endpoint, Endpoint, Association, Association) {
@@ -37,13 +37,15 @@ async fn pair(versions: Versions) -> (Endpoint, Endpoint, Association, Associati
     };
     let server = bind(of(&theirs, &ours));
     let client = bind(of(&ours, &theirs));
-    let (connected, accepted) =
-        tokio::join!(client.connect(&[LOOPBACK], to(&server)), server.accept());
+    let (connected, accepted) = tokio::join!(
+        client.connect_with((&[LOOPBACK], server.port()), to(&server)),
+        server.accept()
+    );
     (
         client,
         server,
         connected.expect("connected"),
-        accepted.expect("accepted"),
+        accepted.expect("accepted").accept(),
     )
 }
 
@@ -111,10 +113,9 @@ async fn a_server_with_another_certificate_is_named_as_the_one_at_fault() {
     let other = Certificate::generate().unwrap().fingerprint();
     let options = to(&server).trust(Trust::fingerprint(other));
     let error = client
-        .connect(&[LOOPBACK], options)
+        .connect_with((LOOPBACK, server.port()), options)
         .await
-        .err()
-        .expect("refused");
+        .expect_err("refused");
     let ConnectError::Unprotected(why) = &error else {
         panic!("{error}");
     };
@@ -123,7 +124,10 @@ async fn a_server_with_another_certificate_is_named_as_the_one_at_fault() {
         "{why}"
     );
     // The same endpoint is still good for others.
-    let association = client.connect(&[LOOPBACK], to(&server)).await.unwrap();
+    let association = client
+        .connect_with((&[LOOPBACK], server.port()), to(&server))
+        .await
+        .unwrap();
     assert!(server.accept().await.is_some());
     drop(association);
 }
@@ -135,16 +139,16 @@ async fn a_server_tells_its_peers_apart_by_their_fingerprints_8261() {
     let known = clients.iter().map(Certificate::fingerprint).collect();
     let listening = bind(DtlsConfig::new(server.clone(), Trust::Fingerprints(known)));
     let liked = clients[0].fingerprint();
-    let judge = Trust::Judge(std::sync::Arc::new(move |_: &[u8]| Ok(())));
+    let judge = Trust::Verifier(std::sync::Arc::new(move |_: &[u8]| Ok(())));
     let judging = bind(DtlsConfig::new(server.clone(), judge));
     for (server_end, who) in [(&listening, 0), (&listening, 1), (&judging, 0)] {
         let trust = Trust::fingerprint(server.fingerprint());
         let client = bind(DtlsConfig::new(clients[who].clone(), trust));
         let (a, b) = tokio::join!(
-            client.connect(&[LOOPBACK], to(server_end)),
+            client.connect_with((&[LOOPBACK], server_end.port()), to(server_end)),
             server_end.accept()
         );
-        let (a, b) = (a.unwrap(), b.unwrap());
+        let (a, b) = (a.unwrap(), b.unwrap().accept());
         assert_eq!(a.peer_fingerprint(), Some(server.fingerprint()));
         assert_eq!(b.peer_fingerprint(), Some(clients[who].fingerprint()));
         assert_eq!(b.peer_fingerprint() == Some(liked), who == 0);
@@ -162,10 +166,9 @@ async fn a_client_that_is_not_trusted_learns_that_the_session_is_over() {
         Trust::Anyone,
     ));
     let error = client
-        .connect(&[LOOPBACK], to(&server))
+        .connect_with((&[LOOPBACK], server.port()), to(&server))
         .await
-        .err()
-        .expect("refused");
+        .expect_err("refused");
     assert_eq!(error, ConnectError::Failed(CloseReason::LowerLayerLost));
     assert_eq!(server.associations().await.unwrap(), 0);
 }
@@ -188,10 +191,12 @@ async fn dtls_needs_udp_and_one_address() {
         .encapsulation_port(0)
         .dtls(dtls.clone());
     config.auto_addresses = true;
-    let error = Endpoint::bind(config).err().expect("refused");
+    let error = Endpoint::bind(config).expect_err("refused");
     assert!(matches!(error, BindError::Dtls(_)), "{error}");
     let client = bind(dtls);
-    let none = client.connect(&[], ConnectOptions::to_port(1)).await;
+    let none = client
+        .connect(([LOOPBACK, IpAddr::from([127, 0, 0, 2])], 1))
+        .await;
     assert!(matches!(none, Err(ConnectError::Unprotected(_))));
 }
 
@@ -212,7 +217,10 @@ async fn sessions_are_as_many_as_the_configuration_says() {
     };
     let server = bind_with(one);
     let client = bind_with(one);
-    let association = client.connect(&[LOOPBACK], to(&server)).await.unwrap();
+    let association = client
+        .connect_with((&[LOOPBACK], server.port()), to(&server))
+        .await
+        .unwrap();
     assert!(server.accept().await.is_some());
     // A client that knows of no limit gets no answer from a server that has reached its own.
     let second = bind(anyone());
@@ -223,12 +231,16 @@ async fn sessions_are_as_many_as_the_configuration_says() {
         }
     };
     tokio::select! {
-        answer = second.connect(&peers, options) => panic!("{:?}", answer.err()),
+        answer = second.connect_with((&peers, server.port()), options) => panic!("{:?}", answer.err()),
         () = refused => {}
     }
     // And one that has reached its own is told so.
     let other = bind(anyone());
-    let error = client.connect(&[LOOPBACK], to(&other)).await.err().unwrap();
+    let error = client
+        .connect_with((&[LOOPBACK], other.port()), to(&other))
+        .await
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("max_sessions"), "{error}");
     drop(association);
 }
@@ -241,8 +253,12 @@ async fn a_handshake_takes_no_longer_than_the_configuration_says() {
         ..SessionLayerConfig::default()
     });
     let udp = silent.local_addr().unwrap().port();
-    let options = ConnectOptions::to_port(5000).encapsulation_port(udp);
-    let error = client.connect(&[LOOPBACK], options).await.err().unwrap();
+    let options = ConnectOptions::new().encapsulation_port(udp);
+    let error = client
+        .connect_with((LOOPBACK, 5000), options)
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(error, ConnectError::Unprotected(_)), "{error}");
     assert_eq!(client.stats().await.unwrap().sessions.timed_out, 1);
 }
@@ -261,6 +277,6 @@ async fn limits_of_sessions_are_not_zero() {
     ] {
         let config = Config::udp([LOOPBACK]).encapsulation_port(0).dtls(anyone());
         let error = Endpoint::bind(config.sessions(limits)).err().unwrap();
-        assert!(matches!(error, BindError::Zero(_)), "{error}");
+        assert!(matches!(error, BindError::Config(_)), "{error}");
     }
 }

@@ -22,7 +22,7 @@ fn alone() -> (dhat::Profiler, MutexGuard<'static, ()>) {
 }
 
 fn bind() -> Endpoint {
-    let address = "127.0.0.1".parse().unwrap();
+    let address = std::net::IpAddr::from([127, 0, 0, 1]);
     Endpoint::bind(Config::udp([address]).encapsulation_port(0)).unwrap()
 }
 
@@ -36,16 +36,19 @@ fn runtime() -> tokio::runtime::Runtime {
 fn an_idle_association_end_with_its_handle_costs_at_most_4_kib() {
     let _alone = alone();
     runtime().block_on(async {
-        let address = "127.0.0.1".parse().unwrap();
+        let address = std::net::IpAddr::from([127, 0, 0, 1]);
         let server = bind();
         let clients: Vec<Endpoint> = (0..50).map(|_| bind()).collect();
-        let options = ConnectOptions::to_port(server.port())
-            .encapsulation_port(server.encapsulation_port().unwrap());
+        let options =
+            ConnectOptions::new().encapsulation_port(server.encapsulation_port().unwrap());
         let mut ends: Vec<Association> = Vec::with_capacity(2 * clients.len());
         // What an endpoint gets for its first association stays with it.
         for client in &clients {
-            let first = client.connect(&[address], options.clone()).await.unwrap();
-            drop((first, server.accept().await));
+            let first = client
+                .connect_with((address, server.port()), options.clone())
+                .await
+                .unwrap();
+            drop((first, server.accept().await.map(carrick::Incoming::accept)));
         }
         for endpoint in clients.iter().chain([&server]) {
             while endpoint.associations().await.unwrap() > 0 {
@@ -54,8 +57,13 @@ fn an_idle_association_end_with_its_handle_costs_at_most_4_kib() {
         }
         let before = dhat::HeapStats::get().curr_bytes;
         for client in &clients {
-            ends.push(client.connect(&[address], options.clone()).await.unwrap());
-            ends.push(server.accept().await.unwrap());
+            ends.push(
+                client
+                    .connect_with((address, server.port()), options.clone())
+                    .await
+                    .unwrap(),
+            );
+            ends.push(server.accept().await.unwrap().accept());
         }
         let each = (dhat::HeapStats::get().curr_bytes - before) / ends.len();
         println!("{each} bytes per idle association end with its handle");
@@ -217,7 +225,7 @@ fn kept(size: usize, payload: usize, new: u32, bursts: u32) -> f64 {
         (heap, attacker)
     });
     server.block_on(async {
-        let association = endpoint.accept().await.unwrap();
+        let association = endpoint.accept().await.unwrap().accept();
         while !attacker.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

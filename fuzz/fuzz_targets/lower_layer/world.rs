@@ -45,16 +45,15 @@ impl End {
         let seed = [number as u8 + 1 + (life << 2); 32];
         let mut config = EndpointConfig::new(PORT, vec![address], seed);
         config.max_associations = ASSOCIATIONS;
-        config.association = AssociationConfig {
+        config.association = AssociationConfig::modern().with(|c| {
             // A peer that is gone is given up within half a minute.
-            rto_max: Duration::from_secs(4),
-            association_max_retrans: 4,
-            max_init_retransmits: 4,
-            hb_interval: Duration::from_secs(5),
-            receive_buffer: 20_000,
-            send_buffer: 20_000,
-            ..AssociationConfig::modern()
-        };
+            c.timers.rto_max = Duration::from_secs(4);
+            c.paths.association_max_retrans = 4;
+            c.timers.max_init_retransmits = 4;
+            c.paths.hb_interval = Duration::from_secs(5);
+            c.buffers.receive_buffer = 20_000;
+            c.buffers.send_buffer = 20_000;
+        });
         let toys = Toys {
             runs: life << 5,
             ..Toys::new(number as u8)

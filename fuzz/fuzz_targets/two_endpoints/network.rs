@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_proto::{
-    AssociationConfig, AssociationId, ChunkType, Ecn, Endpoint, EndpointConfig, Event, Route, Time,
-    Transmit,
+    AssociationId, ChunkType, Ecn, Endpoint, EndpointConfig, Event, Route, Time, Transmit,
 };
 use carrick_wire::{Chunk, Packet};
 
@@ -306,7 +305,7 @@ impl Network {
         let (Some(local), to) = (route.local, 1 - end) else {
             return;
         };
-        let searches = self.settings.sides[end].path_mtu_discovery.is_some();
+        let searches = self.settings.sides[end].mtu.path_mtu_discovery.is_some();
         let header = if route.remote.is_ipv6() { 40 } else { 20 };
         let header = header + route.encapsulation.map_or(0, |_| 8);
         if searches && !transmit.may_fragment && header + bytes.len() > self.settings.link_mtu {
@@ -354,16 +353,16 @@ impl Network {
             count += 1;
             let stats = self.ends[end].association_stats(id).expect("it exists");
             // One chunk that fills a gap may go over the limit.
-            let AssociationConfig {
-                receive_buffer,
-                max_receive_buffer,
-                send_buffer,
-                max_send_buffer,
-                ..
-            } = self.settings.sides[end];
-            let most = receive_buffer.max(max_receive_buffer.unwrap_or(0)) + 70_000;
+            let buffers = &self.settings.sides[end].buffers;
+            let most = buffers
+                .receive_buffer
+                .max(buffers.max_receive_buffer.unwrap_or(0))
+                + 70_000;
             assert!(stats.receive_buffer_bytes <= most, "{stats:?}");
-            let most = send_buffer.max(max_send_buffer.unwrap_or(0)) + 70_000;
+            let most = buffers
+                .send_buffer
+                .max(buffers.max_send_buffer.unwrap_or(0))
+                + 70_000;
             assert!(stats.send_buffer_bytes <= most, "{stats:?}");
         }
         assert!(count <= 8, "{count} associations");

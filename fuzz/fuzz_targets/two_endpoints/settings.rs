@@ -69,7 +69,7 @@ impl Settings {
             if link & 8 != 0 {
                 for end in [0, 1] {
                     ports[end] = encapsulation(end, input.byte());
-                    sides[end].protection = protection::draw(input.byte());
+                    sides[end].security.protection = protection::draw(input.byte());
                 }
             }
         }
@@ -95,23 +95,22 @@ fn encapsulation(end: usize, bits: u8) -> [Option<u16>; 3] {
 fn base(flags: u8, sizes: u8) -> AssociationConfig {
     // Tiny chunks only where few of them fill the buffer: they take the most time.
     let tiny = [7, 101][usize::from(sizes >> 3 & 1)];
-    AssociationConfig {
-        receive_buffer: [1500, 4000, 20_000, 100_000][usize::from(sizes & 3)],
-        receive_buffer_chunks: [16, 4096][usize::from(sizes >> 2 & 1)],
-        send_buffer: [3000, 100_000][usize::from(sizes >> 3 & 1)],
-        path_mtu: [1500, 576, 1300, 9000][usize::from(sizes >> 4 & 3)],
-        max_payload: [None, Some(tiny)][usize::from(sizes >> 6 & 1)],
-        nagle: flags & 1 != 0,
-        monitor_pairs: flags & 2 != 0,
-        sender_sws_avoidance: flags & 4 == 0,
-        receiver_sws_avoidance: flags & 8 == 0,
-        outbound_streams: [3, 20][usize::from(flags >> 4 & 1)],
-        max_inbound_streams: [10, 2][usize::from(flags >> 5 & 1)],
-        hb_interval: Duration::from_secs(5),
-        rto_max: Duration::from_secs(10),
-        trace: flags & 0x40 != 0,
-        ..AssociationConfig::default()
-    }
+    AssociationConfig::rfc9260().with(|c| {
+        c.buffers.receive_buffer = [1500, 4000, 20_000, 100_000][usize::from(sizes & 3)];
+        c.buffers.receive_buffer_chunks = [16, 4096][usize::from(sizes >> 2 & 1)];
+        c.buffers.send_buffer = [3000, 100_000][usize::from(sizes >> 3 & 1)];
+        c.mtu.path_mtu = [1500, 576, 1300, 9000][usize::from(sizes >> 4 & 3)];
+        c.mtu.max_payload = [None, Some(tiny)][usize::from(sizes >> 6 & 1)];
+        c.transmission.nagle = flags & 1 != 0;
+        c.paths.monitor_pairs = flags & 2 != 0;
+        c.research.sender_sws_avoidance = flags & 4 == 0;
+        c.research.receiver_sws_avoidance = flags & 8 == 0;
+        c.streams.outbound_streams = [3, 20][usize::from(flags >> 4 & 1)];
+        c.streams.max_inbound_streams = [10, 2][usize::from(flags >> 5 & 1)];
+        c.paths.hb_interval = Duration::from_secs(5);
+        c.timers.rto_max = Duration::from_secs(10);
+        c.research.trace = flags & 0x40 != 0;
+    })
 }
 
 /// What one side has beyond RFC 9260, in seven bytes.
@@ -127,30 +126,31 @@ fn extend(side: &mut AssociationConfig, input: &mut Input<'_>) {
         ecn: bit(5),
         ..Extensions::NONE
     };
-    side.dynamic_addresses_without_authentication = bit(6);
-    side.wildcard_addresses = bit(7);
-    side.authentication = authentication(input.half());
+    side.security.dynamic_addresses_without_authentication = bit(6);
+    side.paths.wildcard_addresses = bit(7);
+    side.security.authentication = authentication(input.half());
     recovery(side, input.byte());
     paths(side, input.byte());
     let more = input.byte();
-    side.scheduler = StreamScheduler::ALL[usize::from(more & 7) % StreamScheduler::ALL.len()];
-    side.grants = Grants {
+    side.streams.scheduler =
+        StreamScheduler::ALL[usize::from(more & 7) % StreamScheduler::ALL.len()];
+    side.streams.grants = Grants {
         reset_streams: more & 0x08 == 0,
         reset_association: more & 0x10 == 0,
         change_streams: more & 0x20 == 0,
     };
-    side.max_receive_buffer = (more & 0x40 != 0).then_some(200_000);
-    side.max_send_buffer = (more & 0x80 != 0).then_some(200_000);
+    side.buffers.max_receive_buffer = (more & 0x40 != 0).then_some(200_000);
+    side.buffers.max_send_buffer = (more & 0x80 != 0).then_some(200_000);
     let few = input.byte();
-    side.max_outbound_streams = [u16::MAX, 21][usize::from(few & 1)];
-    side.send_buffer_messages = [1 << 16, 5][usize::from(few >> 1 & 1)];
-    side.policies.window_announcement = [
+    side.streams.max_outbound_streams = [u16::MAX, 21][usize::from(few & 1)];
+    side.buffers.send_buffer_messages = [1 << 16, 5][usize::from(few >> 1 & 1)];
+    side.research.policies.window_announcement = [
         WindowAnnouncement::Fitting,
         WindowAnnouncement::True,
         WindowAnnouncement::PayloadOnly,
         WindowAnnouncement::Fitting,
     ][usize::from(few >> 2 & 3)];
-    side.sack_frequency = [2, 1, 3, 4][usize::from(few >> 4 & 3)];
+    side.timers.sack_frequency = [2, 1, 3, 4][usize::from(few >> 4 & 3)];
 }
 
 /// What came later, in three bytes.
@@ -161,9 +161,9 @@ fn extend_further(side: &mut AssociationConfig, input: &mut Input<'_>) {
     side.extensions.nr_sack = bit(1);
     side.extensions.zero_checksum = bit(2);
     if bit(3) {
-        side.lower_layer = LowerLayer::Dtls;
+        side.security.lower_layer = LowerLayer::Dtls;
     }
-    let policies = &mut side.policies;
+    let policies = &mut side.research.policies;
     policies.repeated_fast_retransmit = bit(4);
     policies.after_timeout =
         [AfterTimeout::OnePacket, AfterTimeout::OneWindow][usize::from(bit(5))];
@@ -259,7 +259,7 @@ fn authentication(bits: u16) -> AuthenticationConfig {
 fn recovery(side: &mut AssociationConfig, bits: u8) {
     let bit = |n: u8| bits >> n & 1 != 0;
     let modern = Policies::modern();
-    let policies = &mut side.policies;
+    let policies = &mut side.research.policies;
     if bit(0) {
         policies.congestion = &Cubic;
     }
@@ -272,16 +272,17 @@ fn recovery(side: &mut AssociationConfig, bits: u8) {
     if bit(5) {
         policies.protocol_unreachable = modern.protocol_unreachable;
     }
-    side.max_burst = [4, 10][usize::from(bit(6))];
+    side.transmission.max_burst = [4, 10][usize::from(bit(6))];
     policies.count_data_header = !bit(7);
 }
 
 /// Failover, path MTU discovery and ways.
 fn paths(side: &mut AssociationConfig, bits: u8) {
-    side.potentially_failed_max_retrans = [None, Some(0), Some(1), Some(3)][usize::from(bits & 3)];
-    side.primary_switchover_max_retrans = (bits & 4 != 0).then_some(6);
-    side.expose_potentially_failed = bits & 8 == 0;
-    side.path_mtu_discovery = (bits & 0x10 != 0).then(|| PathMtuDiscovery {
+    side.paths.potentially_failed_max_retrans =
+        [None, Some(0), Some(1), Some(3)][usize::from(bits & 3)];
+    side.paths.primary_switchover_max_retrans = (bits & 4 != 0).then_some(6);
+    side.paths.expose_potentially_failed = bits & 8 == 0;
+    side.mtu.path_mtu_discovery = (bits & 0x10 != 0).then(|| PathMtuDiscovery {
         base_mtu: 1200,
         max_probed_mtu: 9000,
         raise_timer: Duration::from_secs(30),
@@ -293,11 +294,12 @@ fn paths(side: &mut AssociationConfig, bits: u8) {
         &LowestRttForGapSacks,
         &OtherPathOnDuplicates,
     ];
-    side.policies.sack_route = sacks[usize::from(bits >> 5 & 1) * 2 + usize::from(bits >> 6 & 1)];
+    side.research.policies.sack_route =
+        sacks[usize::from(bits >> 5 & 1) * 2 + usize::from(bits >> 6 & 1)];
     let routes: [&'static dyn RetransmissionRoute; 3] = [
         &RetransmitTimeoutsOnAlternate,
         &RetransmitOnAlternate,
         &RetransmitOnSamePath,
     ];
-    side.policies.retransmission_route = routes[usize::from(bits >> 6 & 3) % 3];
+    side.research.policies.retransmission_route = routes[usize::from(bits >> 6 & 3) % 3];
 }

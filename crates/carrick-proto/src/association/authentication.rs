@@ -1,5 +1,5 @@
-//! Authentication in the course of an association (RFC 4895): the AUTH chunk of each packet, the
-//! verdict on those that come, and the operations on keys.
+//! Authentication of packets (RFC 4895): AUTH chunks that are sent and received, and the operations on
+//! keys.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,24 +9,24 @@ use carrick_wire::{
     SharedKeyId,
 };
 
-use super::{Association, Context, MAX_PEER_EVENTS};
+use super::{Association, Context};
 use crate::auth::{Auth, KeyError, KeyVector, SharedKey, Verdict};
 use crate::event::{AuthenticationEvent, Event};
 use crate::route::Route;
 
 impl Association {
-    /// Before our INIT: the random number that goes with it.
+    /// Creates the random number that the INIT contains.
     pub(super) fn offer_authentication(&mut self, cx: &mut Context<'_>) {
         let offered = self.config.offered();
         if offered.authentication {
-            let config = &self.config.authentication;
+            let config = &self.config.security.authentication;
             let ours = KeyVector::new(&cx.random.key(), config, offered.dynamic_addresses);
             self.auth = Some(Box::new(Auth::new(config, ours)));
         }
     }
 
-    /// What both sides said is known: from a cookie, or our own and an INIT ACK. The peer's is
-    /// empty if it lacks authentication.
+    /// Sets the key vectors of both sides, from a cookie, or from our INIT and the INIT ACK. The peer's
+    /// is empty if it lacks authentication.
     pub(super) fn agree_on_keys(&mut self, ours: Option<&KeyVector>, theirs: KeyVector) {
         self.paths.reserve(0);
         if !self.extensions.authentication {
@@ -35,7 +35,10 @@ impl Association {
         }
         if self.auth.is_none() {
             let ours = ours.cloned().unwrap_or_default();
-            self.auth = Some(Box::new(Auth::new(&self.config.authentication, ours)));
+            self.auth = Some(Box::new(Auth::new(
+                &self.config.security.authentication,
+                ours,
+            )));
         }
         let Some(auth) = &mut self.auth else { return };
         let ours = ours.unwrap_or(auth.ours()).clone();
@@ -45,14 +48,16 @@ impl Association {
         }
     }
 
-    pub(super) fn tell_authentication(&mut self) {
+    /// Notifies the user if the peer lacks the authentication that this side offered.
+    pub(super) fn notify_unauthenticated(&mut self) {
         if self.config.offered().authentication && self.auth.is_none() {
             let event = AuthenticationEvent::NotSupported;
-            self.events.push_back(Event::Authentication(event));
+            self.events.push(Event::Authentication(event));
         }
     }
 
-    /// Whether a chunk of this type that came without AUTH is to be dropped; it is counted.
+    /// Returns whether a chunk of this type requires AUTH in front of it, and counts it as
+    /// unauthenticated.
     pub(crate) fn lacks_authentication(&mut self, kind: ChunkType) -> bool {
         let auth = self.auth.as_mut().filter(|auth| auth.requires(kind));
         auth.is_some_and(|auth| {
@@ -61,14 +66,14 @@ impl Association {
         })
     }
 
-    /// An AUTH chunk that can't be parsed.
+    /// Counts an AUTH chunk that can't be parsed.
     pub(super) fn on_malformed_auth(&mut self) {
         if let Some(auth) = &mut self.auth {
             auth.counters.forged_packets += 1;
         }
     }
 
-    /// Puts an AUTH chunk into the packet if the peer wants it before one of these.
+    /// Reserves an AUTH chunk if the peer requires it for one of these chunk types.
     pub(super) fn open_auth(
         &self,
         packet: &mut PacketBuilder<'_>,
@@ -79,19 +84,20 @@ impl Association {
         wanted.then(|| auth.open(packet))
     }
 
-    /// Bytes that [`Self::open_auth`] takes.
+    /// Returns the bytes that [`Self::open_auth`] reserves.
     pub(super) fn auth_len(&self, kinds: &[ChunkType]) -> usize {
         let auth = self.auth.as_ref();
         auth.filter(|auth| kinds.iter().any(|kind| auth.wants(*kind)))
             .map_or(0, |auth| auth.chunk_len())
     }
 
-    /// Completes a packet; one in which nothing follows its AUTH chunk is none, and its length 0.
+    /// Completes a packet and returns its length; 0 for a packet without a chunk behind AUTH, which is
+    /// discarded.
     pub(super) fn finish(&self, packet: PacketBuilder<'_>, slot: Option<AuthSlot>) -> usize {
         self.finish_with(packet, slot, self.omits_checksum())
     }
 
-    /// The same with a checksum in any case.
+    /// Completes a packet like [`Self::finish`], but always with a checksum.
     pub(super) fn finish_checked(
         &self,
         packet: PacketBuilder<'_>,
@@ -120,8 +126,8 @@ impl Association {
         auth.sign(packet, slot, without_checksum)
     }
 
-    /// An AUTH chunk came. Returns whether the chunks behind it are the peer's; if not, they are
-    /// all dropped (section 6.3).
+    /// Verifies an AUTH chunk. Returns whether the chunks behind it are authentic; otherwise they are
+    /// discarded (section 6.3).
     pub(super) fn on_auth(
         &mut self,
         chunk: &AuthChunk<'_>,
@@ -135,13 +141,13 @@ impl Association {
             auth.counters.unknown_keys += 1;
             return false;
         }
-        match auth.judge(chunk, packet) {
+        match auth.verify(chunk, packet) {
             Verdict::Genuine => {
                 let key = chunk.shared_key;
-                auth.told_unknown = None;
+                auth.reported_unknown_key = None;
                 let before = auth.peer_key.replace(key);
                 if before.is_some_and(|k| k != key) {
-                    self.tell_key(AuthenticationEvent::PeerKeyChanged(key));
+                    self.notify_key(AuthenticationEvent::PeerKeyChanged(key));
                 }
                 true
             }
@@ -151,8 +157,8 @@ impl Association {
             }
             Verdict::UnknownKey(key) => {
                 auth.counters.unknown_keys += 1;
-                if auth.told_unknown.replace(key) != Some(key) {
-                    self.tell_key(AuthenticationEvent::UnknownKey(key));
+                if auth.reported_unknown_key.replace(key) != Some(key) {
+                    self.notify_key(AuthenticationEvent::UnknownKey(key));
                 }
                 false
             }
@@ -168,10 +174,8 @@ impl Association {
         }
     }
 
-    fn tell_key(&mut self, event: AuthenticationEvent) {
-        if self.events.len() < MAX_PEER_EVENTS {
-            self.events.push_back(Event::Authentication(event));
-        }
+    fn notify_key(&mut self, event: AuthenticationEvent) {
+        self.events.push_limited(Event::Authentication(event));
     }
 
     fn keys(&mut self) -> Result<&mut Auth, KeyError> {
@@ -189,11 +193,11 @@ impl Association {
         self.keys()?.activate_key(id)
     }
 
-    /// Packets are made when they leave, so that nothing waits which needs the key.
+    /// Packets are assembled when they are sent, so nothing that waits needs the key.
     pub(crate) fn deactivate_key(&mut self, id: SharedKeyId) -> Result<(), KeyError> {
         self.keys()?.deactivate_key(id)?;
         let event = AuthenticationEvent::KeyFree(id);
-        self.events.push_back(Event::Authentication(event));
+        self.events.push(Event::Authentication(event));
         Ok(())
     }
 

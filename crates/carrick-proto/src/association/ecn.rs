@@ -1,13 +1,13 @@
 //! Explicit congestion notification (RFC 4960 appendix A, whose chunk numbers RFC 9260 keeps; RFC
 //! 3168).
 //!
-//! Packets with new DATA leave as ECN-capable. Who receives one that was marked "congestion
-//! experienced" puts an ECNE in front of its SACKs until a CWR says that the sender has reduced its
+//! Packets with new DATA are sent as ECN-capable. The receiver of a packet marked "congestion
+//! experienced" puts an ECNE in front of its SACKs until a CWR reports that the sender has reduced its
 //! window for it, which the sender does once for each window of data.
 
 use carrick_wire::{Cwr, Ecne, PacketBuilder, Tsn};
 
-use super::{Association, Context, MAX_REPLIES, Reply};
+use super::{Association, Context, Reply};
 use crate::path::PathId;
 use crate::route::{Ecn, Route};
 
@@ -17,18 +17,19 @@ const ECNE_LEN: usize = 8;
 /// The farthest above the cumulative TSN that a peer can have sent.
 const REACH: u32 = 0xffff;
 
-/// What is known of congestion marks, in both directions.
+/// Congestion marks of both directions.
 #[derive(Debug, Default)]
 pub(super) struct EcnState {
-    /// The lowest TSN of the packet that was marked last; told to the peer until its CWR.
+    /// Lowest TSN of the last marked packet; echoed to the peer until its CWR.
     echo: Option<Tsn>,
-    /// The highest TSN that was out when the window was last reduced for an ECNE, and its index: the
-    /// order of TSNs turns around while nothing is marked for long.
+    /// Highest TSN sent when the window was last reduced for an ECNE, and its index: TSNs wrap while
+    /// nothing is marked for long.
     reduced: Option<(Tsn, u64)>,
 }
 
 impl EcnState {
-    /// Whether the window was reduced after this TSN had left; `last` is the last one that was sent.
+    /// Returns whether the window was reduced after this TSN was sent; `last` is the last TSN that was
+    /// sent.
     fn has_reduced_for(&self, lowest: Tsn, last: (Tsn, u64)) -> bool {
         let index = last.1.saturating_sub(u64::from(last.0.since(lowest)));
         self.reduced.is_some_and(|reduced| index <= reduced.1)
@@ -36,7 +37,7 @@ impl EcnState {
 }
 
 impl Association {
-    /// The ECN field of a packet with DATA to a path; `fresh` if nothing in it was sent before.
+    /// Returns the ECN field of a packet with DATA; `fresh` if nothing in it was sent before.
     pub(super) fn ecn_field(&self, path: PathId, fresh: bool) -> Ecn {
         if self.extensions.ecn && fresh && self.paths[path].ect.is_usable() {
             Ecn::Capable0
@@ -45,7 +46,7 @@ impl Association {
         }
     }
 
-    /// A packet with DATA, of which this is the lowest TSN, took this route.
+    /// Records the ECN field of a packet with DATA, whose lowest TSN this is.
     pub(super) fn note_congestion_mark(&mut self, route: &Route, lowest: Tsn) {
         if !self.extensions.ecn || route.ecn != Ecn::CongestionExperienced {
             return;
@@ -53,7 +54,7 @@ impl Association {
         self.counters.congestion_marks_received += 1;
         let cumulative = self.receiver.cumulative_tsn();
         if lowest.is_after(cumulative) && lowest.since(cumulative) > REACH {
-            // From before the peer's numbers changed: a CWR for it would never come.
+            // From before the peer's TSNs changed: no CWR would ever answer it.
             return;
         }
         if self.ecn.echo.is_none_or(|echo| lowest.is_after(echo)) {
@@ -76,8 +77,8 @@ impl Association {
         }
     }
 
-    /// The peer got a marked packet: the window of its path is reduced unless that was done after
-    /// the packet had left, and the peer is told so in any case.
+    /// ECNE: the peer received a marked packet. The window of its path is reduced unless that was done
+    /// after the packet was sent; a CWR is sent in any case.
     pub(super) fn on_ecne(&mut self, ecne: Ecne, route: &Route, cx: &mut Context<'_>) {
         self.counters.ecnes_received += 1;
         let lowest = ecne.lowest_tsn;
@@ -100,29 +101,28 @@ impl Association {
             }
             self.ecn.reduced = Some(last_sent);
         }
-        let waiting = |r: &(Route, Reply)| matches!(r.1, Reply::Cwr(_));
         if let Some((tsn, _)) = self.ecn.reduced
-            && self.replies.len() < MAX_REPLIES
-            && !self.replies.iter().any(waiting)
+            && !self.replies.is_full()
+            && !self.replies.has_cwr()
         {
             let route = self.answer_route(route);
             self.push_reply(route, Reply::Cwr(tsn));
         }
     }
 
-    /// The peer's numbers changed: it knows no TSN from before any more (RFC 6525 section 5.2.4).
+    /// Forgets the marks of the peer's packets after its TSNs changed (RFC 6525 section 5.2.4).
     pub(super) fn forget_congestion_marks(&mut self) {
         self.ecn.echo = None;
     }
 
-    /// The numbers of this side changed. Marks from before belong to windows that are over.
+    /// Ends the reductions for marks from before the TSNs of this side changed.
     pub(super) fn renumber_congestion_marks(&mut self) {
         let last = (self.sender.last_tsn(), self.sender.last_index());
         self.ecn.reduced = self.ecn.reduced.and(Some(last));
-        self.replies.retain(|r| !matches!(r.1, Reply::Cwr(_)));
+        self.replies.remove_cwr();
     }
 
-    /// The peer reduced its window for all marks up to this TSN.
+    /// CWR: the peer reduced its window for all marks up to this TSN.
     pub(super) fn on_cwr(&mut self, cwr: Cwr) {
         self.counters.cwrs_received += 1;
         self.ecn.echo = self.ecn.echo.filter(|echo| echo.is_after(cwr.lowest_tsn));
@@ -133,8 +133,9 @@ impl Association {
 mod tests {
     use super::*;
 
+    /// RFC 4960, appendix A
     #[test]
-    fn a_reduction_is_not_remembered_when_the_numbers_have_gone_half_round_a() {
+    fn reduction_is_forgotten_when_tsns_wrap() {
         let then = Tsn::new(1000);
         let state = EcnState {
             echo: None,
@@ -154,7 +155,7 @@ mod tests {
             assert!(!state.has_reduced_for(last.0, last), "{later}");
             assert!(!state.has_reduced_for(last.0.minus(2), last), "{later}");
         }
-        // More than was ever sent, which only a liar says: like the first one.
+        // A TSN that was never sent, from a misbehaving peer: like the first one.
         assert!(state.has_reduced_for(then.minus(900), (then, 50)));
     }
 }

@@ -1,8 +1,8 @@
 //! The peer's UDP ports, one a peer address, or none (RFC 6951 sections 5.1, 5.4).
 //!
-//! A peer that tells several addresses does not tell its ports; the other side begins with that of
-//! the packet it has, and its heartbeats may arrive so. Where the user gave another way to an address,
-//! a heartbeat goes that way at once, and such a guess does not count until it was answered or lost.
+//! A peer that advertises several addresses does not advertise its UDP ports; the first packets use the
+//! port of the packet that advertised them. Where the user set another port for an address, a heartbeat
+//! uses that at once, and the peer's port does not replace it until the heartbeat is answered or lost.
 
 use super::Association;
 use super::state::State;
@@ -11,7 +11,7 @@ use crate::path::PathId;
 use crate::route::Route;
 
 impl Association {
-    /// A packet with the right tag came from another UDP port than before, or without UDP.
+    /// Learns the peer's UDP port from a packet with the right tag, if it differs.
     pub(super) fn learn_encapsulation(&mut self, route: &Route) {
         if self
             .paths
@@ -22,8 +22,8 @@ impl Association {
         }
     }
 
-    /// The user knows better: the socket option of section 6.1. The next packet of the peer says
-    /// otherwise if need be.
+    /// Sets the peer's UDP port, as the socket option of section 6.1. The port of a later packet
+    /// replaces it.
     pub(crate) fn set_encapsulation(
         &mut self,
         id: PathId,
@@ -42,14 +42,14 @@ impl Association {
         Ok(())
     }
 
-    /// What has its own idea of the way back has it from a packet before.
+    /// Corrects the routes that were copied from an earlier packet.
     fn after_encapsulation_change(&mut self, now: &Route) {
         self.listing_changed = true;
         let ending = match &mut self.state {
             State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.answer.as_mut(),
             _ => None,
         };
-        let waiting = self.replies.iter_mut().map(|(route, _)| route);
+        let waiting = self.replies.routes_mut();
         let kept = waiting.chain(self.data_route.as_mut()).chain(ending);
         for route in kept.filter(|r| r.remote == now.remote) {
             route.encapsulation = now.encapsulation;

@@ -8,8 +8,8 @@ use crate::event::Event;
 use crate::path::{PathId, PathThresholds};
 
 impl Association {
-    /// A path has one more error: it becomes potentially failed or inactive by its thresholds
-    /// (RFC 9260 section 8.2, RFC 7829 section 3.2 rules 2 and 8).
+    /// Counts an error of a path, which becomes potentially failed or inactive by its thresholds (RFC
+    /// 9260 section 8.2, RFC 7829 section 3.2 rules 2 and 8).
     pub(super) fn count_path_error(&mut self, id: PathId, cx: &mut Context<'_>) {
         let path = &mut self.paths[id];
         let thresholds = path.thresholds;
@@ -18,32 +18,28 @@ impl Association {
         }
         if path.active && path.error_count > thresholds.path_max_retrans {
             path.active = false;
-            if !path.confirmed {
-                self.listing_changed = true;
-                self.found_by_tag = true;
-            }
             if core::mem::take(&mut path.potentially_failed) && path.heartbeat.enabled {
                 let rto = path.rto.value();
                 path.heartbeat
-                    .schedule(cx.now, self.config.hb_interval, rto, cx.random);
+                    .schedule(cx.now, self.config.paths.hb_interval, rto, cx.random);
             }
-            self.events.push_back(Event::PathFailed(id));
+            self.events.push(Event::PathFailed(id));
             self.restart_mtu_discovery(id);
         }
         self.judge_path(id);
     }
 
-    /// Sets whether a path is potentially failed by its errors. While it is, it gets a heartbeat
-    /// per RTO, whatever HB.interval says (RFC 7829 section 3.2, rules 5 and 6).
+    /// Updates the potentially failed state of a path. While it is set, a heartbeat is sent per RTO,
+    /// whatever HB.interval is (RFC 7829 section 3.2, rules 5 and 6).
     fn judge_path(&mut self, id: PathId) {
-        let exposed = self.config.expose_potentially_failed;
+        let exposed = self.config.paths.expose_potentially_failed;
         let path = &mut self.paths[id];
         // An address that is not verified gets a heartbeat per RTO anyway, and no data.
         let suspected = path.active
             && path.confirmed
             && path.thresholds.is_potentially_failed(path.error_count);
         if core::mem::replace(&mut path.potentially_failed, suspected) != suspected && exposed {
-            self.events.push_back(match suspected {
+            self.events.push(match suspected {
                 true => Event::PathPotentiallyFailed(id),
                 false if path.active => Event::PathRecovered(id),
                 false => return,
@@ -55,8 +51,8 @@ impl Association {
         }
     }
 
-    /// T3-rtx expired on a potentially failed path, which says the same as a heartbeat that is lost:
-    /// one on its way does not count besides (RFC 7829 section 3.2, rule 6).
+    /// T3-rtx expired on a potentially failed path: an outstanding heartbeat does not count as another
+    /// error (RFC 7829 section 3.2, rule 6).
     pub(super) fn forget_awaited_heartbeat(&mut self, id: PathId) {
         let path = &mut self.paths[id];
         if let Some(pending) = &mut path.heartbeat.pending
@@ -66,10 +62,10 @@ impl Association {
         }
     }
 
-    /// The path is not potentially failed any more: heartbeats have their interval again, and one on
-    /// its way need not come back in time.
+    /// Ends the potentially failed state: heartbeats have their interval again, and an outstanding one
+    /// need not be acknowledged in time.
     pub(super) fn leave_potentially_failed(&mut self, id: PathId, cx: &mut Context<'_>) {
-        let interval = self.config.hb_interval;
+        let interval = self.config.paths.hb_interval;
         let path = &mut self.paths[id];
         path.potentially_failed = false;
         if let Some(pending) = &mut path.heartbeat.pending {
@@ -80,13 +76,13 @@ impl Association {
             let rto = path.rto.value();
             path.heartbeat.schedule(cx.now, interval, rto, cx.random);
         }
-        if self.config.expose_potentially_failed {
-            self.events.push_back(Event::PathRecovered(id));
+        if self.config.paths.expose_potentially_failed {
+            self.events.push(Event::PathRecovered(id));
         }
     }
 
-    /// Primary Path Switchover: a primary with too many errors is replaced for good by the path that
-    /// carries the data (RFC 7829 section 5).
+    /// Primary Path Switchover: replaces a primary path with too many errors by the path that carries
+    /// the data (RFC 7829 section 5).
     pub(super) fn switch_over_primary(&mut self) {
         let (primary, current) = (self.paths.primary(), self.paths.current());
         if primary == current || !self.paths.contains(primary) || !self.paths[current].usable() {
@@ -95,11 +91,11 @@ impl Association {
         let path = &self.paths[primary];
         if path.thresholds.gives_up_primary(path.error_count) {
             self.paths.set_primary(current);
-            self.events.push_back(Event::PrimarySwitchover(current));
+            self.events.push(Event::PrimarySwitchover(current));
         }
     }
 
-    /// The thresholds of a path, or those that new paths get.
+    /// Returns the thresholds of a path, or those of new paths.
     pub(crate) fn thresholds(&self, id: Option<PathId>) -> Option<PathThresholds> {
         match id {
             None => Some(PathThresholds::of(&self.config)),
@@ -121,9 +117,9 @@ impl Association {
         }
         if id.is_none() {
             let config = Arc::make_mut(&mut self.config);
-            config.path_max_retrans = thresholds.path_max_retrans;
-            config.potentially_failed_max_retrans = thresholds.potentially_failed_max_retrans;
-            config.primary_switchover_max_retrans = thresholds.primary_switchover_max_retrans;
+            config.paths.path_max_retrans = thresholds.path_max_retrans;
+            config.paths.potentially_failed_max_retrans = thresholds.potentially_failed_max_retrans;
+            config.paths.primary_switchover_max_retrans = thresholds.primary_switchover_max_retrans;
         }
         for path in self.paths.ids().filter(|p| id.is_none_or(|id| id == *p)) {
             self.paths[path].thresholds = thresholds;
@@ -133,8 +129,10 @@ impl Association {
         Ok(())
     }
 
-    /// Whether the user hears and sees that paths are potentially failed (RFC 7829 section 7.3).
+    /// Sets whether the potentially failed state is reported to the user (RFC 7829 section 7.3).
     pub(crate) fn expose_potentially_failed(&mut self, expose: bool) {
-        Arc::make_mut(&mut self.config).expose_potentially_failed = expose;
+        Arc::make_mut(&mut self.config)
+            .paths
+            .expose_potentially_failed = expose;
     }
 }

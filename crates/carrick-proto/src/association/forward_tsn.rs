@@ -1,52 +1,48 @@
-//! Messages that are given up, on either side (RFC 3758 sections 3.5 and 3.6, RFC 8260 section
-//! 2.3.1).
+//! Abandoned messages of both sides (RFC 3758 sections 3.5 and 3.6, RFC 8260 section 2.3.1).
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use carrick_wire::{ChunkType, ForwardTsn, IForwardTsn, PacketBuilder};
 
+use super::input::PacketNotes;
 use super::output::single;
-use super::{Association, Context, MAX_PEER_EVENTS};
+use super::{Association, Context};
 use crate::event::Event;
 use crate::path::PathId;
-use crate::recv::Receiver;
 use crate::route::Transmit;
+use crate::rx::Receiver;
 
 impl Association {
-    /// The peer gave messages up. For acknowledgements the chunk is like DATA.
-    pub(super) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
-        self.take_forward(|receiver| receiver.on_forward_tsn(forward));
+    /// FORWARD-TSN: the peer abandoned messages. It is acknowledged like DATA.
+    pub(super) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>, notes: &mut PacketNotes) {
+        self.forward(notes, |receiver| receiver.on_forward_tsn(forward));
     }
 
-    /// The same where messages interleave (RFC 8260 section 2.3.1).
-    pub(super) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>) {
-        self.take_forward(|receiver| receiver.on_i_forward_tsn(forward));
+    /// I-FORWARD-TSN (RFC 8260 section 2.3.1).
+    pub(super) fn on_i_forward_tsn(&mut self, forward: &IForwardTsn<'_>, notes: &mut PacketNotes) {
+        self.forward(notes, |receiver| receiver.on_i_forward_tsn(forward));
     }
 
-    fn take_forward(&mut self, take: impl FnOnce(&mut Receiver)) {
+    fn forward(&mut self, notes: &mut PacketNotes, process: impl FnOnce(&mut Receiver)) {
+        notes.data = true;
         self.counters.forward_tsns_received += 1;
         let before = self.receiver.cumulative_tsn();
-        take(&mut self.receiver);
-        if self.receiver.cumulative_tsn() != before {
-            // The peer goes on without the reset it had asked for.
-            self.thaw();
-        }
+        process(&mut self.receiver);
+        notes.advanced |= self.receiver.cumulative_tsn() != before;
     }
 
-    /// Tells the user of messages that were begun and will not be finished.
-    pub(super) fn tell_aborted(&mut self) {
-        let room = MAX_PEER_EVENTS.saturating_sub(self.events.len());
-        let told = self.receiver.take_aborted().into_iter().take(room);
-        self.events
-            .extend(told.map(|message| Event::MessageAborted {
+    /// Notifies the user of partially delivered messages that the peer abandoned.
+    pub(super) fn notify_aborted_messages(&mut self) {
+        for message in self.receiver.take_aborted() {
+            self.events.push_limited(Event::MessageAborted {
                 stream: message.stream,
                 ssn: message.ssn,
                 tsn: message.tsn,
-            }));
+            });
+        }
     }
 
-    /// The chunk that tells the peer of what is given up, if it can be told.
+    /// Chunk type that reports abandoned messages to the peer.
     pub(super) fn forward_chunk(&self) -> ChunkType {
         if self.extensions.interleaving {
             ChunkType::I_FORWARD_TSN
@@ -55,7 +51,7 @@ impl Association {
         }
     }
 
-    /// Gives up the messages whose time is over; nothing else may be left to wait for.
+    /// Abandons the messages whose lifetime has ended, which may complete a shutdown.
     pub(super) fn expire_messages(&mut self, cx: &Context<'_>) {
         self.sender.expire(cx.now, &mut self.paths);
         self.report_abandoned();
@@ -66,7 +62,7 @@ impl Association {
     /// Queues the notifications of abandoned messages.
     pub(super) fn report_abandoned(&mut self) {
         let failures = self.sender.take_abandoned();
-        self.events.extend(failures.into_iter().map(Event::from));
+        self.events.extend(failures);
     }
 
     /// Puts a FORWARD-TSN or I-FORWARD-TSN in front of DATA if one is due (rule F2).
@@ -76,14 +72,12 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         cx: &Context<'_>,
     ) {
-        let config = Arc::clone(&self.config);
-        let (sender, mut tx) = self.transmit_context(&config, cx, false);
+        let (sender, mut tx) = self.transmit_context(cx.now, false);
         sender.fill_forward(path, packet, &mut tx);
     }
 
-    /// Puts a FORWARD-TSN that the peer has not acknowledged in front of SHUTDOWN or SHUTDOWN ACK, each
-    /// time that one of these leaves: SACKs are not processed any more (RFC 9260 section 6). Returns
-    /// whether there is none or both chunks fit.
+    /// Puts an unacknowledged FORWARD-TSN in front of each SHUTDOWN or SHUTDOWN ACK, since SACKs are
+    /// not processed any more (RFC 9260 section 6). Returns whether there is none or both chunks fit.
     pub(super) fn bundle_last_forward(
         &mut self,
         path: PathId,
@@ -101,7 +95,7 @@ impl Association {
         fits
     }
 
-    /// A FORWARD-TSN that no DATA takes along.
+    /// A FORWARD-TSN without DATA.
     pub(super) fn output_forward(
         &mut self,
         buf: &mut Vec<u8>,
@@ -110,8 +104,7 @@ impl Association {
         if !self.state.sends_data() {
             return None;
         }
-        let config = Arc::clone(&self.config);
-        let (sender, tx) = self.transmit_context(&config, cx, false);
+        let (sender, tx) = self.transmit_context(cx.now, false);
         let path = sender.forward_path(&tx)?;
         let (header, limit) = (self.header(), self.paths[path].packet_size());
         let mut packet = PacketBuilder::new(buf, header, limit);

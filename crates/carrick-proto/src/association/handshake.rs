@@ -1,30 +1,39 @@
-//! Set-up on the initiating side (RFC 9260 section 5.1), and what a COOKIE ECHO does to an
-//! association that exists (section 5.2.4).
+//! Set-up on the initiating side, and COOKIE ECHO for an existing association.
+//!
+//! The initiating side (RFC 9260 section 5.1):
+//!
+//! 1. INIT to the first address, T1-init (step A): [`Association::initiate`].
+//! 2. INIT ACK is validated; its addresses become paths, its extensions are negotiated; COOKIE ECHO, with
+//!    DATA behind it, and T1-cookie (step C): [`Association::on_init_ack`].
+//! 3. COOKIE ACK enters ESTABLISHED (step E): [`Association::on_cookie_ack`].
+//!
+//! A cookie of the peer (section 5.2.4, table 12) makes a new association ([`Association::adopt`]),
+//! restarts the existing one (action A, [`Association::restart`]), or completes a set-up of both sides at
+//! once (action B, [`Association::collide`]).
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use bytes::Bytes;
 use carrick_wire::{Init, ParameterType, VerificationTag};
 
-use super::peer_parameters::{InitFault, PeerParameters, is_usable};
+use super::peer_parameters::{InitFault, PeerParameters};
 use super::state::{CookieEchoed, CookieWait, Repeat, State};
 use super::{Association, Context};
-use crate::config::AssociationConfig;
+use crate::addresses::AdvertisedAddresses;
 use crate::endpoint::{Cookie, PeerAddress, shortened};
 use crate::error::AbortCause;
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, Paths};
 use crate::policy::AddressVerification;
-use crate::reconfig::Streams;
-use crate::recv::Receiver;
-use crate::route::{Ecn, Route, in_scope};
+use crate::route::{Ecn, Route, in_scope, is_own_address};
+use crate::rx::Receiver;
+use crate::streams::Streams;
 
-/// Cookies that may go stale before the set-up is given up.
+/// Stale cookies before the set-up fails.
 const MAX_STALE_COOKIES: u32 = 3;
 
-/// The nonces of section 5.2.2 by which a restarted peer's cookie is known again.
+/// Tie-Tags, by which the cookie of a restarted peer is recognized (section 5.2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct TieTags {
     pub(crate) local: u32,
@@ -34,8 +43,7 @@ pub(crate) struct TieTags {
 impl Association {
     /// ASSOCIATE: the first packet will be an INIT to the first address.
     pub(crate) fn initiate(&mut self, peers: &[PeerAddress], cx: &mut Context<'_>) {
-        let locals = cx.local_addresses.told(self.told);
-        let config = Arc::clone(&self.config);
+        let locals = self.advertised.present(cx.local_addresses);
         self.offer_authentication(cx);
         for peer in peers {
             let remote = peer.address;
@@ -46,7 +54,7 @@ impl Association {
                 ecn: Ecn::NotCapable,
             };
             self.paths
-                .add_address(remote, &like, true, &locals, cx.selection, &config);
+                .add_address(remote, &like, true, &locals, cx.selection, &self.config);
         }
         self.state = State::CookieWait(CookieWait {
             init: Repeat::now(),
@@ -77,18 +85,19 @@ impl Association {
                 causes.missing_parameters(&[ParameterType::STATE_COOKIE])
             });
         };
-        self.note_told(route, cx);
+        let wildcards = self.config.paths.wildcard_addresses;
+        self.advertised
+            .record_source(route.local, wildcards, cx.local_addresses);
         if !self.take_peer(&peer, route, cx) {
             return;
         }
         self.peer_tag = peer.tag;
         if let Some(sent) = sent {
             let rtt = cx.now.since(sent);
-            let config = Arc::clone(&self.config);
             let current = self.paths.current();
-            self.paths[current].rto.measured(rtt, &config);
+            self.paths[current].rto.measured(rtt, &self.config);
         }
-        self.error_count = 0;
+        self.liveness.clear_errors();
         self.state = State::CookieEchoed(CookieEchoed {
             echo: Repeat::now(),
             cookie: datagram.slice_ref(cookie),
@@ -98,16 +107,15 @@ impl Association {
         });
     }
 
-    /// Addresses, streams, window and numbering of the peer. `false` if none of its addresses is
-    /// one that the user gave: then COOKIE ECHO has nowhere to go (section 5.4).
+    /// Applies addresses, streams, window and TSN of the peer. Returns `false` if none of its addresses
+    /// was given by the user: then COOKIE ECHO has no confirmed destination (section 5.4).
     fn take_peer(
         &mut self,
         peer: &PeerParameters<'_>,
         route: &Route,
         cx: &mut Context<'_>,
     ) -> bool {
-        let locals = self.told_locals(Some(route), cx);
-        let config = Arc::clone(&self.config);
+        let locals = self.advertised_locals(Some(route), cx);
         let given = self.paths.iter().filter(|p| p.confirmed);
         let asked: Vec<IpAddr> = given.map(|p| p.remote).collect();
         let listed = listed_addresses(&peer.addresses, route.remote, &locals);
@@ -115,12 +123,12 @@ impl Association {
         // The address that answered comes first if the user gave it: it is known to work.
         let trusted = asked.contains(&route.remote);
         if trusted {
-            paths.add(route.for_reply(), true, &config);
+            paths.add(route.for_reply(), true, &self.config);
         }
-        // The user's order among what the peer confirmed to be its own, then the rest.
+        // The user's order among the addresses that the peer advertised, then the rest.
         for &remote in asked.iter().filter(|a| listed.contains(a)) {
             let like = self.paths.like(remote, route);
-            let id = paths.add_address(remote, &like, true, &locals, cx.selection, &config);
+            let id = paths.add_address(remote, &like, true, &locals, cx.selection, &self.config);
             if let Some(id) = id {
                 paths[id].way_untried = like.encapsulation != route.encapsulation;
             }
@@ -129,19 +137,27 @@ impl Association {
             return false;
         }
         if !trusted {
-            paths.add(route.for_reply(), false, &config);
+            paths.add(route.for_reply(), false, &self.config);
         }
-        let believed = config.policies.address_verification == AddressVerification::Trust;
+        let believed =
+            self.config.research.policies.address_verification == AddressVerification::Trust;
         for &remote in listed.iter().filter(|a| !asked.contains(a)) {
-            paths.add_address(remote, route, believed, &locals, cx.selection, &config);
+            paths.add_address(remote, route, believed, &locals, cx.selection, &self.config);
         }
-        if config.monitor_pairs {
-            paths.add_address(route.remote, route, false, &locals, cx.selection, &config);
+        if self.config.paths.monitor_pairs {
+            paths.add_address(
+                route.remote,
+                route,
+                false,
+                &locals,
+                cx.selection,
+                &self.config,
+            );
         }
         acceptable(&peer.addresses, route.remote).for_each(|a| paths.note(a));
         self.paths = paths;
         self.sender.count_on_new_paths(&mut self.paths);
-        self.extensions = config.offered().and(peer.offered);
+        self.extensions = self.config.offered().and(peer.offered);
         let theirs = peer.auth.vector().unwrap_or_default();
         self.agree_on_keys(None, theirs);
         self.agree_on_protection(peer.protection, true);
@@ -151,7 +167,7 @@ impl Association {
             peer.outbound_streams,
             peer.initial_tsn,
         );
-        self.take_advice(peer.preferred_by(route.remote), peer.adaptation_layer);
+        self.apply_advice(peer.preferred_by(route.remote), peer.adaptation_layer);
         true
     }
 
@@ -162,11 +178,11 @@ impl Association {
         peer_outbound: u16,
         peer_initial_tsn: carrick_wire::Tsn,
     ) {
-        let outbound = self.config.outbound_streams.min(peer_inbound);
-        let inbound = self.config.max_inbound_streams.min(peer_outbound);
+        let outbound = self.config.streams.outbound_streams.min(peer_inbound);
+        let inbound = self.config.streams.max_inbound_streams.min(peer_outbound);
         let interleaving = self.extensions.interleaving;
         let refused = self.sender.negotiated(a_rwnd, outbound, self.extensions);
-        self.events.extend(refused.into_iter().map(Event::from));
+        self.events.extend(refused);
         self.receiver = Receiver::new(peer_initial_tsn, inbound, interleaving, &self.config);
         let partial = self.extensions.partial_reliability;
         self.receiver.allow_unfinished(partial);
@@ -221,7 +237,7 @@ impl Association {
         }
     }
 
-    /// Destroys the association that is being set up and tells the peer why.
+    /// Aborts the set-up and reports the cause to the peer.
     fn refuse(
         &mut self,
         tag: VerificationTag,
@@ -245,33 +261,62 @@ impl Association {
         };
         if let Some(sent) = echoed.sent {
             let rtt = cx.now.since(sent);
-            let config = Arc::clone(&self.config);
             let current = self.paths.current();
-            self.paths[current].rto.measured(rtt, &config);
+            self.paths[current].rto.measured(rtt, &self.config);
         }
         self.establish(false, cx);
     }
 
-    /// Enters ESTABLISHED: the user is told, addresses are verified, heartbeats begin.
+    /// Enters ESTABLISHED: notifies the user, verifies addresses, starts heartbeats.
     pub(crate) fn establish(&mut self, accepted: bool, cx: &mut Context<'_>) {
         self.state = State::Established;
         self.accepted = accepted;
-        self.error_count = 0;
+        self.liveness.clear_errors();
         cx.stats.established += 1;
-        self.tell_established();
-        self.tell_authentication();
+        self.notify_established();
+        self.notify_unauthenticated();
         self.start_dynamic_addresses(cx);
         self.note_selected_sources(cx);
         self.start_heartbeats(cx);
-        // Data that went with COOKIE ECHO is on its way since; its timer begins to count now.
+        // T3-rtx starts now for data that was sent with COOKIE ECHO.
         for path in self.paths.iter_mut() {
             path.error_count = 0;
-            path.t3 = (path.flight_size > 0).then(|| cx.now + path.rto.value());
+            path.stop_t3();
+            if path.flight_size > 0 {
+                path.arm_t3(cx.now);
+            }
         }
     }
 
-    fn tell_established(&mut self) {
-        self.events.push_back(Event::Established {
+    /// Applies Set Primary IP Address and Adaptation Layer Indication of an INIT or INIT ACK: new data
+    /// goes to the preferred address as soon as it is confirmed, and the indication is passed to the
+    /// user.
+    pub(super) fn apply_advice(&mut self, preferred: Option<IpAddr>, adaptation: Option<u32>) {
+        self.peer_adaptation_layer = adaptation;
+        let path = self.paths.iter().find(|p| Some(p.remote) == preferred);
+        if let Some(id) = path
+            .map(|p| p.id)
+            .filter(|_| self.extensions.dynamic_addresses)
+        {
+            self.paths.set_primary(id);
+        }
+    }
+
+    /// Records the addresses in the INIT ACK with this cookie.
+    pub(super) fn record_init_ack(&mut self, cookie: &Cookie, cx: &Context<'_>) {
+        let local = cx.local_addresses;
+        self.advertised = AdvertisedAddresses::new(cookie.address_version);
+        if self.config.paths.wildcard_addresses {
+            self.advertised.record_source_only(cookie.local, local);
+        } else if let Some(last) = cookie.last_advertised {
+            let is_in_scope = |a| in_scope(a, cookie.remote);
+            self.advertised
+                .record_init_ack(last, cookie.local, is_in_scope, local);
+        }
+    }
+
+    fn notify_established(&mut self) {
+        self.events.push(Event::Established {
             peer_addresses: self.paths.iter().map(|p| p.remote).collect(),
             outbound_streams: self.sender.outbound_streams(),
             inbound_streams: self.receiver.inbound_streams(),
@@ -282,8 +327,7 @@ impl Association {
     /// Becomes the association that a valid cookie describes (section 5.1.5, step 5).
     pub(crate) fn adopt(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
         self.peer_tag = cookie.peer_tag;
-        self.told = cookie.told;
-        self.only_told = self.told_in_init_ack(cookie, cx);
+        self.record_init_ack(cookie, cx);
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
@@ -294,30 +338,37 @@ impl Association {
             cookie.peer_outbound_streams,
             cookie.peer_initial_tsn,
         );
-        self.take_advice(cookie.preferred, cookie.adaptation_layer);
+        self.apply_advice(cookie.preferred, cookie.adaptation_layer);
         self.establish(true, cx);
     }
 
-    /// The peer's addresses: only the one that the INIT ACK was sent to is confirmed (section 5.4),
-    /// unless the others are trusted.
+    /// Builds the paths. Only the address that the INIT ACK was sent to is confirmed (section 5.4),
+    /// unless the policy trusts all addresses.
     fn build_paths(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
-        let config: Arc<AssociationConfig> = Arc::clone(&self.config);
         let like = Route {
             local: cookie.local,
             remote: cookie.remote,
             encapsulation: cookie.encapsulation,
             ecn: Ecn::NotCapable,
         };
-        let locals = self.told_locals(Some(&like), cx);
+        let locals = self.advertised_locals(Some(&like), cx);
         let mut paths = Paths::new();
-        paths.add(like, true, &config);
-        let trusted = config.policies.address_verification == AddressVerification::Trust;
+        paths.add(like, true, &self.config);
+        let trusted =
+            self.config.research.policies.address_verification == AddressVerification::Trust;
         for &remote in &listed_addresses(&cookie.addresses, cookie.remote, &locals) {
             let like = self.paths.like(remote, &like);
-            paths.add_address(remote, &like, trusted, &locals, cx.selection, &config);
+            paths.add_address(remote, &like, trusted, &locals, cx.selection, &self.config);
         }
-        if config.monitor_pairs {
-            paths.add_address(cookie.remote, &like, false, &locals, cx.selection, &config);
+        if self.config.paths.monitor_pairs {
+            paths.add_address(
+                cookie.remote,
+                &like,
+                false,
+                &locals,
+                cx.selection,
+                &self.config,
+            );
         }
         paths.set_encapsulation(route.remote, route.encapsulation);
         acceptable(&cookie.addresses, cookie.remote).for_each(|a| paths.note(a));
@@ -327,10 +378,9 @@ impl Association {
 
     /// Action A of table 12: the peer restarted.
     pub(crate) fn restart(&mut self, cookie: &Cookie, route: &Route, cx: &mut Context<'_>) {
-        let config = Arc::clone(&self.config);
         let failures = self
             .sender
-            .restart(cookie.local_initial_tsn, &config, &mut self.paths);
+            .restart(cookie.local_initial_tsn, &self.config, &mut self.paths);
         self.local_tag = cookie.local_tag;
         self.local_initial_tsn = cookie.local_initial_tsn;
         self.peer_tag = cookie.peer_tag;
@@ -338,38 +388,44 @@ impl Association {
         self.replies.clear();
         self.ecn = super::EcnState::default();
         self.data_route = None;
-        self.told = cookie.told;
-        self.only_told = self.told_in_init_ack(cookie, cx);
+        self.record_init_ack(cookie, cx);
         self.extensions = cookie.extensions;
         self.build_paths(cookie, route, cx);
         self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
         self.agree_on_protection(cookie.protection.as_deref(), false);
-        self.tell_protection_of_restart();
-        let outbound = config.outbound_streams.min(cookie.peer_inbound_streams);
-        let inbound = config.max_inbound_streams.min(cookie.peer_outbound_streams);
-        // What waits for a reset has arrived.
+        self.restart_protection();
+        let outbound = self
+            .config
+            .streams
+            .outbound_streams
+            .min(cookie.peer_inbound_streams);
+        let inbound = self
+            .config
+            .streams
+            .max_inbound_streams
+            .min(cookie.peer_outbound_streams);
+        // Data that waits for a reset has been acknowledged: it is delivered.
         self.receiver.release_at_end();
-        // Nothing is queued any more that could be for a stream too many.
+        // No message is queued, so none can be for a stream that does not exist.
         let interleaving = self.extensions.interleaving;
         let _ = self
             .sender
             .negotiated(cookie.peer_a_rwnd, outbound, self.extensions);
         self.receiver
-            .restart(cookie.peer_initial_tsn, inbound, interleaving, &config);
+            .restart(cookie.peer_initial_tsn, inbound, interleaving, &self.config);
         let partial = self.extensions.partial_reliability;
         self.receiver.allow_unfinished(partial);
         self.receiver.set_nr_sack(self.extensions.nr_sack);
         self.streams = Streams::new(cookie.local_initial_tsn, cookie.peer_initial_tsn);
         self.state = State::Established;
-        self.take_advice(cookie.preferred, cookie.adaptation_layer);
+        self.apply_advice(cookie.preferred, cookie.adaptation_layer);
         self.start_dynamic_addresses(cx);
         self.note_selected_sources(cx);
-        self.error_count = 0;
-        self.told_dormant = false;
-        self.told_stall = None;
+        self.liveness.clear_errors();
+        self.events.restart();
         self.start_heartbeats(cx);
-        self.events.extend(failures.into_iter().map(Event::from));
-        self.events.push_back(Event::Restarted);
+        self.events.extend(failures);
+        self.events.push(Event::Restarted);
     }
 
     /// Action B of table 12: both sides set up at the same time, and the peer's tag is a new one.
@@ -378,8 +434,9 @@ impl Association {
         self.extensions = cookie.extensions;
         if self.state.is_setup() {
             self.resend_all();
-            if self.config.wildcard_addresses {
-                self.only_told = self.told_in_init_ack(cookie, cx);
+            if self.config.paths.wildcard_addresses {
+                self.advertised
+                    .record_source_only(cookie.local, cx.local_addresses);
             }
             let given = self.paths.iter().filter(|p| p.confirmed);
             let given: Vec<IpAddr> = given.map(|p| p.remote).collect();
@@ -393,13 +450,14 @@ impl Association {
                 cookie.peer_outbound_streams,
                 cookie.peer_initial_tsn,
             );
-            self.take_advice(cookie.preferred, cookie.adaptation_layer);
+            self.apply_advice(cookie.preferred, cookie.adaptation_layer);
             self.establish(false, cx);
         } else {
             self.agree_on_keys(Some(&cookie.ours), cookie.theirs.clone());
             self.agree_on_protection(cookie.protection.as_deref(), true);
             let inbound = self
                 .config
+                .streams
                 .max_inbound_streams
                 .min(cookie.peer_outbound_streams);
             let interleaving = self.extensions.interleaving;
@@ -415,12 +473,12 @@ impl Association {
         }
     }
 
-    /// The peer acknowledged data or sent some.
+    /// Returns whether the peer has acknowledged or sent data.
     pub(crate) fn has_exchanged_data(&self) -> bool {
         self.receiver.has_received() || self.sender.was_acknowledged()
     }
 
-    /// Data that was bundled with a COOKIE ECHO has to leave again.
+    /// Marks data that was bundled with a COOKIE ECHO for retransmission.
     pub(crate) fn resend_all(&mut self) {
         self.sender.resend_all(&mut self.paths);
         self.report_abandoned();
@@ -435,7 +493,7 @@ impl Association {
         if stale > MAX_STALE_COOKIES {
             return self.close(CloseReason::StaleCookie, cx);
         }
-        // The measured round trip, and no more than one second beyond it.
+        // The measured round-trip time, and one second more.
         let rtt = echoed
             .sent
             .map_or(core::time::Duration::ZERO, |sent| cx.now.since(sent));
@@ -452,7 +510,7 @@ impl Association {
         });
     }
 
-    /// The tie tags, made when first needed (section 5.2.2).
+    /// Returns the Tie-Tags, created at the first call (section 5.2.2).
     pub(crate) fn tie_tags(&mut self, cx: &mut Context<'_>) -> TieTags {
         *self.tie_tags.get_or_insert_with(|| TieTags {
             local: cx.random.nonzero_u32(),
@@ -460,8 +518,9 @@ impl Association {
         })
     }
 
-    /// Addresses of an INIT (and its source) that are not this association's; none if those are
-    /// only of a family that this side lacks, which a peer tells in an INIT but not in INIT ACK.
+    /// Returns the addresses of an INIT and its source that are new to this association; none if those
+    /// are only of a family that this side lacks: a peer advertises such addresses in INIT but not in
+    /// INIT ACK.
     pub(crate) fn new_addresses(
         &self,
         addresses: &[IpAddr],
@@ -478,22 +537,29 @@ impl Association {
         all.filter(is_new).collect()
     }
 
-    /// A path for replies and notifications about a route.
+    /// Returns the path of a route.
     pub(crate) fn path_of(&self, route: &Route) -> Option<PathId> {
         self.paths.find(route)
     }
 
-    /// The way that a packet took, back: from the address that was addressed (section 6.4), unless
-    /// that is being added or deleted, so that the peer may not know it (RFC 5061 section 5.3, F1 and
-    /// F4).
+    /// Returns the route back to a packet's source, from its destination address (section 6.4), unless
+    /// that is being added or deleted, so that the peer may not know it (RFC 5061, section 5.3, rules
+    /// F1 and F4).
     pub(crate) fn way_back(&self, route: &Route) -> Route {
         let back = route.for_reply();
         match self.path_of(route) {
-            Some(id) if self.is_being_changed(back.local) => Route {
-                local: self.paths[id].local,
-                ..back
-            },
-            // The peer learns from it.
+            Some(id)
+                if self
+                    .dynamic
+                    .as_ref()
+                    .is_some_and(|d| d.is_being_changed(back.local)) =>
+            {
+                Route {
+                    local: self.paths[id].local,
+                    ..back
+                }
+            }
+            // The peer learns the port from the reply.
             Some(id) if self.paths[id].way_untried => Route {
                 encapsulation: self.paths[id].encapsulation,
                 ..back
@@ -502,8 +568,8 @@ impl Association {
         }
     }
 
-    /// The way for an answer to a packet: the one it took, unless its source is not verified and
-    /// gets heartbeats only (section 5.4).
+    /// Returns the route for a reply: back to the source, unless that is unconfirmed and gets
+    /// heartbeats only (section 5.4).
     pub(crate) fn answer_route(&self, route: &Route) -> Route {
         match self.path_of(route) {
             Some(id) if self.paths[id].confirmed => self.way_back(route),
@@ -512,19 +578,13 @@ impl Association {
     }
 }
 
-/// The addresses that a peer may call its own: none of a smaller scope than its source, so no
-/// loopback address unless it is on this host.
+/// The usable addresses that are in scope for a peer with this source.
 fn acceptable(addresses: &[IpAddr], source: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
     let own = addresses.iter().copied();
     own.filter(move |a| is_own_address(*a, source))
 }
 
-/// Whether a peer that sends from `source` may have this address.
-pub(super) fn is_own_address(address: IpAddr, source: IpAddr) -> bool {
-    is_usable(address) && in_scope(address, source)
-}
-
-/// Those of them that this side can send to: of a family it has.
+/// The usable addresses of a family that this side has.
 fn listed_addresses(addresses: &[IpAddr], source: IpAddr, local: &[IpAddr]) -> Vec<IpAddr> {
     let family = |v4: bool| local.is_empty() || local.iter().any(|a| a.is_ipv4() == v4);
     acceptable(addresses, source)
@@ -532,7 +592,7 @@ fn listed_addresses(addresses: &[IpAddr], source: IpAddr, local: &[IpAddr]) -> V
         .collect()
 }
 
-/// Parameters one behind the other, each padded to four bytes.
+/// Concatenates parameters, each padded to four bytes.
 fn padded_concat(parameters: &[&[u8]]) -> Vec<u8> {
     let mut all = Vec::new();
     for parameter in parameters {

@@ -1,7 +1,5 @@
 //! Reachability of the paths: heartbeats, verification, error counters (RFC 9260 sections 5.4, 8).
 
-use alloc::sync::Arc;
-
 use super::state::State;
 use super::{Association, Context};
 use crate::error::OperationError;
@@ -10,7 +8,7 @@ use crate::path::{PathId, heartbeat};
 use crate::trace::TraceEvent;
 
 impl Association {
-    /// Verification and monitoring begin when the association is established.
+    /// Starts verification and monitoring when the association is established.
     pub(crate) fn start_heartbeats(&mut self, cx: &mut Context<'_>) {
         let mut unconfirmed = 0;
         for id in self.paths.ids() {
@@ -22,11 +20,12 @@ impl Association {
             if path.confirmed {
                 if path.heartbeat.enabled {
                     path.heartbeat
-                        .schedule(cx.now, self.config.hb_interval, rto, cx.random);
+                        .schedule(cx.now, self.config.paths.hb_interval, rto, cx.random);
                 }
             } else {
                 // HB.Max.Burst of them per RTO.
-                path.heartbeat.due = Some(cx.now + rto * (unconfirmed / self.config.hb_max_burst));
+                path.heartbeat.due =
+                    Some(cx.now + rto * (unconfirmed / self.config.paths.hb_max_burst));
                 unconfirmed += 1;
             }
         }
@@ -36,7 +35,6 @@ impl Association {
     /// The heartbeat timer of a path expired: one is sent if the path is idle.
     pub(crate) fn on_heartbeat_timer(&mut self, id: PathId, cx: &mut Context<'_>) {
         let unconfirmed = self.paths.iter().filter(|p| !p.confirmed).count() as u32;
-        let config = Arc::clone(&self.config);
         let path = &mut self.paths[id];
         let rto = path.rto.value();
         if path
@@ -48,15 +46,16 @@ impl Association {
             if let Some(pending) = &mut path.heartbeat.pending {
                 pending.expires = None;
             }
-            // With data outstanding, T3-rtx says the same (RFC 7829 section 3.2, rule 6).
+            // With data outstanding, T3-rtx decides (RFC 7829 section 3.2, rule 6).
             if path.potentially_failed && path.flight_size > 0 {
                 path.heartbeat.requested |= path.heartbeat.enabled;
                 return;
             }
-            path.rto.back_off(&config);
+            path.rto.back_off(&self.config);
             if !path.confirmed && path.active {
-                path.heartbeat.due =
-                    Some(cx.now + rto * (unconfirmed / config.hb_max_burst).saturating_sub(1));
+                path.heartbeat.due = Some(
+                    cx.now + rto * (unconfirmed / self.config.paths.hb_max_burst).saturating_sub(1),
+                );
             }
             // Heartbeats that come once per RTO must not end the association before the data does
             // (RFC 7829 section 4). A new path may be the only one, where the addresses before it
@@ -75,18 +74,18 @@ impl Association {
                 path.heartbeat.due = None;
             } else {
                 path.heartbeat
-                    .schedule(cx.now, config.hb_interval, rto, cx.random);
+                    .schedule(cx.now, self.config.paths.hb_interval, rto, cx.random);
             }
         }
     }
 
-    /// A heartbeat leaves on a path; returns its Heartbeat Info.
+    /// Records a heartbeat that is sent on a path and returns its Heartbeat Info.
     pub(crate) fn heartbeat_sent(
         &mut self,
         id: PathId,
         cx: &mut Context<'_>,
     ) -> [u8; heartbeat::INFO_LEN] {
-        let interval = self.config.hb_interval;
+        let interval = self.config.paths.hb_interval;
         let path = &mut self.paths[id];
         path.counters.heartbeats_sent += 1;
         let rto = path.rto.value();
@@ -99,7 +98,7 @@ impl Association {
         path.heartbeat.sent(cx.now, rto, id.0, cx.random)
     }
 
-    /// HEARTBEAT ACK: believed only with a nonce of ours.
+    /// HEARTBEAT ACK, accepted only with the nonce of a heartbeat.
     pub(crate) fn on_heartbeat_ack(&mut self, info: &[u8], cx: &mut Context<'_>) {
         let Some((nonce, number)) = heartbeat::parse_info(info) else {
             return;
@@ -108,11 +107,10 @@ impl Association {
         if !self.paths.contains(id) {
             return;
         }
-        let config = Arc::clone(&self.config);
         let path = &mut self.paths[id];
         if let Some(sent) = path.heartbeat.answered(nonce) {
             path.counters.heartbeats_answered += 1;
-            path.rto.measured(cx.now.since(sent), &config);
+            path.rto.measured(cx.now.since(sent), &self.config);
             self.trace.record(cx.now, TraceEvent::rto_of(path));
         } else if !self.on_probe_ack(id, nonce, cx) {
             return;
@@ -123,21 +121,24 @@ impl Association {
         if verified {
             path.confirmed = true;
             self.listing_changed = true;
-            self.events.push_back(Event::PathConfirmed(id));
+            self.events.push(Event::PathConfirmed(id));
             self.restart_mtu_discovery(id);
             let rto = self.paths[id].rto.value();
-            if config.heartbeat {
-                self.paths[id]
-                    .heartbeat
-                    .schedule(cx.now, config.hb_interval, rto, cx.random);
+            if self.config.paths.heartbeat {
+                self.paths[id].heartbeat.schedule(
+                    cx.now,
+                    self.config.paths.hb_interval,
+                    rto,
+                    cx.random,
+                );
             } else {
                 self.paths[id].heartbeat.due = None;
             }
         }
         let path = &mut self.paths[id];
         if path.potentially_failed && path.flight_size > 0 {
-            // Heartbeats may pass where data does not: the fate of the data decides (RFC 7829
-            // section 3.2, rule 7).
+            // Heartbeats may be delivered where data is not: the data decides (RFC 7829 section 3.2,
+            // rule 7).
             path.heartbeat.due = path.heartbeat.enabled.then(|| cx.now + path.rto.value());
         } else {
             self.on_path_alive(id, cx);
@@ -145,9 +146,9 @@ impl Association {
         // Section 8.1 allows this: while data is outstanding, only its acknowledgement shows that
         // the association works.
         if self.sender.outstanding_chunks() == 0 {
-            self.error_count = 0;
+            self.liveness.clear_errors();
         }
-        self.last_heartbeat_ack = Some(cx.now);
+        self.liveness.on_heartbeat_ack(cx.now);
         self.report_stall(cx);
         self.choose_path();
         if verified {
@@ -155,7 +156,7 @@ impl Association {
         }
     }
 
-    /// Something sent to the path was acknowledged.
+    /// Clears the error counter of a path: a packet sent to it was acknowledged.
     pub(crate) fn on_path_alive(&mut self, id: PathId, cx: &mut Context<'_>) {
         let path = &mut self.paths[id];
         path.error_count = 0;
@@ -163,12 +164,13 @@ impl Association {
             self.leave_potentially_failed(id, cx);
         } else if !path.active {
             path.active = true;
-            self.events.push_back(Event::PathRecovered(id));
+            self.events.push(Event::PathRecovered(id));
             self.restart_mtu_discovery(id);
         }
     }
 
-    /// Something sent to the path was not acknowledged in time (sections 8.1 and 8.2).
+    /// Counts an error of a path: a packet sent to it was not acknowledged in time (sections 8.1 and
+    /// 8.2).
     pub(crate) fn on_path_error(
         &mut self,
         id: PathId,
@@ -183,8 +185,8 @@ impl Association {
         self.choose_path();
         self.paths.turn(id);
         if counts_for_association {
-            self.error_count += 1;
-            if self.error_count > self.config.association_max_retrans {
+            let max_retrans = self.config.paths.association_max_retrans;
+            if self.liveness.count_error(max_retrans) {
                 let reason = CloseReason::PeerUnreachable;
                 self.abort(
                     reason,
@@ -197,30 +199,29 @@ impl Association {
 
     /// A path that failed may work from another local address.
     fn try_other_local_address(&mut self, id: PathId, cx: &mut Context<'_>) {
-        if self.config.monitor_pairs {
+        if self.config.paths.monitor_pairs {
             return;
         }
         let locals = self.locals(cx);
         let path = &self.paths[id];
         let other = cx.selection.select(&locals, path.remote, path.local);
         if other.is_some() && other != path.local {
-            let initial = self.config.rto_initial;
+            let initial = self.config.timers.rto_initial;
             self.paths[id].change_local(other, initial);
             self.restart_mtu_discovery(id);
-            self.events.push_back(Event::PathLocalAddressChanged(id));
+            self.events.push(Event::PathLocalAddressChanged(id));
         }
     }
 
-    /// A local address vanished: paths from it get another one.
+    /// Moves the paths from a removed local address to another one.
     pub(crate) fn on_local_address_removed(
         &mut self,
         address: core::net::IpAddr,
         cx: &mut Context<'_>,
     ) {
-        // Answers that have not left go with it; a SACK goes the way of data.
+        // Queued replies from it are dropped; a SACK takes the route of data.
         self.data_route = self.data_route.filter(|r| r.local != Some(address));
-        self.replies
-            .retain(|(route, _)| route.local != Some(address));
+        self.replies.forget_local(address);
         if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
             ending.answer = ending.answer.filter(|r| r.local != Some(address));
         }
@@ -231,18 +232,18 @@ impl Association {
         self.select_sources(Some(address), cx);
     }
 
-    /// Tells the user, once a stall, that heartbeats are answered and data does not advance.
+    /// Notifies the user, once for each stall, that heartbeats are acknowledged and data is not.
     fn report_stall(&mut self, cx: &Context<'_>) {
-        let (Some(since), Some(rtos)) =
-            (self.sender.stalled_since(), self.config.no_progress_after)
-        else {
+        let (Some(since), Some(rtos)) = (
+            self.sender.stalled_since(),
+            self.config.timers.no_progress_after,
+        ) else {
             return;
         };
-        let answered = self.last_heartbeat_ack.is_some_and(|at| at > since);
-        let limit = since + self.config.rto_initial.saturating_mul(rtos);
-        if answered && limit <= cx.now && self.told_stall != Some(since) {
-            self.told_stall = Some(since);
-            self.events.push_back(Event::NoProgress);
+        let answered = self.liveness.acknowledged_heartbeat_since(since);
+        let limit = since + self.config.timers.rto_initial.saturating_mul(rtos);
+        if answered && limit <= cx.now {
+            self.events.notify_stall(since);
         }
     }
 
@@ -256,7 +257,7 @@ impl Association {
         if !self.paths.contains(id) {
             return Err(OperationError::UnknownPath);
         }
-        let interval = self.config.hb_interval;
+        let interval = self.config.paths.hb_interval;
         let path = &mut self.paths[id];
         path.heartbeat.enabled = enabled;
         if !enabled && path.confirmed {

@@ -1,4 +1,4 @@
-//! Path MTU discovery (RFC 8899, for SCTP section 6.2): probes that leave, and what becomes of them.
+//! Path MTU discovery (RFC 8899, for SCTP section 6.2): transmission of probes, and their results.
 
 use alloc::vec::Vec;
 
@@ -11,8 +11,8 @@ use crate::route::Transmit;
 use crate::time::Time;
 
 impl Association {
-    /// The path is new, works again, or leads elsewhere: the search begins anew, or waits until it
-    /// works.
+    /// Restarts the search on a path that is new, works again or leads elsewhere; stops it until the
+    /// path works.
     pub(super) fn restart_mtu_discovery(&mut self, id: PathId) {
         let path = &mut self.paths[id];
         let works = path.confirmed && path.active;
@@ -24,8 +24,8 @@ impl Association {
         self.use_discovered_mtu(id, None);
     }
 
-    /// Sizes packets as the search has it; if what is in flight was too large, it leaves again, as
-    /// judged at the time `resend`.
+    /// Applies the discovered MTU. If packets in flight were too large, marks them for retransmission;
+    /// message lifetimes are checked against `resend`.
     fn use_discovered_mtu(&mut self, id: PathId, resend: Option<Time>) {
         let path = &mut self.paths[id];
         let Some(mtu) = path.discovery.as_ref().map(|d| d.mtu()) else {
@@ -39,7 +39,7 @@ impl Association {
         }
     }
 
-    /// A probe: HEARTBEAT with a nonce of its own, and PAD (RFC 8899 section 6.2.1.2).
+    /// A probe: HEARTBEAT with a separate nonce, and PAD (RFC 8899 section 6.2.1.2).
     pub(super) fn output_probe(
         &mut self,
         buf: &mut Vec<u8>,
@@ -74,7 +74,7 @@ impl Association {
         })
     }
 
-    /// A HEARTBEAT ACK with this nonce came. Returns whether it answers a probe.
+    /// Checks the nonce of a HEARTBEAT ACK. Returns whether it answers a probe.
     pub(super) fn on_probe_ack(&mut self, id: PathId, nonce: u64, cx: &Context<'_>) -> bool {
         let path = &mut self.paths[id];
         let Some(discovery) = &mut path.discovery else {
@@ -85,7 +85,7 @@ impl Association {
         is_probe
     }
 
-    /// A heartbeat of the path, small or large, was answered.
+    /// Informs the search that a heartbeat or probe of the path was acknowledged.
     pub(super) fn after_heartbeat_ack(&mut self, id: PathId, now: Time) {
         if let Some(discovery) = &mut self.paths[id].discovery {
             let black_hole = discovery.on_alive(now);
@@ -104,7 +104,7 @@ impl Association {
         }
     }
 
-    /// This host refused to send a probe of so many bytes of SCTP, because it is too large.
+    /// The host's stack refused a probe of `len` bytes as too large.
     pub(crate) fn on_probe_refused(&mut self, id: PathId, len: usize, now: Time) {
         let path = &mut self.paths[id];
         let size = len + path.below_len();
@@ -114,8 +114,8 @@ impl Association {
         }
     }
 
-    /// ICMP says that packets to this path are too big (RFC 8899 section 4.6, RFC 9260 section 10,
-    /// ICMP7). Returns whether it was plausible.
+    /// ICMP: packets to this path are too big (RFC 8899 section 4.6, RFC 9260 section 10, ICMP7).
+    /// Returns whether the reported MTU was plausible.
     pub(crate) fn on_packet_too_big(&mut self, id: PathId, mtu: usize, now: Time) -> bool {
         let path = &mut self.paths[id];
         if let Some(discovery) = &mut path.discovery {
@@ -129,7 +129,7 @@ impl Association {
         true
     }
 
-    /// The driver knows what the path takes at most.
+    /// Limits the MTU of a path to a value that the driver knows.
     pub(crate) fn set_path_mtu(&mut self, id: PathId, mtu: usize, now: Time) {
         let path = &mut self.paths[id];
         if let Some(discovery) = &mut path.discovery {

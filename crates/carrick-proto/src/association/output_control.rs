@@ -1,6 +1,5 @@
-//! Control chunks that leave: set-up, answers, SHUTDOWN, heartbeats.
+//! Packets of control chunks: set-up, replies, SHUTDOWN, heartbeats.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use carrick_wire::{
@@ -9,8 +8,8 @@ use carrick_wire::{
 
 use super::output::single;
 use super::state::State;
-use super::told::{with_source, write_addresses};
 use super::{Association, Context, Reply};
+use crate::addresses::write_addresses;
 use crate::path::{Path, PathId, heartbeat};
 use crate::policy::WindowAnnouncement;
 use crate::route::{Route, Transmit};
@@ -18,7 +17,7 @@ use crate::route::{Route, Transmit};
 /// Bytes of a SHUTDOWN.
 const SHUTDOWN_LEN: usize = 8;
 
-/// Bytes of a packet to an address of which nothing is known.
+/// Bytes of a packet to an unknown address.
 const SMALL_PACKET: usize = 1200;
 
 impl Association {
@@ -49,12 +48,13 @@ impl Association {
         let fields = InitFields {
             tag: self.local_tag,
             a_rwnd: WindowAnnouncement::initially(&self.config),
-            outbound_streams: self.config.outbound_streams,
-            inbound_streams: self.config.max_inbound_streams,
+            outbound_streams: self.config.streams.outbound_streams,
+            inbound_streams: self.config.streams.max_inbound_streams,
             initial_tsn: self.local_initial_tsn,
         };
-        let locals = cx.local_addresses.told(self.told);
-        let mut only = None;
+        self.advertised.leave_out_removed(cx.local_addresses);
+        let locals = self.advertised.present(cx.local_addresses);
+        let mut fitted = None;
         let mut packet = PacketBuilder::new(buf, header, self.paths[path].packet_size());
         packet.init(ChunkType::INIT, fields, |parameters| {
             if let Some(increment) = preserve {
@@ -73,11 +73,13 @@ impl Association {
                 parameters.supported_address_types(&[types.0]);
             }
             // Last, because there may be more of them than fit.
-            if !self.config.wildcard_addresses {
-                only = write_addresses(parameters, &locals, &route);
+            if !self.config.paths.wildcard_addresses {
+                fitted = write_addresses(parameters, &locals, &route);
             }
         });
-        self.only_told = only.map(|told| with_source(told, route.local));
+        if let Some(advertised) = fitted {
+            self.advertised.record_init(advertised, route.local);
+        }
         Some(single(route, packet.finish()))
     }
 
@@ -124,13 +126,12 @@ impl Association {
         if let State::CookieEchoed(echoed) = &mut self.state {
             echoed.unrecognized = unrecognized;
         }
-        let config = Arc::clone(&self.config);
-        // Whether the path takes the size of a packet full of data is not known yet.
+        // The path may not take packets of full size; that is not known yet.
         let sized = !repeated || self.paths[path].discovery.is_none();
         if sized && (slot.is_some() || self.auth_len(&behind) == 0) {
-            let (sender, mut tx) = self.transmit_context(&config, cx, false);
-            if let Some(permit) = sender.permit_beside_cookie(path, &mut tx) {
-                sender.fill(permit, &mut packet, &mut tx);
+            let (sender, mut tx) = self.transmit_context(cx.now, false);
+            if let Some(permit) = sender.plan_beside_cookie(path, &mut tx) {
+                sender.add_data(permit, &mut packet, &mut tx);
             }
         }
         let len = self.finish(packet, slot);
@@ -140,16 +141,16 @@ impl Association {
         })
     }
 
-    /// Answers that go the same way share a packet.
+    /// Replies with the same route, in one packet.
     pub(super) fn output_replies(
         &mut self,
         buf: &mut Vec<u8>,
         cx: &mut Context<'_>,
     ) -> Option<Transmit> {
-        let route = self.replies.front()?.0;
+        let route = self.replies.next_route()?;
         let path = self.path_of(&route);
         let limit = path.map_or(SMALL_PACKET, |p| self.paths[p].packet_size());
-        let first_len = match &self.replies.front()?.1 {
+        let first_len = match self.replies.next_on(route)? {
             Reply::HeartbeatAck(value)
             | Reply::Error(value)
             | Reply::ReConfig(value)
@@ -157,7 +158,7 @@ impl Association {
             | Reply::AsconfAck(value) => 16 + carrick_wire::padded(value.len()),
             Reply::CookieAck | Reply::Cwr(_) => 20,
         };
-        // Some of these kinds: what is behind the AUTH chunk does no harm.
+        // The packet contains some of these types; chunks that don't require AUTH may follow it.
         let mut kinds = [
             ChunkType::COOKIE_ACK,
             ChunkType::HEARTBEAT,
@@ -170,8 +171,7 @@ impl Association {
             ChunkType::NR_SACK,
             ChunkType::COOKIE_ACK,
         ];
-        let mut together = self.replies.iter().take_while(|r| r.0 == route);
-        if together.any(|r| matches!(r.1, Reply::AsconfAck(_))) {
+        if self.replies.contains_asconf_ack(route) {
             kinds[9] = ChunkType::ASCONF_ACK;
         }
         let first_len = first_len + self.auth_len(&kinds);
@@ -180,7 +180,7 @@ impl Association {
         let start = packet.len();
         let mut acknowledged_cookie = false;
         let mut reconfigured = false;
-        while let Some((_, reply)) = self.replies.front().filter(|r| r.0 == route) {
+        while let Some(reply) = self.replies.next_on(route) {
             match reply {
                 Reply::CookieAck => {
                     packet.cookie_ack();
@@ -205,7 +205,7 @@ impl Association {
                 }
                 Reply::Sack(kind, value) if packet.len() == start => {
                     packet.raw(*kind, 0, value);
-                    self.replies.pop_front();
+                    self.replies.pop();
                     break;
                 }
                 Reply::Cwr(tsn) if packet.fits(8) => {
@@ -219,12 +219,12 @@ impl Association {
                 | Reply::AsconfAck(_)
                 | Reply::Cwr(_) => break,
             }
-            self.replies.pop_front();
+            self.replies.pop();
         }
         if acknowledged_cookie {
             self.complete_cookie_ack(path, &route, &mut packet, cx);
         } else if let Some(id) = path.filter(|_| reconfigured && self.has_room_for_sack(&packet)) {
-            // With it the peer knows what is missing before a reset (RFC 6525 section 5.2.1).
+            // The SACK reports what is missing before a reset (RFC 6525 section 5.2.1).
             self.bundle_sack(id, &mut packet, cx);
         }
         let len = self.finish(packet, slot);
@@ -257,18 +257,18 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN or SHUTDOWN ACK has to go to an address that the peer told meanwhile, once that is
+    /// Returns whether SHUTDOWN or SHUTDOWN ACK has to wait until an address that the peer added is
     /// verified (section 5.4).
     pub(super) fn verifies_to_end(&self) -> bool {
         let ends = matches!(
             self.state,
             State::ShutdownSent(_) | State::ShutdownAckSent(_)
         );
-        ends && !self.paths[self.paths.current()].confirmed
+        ends && (!self.paths[self.paths.current()].confirmed || self.paths.all_inactive())
     }
 
-    /// T2-shutdown expired, so SHUTDOWN or SHUTDOWN ACK takes another path than the last one. What it
-    /// is bundled with goes that way as well.
+    /// Returns the route of a retransmitted SHUTDOWN or SHUTDOWN ACK, which takes another path after
+    /// T2-shutdown expired (section 9.2). A bundled SACK is sent there, too.
     pub(super) fn repeated_shutdown_route(&self) -> Option<(PathId, Route)> {
         let (State::ShutdownSent(ending) | State::ShutdownAckSent(ending)) = &self.state else {
             return None;
@@ -307,8 +307,8 @@ impl Association {
         (len > 0).then(|| single(route, len))
     }
 
-    /// Puts SHUTDOWN or SHUTDOWN ACK into the packet if one is due, which may be the first chunk of it but
-    /// for AUTH.
+    /// Adds SHUTDOWN or SHUTDOWN ACK if one is due. With `first` it may be the first chunk besides
+    /// AUTH.
     pub(super) fn bundle_shutdown(
         &mut self,
         path: PathId,
@@ -323,8 +323,8 @@ impl Association {
             // It goes in the next packet.
             return;
         }
-        // A FORWARD-TSN that fills a packet is left out: the peer can do without it, for no data that it
-        // would have to deliver waits.
+        // A FORWARD-TSN that fills a packet is left out: the peer does not need it, since no data that
+        // it would have to deliver waits.
         if !self.bundle_last_forward(path, packet, SHUTDOWN_LEN, cx) && !first {
             return;
         }
@@ -366,7 +366,7 @@ impl Association {
     }
 }
 
-/// The only address family this side has, if it lacks one.
+/// Returns the only address family that this side has, if it lacks one.
 fn supported_types<'a>(
     local: impl Iterator<Item = &'a core::net::IpAddr>,
 ) -> Option<ParameterType> {

@@ -1,4 +1,4 @@
-//! What the peer's INIT or INIT ACK says (RFC 9260 sections 3.3.2, 3.3.3, 5.1.2).
+//! Parameters of the peer's INIT or INIT ACK (RFC 9260 sections 3.3.2, 3.3.3, 5.1.2).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -9,6 +9,7 @@ use crate::auth::PeerAuth;
 use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
 use crate::protection::MAX_OFFER;
+use crate::route::is_usable;
 
 /// Parameters to be reported are kept up to this many bytes: the answer must not grow without
 /// bound (section 12.4).
@@ -30,17 +31,17 @@ pub(crate) struct PeerParameters<'a> {
     pub(crate) preserve_ms: Option<u32>,
     /// The address families the peer lists as supported; without the parameter, all are.
     pub(crate) families: Option<Families>,
-    /// The address that the peer would rather be sent to (RFC 5061 section 5.4).
+    /// Set Primary IP Address (RFC 5061 section 5.4).
     pub(crate) preferred: Option<IpAddr>,
-    /// What it says about what is above SCTP (RFC 5061 section 4.2.6).
+    /// Adaptation Layer Indication (RFC 5061 section 4.2.6).
     pub(crate) adaptation_layer: Option<u32>,
-    /// What the peer can do beyond RFC 9260.
+    /// Extensions that the peer offers.
     pub(crate) offered: Extensions,
-    /// What it says about authentication.
+    /// Parameters of RFC 4895.
     pub(crate) auth: PeerAuth<'a>,
-    /// What it says about the protection of chunks, where that fits.
+    /// The peer's offer of a chunk protection, if this side accepts it.
     pub(crate) protection: Option<&'a [u8]>,
-    /// Whole parameters that are to be reported.
+    /// Unrecognized parameters that are to be reported.
     pub(crate) unrecognized: Vec<&'a [u8]>,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Families {
     pub(crate) ipv6: bool,
 }
 
-/// Why an INIT or INIT ACK is refused.
+/// Reason for which an INIT or INIT ACK is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InitFault<'a> {
     /// The Initiate Tag is 0.
@@ -71,7 +72,7 @@ pub(crate) enum InitFault<'a> {
 }
 
 impl<'a> PeerParameters<'a> {
-    /// Reads and judges the chunk, as a side with this configuration.
+    /// Reads and validates the chunk, for a side with this configuration.
     pub(crate) fn read(init: &Init<'a>, config: &AssociationConfig) -> Result<Self, InitFault<'a>> {
         let ours = config.offered();
         if init.tag.is_zero() {
@@ -103,14 +104,14 @@ impl<'a> PeerParameters<'a> {
         let mut reported = 0;
         for raw in init.parameters() {
             let raw = raw.map_err(|_| InitFault::Malformed)?;
-            if let Some(offer) = config.protection.as_deref()
+            if let Some(offer) = config.security.protection.as_deref()
                 && raw.kind == offer.parameter_type()
             {
                 let fits = raw.value.len() <= MAX_OFFER && offer.accepts(raw.value);
                 read.protection = read.protection.or(fits.then_some(raw.value));
                 continue;
             }
-            // Those of an extension that is not offered are unknown, well formed or not.
+            // Parameters of an extension that is not offered are unknown, well formed or not.
             if !raw.kind.is_base() && !ours.know_parameter(raw.kind) {
                 if !read.unknown(raw, &mut reported) {
                     break;
@@ -124,7 +125,7 @@ impl<'a> PeerParameters<'a> {
             read.offered.read(&parameter);
             match parameter {
                 Parameter::Ipv4Address(_) | Parameter::Ipv6Address(_)
-                    if config.ignore_peer_addresses => {}
+                    if config.paths.ignore_peer_addresses => {}
                 Parameter::Ipv4Address(a) => read.address(IpAddr::V4(a)),
                 Parameter::Ipv6Address(a) => read.address(IpAddr::V6(a)),
                 Parameter::CookiePreservative { increment_ms } => {
@@ -141,24 +142,33 @@ impl<'a> PeerParameters<'a> {
                 Parameter::StateCookie(cookie) => read.cookie = Some(cookie),
                 Parameter::SetPrimaryAddress(advice) => read.preferred = Some(advice.address),
                 Parameter::AdaptationLayerIndication(code) => read.adaptation_layer = Some(code),
-                // What we sent and the peer didn't know; and parameters without a meaning here.
+                // Unrecognized Parameter, and parameters without a meaning here.
                 _ => {}
             }
         }
-        let required = config.protection.as_ref().is_some_and(|p| p.is_required());
+        let required = config
+            .security
+            .protection
+            .as_ref()
+            .is_some_and(|p| p.is_required());
         if required && read.protection.is_none() {
             return Err(InitFault::Unprotected);
         }
-        // Who authenticates says how; to list the chunk type is not enough (RFC 4895 section 6.1).
+        // Support requires RANDOM, CHUNKS and HMAC-ALGO; listing the chunk type is not enough (RFC 4895
+        // section 6.1).
         read.offered.authentication = read.auth.vector().is_some();
         let open = read.offered.dynamic_addresses && !read.offered.authentication;
-        if open && ours.dynamic_addresses && !config.dynamic_addresses_without_authentication {
+        if open
+            && ours.dynamic_addresses
+            && !config.security.dynamic_addresses_without_authentication
+        {
             return Err(InitFault::Unauthenticated);
         }
         Ok(read)
     }
 
-    /// Takes note of a parameter that is to be reported. Returns whether to go on behind it.
+    /// Records a parameter that is to be reported. Returns whether the parameters behind it are
+    /// processed.
     fn unknown(&mut self, raw: RawParameter<'a>, reported: &mut usize) -> bool {
         let action = raw.kind.unknown_action();
         if action.reports() && *reported + raw.bytes.len() <= MAX_UNRECOGNIZED {
@@ -177,8 +187,8 @@ impl<'a> PeerParameters<'a> {
         }
     }
 
-    /// The address that the peer would rather be sent to; the wildcard is the one that it sent this
-    /// from (RFC 5061 section 4.2.4).
+    /// Returns the address that the peer prefers; the wildcard means the source of the packet (RFC 5061
+    /// section 4.2.4).
     pub(crate) fn preferred_by(&self, source: IpAddr) -> Option<IpAddr> {
         let meant = |address: IpAddr| {
             if address.is_unspecified() {
@@ -190,8 +200,8 @@ impl<'a> PeerParameters<'a> {
         self.preferred.map(meant)
     }
 
-    /// Whether the peer can use addresses of this family. One it uses itself counts as supported
-    /// (section 5.1.2).
+    /// Returns whether the peer can use addresses of this family. A family that it uses itself counts
+    /// as supported (section 5.1.2).
     pub(crate) fn supports(&self, family_of: IpAddr, source: IpAddr) -> bool {
         let v4 = family_of.is_ipv4();
         let used = core::iter::once(&source)
@@ -201,14 +211,4 @@ impl<'a> PeerParameters<'a> {
             .families
             .is_none_or(|f| if v4 { f.ipv4 } else { f.ipv6 })
     }
-}
-
-/// A unicast address that a packet can be sent to; no IPv4 address in IPv6 clothes (section
-/// 3.3.2.1.2).
-pub(crate) fn is_usable(address: IpAddr) -> bool {
-    let odd = match address {
-        IpAddr::V4(a) => a.is_broadcast(),
-        IpAddr::V6(a) => a.to_ipv4_mapped().is_some(),
-    };
-    !(odd || address.is_multicast() || address.is_unspecified())
 }

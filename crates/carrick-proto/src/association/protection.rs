@@ -1,4 +1,4 @@
-//! Chunks that are protected on the wire: sealed last, opened first (see [`crate::protection`]).
+//! Protection of chunks: sealed last, opened first (see [`crate::protection`]).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,24 +10,24 @@ use crate::protection::{ChunkProtection, PacketContext, ProtectionStats, Seal};
 use crate::route::{Route, Transmit};
 use crate::time::Time;
 
-/// The protection in force, and where it works.
+/// The protection in force and its statistics.
 #[derive(Debug)]
 pub(crate) struct Protected {
     pub(crate) hook: Box<dyn ChunkProtection>,
     pub(crate) chunk_type: ChunkType,
     pub(crate) stats: ProtectionStats,
-    /// Bytes that the chunks may become longer by.
+    /// Bytes that it adds to the chunks at most.
     overhead: usize,
     scratch: Vec<u8>,
 }
 
 impl Protected {
-    /// Bytes that it takes from each packet, with its chunk's header and padding.
+    /// Returns the bytes that it takes from each packet, with the header and padding of its chunk.
     fn overhead(&self) -> usize {
         padded(self.overhead) + CHUNK_HEADER_LEN
     }
 
-    /// Seals the packet that begins at `start` of the buffer. What must not leave is cut off.
+    /// Seals the packet at `start` of the buffer; a packet that must not be sent is removed.
     fn seal(&mut self, buf: &mut Vec<u8>, start: usize, context: &PacketContext) {
         let chunks = buf.get(start + COMMON_HEADER_LEN..).unwrap_or_default();
         let longest = chunks.len() + self.overhead;
@@ -52,11 +52,11 @@ impl Protected {
 }
 
 impl Association {
-    /// What the peer said about protection is known, `None` if nothing that fits. What is in force
-    /// stays so: a restart is no way to get rid of it.
+    /// Starts the protection that both sides offer; `theirs` is the peer's offer. A protection stays in
+    /// force after a restart, which must not remove it.
     pub(super) fn agree_on_protection(&mut self, theirs: Option<&[u8]>, connects: bool) {
         if self.protection.is_none()
-            && let (Some(theirs), Some(offer)) = (theirs, &self.config.protection)
+            && let (Some(theirs), Some(offer)) = (theirs, &self.config.security.protection)
         {
             let chunk_type = offer.chunk_type();
             self.protection = Some(Box::new(Protected {
@@ -68,18 +68,18 @@ impl Association {
             }));
         }
         if let Some(protected) = &self.protection {
-            let overhead = self.config.lower_overhead + protected.overhead();
+            let overhead = self.config.mtu.lower_overhead + protected.overhead();
             self.paths.set_overhead(overhead);
         }
     }
 
-    pub(super) fn tell_protection_of_restart(&mut self) {
+    pub(super) fn restart_protection(&mut self) {
         if let Some(protected) = &mut self.protection {
             protected.hook.restarted();
         }
     }
 
-    /// Seals what is about to leave, one packet. `None` if it must not.
+    /// Seals one packet before it is sent. Returns `None` if it must not be sent.
     pub(super) fn protect(
         &mut self,
         buf: &mut Vec<u8>,
@@ -106,7 +106,7 @@ impl Association {
         }
     }
 
-    /// The last packet of the association, which waits among the endpoint's own.
+    /// Queues the last packet of the association among the endpoint's replies.
     pub(super) fn send_last(
         &mut self,
         route: Route,

@@ -1,6 +1,10 @@
-//! The graceful end of an association (RFC 9260 section 9.2).
-
-use alloc::sync::Arc;
+//! Graceful shutdown of an association (RFC 9260 section 9.2).
+//!
+//! 1. The user requests it: SHUTDOWN-PENDING, no new messages are accepted.
+//! 2. All data is acknowledged: SHUTDOWN, T2-shutdown and T5-shutdown-guard start, SHUTDOWN-SENT.
+//! 3. The peer receives SHUTDOWN: SHUTDOWN-RECEIVED; after its own data is acknowledged SHUTDOWN ACK,
+//!    SHUTDOWN-ACK-SENT.
+//! 4. SHUTDOWN ACK is answered with SHUTDOWN COMPLETE; the association is closed on both sides.
 
 use carrick_wire::{ChunkType, CommonHeader, Packet, PacketBuilder, Shutdown};
 
@@ -9,11 +13,11 @@ use super::{Association, Context};
 use crate::error::OperationError;
 use crate::event::{CloseReason, Event};
 use crate::route::Route;
-use crate::send::SackContext;
+use crate::tx::{Acked, SackContext, SackError};
 
 impl Association {
-    /// SHUTDOWN from the user. While the association is being set up there is nothing to end
-    /// gracefully: it is dropped.
+    /// SHUTDOWN from the user. An association that is being set up has nothing to shut down gracefully
+    /// and is aborted.
     pub(crate) fn shutdown(&mut self, cx: &mut Context<'_>) -> Result<(), OperationError> {
         match self.state {
             State::CookieWait(_) => self.close(CloseReason::AbortedByUser, cx),
@@ -25,7 +29,7 @@ impl Association {
                 self.state = State::ShutdownPending;
                 self.advance_shutdown(cx);
             }
-            // Already on the way; a second request changes nothing.
+            // A shutdown is in progress; a second request changes nothing.
             State::ShutdownPending
             | State::ShutdownSent(_)
             | State::ShutdownReceived
@@ -64,7 +68,7 @@ impl Association {
         }
     }
 
-    /// An address of the peer is gone: SHUTDOWN or its answer go another way.
+    /// Removes a deleted address of the peer from the route of SHUTDOWN or SHUTDOWN ACK.
     pub(super) fn forget_ending_route(&mut self, remote: core::net::IpAddr) {
         if let State::ShutdownSent(ending) | State::ShutdownAckSent(ending) = &mut self.state {
             ending.answer = ending.answer.filter(|r| r.remote != remote);
@@ -76,29 +80,32 @@ impl Association {
         if self.state.is_setup() {
             return;
         }
-        let config = Arc::clone(&self.config);
         let mut sack_cx = SackContext {
             now: cx.now,
             arrived_on: self.paths.find(route),
             paths: &mut self.paths,
-            config: &config,
+            config: &self.config,
             trace: &mut self.trace,
         };
-        let outcome = self
+        let result = self
             .sender
             .on_cumulative_tsn(shutdown.cumulative_tsn_ack, &mut sack_cx);
-        if outcome.unsent_tsn {
-            return self.violation("SHUTDOWN acknowledges a TSN that was not sent", cx);
-        }
-        if outcome.broken_promise {
-            return self.violation("data acknowledged as non-renegable was taken back", cx);
-        }
+        let acked = match result {
+            Ok(acked) => acked,
+            Err(SackError::Stale) => Acked::default(),
+            Err(SackError::UnsentTsn) => {
+                return self.violation("SHUTDOWN acknowledges a TSN that was not sent", cx);
+            }
+            Err(SackError::NonRenegableReneged) => {
+                return self.violation("data acknowledged as non-renegable was taken back", cx);
+            }
+        };
         self.report_abandoned();
-        self.after_acknowledgement(&outcome, cx);
+        self.after_acknowledgement(&acked, cx);
         match &mut self.state {
             State::Established | State::ShutdownPending => {
                 self.state = State::ShutdownReceived;
-                self.events.push_back(Event::PeerShutdown);
+                self.events.push(Event::PeerShutdown);
             }
             // Both sides at once: SHUTDOWN ACK answers SHUTDOWN.
             State::ShutdownSent(ending) => {
@@ -144,7 +151,8 @@ impl Association {
         }
     }
 
-    /// A packet with DATA in SHUTDOWN-SENT: SHUTDOWN is sent again at once, T2 starts anew.
+    /// Answers a packet with DATA in SHUTDOWN-SENT with SHUTDOWN and restarts T2-shutdown (section
+    /// 9.2).
     pub(crate) fn answer_data_with_shutdown(&mut self) {
         let answer = self.data_route.map(|route| self.answer_route(&route));
         if let State::ShutdownSent(ending) = &mut self.state {
@@ -156,16 +164,16 @@ impl Association {
         }
     }
 
-    /// Any packet of the peer in SHUTDOWN-SENT shows that it is there (section 9.2). The timer
-    /// starts anew to let it send what it has queued; heartbeats don't restart it, or a peer that
-    /// missed the SHUTDOWN and has shorter intervals than the timer would never get another one.
+    /// Clears the error counter in SHUTDOWN-SENT when any packet of the peer arrives (section 9.2), and
+    /// restarts T2-shutdown to let the peer send its queued data. Heartbeats don't restart it: a peer
+    /// that missed the SHUTDOWN and has shorter intervals than the timer would never get another one.
     pub(crate) fn on_packet_while_shutting_down(&mut self, packet: &Packet<'_>, cx: &Context<'_>) {
         let rto = self.paths[self.paths.current()].rto.value();
         let State::ShutdownSent(ending) = &mut self.state else {
             return;
         };
-        self.error_count = 0;
-        // AUTH may be in front of them, and PAD makes them probes of the path MTU.
+        self.liveness.clear_errors();
+        // AUTH may precede them, and PAD makes them probes of the path MTU.
         let is_heartbeat = |kind| {
             matches!(
                 kind,

@@ -23,7 +23,7 @@ impl Association {
     /// addresses, and its source is no matter of choice.
     pub(super) fn note_selected_source(&mut self, id: PathId, cx: &Context<'_>) {
         let path = &self.paths[id];
-        self.paths[id].selected = if self.config.monitor_pairs {
+        self.paths[id].selected = if self.config.paths.monitor_pairs {
             path.local
         } else {
             select(&self.locals(cx), path, cx)
@@ -49,15 +49,18 @@ impl Association {
     pub(super) fn select_sources(&mut self, gone: Option<IpAddr>, cx: &mut Context<'_>) {
         self.sources_seen = cx.local_addresses.source_version();
         let locals = self.locals(cx);
-        let mut stranded = false;
+        let mut had_none = false;
         if let Some(dynamic) = &mut self.dynamic {
-            stranded = core::mem::replace(&mut dynamic.stranded, locals.is_empty());
-            if dynamic.stranded {
+            had_none = dynamic.set_no_confirmed_local(locals.is_empty());
+            if locals.is_empty() {
                 // ASCONF adds an address; until then nothing can leave.
                 return;
             }
         }
-        let (pairs, rto_initial) = (self.config.monitor_pairs, self.config.rto_initial);
+        let (pairs, rto_initial) = (
+            self.config.paths.monitor_pairs,
+            self.config.timers.rto_initial,
+        );
         for id in self.paths.ids() {
             let path = &mut self.paths[id];
             let own = path.selected.filter(|a| pairs && locals.contains(a));
@@ -66,11 +69,11 @@ impl Association {
             if !pairs {
                 path.selected = choice;
             }
-            let lost = stranded || path.local.is_some_and(|local| !locals.contains(&local));
+            let lost = had_none || path.local.is_some_and(|local| !locals.contains(&local));
             let keeps = if lost {
                 choice.is_none() && (gone.is_none() || path.local != gone)
             } else {
-                // What was selected before may be unknown, which is no change.
+                // The selection before may be unknown, which is no change.
                 let unknown = before.is_none() && path.local.is_some();
                 choice == path.local || unknown || before == choice && !pairs
             };
@@ -87,7 +90,7 @@ impl Association {
                 self.move_data(id, id, cx);
             }
             self.restart_mtu_discovery(id);
-            self.events.push_back(Event::PathLocalAddressChanged(id));
+            self.events.push(Event::PathLocalAddressChanged(id));
         }
     }
 }

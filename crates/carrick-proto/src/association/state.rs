@@ -1,4 +1,4 @@
-//! The states of an association (RFC 9260 section 4), each with only what it needs.
+//! States of an association (RFC 9260 section 4), each with its own data.
 
 use alloc::vec::Vec;
 
@@ -7,20 +7,21 @@ use bytes::Bytes;
 use crate::route::Route;
 use crate::time::Time;
 
-/// The name of a state, for the user.
+/// Name of a state, for the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum StateName {
     /// INIT sent.
     CookieWait,
     /// COOKIE ECHO sent.
     CookieEchoed,
-    /// Messages flow.
+    /// Data is exchanged.
     Established,
-    /// The user asked for shutdown; messages are still on their way.
+    /// The user requested a shutdown; data is outstanding.
     ShutdownPending,
     /// SHUTDOWN sent.
     ShutdownSent,
-    /// SHUTDOWN received; messages are still on their way.
+    /// SHUTDOWN received; data is outstanding.
     ShutdownReceived,
     /// SHUTDOWN ACK sent.
     ShutdownAckSent,
@@ -28,14 +29,14 @@ pub enum StateName {
     Closed,
 }
 
-/// A control chunk that is sent again until it is answered.
+/// A control chunk that is retransmitted until it is answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeat {
     /// To be sent with the next packet.
     pub(crate) due: bool,
-    /// When it is sent again.
+    /// Time of the next retransmission.
     pub(crate) timer: Option<Time>,
-    /// How often it was sent again.
+    /// Number of retransmissions.
     pub(crate) retransmissions: u32,
 }
 
@@ -49,20 +50,20 @@ impl Repeat {
     }
 }
 
-/// What COOKIE-WAIT needs.
+/// State of COOKIE-WAIT.
 #[derive(Debug)]
 pub(crate) struct CookieWait {
     /// INIT and T1-init.
     pub(crate) init: Repeat,
-    /// When the INIT was sent, while it was sent once only.
+    /// Time of the INIT, if it was sent only once.
     pub(crate) sent: Option<Time>,
     /// Milliseconds to ask for in a Cookie Preservative, after a stale cookie.
     pub(crate) preserve: Option<u32>,
-    /// How many cookies went stale.
+    /// Number of stale cookies.
     pub(crate) stale: u32,
 }
 
-/// What COOKIE-ECHOED needs.
+/// State of COOKIE-ECHOED.
 #[derive(Debug)]
 pub(crate) struct CookieEchoed {
     /// COOKIE ECHO and T1-cookie.
@@ -74,16 +75,16 @@ pub(crate) struct CookieEchoed {
     pub(crate) stale: u32,
 }
 
-/// What the two states of an ending association need.
+/// State of SHUTDOWN-SENT and SHUTDOWN-ACK-SENT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
     /// SHUTDOWN or SHUTDOWN ACK, and T2-shutdown.
     pub(crate) chunk: Repeat,
     /// T5-shutdown-guard.
     pub(crate) guard: Option<Time>,
-    /// The chunk answers a packet and goes back the way that came (section 6.4).
+    /// Source of the packet that the chunk answers (section 6.4).
     pub(crate) answer: Option<Route>,
-    /// Where it went last.
+    /// Route of the last transmission.
     pub(crate) sent_to: Option<Route>,
 }
 

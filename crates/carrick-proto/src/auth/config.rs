@@ -1,4 +1,4 @@
-//! What is authenticated, with which algorithms and keys.
+//! Parameters of authentication (RFC 4895).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,42 +6,42 @@ use core::fmt;
 use bytes::Bytes;
 use carrick_wire::{ChunkType, HmacId, SharedKeyId};
 
-/// An endpoint-pair shared key: both sides have it under the same identifier.
+/// Endpoint-pair shared key, which both sides have under the same identifier (RFC 4895, section 3.1).
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedKey {
-    /// The name of the key in AUTH chunks.
+    /// Shared key identifier in AUTH chunks.
     pub id: SharedKeyId,
-    /// The key, of any length; empty is the null key.
+    /// Secret of any length; the empty one is the null key.
     pub secret: Bytes,
 }
 
 impl fmt::Debug for SharedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A secret has no place in a log.
+        // Secrets are not logged.
         write!(f, "SharedKey({})", self.id)
     }
 }
 
-/// Parameters of authentication (RFC 4895); they count where
-/// [`crate::Extensions::authentication`] is offered.
+/// Parameters of authentication (RFC 4895), used if [`crate::Extensions::authentication`] is offered.
 #[derive(Clone, Debug)]
 pub struct AuthenticationConfig {
-    /// The algorithms that the peer is asked to use, most wanted first. SHA-1 must be among them
-    /// (section 3.3); no other than SHA-1 and SHA-256 is known.
+    /// HMAC algorithms that the peer may use, in order of preference. SHA-1 is mandatory (RFC 4895,
+    /// section 3.3); SHA-256 is the only other one that is supported. Default: SHA-256, SHA-1.
     pub algorithms: Vec<HmacId>,
-    /// Chunk types that are taken from the peer only when they are authenticated. INIT, INIT ACK,
-    /// SHUTDOWN COMPLETE and AUTH can't be among them (section 3.2). ASCONF and ASCONF-ACK are by
-    /// themselves, where dynamic addresses are offered.
+    /// Chunk types that are accepted from the peer only if they are authenticated. INIT, INIT ACK,
+    /// SHUTDOWN COMPLETE and AUTH are not allowed (RFC 4895, section 3.2). ASCONF and ASCONF-ACK are
+    /// added if dynamic addresses are offered. Default: none.
     ///
     /// With COOKIE ECHO, a peer that lost its keys can't restart (section 6.3).
     pub required: Vec<ChunkType>,
-    /// Endpoint-pair shared keys that associations begin with.
+    /// Initial endpoint-pair shared keys, fewer than 64. Default: none.
     pub keys: Vec<SharedKey>,
-    /// The key that is used for sending at first: one of `keys`, or 0 for the null key.
+    /// Identifier of the key that is used for sending at first: one of `keys`, or 0, the default, for the
+    /// null key.
     pub active: SharedKeyId,
-    /// Whether key 0 is there with an empty secret, unless `keys` has another one of that number.
-    /// An endpoint that relies on its keys turns it off: who saw the set-up knows the null key
-    /// (section 9).
+    /// Adds the null key with identifier 0, unless `keys` has a key 0. Disable it if authentication has to
+    /// rely on secret keys: an attacker who saw the set-up can compute the association key of the null key
+    /// (RFC 4895, section 9). Default: `true`.
     pub null_key: bool,
 }
 
@@ -58,7 +58,7 @@ impl Default for AuthenticationConfig {
 }
 
 impl AuthenticationConfig {
-    /// Names the first parameter that is out of its range.
+    /// Returns the first parameter that is out of its range.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let never = [
             ChunkType::INIT,

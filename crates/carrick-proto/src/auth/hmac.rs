@@ -1,15 +1,15 @@
-//! HMAC-SHA-1 and HMAC-SHA-256 (RFC 4895 section 8.4), each begun with an association key so that
-//! a packet costs no setup and no allocation.
+//! HMAC-SHA-1 and HMAC-SHA-256 (RFC 4895, section 8.4), initialized with an association key, so that a
+//! packet needs no key setup and no allocation.
 
 use carrick_wire::HmacId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use sha2::Sha256;
 
-/// The longest HMAC.
+/// Length of the longest HMAC in bytes.
 pub(super) const MAX_LEN: usize = 32;
 
-/// An HMAC of one of the algorithms.
+/// HMAC value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code {
     bytes: [u8; MAX_LEN],
@@ -33,7 +33,7 @@ impl Code {
     }
 }
 
-/// Both algorithms with one key.
+/// Both algorithms, initialized with one key.
 #[derive(Clone)]
 pub(super) struct Keyed {
     sha1: Hmac<Sha1>,
@@ -48,7 +48,7 @@ impl Keyed {
         }
     }
 
-    /// The HMAC of the pieces one behind the other. Anything but SHA-1 is SHA-256.
+    /// Computes the HMAC of the concatenated pieces. Any identifier but SHA-1 means SHA-256.
     pub(super) fn compute<'a>(&self, id: HmacId, pieces: impl Iterator<Item = &'a [u8]>) -> Code {
         if id == HmacId::SHA_1 {
             Code::new(&finished(&self.sha1, pieces).finalize().into_bytes())
@@ -57,7 +57,7 @@ impl Keyed {
         }
     }
 
-    /// Whether `code` is the HMAC of the pieces, in a time that does not depend on where it differs.
+    /// Verifies the HMAC of the concatenated pieces in constant time.
     pub(super) fn verify<'a>(
         &self,
         id: HmacId,
@@ -73,7 +73,7 @@ impl Keyed {
 }
 
 fn begun<M: KeyInit>(key: &[u8]) -> M {
-    // HMAC takes a key of any length (RFC 2104 section 3).
+    // HMAC takes a key of any length (RFC 2104, section 3).
     M::new_from_slice(key).unwrap_or_else(|_| M::new(&hmac::digest::Key::<M>::default()))
 }
 
@@ -87,9 +87,9 @@ fn finished<'a, M: Mac + Clone>(begun: &M, pieces: impl Iterator<Item = &'a [u8]
 mod tests {
     use super::*;
 
-    /// Test case 2 of RFC 2202 and of RFC 4231.
+    /// RFC 2202 and RFC 4231, test case 2.
     #[test]
-    fn both_algorithms_give_the_published_codes_2202_4231() {
+    fn published_codes_are_computed() {
         let keyed = Keyed::new(b"Jefe");
         let text: [&[u8]; 2] = [b"what do ya want ", b"for nothing?"];
         let sha1 = keyed.compute(HmacId::SHA_1, text.into_iter());
@@ -101,15 +101,13 @@ mod tests {
         for (id, code) in [(HmacId::SHA_1, sha1), (HmacId::SHA_256, sha256)] {
             assert!(keyed.verify(id, text.into_iter(), code.as_ref()));
             assert!(!keyed.verify(id, text.into_iter(), &code.as_ref()[1..]));
-            assert!(
-                !keyed.verify(id, text.into_iter(), &[]),
-                "an HMAC cut to nothing"
-            );
+            assert!(!keyed.verify(id, text.into_iter(), &[]), "an empty HMAC");
         }
     }
 
+    /// RFC 4231, test case 6.
     #[test]
-    fn a_key_longer_than_a_block_is_hashed_4231() {
+    fn key_longer_than_a_block_is_hashed() {
         let keyed = Keyed::new(&[0xaa; 131]);
         let text: &[u8] = b"Test Using Larger Than Block-Size Key - Hash Key First";
         let code = keyed.compute(HmacId::SHA_256, core::iter::once(text));

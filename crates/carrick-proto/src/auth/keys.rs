@@ -1,5 +1,5 @@
-//! Endpoint-pair shared keys of one association, by their identifiers (RFC 4895 section 6.1; the
-//! operations are those of RFC 6458 section 8.3).
+//! Endpoint-pair shared keys of an association by identifier (RFC 4895, section 6.1, with the operations
+//! of RFC 6458, section 8.3).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,23 +10,24 @@ use carrick_wire::SharedKeyId;
 use super::hmac::Keyed;
 use super::{AuthenticationConfig, KeyVector, SharedKey};
 
-/// Keys of an association at most.
+/// Limit of keys of an association.
 pub(super) const MAX_KEYS: usize = 64;
 
-/// Why an operation on a key was refused.
+/// Error of an operation on keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The association is unknown or closed.
     UnknownAssociation,
-    /// Authentication is not offered, or the peer lacks it.
+    /// Authentication is not offered, or not supported by the peer.
     NotInForce,
     /// There is no key with this identifier.
     UnknownKey,
-    /// The key is the one for sending: activate another one first.
+    /// The key is used for sending: activate another key first.
     Active,
-    /// The key was deactivated and can't be used for sending any more.
+    /// The key was deactivated and can't be used for sending again.
     Deactivated,
-    /// There are as many keys as an association may have.
+    /// The limit of 64 keys is reached.
     TooManyKeys,
 }
 
@@ -50,11 +51,11 @@ struct Key {
     secret: Bytes,
     /// May be used for sending.
     sends: bool,
-    /// With the association key, once both vectors are known.
+    /// HMACs with the association key, once both key vectors are known.
     keyed: Option<Keyed>,
 }
 
-/// The keys, and which one is used for sending.
+/// Keys of an association, and the identifier of the one used for sending.
 pub(super) struct Keys {
     list: Vec<Key>,
     active: SharedKeyId,
@@ -85,7 +86,7 @@ impl Keys {
         keys
     }
 
-    /// Adds a key or replaces the one of the same number.
+    /// Adds a key or replaces the one with the same identifier.
     pub(super) fn add(
         &mut self,
         key: SharedKey,
@@ -109,7 +110,7 @@ impl Keys {
         });
     }
 
-    /// Both vectors are known: makes the association keys.
+    /// Computes the association keys from both key vectors.
     pub(super) fn prepare(&mut self, ours: &KeyVector, theirs: &KeyVector) {
         for key in &mut self.list {
             key.keyed = Some(prepared(&key.secret, ours, theirs));
@@ -147,7 +148,7 @@ impl Keys {
         self.active
     }
 
-    /// The HMACs begun with this key, if it is there and the vectors are known.
+    /// Returns the HMACs with the association key of this shared key, once both key vectors are known.
     pub(super) fn keyed(&self, id: SharedKeyId) -> Option<&Keyed> {
         self.find(id)?.keyed.as_ref()
     }

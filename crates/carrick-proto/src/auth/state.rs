@@ -1,5 +1,5 @@
-//! Authentication in one association: what leaves authenticated (RFC 4895 section 6.2), and what
-//! is believed (section 6.3).
+//! Authentication state of an association: sending of authenticated chunks (RFC 4895, section 6.2) and
+//! verification of received ones (section 6.3).
 
 use carrick_wire::{
     AUTH_HEADER_LEN, Auth as AuthChunk, AuthSlot, ChunkType, HmacId, Packet, PacketBuilder,
@@ -10,37 +10,37 @@ use super::keys::Keys;
 use super::{AuthenticationConfig, ChunkSet, KeyError, KeyVector, SharedKey};
 use crate::stats::AuthenticationCounters;
 
-/// What is to be done about the chunks behind a received AUTH chunk.
+/// Result of the verification of an AUTH chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// They are the peer's.
+    /// The HMAC is valid.
     Genuine,
-    /// The algorithm is none that we asked for.
+    /// This side did not list the HMAC algorithm.
     UnsupportedAlgorithm(HmacId),
-    /// There is no such key.
+    /// There is no shared key with this identifier.
     UnknownKey(SharedKeyId),
-    /// The HMAC is another one.
+    /// The HMAC is invalid.
     Forged,
 }
 
-/// All of it. Boxed in the association, and absent where this side does not offer authentication.
+/// Authentication state; absent if this side does not offer authentication.
 #[derive(Debug)]
 pub(crate) struct Auth {
     ours: KeyVector,
-    /// Empty until the peer's INIT or INIT ACK came.
+    /// Key vector of the peer; empty before its INIT or INIT ACK.
     theirs: KeyVector,
-    /// Chunks that we take only authenticated.
+    /// Chunk types that this side accepts only authenticated.
     required: ChunkSet,
-    /// Chunks that the peer takes only authenticated.
+    /// Chunk types that the peer accepts only authenticated.
     wanted: ChunkSet,
-    /// The first algorithm of the peer's list that we have.
+    /// First algorithm of the peer's list that this side supports.
     algorithm: HmacId,
     keys: Keys,
     pub(crate) counters: AuthenticationCounters,
-    /// The key of the peer's last genuine AUTH chunk.
+    /// Key of the peer's last valid AUTH chunk.
     pub(crate) peer_key: Option<SharedKeyId>,
-    /// The unknown key that the user was told of last.
-    pub(crate) told_unknown: Option<SharedKeyId>,
+    /// Unknown key of which the user was notified last.
+    pub(crate) reported_unknown_key: Option<SharedKeyId>,
 }
 
 impl Auth {
@@ -54,22 +54,22 @@ impl Auth {
             keys: Keys::new(config),
             counters: AuthenticationCounters::default(),
             peer_key: None,
-            told_unknown: None,
+            reported_unknown_key: None,
         }
     }
 
-    /// What this side told the peer.
+    /// Returns the key vector of this side.
     pub(crate) fn ours(&self) -> &KeyVector {
         &self.ours
     }
 
-    /// The vectors of the association are agreed, for the first time or anew. User's keys stay.
+    /// Sets the key vectors of both sides after set-up or restart. The user's keys are kept.
     pub(crate) fn negotiated(&mut self, ours: KeyVector, theirs: KeyVector) {
         let algorithm = theirs.algorithms().find(|id| id.hmac_len().is_some());
         self.algorithm = algorithm.unwrap_or(HmacId::SHA_1);
         self.required = ours.chunks();
         self.wanted = theirs.chunks();
-        // ASCONF is not to be sent otherwise (RFC 5061 section 4.1.1), whatever the peer lists.
+        // ASCONF is always sent authenticated (RFC 5061, section 4.1.1).
         self.wanted.insert(ChunkType::ASCONF);
         self.wanted.insert(ChunkType::ASCONF_ACK);
         self.keys.prepare(&ours, &theirs);
@@ -78,33 +78,33 @@ impl Auth {
         self.peer_key = None;
     }
 
-    /// Whether the vectors of both sides are known.
+    /// Returns whether the key vectors of both sides are known.
     pub(crate) fn is_negotiated(&self) -> bool {
         !self.theirs.is_empty()
     }
 
-    /// A chunk of this type is taken only authenticated.
+    /// Returns whether this side accepts the chunk type only authenticated.
     pub(crate) fn requires(&self, kind: ChunkType) -> bool {
         self.required.contains(kind)
     }
 
-    /// A chunk of this type has to leave authenticated.
+    /// Returns whether the peer accepts the chunk type only authenticated.
     pub(crate) fn wants(&self, kind: ChunkType) -> bool {
         self.is_negotiated() && self.wanted.contains(kind)
     }
 
-    /// Bytes of an AUTH chunk of ours.
+    /// Returns the length of an AUTH chunk in bytes.
     pub(crate) fn chunk_len(&self) -> usize {
         padded(AUTH_HEADER_LEN + self.algorithm.hmac_len().unwrap_or(0))
     }
 
-    /// Puts the AUTH chunk into the packet; the HMAC follows with [`Self::sign`].
+    /// Appends an AUTH chunk without its HMAC, which [`Self::sign`] fills in.
     pub(crate) fn open(&self, packet: &mut PacketBuilder<'_>) -> AuthSlot {
         let len = self.algorithm.hmac_len().unwrap_or(0);
         packet.auth(self.keys.active(), self.algorithm, len)
     }
 
-    /// Writes the HMAC and finishes the packet.
+    /// Fills in the HMAC and finishes the packet.
     pub(crate) fn sign(
         &self,
         packet: PacketBuilder<'_>,
@@ -112,7 +112,7 @@ impl Auth {
         without_checksum: bool,
     ) -> usize {
         let Some(keyed) = self.keys.keyed(self.keys.active()) else {
-            // Unreachable: the active key can't be deleted, and AUTH needs the vectors.
+            // Unreachable: the active key can't be deleted, and AUTH needs both key vectors.
             return packet.finish();
         };
         let packet = packet.authenticate(slot, |covered| {
@@ -125,8 +125,8 @@ impl Auth {
         }
     }
 
-    /// Judges a received AUTH chunk.
-    pub(crate) fn judge(&self, chunk: &AuthChunk<'_>, packet: &Packet<'_>) -> Verdict {
+    /// Verifies a received AUTH chunk (RFC 4895, section 6.3).
+    pub(crate) fn verify(&self, chunk: &AuthChunk<'_>, packet: &Packet<'_>) -> Verdict {
         if !self.ours.algorithms().any(|id| id == chunk.hmac_id) {
             return Verdict::UnsupportedAlgorithm(chunk.hmac_id);
         }

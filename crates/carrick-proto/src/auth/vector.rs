@@ -1,5 +1,5 @@
-//! The key vectors: what each side says about authentication in INIT or INIT ACK, and the
-//! association key that is made of both (RFC 4895 sections 3 and 6.1).
+//! Key vectors: the parameters of authentication in INIT and INIT ACK, and the association shared key
+//! derived from them (RFC 4895, sections 3 and 6.1).
 
 use alloc::vec::Vec;
 
@@ -7,16 +7,16 @@ use carrick_wire::{ChunkType, HmacId, ParameterType, ParameterWriter, RawParamet
 
 use super::AuthenticationConfig;
 
-/// Bytes of the random number (section 6.1).
+/// Length of the random number in bytes (RFC 4895, section 6.1).
 pub(crate) const RANDOM_LEN: usize = 32;
 
-/// Bytes of a parameter's header.
+/// Length of a parameter's header in bytes.
 const HEADER: usize = 4;
 
-/// Algorithms that a peer may list; two are defined.
+/// Limit of algorithms in a peer's list.
 const MAX_ALGORITHMS: usize = 32;
 
-/// A set of chunk types.
+/// Set of chunk types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ChunkSet([u64; 4]);
 
@@ -30,13 +30,13 @@ impl ChunkSet {
     }
 }
 
-/// RANDOM, CHUNKS and HMAC-ALGO of one side, in this order and without padding. Empty for a side
-/// that does not authenticate.
+/// Parameters RANDOM, CHUNKS and HMAC-ALGO of one side, in this order and without padding. Empty for a
+/// side without authentication.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct KeyVector(Vec<u8>);
 
 impl KeyVector {
-    /// What this side says.
+    /// Returns the key vector of this side.
     pub(crate) fn new(
         random: &[u8; RANDOM_LEN],
         config: &AuthenticationConfig,
@@ -59,7 +59,7 @@ impl KeyVector {
         Self(bytes)
     }
 
-    /// As it came out of [`Self::bytes`].
+    /// Restores a key vector from [`Self::bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
     }
@@ -72,13 +72,13 @@ impl KeyVector {
         self.0.is_empty()
     }
 
-    /// Tells the peer.
+    /// Writes the parameters of the key vector.
     pub(crate) fn write(&self, parameters: &mut ParameterWriter<'_>) {
         self.items()
             .for_each(|(kind, value)| parameters.raw(kind, value));
     }
 
-    /// Chunks that this side takes only authenticated. Those of section 3.2 are ignored.
+    /// Returns the chunk types in CHUNKS, without those that RFC 4895, section 3.2, excludes.
     pub(crate) fn chunks(&self) -> ChunkSet {
         let never = [
             ChunkType::INIT,
@@ -95,7 +95,7 @@ impl KeyVector {
         set
     }
 
-    /// The algorithms that this side wants used, most wanted first.
+    /// Returns the HMAC algorithms in order of preference.
     pub(crate) fn algorithms(&self) -> impl Iterator<Item = HmacId> + '_ {
         let (pairs, _) = self.value(ParameterType::HMAC_ALGO).as_chunks::<2>();
         pairs.iter().map(|id| HmacId(u16::from_be_bytes(*id)))
@@ -118,9 +118,9 @@ impl KeyVector {
         })
     }
 
-    /// The association key that belongs to an endpoint-pair shared key.
+    /// Returns the association shared key for an endpoint-pair shared key (RFC 4895, section 6.1).
     pub(crate) fn association_key(&self, peer: &Self, secret: &[u8]) -> Vec<u8> {
-        // As numbers: the first byte of both is the same and not zero, so that the longer is larger.
+        // Compared as numbers: both have the same first byte, not zero, so the longer one is larger.
         let size = |vector: &Self| vector.0.len();
         let ordered = (size(self), &self.0) <= (size(peer), &peer.0);
         let (smaller, larger) = if ordered { (self, peer) } else { (peer, self) };
@@ -134,7 +134,7 @@ fn put(bytes: &mut Vec<u8>, kind: ParameterType, value: &[u8]) {
     bytes.extend_from_slice(value);
 }
 
-/// What the peer's INIT or INIT ACK says about authentication: whole parameters.
+/// Authentication parameters of the peer's INIT or INIT ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PeerAuth<'a> {
     random: &'a [u8],
@@ -143,7 +143,7 @@ pub(crate) struct PeerAuth<'a> {
 }
 
 impl<'a> PeerAuth<'a> {
-    /// Takes note of a parameter; each counts once. `false` if it breaks a rule of section 3.
+    /// Stores a parameter, the first of each type. Returns `false` if it violates RFC 4895, section 3.
     pub(crate) fn read(&mut self, raw: RawParameter<'a>) -> bool {
         let (place, fits) = match raw.kind {
             ParameterType::RANDOM => (&mut self.random, raw.value.len() == RANDOM_LEN),
@@ -160,7 +160,7 @@ impl<'a> PeerAuth<'a> {
         fits
     }
 
-    /// The peer's key vector; `None` if it does not authenticate, or with no algorithm of ours.
+    /// Returns the peer's key vector; `None` if it does not support authentication or no common algorithm.
     pub(crate) fn vector(&self) -> Option<KeyVector> {
         if self.random.is_empty() || self.algorithms.is_empty() {
             return None;
@@ -183,8 +183,9 @@ mod tests {
         KeyVector::new(&[random; RANDOM_LEN], &config, false)
     }
 
+    /// RFC 4895, section 6.1.
     #[test]
-    fn the_vector_is_the_parameters_without_padding_6_1() {
+    fn key_vector_has_parameters_without_padding() {
         let vector = vector(7, &[ChunkType::DATA]);
         let mut expected = alloc::vec![0x80, 2, 0, 36];
         expected.extend_from_slice(&[7; 32]);
@@ -196,20 +197,22 @@ mod tests {
         assert_eq!(ids, [HmacId::SHA_256, HmacId::SHA_1]);
     }
 
+    /// RFC 4895, section 6.1.
     #[test]
-    fn both_sides_make_the_same_key_the_smaller_vector_first_6_1() {
+    fn smaller_vector_comes_first_in_the_key() {
         let (small, large) = (vector(1, &[]), vector(2, &[]));
         let key = small.association_key(&large, b"secret");
         assert_eq!(key, large.association_key(&small, b"secret"));
         assert_eq!(key, [b"secret", small.bytes(), large.bytes()].concat());
-        // A longer vector is the larger number, whatever it holds.
+        // A longer vector is the larger number.
         let long = vector(0, &[ChunkType::DATA]);
         let key = long.association_key(&small, b"");
         assert_eq!(key, [small.bytes(), long.bytes()].concat());
     }
 
+    /// RFC 4895, section 3.2.
     #[test]
-    fn chunks_that_set_an_association_up_or_end_it_are_ignored_3_2() {
+    fn excluded_chunk_types_are_ignored() {
         let mut bytes = vector(1, &[]).0;
         put(&mut bytes, ParameterType::CHUNKS, &[1, 2, 14, 15, 0xc1]);
         let set = KeyVector(bytes).chunks();

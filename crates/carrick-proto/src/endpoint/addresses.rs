@@ -1,4 +1,4 @@
-//! The host's addresses come and go, and every association learns of it (RFC 5061).
+//! Changes of the host's addresses (RFC 5061).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -9,58 +9,58 @@ use crate::error::OperationError;
 use crate::time::Time;
 
 impl Endpoint {
-    /// A local address of the host is new: it is told to peers and used in associations that are
-    /// set up from now on, and in those that have dynamic addresses (RFC 5061), whose peers learn of
-    /// it. Peers of others don't know it, unless it was advertised to them in the set-up, was removed
-    /// and has returned: then it is used again. Paths may change to it (RFC 9260 section 6.4).
+    /// Adds a local address. Later associations advertise it, and associations with dynamic addresses
+    /// (RFC 5061) add it by ASCONF. Other associations do not use it, unless it was advertised in their
+    /// set-up and has been removed since. Paths may change to it (RFC 9260, section 6.4).
     pub fn local_address_added(&mut self, address: IpAddr) {
         self.local_addresses.add(address);
         self.config.source_selection.refresh();
-        self.touch_all();
+        self.refresh_all();
     }
 
-    /// The routes of the host changed: every association selects the source address of its paths
-    /// again. A path whose choice is the same as before keeps the source that it has.
+    /// Repeats the source address selection of all paths after the host's routes changed. A path for
+    /// which the selection has the same result as before keeps its current source address.
     pub fn local_routes_changed(&mut self) {
         self.local_addresses.note_route_change();
         self.config.source_selection.refresh();
-        self.touch_all();
+        self.refresh_all();
     }
 
-    /// Lets every association look at the local addresses before it sends.
-    fn touch_all(&mut self) {
+    /// Queues every association, so that it checks the local addresses before it sends.
+    fn refresh_all(&mut self) {
         let ids: Vec<AssociationId> = self.registry.ids().collect();
         for id in ids {
-            self.registry.touch(id);
+            self.registry.refresh(id);
         }
     }
 
-    /// SET PEER PRIMARY: asks the peer to send to this address of ours (RFC 5061 section 5.4).
+    /// Requests that the peer use this local address as its primary destination: Set Primary Address of
+    /// RFC 5061, section 5.4.
     ///
     /// # Errors
-    /// The association is not known, has no dynamic addresses or is not established, or the address
-    /// is not one of the endpoint's.
+    /// [`OperationError::UnknownAssociation`], [`OperationError::WrongState`] if the association is not
+    /// established or has no dynamic addresses, or [`OperationError::UnknownAddress`].
     pub fn set_peer_primary(
         &mut self,
         now: Time,
         id: AssociationId,
         address: IpAddr,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, cx| {
+        self.update_open_association(now, id, |association, cx| {
             association.set_peer_primary(address, cx)
         })
     }
 
-    /// A local address of the host is gone: paths from it change to another one, and peers learn of
-    /// it where dynamic addresses are in force. The last address of an association goes when there
-    /// is another one; until then nothing is sent from it.
+    /// Removes a local address. Paths that use it change to another one, and associations with dynamic
+    /// addresses (RFC 5061) delete it by ASCONF. The last address of an association is deleted once
+    /// another one has been added; until then nothing is sent from it.
     pub fn local_address_removed(&mut self, now: Time, address: IpAddr) {
         self.local_addresses.remove(address);
         self.config.source_selection.refresh();
-        self.replies.forget(address);
+        self.replies.remove_from(address);
         let ids: Vec<AssociationId> = self.registry.ids().collect();
         for id in ids {
-            self.with(now, id, |association, cx| {
+            self.update_association(now, id, |association, cx| {
                 association.on_local_address_removed(address, cx)
             });
         }

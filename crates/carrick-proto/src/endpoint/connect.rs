@@ -1,5 +1,5 @@
-//! ASSOCIATE: peers, and how packets to each of their addresses are carried (RFC 9260 section
-//! 11.1.2, RFC 6951 sections 5.1 and 6.1).
+//! ASSOCIATE (RFC 9260, section 11.1.2) and the UDP encapsulation of peer addresses (RFC 6951,
+//! sections 5.1 and 6.1).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use carrick_wire::{Tsn, VerificationTag};
 
 use super::Endpoint;
-use super::sources::Source;
+use super::source_table::SourceKey;
 use crate::association::state::{CookieWait, Repeat, State};
 use crate::association::{Association, AssociationId};
 use crate::config::AssociationConfig;
@@ -16,18 +16,18 @@ use crate::error::{ConnectError, OperationError};
 use crate::path::PathId;
 use crate::time::Time;
 
-/// An address of a peer, and how packets to it are carried.
+/// Address of a peer with its UDP encapsulation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerAddress {
-    /// The address.
+    /// IP address.
     pub address: IpAddr,
-    /// The peer's UDP port, or that of the translator in front of it (RFC 6951); `None` for SCTP on
-    /// plain IP.
+    /// UDP port of the peer or of the translator in front of it, 1 to 65535 (RFC 6951); `None` for SCTP
+    /// on plain IP.
     pub encapsulation: Option<u16>,
 }
 
 impl PeerAddress {
-    /// Reached on plain IP.
+    /// Returns an address that is reached on plain IP.
     pub const fn plain(address: IpAddr) -> Self {
         Self {
             address,
@@ -35,7 +35,7 @@ impl PeerAddress {
         }
     }
 
-    /// Reached in UDP, at this port.
+    /// Returns an address that is reached with UDP encapsulation at this port.
     pub const fn encapsulated(address: IpAddr, port: u16) -> Self {
         Self {
             address,
@@ -45,15 +45,17 @@ impl PeerAddress {
 }
 
 impl Endpoint {
-    /// ASSOCIATE (section 11.1.2): sets up an association with the peer that has these addresses
-    /// and this port. The first address is tried first; data goes to the one that answers, until
-    /// [`Self::set_primary`] says otherwise. With `encapsulation`, packets go in UDP to that port
-    /// (RFC 6951), whichever address they go to; see [`Self::associate`].
+    /// Initiates an association with the peer that has these addresses and this SCTP port: ASSOCIATE of
+    /// RFC 9260, section 11.1.2.
     ///
-    /// The outcome is [`crate::Event::Established`] or [`crate::Event::Closed`].
+    /// INIT goes to the first address first. The address that answers becomes the primary path until
+    /// [`Self::set_primary`] changes it. `encapsulation` is the UDP port for packets to all addresses
+    /// (RFC 6951), `None` for plain IP; see [`Self::associate`] for one port per address.
+    ///
+    /// [`crate::Event::Established`] or [`crate::Event::Closed`] reports the outcome.
     ///
     /// # Errors
-    /// Says what is wrong with the arguments, or that there is an association with this peer.
+    /// See [`ConnectError`].
     pub fn connect(
         &mut self,
         now: Time,
@@ -70,15 +72,16 @@ impl Endpoint {
         self.associate(now, &peers, port, config)
     }
 
-    /// As [`Self::connect`], with a UDP port for each address, or none: one association may have
-    /// paths on plain IP and paths in UDP. Addresses that only the peer tells are reached as the
-    /// packet was carried that told them. What the peer's packets show replaces all of this.
+    /// Initiates an association like [`Self::connect`], with a separate UDP encapsulation for each
+    /// address: one association may have paths on plain IP and paths in UDP. Addresses that the peer
+    /// advertises get the encapsulation of the packet that lists them. Later packets of the peer update
+    /// the encapsulation of their source address.
     ///
-    /// Associations with the same address and port are different ones if the way to them differs:
+    /// Two associations may have the same peer address and port if their encapsulation differs, since
     /// hosts behind a translator share its address.
     ///
     /// # Errors
-    /// Says what is wrong with the arguments, or that there is an association with this peer.
+    /// See [`ConnectError`].
     pub fn associate(
         &mut self,
         now: Time,
@@ -102,19 +105,19 @@ impl Endpoint {
         if !peers.iter().all(same_family) {
             return Err(ConnectError::FamilyMismatch);
         }
-        let known = |peer: &PeerAddress| {
-            let way = peer.encapsulation;
-            let known = self.registry.find_confirmed(peer.address, port, way);
-            known.is_some()
+        let is_connected = |peer: &PeerAddress| {
+            let (address, encapsulation) = (peer.address, peer.encapsulation);
+            let existing = self.registry.find_confirmed(address, port, encapsulation);
+            existing.is_some()
         };
-        if peers.iter().any(known) {
+        if peers.iter().any(is_connected) {
             return Err(ConnectError::AlreadyConnected);
         }
-        let crowded = |peer: &PeerAddress| self.registry.is_full(peer.address, port);
-        if self.registry.len() >= self.config.max_associations || peers.iter().any(crowded) {
+        let at_limit = |peer: &PeerAddress| self.registry.is_full(peer.address, port);
+        if self.registry.len() >= self.config.max_associations || peers.iter().any(at_limit) {
             return Err(ConnectError::TooManyAssociations);
         }
-        self.protects |= config.protection.is_some();
+        self.uses_protection |= config.security.protection.is_some();
         let id = self.registry.next_id();
         let tag = VerificationTag(self.random.nonzero_u32());
         let tsn = Tsn::new(self.random.u32());
@@ -124,24 +127,32 @@ impl Endpoint {
             preserve: None,
             stale: 0,
         });
-        let told = self.local_addresses.latest();
-        let mut association =
-            Association::new(id, config, (self.config.port, port), tag, tsn, told, state);
-        let (_, mut cx) = self.split(now);
+        let address_version = self.local_addresses.latest();
+        let mut association = Association::new(
+            id,
+            config,
+            (self.config.port, port),
+            tag,
+            tsn,
+            address_version,
+            state,
+        );
+        let (_, mut cx) = self.registry_and_context(now);
         association.initiate(peers, &mut cx);
-        let source = Source::of(peers[0].address);
+        let source = SourceKey::of(peers[0].address);
         self.registry.insert(association, source, false);
-        self.registry.touch(id);
+        self.registry.refresh(id);
         Ok(id)
     }
 
-    /// Sets the UDP port to which packets to a path's peer address go, `None` for plain IP: the
-    /// socket option `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951 section 6.1). It holds until a packet
-    /// of the peer from that address shows another one. To read it, see
-    /// [`crate::PathStats::encapsulation`].
+    /// Sets the destination UDP port of packets to a path's peer address, 1 to 65535, or `None` for plain
+    /// IP: the socket option `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951, section 6.1). A packet from that
+    /// address with another UDP source port replaces it. [`crate::PathStats::encapsulation`] has the
+    /// current value.
     ///
     /// # Errors
-    /// The association or the path is not known, or the port is 0.
+    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
+    /// [`OperationError::InvalidPort`] for port 0.
     pub fn set_encapsulation(
         &mut self,
         now: Time,
@@ -152,7 +163,7 @@ impl Endpoint {
         if encapsulation == Some(0) {
             return Err(OperationError::InvalidPort);
         }
-        self.operate(now, id, |association, _| {
+        self.update_open_association(now, id, |association, _| {
             association.set_encapsulation(path, encapsulation)
         })
     }

@@ -1,7 +1,7 @@
-//! The State Cookie: everything needed to make the association, sealed with a MAC, so that nothing
-//! has to be kept before COOKIE ECHO comes (RFC 9260 sections 5.1.3 and 5.1.5).
+//! State Cookie: all state needed to establish the association, authenticated with a MAC, so that no
+//! state is kept before COOKIE ECHO arrives (RFC 9260, sections 5.1.3 and 5.1.5).
 //!
-//! The secret rotates; the secret before stays valid as long as its cookies may live.
+//! The secret key rotates; the previous one is kept for the cookies that were made with it.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,21 +11,21 @@ use carrick_wire::{Tsn, VerificationTag};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::Told;
+use super::AddressVersion;
 use crate::association::TieTags;
 use crate::auth::KeyVector;
 use crate::extensions::Extensions;
 use crate::random::Random;
 use crate::time::Time;
 
-/// Half of the output of HMAC-SHA-256, which RFC 2104 section 5 has as the least: an INIT ACK goes to a
-/// source that is not verified and should be short.
+/// Length of the MAC in bytes: half of the output of HMAC-SHA-256, the least that RFC 2104, section 5,
+/// recommends. INIT ACK goes to an unverified source and should be short.
 const MAC_LEN: usize = 16;
 
-/// In place of an address family.
+/// Marks the value of the protection parameter, in place of an address family.
 const PROTECTION: u8 = 9;
 
-/// What a cookie holds.
+/// Content of a State Cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
     pub(crate) created: Time,
@@ -39,69 +39,63 @@ pub(crate) struct Cookie {
     pub(crate) peer_outbound_streams: u16,
     /// MIS of the peer's INIT.
     pub(crate) peer_inbound_streams: u16,
-    /// The extensions that both sides have.
+    /// Extensions that both sides offer.
     pub(crate) extensions: Extensions,
-    /// Zero unless an association existed (section 5.2.2).
+    /// Tie-tags; zero unless an association existed (RFC 9260, section 5.2.2).
     pub(crate) tie_tags: TieTags,
-    /// The local addresses that were to be told in the INIT ACK.
-    pub(crate) told: Told,
-    /// The last one of them that the INIT ACK told, if those were too many.
-    pub(crate) last_told: Option<Told>,
+    /// Local addresses known when the INIT ACK was made.
+    pub(crate) address_version: AddressVersion,
+    /// The last of them in the INIT ACK, if they did not all fit.
+    pub(crate) last_advertised: Option<AddressVersion>,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
-    /// Where the INIT came from and the INIT ACK went to.
+    /// Source address of the INIT and destination of the INIT ACK.
     pub(crate) remote: IpAddr,
     pub(crate) encapsulation: Option<u16>,
-    /// There were associations with this address and port, and the INIT was not about any of them
-    /// (see `sharing`).
-    pub(crate) another: bool,
-    /// Where the INIT was sent to.
+    /// The INIT referred to none of the associations at its source address and port (see
+    /// `setup_lookup`).
+    pub(crate) is_additional: bool,
+    /// Destination address of the INIT.
     pub(crate) local: Option<IpAddr>,
-    /// What both sides said about authentication; never a shared key (RFC 4895 section 6.3).
+    /// Key vector of this side; a cookie never contains a shared key (RFC 4895, section 6.3).
     pub(crate) ours: KeyVector,
+    /// Key vector of the peer.
     pub(crate) theirs: KeyVector,
-    /// What the peer said about the protection of chunks, where that fits.
+    /// Value of the peer's protection parameter, if acceptable.
     pub(crate) protection: Option<Vec<u8>>,
-    /// The address that the peer would rather be sent to.
+    /// Address of the peer's Set Primary Address parameter (RFC 5061, section 4.2.4).
     pub(crate) preferred: Option<IpAddr>,
-    /// What the peer says about what is above SCTP.
+    /// The peer's Adaptation Layer Indication (RFC 5061, section 4.2.6).
     pub(crate) adaptation_layer: Option<u32>,
-    /// The addresses in the INIT.
+    /// Addresses in the INIT.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
-/// Why a cookie is not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CookieFault {
-    /// Not made by this endpoint, or with a secret that is no longer kept.
-    Forged,
-}
-
-/// The two secrets that cookies may be sealed with.
-pub(crate) struct Secrets {
+/// Secret keys of the MAC of cookies.
+pub(crate) struct CookieSecrets {
     current: Hmac<Sha256>,
     previous: Option<Hmac<Sha256>>,
-    /// When the current secret is replaced.
+    /// Time at which the current secret is replaced.
     rotates: Time,
     lifetime: Duration,
 }
 
-impl core::fmt::Debug for Secrets {
+impl core::fmt::Debug for CookieSecrets {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Secrets")
+        f.debug_struct("CookieSecrets")
             .field("rotates", &self.rotates)
             .finish_non_exhaustive()
     }
 }
 
 fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
-    // HMAC starts from a block, of which a shorter key fills the beginning.
+    // HMAC pads a key that is shorter than a block.
     let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
     block[..key.len()].copy_from_slice(key);
     Hmac::new(&block)
 }
 
-impl Secrets {
+impl CookieSecrets {
     pub(crate) fn new(random: &mut Random, now: Time, lifetime: Duration) -> Self {
         Self {
             current: keyed(&random.key()),
@@ -111,19 +105,19 @@ impl Secrets {
         }
     }
 
-    /// Replaces the secret when its time has come. The one before is kept until the next change,
-    /// and cookies in it are valid as long as they say.
+    /// Replaces the secret if its lifetime is over. The previous one is kept until the next rotation;
+    /// the lifespan of each cookie limits its use.
     pub(crate) fn rotate(&mut self, now: Time, random: &mut Random) {
         if now < self.rotates {
             return;
         }
         let old = core::mem::replace(&mut self.current, keyed(&random.key()));
-        // After a silence longer than a lifetime, the old secret is too old as well.
+        // If no INIT arrived for a whole lifetime, the old secret has expired, too.
         self.previous = (now < self.rotates + self.lifetime).then_some(old);
         self.rotates = now + self.lifetime;
     }
 
-    /// Appends the sealed cookie to `out`.
+    /// Appends the cookie and its MAC to `out`.
     pub(crate) fn seal(&self, cookie: &Cookie, out: &mut Vec<u8>) {
         let start = out.len();
         cookie.encode(out);
@@ -132,12 +126,10 @@ impl Secrets {
         out.extend_from_slice(&mac.finalize().into_bytes()[..MAC_LEN]);
     }
 
-    /// Authenticates and reads a cookie. Its age is not judged here.
-    pub(crate) fn open(&self, bytes: &[u8]) -> Result<Cookie, CookieFault> {
-        let split = bytes
-            .len()
-            .checked_sub(MAC_LEN)
-            .ok_or(CookieFault::Forged)?;
+    /// Verifies the MAC and decodes a cookie; `None` if this endpoint did not make it, or made it with a
+    /// secret that is no longer kept. The lifespan is checked by [`Cookie::staleness`].
+    pub(crate) fn open(&self, bytes: &[u8]) -> Option<Cookie> {
+        let split = bytes.len().checked_sub(MAC_LEN)?;
         let (body, mac) = bytes.split_at(split);
         let genuine = core::iter::once(&self.current)
             .chain(&self.previous)
@@ -147,9 +139,9 @@ impl Secrets {
                 computed.verify_truncated_left(mac).is_ok()
             });
         if !genuine {
-            return Err(CookieFault::Forged);
+            return None;
         }
-        Cookie::decode(body).ok_or(CookieFault::Forged)
+        Cookie::decode(body)
     }
 }
 
@@ -166,7 +158,7 @@ impl Cookie {
             self.peer_a_rwnd,
             self.tie_tags.local,
             self.tie_tags.peer,
-            self.told.0,
+            self.address_version.0,
         ] {
             out.extend_from_slice(&word.to_be_bytes());
         }
@@ -181,18 +173,18 @@ impl Cookie {
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
-        // Most cookies have none of these, and pay nothing for it.
+        // Optional fields, absent from most cookies.
         let adapted = self.adaptation_layer.is_some();
         let advised = self.preferred.is_some();
-        let cut = self.last_told.is_some();
-        let flags = [self.another, adapted, advised, cut];
+        let cut = self.last_advertised.is_some();
+        let flags = [self.is_additional, adapted, advised, cut];
         out.push(
             (0..)
                 .zip(flags)
                 .map(|(bit, set)| u8::from(set) << bit)
                 .sum(),
         );
-        if let Some(last) = self.last_told {
+        if let Some(last) = self.last_advertised {
             out.extend_from_slice(&last.0.to_be_bytes());
         }
         if let Some(code) = self.adaptation_layer {
@@ -211,14 +203,14 @@ impl Cookie {
             .iter()
             .for_each(|a| encode_address(Some(*a), out));
         if let Some(protection) = &self.protection {
-            // Last, behind a family that no address has.
+            // Last, behind a value that is no address family.
             out.push(PROTECTION);
             out.extend_from_slice(protection);
         }
     }
 
     fn decode(body: &[u8]) -> Option<Self> {
-        let mut reader = Reader(body);
+        let mut reader = CookieReader(body);
         let created = Time::from_nanos(u64::from_be_bytes(reader.array()?));
         let lifespan = Duration::from_millis(u64::from(reader.u32()?));
         let local_tag = VerificationTag(reader.u32()?);
@@ -230,17 +222,17 @@ impl Cookie {
             local: reader.u32()?,
             peer: reader.u32()?,
         };
-        let told = Told(reader.u32()?);
+        let address_version = AddressVersion(reader.u32()?);
         let peer_outbound_streams = reader.u16()?;
         let peer_inbound_streams = reader.u16()?;
         let (local_port, peer_port) = (reader.u16()?, reader.u16()?);
         let encapsulation = Some(reader.u16()?).filter(|p| *p != 0);
         let extensions = Extensions::from_bits(reader.u16()?);
         let [flags]: [u8; 1] = reader.array()?;
-        let another = flags & 1 != 0;
-        let last_told = match flags & 8 {
+        let is_additional = flags & 1 != 0;
+        let last_advertised = match flags & 8 {
             0 => None,
-            _ => Some(Told(reader.u32()?)),
+            _ => Some(AddressVersion(reader.u32()?)),
         };
         let adaptation_layer = match flags & 2 {
             0 => None,
@@ -277,13 +269,13 @@ impl Cookie {
             peer_inbound_streams,
             extensions,
             tie_tags,
-            told,
-            last_told,
+            address_version,
+            last_advertised,
             local_port,
             peer_port,
             remote,
             encapsulation,
-            another,
+            is_additional,
             local,
             ours,
             theirs,
@@ -294,7 +286,7 @@ impl Cookie {
         })
     }
 
-    /// How long ago the cookie's life ended.
+    /// Returns the time since the cookie expired; `None` within its lifespan.
     pub(crate) fn staleness(&self, now: Time) -> Option<Duration> {
         let end = self.created + self.lifespan;
         (now > end).then(|| now - end)
@@ -320,9 +312,10 @@ fn encode_vector(vector: &KeyVector, out: &mut Vec<u8>) {
     out.extend_from_slice(vector.bytes());
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Cursor over the bytes of a cookie.
+struct CookieReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl CookieReader<'_> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, tail) = self.0.split_first_chunk()?;
         self.0 = tail;
@@ -344,8 +337,11 @@ impl Reader<'_> {
         Some(KeyVector::from_bytes(vector))
     }
 
-    /// The outer option fails at the end of the bytes, the inner one is an address left open.
-    #[expect(clippy::option_option, reason = "two different absences")]
+    /// Reads an optional address; the outer `None` means malformed or truncated bytes.
+    #[expect(
+        clippy::option_option,
+        reason = "absent address and read failure differ"
+    )]
     fn address(&mut self) -> Option<Option<IpAddr>> {
         let [family] = self.array()?;
         match family {
@@ -378,13 +374,13 @@ mod tests {
             peer_inbound_streams: 7,
             extensions: Extensions::from_bits(7),
             tie_tags: TieTags { local: 8, peer: 9 },
-            told: Told(12),
-            last_told: Some(Told(11)),
+            address_version: AddressVersion(12),
+            last_advertised: Some(AddressVersion(11)),
             local_port: 10,
             peer_port: 11,
             remote: "192.0.2.1".parse().unwrap(),
             encapsulation: Some(9899),
-            another: true,
+            is_additional: true,
             local: Some("2001:db8::1".parse().unwrap()),
             ours: KeyVector::default(),
             theirs: KeyVector::from_bytes(&[1, 2, 3]),
@@ -395,20 +391,20 @@ mod tests {
         }
     }
 
-    fn secrets() -> (Secrets, Random) {
+    fn secrets() -> (CookieSecrets, Random) {
         let mut random = Random::new([3; 32]);
         (
-            Secrets::new(&mut random, Time::ZERO, Duration::from_secs(3600)),
+            CookieSecrets::new(&mut random, Time::ZERO, Duration::from_secs(3600)),
             random,
         )
     }
 
     #[test]
-    fn a_cookie_comes_back_as_it_was() {
+    fn cookie_is_decoded_as_encoded() {
         let (secrets, _) = secrets();
         let mut sealed = Vec::new();
         secrets.seal(&cookie(), &mut sealed);
-        assert_eq!(secrets.open(&sealed), Ok(cookie()));
+        assert_eq!(secrets.open(&sealed), Some(cookie()));
         assert!(
             sealed.len() <= 140,
             "as small as possible: {}",
@@ -417,35 +413,35 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_is_noticed() {
+    fn changed_bit_invalidates_the_cookie() {
         let (secrets, _) = secrets();
         let mut sealed = Vec::new();
         secrets.seal(&cookie(), &mut sealed);
         for bit in 0..sealed.len() * 8 {
             sealed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(secrets.open(&sealed), Err(CookieFault::Forged), "bit {bit}");
+            assert_eq!(secrets.open(&sealed), None, "bit {bit}");
             sealed[bit / 8] ^= 1 << (bit % 8);
         }
         for len in 0..sealed.len() {
-            assert_eq!(secrets.open(&sealed[..len]), Err(CookieFault::Forged));
+            assert_eq!(secrets.open(&sealed[..len]), None);
         }
     }
 
     #[test]
-    fn the_secret_before_is_good_and_the_one_before_that_is_not() {
+    fn previous_secret_is_accepted_once() {
         let (mut secrets, mut random) = secrets();
         let mut sealed = Vec::new();
         secrets.seal(&cookie(), &mut sealed);
         secrets.rotate(Time::from_millis(3_599_999), &mut random);
-        assert!(secrets.open(&sealed).is_ok());
+        assert!(secrets.open(&sealed).is_some());
         secrets.rotate(Time::from_millis(3_600_000), &mut random);
-        assert!(secrets.open(&sealed).is_ok());
+        assert!(secrets.open(&sealed).is_some());
         secrets.rotate(Time::from_millis(7_200_000), &mut random);
-        assert_eq!(secrets.open(&sealed), Err(CookieFault::Forged));
+        assert_eq!(secrets.open(&sealed), None);
     }
 
     #[test]
-    fn a_cookie_goes_stale_after_its_life() {
+    fn cookie_is_stale_after_its_lifespan() {
         let cookie = cookie();
         assert_eq!(cookie.staleness(Time::from_millis(60_077)), None);
         assert_eq!(

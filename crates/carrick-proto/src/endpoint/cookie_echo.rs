@@ -1,5 +1,5 @@
-//! COOKIE ECHO: the association comes into being, or an existing one learns what its peer did
-//! (RFC 9260 sections 5.1.5 and 5.2.4).
+//! COOKIE ECHO: establishes an association (RFC 9260, section 5.1.5), or is handled by an existing one
+//! (section 5.2.4).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use bytes::Bytes;
 use carrick_wire::{Chunk, ChunkType, CommonHeader, CookieEcho, Packet, PacketBuilder};
 
-use super::sources::Source;
+use super::source_table::SourceKey;
 use super::{Cookie, Endpoint};
 use crate::association::state::State;
 use crate::association::{Association, AssociationId, TieTags, cookie_while_shutting_down};
@@ -16,22 +16,24 @@ use crate::auth::{Auth, Verdict};
 use crate::route::Route;
 use crate::time::Time;
 
-/// What a valid cookie means for an association that exists: the rows of table 12.
+/// Match of a valid cookie with an existing association: the actions of RFC 9260, section 5.2.4,
+/// table 12.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CookieMatch {
-    /// A: the peer restarted.
+    /// Action A: the peer restarted.
     Restart,
-    /// B: both sides set up at the same time.
+    /// Action B: both sides initiated at the same time.
     Collision,
-    /// C: the cookie is late.
+    /// Action C: the cookie is late.
     Late,
-    /// D: a repeated COOKIE ECHO.
+    /// Action D: both tags match, as in a retransmitted COOKIE ECHO.
     Duplicate,
-    /// Anything else.
+    /// No row of the table: the cookie is discarded.
     None,
 }
 
 impl CookieMatch {
+    /// Compares the tags and tie-tags of a cookie with those of an association.
     pub(super) fn of(cookie: &Cookie, association: &Association) -> Self {
         let local = cookie.local_tag == association.local_tag;
         let peer_known = !association.peer_tag.is_zero();
@@ -49,7 +51,15 @@ impl CookieMatch {
 }
 
 impl Endpoint {
-    /// A packet that begins with COOKIE ECHO.
+    /// Processes a packet that starts with COOKIE ECHO (RFC 9260, sections 5.1.5 and 5.2.4).
+    ///
+    /// 1. Authenticate the cookie by its MAC (section 5.1.5, steps 1 and 2).
+    /// 2. Compare its ports and local tag with the packet's header (section 5.1.5, step 3).
+    /// 3. Find the existing association to which it refers, and check the chunk protection.
+    /// 4. Verify an AUTH chunk in front, and require one where COOKIE ECHO has to be authenticated
+    ///    (RFC 4895, section 6.3).
+    /// 5. Establish an association ([`Self::establish_from_cookie`]), or apply the cookie to the existing
+    ///    one ([`Self::apply_cookie`]).
     pub(super) fn handle_cookie_echo(
         &mut self,
         now: Time,
@@ -57,58 +67,63 @@ impl Endpoint {
         packet: &Packet<'_>,
         echo: &CookieEcho<'_>,
         datagram: &Bytes,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) {
         let header = packet.header();
+        // Step 1.
         let valid = self
             .secrets
             .as_ref()
-            .and_then(|secrets| secrets.open(echo.cookie).ok());
+            .and_then(|secrets| secrets.open(echo.cookie));
         let Some(cookie) = valid else {
             self.stats.forged_cookies += 1;
             return;
         };
+        // Step 2.
         let ports = (cookie.local_port, cookie.peer_port) == (self.config.port, header.source_port);
         if !ports || cookie.local_tag != header.tag {
             self.stats.wrong_tag += 1;
             return;
         }
-        // Of one connection of the lower layer, and brought on another one.
-        if self.accepted.ignore_peer_addresses && cookie.remote != route.remote {
+        // A cookie must return on the lower-layer connection on which it was sent.
+        if self.accepted.paths.ignore_peer_addresses && cookie.remote != route.remote {
             self.stats.forged_cookies += 1;
             return;
         }
-        let known = self.find_by_cookie(route, header.source_port, &cookie);
-        if known.is_some_and(|id| !self.may_take(id, packet, opened)) {
+        // Step 3.
+        let existing = self.find_by_cookie(route, header.source_port, &cookie);
+        if existing.is_some_and(|id| !self.check_protection(id, packet, opened_by)) {
             return;
         }
-        let Some(rest) = self.authenticate(known, &cookie, packet) else {
+        // Step 4.
+        let Some(rest) = self.check_auth(existing, &cookie, packet) else {
             self.stats.unauthenticated_cookies += 1;
             return;
         };
-        match known {
-            Some(id) => self.cookie_for_known(now, id, &cookie, route, (packet, rest), datagram),
-            None => self.cookie_for_new(now, &cookie, route, (packet, rest), datagram),
+        // Step 5.
+        match existing {
+            Some(id) => self.apply_cookie(now, id, &cookie, route, (packet, rest), datagram),
+            None => self.establish_from_cookie(now, &cookie, route, (packet, rest), datagram),
         }
     }
 
-    /// COOKIE ECHO behind AUTH is judged by the keys of the association that exists, or by what
-    /// the cookie says about the one that comes into being (RFC 4895 section 6.3). Returns how many
-    /// chunks are done with, and whether the others are authenticated; `None` if the packet is to
-    /// be dropped.
-    fn authenticate(
+    /// Verifies an AUTH chunk in front of COOKIE ECHO with the keys of the existing association, or with
+    /// the key vectors in the cookie for a new one (RFC 4895, section 6.3). Returns the number of chunks
+    /// that are processed and whether the remaining ones are authenticated, or `None` if the packet is
+    /// discarded.
+    fn check_auth(
         &self,
-        known: Option<AssociationId>,
+        existing: Option<AssociationId>,
         cookie: &Cookie,
         packet: &Packet<'_>,
     ) -> Option<(usize, bool)> {
-        let association = known.and_then(|id| self.registry.get(id));
+        let association = existing.and_then(|id| self.registry.get(id));
         let of_association = association.and_then(|a| a.auth.as_deref());
         let of_association = of_association.filter(|auth| auth.is_negotiated());
         let mut of_cookie = None;
         if of_association.is_none() && !cookie.theirs.is_empty() {
             let config = association.map_or(&*self.accepted, |a| &*a.config);
-            let mut auth = Auth::new(&config.authentication, cookie.ours.clone());
+            let mut auth = Auth::new(&config.security.authentication, cookie.ours.clone());
             auth.negotiated(cookie.ours.clone(), cookie.theirs.clone());
             of_cookie = Some(auth);
         }
@@ -118,7 +133,7 @@ impl Endpoint {
                 let Ok(Chunk::Auth(chunk)) = Chunk::parse(raw) else {
                     return None;
                 };
-                let genuine = auth?.judge(&chunk, packet) == Verdict::Genuine;
+                let genuine = auth?.verify(&chunk, packet) == Verdict::Genuine;
                 genuine.then_some((2, true))
             }
             _ if auth.is_some_and(|a| a.requires(ChunkType::COOKIE_ECHO)) => None,
@@ -126,7 +141,14 @@ impl Endpoint {
         }
     }
 
-    fn cookie_for_new(
+    /// Establishes an association from a cookie (RFC 9260, section 5.1.5).
+    ///
+    /// 1. Report a stale cookie (step 4 there; section 3.3.10.3).
+    /// 2. Answer with ABORT if the endpoint does not accept associations, or with the cause "Out of
+    ///    Resource" if a limit is reached (section 5.1).
+    /// 3. Create the association in state ESTABLISHED (step 5).
+    /// 4. Queue COOKIE ACK and process the chunks bundled behind COOKIE ECHO (step 6).
+    fn establish_from_cookie(
         &mut self,
         now: Time,
         cookie: &Cookie,
@@ -134,21 +156,23 @@ impl Endpoint {
         (packet, rest): (&Packet<'_>, (usize, bool)),
         datagram: &Bytes,
     ) {
+        // Step 1.
         if let Some(staleness) = cookie.staleness(now) {
-            return self.stale(cookie, staleness, route);
+            return self.send_stale_cookie(cookie, staleness, route);
         }
+        // Step 2.
         if !self.config.accept {
-            // Given out for a set-up of ours, which has failed since.
+            // The cookie was sent during a set-up by this side that has failed since.
             self.stats.inits_refused += 1;
             return self
                 .replies
-                .abort(route.for_reply(), header_to(cookie), false, |_| {});
+                .abort(route.for_reply(), reply_header(cookie), false, |_| {});
         }
-        let source = Source::of(cookie.remote);
-        let crowded = self.registry.is_full(cookie.remote, cookie.peer_port)
+        let source = SourceKey::of(cookie.remote);
+        let at_limit = self.registry.is_full(cookie.remote, cookie.peer_port)
             || self.registry.accepted_from(source) >= self.config.per_source();
-        if self.registry.len() >= self.config.max_associations || crowded {
-            let header = header_to(cookie);
+        if self.registry.len() >= self.config.max_associations || at_limit {
+            let header = reply_header(cookie);
             self.stats.inits_refused += 1;
             return self
                 .replies
@@ -156,6 +180,7 @@ impl Endpoint {
                     causes.out_of_resource()
                 });
         }
+        // Step 3.
         let id = self.registry.next_id();
         let config = Arc::clone(&self.accepted);
         let ports = (cookie.local_port, cookie.peer_port);
@@ -165,19 +190,29 @@ impl Endpoint {
             ports,
             cookie.local_tag,
             cookie.local_initial_tsn,
-            cookie.told,
+            cookie.address_version,
             State::Established,
         );
-        let (_, mut cx) = self.split(now);
+        let (_, mut cx) = self.registry_and_context(now);
         association.adopt(cookie, route, &mut cx);
         self.registry.insert(association, source, true);
-        self.with(now, id, |association, cx| {
+        // Step 4.
+        self.update_association(now, id, |association, cx| {
             association.reply_cookie_ack(route);
-            association.handle_rest(route, packet, datagram, rest, cx);
+            association.handle_chunks_behind(route, packet, datagram, rest, cx);
         });
     }
 
-    fn cookie_for_known(
+    /// Applies a cookie to the existing association (RFC 9260, section 5.2.4).
+    ///
+    /// 1. Match the tags by table 12.
+    /// 2. Report a stale cookie unless both tags match (step 3 there).
+    /// 3. Restart (action A), take over the peer's new tag (B), discard (C) or establish (D). In
+    ///    SHUTDOWN-ACK-SENT a restart is answered with SHUTDOWN ACK and the error "Cookie Received While
+    ///    Shutting Down".
+    /// 4. Queue COOKIE ACK and process the chunks bundled behind COOKIE ECHO.
+    /// 5. Update the index by the peer's addresses.
+    fn apply_cookie(
         &mut self,
         now: Time,
         id: AssociationId,
@@ -189,21 +224,23 @@ impl Endpoint {
         let Some(association) = self.registry.get(id) else {
             return;
         };
+        // Step 1.
         let action = CookieMatch::of(cookie, association);
-        // An old cookie is good as long as it names the association as it is.
+        // Step 2.
         if action != CookieMatch::Duplicate
             && let Some(staleness) = cookie.staleness(now)
         {
-            return self.stale(cookie, staleness, route);
+            return self.send_stale_cookie(cookie, staleness, route);
         }
-        // The peer that this side has exchanged data with is another one: it restarted while the
-        // association was set up. Numbers can't begin anew under the tag in this cookie, so the
-        // peer is sent for another cookie, which makes a restart of it.
+        // The peer restarted during the set-up, after this side had exchanged data with its previous
+        // instance. TSNs can't start again under the tag in this cookie. The error makes the peer
+        // request another cookie, which leads to a restart.
         if action == CookieMatch::Collision && association.has_exchanged_data() {
-            return self.stale(cookie, core::time::Duration::ZERO, route);
+            return self.send_stale_cookie(cookie, core::time::Duration::ZERO, route);
         }
         let before: Vec<IpAddr> = association.paths.remotes().collect();
-        self.with(now, id, |association, cx| {
+        // Step 3.
+        self.update_association(now, id, |association, cx| {
             match action {
                 CookieMatch::Restart if association.repeat_shutdown_ack() => {
                     association.reply_error(route, cookie_while_shutting_down());
@@ -213,24 +250,32 @@ impl Endpoint {
                 CookieMatch::Collision => association.collide(cookie, route, cx),
                 CookieMatch::Duplicate => {
                     if association.state.is_setup() {
-                        // Our own COOKIE ECHO is still on its way, but the peer's shows that the
-                        // tags are agreed.
+                        // The COOKIE ECHO of this side is in flight; the peer's cookie shows that
+                        // both sides have the same tags.
                         association.resend_all();
                         association.establish(false, cx);
                     }
                 }
                 CookieMatch::Late | CookieMatch::None => return,
             }
+            // Step 4.
             association.reply_cookie_ack(route);
-            association.handle_rest(route, packet, datagram, rest, cx);
+            association.handle_chunks_behind(route, packet, datagram, rest, cx);
         });
+        // Step 5.
         self.registry.reindex(&before, id);
     }
 
-    /// ERROR with Stale Cookie and how long ago it went stale, in microseconds, rounded up.
-    fn stale(&mut self, cookie: &Cookie, staleness: core::time::Duration, route: &Route) {
+    /// Sends ERROR with the cause Stale Cookie and its Measure of Staleness: microseconds since the cookie
+    /// expired, rounded up (RFC 9260, section 3.3.10.3).
+    fn send_stale_cookie(
+        &mut self,
+        cookie: &Cookie,
+        staleness: core::time::Duration,
+        route: &Route,
+    ) {
         self.stats.stale_cookies += 1;
-        let header = header_to(cookie);
+        let header = reply_header(cookie);
         let micros = u32::try_from(staleness.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX);
         self.replies.push(route.for_reply(), |buf| {
             let mut packet = PacketBuilder::new(buf, header, 1200);
@@ -240,7 +285,8 @@ impl Endpoint {
     }
 }
 
-fn header_to(cookie: &Cookie) -> CommonHeader {
+/// Returns the common header of a reply to the sender of the cookie.
+fn reply_header(cookie: &Cookie) -> CommonHeader {
     CommonHeader {
         source_port: cookie.local_port,
         destination_port: cookie.peer_port,

@@ -1,4 +1,4 @@
-//! What ICMP messages may do (RFC 9260 section 10, RFC 6951 section 5.5).
+//! ICMP messages (RFC 9260, section 10; RFC 6951, section 5.5).
 
 use core::net::IpAddr;
 
@@ -10,38 +10,38 @@ use crate::path::Path;
 use crate::route::Transmit;
 use crate::time::Time;
 
-/// What an ICMP message says, as far as SCTP is concerned.
+/// Kind of an ICMP message that concerns SCTP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpKind {
-    /// "Fragmentation Needed" or "Packet Too Big", with the next hop's MTU in bytes.
+    /// "Fragmentation Needed" or "Packet Too Big".
     PacketTooBig {
-        /// IP MTU in bytes.
+        /// MTU of the next hop in bytes, IP header included.
         mtu: usize,
     },
     /// "Protocol Unreachable", or "Unrecognized Next Header Type Encountered".
     ProtocolUnreachable,
-    /// "Port Unreachable": ignored on plain IP, like "Protocol Unreachable" behind UDP.
+    /// "Port Unreachable": ignored on plain IP; with UDP encapsulation like "Protocol Unreachable".
     PortUnreachable,
     /// Any other "Destination Unreachable".
     DestinationUnreachable,
 }
 
-/// An ICMP message that the driver received.
+/// ICMP message that the driver received.
 #[derive(Clone, Copy, Debug)]
 pub struct IcmpInput<'a> {
-    /// What it says.
+    /// Kind of the message.
     pub kind: IcmpKind,
-    /// Where the packet it complains about was sent to.
+    /// Destination address of the quoted packet.
     pub remote: IpAddr,
-    /// The UDP port to which it was sent; `None` if it was on plain IP.
+    /// Destination UDP port of the quoted packet; `None` if it was sent on plain IP.
     pub encapsulation: Option<u16>,
-    /// The beginning of that SCTP packet: at least the 8 bytes up to the verification tag.
+    /// First bytes of the quoted SCTP packet: at least the 8 up to the end of the verification tag.
     pub quoted: &'a [u8],
 }
 
 impl Endpoint {
-    /// The host refused to send a probe ([`Transmit::probe`]) because it is larger than what its
-    /// interface takes. `packet` is what [`Self::poll_transmit`] wrote.
+    /// Processes the host's refusal to send a path MTU probe ([`Transmit::probe`]) that exceeds the MTU of
+    /// its interface. `packet` is the probe as [`Self::poll_transmit`] wrote it.
     pub fn handle_refused_probe(&mut self, now: Time, transmit: &Transmit, packet: &[u8]) {
         let Some(&[_, _, high, low, t0, t1, t2, t3]) = packet.first_chunk() else {
             return;
@@ -49,31 +49,35 @@ impl Endpoint {
         let port = u16::from_be_bytes([high, low]);
         let tag = VerificationTag(u32::from_be_bytes([t0, t1, t2, t3]));
         let route = &transmit.route;
-        let (remote, way) = (route.remote, route.encapsulation);
+        let (remote, encapsulation) = (route.remote, route.encapsulation);
         let has_tag = |association: &Association| association.peer_tag == tag;
-        let known = self.registry.find_sender(remote, port, way, has_tag);
-        let Some(id) = known else {
+        let sender = self
+            .registry
+            .find_quoted_sender(remote, port, encapsulation, has_tag);
+        let Some(id) = sender else {
             return;
         };
-        self.with(now, id, |association, _| {
-            // Another path to the same address, which leaves this host elsewhere, may take the size.
+        self.update_association(now, id, |association, _| {
+            // Another path to this address may use an interface with a larger MTU.
             if let Some(path) = association.paths.find_exactly(route) {
                 association.on_probe_refused(path, packet.len(), now);
             }
         });
     }
 
-    /// Takes an ICMP message. One that can't be proved to concern an association of this endpoint
-    /// is ignored and counted.
+    /// Processes an ICMP message (RFC 9260, section 10). A message whose quoted packet does not have the
+    /// ports and tag of an association of this endpoint is ignored; both cases are counted in
+    /// [`Self::stats`].
     pub fn handle_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) {
-        if self.try_icmp(now, icmp).is_some() {
+        if self.apply_icmp(now, icmp).is_some() {
             self.stats.icmp_accepted += 1;
         } else {
             self.stats.icmp_ignored += 1;
         }
     }
 
-    fn try_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) -> Option<()> {
+    /// Applies an ICMP message to its association; `None` if it is ignored.
+    fn apply_icmp(&mut self, now: Time, icmp: &IcmpInput<'_>) -> Option<()> {
         let quoted: &[u8; 8] = icmp.quoted.first_chunk()?;
         let source_port = u16::from_be_bytes([quoted[0], quoted[1]]);
         let peer_port = u16::from_be_bytes([quoted[2], quoted[3]]);
@@ -83,10 +87,9 @@ impl Endpoint {
         if source_port != self.config.port {
             return None;
         }
-        // A message about the UDP port that a translator gave the peer before, or about plain IP
-        // where UDP is used now, says nothing of what is sent now.
-        let way = icmp.encapsulation;
-        // ICMP6: the tag proves that the sender saw a packet of ours.
+        // A message about a former encapsulation of the peer does not apply to current packets.
+        let encapsulation = icmp.encapsulation;
+        // RFC 9260, section 10, rule ICMP6: the tag proves that the sender saw a packet of this side.
         let about_init = tag.is_zero();
         let initiate_tag = initiate_tag(icmp.quoted);
         let is_proved = |association: &Association| {
@@ -97,31 +100,31 @@ impl Endpoint {
             }
         };
         let registry = &self.registry;
-        let id = registry.find_sender(icmp.remote, peer_port, way, is_proved)?;
+        let id = registry.find_quoted_sender(icmp.remote, peer_port, encapsulation, is_proved)?;
         let association = self.registry.get(id)?;
         let kind = match icmp.kind {
-            IcmpKind::PortUnreachable if way.is_some() => {
+            IcmpKind::PortUnreachable if encapsulation.is_some() => {
                 encapsulated_unreachable(association, icmp.remote)
             }
             kind => kind,
         };
         let remote = icmp.remote;
         match kind {
-            // ICMP3
+            // Rule ICMP3.
             IcmpKind::PortUnreachable => None,
-            // ICMP8. An INIT that was refused only counts before the peer answered another one.
+            // Rule ICMP8. A refused INIT counts only until the peer has answered another one.
             IcmpKind::ProtocolUnreachable => {
                 let waiting = association.peer_tag.is_zero();
                 if about_init && !waiting {
                     return None;
                 }
-                self.with(now, id, |association, cx| {
+                self.update_association(now, id, |association, cx| {
                     association.on_protocol_unreachable(cx)
                 })
             }
-            // ICMP7
+            // Rule ICMP7.
             IcmpKind::PacketTooBig { mtu } => {
-                let plausible = self.with(now, id, |association, _| {
+                let plausible = self.update_association(now, id, |association, _| {
                     let mut plausible = false;
                     for path in association.paths.ids() {
                         if association.paths[path].remote == remote {
@@ -132,23 +135,25 @@ impl Endpoint {
                 })?;
                 plausible.then_some(())
             }
-            // ICMP9
-            IcmpKind::DestinationUnreachable => self.with(now, id, |association, cx| {
-                let path = association
-                    .paths
-                    .iter()
-                    .find(|p| p.remote == remote)
-                    .map(|p| p.id);
-                if let Some(path) = path.filter(|_| !association.state.is_setup()) {
-                    association.on_unreachable(path, cx);
-                }
-            }),
+            // Rule ICMP9.
+            IcmpKind::DestinationUnreachable => {
+                self.update_association(now, id, |association, cx| {
+                    let path = association
+                        .paths
+                        .iter()
+                        .find(|p| p.remote == remote)
+                        .map(|p| p.id);
+                    if let Some(path) = path.filter(|_| !association.state.is_setup()) {
+                        association.on_unreachable(path, cx);
+                    }
+                })
+            }
         }
     }
 }
 
-/// What "Port Unreachable" means behind UDP (RFC 6951 section 5.5). It may be that only a translator
-/// has forgotten the peer: with another path that works, just this one has failed.
+/// Returns the kind of a "Port Unreachable" with UDP encapsulation (RFC 6951, section 5.5). A translator
+/// may have lost its mapping: if another path works, only this one has failed.
 fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKind {
     let others = association.paths.iter().filter(|p| p.remote != remote);
     if others.into_iter().any(Path::usable) && !association.state.is_setup() {
@@ -158,7 +163,7 @@ fn encapsulated_unreachable(association: &Association, remote: IpAddr) -> IcmpKi
     }
 }
 
-/// The Initiate Tag of a quoted INIT.
+/// Returns the Initiate Tag of a quoted INIT.
 fn initiate_tag(quoted: &[u8]) -> Option<VerificationTag> {
     let chunk: &[u8; 8] = quoted.get(12..20)?.try_into().ok()?;
     if chunk[0] != ChunkType::INIT.0 {

@@ -1,4 +1,4 @@
-//! INITs: answered with a cookie, without keeping anything (RFC 9260 sections 5.1 B, 5.2.1, 5.2.2).
+//! INIT: answered with a State Cookie, without creating state (RFC 9260, sections 5.1 B, 5.2.1, 5.2.2).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,9 +8,10 @@ use carrick_wire::{
     ChunkType, CommonHeader, Init, InitFields, PacketBuilder, Tsn, VerificationTag,
 };
 
-use super::{Cookie, Endpoint, Told};
+use super::{AddressVersion, Cookie, Endpoint};
+use crate::addresses::InitAckAddresses;
 use crate::association::state::State;
-use crate::association::{Association, AssociationId, InitFault, Listed, PeerParameters, TieTags};
+use crate::association::{Association, AssociationId, InitFault, PeerParameters, TieTags};
 use crate::auth::KeyVector;
 use crate::config::AssociationConfig;
 use crate::path::Path;
@@ -19,84 +20,100 @@ use crate::random::Random;
 use crate::route::Route;
 use crate::time::Time;
 
-/// New addresses of a restart that an ABORT names at most.
-const MAX_TOLD_ADDRESSES: usize = 32;
+/// Limit of new addresses of a restart that an ABORT reports.
+const MAX_REPORTED_ADDRESSES: usize = 32;
 
-/// What this side says in an INIT ACK.
-struct Answer {
-    /// Where the INIT ACK goes.
+/// Parameters of an INIT ACK.
+struct InitAckParameters {
     route: Route,
-    /// Window and streams: those of the association if there is one.
+    /// Parameters of the existing association, or of the endpoint.
     config: Arc<AssociationConfig>,
     tag: VerificationTag,
     initial_tsn: Tsn,
     tie_tags: TieTags,
-    /// What it says about authentication; nothing if that is not offered.
+    /// Key vector of this side; empty if authentication is not offered.
     vector: KeyVector,
-    /// The local addresses that it tells: those of the association's INIT if there was one.
-    told: Told,
-    /// The peer is not one of those that have the same address and port.
-    another: bool,
+    /// Local addresses to advertise: those of the association's own INIT if there was one.
+    address_version: AddressVersion,
+    /// Other peers have the same address and port.
+    is_additional: bool,
 }
 
 impl Endpoint {
-    /// A packet with only an INIT and a tag of zero; `len` is its length with the headers below.
+    /// Processes an INIT; `len` is the length of its packet with lower headers.
+    ///
+    /// 1. Read the parameters and refuse an unacceptable INIT (RFC 9260, sections 3.3.2 and 5.1).
+    /// 2. Find an existing association with its sender and check the chunk protection.
+    /// 3. Choose tag, initial TSN, tie-tags and addresses: by the state of the existing association
+    ///    (sections 5.2.1 and 5.2.2), or new ones.
+    /// 4. Seal all state in a State Cookie and send INIT ACK (sections 5.1 B and 5.1.3).
     pub(super) fn handle_init(
         &mut self,
         now: Time,
         route: &Route,
         (header, len): (CommonHeader, usize),
         init: &Init<'_>,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) {
         self.stats.inits += 1;
+        // Step 1.
         let peer = match PeerParameters::read(init, &self.accepted) {
             Ok(peer) => peer,
             Err(fault) => return self.refuse_init(route, header, init, fault),
         };
-        let known = self.find_by_init(route, header.source_port, &peer);
-        if known.is_some_and(|id| !self.may_take_init(id, opened)) {
+        // Step 2.
+        let existing = self.find_by_init(route, header.source_port, &peer);
+        if existing.is_some_and(|id| !self.check_init_protection(id, opened_by)) {
             return;
         }
-        let answer = match known {
-            Some(id) => match self.answer_to_known(now, id, route, header, &peer) {
-                Some(answer) => answer,
+        // Step 3.
+        let answer = match existing {
+            Some(id) => match self.prepare_for_existing(now, id, route, header, &peer) {
+                Some(prepared) => prepared,
                 None => return,
             },
             None if !self.config.accept => {
                 self.stats.inits_refused += 1;
                 return self.abort_init(route, header, init.tag, |_| {});
             }
-            None => Answer {
+            None => InitAckParameters {
                 route: *route,
                 config: Arc::clone(&self.accepted),
                 tag: VerificationTag(self.random.nonzero_u32()),
                 initial_tsn: Tsn::new(self.random.u32()),
                 tie_tags: TieTags::default(),
                 vector: new_vector(&self.accepted, &mut self.random),
-                told: self.local_addresses.latest(),
-                another: self.registry.is_known(route.remote, header.source_port),
+                address_version: self.local_addresses.latest(),
+                is_additional: self.registry.has_peer_at(route.remote, header.source_port),
             },
         };
-        self.acknowledge(now, (header, len), &peer, &answer, route.remote);
+        // Step 4.
+        self.send_init_ack(now, (header, len), &peer, &answer, route.remote);
     }
 
-    /// An INIT from a peer with which there is an association already. `None` if it is answered
-    /// otherwise or not at all.
-    fn answer_to_known(
+    /// Prepares INIT ACK for the peer of an existing association; `None` if there is another reply or none.
+    ///
+    /// 1. In SHUTDOWN-ACK-SENT: resend SHUTDOWN ACK and discard the INIT (RFC 9260, section 9.2).
+    /// 2. After COOKIE-WAIT: refuse an INIT that adds addresses (sections 5.2.1 and 5.2.2).
+    /// 3. In COOKIE-WAIT: choose a destination that the user gave (section 5.2.1).
+    /// 4. During set-up: repeat the tag, initial TSN and parameters of this side's INIT (section 5.2.1).
+    ///    Otherwise: choose new ones and include tie-tags (section 5.2.2).
+    fn prepare_for_existing(
         &mut self,
         now: Time,
         id: AssociationId,
         route: &Route,
         header: CommonHeader,
         peer: &PeerParameters<'_>,
-    ) -> Option<Answer> {
-        let (registry, mut cx) = self.split(now);
+    ) -> Option<InitAckParameters> {
+        let (registry, mut cx) = self.registry_and_context(now);
         let association = registry.get_mut(id)?;
+        // Step 1.
         if association.repeat_shutdown_ack() {
-            registry.touch(id);
+            registry.refresh(id);
             return None;
         }
+        // Step 2.
         let setting_up = association.state.is_setup();
         let waiting = matches!(association.state, State::CookieWait(_));
         let added = if waiting {
@@ -105,59 +122,78 @@ impl Endpoint {
             association.new_addresses(&peer.addresses, route.remote, &cx)
         };
         if !added.is_empty() {
-            // As many as an ABORT in a small packet has room for.
-            let added = &added[..added.len().min(MAX_TOLD_ADDRESSES)];
+            if !setting_up && association.peer_tag == peer.tag {
+                // A late INIT of this set-up; the peer has left an address out of the one that counted. It
+                // would take an ABORT with its tag for one of the association.
+                return None;
+            }
+            // Limited so that the ABORT fits into a small packet.
+            let added = &added[..added.len().min(MAX_REPORTED_ADDRESSES)];
             self.stats.inits_refused += 1;
             self.abort_init(route, header, peer.tag, |causes| {
                 causes.restart_with_new_addresses(added)
             });
             return None;
         }
+        // Step 3.
         let route = if waiting {
-            answer_route_while_waiting(association, route, peer)?
+            route_in_cookie_wait(association, route, peer)?
         } else {
             *route
         };
+        // Step 4.
         let tie_tags = if waiting {
             TieTags::default()
         } else {
             association.tie_tags(&mut cx)
         };
-        let (tag, initial_tsn, told, vector) = if setting_up {
+        let (tag, initial_tsn, address_version, vector) = if setting_up {
+            association.advertised.leave_out_removed(cx.local_addresses);
             let (tag, tsn) = (association.local_tag, association.local_initial_tsn);
-            // The random number goes with the tag (RFC 4895 section 6.1).
+            // The same tag implies the same random number (RFC 4895, section 6.1).
             let vector = association.auth.as_ref().map(|auth| auth.ours().clone());
-            (tag, tsn, association.told, vector.unwrap_or_default())
+            (
+                tag,
+                tsn,
+                association.advertised.version(),
+                vector.unwrap_or_default(),
+            )
         } else {
             let tag = VerificationTag(cx.random.nonzero_u32());
             let tsn = Tsn::new(cx.random.u32());
             let vector = new_vector(&association.config, cx.random);
             (tag, tsn, cx.local_addresses.latest(), vector)
         };
-        Some(Answer {
+        Some(InitAckParameters {
             route,
             config: Arc::clone(&association.config),
             tag,
             initial_tsn,
             tie_tags,
             vector,
-            told,
-            another: false,
+            address_version,
+            is_additional: false,
         })
     }
 
-    /// INIT ACK to an INIT from this address of this length, with all that is to be known again when
-    /// its cookie comes back.
-    fn acknowledge(
+    /// Sends INIT ACK in reply to an INIT of length `len` from the address `from`.
+    ///
+    /// 1. Negotiate the extensions and key vectors.
+    /// 2. Select the addresses to advertise (RFC 9260, section 5.1.2); RFC 5062, section 3, limits the size
+    ///    of the reply.
+    /// 3. Seal the cookie with the current secret (section 5.1.3).
+    /// 4. Queue INIT ACK (section 3.3.3).
+    fn send_init_ack(
         &mut self,
         now: Time,
         (header, len): (CommonHeader, usize),
         peer: &PeerParameters<'_>,
-        answer: &Answer,
+        answer: &InitAckParameters,
         from: IpAddr,
     ) {
         let route = &answer.route;
         let config = &answer.config;
+        // Step 1.
         let mut extensions = config.offered().and(peer.offered);
         extensions.authentication &= !answer.vector.is_empty();
         let authenticated = |vector: KeyVector| {
@@ -172,17 +208,20 @@ impl Endpoint {
         let increment = peer.preserve_ms.map_or(core::time::Duration::ZERO, |ms| {
             core::time::Duration::from_millis(u64::from(ms))
         });
-        let local: &[IpAddr] = &self.local_addresses.told(answer.told);
+        // Step 2.
+        let local: &[IpAddr] = &self.local_addresses.advertised(answer.address_version);
         let source = route.remote;
         let supported = |a| peer.supports(a, source);
-        let listed = if config.wildcard_addresses {
-            Listed::default()
+        let listed = if config.paths.wildcard_addresses {
+            InitAckAddresses::default()
         } else {
-            Listed::in_init_ack(local, route, len, supported)
+            InitAckAddresses::new(local, route, len, supported)
         };
+        // Step 3.
         let cookie = Cookie {
             created: now,
-            lifespan: config.valid_cookie_life + increment.min(config.max_cookie_life_increment),
+            lifespan: config.timers.valid_cookie_life
+                + increment.min(config.timers.max_cookie_life_increment),
             local_tag: answer.tag,
             peer_tag: peer.tag,
             local_initial_tsn: answer.initial_tsn,
@@ -192,34 +231,34 @@ impl Endpoint {
             peer_inbound_streams: peer.inbound_streams,
             extensions,
             tie_tags: answer.tie_tags,
-            told: answer.told,
-            last_told: listed.cut.and_then(|last| self.local_addresses.since(last)),
+            address_version: answer.address_version,
+            last_advertised: listed.cut.and_then(|last| self.local_addresses.since(last)),
             local_port: self.config.port,
             peer_port: header.source_port,
             remote: route.remote,
             encapsulation: route.encapsulation,
-            another: answer.another,
+            is_additional: answer.is_additional,
             local: route.local,
             ours,
             theirs,
             protection: peer.protection.map(<[u8]>::to_vec),
             preferred: peer.preferred_by(from),
             adaptation_layer: peer.adaptation_layer,
-            // All of them: the peer may send from those that get no path, too.
+            // All of them: the peer may also send from addresses without a path.
             addresses: peer.addresses.clone(),
         };
         let fields = InitFields {
             tag: answer.tag,
             a_rwnd: WindowAnnouncement::initially(config),
-            outbound_streams: config.outbound_streams.min(peer.inbound_streams),
-            inbound_streams: config.max_inbound_streams,
+            outbound_streams: config.streams.outbound_streams.min(peer.inbound_streams),
+            inbound_streams: config.streams.max_inbound_streams,
             initial_tsn: answer.initial_tsn,
         };
         let lifetime = self.config.secret_lifetime;
         let random = &mut self.random;
         let secrets = self
             .secrets
-            .get_or_insert_with(|| super::cookie::Secrets::new(random, now, lifetime));
+            .get_or_insert_with(|| super::cookie::CookieSecrets::new(random, now, lifetime));
         secrets.rotate(now, random);
         let reply = CommonHeader {
             source_port: self.config.port,
@@ -229,14 +268,14 @@ impl Endpoint {
         let sealed = &mut self.cookie_buffer;
         sealed.clear();
         secrets.seal(&cookie, sealed);
+        // Step 4.
         self.replies.push(route.for_reply(), |buf| {
-            // A list of many addresses makes it larger than one packet; then IP fragments it
-            // (section 3.3.3).
+            // With many addresses it exceeds the MTU, and IP fragments it (RFC 9260, section 3.3.3).
             let mut packet = PacketBuilder::new(buf, reply, 9000);
             packet.init(ChunkType::INIT_ACK, fields, |parameters| {
                 parameters.state_cookie(sealed);
-                let told = extensions.told_to(peer.offered, config.offered());
-                told.write(parameters);
+                let listed_extensions = extensions.in_init_ack(peer.offered, config.offered());
+                listed_extensions.write(parameters);
                 if let Some(code) = config.adaptation_layer {
                     parameters.adaptation_layer_indication(code);
                 }
@@ -254,6 +293,7 @@ impl Endpoint {
         });
     }
 
+    /// Answers an unacceptable INIT with ABORT.
     fn refuse_init(
         &mut self,
         route: &Route,
@@ -264,7 +304,7 @@ impl Endpoint {
         self.stats.inits_refused += 1;
         let tag = init.tag;
         match fault {
-            // Silently discarded (section 3.3.2).
+            // Silently discarded (RFC 9260, section 3.3.2).
             InitFault::ZeroTag => {}
             InitFault::NoStreams | InitFault::SmallWindow => {
                 self.abort_init(route, header, tag, |causes| {
@@ -287,7 +327,7 @@ impl Endpoint {
         }
     }
 
-    /// An ABORT with the Initiate Tag as verification tag (section 8.4, rule 3).
+    /// Sends ABORT with the Initiate Tag as verification tag (RFC 9260, section 8.4, rule 3).
     pub(super) fn abort_init(
         &mut self,
         route: &Route,
@@ -304,24 +344,25 @@ impl Endpoint {
     }
 }
 
-/// A new random number, and what goes with it.
+/// Returns a key vector with a new random number (RFC 4895, section 6.1); empty if authentication is not
+/// offered.
 fn new_vector(config: &AssociationConfig, random: &mut Random) -> KeyVector {
     let offered = config.offered();
     if !offered.authentication {
         return KeyVector::default();
     }
     let dynamic = offered.dynamic_addresses;
-    KeyVector::new(&random.key(), &config.authentication, dynamic)
+    KeyVector::new(&random.key(), &config.security.authentication, dynamic)
 }
 
-/// As much of a parameter as an ABORT quotes.
+/// Returns the part of a parameter that an ABORT quotes.
 pub(crate) fn shortened(parameter: &[u8]) -> &[u8] {
     &parameter[..parameter.len().min(256)]
 }
 
-/// In COOKIE-WAIT the answer may only go to an address that the user gave and that the INIT tells,
-/// best to the one that the INIT came from (section 5.2.1). `None` if there is no such address.
-fn answer_route_while_waiting(
+/// Returns the route of INIT ACK in COOKIE-WAIT: only to an address that the user gave and that is the
+/// source of the INIT or listed in it (RFC 9260, section 5.2.1). `None` if there is no such address.
+fn route_in_cookie_wait(
     association: &Association,
     route: &Route,
     peer: &PeerParameters<'_>,
@@ -329,11 +370,11 @@ fn answer_route_while_waiting(
     if association.paths.knows(route.remote) {
         return Some(*route);
     }
-    let told = |path: &&Path| peer.addresses.contains(&path.remote);
-    let path = association.paths.iter().find(told)?;
+    let is_listed = |path: &&Path| peer.addresses.contains(&path.remote);
+    let path = association.paths.iter().find(is_listed)?;
     let same_family = |local: &IpAddr| local.is_ipv4() == path.remote.is_ipv4();
     Some(Route {
-        // The peer knows the address that it sent the INIT to.
+        // The peer knows the destination address of its INIT.
         local: route.local.filter(same_family).or(path.local),
         ..path.route()
     })

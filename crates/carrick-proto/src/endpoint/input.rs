@@ -1,5 +1,5 @@
-//! Which association a packet belongs to, and whether its verification tag is right (RFC 9260
-//! sections 6.8, 8.5).
+//! Demultiplexing of received packets to associations, and verification tag rules (RFC 9260,
+//! sections 6.8, 8.5 and 8.5.1).
 
 use core::net::IpAddr;
 
@@ -12,121 +12,123 @@ use crate::association::AssociationId;
 use crate::route::Route;
 use crate::time::Time;
 
-/// The T bit of ABORT and SHUTDOWN COMPLETE.
+/// T bit of ABORT and SHUTDOWN COMPLETE.
 const T_BIT: u8 = 1;
 
-/// Addresses of an INIT ACK by which its association is looked up, at most.
+/// Limit of addresses of an INIT ACK by which its association is looked up.
 const MAX_LOOKUPS: usize = 255;
 
 impl Endpoint {
-    /// Takes a datagram that arrived at `now` on `route`. Anything wrong with it is counted in
-    /// [`Self::stats`] and answered as RFC 9260 says; nothing is an error for the caller.
+    /// Processes a datagram that arrived at `now` on `route`. Faults of the datagram are counted in
+    /// [`Self::stats`] and answered as RFC 9260 requires; they are no errors of the caller.
+    ///
+    /// 1. Parse the common header and check the length (section 3).
+    /// 2. Verify the checksum (section 6.8); a zero checksum may stand for it (RFC 9653, section 5.3).
+    /// 3. Remove the protection of the chunks, if any association uses one.
+    /// 4. Dispatch the packet by its first chunk: to the handler of INIT (section 5.1 B) or of COOKIE
+    ///    ECHO (sections 5.1 D, 5.2.4), to its association (section 8.5), or out of the blue
+    ///    (section 8.4).
     #[expect(clippy::needless_pass_by_value, reason = "messages are slices of it")]
     pub fn handle_datagram(&mut self, now: Time, route: &Route, datagram: Bytes) {
         self.stats.datagrams_received += 1;
+        // Step 1.
         let Ok(packet) = Packet::parse(&datagram) else {
             self.stats.malformed += 1;
             return;
         };
-        if !self.is_intact(&packet, route) {
+        // Step 2.
+        let zero_accepted = packet.checksum_is_zero() && self.accepts_zero_checksum(&packet, route);
+        if !zero_accepted && !packet.checksum_is_valid() {
             self.stats.bad_checksum += 1;
             return;
         }
-        if self.protects {
-            return self.take_guarded(now, route, &packet, &datagram);
+        // Step 3.
+        if self.uses_protection {
+            return self.handle_protected_packet(now, route, &packet, &datagram);
         }
+        // Step 4.
         self.dispatch(now, route, &packet, &datagram, None);
     }
 
-    /// Takes a packet that is what it seems; `opened` names the association whose protection has
-    /// opened it.
+    /// Dispatches a packet with a verified checksum by its first chunk. `opened_by` is the association
+    /// whose chunk protection has opened the packet.
     pub(super) fn dispatch(
         &mut self,
         now: Time,
         route: &Route,
         packet: &Packet<'_>,
         datagram: &Bytes,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) {
         if packet.header().destination_port != self.config.port {
-            return self.out_of_the_blue(route, packet);
+            return self.handle_out_of_the_blue(route, packet);
         }
-        let Some(Ok(first)) = leading(packet) else {
+        let Some(Ok(first)) = leading_chunk(packet) else {
             self.stats.malformed += 1;
             return;
         };
         match first.kind {
-            // Section 8.4, rule 1: neither would be answered.
+            // RFC 9260, section 8.4, rule 1: nothing is sent to or from a non-unicast address.
             ChunkType::INIT | ChunkType::COOKIE_ECHO if !is_unicast(route) => {
-                self.out_of_the_blue(route, packet)
+                self.handle_out_of_the_blue(route, packet)
             }
-            ChunkType::INIT => self.take_init(now, route, packet, first, opened),
+            ChunkType::INIT => self.handle_init_packet(now, route, packet, first, opened_by),
             ChunkType::COOKIE_ECHO => match Chunk::parse(first) {
                 Ok(Chunk::CookieEcho(echo)) => {
-                    self.handle_cookie_echo(now, route, packet, &echo, datagram, opened)
+                    self.handle_cookie_echo(now, route, packet, &echo, datagram, opened_by)
                 }
                 _ => self.stats.malformed += 1,
             },
-            _ => self.take_other(now, route, packet, first, datagram, opened),
+            _ => self.handle_association_packet(now, route, packet, first, datagram, opened_by),
         }
     }
 
-    /// Whether nothing has changed on the way. Without a checksum that is so where an association takes
-    /// such packets, because the lower layer has made sure of it (RFC 9653 section 5.3). For one that
-    /// is no more, the answer to them tells the peer so.
-    fn is_intact(&self, packet: &Packet<'_>, route: &Route) -> bool {
-        let takes_zero = || {
-            let header = packet.header();
-            let (port, way) = (header.source_port, route.encapsulation);
-            let known = self
-                .registry
-                .find_tagged(route.remote, port, header.tag, way);
-            let config = match known.and_then(|id| self.registry.get(id)) {
-                Some(association) => &association.config,
-                // It is for an association that something in it names, if that is intact.
-                None if names_association(packet) => return false,
-                None => &self.config.association,
-            };
-            config.takes_zero_checksum(packet)
-        };
-        packet.checksum_is_zero() && takes_zero() || packet.checksum_is_valid()
-    }
-
-    fn take_init(
+    /// Checks the form of an INIT: alone in its packet, with a verification tag of zero (RFC 9260,
+    /// sections 3 and 8.5.1 A).
+    fn handle_init_packet(
         &mut self,
         now: Time,
         route: &Route,
         packet: &Packet<'_>,
         first: RawChunk<'_>,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) {
-        // Section 8.5.1 A and 12.3: alone in its packet, with a tag of zero.
         let alone = packet.chunks().nth(1).is_none();
         match Chunk::parse(first) {
             Ok(Chunk::Init(init)) if alone && packet.header().tag.is_zero() => {
                 let len = packet.bytes().len() + route.header_len();
-                self.handle_init(now, route, (packet.header(), len), &init, opened);
+                self.handle_init(now, route, (packet.header(), len), &init, opened_by);
             }
             Ok(_) => self.stats.wrong_tag += 1,
             Err(_) => self.stats.malformed += 1,
         }
     }
 
-    fn take_other(
+    /// Processes a packet that starts neither with INIT nor with COOKIE ECHO.
+    ///
+    /// 1. Discard a packet with tag zero, which only an INIT may have (RFC 9260, section 8.5.1 A).
+    /// 2. Find the association. Without one, or with a closed one, the packet is out of the blue
+    ///    (section 8.4), and so is a SHUTDOWN ACK during set-up (section 8.5.1 E).
+    /// 3. Verify the tag: the local tag, or with the T bit the peer's (sections 8.5 and 8.5.1 B, C).
+    /// 4. Check that the chunks are protected as required.
+    /// 5. Pass the chunks to the association; of a packet with a reflected tag, the first one alone.
+    fn handle_association_packet(
         &mut self,
         now: Time,
         route: &Route,
         packet: &Packet<'_>,
         first: RawChunk<'_>,
         datagram: &Bytes,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) {
+        // Step 1.
         if packet.header().tag.is_zero() {
             self.stats.wrong_tag += 1;
             return;
         }
+        // Step 2.
         let Some(id) = self.find_association(route, packet, first) else {
-            return self.out_of_the_blue(route, packet);
+            return self.handle_out_of_the_blue(route, packet);
         };
         let Some(association) = self.registry.get(id) else {
             return;
@@ -134,44 +136,51 @@ impl Endpoint {
         let (local, peer) = (association.local_tag, association.peer_tag);
         let setting_up = association.state.is_setup();
         if association.state.is_closed() {
-            return self.out_of_the_blue(route, packet);
+            return self.handle_out_of_the_blue(route, packet);
         }
         if first.kind == ChunkType::SHUTDOWN_ACK && setting_up {
-            // Section 8.5.1 E: of an association before this one.
-            return self.out_of_the_blue(route, packet);
+            // From an earlier association.
+            return self.handle_out_of_the_blue(route, packet);
         }
-        if !tag_is_right(packet, first, local, peer) {
+        // Step 3.
+        if !verification_tag_is_valid(packet, first, local, peer) {
             self.stats.wrong_tag += 1;
             return;
         }
-        let deleted =
-            association.is_being_deleted(route.local) || association.is_being_told(route.local);
-        if !self.may_take(id, packet, opened) {
+        let in_transition =
+            association.is_being_deleted(route.local) || association.is_being_added(route.local);
+        // Step 4.
+        if !self.check_protection(id, packet, opened_by) {
             return;
         }
-        if reflects(&first) {
-            // The peer's tag proves less than our own: it is good for this chunk only.
-            // An ABORT for what left before an address was deleted (RFC 5061 section 5.3.1), or for
-            // one that the peer does not know.
-            if first.kind == ChunkType::ABORT && deleted {
+        // Step 5.
+        if reflects_tag(&first) {
+            // A reflected tag authorizes this chunk only. An ABORT may answer a packet that left before
+            // its source address was deleted, or before the peer knew that address (RFC 5061,
+            // section 5.3.1): it is discarded.
+            if first.kind == ChunkType::ABORT && in_transition {
                 return;
             }
-            self.with(now, id, |association, cx| {
+            self.update_association(now, id, |association, cx| {
                 association.handle_reflected(first, cx)
             });
         } else if first.kind == ChunkType::INIT_ACK {
-            self.take_init_ack(now, id, route, packet, datagram);
+            self.handle_init_ack(now, id, route, packet, datagram);
         } else {
-            self.with(now, id, |association, cx| {
-                association.handle_packet(route, packet, datagram, 0, cx)
+            self.update_association(now, id, |association, cx| {
+                association.handle_packet(route, packet, datagram, cx)
             });
         }
     }
 
-    /// The association that a packet may belong to: the one with its tag at the address that it came
-    /// from, or else the one with its tag that the packet names. Another peer may claim the source
-    /// address, and the packet is not lost by that. Without an association of this tag, one at the
-    /// source address, which checks the tag by the chunk's own rule (section 8.5.1).
+    /// Returns the association to which a packet may belong, in this order:
+    ///
+    /// 1. the one with its tag at the source address;
+    /// 2. the one with its tag that addresses in an INIT ACK or ASCONF identify, since another peer may
+    ///    have claimed the source address;
+    /// 3. one at the source address without the tag, if that address is confirmed or the chunk may
+    ///    reflect the peer's tag (RFC 9260, section 8.5.1);
+    /// 4. one that addresses in the packet identify, without the tag.
     fn find_association(
         &self,
         route: &Route,
@@ -179,42 +188,32 @@ impl Endpoint {
         first: RawChunk<'_>,
     ) -> Option<AssociationId> {
         let header = packet.header();
-        let (port, tag, way) = (header.source_port, header.tag, route.encapsulation);
+        let (port, tag) = (header.source_port, header.tag);
         let has_tag = |id: &AssociationId| self.has_tag(*id, tag);
-        let at_source = self.registry.find_tagged(route.remote, port, tag, way);
+        let at_source =
+            self.registry
+                .find_by_address_and_tag(route.remote, port, tag, route.encapsulation);
         if at_source.is_some_and(|id| has_tag(&id)) {
             return at_source;
         }
         let named = self
             .find_by_init_ack(route, packet, first)
             .or_else(|| self.find_by_asconf(route, packet, first));
+        let is_theirs = |id: &AssociationId| {
+            let association = self.registry.get(*id);
+            reflects_tag(&first) || association.is_some_and(|a| a.paths.is_confirmed(route.remote))
+        };
         let tagged = named.filter(has_tag);
-        tagged
-            .or_else(|| self.find_unverified(route.remote, port, tag))
-            .or(at_source)
-            .or(named)
+        tagged.or(at_source.filter(is_theirs)).or(named)
     }
 
+    /// Returns whether this is the local tag of the association.
     fn has_tag(&self, id: AssociationId, tag: VerificationTag) -> bool {
         self.registry.get(id).is_some_and(|a| a.local_tag == tag)
     }
 
-    /// The association with this tag, if its peer listed the address and it could not be verified: the
-    /// path may work by now (RFC 9260 section 5.4).
-    fn find_unverified(
-        &self,
-        remote: IpAddr,
-        port: u16,
-        tag: VerificationTag,
-    ) -> Option<AssociationId> {
-        let found = self.registry.find_by_tag(tag, port);
-        found.filter(|id| {
-            let association = self.registry.get(*id);
-            association.is_some_and(|a| a.paths.knows(remote))
-        })
-    }
-
-    fn take_init_ack(
+    /// Passes an INIT ACK to its association and updates the index by the addresses in it.
+    fn handle_init_ack(
         &mut self,
         now: Time,
         id: AssociationId,
@@ -222,7 +221,7 @@ impl Endpoint {
         packet: &Packet<'_>,
         datagram: &Bytes,
     ) {
-        // INIT ACK is alone in its packet (section 3).
+        // INIT ACK is alone in its packet (RFC 9260, section 3).
         if packet.chunks().nth(1).is_some() {
             self.stats.malformed += 1;
             return;
@@ -231,15 +230,15 @@ impl Endpoint {
             return;
         };
         let before: alloc::vec::Vec<_> = association.paths.remotes().collect();
-        self.with(now, id, |association, cx| {
-            association.handle_packet(route, packet, datagram, 0, cx)
+        self.update_association(now, id, |association, cx| {
+            association.handle_packet(route, packet, datagram, cx)
         });
         self.registry.reindex(&before, id);
     }
 
-    /// An ASCONF may come from an address that is not known yet: the one in it identifies the
-    /// association, or, where wildcards are taken, the verification tag does (RFC 5061 section 5.2,
-    /// D2 and D2-ext).
+    /// Finds the association of an ASCONF from an unknown source address: by the address parameter in
+    /// it, or by the verification tag if wildcard addresses are accepted (RFC 5061, section 5.2,
+    /// rules D2 and D2-ext).
     fn find_by_asconf(
         &self,
         route: &Route,
@@ -258,17 +257,20 @@ impl Endpoint {
         let mut wildcard = false;
         for address in lookup {
             wildcard |= address.is_unspecified();
-            let (tag, way) = (packet.header().tag, route.encapsulation);
-            if let Some(id) = self.registry.find_tagged(address, port, tag, way) {
-                return Some(id);
+            let (tag, encapsulation) = (packet.header().tag, route.encapsulation);
+            let found = self
+                .registry
+                .find_by_address_and_tag(address, port, tag, encapsulation);
+            if found.is_some() {
+                return found;
             }
         }
         let tagged = wildcard && self.accepted.finds_by_tag();
         tagged.then(|| self.registry.find_by_tag(packet.header().tag, port))?
     }
 
-    /// An INIT ACK may come from an address that is not known yet; those in it identify the
-    /// association (section 5.1.2 D).
+    /// Finds the association of an INIT ACK from an unknown source address by the addresses in it
+    /// (RFC 9260, section 5.1.2 D).
     fn find_by_init_ack(
         &self,
         route: &Route,
@@ -281,12 +283,12 @@ impl Endpoint {
         let Ok(Chunk::InitAck(init)) = Chunk::parse(first) else {
             return None;
         };
-        if self.accepted.ignore_peer_addresses {
+        if self.accepted.paths.ignore_peer_addresses {
             return None;
         }
         let header = packet.header();
-        let (port, way) = (header.source_port, route.encapsulation);
-        // Whether the other parameters are right depends on the association that is found.
+        let (port, encapsulation) = (header.source_port, route.encapsulation);
+        // The other parameters are checked later, against the association.
         let parameters = init.parameters().flatten().map(Parameter::parse);
         let addresses = parameters.filter_map(|parameter| match parameter {
             Ok(Parameter::Ipv4Address(a)) => Some(IpAddr::V4(a)),
@@ -294,7 +296,8 @@ impl Endpoint {
             _ => None,
         });
         let registry = &self.registry;
-        let of_address = |a: IpAddr| registry.find_tagged(a, port, header.tag, way);
+        let of_address =
+            |a: IpAddr| registry.find_by_address_and_tag(a, port, header.tag, encapsulation);
         let mut found = addresses.take(MAX_LOOKUPS).filter_map(of_address);
         let first = found.next()?;
         let mut all = core::iter::once(first).chain(found);
@@ -302,15 +305,8 @@ impl Endpoint {
     }
 }
 
-/// Whether the association may be found by what the packet says, instead of where it comes from.
-fn names_association(packet: &Packet<'_>) -> bool {
-    let names = |raw: RawChunk<'_>| matches!(raw.kind, ChunkType::ASCONF | ChunkType::INIT_ACK);
-    matches!(leading(packet), Some(Ok(raw)) if names(raw))
-}
-
-/// The first chunk, or the one behind an AUTH chunk, which says nothing about where the packet
-/// belongs (RFC 4895 section 6.3).
-fn leading<'a>(packet: &Packet<'a>) -> Option<Result<RawChunk<'a>, ParseError>> {
+/// Returns the first chunk, or the one behind an AUTH chunk (RFC 4895, section 6.3).
+pub(super) fn leading_chunk<'a>(packet: &Packet<'a>) -> Option<Result<RawChunk<'a>, ParseError>> {
     let mut chunks = packet.chunks();
     let first = chunks.next()?;
     match first {
@@ -322,30 +318,31 @@ fn leading<'a>(packet: &Packet<'a>) -> Option<Result<RawChunk<'a>, ParseError>> 
     }
 }
 
-/// Section 8.5: our own tag; or, on an ABORT or SHUTDOWN COMPLETE with the T bit, the peer's.
-fn tag_is_right(
+/// Returns whether the packet has the local tag, or the peer's tag if its first chunk is an ABORT or
+/// SHUTDOWN COMPLETE with the T bit (RFC 9260, sections 8.5 and 8.5.1 B, C).
+fn verification_tag_is_valid(
     packet: &Packet<'_>,
     first: RawChunk<'_>,
     local: VerificationTag,
     peer: VerificationTag,
 ) -> bool {
     let tag = packet.header().tag;
-    if reflects(&first) {
+    if reflects_tag(&first) {
         return !peer.is_zero() && tag == peer;
     }
     if tag != local {
         return false;
     }
-    // An ABORT further behind follows its own rule: with the T bit, our tag is the wrong one.
+    // An ABORT behind other chunks has its own rule: with the T bit, the local tag is wrong.
     !packet
         .chunks()
         .skip(1)
         .flatten()
-        .any(|chunk| reflects(&chunk))
+        .any(|chunk| reflects_tag(&chunk))
 }
 
-/// Whether the chunk says that its packet carries the tag of the receiver's peer.
-fn reflects(chunk: &RawChunk<'_>) -> bool {
+/// Returns whether the chunk has the T bit: its packet carries the tag of the receiver's peer.
+fn reflects_tag(chunk: &RawChunk<'_>) -> bool {
     matches!(chunk.kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE)
         && chunk.flags & T_BIT != 0
 }

@@ -1,4 +1,4 @@
-//! Endpoint-pair shared keys of an association (RFC 4895; the operations of RFC 6458 section 8.3).
+//! Endpoint-pair shared keys of an association (RFC 4895, with the operations of RFC 6458, section 8.3).
 
 use carrick_wire::SharedKeyId;
 
@@ -8,67 +8,67 @@ use crate::auth::{KeyError, SharedKey};
 use crate::time::Time;
 
 impl Endpoint {
-    /// Adds an endpoint-pair shared key, or replaces the one of the same number: packets with it
-    /// are believed from now on. Sending with it is begun by [`Self::activate_key`].
+    /// Adds an endpoint-pair shared key or replaces the one with the same identifier. Packets that are
+    /// authenticated with it are accepted from now on; [`Self::activate_key`] uses it for sending.
     ///
     /// # Errors
-    /// Authentication is not in force, or there are too many keys.
+    /// [`KeyError::UnknownAssociation`], [`KeyError::NotInForce`] or [`KeyError::TooManyKeys`].
     pub fn add_key(
         &mut self,
         now: Time,
         id: AssociationId,
         key: SharedKey,
     ) -> Result<(), KeyError> {
-        self.on_keys(now, id, |association| association.add_key(key))
+        self.update_keys(now, id, |association| association.add_key(key))
     }
 
-    /// Packets are authenticated with this key from now on.
+    /// Uses this key for all packets that are authenticated from now on.
     ///
     /// # Errors
-    /// The key is not there or was deactivated.
+    /// [`KeyError::UnknownKey`] or [`KeyError::Deactivated`], and as for [`Self::add_key`].
     pub fn activate_key(
         &mut self,
         now: Time,
         id: AssociationId,
         key: SharedKeyId,
     ) -> Result<(), KeyError> {
-        self.on_keys(now, id, |association| association.activate_key(key))
+        self.update_keys(now, id, |association| association.activate_key(key))
     }
 
-    /// The key is not used for sending any more; packets of the peer with it are still believed.
-    /// [`crate::AuthenticationEvent::KeyFree`] says when the last packet with it has left.
+    /// Stops sending with this key; packets of the peer with it are still accepted.
+    /// [`crate::AuthenticationEvent::KeyFree`] follows when the last packet with it has been sent.
     ///
     /// # Errors
-    /// The key is not there, or is the active one.
+    /// [`KeyError::UnknownKey`] or [`KeyError::Active`], and as for [`Self::add_key`].
     pub fn deactivate_key(
         &mut self,
         now: Time,
         id: AssociationId,
         key: SharedKeyId,
     ) -> Result<(), KeyError> {
-        self.on_keys(now, id, |association| association.deactivate_key(key))
+        self.update_keys(now, id, |association| association.deactivate_key(key))
     }
 
-    /// Deletes a key: packets with it are dropped from now on.
+    /// Deletes a key. Packets of the peer with it are discarded from now on.
     ///
     /// # Errors
-    /// The key is not there, or is the active one.
+    /// [`KeyError::UnknownKey`] or [`KeyError::Active`], and as for [`Self::add_key`].
     pub fn delete_key(
         &mut self,
         now: Time,
         id: AssociationId,
         key: SharedKeyId,
     ) -> Result<(), KeyError> {
-        self.on_keys(now, id, |association| association.delete_key(key))
+        self.update_keys(now, id, |association| association.delete_key(key))
     }
 
-    fn on_keys(
+    fn update_keys(
         &mut self,
         now: Time,
         id: AssociationId,
         operation: impl FnOnce(&mut Association) -> Result<(), KeyError>,
     ) -> Result<(), KeyError> {
-        self.with(now, id, |association, _| operation(association))
+        self.update_association(now, id, |association, _| operation(association))
             .unwrap_or(Err(KeyError::UnknownAssociation))
     }
 }

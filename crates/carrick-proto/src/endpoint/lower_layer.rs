@@ -1,4 +1,4 @@
-//! A lower layer that is not IP tells what happened to its connections (RFC 8261 section 6.1).
+//! Notifications of a lower layer other than IP (RFC 8261, section 6.1).
 
 use super::Endpoint;
 use crate::association::{Association, AssociationId};
@@ -6,29 +6,29 @@ use crate::error::OperationError;
 use crate::time::Time;
 
 impl Endpoint {
-    /// The lower layer's connection of this association came up or leads elsewhere: path MTU and
-    /// congestion window begin anew, and a set-up starts with a fresh INIT (RFC 8261 section 6.1).
+    /// Processes the establishment or a path change of the lower layer's connection: resets path MTU and
+    /// congestion window, and sends INIT at once during set-up (RFC 8261, section 6.1).
     ///
     /// # Errors
-    /// The association is not known.
+    /// [`OperationError::UnknownAssociation`].
     pub fn lower_layer_changed(
         &mut self,
         now: Time,
         id: AssociationId,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, cx| {
+        self.update_open_association(now, id, |association, cx| {
             association.lower_layer_changed(cx);
             Ok(())
         })
     }
 
-    /// The lower layer's connection of this association is gone for good: the association ends
-    /// without another packet, with [`crate::CloseReason::LowerLayerLost`].
+    /// Closes an association whose lower-layer connection is lost, without sending a packet. The reason is
+    /// [`crate::CloseReason::LowerLayerLost`].
     ///
     /// # Errors
-    /// The association is not known.
+    /// [`OperationError::UnknownAssociation`].
     pub fn lower_layer_lost(&mut self, now: Time, id: AssociationId) -> Result<(), OperationError> {
-        self.with(now, id, Association::lower_layer_lost)
+        self.update_association(now, id, Association::lower_layer_lost)
             .ok_or(OperationError::UnknownAssociation)
     }
 }

@@ -1,21 +1,30 @@
-//! One SCTP endpoint: a port, its addresses, and all associations on them.
+//! SCTP endpoint: a port, its local addresses, and all associations on them.
 //!
-//! - `input`: which association a packet belongs to, and the verification tag (RFC 9260 section 8.5)
-//! - `init`: INITs are answered without keeping anything (sections 5.1 B, 5.2.1, 5.2.2)
-//! - `connect`: set-ups of this side (section 11.1.2)
-//! - `cookie`, `cookie_echo`: the sealed state that comes back (sections 5.1.3, 5.1.5, 5.2.4)
-//! - `out_of_the_blue`: packets of no association (section 8.4)
-//! - `addresses`: the host's addresses come and go (RFC 5061)
-//! - `icmp`: what ICMP messages may do (section 10)
+//! Input, with the sections of RFC 9260:
+//! - `input`: demultiplexing and verification tags (sections 6.8, 8.5)
+//! - `zero_checksum`: packets with a zero checksum (RFC 9653)
+//! - `protection`: packets with protected chunks
+//! - `init`: INIT (sections 5.1 B, 5.2.1, 5.2.2)
+//! - `cookie`, `cookie_echo`: State Cookie and COOKIE ECHO (sections 5.1.3, 5.1.5, 5.2.4)
+//! - `setup_lookup`: associations to which INIT and COOKIE ECHO refer
+//! - `out_of_the_blue`: packets without an association (section 8.4)
+//! - `icmp`: ICMP messages (section 10)
+//!
+//! Operations of the user:
+//! - `connect`: ASSOCIATE (section 11.1.2) and UDP encapsulation (RFC 6951)
+//! - `addresses`: changes of the host's addresses (RFC 5061)
 //! - `keys`: endpoint-pair shared keys (RFC 4895)
-//! - `local_addresses`: which of them a peer knows (section 5.1.2)
-//! - `lower_layer`: connections below, where that is not IP (RFC 8261)
-//! - `peers`, `sharing`: several associations at one peer address and port (RFC 6951)
-//! - `protection`: packets whose chunks are protected
-//! - `reconfig`: streams are reset and added (RFC 6525)
-//! - `registry`: associations by identifier, address and timer
-//! - `sources`: how many associations peers have set up from one address, and what these hold
-//! - `streams`: how they share an association (RFC 8260)
+//! - `parameters`: protocol parameters that change at run time (section 11.1.13)
+//! - `lower_layer`: connections of a lower layer other than IP (RFC 8261)
+//! - `reconfig`: reset and addition of streams (RFC 6525)
+//! - `streams`: stream schedulers (RFC 8260)
+//!
+//! Tables:
+//! - `registry`: associations by identifier, address, tag and next timeout
+//! - `peer_index`: associations by peer address and port
+//! - `source_table`: number and memory of the associations with one source
+
+//! - `replies`: packets of the endpoint itself
 
 mod addresses;
 mod connect;
@@ -25,17 +34,18 @@ mod icmp;
 mod init;
 mod input;
 mod keys;
-mod local_addresses;
 mod lower_layer;
 mod out_of_the_blue;
-mod peers;
+mod parameters;
+mod peer_index;
 mod protection;
 mod reconfig;
 mod registry;
 mod replies;
-mod sharing;
-mod sources;
+mod setup_lookup;
+mod source_table;
 mod streams;
+mod zero_checksum;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -51,52 +61,54 @@ use crate::error::{AbortCause, OperationError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::path::{PathId, PathThresholds};
 use crate::random::Random;
-use crate::recv::message::Message;
 use crate::route::Transmit;
-use crate::send::message::SendOptions;
+use crate::rx::message::Message;
 use crate::stats::{AssociationStats, EndpointStats, PathStats, StreamStats};
 use crate::time::Time;
 use crate::trace::TraceRecord;
+use crate::tx::message::SendOptions;
 
 use registry::Registry;
 
+pub(crate) use crate::addresses::{AddressVersion, LocalAddresses};
 pub use connect::PeerAddress;
 pub(crate) use cookie::Cookie;
 pub use icmp::{IcmpInput, IcmpKind};
 pub(crate) use init::shortened;
-pub(crate) use local_addresses::{LocalAddresses, Told};
-pub(crate) use replies::Replies;
-pub(crate) use sources::SourceIndex;
 
-/// One SCTP endpoint with its associations. See the crate's documentation for the order of calls.
+pub use parameters::ParameterChanges;
+pub(crate) use replies::Replies;
+pub(crate) use source_table::SourceIndex;
+
+/// SCTP endpoint with its associations. The crate's documentation has the order of calls.
 #[derive(Debug)]
 pub struct Endpoint {
     config: EndpointConfig,
     local_addresses: LocalAddresses,
-    /// What peers' associations start with, shared by all of them.
+    /// Parameters of associations that peers initiate.
     accepted: Arc<AssociationConfig>,
     random: Random,
-    secrets: Option<cookie::Secrets>,
+    secrets: Option<cookie::CookieSecrets>,
     registry: Registry,
     replies: Replies,
-    /// Where cookies are put together.
+    /// Buffer for the encoding of cookies, reused.
     cookie_buffer: Vec<u8>,
     events: VecDeque<(AssociationId, Event)>,
-    /// Some association may have its chunks protected.
-    protects: bool,
+    /// A chunk protection is configured for some association.
+    uses_protection: bool,
     stats: EndpointStats,
 }
 
 impl Endpoint {
-    /// Makes an endpoint.
+    /// Creates an endpoint.
     ///
     /// # Errors
-    /// Names a parameter of the configuration that is out of its range.
+    /// Returns the first parameter of the configuration that is out of its range.
     pub fn new(mut config: EndpointConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut random = Random::new(config.seed);
         let registry = Registry::new(&mut random, config.association.finds_by_tag());
-        let protects = config.association.protection.is_some();
+        let uses_protection = config.association.security.protection.is_some();
         Ok(Self {
             accepted: Arc::new(config.association.clone()),
             local_addresses: LocalAddresses::new(core::mem::take(&mut config.local_addresses)),
@@ -107,16 +119,17 @@ impl Endpoint {
             replies: Replies::default(),
             cookie_buffer: Vec::new(),
             events: VecDeque::new(),
-            protects,
+            uses_protection,
             stats: EndpointStats::default(),
         })
     }
 
-    /// SEND (section 11.1.5): gives a message to the association. It is taken as a whole or not.
+    /// Queues a message for transmission: SEND of RFC 9260, section 11.1.5. The message is accepted as a
+    /// whole or refused.
     ///
     /// # Errors
-    /// Says why the message was not taken; with [`SendError::BufferFull`],
-    /// [`Event::SendBufferFree`] tells when to try again.
+    /// See [`SendError`]. After [`SendError::BufferFull`], [`Event::SendBufferFree`] follows once the send
+    /// buffer has room.
     pub fn send(
         &mut self,
         now: Time,
@@ -130,45 +143,45 @@ impl Endpoint {
             .ok_or(SendError::UnknownAssociation)?;
         association.send(now, options, data)?;
         if options.may_be_abandoned() {
-            self.registry.touch(id);
+            self.registry.refresh(id);
         } else {
-            // A message without a deadline moves no timer before it leaves.
-            self.registry.list(id);
+            // A message without a lifetime changes no timer before it is sent.
+            self.registry.mark_ready(id);
         }
         Ok(())
     }
 
-    /// RECEIVE (section 11.1.7): the next message, or the next part of one. Taking it opens the
-    /// window that the peer is told of.
+    /// Returns the next received message, or the next part of one: RECEIVE of RFC 9260, section 11.1.7.
+    /// This frees receive buffer and opens the advertised window.
     pub fn receive(&mut self, id: AssociationId) -> Option<Message> {
         self.registry.limit_receiver(id, self.config.receive_memory);
         let association = self.registry.get_mut(id)?;
         let message = association.receive();
         let done = association.state.is_closed() && association.receiver.receivable() == 0;
         let update = association.receiver.sack_is_due();
-        self.registry.charge(id);
+        self.registry.update_memory_use(id);
         if done {
             self.registry.remove(id);
         } else if update {
-            self.registry.list(id);
+            self.registry.mark_ready(id);
         }
         message
     }
 
-    /// SHUTDOWN (section 11.1.3): ends the association after all messages of both sides have been
-    /// delivered. An association that is still being set up is dropped.
+    /// Shuts an association down after all messages of both sides have been delivered: SHUTDOWN of
+    /// RFC 9260, section 11.1.3. An association that is not yet established is dropped.
     ///
     /// # Errors
-    /// The association is not known.
+    /// [`OperationError::UnknownAssociation`].
     pub fn shutdown(&mut self, now: Time, id: AssociationId) -> Result<(), OperationError> {
-        self.operate(now, id, Association::shutdown)
+        self.update_open_association(now, id, Association::shutdown)
     }
 
-    /// ABORT (section 11.1.4): ends the association at once and gives the reason to the peer.
-    /// Messages that have not been read are dropped, also those of an association that has ended.
+    /// Aborts an association with a reason for the peer: ABORT of RFC 9260, section 11.1.4. Received
+    /// messages that have not been read are dropped, also those of an association that has ended.
     ///
     /// # Errors
-    /// The association is not known.
+    /// [`OperationError::UnknownAssociation`].
     pub fn abort(
         &mut self,
         now: Time,
@@ -176,30 +189,31 @@ impl Endpoint {
         reason: &[u8],
     ) -> Result<(), OperationError> {
         let cause = AbortCause::new(carrick_wire::CauseCode::USER_INITIATED_ABORT.0, reason);
-        let known = self.with(now, id, |association, cx| {
+        let aborted = self.update_association(now, id, |association, cx| {
             association.abort(CloseReason::AbortedByUser, &cause, cx);
         });
         self.registry.remove(id);
-        known.ok_or(OperationError::UnknownAssociation)
+        aborted.ok_or(OperationError::UnknownAssociation)
     }
 
-    /// SET PRIMARY (section 11.1.6): new data goes to this path while it works.
+    /// Sets the primary path, which carries new data while it is active: SET PRIMARY of RFC 9260,
+    /// section 11.1.6.
     ///
     /// # Errors
-    /// The association or the path is not known.
+    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
     pub fn set_primary(
         &mut self,
         now: Time,
         id: AssociationId,
         path: PathId,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| association.set_primary(path))
+        self.update_open_association(now, id, |association, _| association.set_primary(path))
     }
 
-    /// CHANGE HEARTBEAT (section 11.1.9) on one path.
+    /// Enables or disables heartbeats on a path: CHANGE HEARTBEAT of RFC 9260, section 11.1.9.
     ///
     /// # Errors
-    /// The association or the path is not known.
+    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
     pub fn set_heartbeat(
         &mut self,
         now: Time,
@@ -207,30 +221,32 @@ impl Endpoint {
         path: PathId,
         enabled: bool,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, cx| {
+        self.update_open_association(now, id, |association, cx| {
             association.set_heartbeat(path, enabled, cx)
         })
     }
 
-    /// REQUEST HEARTBEAT (section 11.1.10) on one path.
+    /// Sends a heartbeat on a path: REQUEST HEARTBEAT of RFC 9260, section 11.1.10.
     ///
     /// # Errors
-    /// The association or the path is not known, or the state has no heartbeats.
+    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
+    /// [`OperationError::WrongState`] in a state without heartbeats.
     pub fn request_heartbeat(
         &mut self,
         now: Time,
         id: AssociationId,
         path: PathId,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| {
+        self.update_open_association(now, id, |association, _| {
             association.request_heartbeat(path)
         })
     }
 
-    /// SET FAILURE THRESHOLD (section 11.1.12): Path.Max.Retrans of one path.
+    /// Sets Path.Max.Retrans of a path: SET FAILURE THRESHOLD of RFC 9260, section 11.1.12.
     ///
     /// # Errors
-    /// The association or the path is not known.
+    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
+    /// [`OperationError::InvalidThresholds`] as for [`Self::set_path_thresholds`].
     pub fn set_failure_threshold(
         &mut self,
         now: Time,
@@ -238,21 +254,22 @@ impl Endpoint {
         path: PathId,
         threshold: u32,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| {
-            let known = association.thresholds(Some(path));
+        self.update_open_association(now, id, |association, _| {
+            let current = association.thresholds(Some(path));
             let thresholds = PathThresholds {
                 path_max_retrans: threshold,
-                ..known.ok_or(OperationError::UnknownPath)?
+                ..current.ok_or(OperationError::UnknownPath)?
             };
             association.set_thresholds(Some(path), thresholds)
         })
     }
 
-    /// Sets all thresholds of one path, or of all present and future ones: `SCTP_PEER_ADDR_THLDS` of
-    /// RFC 7829 section 7.2.
+    /// Sets the error thresholds of a path, or with `None` of all present and future paths: socket option
+    /// `SCTP_PEER_ADDR_THLDS` of RFC 7829, section 7.2.
     ///
     /// # Errors
-    /// The association or the path is not known, or the thresholds contradict each other.
+    /// [`OperationError::UnknownAssociation`], [`OperationError::UnknownPath`], or
+    /// [`OperationError::InvalidThresholds`] if the thresholds contradict each other.
     pub fn set_path_thresholds(
         &mut self,
         now: Time,
@@ -260,12 +277,12 @@ impl Endpoint {
         path: Option<PathId>,
         thresholds: PathThresholds,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| {
+        self.update_open_association(now, id, |association, _| {
             association.set_thresholds(path, thresholds)
         })
     }
 
-    /// The thresholds of one path, or those that new paths get.
+    /// Returns the error thresholds of a path, or with `None` those of new paths.
     pub fn path_thresholds(
         &self,
         id: AssociationId,
@@ -274,29 +291,29 @@ impl Endpoint {
         self.registry.get(id)?.thresholds(path)
     }
 
-    /// Whether events and statistics show that paths are potentially failed:
-    /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829 section 7.3. To see what applies, read
-    /// [`AssociationConfig::expose_potentially_failed`] in [`Self::association_config`].
+    /// Sets whether events and statistics expose the potentially failed state of paths: socket option
+    /// `SCTP_EXPOSE_POTENTIALLY_FAILED_STATE` of RFC 7829, section 7.3. The current value is
+    /// [`crate::PathConfig::expose_potentially_failed`] in [`Self::association_config`].
     ///
     /// # Errors
-    /// The association is not known.
+    /// [`OperationError::UnknownAssociation`].
     pub fn set_expose_potentially_failed(
         &mut self,
         now: Time,
         id: AssociationId,
         expose: bool,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| {
+        self.update_open_association(now, id, |association, _| {
             association.expose_potentially_failed(expose);
             Ok(())
         })
     }
 
-    /// The path MTU of one path in bytes, IP header included, as the driver knows it. Where path MTU
-    /// discovery is on, this is the limit of the search until it begins anew.
+    /// Sets the path MTU of a path in bytes, IP header included. With path MTU discovery (RFC 8899), this
+    /// is the upper limit of the search until the next search begins.
     ///
     /// # Errors
-    /// The association or the path is not known.
+    /// [`OperationError::UnknownAssociation`] or [`OperationError::UnknownPath`].
     pub fn set_path_mtu(
         &mut self,
         now: Time,
@@ -304,7 +321,7 @@ impl Endpoint {
         path: PathId,
         mtu: usize,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| {
+        self.update_open_association(now, id, |association, _| {
             if !association.paths.contains(path) {
                 return Err(OperationError::UnknownPath);
             }
@@ -313,44 +330,47 @@ impl Endpoint {
         })
     }
 
-    /// Handles all timers that have expired at `now`.
+    /// Processes all timers that have expired at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(id) = self.registry.next_expired(now) {
-            self.with(now, id, Association::handle_timeout);
+            self.update_association(now, id, Association::handle_timeout);
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next, once [`Self::poll_transmit`] has returned
-    /// `None`. It may turn out that nothing was due.
+    /// Returns the time of the next call of [`Self::handle_timeout`], valid once [`Self::poll_transmit`]
+    /// has returned `None`. It may be earlier than the next timer, never later.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.registry.next_timeout()
     }
 
-    /// Appends the next packets to `buf` and says where they go; `None` when there is nothing more
-    /// to send now.
+    /// Appends the next packets to `buf` and returns their route and sizes; `None` if there is nothing to
+    /// send at `now`.
+    ///
+    /// Replies of the endpoint itself come first, then the packets of each association with something to
+    /// send, in the order in which the associations were queued.
     pub fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(transmit) = self.replies.poll_transmit(buf) {
             self.stats.packets_sent += 1;
             return Some(transmit);
         }
         while let Some(id) = self.registry.next_ready() {
-            let (registry, mut cx) = self.split(now);
+            let (registry, mut cx) = self.registry_and_context(now);
             let Some(association) = registry.get_mut(id) else {
                 continue;
             };
             let transmit = association.poll_transmit(buf, &mut cx);
-            let told = !association.events.is_empty();
-            if told {
-                association.tell();
+            let has_events = !association.events.is_empty();
+            if has_events {
+                association.queue_notifications();
             }
             if transmit.is_some() {
-                // Its timers are looked at when nothing is left to send.
-                self.registry.list(id);
+                // Its timers are scheduled when nothing is left to send.
+                self.registry.mark_ready(id);
             } else {
                 self.registry.schedule(id);
             }
-            if told {
-                self.collect(id);
+            if has_events {
+                self.collect_events(id);
             }
             if transmit.is_some() {
                 return transmit;
@@ -359,22 +379,22 @@ impl Endpoint {
         None
     }
 
-    /// The next fact about an association.
+    /// Returns the next event of an association.
     pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
         let (id, event) = self.events.pop_front()?;
         if let (Event::PeerError(_), Some(association)) = (&event, self.registry.get_mut(id)) {
-            association.peer_errors = association.peer_errors.saturating_sub(1);
+            association.events.on_peer_error_polled();
         }
         Some((id, event))
     }
 
-    /// The next record of an association's log, when [`AssociationConfig::trace`] is set. The log
-    /// ends with the association.
+    /// Returns the next trace record of an association with [`crate::ResearchConfig::trace`]. Records that
+    /// have not been read are dropped with the association.
     pub fn poll_trace(&mut self, id: AssociationId) -> Option<TraceRecord> {
         self.registry.get_mut(id)?.trace.pop()
     }
 
-    /// The endpoint's counters.
+    /// Returns the counters of the endpoint.
     pub fn stats(&self) -> EndpointStats {
         EndpointStats {
             replies_dropped: self.replies.dropped,
@@ -383,12 +403,12 @@ impl Endpoint {
         }
     }
 
-    /// STATUS (section 11.1.8).
+    /// Returns the state and counters of an association: STATUS of RFC 9260, section 11.1.8.
     pub fn association_stats(&self, id: AssociationId) -> Option<AssociationStats> {
         self.registry.get(id).map(Association::stats)
     }
 
-    /// The state and counters of one path.
+    /// Returns the state and counters of a path.
     pub fn path_stats(&self, id: AssociationId, path: PathId) -> Option<PathStats> {
         let association = self.registry.get(id)?;
         association
@@ -397,13 +417,12 @@ impl Endpoint {
             .then(|| association.path_stats(path))
     }
 
-    /// The counters of an outbound stream (RFC 7496 section 4.3); `None` where there is no such
-    /// stream.
+    /// Returns the counters of an outbound stream (RFC 7496, section 4.3); `None` if it does not exist.
     pub fn stream_stats(&self, id: AssociationId, stream: StreamId) -> Option<StreamStats> {
         self.registry.get(id)?.stream_stats(stream)
     }
 
-    /// The paths of an association, in their order.
+    /// Returns the state and counters of all paths of an association, ordered by [`PathId`].
     pub fn paths(&self, id: AssociationId) -> impl Iterator<Item = PathStats> + '_ {
         self.registry
             .get(id)
@@ -419,43 +438,43 @@ impl Endpoint {
         self.config.max_associations_per_source = per_source;
     }
 
-    /// The associations that exist now.
+    /// Returns the identifiers of all associations.
     pub fn associations(&self) -> impl Iterator<Item = AssociationId> + '_ {
         self.registry.ids()
     }
 
-    /// The SCTP port of the association's peer.
+    /// Returns the SCTP port of the association's peer.
     pub fn peer_port(&self, id: AssociationId) -> Option<u16> {
         self.registry.get(id).map(|a| a.peer_port)
     }
 
-    /// The parameters of an association.
+    /// Returns the parameters of an association.
     pub fn association_config(&self, id: AssociationId) -> Option<&AssociationConfig> {
         self.registry.get(id).map(|a| &*a.config)
     }
 
-    /// The parameters that associations set up by peers get.
+    /// Returns the parameters of associations that peers initiate.
     pub fn default_config(&self) -> Arc<AssociationConfig> {
         Arc::clone(&self.accepted)
     }
 
-    /// From now on INITs of peers are answered, or refused with ABORT.
+    /// Sets whether INITs of peers are accepted or refused with ABORT.
     pub fn set_accepting(&mut self, accept: bool) {
         self.config.accept = accept;
     }
 
-    /// The SCTP port of this endpoint.
+    /// Returns the SCTP port of this endpoint.
     pub fn port(&self) -> u16 {
         self.config.port
     }
 
-    /// The local addresses of this endpoint.
+    /// Returns the local addresses of this endpoint.
     pub fn local_addresses(&self) -> &[IpAddr] {
         self.local_addresses.all()
     }
 
-    /// The registry and everything else that an association works with.
-    fn split(&mut self, now: Time) -> (&mut Registry, Context<'_>) {
+    /// Borrows the registry together with the context that association methods need.
+    fn registry_and_context(&mut self, now: Time) -> (&mut Registry, Context<'_>) {
         let context = Context {
             now,
             random: &mut self.random,
@@ -467,7 +486,9 @@ impl Endpoint {
         (&mut self.registry, context)
     }
 
-    fn operate(
+    /// Performs an operation of the user on an association that is not closed, as
+    /// [`Self::update_association`] does.
+    fn update_open_association(
         &mut self,
         now: Time,
         id: AssociationId,
@@ -479,42 +500,54 @@ impl Endpoint {
             }
             operation(association, cx)
         };
-        self.with(now, id, open)
+        self.update_association(now, id, open)
             .unwrap_or(Err(OperationError::UnknownAssociation))
     }
 
-    /// Lets an association work, then collects its events and timers, and removes it if it ended.
-    fn with<R>(
+    /// Performs an operation on an association and updates everything that depends on its state:
+    ///
+    /// 1. Limit its receive buffer to its share of the endpoint's memory.
+    /// 2. Perform the operation.
+    /// 3. Queue the notifications that became due.
+    /// 4. Update the index by the peer's addresses.
+    /// 5. Update the accounting of receive memory.
+    /// 6. Move its events to the endpoint's queue, and remove it if it has ended.
+    /// 7. Update the index by tag, the next timeout and the queue of associations to send.
+    ///
+    /// Returns `None` if there is no such association.
+    fn update_association<R>(
         &mut self,
         now: Time,
         id: AssociationId,
-        work: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
+        operation: impl FnOnce(&mut Association, &mut Context<'_>) -> R,
     ) -> Option<R> {
         self.registry.limit_receiver(id, self.config.receive_memory);
-        let (registry, mut cx) = self.split(now);
+        let (registry, mut cx) = self.registry_and_context(now);
         let association = registry.get_mut(id)?;
-        let result = work(association, &mut cx);
-        association.tell();
+        let result = operation(association, &mut cx);
+        association.queue_notifications();
         let listing_changed = core::mem::take(&mut association.listing_changed);
-        let gone = association.take_address_news();
+        let gone = association.take_peer_address_changes();
         if gone.is_some() || listing_changed {
             self.registry.reindex(&gone.unwrap_or_default(), id);
         }
-        self.registry.charge(id);
-        self.collect(id);
-        self.registry.touch(id);
+        self.registry.update_memory_use(id);
+        self.collect_events(id);
+        self.registry.refresh(id);
         Some(result)
     }
 
-    fn collect(&mut self, id: AssociationId) {
+    /// Moves the events of an association to the endpoint's queue. A closed association leaves the indexes,
+    /// and the registry when its received messages have been read.
+    fn collect_events(&mut self, id: AssociationId) {
         let Some(association) = self.registry.get_mut(id) else {
             return;
         };
-        while let Some(event) = association.events.pop_front() {
+        while let Some(event) = association.events.pop() {
             self.events.push_back((id, event));
         }
         if association.state.is_closed() {
-            // What the user has not read stays until it was read; the peer is free to come again.
+            // Received messages stay readable; the peer can set up a new association.
             let unread = association.receiver.receivable() > 0;
             self.registry.unlink(id);
             if !unread {

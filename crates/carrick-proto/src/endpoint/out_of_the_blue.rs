@@ -1,26 +1,36 @@
-//! Packets that belong to no association (RFC 9260 section 8.4).
+//! Out of the blue packets (RFC 9260, section 8.4).
 
 use carrick_wire::{Cause, Chunk, ChunkType, CommonHeader, Packet, RawChunk};
 
 use super::Endpoint;
-use crate::association::is_usable;
 use crate::route::Route;
+use crate::route::is_usable;
 
-/// What is done about such a packet.
+/// Reply to an out of the blue packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answer {
-    Silence,
+enum Reply {
+    None,
     ShutdownComplete,
     Abort,
 }
 
 impl Endpoint {
-    pub(super) fn out_of_the_blue(&mut self, route: &Route, packet: &Packet<'_>) {
+    /// Processes a packet without an association by the rules of RFC 9260, section 8.4:
+    ///
+    /// 1. Discard a packet from or to a non-unicast address (rule 1).
+    /// 2. Answer an INIT for another port with ABORT (rule 3). Discard any other packet with tag zero
+    ///    (section 8.5.1 A).
+    /// 3. Discard an INIT ACK to an INIT of this side that another INIT ACK has answered (section 5.2.3).
+    /// 4. Discard packets with ABORT (rule 2), SHUTDOWN COMPLETE (rule 6) or COOKIE ACK or a Stale Cookie
+    ///    error (rule 7); answer SHUTDOWN ACK with SHUTDOWN COMPLETE (rule 5) and everything else with
+    ///    ABORT (rule 8). The T bit is set.
+    pub(super) fn handle_out_of_the_blue(&mut self, route: &Route, packet: &Packet<'_>) {
         self.stats.out_of_the_blue += 1;
-        // Rule 1: only unicast packets are answered.
+        // Step 1.
         if !is_unicast(route) {
             return;
         }
+        // Step 2.
         let header = packet.header();
         if header.tag.is_zero() {
             return self.refuse_stray_init(route, packet);
@@ -30,23 +40,25 @@ impl Endpoint {
             destination_port: header.source_port,
             tag: header.tag,
         };
-        if self.answers_an_init(packet) {
+        // Step 3.
+        if self.answers_own_init(packet) {
             return;
         }
-        match answer(packet, route.encapsulation.is_some()) {
-            Answer::Silence => {}
-            Answer::ShutdownComplete => {
+        // Step 4.
+        match select_reply(packet, route.encapsulation.is_some()) {
+            Reply::None => {}
+            Reply::ShutdownComplete => {
                 self.replies
                     .shutdown_complete(route.for_reply(), reply, true)
             }
-            Answer::Abort => self.replies.abort(route.for_reply(), reply, true, |_| {}),
+            Reply::Abort => self.replies.abort(route.for_reply(), reply, true, |_| {}),
         }
     }
 
-    /// An INIT ACK to an INIT of ours, from another address of a peer that has told none: it comes too
-    /// late, and is discarded as one from a known address is (section 5.2.3). An ABORT would end the
-    /// association that the other INIT ACK began.
-    fn answers_an_init(&self, packet: &Packet<'_>) -> bool {
+    /// Returns whether the packet is a late INIT ACK to an INIT of this side, from another address of a
+    /// peer that has advertised none. It is discarded like one from a known address (RFC 9260,
+    /// section 5.2.3): an ABORT would end the association that the other INIT ACK established.
+    fn answers_own_init(&self, packet: &Packet<'_>) -> bool {
         let header = packet.header();
         let first = packet.chunks().flatten().next();
         first.is_some_and(|chunk| chunk.kind == ChunkType::INIT_ACK)
@@ -56,8 +68,9 @@ impl Endpoint {
                 .is_some()
     }
 
-    /// Rule 3, for a port without an endpoint: the ABORT has the Initiate Tag. Anything but a lone
-    /// INIT with a tag of zero is discarded (section 8.5.1 A).
+    /// Answers an INIT for a port without an endpoint with an ABORT that carries its Initiate Tag
+    /// (RFC 9260, section 8.4, rule 3). Anything but a single INIT with tag zero is discarded
+    /// (section 8.5.1 A).
     fn refuse_stray_init(&mut self, route: &Route, packet: &Packet<'_>) {
         let mut chunks = packet.chunks();
         if let Some(Ok(first)) = chunks.next()
@@ -71,32 +84,32 @@ impl Endpoint {
     }
 }
 
-/// Neither the source nor the destination is an address of many or of nobody.
+/// Returns whether source and destination are unicast addresses.
 pub(super) fn is_unicast(route: &Route) -> bool {
     is_usable(route.remote) && route.local.is_none_or(is_usable)
 }
 
-/// Rules 2 and 5 to 8. COOKIE ECHO for this endpoint's port never comes here; for another port
-/// there is no endpoint, and the answer is an ABORT.
-fn answer(packet: &Packet<'_>, encapsulated: bool) -> Answer {
+/// Selects the reply by RFC 9260, section 8.4, rules 2 and 5 to 8. Rule 4 (COOKIE ECHO) applies only to
+/// other ports: they have no endpoint, and ABORT is sent.
+fn select_reply(packet: &Packet<'_>, encapsulated: bool) -> Reply {
     let mut shutdown_ack = false;
-    let mut silent = false;
+    let mut discard = false;
     for raw in packet.chunks().flatten() {
         match raw.kind {
-            ChunkType::ABORT => return Answer::Silence,
+            ChunkType::ABORT => return Reply::None,
             ChunkType::SHUTDOWN_ACK => shutdown_ack = true,
-            ChunkType::SHUTDOWN_COMPLETE | ChunkType::COOKIE_ACK => silent = true,
-            // An address translator may have given this host the UDP port of another one; an
-            // ABORT would end the association that the heartbeat is meant for.
-            ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK => silent |= encapsulated,
-            ChunkType::ERROR => silent |= is_stale_cookie(raw),
+            ChunkType::SHUTDOWN_COMPLETE | ChunkType::COOKIE_ACK => discard = true,
+            // A translator may have assigned this host the UDP port of another host; an ABORT would
+            // end the association for which the heartbeat is meant.
+            ChunkType::HEARTBEAT | ChunkType::HEARTBEAT_ACK => discard |= encapsulated,
+            ChunkType::ERROR => discard |= is_stale_cookie(raw),
             _ => {}
         }
     }
-    match (shutdown_ack, silent) {
-        (true, _) => Answer::ShutdownComplete,
-        (false, true) => Answer::Silence,
-        (false, false) => Answer::Abort,
+    match (shutdown_ack, discard) {
+        (true, _) => Reply::ShutdownComplete,
+        (false, true) => Reply::None,
+        (false, false) => Reply::Abort,
     }
 }
 

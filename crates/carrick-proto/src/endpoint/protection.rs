@@ -1,5 +1,5 @@
-//! Packets of associations whose chunks are protected: opened before anything else looks at them, and
-//! dropped where they should have been protected and are not.
+//! Packets with protected chunks: they are opened before they are dispatched; packets without the
+//! protection that their association requires are discarded.
 
 use alloc::vec::Vec;
 
@@ -13,17 +13,22 @@ use crate::route::Route;
 use crate::time::Time;
 
 impl Endpoint {
-    /// The protection of an association's chunks, where one is in force: the way to its keys. It is
-    /// an [`core::any::Any`], to be made what it is with `downcast_mut`.
+    /// Returns the chunk protection in force for an association, for instance to set its keys. The
+    /// concrete type is reached with `downcast_mut` of [`core::any::Any`].
     pub fn chunk_protection(&mut self, id: AssociationId) -> Option<&mut dyn ChunkProtection> {
-        self.registry.touch(id);
+        self.registry.refresh(id);
         let association = self.registry.get_mut(id)?;
         Some(&mut *association.protection.as_mut()?.hook)
     }
 
-    /// Takes a packet where some association may have a protection. What is in the clear is judged
-    /// when it is known which association it is for.
-    pub(super) fn take_guarded(
+    /// Removes the protection of the chunks of a packet and dispatches it.
+    ///
+    /// 1. Find the association whose protection may open the packet.
+    /// 2. Dispatch a packet in the clear as it is; [`Self::check_protection`] follows once its
+    ///    association is known.
+    /// 3. Open the first chunk; discard and count a packet that is forged or replayed.
+    /// 4. Dispatch the packet with the chunks that were inside.
+    pub(super) fn handle_protected_packet(
         &mut self,
         now: Time,
         route: &Route,
@@ -35,12 +40,15 @@ impl Endpoint {
         let Some(Ok(first)) = packet.chunks().next().filter(|_| ours) else {
             return self.dispatch(now, route, packet, datagram, None);
         };
-        let known = self.find_by_seal(route, header);
-        let association = known.and_then(|id| self.registry.get_mut(id));
+        // Step 1.
+        let found = self.find_protecting_association(route, header);
+        let association = found.and_then(|id| self.registry.get_mut(id));
         let protected = association.and_then(|a| a.protection.as_mut());
+        // Step 2.
         let Some(protected) = protected.filter(|p| p.chunk_type == first.kind) else {
             return self.dispatch(now, route, packet, datagram, None);
         };
+        // Step 3.
         let context = PacketContext {
             now,
             header,
@@ -53,58 +61,64 @@ impl Endpoint {
             return;
         }
         protected.stats.opened += 1;
+        // Step 4.
         let mut inner = Vec::with_capacity(COMMON_HEADER_LEN + value.len());
         inner.extend_from_slice(&packet.bytes()[..COMMON_HEADER_LEN]);
         inner.extend_from_slice(&value);
         let inner = Bytes::from(inner);
         match Packet::parse(&inner) {
-            Ok(opened) => self.dispatch(now, route, &opened, &inner, known),
+            Ok(opened) => self.dispatch(now, route, &opened, &inner, found),
             Err(_) => self.stats.malformed += 1,
         }
     }
 
-    /// Whose protection may open a packet: the one with its tag, also where the peer has just told
-    /// the address that it comes from, inside. A peer that restarts has no such tag, but the key.
-    fn find_by_seal(&self, route: &Route, header: CommonHeader) -> Option<AssociationId> {
-        let (port, tag, way) = (header.source_port, header.tag, route.encapsulation);
+    /// Returns the association whose protection may open a packet: the one with its tag, even if the
+    /// source address is new and its ASCONF is inside the protection; or else one at the source address,
+    /// since a restarting peer has the keys but not the tag.
+    fn find_protecting_association(
+        &self,
+        route: &Route,
+        header: CommonHeader,
+    ) -> Option<AssociationId> {
+        let (port, tag, encapsulation) = (header.source_port, header.tag, route.encapsulation);
         let registry = &self.registry;
         let here = if tag.is_zero() {
-            registry.find_confirmed(route.remote, port, way)
+            registry.find_confirmed(route.remote, port, encapsulation)
         } else {
-            registry.find_tagged(route.remote, port, tag, way)
+            registry.find_by_address_and_tag(route.remote, port, tag, encapsulation)
         };
         let has_tag = |id: &AssociationId| registry.get(*id).is_some_and(|a| a.local_tag == tag);
         let own = here.filter(has_tag);
         own.or_else(|| registry.find_protected(tag, port)).or(here)
     }
 
-    /// Whether an association takes the packet: its protection has opened it, or lets all of its chunks
-    /// through in the clear. If not, it is counted.
-    pub(super) fn may_take(
+    /// Returns whether the association accepts the packet: its protection has opened the packet or admits
+    /// all of its chunks in the clear. Counts a packet that is refused.
+    pub(super) fn check_protection(
         &mut self,
         id: AssociationId,
         packet: &Packet<'_>,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) -> bool {
-        self.may_take_chunks(id, packet.chunks().flatten().map(|c| c.kind), opened)
+        self.check_chunk_protection(id, packet.chunks().flatten().map(|c| c.kind), opened_by)
     }
 
-    /// The same for a lone INIT.
-    pub(super) fn may_take_init(
+    /// Returns whether the association accepts a packet that consists of an INIT.
+    pub(super) fn check_init_protection(
         &mut self,
         id: AssociationId,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) -> bool {
-        self.may_take_chunks(id, core::iter::once(ChunkType::INIT), opened)
+        self.check_chunk_protection(id, core::iter::once(ChunkType::INIT), opened_by)
     }
 
-    fn may_take_chunks(
+    fn check_chunk_protection(
         &mut self,
         id: AssociationId,
         mut kinds: impl Iterator<Item = ChunkType>,
-        opened: Option<AssociationId>,
+        opened_by: Option<AssociationId>,
     ) -> bool {
-        if !self.protects || opened == Some(id) {
+        if !self.uses_protection || opened_by == Some(id) {
             return true;
         }
         let association = self.registry.get_mut(id);

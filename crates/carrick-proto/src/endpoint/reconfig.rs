@@ -1,24 +1,23 @@
-//! What a user may ask for after the set-up: streams are reset or added, all numbers begin anew
-//! (RFC 6525 section 6.3).
+//! Stream reconfiguration requests of the user (RFC 6525, section 6.3).
 
 use carrick_wire::StreamId;
 
 use super::Endpoint;
 use crate::association::{Association, AssociationId, Context};
-use crate::reconfig::{ReconfigError, StreamDirection};
+use crate::streams::{ReconfigError, StreamDirection};
 use crate::time::Time;
 
 impl Endpoint {
-    /// RESET STREAMS (RFC 6525 section 6.3.2): these streams begin at stream sequence number 0 again;
-    /// an empty list means all. Messages given before the call are delivered before the reset.
-    /// Those given after it, for the outgoing streams concerned, wait in the send buffer until the
-    /// peer has answered.
+    /// Resets the stream sequence numbers of these streams to 0, of all streams if the list is empty:
+    /// `SCTP_RESET_STREAMS` of RFC 6525, section 6.3.2. Messages sent before the call are delivered before
+    /// the reset; later messages on the outgoing streams concerned wait in the send buffer until the peer
+    /// has responded.
     ///
-    /// The outcome is [`crate::Event::StreamsReset`], one for each direction. Incoming streams are
-    /// reset by the peer, at its own time.
+    /// [`crate::Event::StreamsReset`] reports the outcome for each direction. The peer decides when it
+    /// resets incoming streams.
     ///
     /// # Errors
-    /// Says why it can't be asked for now.
+    /// See [`ReconfigError`].
     pub fn reset_streams(
         &mut self,
         now: Time,
@@ -31,24 +30,23 @@ impl Endpoint {
         })
     }
 
-    /// RESET ASSOCIATION (RFC 6525 section 6.3.3): TSNs of both sides take other values, and all
-    /// streams of both sides begin at 0 again. Messages given before the call are delivered before
-    /// that, those given after it wait. Once in 30 seconds at most.
+    /// Resets the TSNs and all stream sequence numbers of both sides: `SCTP_RESET_ASSOC` of RFC 6525,
+    /// section 6.3.3. Messages sent before the call are delivered before the reset; later messages wait.
+    /// At most one reset is performed in 30 seconds.
     ///
-    /// The outcome is [`crate::Event::AssociationReset`].
+    /// [`crate::Event::AssociationReset`] reports the outcome.
     ///
     /// # Errors
-    /// Says why it can't be asked for now.
+    /// See [`ReconfigError`].
     pub fn reset_association(&mut self, now: Time, id: AssociationId) -> Result<(), ReconfigError> {
         self.reconfigure(now, id, Association::reset_association)
     }
 
-    /// ADD STREAMS (RFC 6525 section 6.3.4): this many more streams for this side and for the peer to
-    /// send on. They can be used when [`crate::Event::StreamsChanged`] tells of them, which it does
-    /// for each direction.
+    /// Requests additional outgoing and incoming streams: `SCTP_ADD_STREAMS` of RFC 6525, section 6.3.4.
+    /// They are usable after [`crate::Event::StreamsChanged`], which reports each direction.
     ///
     /// # Errors
-    /// Says why it can't be asked for now.
+    /// See [`ReconfigError`].
     pub fn add_streams(
         &mut self,
         now: Time,
@@ -65,11 +63,11 @@ impl Endpoint {
         &mut self,
         now: Time,
         id: AssociationId,
-        ask: impl FnOnce(&mut Association, &mut Context<'_>) -> Result<(), ReconfigError>,
+        request: impl FnOnce(&mut Association, &mut Context<'_>) -> Result<(), ReconfigError>,
     ) -> Result<(), ReconfigError> {
-        self.with(now, id, |association, cx| {
+        self.update_association(now, id, |association, cx| {
             association.may_reconfigure()?;
-            ask(association, cx)
+            request(association, cx)
         })
         .unwrap_or(Err(ReconfigError::UnknownAssociation))
     }

@@ -1,5 +1,5 @@
-//! All associations of an endpoint: found by their identifier, by the peer's addresses and port,
-//! and by the time of their next timeout.
+//! Associations of an endpoint, indexed by identifier, by peer address and port, by verification
+//! tag, and by the time of their next timeout.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -11,13 +11,13 @@ use core::net::IpAddr;
 use carrick_wire::VerificationTag;
 use siphasher::sip::SipHasher13;
 
-use super::peers::{Member, Peers};
-use super::sources::{Source, Sources};
+use super::peer_index::{PeerEntry, PeerIndex};
+use super::source_table::{SourceKey, SourceTable};
 use crate::association::{Association, AssociationId};
 use crate::random::Random;
 use crate::time::Time;
 
-/// A hash keyed from the endpoint's seed, so that peers can't choose colliding addresses.
+/// Hash function keyed from the endpoint's seed, so that peers can't choose colliding addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedHash(u64, u64);
 
@@ -35,23 +35,24 @@ impl BuildHasher for KeyedHash {
     }
 }
 
-/// Describes an association at one of its peer's addresses. An address without a path is on plain IP.
-fn member(association: &Association, remote: IpAddr) -> Member {
-    Member {
+/// Returns the index entry of an association at one of its peer's addresses. An address without a path
+/// counts as plain IP.
+fn peer_entry(association: &Association, remote: IpAddr) -> PeerEntry {
+    PeerEntry {
         tag: association.local_tag,
-        way: association.paths.encapsulation(remote).flatten(),
+        encapsulation: association.paths.encapsulation(remote).flatten(),
         slot: association.id.slot,
         confirmed: association.paths.is_confirmed(remote),
     }
 }
 
-/// An association at an address and port of its peer.
+/// Result of a lookup by peer address and port.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct AddressMatch {
     pub(super) id: AssociationId,
-    /// The UDP port to which its packets to this address go; `None` on plain IP.
-    pub(super) way: Option<u16>,
-    /// The address is confirmed in the association (RFC 9260 section 5.4).
+    /// Destination UDP port of packets to this address; `None` on plain IP.
+    pub(super) encapsulation: Option<u16>,
+    /// The address is confirmed in the association (RFC 9260, section 5.4).
     pub(super) confirmed: bool,
 }
 
@@ -65,15 +66,14 @@ struct Slot {
 pub(crate) struct Registry {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    peers: Peers,
-    sources: Sources,
-    /// By our tag and the peer's port: those with a protection, those of which an address could not
-    /// be verified, and where they are wanted all.
+    peers: PeerIndex,
+    sources: SourceTable,
+    /// Associations by local tag and peer port: those with a chunk protection, or all of them.
     tags: BTreeMap<(u32, u16), AssociationId>,
-    /// All associations are found by their tags, not only those with a protection.
+    /// `tags` has all associations, not only those with a chunk protection.
     all_tags: bool,
-    /// Earliest first. An association is in here with the time it was last scheduled for; when
-    /// its timers moved to later it is put back when that time comes.
+    /// Timeouts, earliest first. An association has an entry for the time for which it was last
+    /// scheduled; if its timers have moved to a later time, it is rescheduled when that entry expires.
     timers: BinaryHeap<Reverse<(Time, u32, u32)>>,
     /// Associations that may have something to send.
     ready: VecDeque<AssociationId>,
@@ -81,14 +81,14 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// An empty one; `all_tags` where peers may name an association by its tag alone.
+    /// Creates an empty registry. With `all_tags`, all associations can be found by their tags alone.
     pub(crate) fn new(random: &mut Random, all_tags: bool) -> Self {
         let hash = KeyedHash::new(random.u64(), random.u64());
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            peers: Peers::new(hash.clone()),
-            sources: Sources::new(hash),
+            peers: PeerIndex::new(hash.clone()),
+            sources: SourceTable::new(hash),
             tags: BTreeMap::new(),
             all_tags,
             timers: BinaryHeap::new(),
@@ -97,11 +97,12 @@ impl Registry {
         }
     }
 
+    /// Returns the number of associations.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The identifier that the next association gets.
+    /// Reserves the identifier of the next association.
     pub(crate) fn next_id(&mut self) -> AssociationId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -116,11 +117,11 @@ impl Registry {
         }
     }
 
-    /// Adds an association with a peer at this source; `accepted` if the peer has set it up.
+    /// Adds an association with a peer at this source; `accepted` if the peer initiated it.
     pub(super) fn insert(
         &mut self,
         mut association: Box<Association>,
-        source: Source,
+        source: SourceKey,
         accepted: bool,
     ) {
         let slot = association.id.slot;
@@ -130,12 +131,12 @@ impl Registry {
         self.len += 1;
     }
 
-    /// Number of associations that peers at this source have set up.
-    pub(super) fn accepted_from(&self, source: Source) -> usize {
+    /// Returns the number of associations that peers at this source have initiated.
+    pub(super) fn accepted_from(&self, source: SourceKey) -> usize {
         self.sources.accepted(source)
     }
 
-    /// Bytes of received data of all associations.
+    /// Returns the bytes of received data of all associations.
     pub(crate) fn received(&self) -> usize {
         self.sources.received()
     }
@@ -154,8 +155,8 @@ impl Registry {
         }
     }
 
-    /// Counts what the received data of an association and the state of its streams take now.
-    pub(crate) fn charge(&mut self, id: AssociationId) {
+    /// Updates the memory accounted for the received data of an association and its inbound streams.
+    pub(crate) fn update_memory_use(&mut self, id: AssociationId) {
         let Some(slot) = self.slots.get_mut(id.slot as usize) else {
             return;
         };
@@ -166,33 +167,34 @@ impl Registry {
         let held = association.receiver.charged_bytes();
         let before = core::mem::replace(&mut association.charged, held);
         if let Some(source) = association.source.filter(|_| before != held) {
-            self.sources.charge(source, before, held);
+            self.sources.update_received(source, before, held);
         }
     }
 
-    /// Lists the association under the addresses of its peer, but for those whose verification failed
-    /// (RFC 9260 section 5.4): packets from these have to find it by its tag.
+    /// Adds the association to the index under all addresses of its peer.
     fn index(&mut self, association: &Association) {
         let slots = &self.slots;
         for remote in association.paths.remotes() {
             let key = (remote, association.peer_port);
-            if association.paths.failed_verification(remote) {
-                self.peers.remove(key, association.id.slot);
-                continue;
-            }
-            let describe =
-                |slot: u32| Some(member(slots[slot as usize].association.as_deref()?, remote));
-            self.peers.add(key, member(association, remote), describe);
+            let describe = |slot: u32| {
+                Some(peer_entry(
+                    slots[slot as usize].association.as_deref()?,
+                    remote,
+                ))
+            };
+            self.peers
+                .add(key, peer_entry(association, remote), describe);
         }
     }
 
+    /// Removes the association from the index under these addresses.
     fn unindex(&mut self, remotes: impl Iterator<Item = IpAddr>, port: u16, slot: u32) {
         for remote in remotes {
             self.peers.remove((remote, port), slot);
         }
     }
 
-    /// The association's addresses changed.
+    /// Updates the index after the peer's addresses changed from `before`.
     pub(crate) fn reindex(&mut self, before: &[IpAddr], id: AssociationId) {
         let Some(association) = self
             .slots
@@ -206,7 +208,7 @@ impl Registry {
         self.slots[id.slot as usize].association = Some(association);
     }
 
-    /// The association has ended: its addresses no longer lead to it.
+    /// Removes an ended association from the indexes by address and tag.
     pub(crate) fn unlink(&mut self, id: AssociationId) {
         let Some(association) = self
             .slots
@@ -217,10 +219,11 @@ impl Registry {
             return;
         };
         self.unindex(association.paths.remotes(), association.peer_port, id.slot);
-        self.forget_tag(&association);
+        self.unindex_tag(&association);
         self.slots[id.slot as usize].association = Some(association);
     }
 
+    /// Removes an association and frees its identifier.
     pub(crate) fn remove(&mut self, id: AssociationId) {
         let Some(slot) = self
             .slots
@@ -236,11 +239,11 @@ impl Registry {
         self.free.push(id.slot);
         self.len -= 1;
         if let Some(source) = association.source {
-            self.sources.charge(source, association.charged, 0);
+            self.sources.update_received(source, association.charged, 0);
             self.sources.remove(source, association.was_accepted());
         }
         self.unindex(association.paths.remotes(), association.peer_port, id.slot);
-        self.forget_tag(&association);
+        self.unindex_tag(&association);
     }
 
     pub(crate) fn get(&self, id: AssociationId) -> Option<&Association> {
@@ -266,111 +269,117 @@ impl Registry {
         }
     }
 
-    /// The association that a packet from this address and port, with this tag, may belong to. It
-    /// came on `way`: the UDP port, or none on plain IP.
-    pub(crate) fn find_tagged(
+    /// Returns the association to which a packet with this source address, port, tag and UDP source
+    /// port may belong. The caller checks the tag.
+    pub(crate) fn find_by_address_and_tag(
         &self,
         remote: IpAddr,
         port: u16,
         tag: VerificationTag,
-        way: Option<u16>,
+        encapsulation: Option<u16>,
     ) -> Option<AssociationId> {
-        let found = self.peers.tagged((remote, port), tag, way);
+        let found = self.peers.find((remote, port), tag, encapsulation);
         found.map(|slot| self.id(slot))
     }
 
-    /// The association in which this address is confirmed, if packets to it go this way. An address
-    /// that a peer only listed identifies no association (RFC 5062 section 2.3).
+    /// Returns the association in which this address is confirmed and has this encapsulation. An
+    /// unconfirmed address identifies no association (RFC 5062, section 2.3).
     pub(crate) fn find_confirmed(
         &self,
         remote: IpAddr,
         port: u16,
-        way: Option<u16>,
+        encapsulation: Option<u16>,
     ) -> Option<AssociationId> {
-        self.sharing(remote, port)
-            .find(|known| known.way == way && known.confirmed)
-            .map(|known| known.id)
+        self.at_address(remote, port)
+            .find(|found| found.encapsulation == encapsulation && found.confirmed)
+            .map(|found| found.id)
     }
 
-    /// The association whose packets to this address and port go this way, and which sent a packet
-    /// that is quoted: `has_tag` compares the verification tag in it.
-    pub(crate) fn find_sender(
+    /// Returns the association that sent a quoted packet to this address, port and UDP port. `has_tag`
+    /// compares the verification tag of the quoted packet.
+    pub(crate) fn find_quoted_sender(
         &self,
         remote: IpAddr,
         port: u16,
-        way: Option<u16>,
+        encapsulation: Option<u16>,
         has_tag: impl Fn(&Association) -> bool,
     ) -> Option<AssociationId> {
-        self.sharing(remote, port)
-            .find(|known| known.way == way && self.get(known.id).is_some_and(&has_tag))
-            .map(|known| known.id)
+        self.at_address(remote, port)
+            .find(|found| {
+                found.encapsulation == encapsulation && self.get(found.id).is_some_and(&has_tag)
+            })
+            .map(|found| found.id)
     }
 
-    /// All associations with a peer at this address and port.
-    pub(super) fn sharing(&self, remote: IpAddr, port: u16) -> impl Iterator<Item = Known> + '_ {
+    /// Returns all associations with a peer at this address and port.
+    pub(super) fn at_address(
+        &self,
+        remote: IpAddr,
+        port: u16,
+    ) -> impl Iterator<Item = AddressMatch> + '_ {
         self.peers
             .all((remote, port))
             .filter_map(move |(slot, shared)| {
                 let alone = || {
                     let association = self.slots[slot as usize].association.as_deref();
-                    association.map(|a| member(a, remote))
+                    association.map(|a| peer_entry(a, remote))
                 };
-                let member = shared.or_else(alone)?;
-                Some(Known {
+                let entry = shared.or_else(alone)?;
+                Some(AddressMatch {
                     id: self.id(slot),
-                    way: member.way,
-                    confirmed: member.confirmed,
+                    encapsulation: entry.encapsulation,
+                    confirmed: entry.confirmed,
                 })
             })
     }
 
-    /// There is an association with a peer at this address and port.
-    pub(crate) fn is_known(&self, remote: IpAddr, port: u16) -> bool {
+    /// Returns whether any association has a peer at this address and port.
+    pub(crate) fn has_peer_at(&self, remote: IpAddr, port: u16) -> bool {
         self.peers.all((remote, port)).next().is_some()
     }
 
-    /// As many associations as can be told apart have a peer at this address and port.
+    /// Returns whether the limit of associations with one peer address and port is reached.
     pub(crate) fn is_full(&self, remote: IpAddr, port: u16) -> bool {
         self.peers.is_full((remote, port))
     }
 
-    /// The association with this tag of ours and this port of the peer's, if it may be found so.
+    /// Returns the association with this local tag and peer port, if it is in the index by tag.
     pub(crate) fn find_by_tag(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
         self.tags.get(&(tag.0, port)).copied()
     }
 
-    /// The same of those with a protection.
+    /// Returns the association with this local tag and peer port, if it has a chunk protection.
     pub(crate) fn find_protected(&self, tag: VerificationTag, port: u16) -> Option<AssociationId> {
         let found = self.find_by_tag(tag, port);
         found.filter(|id| self.get(*id).is_some_and(|a| a.protection.is_some()))
     }
 
-    /// The association is found by its tag from now on, if it is to be.
-    fn note_tag(&mut self, id: AssociationId) {
+    /// Updates the index by tag.
+    fn index_tag(&mut self, id: AssociationId) {
         let all = self.all_tags;
         let Some(association) = self.get_mut(id) else {
             return;
         };
         let (tag, port) = (association.local_tag, association.peer_port);
-        let wanted = all || association.protection.is_some() || association.found_by_tag;
+        let wanted = all || association.protection.is_some();
         if !wanted || association.indexed == Some(tag) || association.state.is_closed() {
             return;
         }
         if let Some(old) = association.indexed.replace(tag) {
-            self.drop_tag(old, port, id);
+            self.remove_tag(old, port, id);
         }
         self.tags.insert((tag.0, port), id);
     }
 
-    fn drop_tag(&mut self, tag: VerificationTag, port: u16, id: AssociationId) {
+    fn remove_tag(&mut self, tag: VerificationTag, port: u16, id: AssociationId) {
         if self.tags.get(&(tag.0, port)) == Some(&id) {
             self.tags.remove(&(tag.0, port));
         }
     }
 
-    fn forget_tag(&mut self, association: &Association) {
+    fn unindex_tag(&mut self, association: &Association) {
         if let Some(tag) = association.indexed {
-            self.drop_tag(tag, association.peer_port, association.id);
+            self.remove_tag(tag, association.peer_port, association.id);
         }
     }
 
@@ -380,15 +389,16 @@ impl Registry {
             .filter_map(|s| s.association.as_ref().map(|a| a.id))
     }
 
-    /// Notes the association's next timeout, and that it may have something to send.
-    pub(crate) fn touch(&mut self, id: AssociationId) {
-        self.note_tag(id);
+    /// Updates all that the registry derives from an association: its tag in the index, its next
+    /// timeout, and its place in the queue of those that may have something to send.
+    pub(crate) fn refresh(&mut self, id: AssociationId) {
+        self.index_tag(id);
         self.schedule(id);
-        self.list(id);
+        self.mark_ready(id);
     }
 
-    /// Notes that the association may have something to send.
-    pub(crate) fn list(&mut self, id: AssociationId) {
+    /// Queues the association as one that may have something to send.
+    pub(crate) fn mark_ready(&mut self, id: AssociationId) {
         let Some(association) = self.get_mut(id) else {
             return;
         };
@@ -397,7 +407,7 @@ impl Registry {
         }
     }
 
-    /// Notes the association's next timeout.
+    /// Schedules the association's next timeout.
     pub(crate) fn schedule(&mut self, id: AssociationId) {
         let Some(association) = self.get_mut(id) else {
             return;
@@ -412,8 +422,7 @@ impl Registry {
         }
     }
 
-    /// Drops the entries of associations that are gone and of timers that were set anew, before
-    /// they outnumber the others.
+    /// Drops obsolete timer entries before they outnumber the others.
     fn compact(&mut self) {
         if self.timers.len() <= 4 * self.len + 1024 {
             return;
@@ -429,7 +438,7 @@ impl Registry {
         });
     }
 
-    /// The next association that may have something to send; it is no longer listed.
+    /// Takes the next association that may have something to send from the queue.
     pub(crate) fn next_ready(&mut self) -> Option<AssociationId> {
         loop {
             let id = self.ready.pop_front()?;
@@ -440,12 +449,12 @@ impl Registry {
         }
     }
 
-    /// When the earliest timer expires. May be earlier than anything really due, never later.
+    /// Returns the time of the earliest timer entry, which is never later than the earliest timeout.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// An association with a timer that has expired.
+    /// Takes an association with an expired timer.
     pub(crate) fn next_expired(&mut self, now: Time) -> Option<AssociationId> {
         loop {
             let &Reverse((at, slot, generation)) = self.timers.peek()?;

@@ -1,5 +1,5 @@
-//! Packets that belong to no association: answers to INITs and to packets out of the blue, and the
-//! last packet of an association that is gone. They wait in a bounded queue.
+//! Bounded queue of packets that the endpoint sends outside an association: replies to INIT, to COOKIE
+//! ECHO and to out of the blue packets, and the last packet of an association that has ended.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,23 +9,25 @@ use carrick_wire::{CauseWriter, CommonHeader, PacketBuilder};
 
 use crate::route::{Route, Transmit};
 
-/// Packets that wait at most. A driver drains the queue after every call, so more than a few wait
-/// only when it can't send.
+/// Limit of queued packets. Drivers drain the queue after every call, so it fills up only while they
+/// can't send.
 const LIMIT: usize = 1024;
 
-/// Bytes of such a packet at most, unless it has to carry more than fits.
+/// Size limit of a packet in bytes, unless a single chunk is larger.
 const SIZE: usize = 1200;
 
+/// Queue of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     queue: VecDeque<(Route, Vec<u8>)>,
-    /// Buffers to be used again.
+    /// Empty buffers, reused.
     spare: Vec<Vec<u8>>,
+    /// Number of packets dropped because the queue was full.
     pub(crate) dropped: u64,
 }
 
 impl Replies {
-    /// Queues the packet that `write` puts into the buffer.
+    /// Queues the packet that `write` appends to the buffer, if any.
     pub(crate) fn push(&mut self, route: Route, write: impl FnOnce(&mut Vec<u8>)) {
         if self.queue.len() >= LIMIT {
             self.dropped += 1;
@@ -34,7 +36,7 @@ impl Replies {
         let mut buf = self.spare.pop().unwrap_or_default();
         write(&mut buf);
         if buf.is_empty() {
-            // A protection kept it back.
+            // The chunk protection does not allow the packet.
             self.spare.push(buf);
             return;
         }
@@ -70,12 +72,12 @@ impl Replies {
         });
     }
 
-    /// Packets from this local address can't leave any more.
-    pub(crate) fn forget(&mut self, local: IpAddr) {
+    /// Removes queued packets from a local address that was removed.
+    pub(crate) fn remove_from(&mut self, local: IpAddr) {
         self.queue.retain(|(route, _)| route.local != Some(local));
     }
 
-    /// Hands out the next packet.
+    /// Appends the next packet to `out` and returns its route and length.
     pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         let (route, mut packet) = self.queue.pop_front()?;
         out.extend_from_slice(&packet);

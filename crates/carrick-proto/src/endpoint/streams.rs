@@ -1,44 +1,44 @@
-//! How streams share an association (RFC 8260 section 4.3).
+//! Stream schedulers (RFC 8260, section 4.3).
 
 use carrick_wire::StreamId;
 
 use super::Endpoint;
 use crate::association::AssociationId;
 use crate::error::OperationError;
-use crate::send::scheduler::StreamScheduler;
 use crate::time::Time;
+use crate::tx::scheduler::StreamScheduler;
 
 impl Endpoint {
-    /// SET STREAM SCHEDULER (RFC 8260 section 4.3.2): how streams share the association from now on,
-    /// instead of [`crate::AssociationConfig::scheduler`]. Without interleaving, a message that has
-    /// begun is finished first.
+    /// Sets the stream scheduler: `SCTP_STREAM_SCHEDULER` of RFC 8260, section 4.3.2. It replaces
+    /// [`crate::StreamConfig::scheduler`]. Without interleaving, a message of which fragments have
+    /// been sent is completed first.
     ///
     /// # Errors
-    /// The association is not known.
+    /// [`OperationError::UnknownAssociation`].
     pub fn set_scheduler(
         &mut self,
         now: Time,
         id: AssociationId,
         scheduler: StreamScheduler,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| {
+        self.update_open_association(now, id, |association, _| {
             association.sender.set_scheduler(scheduler);
             Ok(())
         })
     }
 
-    /// The stream scheduler of an association.
+    /// Returns the stream scheduler of an association.
     pub fn scheduler(&self, id: AssociationId) -> Option<StreamScheduler> {
         self.registry.get(id).map(|a| a.sender.scheduler())
     }
 
-    /// SET STREAM SCHEDULER VALUE (RFC 8260 section 4.3.3): what the scheduler needs to know of an
-    /// outbound stream. For [`StreamScheduler::Priority`] the priority, of which 0 is the highest; for
-    /// [`StreamScheduler::WeightedFair`] the weight, with 0 as 1. Others ignore it, but it is kept.
-    /// Every stream begins with 0.
+    /// Sets the scheduler's value of an outbound stream: `SCTP_STREAM_SCHEDULER_VALUE` of RFC 8260,
+    /// section 4.3.3. It is the priority for [`StreamScheduler::Priority`], 0 being the highest, and the
+    /// weight for [`StreamScheduler::WeightedFair`], where 0 counts as 1. Other schedulers ignore it. The
+    /// default is 0.
     ///
     /// # Errors
-    /// The association is not known, or has no such stream.
+    /// [`OperationError::UnknownAssociation`] or [`OperationError::InvalidStream`].
     pub fn set_stream_value(
         &mut self,
         now: Time,
@@ -46,13 +46,13 @@ impl Endpoint {
         stream: StreamId,
         value: u16,
     ) -> Result<(), OperationError> {
-        self.operate(now, id, |association, _| {
-            let known = association.sender.set_stream_value(stream, value);
-            known.then_some(()).ok_or(OperationError::InvalidStream)
+        self.update_open_association(now, id, |association, _| {
+            let exists = association.sender.set_stream_value(stream, value);
+            exists.then_some(()).ok_or(OperationError::InvalidStream)
         })
     }
 
-    /// What [`Self::set_stream_value`] set for an outbound stream; `None` if there is none.
+    /// Returns the scheduler's value of an outbound stream; `None` if the stream does not exist.
     pub fn stream_value(&self, id: AssociationId, stream: StreamId) -> Option<u16> {
         self.registry.get(id)?.sender.stream_value(stream)
     }

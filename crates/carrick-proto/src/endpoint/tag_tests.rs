@@ -55,10 +55,10 @@ impl ChunkProtectionOffer for Idle {
 }
 
 fn protected(config: &mut EndpointConfig) {
-    config.association.protection = Some(Arc::new(Idle));
+    config.association.security.protection = Some(Arc::new(Idle));
 }
 
-/// How an end finds an association by its tag: at all, and as one with a protection.
+/// Looks up an association by its tag: among all, and among those with a protection.
 fn found(pair: &Pair, id: AssociationId, tag: VerificationTag) -> [bool; 2] {
     let registry = &pair.ends[1].registry;
     [
@@ -73,10 +73,10 @@ fn tag(pair: &Pair, id: AssociationId) -> VerificationTag {
 }
 
 #[test]
-fn only_what_may_be_meant_by_a_tag_alone_is_found_by_it() {
+fn tag_index_has_protected_associations_or_all() {
     let (_, b, plain) = connected(|_| {});
     assert_eq!(found(&plain, b, tag(&plain, b)), [false, false]);
-    let (_, b, open) = connected(|c| c.association.wildcard_addresses = true);
+    let (_, b, open) = connected(|c| c.association.paths.wildcard_addresses = true);
     assert_eq!(found(&open, b, tag(&open, b)), [true, false]);
     let (_, b, sealed) = connected(protected);
     assert_eq!(found(&sealed, b, tag(&sealed, b)), [true, true]);
@@ -91,9 +91,9 @@ fn connected(change: fn(&mut EndpointConfig)) -> (AssociationId, AssociationId, 
 }
 
 #[test]
-fn a_tag_leads_nowhere_once_its_association_has_ended() {
+fn tag_of_an_ended_association_is_not_found() {
     for change in [protected, |c: &mut EndpointConfig| {
-        c.association.wildcard_addresses = true;
+        c.association.paths.wildcard_addresses = true;
     }] {
         let (a, b, mut pair) = connected(change);
         let tag = tag(&pair, b);
@@ -113,15 +113,16 @@ fn a_tag_leads_nowhere_once_its_association_has_ended() {
     }
 }
 
+/// RFC 9260, section 5.2.4.
 #[test]
-fn a_restart_changes_the_tag_that_leads_to_an_association_5_2_4() {
+fn restart_updates_the_tag_index() {
     for change in [protected, |c: &mut EndpointConfig| {
-        c.association.wildcard_addresses = true;
+        c.association.paths.wildcard_addresses = true;
     }] {
         let (_, b, mut pair) = connected(change);
         let before = tag(&pair, b);
         pair.forget(0, change);
-        assert_eq!(pair.connect().1, b, "the same, begun anew");
+        assert_eq!(pair.connect().1, b, "restart of the same association");
         let after = tag(&pair, b);
         assert_ne!(before, after);
         assert!(found(&pair, b, after)[0]);

@@ -31,13 +31,19 @@ impl Paths {
             .or_else(|| Some(self.next_in_turn(last)).filter(|id| self[*id].confirmed))
     }
 
-    /// The one with the fewest errors; among equals the next behind `last`, which comes last.
+    /// The path with the fewest errors; among equals the next behind `last`, which comes last. Errors are
+    /// counted up to a limit that differs between the paths: at its limit, a path compares as the worst,
+    /// so that those with low limits are not chosen for ever.
     fn fewest_errors(&self, last: PathId, is_fit: impl Fn(&Path) -> bool) -> Option<PathId> {
         // Numbers, some of which may be of no path any more, go round.
         let behind = |id: PathId| id.0.wrapping_sub(last.0).wrapping_sub(1);
         self.iter()
             .filter(|p| is_fit(p))
-            .min_by_key(|p| (p.error_count, behind(p.id)))
+            .min_by_key(|p| {
+                let most = p.error_count >= p.thresholds.most_errors();
+                let errors = if most { u32::MAX } else { p.error_count };
+                (errors, behind(p.id))
+            })
             .map(|p| p.id)
     }
 }
@@ -50,10 +56,8 @@ mod tests {
 
     /// Confirmed paths with these errors: with Path.Max.Retrans 5, and potentially failed at once.
     fn paths(quick: bool, errors: &[u32]) -> Paths {
-        let config = AssociationConfig {
-            potentially_failed_max_retrans: quick.then_some(0),
-            ..Default::default()
-        };
+        let config = AssociationConfig::rfc9260()
+            .with(|c| c.paths.potentially_failed_max_retrans = quick.then_some(0));
         let mut paths = Paths::new();
         for (i, &count) in errors.iter().enumerate() {
             let host = |last| core::net::IpAddr::from([10, 0, i as u8, last]);
@@ -72,6 +76,20 @@ mod tests {
     fn there_is_none_while_a_path_is_usable_rfc_7829_3_2() {
         assert_eq!(paths(true, &[1, 0]).last_resort(PathId(0)), None);
         assert_eq!(paths(false, &[5, 6]).last_resort(PathId(0)), None);
+    }
+
+    /// RFC 7829, section 4.1; world 27343.
+    #[test]
+    fn paths_at_their_error_limits_take_turns() {
+        let mut paths = paths(true, &[10, 60, 60]);
+        let first = &mut paths[PathId(0)].thresholds;
+        first.path_max_retrans = 0;
+        assert_eq!(first.most_errors(), 10);
+        for (last, next) in [(0, 1), (1, 2), (2, 0)] {
+            assert_eq!(paths.last_resort(PathId(last)), Some(PathId(next)));
+        }
+        paths[PathId(2)].error_count = 59;
+        assert_eq!(paths.last_resort(PathId(2)), Some(PathId(2)));
     }
 
     #[test]

@@ -20,9 +20,9 @@ use crate::congestion::{CongestionControl, Parameters};
 use crate::policy::AfterTimeout;
 use crate::policy::PathView;
 use crate::route::{Ecn, Route};
-use crate::send::PathRecovery;
 use crate::stats::PathStats;
 use crate::time::Time;
+use crate::tx::PathRecovery;
 pub(crate) use ect::Ect;
 pub(crate) use heartbeat::Heartbeat;
 use loss_estimate::LossEstimate;
@@ -33,10 +33,12 @@ pub use thresholds::PathThresholds;
 
 /// The number of a path within its association, in the order in which the addresses became known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PathId(pub u8);
 
 /// What is known of a path's reachability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct PathStatus {
     /// The peer proved that it owns the address (section 5.4).
     pub confirmed: bool,
@@ -80,10 +82,11 @@ pub(crate) struct Path {
     /// Chunks that are not acknowledged cumulatively, and were not given up, that were last sent here.
     pub(crate) chunks: u32,
     pub(crate) losses: LossEstimate,
-    /// When T3-rtx expires, if it runs.
-    pub(crate) t3: Option<Time>,
+    /// Expiry of T3-rtx; `None` while it does not run. Written by [`Self::arm_t3`],
+    /// [`Self::restart_t3`] and [`Self::stop_t3`] only.
+    t3: Option<Time>,
     /// The lowest outstanding chunk last sent here, by its index; a hint that is searched forward
-    /// from (see `send::outstanding`).
+    /// from (see `tx::outstanding`).
     pub(crate) earliest: Option<u64>,
     /// What may be in flight since a timeout until data sent here is acknowledged (section 7.2.3).
     pub(crate) after_timeout: Option<AfterTimeout>,
@@ -147,13 +150,14 @@ impl Path {
         config: &AssociationConfig,
     ) -> Self {
         let discovery = config
+            .mtu
             .path_mtu_discovery
             .map(|d| Box::new(MtuDiscovery::new(d, route.remote.is_ipv6())));
-        let mtu = discovery.as_ref().map_or(config.path_mtu, |d| d.mtu());
+        let mtu = discovery.as_ref().map_or(config.mtu.path_mtu, |d| d.mtu());
         let parameters = Parameters {
-            pmdcs: pmdcs(mtu, route.header_len() + config.lower_overhead),
+            pmdcs: pmdcs(mtu, route.header_len() + config.mtu.lower_overhead),
             ipv6: route.remote.is_ipv6(),
-            slow_start_limit: config.slow_start_limit,
+            slow_start_limit: config.transmission.slow_start_limit,
         };
         Self {
             id,
@@ -168,10 +172,10 @@ impl Path {
             thresholds: PathThresholds::of(config),
             error_count: 0,
             mtu,
-            overhead: config.lower_overhead as u16,
+            overhead: config.mtu.lower_overhead as u16,
             discovery,
-            rto: Rto::new(config.rto_initial),
-            congestion: config.policies.congestion.start(parameters),
+            rto: Rto::new(config.timers.rto_initial),
+            congestion: config.research.policies.congestion.start(parameters),
             flight_size: 0,
             buffered: 0,
             chunks: 0,
@@ -183,7 +187,7 @@ impl Path {
             last_ack: None,
             last_data: None,
             timed: None,
-            heartbeat: Heartbeat::new(config.heartbeat),
+            heartbeat: Heartbeat::new(config.paths.heartbeat),
             ect: Ect::default(),
             news: AckNews::default(),
             recovery: PathRecovery::default(),
@@ -286,6 +290,26 @@ impl Path {
         // What the old window was reduced for says nothing about the new one.
         self.recovery.begin_anew();
         self.after_timeout = None;
+    }
+
+    /// Expiry of T3-rtx, if it runs.
+    pub(crate) fn t3(&self) -> Option<Time> {
+        self.t3
+    }
+
+    /// Starts T3-rtx unless it runs (RFC 9260, section 6.3.2, R1).
+    pub(crate) fn arm_t3(&mut self, now: Time) {
+        self.t3.get_or_insert(now + self.rto.value());
+    }
+
+    /// Starts T3-rtx, again if it runs (RFC 9260, section 6.3.2, R3).
+    pub(crate) fn restart_t3(&mut self, now: Time) {
+        self.t3 = Some(now + self.rto.value());
+    }
+
+    /// Stops T3-rtx (RFC 9260, section 6.3.2, R2).
+    pub(crate) fn stop_t3(&mut self) {
+        self.t3 = None;
     }
 
     /// Lets an idle window decay, once per RTO without data (section 7.2.1).
@@ -410,7 +434,7 @@ mod tests {
 
     fn path() -> Path {
         let route = Route::plain("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        Path::new(PathId(0), route, true, &AssociationConfig::default())
+        Path::new(PathId(0), route, true, &AssociationConfig::rfc9260())
     }
 
     #[test]

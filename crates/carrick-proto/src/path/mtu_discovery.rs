@@ -83,6 +83,7 @@ impl PathMtuDiscovery {
 
 /// Where the search of a path is (RFC 8899 section 5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum PathMtuState {
     /// The path is not known to work.
     Disabled,

@@ -52,14 +52,14 @@ impl Paths {
         config: &AssociationConfig,
     ) -> Option<PathId> {
         let known = self.list.iter_mut().find(|p| {
-            p.remote == route.remote && (!config.monitor_pairs || p.local == route.local)
+            p.remote == route.remote && (!config.paths.monitor_pairs || p.local == route.local)
         });
         if let Some(path) = known {
             path.confirmed |= confirmed;
             return Some(path.id);
         }
-        if self.list.len() >= config.max_paths {
-            if !config.ignore_peer_addresses {
+        if self.list.len() >= config.paths.max_paths {
+            if !config.paths.ignore_peer_addresses {
                 self.note(route.remote);
             }
             return None;
@@ -149,7 +149,7 @@ impl Paths {
             ecn: like.ecn,
         };
         let id = self.add(route, confirmed, config);
-        if config.monitor_pairs {
+        if config.paths.monitor_pairs {
             for &address in local
                 .iter()
                 .filter(|a| a.is_ipv4() == remote.is_ipv4() && Some(**a) != chosen)
@@ -265,12 +265,6 @@ impl Paths {
     pub(crate) fn is_confirmed(&self, remote: IpAddr) -> bool {
         let mut paths = self.list.iter();
         paths.any(|p| p.remote == remote && p.confirmed)
-    }
-
-    /// Whether Path.Max.Retrans probes of an unconfirmed address were lost, on each path to it.
-    pub(crate) fn failed_verification(&self, remote: IpAddr) -> bool {
-        let mut paths = self.list.iter().filter(|p| p.remote == remote).peekable();
-        paths.peek().is_some() && paths.all(|p| !p.confirmed && !p.active)
     }
 
     pub(crate) fn knows(&self, remote: IpAddr) -> bool {
@@ -458,7 +452,7 @@ mod tests {
 
     #[test]
     fn data_leaves_a_failed_primary_and_returns_to_it() {
-        let mut paths = paths(&AssociationConfig::default());
+        let mut paths = paths(&AssociationConfig::rfc9260());
         assert_eq!((paths.len(), paths.choose()), (2, None));
         paths[PathId(0)].active = false;
         assert_eq!(paths.choose(), Some(PathId(1)));
@@ -474,7 +468,7 @@ mod tests {
 
     #[test]
     fn the_turn_of_retransmissions_passes_when_its_own_timer_expires() {
-        let mut paths = paths(&AssociationConfig::default());
+        let mut paths = paths(&AssociationConfig::rfc9260());
         paths.iter_mut().for_each(|p| p.confirmed = true);
         let turn = |paths: &Paths| {
             let mut views = paths.views();
@@ -493,10 +487,7 @@ mod tests {
 
     #[test]
     fn pairs_are_paths_of_their_own_when_asked_for() {
-        let config = AssociationConfig {
-            monitor_pairs: true,
-            ..Default::default()
-        };
+        let config = AssociationConfig::rfc9260().with(|c| c.paths.monitor_pairs = true);
         let paths = paths(&config);
         assert_eq!(paths.len(), 4);
         let found = paths
@@ -511,7 +502,7 @@ mod tests {
 
     #[test]
     fn numbers_come_in_order_whichever_there_are() {
-        let mut paths = paths(&AssociationConfig::default());
+        let mut paths = paths(&AssociationConfig::rfc9260());
         for (path, number) in paths.list.iter_mut().zip([255, 64]) {
             path.id = PathId(number);
         }
@@ -522,10 +513,7 @@ mod tests {
 
     #[test]
     fn addresses_beyond_the_limit_are_ignored() {
-        let config = AssociationConfig {
-            max_paths: 1,
-            ..Default::default()
-        };
+        let config = AssociationConfig::rfc9260().with(|c| c.paths.max_paths = 1);
         assert_eq!(paths(&config).len(), 1);
     }
 }

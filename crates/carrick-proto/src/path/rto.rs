@@ -47,12 +47,12 @@ impl Rto {
         }
         self.rttvar = self.rttvar.max(GRANULARITY);
         let srtt = self.srtt.unwrap_or(rtt);
-        self.value = (srtt + self.rttvar * 4).clamp(config.rto_min, config.rto_max);
+        self.value = (srtt + self.rttvar * 4).clamp(config.timers.rto_min, config.timers.rto_max);
     }
 
     /// E2: doubles the timeout, up to RTO.Max.
     pub(crate) fn back_off(&mut self, config: &AssociationConfig) {
-        self.value = self.value.saturating_mul(2).min(config.rto_max);
+        self.value = self.value.saturating_mul(2).min(config.timers.rto_max);
     }
 }
 
@@ -65,10 +65,7 @@ mod tests {
     }
 
     fn config() -> AssociationConfig {
-        AssociationConfig {
-            rto_min: ms(10),
-            ..Default::default()
-        }
+        AssociationConfig::rfc9260().with(|c| c.timers.rto_min = ms(10))
     }
 
     #[test]
@@ -92,7 +89,7 @@ mod tests {
     #[test]
     fn the_timeout_stays_between_its_limits() {
         let mut rto = Rto::new(ms(1000));
-        let config = AssociationConfig::default();
+        let config = AssociationConfig::rfc9260();
         rto.measured(ms(1), &config);
         assert_eq!(rto.value(), ms(1000), "RTO.Min");
         for _ in 0..10 {

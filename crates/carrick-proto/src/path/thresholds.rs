@@ -22,9 +22,9 @@ impl PathThresholds {
     /// The values that paths of an association start with.
     pub(crate) fn of(config: &AssociationConfig) -> Self {
         Self {
-            path_max_retrans: config.path_max_retrans,
-            potentially_failed_max_retrans: config.potentially_failed_max_retrans,
-            primary_switchover_max_retrans: config.primary_switchover_max_retrans,
+            path_max_retrans: config.paths.path_max_retrans,
+            potentially_failed_max_retrans: config.paths.potentially_failed_max_retrans,
+            primary_switchover_max_retrans: config.paths.primary_switchover_max_retrans,
         }
     }
 

@@ -5,11 +5,8 @@
 
 mod address_verification;
 mod after_timeout;
-mod bundled_duplicates;
-mod lowest_rtt_for_gap_sacks;
 mod marked_data;
 mod multipath;
-mod other_path_on_duplicates;
 mod protocol_unreachable;
 mod retransmit_asap;
 mod retransmit_in_turn;
@@ -19,7 +16,6 @@ mod retransmit_on_largest_ssthresh;
 mod retransmit_on_lowest_loss;
 mod retransmit_on_same_path;
 mod retransmit_timeouts_on_alternate;
-mod sack_to_source;
 mod unlisted_i_forward_tsn;
 mod window;
 
@@ -28,18 +24,19 @@ use core::time::Duration;
 
 use crate::congestion::{Algorithm, Cubic, Rfc9260};
 use crate::path::PathId;
+pub use crate::rx::{
+    BundledDuplicates, LowestRttForGapSacks, OtherPathOnDuplicates, SackRoute, SackSituation,
+    SackToSource,
+};
 
 pub use address_verification::AddressVerification;
 pub use after_timeout::AfterTimeout;
-pub use bundled_duplicates::BundledDuplicates;
-pub use lowest_rtt_for_gap_sacks::LowestRttForGapSacks;
 pub use marked_data::MarkedData;
 pub use multipath::{
     BufferSplitting, DataRoute, FastestFirst, GapSacks, Multipath, PrimaryFirst, PrimaryOnly,
     ReportScope, ReportsPerSack, RoundRobin, SplitBasis, WindowGrowth,
 };
 pub(crate) use multipath::{Shares, Usage};
-pub use other_path_on_duplicates::OtherPathOnDuplicates;
 pub use protocol_unreachable::ProtocolUnreachable;
 pub use retransmit_asap::RetransmitAsap;
 pub use retransmit_in_turn::RetransmitInTurn;
@@ -49,7 +46,6 @@ pub use retransmit_on_largest_ssthresh::RetransmitOnLargestSsthresh;
 pub use retransmit_on_lowest_loss::RetransmitOnLowestLoss;
 pub use retransmit_on_same_path::RetransmitOnSamePath;
 pub use retransmit_timeouts_on_alternate::RetransmitTimeoutsOnAlternate;
-pub use sack_to_source::SackToSource;
 pub use unlisted_i_forward_tsn::UnlistedIForwardTsn;
 pub(crate) use window::BufferView;
 pub use window::WindowAnnouncement;
@@ -230,26 +226,6 @@ impl PathView {
     pub fn usable(&self) -> bool {
         self.confirmed && self.active && !self.potentially_failed
     }
-}
-
-/// The situation in which a SACK is about to be sent.
-#[derive(Clone, Copy, Debug)]
-pub struct SackSituation {
-    /// The path from whose address the last DATA came.
-    pub source: PathId,
-    /// The SACK will carry gap blocks.
-    pub gaps: bool,
-    /// DATA that had been received before arrived since the last SACK.
-    pub duplicates: bool,
-}
-
-/// Decides where a SACK goes.
-pub trait SackRoute: Sync {
-    /// The name for reports and configuration.
-    fn name(&self) -> &'static str;
-    /// The path to send the SACK to. A path that is not confirmed is not used, whatever this says.
-    fn route(&self, situation: &SackSituation, paths: &mut dyn Iterator<Item = PathView>)
-    -> PathId;
 }
 
 /// Why a chunk is sent again.

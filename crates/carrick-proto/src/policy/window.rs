@@ -59,13 +59,17 @@ impl WindowAnnouncement {
     /// The window that INIT and INIT ACK announce, when full packets are expected. A peer refuses one
     /// of less than 1500 bytes (section 3.3.2).
     pub(crate) fn initially(config: &AssociationConfig) -> u32 {
-        let window = config.policies.window_announcement.window(&BufferView {
-            capacity: config.receive_buffer,
-            payload: 0,
-            memory: 0,
-            typical: config.path_mtu,
-            overhead: config.message_overhead,
-        });
+        let window = config
+            .research
+            .policies
+            .window_announcement
+            .window(&BufferView {
+                capacity: config.buffers.receive_buffer,
+                payload: 0,
+                memory: 0,
+                typical: config.mtu.path_mtu,
+                overhead: config.buffers.message_overhead,
+            });
         u32::try_from(window.max(MIN_INITIAL)).unwrap_or(u32::MAX)
     }
 }
@@ -102,17 +106,16 @@ mod tests {
 
     #[test]
     fn the_first_window_expects_full_packets() {
-        let mut config = AssociationConfig {
-            receive_buffer: 1_628_000,
-            path_mtu: 1500,
-            message_overhead: 128,
-            ..AssociationConfig::default()
-        };
-        config.policies.window_announcement = WindowAnnouncement::True;
+        let mut config = AssociationConfig::rfc9260().with(|c| {
+            c.buffers.receive_buffer = 1_628_000;
+            c.mtu.path_mtu = 1500;
+            c.buffers.message_overhead = 128;
+        });
+        config.research.policies.window_announcement = WindowAnnouncement::True;
         assert_eq!(WindowAnnouncement::initially(&config), 1_628_000);
-        config.policies.window_announcement = WindowAnnouncement::Fitting;
+        config.research.policies.window_announcement = WindowAnnouncement::Fitting;
         assert_eq!(WindowAnnouncement::initially(&config), 1_500_000);
-        config.receive_buffer = 1500;
+        config.buffers.receive_buffer = 1500;
         assert_eq!(WindowAnnouncement::initially(&config), 1500, "not refused");
     }
 }

@@ -1,5 +1,5 @@
-//! Protection of the chunks behind the common header: what the DTLS chunk
-//! (draft-ietf-tsvwg-sctp-dtls-chunk), or anything of its kind, has to be able to do.
+//! Protection of the chunks behind the common header, as by the DTLS chunk
+//! (draft-ietf-tsvwg-sctp-dtls-chunk).
 //!
 //! ```text
 //! common header | SACK | DATA | DATA      what the association sends
@@ -16,53 +16,61 @@ use carrick_wire::{ChunkType, CommonHeader, ParameterType};
 use crate::route::Route;
 use crate::time::Time;
 
-/// Bytes of a negotiation parameter's value at most; a longer one of a peer is not accepted.
+/// Limit of a negotiation parameter's value in bytes; longer values of peers are not accepted.
 pub const MAX_OFFER: usize = 64;
 
-/// Bytes that a protection may take from each packet at most ([`ChunkProtectionOffer::overhead`]).
+/// Limit of the bytes that a protection adds to a packet ([`ChunkProtectionOffer::overhead`]).
 pub const MAX_OVERHEAD: usize = 200;
 
-/// The packet that is protected or was received.
+/// Context of a packet to protect or unprotect.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketContext {
-    /// When.
+    /// Current time.
     pub now: Time,
-    /// Ports and verification tag, which are not encrypted.
+    /// Common header, which is not encrypted.
     pub header: CommonHeader,
-    /// The way it takes or came.
+    /// Route of the packet.
     pub route: Route,
 }
 
-/// What became of the chunks of a packet.
+/// Result of [`ChunkProtection::protect`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seal {
-    /// They are the value of the protection's chunk now, which gets these flags.
+    /// The chunks were replaced by the value of the protection's chunk.
     Sealed {
         /// Flags of the chunk.
         flags: u8,
     },
-    /// They leave as they are.
+    /// The packet is sent in the clear.
     Clear,
-    /// The packet must not leave; to the association it is lost.
+    /// The packet is not sent; for the association it is lost.
     Drop,
 }
 
-/// What the protection of one association did since it is in force.
+/// Serialises a chunk type as its number.
+#[cfg(feature = "serde")]
+fn as_number<S: serde::Serializer>(kind: &ChunkType, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u8(kind.0)
+}
+
+/// Counters of the protection of an association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ProtectionStats {
-    /// The type of the chunk that holds the protected ones.
+    /// Type of the chunk that contains the protected chunks.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub chunk_type: ChunkType,
-    /// Packets that left protected.
+    /// Packets sent protected.
     pub sealed: u64,
-    /// Packets that left in the clear, because the protection let them ([`Seal::Clear`]).
+    /// Packets sent in the clear ([`Seal::Clear`]).
     pub sent_clear: u64,
-    /// Packets that must not leave ([`Seal::Drop`]), or became longer than the offer said.
+    /// Packets not sent: [`Seal::Drop`], or longer than [`ChunkProtectionOffer::overhead`] allows.
     pub held_back: u64,
-    /// Protected packets that were genuine and new.
+    /// Protected packets received and opened.
     pub opened: u64,
-    /// Protected packets that were not the peer's, or came before.
+    /// Forged or replayed packets received.
     pub forged: u64,
-    /// Packets in the clear with a chunk that is only taken protected.
+    /// Packets received in the clear with a chunk type that has to be protected.
     pub refused_clear: u64,
 }
 
@@ -80,52 +88,52 @@ impl ProtectionStats {
     }
 }
 
-/// Protects the packets of one association. Its keys are the business of whoever made it: the user
-/// reaches it with [`crate::Endpoint::chunk_protection`].
+/// Protection of the packets of an association. The user reaches it with
+/// [`crate::Endpoint::chunk_protection`], for instance to set keys.
 pub trait ChunkProtection: Any + Debug + Send {
-    /// Turns the chunks of a packet that leaves into the value of the protection's chunk. One that is
-    /// longer than the chunks by more than [`ChunkProtectionOffer::overhead`] is not sent: it would not
-    /// fit where the chunks filled the packet.
+    /// Replaces the chunks of a packet to send by the value of the protection's chunk. A packet to which
+    /// this adds more than [`ChunkProtectionOffer::overhead`] bytes is not sent.
     fn protect(&mut self, packet: &PacketContext, chunks: &mut Vec<u8>) -> Seal;
 
-    /// Turns the value of a received chunk of the protection into the chunks in it. Returns whether it
-    /// is genuine and new; if not, the packet is dropped and counted.
+    /// Replaces the value of a received protection chunk by the chunks in it. Returns `false` if it is
+    /// forged or replayed; the packet is then discarded and counted.
     fn unprotect(&mut self, packet: &PacketContext, flags: u8, value: &mut Vec<u8>) -> bool;
 
-    /// Whether a packet in the clear may hold a chunk of this type. A packet with one that is not
-    /// admitted is dropped as a whole and counted.
+    /// Returns whether a packet in the clear may contain this chunk type. A packet with any other chunk
+    /// type is discarded as a whole and counted.
     fn admits(&self, chunk: ChunkType) -> bool;
 
-    /// The peer has restarted, with a set-up that was admitted or protected.
+    /// Processes a restart of the peer, whose set-up was admitted in the clear or protected.
     fn restarted(&mut self) {}
 }
 
-/// What an endpoint offers in its INITs and INIT ACKs. In force where both sides offer the same
-/// parameter and like each other's value.
+/// Protection that an endpoint offers in INIT and INIT ACK. It is in force if both sides send the same
+/// parameter and accept each other's value.
 pub trait ChunkProtectionOffer: Debug + Send + Sync {
-    /// The type of the chunk that holds the protected ones.
+    /// Returns the type of the chunk that contains the protected chunks.
     fn chunk_type(&self) -> ChunkType;
 
-    /// The type of the parameter that tells of it.
+    /// Returns the type of the negotiation parameter.
     fn parameter_type(&self) -> ParameterType;
 
-    /// The value of the parameter, at most [`MAX_OFFER`] bytes; a longer one is refused where it is
-    /// configured.
+    /// Returns the value of the parameter, at most [`MAX_OFFER`] bytes
+    /// ([`crate::AssociationConfig::validate`]).
     fn value(&self) -> Vec<u8>;
 
-    /// Bytes by which the value of the chunk exceeds the chunks in it at most, 0 to [`MAX_OVERHEAD`]; more
-    /// is refused where it is configured. They are kept free in every packet from the moment that
-    /// both sides have agreed.
+    /// Returns the limit of bytes that the protection adds to the chunks of a packet, 0 to
+    /// [`MAX_OVERHEAD`] ([`crate::AssociationConfig::validate`]). They are reserved in every packet once
+    /// the protection is negotiated.
     fn overhead(&self) -> usize;
 
-    /// Whether the value of the peer's parameter fits.
+    /// Returns whether the value of the peer's parameter is acceptable.
     fn accepts(&self, theirs: &[u8]) -> bool;
 
-    /// Whether a set-up with a peer that has no parameter that fits is refused.
+    /// Returns whether set-up with a peer without an acceptable parameter is refused.
     fn is_required(&self) -> bool {
         false
     }
 
-    /// Both sides have agreed. `connects` tells the two sides apart, unless both have connected.
+    /// Creates the negotiated protection. `connects` is `true` for the side that initiated, for both if
+    /// both initiated.
     fn begin(&self, theirs: &[u8], connects: bool) -> Box<dyn ChunkProtection>;
 }

@@ -1,4 +1,4 @@
-//! What becomes of a session, and what its associations are told of it.
+//! State changes of sessions and their effect on associations.
 
 use alloc::vec::Vec;
 
@@ -9,13 +9,13 @@ use crate::association::AssociationId;
 use crate::endpoint::Endpoint;
 use crate::time::Time;
 
-/// Events that wait at most; peers can cause them at will.
+/// Limit of queued events, since peers can cause any number of them.
 const MAX_EVENTS: usize = 256;
 
 impl<F: SessionFactory> SessionLayer<F> {
-    /// After anything was done to a session: tells what changed, and sets its timer.
-    pub(super) fn settle(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
-        self.succeed(now, endpoint, id);
+    /// Processes a state change of a session after an operation, and updates its timer.
+    pub(super) fn update_session(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
+        self.promote_successor(now, endpoint, id);
         let Some(slot) = self.slots.get_mut(&id).filter(|slot| !slot.ended) else {
             return;
         };
@@ -31,13 +31,13 @@ impl<F: SessionFactory> SessionLayer<F> {
                 let waiting: Vec<AssociationId> = slot.associations.iter().copied().collect();
                 self.half_open.remove(&id);
                 self.stats.established += 1;
-                self.tell(SessionEvent::Established(id));
+                self.queue_event(SessionEvent::Established(id));
                 for association in waiting {
-                    // It is known: it is linked until it ends.
+                    // Never an error: the association is linked until it ends.
                     let _ = endpoint.lower_layer_changed(now, association);
                 }
             }
-            SessionState::Closed | SessionState::Failed(_) if slot.begin_anew() => {}
+            SessionState::Closed | SessionState::Failed(_) if slot.retry_handshake() => {}
             SessionState::Closed => self.end(now, endpoint, id, SessionEvent::Closed(id)),
             SessionState::Failed(error) => {
                 self.stats.failed += 1;
@@ -48,9 +48,9 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.schedule(id);
     }
 
-    /// A peer that began anew has finished its handshake. If it is who it was before, its associations
-    /// are for SCTP to restart; if not, they were somebody else's.
-    fn succeed(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
+    /// Replaces a session by its established successor. If the peer has the same identity, SCTP restarts its
+    /// associations; otherwise they are closed.
+    fn promote_successor(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
         let Some(slot) = self.slots.get_mut(&id).filter(|slot| !slot.ended) else {
             return;
         };
@@ -60,16 +60,16 @@ impl<F: SessionFactory> SessionLayer<F> {
             .then(|| slot.session.identity().map(<[u8]>::to_vec))
             .flatten();
         let was_established = slot.established;
-        if !slot.succeed() || !was_established {
-            // The first that is established is like any other.
+        if !slot.promote_successor() || !was_established {
+            // A first session is processed by `update_session`.
             return;
         }
         let same = before.is_some() && before.as_deref() == slot.session.identity();
         let associations: Vec<AssociationId> = slot.associations.iter().copied().collect();
         self.stats.established += 1;
-        self.tell(SessionEvent::Replaced(id));
+        self.queue_event(SessionEvent::Replaced(id));
         for association in associations {
-            // It is known: it is linked until it ends.
+            // Never an error: the association is linked until it ends.
             let _ = if same {
                 endpoint.lower_layer_changed(now, association)
             } else {
@@ -78,7 +78,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         }
     }
 
-    /// A session has ended: so have its associations. It goes when its last datagrams have left.
+    /// Ends a session and its associations. The entry is removed once its last datagrams have been sent.
     fn end(
         &mut self,
         now: Time,
@@ -94,20 +94,20 @@ impl<F: SessionFactory> SessionLayer<F> {
         let associations: Vec<AssociationId> = slot.associations.iter().copied().collect();
         self.half_open.remove(&id);
         self.ready.insert(id);
-        self.tell(event);
+        self.queue_event(event);
         for association in associations {
-            // It is known: it is linked until it ends.
+            // Never an error: the association is linked until it ends.
             let _ = endpoint.lower_layer_lost(now, association);
         }
     }
 
-    fn tell(&mut self, event: SessionEvent<<F::Session as PacketSession>::Error>) {
+    fn queue_event(&mut self, event: SessionEvent<<F::Session as PacketSession>::Error>) {
         if self.events.len() < MAX_EVENTS {
             self.events.push_back(event);
         }
     }
 
-    /// A timer of the session is due.
+    /// Processes the expired timers of a session.
     pub(super) fn expire(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
         let Some(slot) = self.slots.get_mut(&id) else {
             return;
@@ -131,7 +131,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         let mut overdue = due(slot.deadline);
         if overdue {
             slot.deadline = None;
-            overdue = !slot.begin_anew();
+            overdue = !slot.retry_handshake();
         }
         self.ready.insert(id);
         if overdue {

@@ -1,4 +1,4 @@
-//! What a protocol below SCTP has to be able to do: the two traits that a [`super::SessionLayer`] needs.
+//! Traits of a protocol below SCTP for a [`super::SessionLayer`].
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -8,88 +8,88 @@ use bytes::Bytes;
 use crate::association::zero_checksum::LowerLayer;
 use crate::time::Time;
 
-/// Where a session is.
+/// State of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionState<E> {
-    /// The handshake is not finished; no packet may leave.
+    /// The handshake is not finished; no packet is sent.
     Handshake,
     /// Packets are protected.
     Established,
     /// One of the sides closed it.
     Closed,
-    /// It ended with an error; nothing of it is of use any more.
+    /// The session ended with an error.
     Failed(E),
 }
 
-/// One connection below SCTP, that protects whole packets: a state machine without sockets and clocks,
-/// with the same contract as [`crate::Endpoint`].
+/// Connection below SCTP that protects whole packets: a state machine without sockets and clocks, used like
+/// [`crate::Endpoint`].
 pub trait PacketSession: Debug + Send {
-    /// Why it can fail, in words that say whose fault it is.
+    /// Error of a failed session, with a text that names the faulty side.
     type Error: Clone + PartialEq + Debug + Send;
 
-    /// Where it is.
+    /// Returns the state of the session.
     fn state(&self) -> SessionState<Self::Error>;
 
-    /// Who the peer has proved to be; `None` before it has.
+    /// Returns the authenticated identity of the peer; `None` before authentication.
     fn identity(&self) -> Option<&[u8]>;
 
-    /// Appends the datagram that carries this packet to `out`. Equally long packets give equally long
-    /// datagrams, longer by [`SessionFactory::overhead`] at most. Returns `false`, and appends nothing,
-    /// if it can't be sent now.
+    /// Appends the datagram with this packet to `out`. Packets of equal length produce datagrams of equal
+    /// length, longer by at most [`SessionFactory::overhead`]. Returns `false` and appends nothing if the
+    /// packet can't be sent now.
     fn protect(&mut self, now: Time, packet: &[u8], out: &mut Vec<u8>) -> bool;
 
-    /// Whether a datagram that begins a handshake ([`SessionFactory::opens`]) belongs to this session's,
-    /// and not to another one that the peer begins from the same port. A session that connects may say
-    /// so of all, as long as its handshake is not finished.
+    /// Returns whether a datagram that starts a handshake ([`SessionFactory::opens`]) belongs to this
+    /// session instead of a new one from the same port. A connecting session may return `true` for all
+    /// datagrams until its handshake is finished.
     fn is_begun_by(&self, datagram: &[u8]) -> bool;
 
-    /// Whether the peer has returned something that only reached it at its address, such as a cookie
-    /// (RFC 6347 section 4.2.1). Until then anybody may have sent what came in its name.
+    /// Returns whether the peer has proved that it receives at its address, e.g. by returning a cookie
+    /// (RFC 6347, section 4.2.1). Before that, its source address may be forged.
     fn has_shown_itself(&self) -> bool;
 
-    /// Takes a datagram and pushes the packets that it carries. What is no genuine record changes
-    /// nothing.
+    /// Processes a datagram and appends the packets in it to `packets`. Invalid records have no effect.
     fn handle_datagram(&mut self, now: Time, datagram: &[u8], packets: &mut Vec<Bytes>);
 
-    /// Appends the next datagram of the session's own (handshake, alert) to `out`; `false` if there is
-    /// none.
+    /// Appends the next datagram of the session itself (handshake, alert) to `out`; returns `false` if there
+    /// is none.
     fn poll_datagram(&mut self, now: Time, out: &mut Vec<u8>) -> bool;
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// Returns the time of the next call of [`Self::handle_timeout`].
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Handles what is due at `now`.
+    /// Processes all timers that have expired at `now`.
     fn handle_timeout(&mut self, now: Time);
 
-    /// Tells the peer that nothing follows, and ends.
+    /// Closes the session and notifies the peer.
     fn close(&mut self, now: Time);
 }
 
-/// Makes sessions.
+/// Factory of sessions.
 pub trait SessionFactory: Debug + Send {
-    /// What it makes.
+    /// Type of the sessions.
     type Session: PacketSession;
-    /// Whom a connecting side expects.
+    /// Expected identity of a peer to which this side connects.
     type Peer;
 
-    /// Bytes by which a session makes a packet longer, at most 200.
+    /// Returns the limit of bytes that a session adds to a packet, at most 200.
     fn overhead(&self) -> usize;
 
-    /// What its sessions are to the checksum of SCTP (RFC 9653): [`LowerLayer::Plain`] leaves it in
-    /// force.
+    /// Returns the kind of lower layer for the zero checksum (RFC 9653); [`LowerLayer::Plain`] keeps the
+    /// checksum.
     fn lower_layer(&self) -> LowerLayer {
         LowerLayer::Plain
     }
 
-    /// A session that begins the handshake.
+    /// Creates a session that starts the handshake.
     fn connect(&mut self, now: Time, peer: Self::Peer) -> Self::Session;
 
-    /// Whether a datagram begins a handshake. Called for datagrams of anybody; it should be cheap.
+    /// Returns whether a datagram starts a handshake. Called for datagrams of unknown senders, so it should
+    /// be cheap.
     fn opens(&self, datagram: &[u8]) -> bool;
 
-    /// A session that answers a handshake.
+    /// Creates a session that responds to a handshake.
     fn accept(&mut self, now: Time) -> Self::Session;
 
-    /// Whether a session, which may not be established yet, leads to this peer.
+    /// Returns whether a session, possibly not yet established, is one with this peer.
     fn leads_to(&self, session: &Self::Session, peer: &Self::Peer) -> bool;
 }

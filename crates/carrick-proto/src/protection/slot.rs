@@ -1,4 +1,4 @@
-//! What a layer keeps of one session, and the address that stands for it.
+//! Table entry of a session, and its artificial address.
 
 use alloc::collections::BTreeSet;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,17 +8,18 @@ use crate::association::AssociationId;
 use crate::route::{Ecn, Route};
 use crate::time::{Time, earliest};
 
-/// Names a session of a layer. A number may come again after 2^28 others.
+/// Identifier of a session. An identifier may be reused after 2^28 others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId(pub(super) u32);
 
-/// Numbers fit into 240.0.0.0/4, which no host has (RFC 1112 section 4), without its last address.
+/// Largest session number: addresses are in 240.0.0.0/4, which is unused (RFC 1112, section 4), without its
+/// last address.
 pub(super) const MAX_NUMBER: u32 = 0x0fff_fffe;
 
 impl SessionId {
-    /// The address that stands for the session in the endpoint: of the family of the real one, so that
-    /// its header is counted right; in blocks that no packet on a network can come from: 240.0.0.0/4
-    /// and `100::/64` (RFC 6666).
+    /// Returns the artificial address of the session. It has the family of the real address, for the length
+    /// of the IP header, and is in a block that no source address is in: 240.0.0.0/4 or `100::/64`
+    /// (RFC 6666).
     pub(super) fn address(self, like: IpAddr) -> IpAddr {
         match like {
             IpAddr::V4(_) => Ipv4Addr::from_bits(0xf000_0000 | self.0).into(),
@@ -26,6 +27,7 @@ impl SessionId {
         }
     }
 
+    /// Returns the session with this artificial address.
     pub(super) fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(a) => Self(a.to_bits() & 0x0fff_ffff),
@@ -34,24 +36,24 @@ impl SessionId {
     }
 }
 
-/// One session.
+/// Table entry of a session.
 #[derive(Debug)]
 pub(super) struct Slot<S: PacketSession> {
     pub(super) session: S,
-    /// The peer begins anew from the same port: it has lost the session, or somebody says so
-    /// (RFC 6347 section 4.2.8). The old one goes on until the new one stands.
+    /// New handshake from the same port: the peer has lost the session, or the datagram is forged (RFC 6347,
+    /// section 4.2.8). The old session is used until the new one is established.
     pub(super) successor: Option<S>,
-    /// The way to the peer.
+    /// Route to the peer.
     pub(super) route: Route,
     pub(super) associations: BTreeSet<AssociationId>,
     pub(super) established: bool,
-    /// It ended, and goes when its last datagrams have left.
+    /// The session has ended; the entry is removed once its last datagrams have been sent.
     pub(super) ended: bool,
-    /// The handshake has to be over by then.
+    /// Deadline of the handshake.
     pub(super) deadline: Option<Time>,
-    /// The same for the successor.
+    /// Deadline of the successor's handshake.
     pub(super) successor_deadline: Option<Time>,
-    /// Without an association until then, it is closed.
+    /// Time at which a session without associations is closed.
     pub(super) idle_deadline: Option<Time>,
     pub(super) scheduled: Option<Time>,
 }
@@ -90,8 +92,8 @@ impl<S: PacketSession> Slot<S> {
         earliest(of_sessions, earliest(deadlines, self.idle_deadline))
     }
 
-    /// The successor takes over if it stands; returns whether it did.
-    pub(super) fn succeed(&mut self) -> bool {
+    /// Replaces the session by an established successor; returns whether there was one.
+    pub(super) fn promote_successor(&mut self) -> bool {
         match self.successor.as_ref().map(PacketSession::state) {
             Some(SessionState::Established) => {}
             Some(SessionState::Closed | SessionState::Failed(_)) => {
@@ -107,8 +109,8 @@ impl<S: PacketSession> Slot<S> {
         true
     }
 
-    /// The handshake came to nothing, but the peer has begun another one; returns whether it has.
-    pub(super) fn begin_anew(&mut self) -> bool {
+    /// Replaces a failed handshake by the peer's next one; returns whether there was one.
+    pub(super) fn retry_handshake(&mut self) -> bool {
         if self.established {
             return false;
         }
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_leads_back_to_its_session() {
+    fn session_is_found_by_its_address() {
         for number in [1, 2, 0x1234_5678 & 0x0fff_ffff, MAX_NUMBER] {
             for like in ["192.0.2.1", "2001:db8::1"] {
                 let like: IpAddr = like.parse().unwrap();

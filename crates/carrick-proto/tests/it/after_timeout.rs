@@ -1,4 +1,5 @@
-//! What leaves between a timeout and the next acknowledgement, by the standard's rule and by the other.
+//! Packets in flight between a timeout and the next acknowledgement, by RFC 9260 and by a policy
+//! that counts bytes.
 
 use crate::common;
 
@@ -9,8 +10,8 @@ use common::{World, ms};
 /// Packets of small messages that leave after a timeout whose retransmission is lost too.
 fn packets_after_a_timeout(rule: AfterTimeout) -> usize {
     let mut w = World::single_homed();
-    w.config.nagle = false;
-    w.config.policies.after_timeout = rule;
+    w.config.transmission.nagle = false;
+    w.config.research.policies.after_timeout = rule;
     let (a, _) = w.connect();
     w.lose(0, ChunkType::DATA, 1000);
     w.send(0, a, 0, vec![1; 250]);
@@ -24,13 +25,14 @@ fn packets_after_a_timeout(rule: AfterTimeout) -> usize {
     w.data_sent(0) - before
 }
 
+/// RFC 9260, section 7.2.3
 #[test]
-fn one_packet_is_in_flight_after_a_timeout_7_2_3() {
+fn one_packet_is_in_flight_after_a_timeout() {
     assert_eq!(packets_after_a_timeout(AfterTimeout::OnePacket), 0);
 }
 
 #[test]
-fn a_window_of_small_packets_may_be_in_flight_where_bytes_only_count() {
+fn counting_bytes_allows_several_small_packets() {
     // 268 bytes each: the sixth fills a window of 1468.
     assert_eq!(packets_after_a_timeout(AfterTimeout::OneWindow), 5);
 }

@@ -1,12 +1,12 @@
-//! What an INIT from a source that is not verified is answered with: an attacker can forge the source,
-//! and the INIT ACK goes there (RFC 5062 section 3).
+//! Length of the answer to an INIT, whose source may be forged (RFC 5062, section 3).
 
 use carrick_proto::VerificationTag;
 use carrick_wire::{ChunkType, ParameterType, ParameterWriter};
 
 use crate::common::*;
 
-/// Bytes of an INIT and its INIT ACK on plain IP, IP headers included, and how many addresses that lists.
+/// Bytes of an INIT and its INIT ACK on plain IP, IP headers included, and how many addresses
+/// that lists.
 fn sizes(
     w: &mut World,
     v6: bool,
@@ -31,7 +31,7 @@ fn sizes(
     (init, answers[0].bytes.len() + below, listed)
 }
 
-/// A server with so many addresses.
+/// A server with this number of addresses.
 fn server(v6: bool, count: u8) -> World {
     World::with(1, |_, c| {
         c.local_addresses = (0..count)
@@ -53,6 +53,7 @@ fn typical(p: &mut ParameterWriter<'_>) {
 }
 
 /// RFC 9260, section 12.2.4.1
+/// RFC 5062, section 3
 #[test]
 fn an_init_ack_is_a_few_times_as_long_as_the_init() {
     for (v6, count, most) in [
@@ -70,7 +71,9 @@ fn an_init_ack_is_a_few_times_as_long_as_the_init() {
     }
 }
 
-/// RFC 9260, section 5.1.2: a peer with a short INIT learns the addresses of a usual multi-homed host
+/// A peer with a short INIT learns the addresses of a usual multi-homed host.
+///
+/// RFC 9260, section 5.1.2
 #[test]
 fn a_short_init_is_answered_with_four_addresses() {
     for v6 in [false, true] {
@@ -80,7 +83,7 @@ fn a_short_init_is_answered_with_four_addresses() {
         }
         let (_, _, listed) = sizes(&mut server(v6, 16), v6, typical);
         assert!(listed >= 4 && (v6 || listed >= 8), "{listed}");
-        // Who lists as many has them all.
+        // A peer that lists as many addresses gets all of them.
         let (_, _, listed) = sizes(&mut server(v6, 16), v6, |p| {
             for n in 0..16 {
                 let address = [10, n, 0, 99].into();

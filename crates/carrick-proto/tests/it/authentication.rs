@@ -10,7 +10,7 @@ use carrick_proto::{
 use carrick_wire::{CauseCode, Chunk, ChunkType, PacketBuilder, ParameterType};
 use common::*;
 
-/// Everything that may be authenticated.
+/// All chunk types that may be authenticated.
 const ALL: [ChunkType; 12] = [
     ChunkType::DATA,
     ChunkType::SACK,
@@ -27,18 +27,18 @@ const ALL: [ChunkType; 12] = [
 ];
 
 fn requiring(required: &[ChunkType]) -> AssociationConfig {
-    let mut config = AssociationConfig::default();
+    let mut config = AssociationConfig::rfc9260();
     config.extensions.authentication = true;
-    config.authentication.required = required.to_vec();
+    config.security.authentication.required = required.to_vec();
     config
 }
 
-/// Two endpoints; each takes these chunks only authenticated.
-fn world(ours: &[ChunkType], theirs: &[ChunkType]) -> World {
-    world_of(requiring(ours), requiring(theirs))
+/// Two endpoints, each of which requires authentication of these chunks.
+fn requiring_both(ours: &[ChunkType], theirs: &[ChunkType]) -> World {
+    configured(requiring(ours), requiring(theirs))
 }
 
-fn world_of(ours: AssociationConfig, theirs: AssociationConfig) -> World {
+fn configured(ours: AssociationConfig, theirs: AssociationConfig) -> World {
     let configs = [ours.clone(), theirs];
     let mut w = World::with(2, |end, config| config.association = configs[end].clone());
     w.config = ours;
@@ -53,7 +53,7 @@ fn key(id: u16, secret: &'static [u8]) -> SharedKey {
 }
 
 /// The key and the algorithm of the packet's AUTH chunk.
-fn auth_of(seen: &Seen) -> Option<(SharedKeyId, HmacId)> {
+fn auth_of(seen: &SentPacket) -> Option<(SharedKeyId, HmacId)> {
     seen.chunks().into_iter().find_map(|c| match c {
         Chunk::Auth(auth) => Some((auth.shared_key, auth.hmac_id)),
         _ => None,
@@ -73,7 +73,11 @@ fn exchange(w: &mut World, a: AssociationId, b: AssociationId) {
 
 /// Chunks of these types that left without AUTH before them.
 fn unprotected(w: &World, end: usize, required: &[ChunkType]) -> Vec<Vec<ChunkType>> {
-    let packets = w.log.iter().filter(|p| p.from == end).map(Seen::kinds);
+    let packets = w
+        .log
+        .iter()
+        .filter(|p| p.from == end)
+        .map(SentPacket::kinds);
     packets
         .filter(|kinds| {
             let bare = kinds.iter().take_while(|k| **k != ChunkType::AUTH);
@@ -82,9 +86,10 @@ fn unprotected(w: &World, end: usize, required: &[ChunkType]) -> Vec<Vec<ChunkTy
         .collect()
 }
 
+/// RFC 4895, section 6.2
 #[test]
-fn what_the_peer_requires_leaves_behind_auth_6_2() {
-    let mut w = world(&ALL, &[ChunkType::DATA]);
+fn chunks_required_by_the_peer_follow_auth() {
+    let mut w = requiring_both(&ALL, &[ChunkType::DATA]);
     let (a, b) = w.connect();
     assert!(w.stats(0, a).extensions.authentication);
     exchange(&mut w, a, b);
@@ -100,12 +105,13 @@ fn what_the_peer_requires_leaves_behind_auth_6_2() {
     assert!(unprotected(&w, 0, &[ChunkType::DATA]).is_empty());
     let sacks = w.sent(0, ChunkType::SACK);
     let bare = sacks.iter().any(|p| !p.has(ChunkType::AUTH));
-    assert!(bare, "nobody asked for SACKs to be authenticated");
+    assert!(bare, "the peer does not require authenticated SACKs");
 }
 
+/// RFC 4895, section 6.2
 #[test]
-fn a_sack_that_goes_another_way_takes_no_room_from_data_6_2() {
-    let mut w = world(&[], &[ChunkType::SACK]);
+fn an_unauthenticated_sack_takes_no_room_from_data() {
+    let mut w = requiring_both(&[], &[ChunkType::SACK]);
     let (a, b) = w.connect();
     // A SACK for the second path waits here.
     let second = SendOptions {
@@ -130,9 +136,10 @@ fn a_sack_that_goes_another_way_takes_no_room_from_data_6_2() {
     assert!(!sacks.is_empty() && sacks.iter().all(|s| s.has(ChunkType::AUTH)));
 }
 
+/// RFC 4895, section 6.2
 #[test]
-fn loss_is_repaired_under_authentication_6_2() {
-    let mut w = world(&ALL, &ALL);
+fn lost_authenticated_chunks_are_retransmitted() {
+    let mut w = requiring_both(&ALL, &ALL);
     let (a, b) = w.connect();
     w.lose_data(0, &[3, 4, 9, 40, 41, 42]);
     w.lose(1, ChunkType::SACK, 5);
@@ -141,9 +148,10 @@ fn loss_is_repaired_under_authentication_6_2() {
     assert_eq!((stats.forged_packets, stats.unauthenticated_chunks), (0, 0));
 }
 
+/// RFC 4895, section 6.1
 #[test]
-fn init_and_init_ack_carry_random_chunks_and_algorithms_6_1() {
-    let mut w = world(&[ChunkType::DATA], &[]);
+fn init_and_init_ack_carry_random_chunks_and_hmacs() {
+    let mut w = requiring_both(&[ChunkType::DATA], &[]);
     w.connect();
     let init = w.sent(0, ChunkType::INIT)[0].clone();
     let answer = w.sent(1, ChunkType::INIT_ACK)[0].clone();
@@ -155,17 +163,20 @@ fn init_and_init_ack_carry_random_chunks_and_algorithms_6_1() {
     }
 }
 
+/// RFC 9260, section 5.1.3
+/// RFC 4895, section 6.1
 #[test]
-fn an_answer_to_init_keeps_nothing_and_its_cookie_stays_small_5_1_3() {
-    let mut w = world(&ALL, &ALL);
+fn an_init_leaves_no_keys_and_a_small_cookie() {
+    let mut w = requiring_both(&ALL, &ALL);
     w.connect();
     let cookie = Puppet::cookie(w.sent(1, ChunkType::INIT_ACK)[0]);
     assert!(cookie.len() < 280, "{} bytes", cookie.len());
 }
 
+/// RFC 6458, section 6.1.8
 #[test]
-fn a_peer_without_authentication_is_taken_and_the_user_told_6458() {
-    let mut w = world_of(requiring(&[ChunkType::DATA]), AssociationConfig::default());
+fn a_peer_without_authentication_is_reported() {
+    let mut w = configured(requiring(&[ChunkType::DATA]), AssociationConfig::rfc9260());
     let (a, b) = w.connect();
     assert!(!w.stats(0, a).extensions.authentication);
     let event = Event::Authentication(AuthenticationEvent::NotSupported);
@@ -178,11 +189,12 @@ fn a_peer_without_authentication_is_taken_and_the_user_told_6458() {
     assert!(w.sent(0, ChunkType::AUTH).is_empty());
 }
 
+/// RFC 4895, section 6.1
 #[test]
-fn the_first_algorithm_of_the_peers_list_is_used_6_1() {
+fn the_first_supported_hmac_of_the_peer_is_used() {
     let mut sha1 = requiring(&[ChunkType::DATA]);
-    sha1.authentication.algorithms = vec![HmacId::SHA_1];
-    let mut w = world_of(requiring(&[ChunkType::DATA]), sha1);
+    sha1.security.authentication.algorithms = vec![HmacId::SHA_1];
+    let mut w = configured(requiring(&[ChunkType::DATA]), sha1);
     let (a, b) = w.connect();
     exchange(&mut w, a, b);
     let used = |w: &World, end| auth_of(w.sent(end, ChunkType::AUTH)[0]).expect("AUTH").1;
@@ -190,9 +202,10 @@ fn the_first_algorithm_of_the_peers_list_is_used_6_1() {
     assert_eq!(used(&w, 1), HmacId::SHA_256);
 }
 
+/// RFC 4895, section 6.1
 #[test]
-fn a_key_is_changed_without_interruption_6_1() {
-    let mut w = world(&[ChunkType::DATA], &[ChunkType::DATA]);
+fn a_key_changes_without_interruption() {
+    let mut w = requiring_both(&[ChunkType::DATA], &[ChunkType::DATA]);
     let (a, b) = w.connect();
     for n in 0..300 {
         w.send(0, a, n % 4, pattern(1000));
@@ -228,9 +241,10 @@ fn a_key_is_changed_without_interruption_6_1() {
     assert_eq!(last.map(|l| l.0), Some(SharedKeyId(7)));
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn what_comes_with_an_unknown_key_is_dropped_and_told_once_6_3() {
-    let mut w = world(&[], &[ChunkType::DATA]);
+fn an_unknown_key_is_reported_once() {
+    let mut w = requiring_both(&[], &[ChunkType::DATA]);
     let (a, b) = w.connect();
     w.ends[0].add_key(w.now, a, key(3, b"k")).expect("a key");
     w.ends[0]
@@ -248,30 +262,32 @@ fn what_comes_with_an_unknown_key_is_dropped_and_told_once_6_3() {
     assert_eq!(w.receive_lengths(1, b), [100]);
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn another_secret_of_the_same_number_is_a_forgery_6_3() {
+fn another_secret_of_the_same_key_id_is_rejected() {
     let config = |secret| {
         let mut config = requiring(&[ChunkType::DATA]);
-        config.authentication.keys = vec![key(1, secret)];
-        config.authentication.active = SharedKeyId(1);
-        config.authentication.null_key = false;
+        config.security.authentication.keys = vec![key(1, secret)];
+        config.security.authentication.active = SharedKeyId(1);
+        config.security.authentication.null_key = false;
         config
     };
-    let mut w = world_of(config(b"ours"), config(b"theirs"));
+    let mut w = configured(config(b"ours"), config(b"theirs"));
     let (a, b) = w.connect();
     w.send(0, a, 0, pattern(100));
     w.run(secs(10));
     assert!(w.receive(1, b).is_empty());
     assert!(w.stats(1, b).authentication.forged_packets > 0);
-    let mut w = world_of(config(b"same"), config(b"same"));
+    let mut w = configured(config(b"same"), config(b"same"));
     let (a, b) = w.connect();
     exchange(&mut w, a, b);
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn data_behind_cookie_echo_is_authenticated_by_the_new_key_7() {
+fn data_behind_cookie_echo_uses_the_new_keys() {
     for required in [&[ChunkType::DATA][..], &[ChunkType::COOKIE_ECHO], &ALL] {
-        let mut w = world(&[], required);
+        let mut w = requiring_both(&[], required);
         let a = w.begin_connect(&[addresses(1)[0]]);
         w.send(0, a, 0, pattern(300));
         w.run(secs(1));
@@ -279,7 +295,7 @@ fn data_behind_cookie_echo_is_authenticated_by_the_new_key_7() {
         let place = |kind| echo.iter().position(|k| *k == kind).expect("in the packet");
         let echo_first = place(ChunkType::COOKIE_ECHO) < place(ChunkType::AUTH);
         assert_eq!(echo_first, !required.contains(&ChunkType::COOKIE_ECHO));
-        let b = w.only(1);
+        let b = w.association(1);
         assert_eq!(w.receive_lengths(1, b), [300]);
         assert_eq!(
             w.sent(0, ChunkType::DATA).len(),
@@ -289,8 +305,9 @@ fn data_behind_cookie_echo_is_authenticated_by_the_new_key_7() {
     }
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn each_lost_chunk_of_an_authenticated_set_up_is_repaired_6_3() {
+fn an_authenticated_set_up_survives_each_loss() {
     for kind in [
         ChunkType::INIT,
         ChunkType::INIT_ACK,
@@ -298,7 +315,7 @@ fn each_lost_chunk_of_an_authenticated_set_up_is_repaired_6_3() {
         ChunkType::COOKIE_ACK,
         ChunkType::AUTH,
     ] {
-        let mut w = world(&ALL, &ALL);
+        let mut w = requiring_both(&ALL, &ALL);
         w.lose(0, kind, 1);
         w.lose(1, kind, 1);
         let (a, b) = w.connect();
@@ -306,12 +323,13 @@ fn each_lost_chunk_of_an_authenticated_set_up_is_repaired_6_3() {
     }
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn a_cookie_that_is_not_authenticated_makes_nothing_6_3() {
-    let mut w = world(&[], &[ChunkType::COOKIE_ECHO]);
+fn an_unauthenticated_cookie_is_discarded() {
+    let mut w = requiring_both(&[], &[ChunkType::COOKIE_ECHO]);
     w.rule(|seen| {
         if !seen.has(ChunkType::COOKIE_ECHO) {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         // The same without AUTH.
         let mut bytes = Vec::new();
@@ -322,7 +340,7 @@ fn a_cookie_that_is_not_authenticated_makes_nothing_6_3() {
             }
         }
         packet.finish();
-        Fate::Replace(bytes)
+        Verdict::Replace(bytes)
     });
     w.begin_connect(&[addresses(1)[0]]);
     w.run(secs(3));
@@ -330,23 +348,26 @@ fn a_cookie_that_is_not_authenticated_makes_nothing_6_3() {
     assert!(w.ends[1].stats().unauthenticated_cookies >= 2);
 }
 
+/// RFC 9260, section 5.2.4
+/// RFC 4895, section 6.1
 #[test]
-fn both_at_once_agree_on_keys_5_2_4() {
-    let mut w = world(&ALL, &ALL);
+fn colliding_associations_derive_the_same_keys() {
+    let mut w = requiring_both(&ALL, &ALL);
     for end in [0, 1] {
         w.begin_connect_from(end, &[addresses(1 - end)[0]], port(1 - end));
     }
     assert!(w.run_until(secs(60), |w| w.states() == [Some("Established"); 2]));
     w.run(secs(1));
-    let (a, b) = (w.only(0), w.only(1));
+    let (a, b) = (w.association(0), w.association(1));
     exchange(&mut w, a, b);
     assert_eq!(w.stats(1, b).authentication.forged_packets, 0);
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn a_restarted_peer_has_new_keys_6_3() {
+fn a_restarted_peer_has_new_keys() {
     let required = [ChunkType::DATA, ChunkType::SACK];
-    let mut w = world(&required, &required);
+    let mut w = requiring_both(&required, &required);
     let (a, b) = w.connect();
     exchange(&mut w, a, b);
     let mut config = carrick_proto::EndpointConfig::new(port(0), addresses(0).to_vec(), [9; 32]);
@@ -358,10 +379,11 @@ fn a_restarted_peer_has_new_keys_6_3() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn a_restart_can_be_refused_by_asking_for_an_authenticated_cookie_6_3() {
+fn an_unauthenticated_restart_can_be_refused() {
     let required = [ChunkType::COOKIE_ECHO];
-    let mut w = world(&required, &required);
+    let mut w = requiring_both(&required, &required);
     let (_, b) = w.connect();
     let mut config = carrick_proto::EndpointConfig::new(port(0), addresses(0).to_vec(), [9; 32]);
     config.association = requiring(&required);
@@ -372,7 +394,7 @@ fn a_restart_can_be_refused_by_asking_for_an_authenticated_cookie_6_3() {
     assert_eq!(state_name(&w.stats(1, b)), "Established");
 }
 
-/// A puppet that says it authenticates; nobody knows its keys.
+/// A puppet that offers authentication, without keys.
 fn puppet(w: &mut World) -> (Puppet, AssociationId) {
     let mut puppet = Puppet::new();
     let answers = puppet.init(w, |p| {
@@ -380,25 +402,26 @@ fn puppet(w: &mut World) -> (Puppet, AssociationId) {
         p.chunks(&[ChunkType::DATA, ChunkType::INIT]);
         p.hmac_algo(&[HmacId(2), HmacId::SHA_1]);
     });
-    puppet.learn(&answers[0]);
+    puppet.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    puppet.say(w, |p| p.cookie_echo(&cookie));
-    let id = w.only(0);
+    puppet.send(w, |p| p.cookie_echo(&cookie));
+    let id = w.association(0);
     w.events(0);
     (puppet, id)
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn what_is_not_authenticated_is_dropped_silently_6_3() {
-    let mut w = world(&[ChunkType::DATA, ChunkType::ABORT], &[]);
+fn unauthenticated_chunks_are_discarded_silently() {
+    let mut w = requiring_both(&[ChunkType::DATA, ChunkType::ABORT], &[]);
     let (mut puppet, id) = puppet(&mut w);
     assert!(puppet.data(&mut w, 0, 0, b"forged").is_empty());
-    assert!(puppet.say(&mut w, |p| p.abort(false, |_| {})).is_empty());
+    assert!(puppet.send(&mut w, |p| p.abort(false, |_| {})).is_empty());
     // ABORT with the T bit and the tag that an eavesdropper also knows.
     let tag = puppet.tag;
     assert!(
         puppet
-            .say_with(&mut w, tag, |p| p.abort(true, |_| {}))
+            .send_with_tag(&mut w, tag, |p| p.abort(true, |_| {}))
             .is_empty()
     );
     w.run(secs(1));
@@ -407,14 +430,15 @@ fn what_is_not_authenticated_is_dropped_silently_6_3() {
     assert_eq!(w.stats(0, id).authentication.unauthenticated_chunks, 3);
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn a_wrong_hmac_of_any_length_drops_what_follows_6_3() {
-    let mut w = world(&[ChunkType::DATA], &[]);
+fn a_wrong_hmac_of_any_length_discards_the_rest() {
+    let mut w = requiring_both(&[ChunkType::DATA], &[]);
     let (puppet, id) = puppet(&mut w);
     let header = Puppet::data_header(puppet.tsn, 0, 0);
     for len in [0, 1, 19, 20, 21, 32, 1000] {
         for algorithm in [HmacId::SHA_1, HmacId::SHA_256] {
-            let answers = puppet.say(&mut w, |p| {
+            let answers = puppet.send(&mut w, |p| {
                 let mut value = vec![0, 0];
                 value.extend(algorithm.0.to_be_bytes());
                 value.resize(4 + len, 0);
@@ -425,7 +449,7 @@ fn a_wrong_hmac_of_any_length_drops_what_follows_6_3() {
         }
     }
     // Too short for its fields.
-    puppet.say(&mut w, |p| {
+    puppet.send(&mut w, |p| {
         p.raw(ChunkType::AUTH, 0, &[0, 0]);
         p.data(&header, b"forged");
     });
@@ -434,12 +458,13 @@ fn a_wrong_hmac_of_any_length_drops_what_follows_6_3() {
     assert_eq!(w.stats(0, id).authentication.forged_packets, 15);
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn an_algorithm_that_was_not_listed_is_answered_with_an_error_6_3() {
-    let mut w = world(&[ChunkType::DATA], &[]);
+fn an_unlisted_hmac_is_answered_with_an_error() {
+    let mut w = requiring_both(&[ChunkType::DATA], &[]);
     let (puppet, id) = puppet(&mut w);
     let header = Puppet::data_header(puppet.tsn, 0, 0);
-    let answers = puppet.say(&mut w, |p| {
+    let answers = puppet.send(&mut w, |p| {
         p.raw(ChunkType::AUTH, 0, &[0, 0, 0, 9, 1, 2, 3, 4]);
         p.data(&header, b"x");
     });
@@ -448,9 +473,10 @@ fn an_algorithm_that_was_not_listed_is_answered_with_an_error_6_3() {
     assert!(w.receive(0, id).is_empty());
 }
 
+/// RFC 4895, section 6.1
 #[test]
-fn a_random_number_of_another_length_ends_the_set_up_6_1() {
-    let mut w = world(&[], &[]);
+fn a_random_parameter_of_another_length_aborts() {
+    let mut w = requiring_both(&[], &[]);
     let puppet = Puppet::new();
     for len in [0, 31, 33] {
         let answers = puppet.init(&mut w, |p| {
@@ -462,12 +488,13 @@ fn a_random_number_of_another_length_ends_the_set_up_6_1() {
     }
 }
 
+/// RFC 4895, section 6.3
 #[test]
-fn auth_before_there_are_keys_changes_nothing_6_3() {
-    let mut w = world(&[], &[]);
+fn auth_before_keys_exist_changes_nothing() {
+    let mut w = requiring_both(&[], &[]);
     let mut puppet = Puppet::new();
     let id = puppet.begin_accept(&mut w);
-    puppet.say(&mut w, |p| {
+    puppet.send(&mut w, |p| {
         p.raw(ChunkType::AUTH, 0, &[0, 0, 0, 1, 1, 2, 3, 4]);
         p.cookie_ack();
     });
@@ -477,39 +504,44 @@ fn auth_before_there_are_keys_changes_nothing_6_3() {
         port: 7001,
         ..Puppet::new()
     };
-    let answers = stray.say_with(&mut w, carrick_proto::VerificationTag(77), |p| {
+    let answers = stray.send_with_tag(&mut w, carrick_proto::VerificationTag(77), |p| {
         p.raw(ChunkType::AUTH, 0, &[0, 0, 0, 1, 1, 2, 3, 4]);
     });
     assert_eq!(answers[0].kinds(), [ChunkType::ABORT], "out of the blue");
 }
 
+/// RFC 4895, section 3.3
 #[test]
-fn authentication_needs_sha_1_and_sane_keys_3_3() {
+fn a_configuration_needs_sha1_and_valid_keys() {
     let fault = |change: fn(&mut AssociationConfig)| {
-        let mut config = AssociationConfig::default();
+        let mut config = AssociationConfig::rfc9260();
         change(&mut config);
         config.validate().is_err()
     };
     assert!(fault(
-        |c| c.authentication.algorithms = vec![HmacId::SHA_256]
+        |c| c.security.authentication.algorithms = vec![HmacId::SHA_256]
     ));
-    assert!(fault(|c| c.authentication.required = vec![ChunkType::INIT]));
-    assert!(fault(|c| c.authentication.active = SharedKeyId(4)));
-    assert!(fault(|c| c.authentication.null_key = false));
+    assert!(fault(
+        |c| c.security.authentication.required = vec![ChunkType::INIT]
+    ));
+    assert!(fault(|c| c.security.authentication.active = SharedKeyId(4)));
+    assert!(fault(|c| c.security.authentication.null_key = false));
     assert!(!fault(|c| c.extensions = Extensions {
         authentication: true,
         ..c.extensions
     }));
 }
 
+/// RFC 4895, section 6.2
+/// RFC 8899, section 6.2.1.1
 #[test]
-fn probes_for_the_path_mtu_are_authenticated_and_keep_their_size_6_2_8899() {
+fn authenticated_probes_keep_their_size() {
     let mut required = ALL.to_vec();
     required.push(ChunkType::PAD);
     for wanted in [&required[..], &[ChunkType::PAD], &[ChunkType::HEARTBEAT]] {
         let mut ours = requiring(&[]);
-        ours.path_mtu_discovery = Some(PathMtuDiscovery::default());
-        let mut w = world_of(ours, requiring(wanted));
+        ours.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
+        let mut w = configured(ours, requiring(wanted));
         w.narrow(0, 1492);
         w.narrow(1, 1492);
         let (a, b) = w.connect();
@@ -517,7 +549,7 @@ fn probes_for_the_path_mtu_are_authenticated_and_keep_their_size_6_2_8899() {
         assert_eq!(w.path(0, a, 0).mtu, 1492);
         assert!(unprotected(&w, 0, wanted).is_empty());
         let probes = w.log.iter().filter(|p| p.probe && p.from == 0);
-        let sizes: Vec<usize> = probes.map(Seen::ip_len).collect();
+        let sizes: Vec<usize> = probes.map(SentPacket::ip_len).collect();
         for size in [1200, 1280, 1492, 1500] {
             assert!(sizes.contains(&size), "{sizes:?}");
         }
@@ -525,20 +557,21 @@ fn probes_for_the_path_mtu_are_authenticated_and_keep_their_size_6_2_8899() {
     }
 }
 
+/// RFC 4895, section 6.2
 #[test]
-fn data_in_i_data_chunks_and_congestion_marks_leave_behind_auth_6_2() {
+fn i_data_and_ecne_follow_auth() {
     let required = [ChunkType::I_DATA, ChunkType::ECNE, ChunkType::CWR];
     let mut config = requiring(&required);
     config.extensions.interleaving = true;
     config.extensions.ecn = true;
-    let mut w = world_of(config.clone(), config);
+    let mut w = configured(config.clone(), config);
     let mut capable = 0;
     w.rule(move |seen| {
         capable += u32::from(seen.from == 0 && seen.route.ecn != Ecn::NotCapable);
         if seen.from == 0 && capable % 7 == 3 {
-            Fate::Mark
+            Verdict::Mark
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     let (a, b) = w.connect();

@@ -1,4 +1,4 @@
-//! Buffers that grow with a transfer, so that the window is not what limits it.
+//! Buffers that grow with a transfer, so that the receive window does not limit it.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use common::*;
 
 const MESSAGE: usize = 1452;
 
-/// A source that always has data, over 100 ms of round trip; the sink reads at once if `reads`.
+/// A sender that always has data, with an RTT of 100 ms; the receiver reads at once if `reads`.
 /// Returns the bytes that arrived in the tenth second.
 fn transfer(
     config: &AssociationConfig,
@@ -19,7 +19,7 @@ fn transfer(
         endpoint.association = association.clone();
     });
     w.latency = ms(50);
-    w.forget = true;
+    w.discard_log = true;
     w.config = config.clone();
     let (a, b) = w.connect();
     let message = pattern(MESSAGE);
@@ -46,23 +46,21 @@ fn transfer(
 }
 
 fn small() -> AssociationConfig {
-    AssociationConfig {
-        receive_buffer: 64 << 10,
-        send_buffer: 64 << 10,
-        max_burst: 1000,
-        ..AssociationConfig::default()
-    }
+    AssociationConfig::rfc9260().with(|c| {
+        c.buffers.receive_buffer = 64 << 10;
+        c.buffers.send_buffer = 64 << 10;
+        c.transmission.max_burst = 1000;
+    })
 }
 
 #[test]
-fn buffers_grow_until_the_window_of_the_path_is_what_limits() {
+fn buffers_grow_until_the_path_limits() {
     let (_, _, _, fixed) = transfer(&small(), true);
     assert!(fixed < 700_000, "one buffer a round trip: {fixed}");
-    let growing = AssociationConfig {
-        max_receive_buffer: Some(4 << 20),
-        max_send_buffer: Some(8 << 20),
-        ..small()
-    };
+    let growing = small().with(|c| {
+        c.buffers.max_receive_buffer = Some(4 << 20);
+        c.buffers.max_send_buffer = Some(8 << 20);
+    });
     let (w, a, b, late) = transfer(&growing, true);
     // Nothing is lost, so that cwnd grows until the largest receive buffer is in use.
     assert!(late > 20 << 20, "{late}");
@@ -71,15 +69,9 @@ fn buffers_grow_until_the_window_of_the_path_is_what_limits() {
 }
 
 #[test]
-fn one_buffer_that_stays_limits_the_transfer() {
-    let receive = AssociationConfig {
-        max_receive_buffer: Some(4 << 20),
-        ..small()
-    };
-    let send = AssociationConfig {
-        max_send_buffer: Some(8 << 20),
-        ..small()
-    };
+fn one_fixed_buffer_limits_the_transfer() {
+    let receive = small().with(|c| c.buffers.max_receive_buffer = Some(4 << 20));
+    let send = small().with(|c| c.buffers.max_send_buffer = Some(8 << 20));
     for config in [receive, send] {
         let (_, _, _, late) = transfer(&config, true);
         assert!(late < 1_400_000, "{late}");
@@ -87,12 +79,11 @@ fn one_buffer_that_stays_limits_the_transfer() {
 }
 
 #[test]
-fn a_user_that_does_not_read_gets_no_larger_buffer() {
-    let growing = AssociationConfig {
-        max_receive_buffer: Some(4 << 20),
-        max_send_buffer: Some(8 << 20),
-        ..small()
-    };
+fn an_unread_receive_buffer_does_not_grow() {
+    let growing = small().with(|c| {
+        c.buffers.max_receive_buffer = Some(4 << 20);
+        c.buffers.max_send_buffer = Some(8 << 20);
+    });
     let (w, _, b, _) = transfer(&growing, false);
     let held = w.stats(1, b).receive_buffer_bytes;
     assert!((32 << 10..=66 << 10).contains(&held), "{held}");

@@ -1,5 +1,5 @@
-//! Address camping: a peer lists addresses of another host in its INIT or ASCONF, without owning them.
-//! The owner still gets an association (RFC 5062 section 2; RFC 9260 section 5.4).
+//! Address camping: a peer lists addresses of another host in its INIT or ASCONF, without owning
+//! them. The owner still gets an association (RFC 5062 section 2; RFC 9260 section 5.4).
 
 use std::time::Duration;
 
@@ -12,10 +12,12 @@ const ATTACKER: &str = "10.0.0.66";
 const OWNER: &str = "10.0.0.5";
 const OWNER_SECOND: &str = "10.1.0.5";
 
-fn world() -> World {
+fn dynamic_endpoint() -> World {
     World::with(1, |_, c| {
         c.association.extensions.dynamic_addresses = true;
-        c.association.dynamic_addresses_without_authentication = true;
+        c.association
+            .security
+            .dynamic_addresses_without_authentication = true;
     })
 }
 
@@ -41,9 +43,9 @@ fn connect(
         }
     });
     assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
-    puppet.learn(&answers[0]);
+    puppet.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    let answers = puppet.say(w, |p| p.cookie_echo(&cookie));
+    let answers = puppet.send(w, |p| p.cookie_echo(&cookie));
     assert!(answers[0].has(ChunkType::COOKIE_ACK));
     let new = w.ends[0].associations().find(|id| !before.contains(id));
     (puppet, new.expect("another association"), w.events(0))
@@ -64,7 +66,7 @@ fn keep_alive(w: &mut World, puppet: &Puppet, time: Duration) {
     let until = w.now + time;
     while w.now < until {
         w.run(secs(1));
-        for packet in puppet.hear(w) {
+        for packet in puppet.receive(w) {
             if packet.to() == puppet.link.from && packet.has(ChunkType::HEARTBEAT) {
                 puppet.answer_heartbeat(w, &packet);
             }
@@ -77,13 +79,15 @@ fn assert_delivers(w: &mut World, puppet: &mut Puppet, ssn: u16, id: Association
     assert_eq!(w.receive_lengths(0, id), [5]);
 }
 
-/// RFC 5062, section 2.3; RFC 9260, sections 5.2.2 and 5.4
+/// RFC 5062, section 2.3
+/// RFC 9260, section 5.2.2
+/// RFC 9260, section 5.4
 #[test]
 fn the_owner_of_a_claimed_address_is_admitted() {
     for udp_port in [None, Some(9899)] {
         for listed in [&[][..], &[OWNER, OWNER_SECOND]] {
             for wait in [0, 600] {
-                let mut w = world();
+                let mut w = dynamic_endpoint();
                 let (mut attacker, camping) = camp(&mut w, udp_port);
                 keep_alive(&mut w, &attacker, secs(wait));
                 let (mut owner, id, events) = connect(&mut w, puppet_at(OWNER, udp_port), listed);
@@ -103,7 +107,7 @@ fn the_owner_of_a_claimed_address_is_admitted() {
                 let answers = restarted.init(&mut w, |_| {});
                 let cookie = Puppet::cookie(&answers[0]);
                 let tag = answers[0].init().tag;
-                restarted.say_with(&mut w, tag, |p| p.cookie_echo(&cookie));
+                restarted.send_with_tag(&mut w, tag, |p| p.cookie_echo(&cookie));
                 assert!(w.events(0).contains(&Event::Restarted), "{what}");
                 assert_eq!(w.ends[0].associations().count(), 2);
                 let late = puppet_at("10.0.0.67", udp_port);
@@ -115,14 +119,15 @@ fn the_owner_of_a_claimed_address_is_admitted() {
     }
 }
 
-/// RFC 5061, section 5.2; RFC 5062, section 2
+/// RFC 5061, section 5.2
+/// RFC 5062, section 2
 #[test]
-fn the_owner_of_an_address_added_by_asconf_is_admitted() {
-    let mut w = world();
+fn the_owner_of_an_asconf_added_address_is_admitted() {
+    let mut w = dynamic_endpoint();
     let (mut attacker, camping, _) = connect(&mut w, puppet_at(ATTACKER, None), &[]);
     let serial = AsconfSerial::new(attacker.tsn.value());
     let from = attacker.link.from;
-    attacker.say(&mut w, |p| {
+    attacker.send(&mut w, |p| {
         p.asconf(serial, from, |r| {
             r.add_ip_address(CorrelationId(1), ip(OWNER))
         });
@@ -131,11 +136,12 @@ fn the_owner_of_an_address_added_by_asconf_is_admitted() {
     let (mut owner, id, _) = connect(&mut w, puppet_at(OWNER, None), &[]);
     assert_delivers(&mut w, &mut owner, 0, id);
     assert_delivers(&mut w, &mut attacker, 0, camping);
-    // A claim by ASCONF on an address that is confirmed in another association changes nothing either.
+    // A claim by ASCONF on an address that is confirmed in another association changes nothing
+    // either.
     let (other, _, _) = connect(&mut w, puppet_at("10.0.0.67", None), &[]);
     let from = other.link.from;
     let serial = AsconfSerial::new(other.tsn.value());
-    other.say(&mut w, |p| {
+    other.send(&mut w, |p| {
         p.asconf(serial, from, |r| {
             r.add_ip_address(CorrelationId(1), ip(OWNER))
         });
@@ -143,16 +149,70 @@ fn the_owner_of_an_address_added_by_asconf_is_admitted() {
     assert_delivers(&mut w, &mut owner, 1, id);
 }
 
-/// RFC 9260, section 5.2.4: a claim between INIT ACK and COOKIE ECHO
+/// A host that lost its association gets an ABORT although another peer claims its address.
+///
+/// RFC 9260, section 8.4, rule 8
+#[test]
+fn packets_of_the_owner_are_out_of_the_blue() {
+    for wait in [0, 600] {
+        let mut w = dynamic_endpoint();
+        let (mut attacker, camping) = camp(&mut w, None);
+        keep_alive(&mut w, &attacker, secs(wait));
+        let owner = puppet_at(OWNER, None);
+        let stale = VerificationTag(0x5555);
+        let header = Puppet::data_header(owner.tsn, 0, 0);
+        let answers = owner.send_with_tag(&mut w, stale, |p| p.data(&header, b"lost"));
+        assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
+        assert_eq!(
+            (answers[0].tag(), answers[0].flags(ChunkType::ABORT)),
+            (stale, 1)
+        );
+        assert_delivers(&mut w, &mut attacker, 0, camping);
+    }
+}
+
+/// Worlds 3049 and 5785: a peer that moved lists an address in its ASCONF that could not be
+/// verified.
+///
+/// RFC 5061, section 5.2, rule D2
+#[test]
+fn an_asconf_naming_an_unverifiable_address_matches() {
+    let mut w = dynamic_endpoint();
+    let (mut mover, id) = camp(&mut w, None);
+    keep_alive(&mut w, &mover, secs(600));
+    assert!(
+        !w.path(0, id, 1).status.active,
+        "as it could not be verified"
+    );
+    mover.link.from = ip("10.0.0.68");
+    let serial = AsconfSerial::new(mover.tsn.value());
+    let added = mover.link.from;
+    let answers = mover.send(&mut w, |p| {
+        p.asconf(serial, ip(OWNER), |r| {
+            r.add_ip_address(CorrelationId(1), added)
+        });
+    });
+    assert!(
+        answers[0].has(ChunkType::ASCONF_ACK),
+        "{:?}",
+        answers[0].kinds()
+    );
+    assert_eq!(w.ends[0].paths(id).count(), 3);
+    assert_delivers(&mut w, &mut mover, 0, id);
+}
+
+/// A claim between INIT ACK and COOKIE ECHO.
+///
+/// RFC 9260, section 5.2.4
 #[test]
 fn a_claim_does_not_hold_back_a_cookie() {
-    let mut w = world();
+    let mut w = dynamic_endpoint();
     let mut owner = puppet_at(OWNER, None);
     let answers = owner.init(&mut w, |_| {});
-    owner.learn(&answers[0]);
+    owner.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
     camp(&mut w, None);
-    let answers = owner.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = owner.send(&mut w, |p| p.cookie_echo(&cookie));
     assert!(answers[0].has(ChunkType::COOKIE_ACK));
     assert!(matches!(w.events(0)[0], Event::Established { .. }));
 }
@@ -161,7 +221,7 @@ fn a_claim_does_not_hold_back_a_cookie() {
 #[test]
 fn a_claimed_address_can_be_connected_to() {
     for udp_port in [None, Some(9899)] {
-        let mut w = world();
+        let mut w = dynamic_endpoint();
         let (mut attacker, camping) = camp(&mut w, udp_port);
         let to = PeerAddress {
             address: ip(OWNER),
@@ -171,21 +231,21 @@ fn a_claimed_address_can_be_connected_to() {
         let id = w.ends[0].associate(w.now, &[to], 7000, config);
         let id = id.expect("the claim of another peer does not count");
         let mut owner = puppet_at(OWNER, udp_port);
-        let sent = owner.hear(&mut w);
+        let sent = owner.receive(&mut w);
         let init = sent.iter().find(|p| p.has(ChunkType::INIT)).expect("INIT");
-        owner.learn(init);
+        owner.record_init(init);
         owner.answer_init(&mut w, |p| p.state_cookie(b"cookie"));
-        owner.say(&mut w, |p| p.cookie_ack());
+        owner.send(&mut w, |p| p.cookie_ack());
         assert!(matches!(w.events(0)[..], [Event::Established { .. }, ..]));
         assert_delivers(&mut w, &mut owner, 0, id);
         assert_delivers(&mut w, &mut attacker, 0, camping);
     }
 }
 
-/// RFC 9260, section 5.1.2 D
+/// RFC 9260, section 5.1.2, rule D
 #[test]
 fn an_init_ack_from_a_claimed_address_is_accepted() {
-    let mut w = world();
+    let mut w = dynamic_endpoint();
     camp(&mut w, None);
     let mut server = puppet_at("10.0.0.7", None);
     server.begin_accept(&mut w);
@@ -195,15 +255,16 @@ fn an_init_ack_from_a_claimed_address_is_accepted() {
         p.ip_address(ip("10.0.0.7"));
         p.ip_address(ip(OWNER));
     });
-    server.say(&mut w, |p| p.cookie_ack());
+    server.send(&mut w, |p| p.cookie_ack());
     let events = w.events(0);
     assert!(matches!(events[0], Event::Established { .. }), "{events:?}");
 }
 
-/// RFC 9260, section 10, ICMP6; section 8.5.1 B
+/// RFC 9260, section 10, rule ICMP6
+/// RFC 9260, section 8.5.1, rule B
 #[test]
 fn icmp_and_reflected_aborts_reach_the_owner() {
-    let mut w = world();
+    let mut w = dynamic_endpoint();
     // Tags in either order.
     let (_, low, _) = connect(
         &mut w,
@@ -236,15 +297,18 @@ fn icmp_and_reflected_aborts_reach_the_owner() {
     w.ends[0].handle_icmp(w.now, &icmp);
     assert_eq!(w.path(0, id, 0).mtu, 1000);
     assert_eq!(w.ends[0].stats().icmp_ignored, 0);
-    owner.say_with(&mut w, owner.tag, |p| p.abort(true, |_| {}));
+    owner.send_with_tag(&mut w, owner.tag, |p| p.abort(true, |_| {}));
     assert_eq!(w.ends[0].association_stats(id), None);
     assert!(claims.iter().all(|id| w.ends[0].paths(*id).count() == 2));
 }
 
-/// RFC 9260, sections 5.1.2 D and 5.2.2: a listed address that is confirmed identifies the peer
+/// A listed address that is confirmed identifies the peer.
+///
+/// RFC 9260, section 5.1.2, rule D
+/// RFC 9260, section 5.2.2
 #[test]
 fn a_restart_from_an_unconfirmed_address_is_found() {
-    let mut w = world();
+    let mut w = dynamic_endpoint();
     let (owner, id, _) = connect(&mut w, puppet_at(OWNER, None), &[OWNER, OWNER_SECOND]);
     let mut second = owner;
     second.tag = VerificationTag(0x7777);
@@ -255,22 +319,24 @@ fn a_restart_from_an_unconfirmed_address_is_found() {
     });
     let cookie = Puppet::cookie(&answers[0]);
     let tag = answers[0].init().tag;
-    second.say_with(&mut w, tag, |p| p.cookie_echo(&cookie));
+    second.send_with_tag(&mut w, tag, |p| p.cookie_echo(&cookie));
     assert!(w.events(0).contains(&Event::Restarted));
-    assert_eq!(w.only(0), id);
+    assert_eq!(w.association(0), id);
 }
 
-/// RFC 9260, section 5.4: the address was listed, and did not answer Path.Max.Retrans probes
+/// The address was listed, and did not answer Path.Max.Retrans probes.
+///
+/// RFC 9260, section 5.4
 #[test]
 fn an_address_confirmed_late_is_in_use() {
     for camped in [false, true] {
         let mut w = World::new();
         let [_, second] = addresses(0);
-        w.kill(second);
-        w.kill(addresses(1)[1]);
+        w.block(second);
+        w.block(addresses(1)[1]);
         let a = w.begin_connect(&addresses(1));
         w.run(secs(1));
-        let b = w.only(1);
+        let b = w.association(1);
         if camped {
             let mut attacker = puppet_at(ATTACKER, None);
             attacker.link.end = 1;
@@ -281,8 +347,8 @@ fn an_address_confirmed_late_is_in_use() {
         w.run(secs(600));
         assert!(!w.path(1, b, 1).status.confirmed);
         assert!(!w.path(1, b, 1).status.active);
-        w.revive(second);
-        w.revive(addresses(1)[1]);
+        w.unblock(second);
+        w.unblock(addresses(1)[1]);
         w.run(secs(300));
         assert!(w.path(1, b, 1).status.confirmed, "camped: {camped}");
         assert!(w.path(0, a, 1).status.confirmed, "camped: {camped}");
@@ -293,17 +359,19 @@ fn an_address_confirmed_late_is_in_use() {
     }
 }
 
-/// RFC 5061, section 5.2: an ASCONF from an address that another peer claims
+/// An ASCONF from an address that another peer claims.
+///
+/// RFC 5061, section 5.2
 #[test]
 fn an_asconf_from_a_claimed_address_is_accepted() {
-    let mut w = world();
+    let mut w = dynamic_endpoint();
     camp(&mut w, None);
     let (mover, id, _) = connect(&mut w, puppet_at("10.0.0.7", None), &[]);
     let known = mover.link.from;
     let mut moved = mover;
     moved.link.from = ip(OWNER);
     let serial = AsconfSerial::new(moved.tsn.value());
-    moved.say(&mut w, |p| {
+    moved.send(&mut w, |p| {
         p.asconf(serial, known, |r| {
             r.add_ip_address(CorrelationId(1), ip(OWNER))
         });

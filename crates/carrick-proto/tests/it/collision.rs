@@ -23,7 +23,7 @@ fn assert_works(w: &mut World, what: &str) {
         "{what}: {:?}",
         w.states()
     );
-    let (a, b) = (w.only(0), w.only(1));
+    let (a, b) = (w.association(0), w.association(1));
     for _ in 0..3 {
         w.send(0, a, 1, pattern(2000));
         w.send(1, b, 2, pattern(1000));
@@ -34,14 +34,19 @@ fn assert_works(w: &mut World, what: &str) {
     assert_eq!(w.states(), [Some("Established"); 2], "{what}");
     for end in 0..2 {
         let events = w.events(end);
-        let told = |e: &&Event| matches!(e, Event::Established { .. });
-        assert_eq!(events.iter().filter(told).count(), 1, "{what}: {events:?}");
+        let reported = |e: &&Event| matches!(e, Event::Established { .. });
+        assert_eq!(
+            events.iter().filter(reported).count(),
+            1,
+            "{what}: {events:?}"
+        );
         assert!(!events.contains(&Event::Restarted), "{what}: {events:?}");
     }
 }
 
+/// RFC 9260, section 5.2.1
 #[test]
-fn colliding_set_ups_become_one_association_5_2_1() {
+fn colliding_set_ups_make_one_association() {
     for gap_ms in 0..=45 {
         let mut w = World::single_homed();
         collide(&mut w, gap_ms);
@@ -49,8 +54,9 @@ fn colliding_set_ups_become_one_association_5_2_1() {
     }
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn colliding_set_ups_survive_every_pattern_of_losses_5_2_4() {
+fn colliding_set_ups_survive_every_loss_pattern() {
     for gap_ms in [0, 5, 10, 15, 25] {
         for lost in 0_u32..512 {
             let mut w = World::single_homed();
@@ -58,7 +64,7 @@ fn colliding_set_ups_survive_every_pattern_of_losses_5_2_4() {
             w.rule(move |_| {
                 n += 1;
                 let hit = n <= 9 && lost >> (n - 1) & 1 == 1;
-                if hit { Fate::Drop } else { Fate::Pass }
+                if hit { Verdict::Drop } else { Verdict::Pass }
             });
             collide(&mut w, gap_ms);
             assert_works(&mut w, &format!("{gap_ms} ms apart, losses {lost:b}"));
@@ -66,8 +72,9 @@ fn colliding_set_ups_survive_every_pattern_of_losses_5_2_4() {
     }
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn colliding_set_ups_survive_reordering_5_2_4() {
+fn colliding_set_ups_survive_reordering() {
     for order in 0_u64..256 {
         let mut w = World::new();
         let mut n = 0;
@@ -75,9 +82,9 @@ fn colliding_set_ups_survive_reordering_5_2_4() {
             n += 1;
             let late = n <= 8 && order >> (n - 1) & 1 == 1;
             if late {
-                Fate::Delay(ms(37))
+                Verdict::Delay(ms(37))
             } else {
-                Fate::Pass
+                Verdict::Pass
             }
         });
         collide(&mut w, order % 12);
@@ -85,15 +92,16 @@ fn colliding_set_ups_survive_reordering_5_2_4() {
     }
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn data_queued_on_both_sides_of_a_collision_arrives_once_5_2_4() {
+fn data_queued_by_colliding_peers_arrives_once() {
     for lost in 0_u32..64 {
         let mut w = World::single_homed();
         let mut n = 0;
         w.rule(move |_| {
             n += 1;
             let hit = n <= 6 && lost >> (n - 1) & 1 == 1;
-            if hit { Fate::Drop } else { Fate::Pass }
+            if hit { Verdict::Drop } else { Verdict::Pass }
         });
         let a = w.begin_connect_from(0, &[addresses(1)[0]], port(1));
         let b = w.begin_connect_from(1, &[addresses(0)[0]], port(0));
@@ -105,28 +113,30 @@ fn data_queued_on_both_sides_of_a_collision_arrives_once_5_2_4() {
     }
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn addresses_that_the_user_gave_stay_verified_in_a_collision_5_4() {
+fn configured_addresses_stay_confirmed_in_a_collision() {
     let mut w = World::new();
     // The INIT ACKs are lost, so that both sides learn of each other by COOKIE ECHO.
     w.begin_connect_from(0, &addresses(1), port(1));
     w.begin_connect_from(1, &addresses(0), port(0));
     w.lose(1, ChunkType::INIT_ACK, 1);
     assert!(w.run_until(secs(20), |w| w.states()[0] == Some("Established")));
-    let a = w.only(0);
+    let a = w.association(0);
     assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
 }
 
+/// RFC 9260, section 5.2.1
 #[test]
-fn an_init_in_cookie_wait_is_answered_with_the_parameters_of_the_own_init_5_2_1() {
+fn cookie_wait_answers_with_its_own_init_parameters() {
     let mut w = World::single_homed();
-    w.config.receive_buffer = 77_777;
-    w.config.outbound_streams = 7;
-    w.config.max_inbound_streams = 9;
+    w.config.buffers.receive_buffer = 77_777;
+    w.config.streams.outbound_streams = 7;
+    w.config.streams.max_inbound_streams = 9;
     let mut peer = Puppet::new();
     let id = w.begin_connect_from(0, &[peer.link.from], peer.port);
-    let own = peer.hear(&mut w)[0].clone();
-    peer.learn(&own);
+    let own = peer.receive(&mut w)[0].clone();
+    peer.record_init(&own);
     for state in ["CookieWait", "CookieEchoed"] {
         assert_eq!(state_name(&w.stats(0, id)), state);
         let answers = peer.init(&mut w, |_| {});
@@ -137,8 +147,9 @@ fn an_init_in_cookie_wait_is_answered_with_the_parameters_of_the_own_init_5_2_1(
     }
 }
 
+/// RFC 9260, section 5.2.1
 #[test]
-fn an_init_in_cookie_wait_is_answered_only_to_an_address_that_the_user_gave_5_2_1() {
+fn cookie_wait_answers_only_to_a_configured_address() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
@@ -150,8 +161,9 @@ fn an_init_in_cookie_wait_is_answered_only_to_an_address_that_the_user_gave_5_2_
     assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
 }
 
+/// RFC 9260, section 5.2.1
 #[test]
-fn an_init_with_a_new_address_in_cookie_echoed_is_refused_5_2_1() {
+fn cookie_echoed_refuses_an_init_with_a_new_address() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
@@ -174,30 +186,32 @@ fn restarting(w: &mut World) -> (Puppet, Puppet, bytes::Bytes) {
     let answers = new.init(w, |_| {});
     assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
     assert_eq!(answers[0].tag(), new.tag);
-    new.learn(&answers[0]);
+    new.record_init(&answers[0]);
     assert_ne!(new.peer_tag, old.peer_tag, "a new Initiate Tag");
     let cookie = Puppet::cookie(&answers[0]);
     (old, new, cookie)
 }
 
+/// RFC 9260, section 5.2.2
 #[test]
-fn an_unexpected_init_changes_nothing_5_2_2() {
+fn an_unexpected_init_changes_nothing() {
     let mut w = World::single_homed();
     let (mut old, _, _) = restarting(&mut w);
-    let id = w.only(0);
+    let id = w.association(0);
     let answers = old.data(&mut w, 0, 0, b"still here");
     assert_eq!(answers[0].tag(), old.tag);
     assert_eq!(w.receive_lengths(0, id), [10]);
     assert_eq!(w.events(0), [Event::MessageReceived]);
 }
 
+/// RFC 9260, section 5.2.2
 #[test]
-fn the_answer_to_an_unexpected_init_has_the_parameters_of_the_association_5_2_2() {
+fn an_unexpected_init_gets_the_current_parameters() {
     let mut w = World::single_homed();
-    w.config.receive_buffer = 77_777;
-    w.config.policies.window_announcement = WindowAnnouncement::True;
-    w.config.outbound_streams = 7;
-    w.config.max_inbound_streams = 9;
+    w.config.buffers.receive_buffer = 77_777;
+    w.config.research.policies.window_announcement = WindowAnnouncement::True;
+    w.config.streams.outbound_streams = 7;
+    w.config.streams.max_inbound_streams = 9;
     let (mut peer, _) = Puppet::new().accept(&mut w);
     peer.tag = VerificationTag(0x00ab_cdef);
     let answers = peer.init(&mut w, |_| {});
@@ -212,11 +226,12 @@ fn the_answer_to_an_unexpected_init_has_the_parameters_of_the_association_5_2_2(
     );
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn row_a_a_restart_begins_anew_5_2_4() {
+fn action_a_restarts_the_association() {
     let mut w = World::single_homed();
     let (mut old, mut new, cookie) = restarting(&mut w);
-    let id = w.only(0);
+    let id = w.association(0);
     // Unread, out of order and half received; sent and queued.
     old.data(&mut w, 0, 0, b"unread");
     old.data(&mut w, 0, 5, b"waits for those before it");
@@ -231,7 +246,7 @@ fn row_a_a_restart_begins_anew_5_2_4() {
     assert!(w.path(0, id, 0).cwnd < 4404, "a timeout made it small");
     w.events(0);
 
-    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = new.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
     assert_eq!(answers[0].tag(), new.tag);
     let events = w.events(0);
@@ -254,7 +269,7 @@ fn row_a_a_restart_begins_anew_5_2_4() {
     assert_eq!(path.rto, secs(1));
     assert_eq!(w.stats(0, id).send_buffer_bytes, 0);
 
-    // Both numberings begin anew.
+    // TSNs and SSNs restart.
     let answers = new.data(&mut w, 0, 0, b"again");
     assert_eq!(
         answers[0].sack().unwrap().cumulative_tsn_ack,
@@ -266,7 +281,7 @@ fn row_a_a_restart_begins_anew_5_2_4() {
         "what was complete stays for the user"
     );
     w.send(0, id, 3, pattern(10));
-    let sent = new.hear(&mut w);
+    let sent = new.receive(&mut w);
     assert_eq!(sent[0].data()[0].tsn, new.peer_tsn);
     assert_eq!(sent[0].data()[0].ssn.value(), 0);
     assert_eq!(w.ends[0].associations().count(), 1);
@@ -274,8 +289,9 @@ fn row_a_a_restart_begins_anew_5_2_4() {
     assert_eq!(old.data(&mut w, 0, 9, b"old").len(), 0);
 }
 
+/// RFC 9260, section 5.2.2
 #[test]
-fn a_restart_with_new_addresses_is_refused_5_2_2() {
+fn a_restart_with_new_addresses_is_refused() {
     let mut w = World::new();
     let (peer, _) = Puppet::new().connect(&mut w);
     let mut new = peer.clone();
@@ -296,8 +312,9 @@ fn a_restart_with_new_addresses_is_refused_5_2_2() {
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 9260, section 5.1.2, rule D
 #[test]
-fn an_init_from_an_unknown_address_that_lists_a_known_one_is_a_restart_5_1_2_d() {
+fn an_init_listing_a_known_address_is_a_restart() {
     let mut w = World::new();
     let (peer, _) = Puppet::new().connect(&mut w);
     let mut new = peer.clone();
@@ -310,14 +327,15 @@ fn an_init_from_an_unknown_address_that_lists_a_known_one_is_a_restart_5_1_2_d()
     assert_eq!(w.ends[0].associations().count(), 1);
 }
 
+/// RFC 9260, section 5.2.4, rule A
 #[test]
-fn a_restart_in_shutdown_ack_sent_is_not_taken_5_2_4_a() {
+fn a_restart_in_shutdown_ack_sent_is_refused() {
     let mut w = World::single_homed();
     let (old, new, cookie) = restarting(&mut w);
-    let id = w.only(0);
-    old.say(&mut w, |p| p.shutdown(old.theirs(0).previous()));
+    let id = w.association(0);
+    old.send(&mut w, |p| p.shutdown(old.endpoint_tsn(0).previous()));
     assert_eq!(state_name(&w.stats(0, id)), "ShutdownAckSent");
-    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = new.send(&mut w, |p| p.cookie_echo(&cookie));
     let kinds: Vec<_> = answers.iter().flat_map(|p| p.kinds()).collect();
     assert!(kinds.contains(&ChunkType::SHUTDOWN_ACK), "{kinds:?}");
     let causes: Vec<_> = answers.iter().flat_map(|p| p.causes()).collect();
@@ -326,8 +344,9 @@ fn a_restart_in_shutdown_ack_sent_is_not_taken_5_2_4_a() {
     assert!(!w.events(0).contains(&Event::Restarted));
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn row_b_the_tag_in_the_cookie_counts_5_2_4() {
+fn action_b_takes_the_tag_of_the_cookie() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
@@ -341,7 +360,7 @@ fn row_b_the_tag_in_the_cookie_counts_5_2_4() {
     let answers = peer.init(&mut w, |_| {});
     assert_eq!(answers[0].init().tag, peer.peer_tag, "the INIT's own tag");
     let cookie = Puppet::cookie(&answers[0]);
-    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
     assert_eq!(answers[0].tag(), peer.tag, "updated");
     assert_eq!(state_name(&w.stats(0, id)), "Established");
@@ -349,33 +368,35 @@ fn row_b_the_tag_in_the_cookie_counts_5_2_4() {
     assert_eq!(answers[0].tag(), peer.tag);
     assert_eq!(w.receive_lengths(0, id), [5]);
     w.run(secs(20));
-    let again = peer.hear(&mut w);
+    let again = peer.receive(&mut w);
     assert!(
         again.iter().all(|p| !p.has(ChunkType::COOKIE_ECHO)),
         "T1-cookie has stopped"
     );
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn row_b_without_a_known_peer_tag_5_2_4() {
+fn action_b_applies_before_the_peer_tag_is_known() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
     let answers = peer.init(&mut w, |_| {});
     let cookie = Puppet::cookie(&answers[0]);
-    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
     assert_eq!(state_name(&w.stats(0, id)), "Established");
     w.run(secs(20));
-    let again = peer.hear(&mut w);
+    let again = peer.receive(&mut w);
     assert!(
         again.iter().all(|p| !p.has(ChunkType::INIT)),
         "T1-init has stopped"
     );
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn row_c_a_late_cookie_is_discarded_5_2_4() {
+fn action_c_discards_a_late_cookie() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |_| {});
@@ -385,12 +406,12 @@ fn row_c_a_late_cookie_is_discarded_5_2_4() {
     let (mut peer, id) = {
         let id = peer.begin_accept(&mut w);
         peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
-        peer.say(&mut w, |p| p.cookie_ack());
+        peer.send(&mut w, |p| p.cookie_ack());
         (peer, id)
     };
     w.events(0);
     assert_eq!(
-        peer.say_with(&mut w, late_tag, |p| p.cookie_echo(&cookie))
+        peer.send_with_tag(&mut w, late_tag, |p| p.cookie_echo(&cookie))
             .len(),
         0
     );
@@ -399,45 +420,48 @@ fn row_c_a_late_cookie_is_discarded_5_2_4() {
     assert_eq!(w.receive_lengths(0, id), [5]);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn row_d_a_repeated_cookie_is_acknowledged_in_every_state_5_2_4() {
+fn action_d_acknowledges_a_cookie_in_every_state() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |_| {});
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    peer.say(&mut w, |p| p.cookie_echo(&cookie));
-    let id = w.only(0);
+    peer.send(&mut w, |p| p.cookie_echo(&cookie));
+    let id = w.association(0);
     w.events(0);
     peer.data(&mut w, 0, 0, b"before");
-    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
     // Even when it is stale: both tags match (step 3).
     w.run(secs(300));
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     if w.states()[0] == Some("Established") {
-        let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+        let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
         assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
     }
     assert!(!w.events(0).contains(&Event::Restarted));
     assert_eq!(w.receive_lengths(0, id), [6]);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn row_d_ends_cookie_echoed_5_2_4() {
+fn action_d_leaves_cookie_echoed() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
     peer.answer_init(&mut w, |p| p.state_cookie(b"c"));
     let answers = peer.init(&mut w, |_| {});
     let cookie = Puppet::cookie(&answers[0]);
-    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
     assert_eq!(state_name(&w.stats(0, id)), "Established");
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn a_cookie_of_no_row_is_discarded_5_2_4() {
+fn a_cookie_matching_no_action_is_discarded() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     // Two cookies from the time before the association, one of them becomes it.
@@ -447,7 +471,7 @@ fn a_cookie_of_no_row_is_discarded_5_2_4() {
     peer.tag = VerificationTag(0x2222);
     let (mut peer, id) = peer.connect(&mut w);
     assert_eq!(
-        peer.say_with(&mut w, first_tag, |p| p.cookie_echo(&unused))
+        peer.send_with_tag(&mut w, first_tag, |p| p.cookie_echo(&unused))
             .len(),
         0,
         "local and peer's tag differ and there are no tie-tags"
@@ -457,43 +481,49 @@ fn a_cookie_of_no_row_is_discarded_5_2_4() {
     assert_eq!(w.receive_lengths(0, id), [5]);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn the_cookie_of_an_older_restart_is_discarded_5_2_4() {
+fn the_cookie_of_an_older_restart_is_discarded() {
     let mut w = World::single_homed();
     let (_, first, first_cookie) = restarting(&mut w);
-    first.say(&mut w, |p| p.cookie_echo(&first_cookie));
+    first.send(&mut w, |p| p.cookie_echo(&first_cookie));
     // The tie-tags are new after a restart: a second use of a cookie with the old ones is row D,
     // one that was made before it belongs to no row.
     w.events(0);
     let mut second = first.clone();
     second.tag = VerificationTag(0x3333);
     let answers = second.init(&mut w, |_| {});
-    second.learn(&answers[0]);
+    second.record_init(&answers[0]);
     let second_cookie = Puppet::cookie(&answers[0]);
-    second.say(&mut w, |p| p.cookie_echo(&second_cookie));
+    second.send(&mut w, |p| p.cookie_echo(&second_cookie));
     assert!(w.events(0).contains(&Event::Restarted));
-    assert_eq!(first.say(&mut w, |p| p.cookie_echo(&first_cookie)).len(), 0);
+    assert_eq!(
+        first.send(&mut w, |p| p.cookie_echo(&first_cookie)).len(),
+        0
+    );
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn a_stale_cookie_of_a_restart_is_reported_5_2_4_step_3() {
+fn a_stale_cookie_of_a_restart_is_reported_5_2_4_step() {
     let mut w = World::with(1, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.valid_cookie_life = secs(2);
-        c.association.heartbeat = false;
+        c.association.timers.valid_cookie_life = secs(2);
+        c.association.paths.heartbeat = false;
     });
     let (_, new, cookie) = restarting(&mut w);
     w.run(secs(3));
-    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = new.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds(), [ChunkType::ERROR]);
     assert_eq!(answers[0].causes()[0].0, CauseCode::STALE_COOKIE);
     assert_eq!(answers[0].tag(), new.tag);
     assert_eq!(w.states()[0], Some("Established"));
 }
 
+/// RFC 9260, section 5.2.4.1
 #[test]
-fn an_endpoint_that_lost_everything_comes_back_5_2_4_1() {
+fn an_endpoint_that_lost_its_state_reconnects() {
     for both_homes in [false, true] {
         let homes = if both_homes { 2 } else { 1 };
         let mut w = World::with(2, |_, c| c.local_addresses.truncate(homes));
@@ -515,7 +545,7 @@ fn an_endpoint_that_lost_everything_comes_back_5_2_4_1() {
             .any(|e| matches!(e, Event::Closed(CloseReason::AbortedByPeer(_))));
         assert!(restarted || aborted, "{events:?}");
         assert_eq!(w.states(), [Some("Established"); 2]);
-        let (a, b) = (w.only(0), w.only(1));
+        let (a, b) = (w.association(0), w.association(1));
         w.receive(1, b);
         w.send(0, a, 5, pattern(5000));
         w.send(1, b, 5, pattern(6000));
@@ -525,8 +555,9 @@ fn an_endpoint_that_lost_everything_comes_back_5_2_4_1() {
     }
 }
 
+/// RFC 9260, section 5.2.4.1
 #[test]
-fn a_restart_of_an_idle_peer_is_told_once_5_2_4_1() {
+fn a_restart_of_an_idle_peer_is_reported_once() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.events(0);
@@ -539,32 +570,33 @@ fn a_restart_of_an_idle_peer_is_told_once_5_2_4_1() {
     w.begin_connect_from(1, &[addresses(0)[0]], port(0));
     w.run(secs(5));
     let events = w.events(0);
-    let told = events.iter().filter(|e| **e == Event::Restarted).count();
-    assert_eq!(told, 1, "{events:?}");
-    assert_eq!(w.only(0), a, "the same association for the user");
-    let b = w.only(1);
+    let reported = events.iter().filter(|e| **e == Event::Restarted).count();
+    assert_eq!(reported, 1, "{events:?}");
+    assert_eq!(w.association(0), a, "the same association for the user");
+    let b = w.association(1);
     w.send(0, a, 5, pattern(5000));
     w.run(secs(5));
     assert_eq!(w.receive_lengths(1, b), [5000]);
     assert!(w.ends[0].paths(a).all(|p| p.status.confirmed));
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn a_restart_in_the_middle_of_a_shutdown_5_2_4() {
+fn a_restart_during_shutdown_is_handled() {
     let mut w = World::single_homed();
     let (_, mut new, cookie) = restarting(&mut w);
-    let id = w.only(0);
+    let id = w.association(0);
     w.ends[0].shutdown(w.now, id).unwrap();
     assert_eq!(w.states()[0], Some("ShutdownSent"));
-    let answers = new.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = new.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds()[0], ChunkType::COOKIE_ACK);
     assert_eq!(w.states()[0], Some("Established"));
     new.data(&mut w, 0, 0, b"new");
     assert_eq!(w.receive_lengths(0, id), [3]);
     w.run(secs(100));
-    let heard = new.hear(&mut w);
+    let packets = new.receive(&mut w);
     assert!(
-        heard.iter().all(|p| !p.has(ChunkType::SHUTDOWN)),
+        packets.iter().all(|p| !p.has(ChunkType::SHUTDOWN)),
         "T2 has stopped"
     );
 }

@@ -29,14 +29,18 @@ fn mark(w: &mut World, which: impl Fn(u32) -> bool + 'static) {
     let mut count = 0;
     w.rule(move |seen| {
         if seen.from != 0 || seen.route.ecn == Ecn::NotCapable {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         count += 1;
-        if which(count) { Fate::Mark } else { Fate::Pass }
+        if which(count) {
+            Verdict::Mark
+        } else {
+            Verdict::Pass
+        }
     });
 }
 
-fn lowest(seen: &Seen, kind: ChunkType) -> Option<Tsn> {
+fn lowest(seen: &SentPacket, kind: ChunkType) -> Option<Tsn> {
     seen.chunks().into_iter().find_map(|chunk| match chunk {
         Chunk::Ecne(ecne) if kind == ChunkType::ECNE => Some(ecne.lowest_tsn),
         Chunk::Cwr(cwr) if kind == ChunkType::CWR => Some(cwr.lowest_tsn),
@@ -55,8 +59,9 @@ fn transfer(w: &mut World, a: AssociationId, b: AssociationId, messages: usize) 
     }));
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn a_mark_halves_the_window_once_and_nothing_is_sent_twice_a() {
+fn an_ecne_halves_the_cwnd_without_retransmission() {
     let (mut w, a, b) = pair(ECN, ECN);
     transfer(&mut w, a, b, 60);
     let before = w.path(0, a, 0).cwnd;
@@ -77,8 +82,9 @@ fn a_mark_halves_the_window_once_and_nothing_is_sent_twice_a() {
     );
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn each_ecne_and_cwr_is_counted_on_both_sides_a() {
+fn each_ecne_and_cwr_is_counted() {
     let (mut w, a, b) = pair(ECN, ECN);
     mark(&mut w, |n| n % 20 == 0);
     transfer(&mut w, a, b, 400);
@@ -92,8 +98,9 @@ fn each_ecne_and_cwr_is_counted_on_both_sides_a() {
     assert_eq!((ours.ecnes_sent, theirs.cwrs_sent), (0, 0));
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn marks_within_one_window_reduce_it_once_a() {
+fn marks_within_one_window_reduce_once() {
     let (mut w, a, b) = pair(ECN, ECN);
     transfer(&mut w, a, b, 60);
     // After a pause, Max.Burst packets leave before the first ECNE comes.
@@ -104,8 +111,9 @@ fn marks_within_one_window_reduce_it_once_a() {
     assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 1);
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn each_marked_window_reduces_it_again_a() {
+fn each_marked_window_reduces_again() {
     let (mut w, a, b) = pair(ECN, ECN);
     transfer(&mut w, a, b, 60);
     mark(&mut w, |_| true);
@@ -114,8 +122,9 @@ fn each_marked_window_reduces_it_again_a() {
     assert!(w.path(0, a, 0).cwnd <= 5 * 1468, "near the floor");
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn an_ecne_goes_with_each_sack_until_the_cwr_comes_a() {
+fn ecne_accompanies_each_sack_until_cwr() {
     for lost in 0..4 {
         let (mut w, a, b) = pair(ECN, ECN);
         transfer(&mut w, a, b, 20);
@@ -142,8 +151,9 @@ fn an_ecne_goes_with_each_sack_until_the_cwr_comes_a() {
     }
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn a_lost_ecne_is_told_again_a() {
+fn a_lost_ecne_is_repeated() {
     for lost in 1..4 {
         let (mut w, a, b) = pair(ECN, ECN);
         transfer(&mut w, a, b, 20);
@@ -158,8 +168,9 @@ fn a_lost_ecne_is_told_again_a() {
     }
 }
 
+/// RFC 3168, section 6.1.5
 #[test]
-fn only_packets_with_new_data_are_ecn_capable_3168_6_1_5() {
+fn only_new_data_is_ecn_capable() {
     let (mut w, a, b) = pair(ECN, ECN);
     w.lose_data(0, &[5, 6, 12]);
     transfer(&mut w, a, b, 60);
@@ -184,8 +195,9 @@ fn only_packets_with_new_data_are_ecn_capable_3168_6_1_5() {
     assert!(again >= 3, "{again} packets with retransmissions");
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn without_the_peer_nothing_is_ecn_capable_a() {
+fn no_packet_is_ect_without_negotiation() {
     for (ours, theirs) in [(ECN, Extensions::NONE), (Extensions::NONE, ECN)] {
         let (mut w, a, b) = pair(ours, theirs);
         transfer(&mut w, a, b, 20);
@@ -194,20 +206,22 @@ fn without_the_peer_nothing_is_ecn_capable_a() {
     }
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn a_path_that_swallows_ecn_capable_packets_still_carries_everything_a() {
+fn a_path_dropping_ect_packets_still_carries_data() {
     let (mut w, a, b) = pair(ECN, ECN);
     w.rule(|seen| match seen.route.ecn {
-        Ecn::NotCapable => Fate::Pass,
-        _ => Fate::Drop,
+        Ecn::NotCapable => Verdict::Pass,
+        _ => Verdict::Drop,
     });
     transfer(&mut w, a, b, 60);
     assert_eq!(w.stats(0, a).counters.t3_expirations, 2, "then without ECT");
     assert_eq!(w.stats(0, a).error_count, 0);
 }
 
+/// RFC 6525, section 5.2.4
 #[test]
-fn marks_count_anew_after_all_numbers_changed_6525_5_2_4() {
+fn ecn_counts_restart_after_a_tsn_reset() {
     let both = Extensions {
         reconfiguration: true,
         ..ECN
@@ -230,45 +244,47 @@ fn marks_count_anew_after_all_numbers_changed_6525_5_2_4() {
             1,
             "none for a mark from before"
         );
-        assert!(w.sent(1, ChunkType::ECNE).is_empty(), "nor told of again");
+        assert!(w.sent(1, ChunkType::ECNE).is_empty(), "nor reported again");
         mark(&mut w, |n| n == 1);
         transfer(&mut w, a, b, 60);
         assert_eq!(w.stats(0, a).counters.congestion_mark_reductions, 2);
     }
 }
 
+/// RFC 4960, appendix A
 #[test]
-fn an_ecne_for_what_was_never_sent_changes_nothing_a() {
+fn an_ecne_for_an_unsent_tsn_changes_nothing() {
     let mut w = World::with(2, |_, config| config.association.extensions = ECN);
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |p| p.ecn_capable());
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    peer.say(&mut w, |p| p.cookie_echo(&cookie));
-    let id = w.only(0);
+    peer.send(&mut w, |p| p.cookie_echo(&cookie));
+    let id = w.association(0);
     assert!(w.stats(0, id).extensions.ecn);
     for ahead in [0, 1, 1 << 30] {
-        let answers = peer.say(&mut w, |p| p.ecne(peer.peer_tsn.plus(ahead)));
+        let answers = peer.send(&mut w, |p| p.ecne(peer.peer_tsn.plus(ahead)));
         assert!(answers.is_empty());
-        peer.say(&mut w, |p| p.cwr(peer.tsn.plus(ahead)));
+        peer.send(&mut w, |p| p.cwr(peer.tsn.plus(ahead)));
     }
     assert_eq!(w.stats(0, id).counters.congestion_mark_reductions, 0);
-    // Below what it has acknowledged: answered each time. The first window is below what a reduction
-    // would leave.
+    // Below what it has acknowledged: answered each time. The first window is below what a
+    // reduction would leave.
     w.send(0, id, 0, pattern(10));
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     peer.sack(&mut w, peer.peer_tsn, 100_000, &[]);
     let before = w.path(0, id, 0);
     for _ in 0..3 {
-        let answers = peer.say(&mut w, |p| p.ecne(peer.peer_tsn));
+        let answers = peer.send(&mut w, |p| p.ecne(peer.peer_tsn));
         assert_eq!(answers[0].kinds(), [ChunkType::CWR]);
     }
     assert_eq!(w.stats(0, id).counters.congestion_mark_reductions, 0);
     assert_eq!(w.path(0, id, 0).cwnd, before.cwnd);
 }
 
+/// RFC 4895, section 6.2
 #[test]
-fn an_ecne_beside_re_config_is_authenticated_4895_6_2() {
+fn an_ecne_beside_re_config_is_authenticated() {
     // The peer wants ECNE authenticated and nothing else.
     let offered = Extensions {
         authentication: true,
@@ -280,18 +296,18 @@ fn an_ecne_beside_re_config_is_authenticated_4895_6_2() {
             config.local_addresses.truncate(1);
             config.association.extensions = offered;
             if end == 0 {
-                config.association.authentication.required = vec![ChunkType::ECNE];
+                config.association.security.authentication.required = vec![ChunkType::ECNE];
             }
         });
         w.config.extensions = offered;
-        w.config.authentication.required = vec![ChunkType::ECNE];
+        w.config.security.authentication.required = vec![ChunkType::ECNE];
         let (a, b) = w.connect();
         mark(&mut w, |_| true);
-        // ECNEs go on until a CWR arrives.
+        // ECNE is repeated until a CWR arrives.
         w.lose(0, ChunkType::CWR, usize::MAX);
         w.log.clear();
-        // The first SACK leaves at once, and a request of a reset waits for it. The second is delayed,
-        // and goes with what leaves before.
+        // The first SACK leaves at once, and a request of a reset waits for it. The second is
+        // delayed, and goes with what leaves before.
         let waits: &[u64] = if asks == 0 { &[12] } else { &[50, 12] };
         for &wait in waits {
             w.send(0, a, 0, pattern(100));
@@ -304,9 +320,12 @@ fn an_ecne_beside_re_config_is_authenticated_4895_6_2() {
             .reset_streams(now, id, StreamDirection::Outgoing, &[StreamId(1)])
             .unwrap();
         w.run(ms(100));
-        let told = w.sent(1, ChunkType::ECNE);
-        assert!(told.iter().any(|s| s.has(ChunkType::RE_CONFIG)), "{asks}");
-        for seen in told {
+        let notified = w.sent(1, ChunkType::ECNE);
+        assert!(
+            notified.iter().any(|s| s.has(ChunkType::RE_CONFIG)),
+            "{asks}"
+        );
+        for seen in notified {
             assert_eq!(seen.kinds()[0], ChunkType::AUTH, "{:?}", seen.kinds());
         }
         assert!(w.stats(0, a).counters.ecnes_received > 0);

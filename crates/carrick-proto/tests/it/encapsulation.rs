@@ -1,6 +1,6 @@
 //! SCTP in UDP (RFC 6951): a port for each address of the peer, ports that translators change, and
-//! paths with and without UDP in one association. Several hosts behind one translator are in
-//! `translators.rs`.
+//! paths with and without UDP in one association. Tests of several hosts behind one translator are
+//! in `translators.rs`.
 
 use crate::common;
 
@@ -13,13 +13,14 @@ use carrick_proto::{
 use carrick_wire::{ChunkType, CommonHeader, PacketBuilder};
 use common::*;
 
-/// Endpoint 0 connects to the addresses of endpoint 1 that way; both are established after this.
+/// Connects endpoint 0 to the addresses of endpoint 1 with these encapsulations, until both are
+/// established.
 fn associate(w: &mut World, peers: &[PeerAddress]) -> (AssociationId, AssociationId) {
     let config = w.config.clone();
     let a = w.ends[0].associate(w.now, peers, port(1), config).unwrap();
     w.run(secs(3));
     assert_eq!(w.states(), [Some("Established"); 2]);
-    (a, w.only(1))
+    (a, w.association(1))
 }
 
 /// The UDP ports of an association's paths, by address.
@@ -36,7 +37,7 @@ fn changes(w: &World, end: usize, id: AssociationId) -> u64 {
     w.stats(end, id).counters.encapsulation_changes
 }
 
-/// One path of which both ends are behind a translator of their own.
+/// One path, with a translator at each end.
 fn translated() -> (World, AssociationId, AssociationId) {
     let mut w = World::single_homed();
     rebind(&mut w, 0, 40_000);
@@ -48,14 +49,15 @@ fn translated() -> (World, AssociationId, AssociationId) {
     (w, a, b)
 }
 
-/// The translator of an endpoint gives it another port; the one before leads nowhere.
+/// Gives an endpoint another external port; the former one is no longer mapped.
 fn rebind(w: &mut World, end: usize, port: u16) {
     let address = addresses(end)[0];
     w.translated.insert(address, (address, port));
 }
 
+/// RFC 6951, section 5.1
 #[test]
-fn each_address_of_the_peer_has_its_own_port_rfc_6951_5_1() {
+fn each_peer_address_has_its_own_udp_port() {
     let mut w = World::new();
     for (end, address, port) in [(0, 0, 1001), (0, 1, 1002), (1, 0, 2001), (1, 1, 2002)] {
         let address = addresses(end)[address];
@@ -77,7 +79,7 @@ fn each_address_of_the_peer_has_its_own_port_rfc_6951_5_1() {
             "both ways work"
         );
     }
-    // The addresses that only the peer tells are reached as the one that answered.
+    // Addresses that only the peer lists are reached as the one that answered.
     assert_eq!(
         changes(&w, 0, a),
         0,
@@ -86,19 +88,20 @@ fn each_address_of_the_peer_has_its_own_port_rfc_6951_5_1() {
     assert_eq!(
         changes(&w, 1, b),
         1,
-        "the second address is not told with its port"
+        "the second address is advertised without its port"
     );
 }
 
+/// RFC 6951, section 5.1
 #[test]
-fn an_association_has_a_path_in_udp_and_one_on_plain_ip_rfc_6951_5_1() {
+fn one_path_uses_udp_and_another_plain_ip() {
     for udp_first in [true, false] {
         let mut w = World::new();
         // Two networks without a way between them.
         let network = |a: IpAddr| a == addresses(0)[1] || a == addresses(1)[1];
         w.rule(move |seen| {
             let across = network(seen.source()) != network(seen.to());
-            if across { Fate::Drop } else { Fate::Pass }
+            if across { Verdict::Drop } else { Verdict::Pass }
         });
         let [first, second] = addresses(1);
         let peers = if udp_first {
@@ -122,7 +125,7 @@ fn an_association_has_a_path_in_udp_and_one_on_plain_ip_rfc_6951_5_1() {
         // Data leaves the path that fails, and comes back when it works again.
         for path in [0, 1] {
             w.log.clear();
-            w.kill(addresses(1)[path]);
+            w.block(addresses(1)[path]);
             for _ in 0..20 {
                 w.send(0, a, 0, pattern(3000));
                 w.send(1, b, 0, pattern(3000));
@@ -130,7 +133,7 @@ fn an_association_has_a_path_in_udp_and_one_on_plain_ip_rfc_6951_5_1() {
             }
             assert_eq!(w.receive(1, b).len(), 20, "path {path} is dead");
             assert_eq!(w.receive(0, a).len(), 20);
-            w.revive(addresses(1)[path]);
+            w.unblock(addresses(1)[path]);
             w.run(secs(900));
             assert!(w.ends[0].paths(a).all(|p| p.status.active));
             for seen in w.log.iter().filter(|s| !s.lost) {
@@ -150,8 +153,9 @@ fn an_association_has_a_path_in_udp_and_one_on_plain_ip_rfc_6951_5_1() {
     }
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn a_transfer_survives_new_ports_of_both_translators_rfc_6951_5_4() {
+fn a_transfer_survives_new_ports_of_both_nats() {
     let (mut w, a, b) = translated();
     w.latency = ms(50);
     w.send(0, a, 0, pattern(60_000));
@@ -161,7 +165,7 @@ fn a_transfer_survives_new_ports_of_both_translators_rfc_6951_5_4() {
     w.run(secs(30));
     assert_eq!(w.receive_lengths(1, b), [60_000]);
     assert_eq!(ways(&w, 1, b), [(addresses(0)[0], Some(41_000))]);
-    // Nothing gets to the receiver until it says something: its heartbeat does.
+    // Nothing reaches the receiver until it sends a packet: its heartbeat.
     w.send(0, a, 0, pattern(60_000));
     w.run(ms(120));
     rebind(&mut w, 1, 51_000);
@@ -176,13 +180,14 @@ fn a_transfer_survives_new_ports_of_both_translators_rfc_6951_5_4() {
     w.run(ms(1));
     assert!(
         !w.run_until(secs(60), |w| w.receive(1, b).len() == 1),
-        "nobody knows the other"
+        "neither side knows the new port of its peer"
     );
     assert_eq!((changes(&w, 0, a), changes(&w, 1, b)), (1, 1));
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn a_delayed_sack_goes_to_the_port_that_the_peer_has_now_rfc_6951_5_4() {
+fn a_delayed_sack_goes_to_the_current_port() {
     let mut w = World::with(1, |_, _| {});
     let peer = Puppet {
         encapsulation: Some(1111),
@@ -196,9 +201,9 @@ fn a_delayed_sack_goes_to_the_port_that_the_peer_has_now_rfc_6951_5_4() {
     );
     assert_eq!(peer.data(&mut w, 0, 1, b"two").len(), 0, "the second later");
     peer.encapsulation = Some(2222);
-    let beat = peer.say(&mut w, |p| p.heartbeat(b"x"));
+    let beat = peer.send(&mut w, |p| p.heartbeat(b"x"));
     w.run(secs(1));
-    let sacks: Vec<Seen> = beat.into_iter().chain(peer.hear(&mut w)).collect();
+    let sacks: Vec<SentPacket> = beat.into_iter().chain(peer.receive(&mut w)).collect();
     assert!(sacks.iter().any(|s| s.has(ChunkType::SACK)));
     for seen in sacks {
         assert_eq!(seen.route.encapsulation, Some(2222), "{:?}", seen.kinds());
@@ -206,8 +211,9 @@ fn a_delayed_sack_goes_to_the_port_that_the_peer_has_now_rfc_6951_5_4() {
     assert_eq!(changes(&w, 0, id), 1);
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn a_port_is_learned_from_no_packet_that_fails_the_tag_check_rfc_6951_5_4() {
+fn no_port_is_learned_from_a_wrong_tag() {
     let (mut w, a, b) = translated();
     let tag = w.sent(1, ChunkType::INIT_ACK)[0].init().tag.0;
     let peer_tag = w.sent(0, ChunkType::INIT)[0].init().tag.0;
@@ -267,7 +273,7 @@ fn a_port_is_learned_from_no_packet_that_fails_the_tag_check_rfc_6951_5_4() {
         .clone();
     assert_eq!(init_ack.route.encapsulation, Some(666));
     // Without the endpoint's cookie it comes to nothing.
-    stranger.say_with(&mut w, init_ack.init().tag, |p| p.cookie_echo(&[7; 100]));
+    stranger.send_with_tag(&mut w, init_ack.init().tag, |p| p.cookie_echo(&[7; 100]));
     assert_eq!(w.ends[1].associations().count(), 1);
     assert_eq!((ways(&w, 1, b), changes(&w, 1, b)), (before, 0));
     w.send(1, b, 0, pattern(100));
@@ -275,8 +281,9 @@ fn a_port_is_learned_from_no_packet_that_fails_the_tag_check_rfc_6951_5_4() {
     assert_eq!(w.receive_lengths(0, a), [100]);
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn a_packet_out_of_the_blue_teaches_nothing_rfc_6951_5_4() {
+fn no_port_is_learned_out_of_the_blue() {
     let (mut w, _, b) = translated();
     let (before, connected) = (ways(&w, 1, b), w.stats(1, b));
     // From the same address and UDP port that is not the association's, another SCTP port.
@@ -308,8 +315,9 @@ fn a_packet_out_of_the_blue_teaches_nothing_rfc_6951_5_4() {
     assert_eq!((ways(&w, 1, b), w.stats(1, b)), (before, connected));
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn the_set_up_takes_the_port_of_each_packet_rfc_6951_5_4() {
+fn the_set_up_uses_the_port_of_each_packet() {
     // The translator's port changes between INIT and COOKIE ECHO.
     let mut w = World::with(1, |_, _| {});
     let mut peer = Puppet {
@@ -318,20 +326,23 @@ fn the_set_up_takes_the_port_of_each_packet_rfc_6951_5_4() {
     };
     let answers = peer.init(&mut w, |_| {});
     assert_eq!(answers[0].route.encapsulation, Some(1111));
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     peer.encapsulation = Some(2222);
-    let answers = peer.say(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
+    let answers = peer.send(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
     assert!(answers[0].has(ChunkType::COOKIE_ACK));
     assert_eq!(answers[0].route.encapsulation, Some(2222));
-    assert_eq!(ways(&w, 0, w.only(0)), [(peer.link.from, Some(2222))]);
+    assert_eq!(
+        ways(&w, 0, w.association(0)),
+        [(peer.link.from, Some(2222))]
+    );
     // INIT ACK from another port than the INIT went to: COOKIE ECHO goes there.
     let mut w = World::with(1, |_, _| {});
     let to = [PeerAddress::encapsulated(peer.link.from, 9899)];
     let config = w.config.clone();
     let id = w.ends[0].associate(w.now, &to, peer.port, config).unwrap();
-    let init = peer.hear(&mut w);
+    let init = peer.receive(&mut w);
     assert_eq!(init[0].route.encapsulation, Some(9899));
-    peer.learn(&init[0]);
+    peer.record_init(&init[0]);
     let echo = peer.answer_init(&mut w, |p| p.state_cookie(b"cookie"));
     assert!(echo[0].has(ChunkType::COOKIE_ECHO));
     assert_eq!(echo[0].route.encapsulation, Some(2222));
@@ -341,8 +352,9 @@ fn the_set_up_takes_the_port_of_each_packet_rfc_6951_5_4() {
     );
 }
 
+/// RFC 6951, section 6.1
 #[test]
-fn the_user_sets_a_port_and_the_peer_knows_better_rfc_6951_6_1() {
+fn a_received_port_overrides_the_configured_one() {
     let (mut w, a, b) = translated();
     let set = |w: &mut World, path, port| w.ends[0].set_encapsulation(w.now, a, PathId(path), port);
     assert_eq!(set(&mut w, 0, Some(0)), Err(OperationError::InvalidPort));
@@ -358,13 +370,14 @@ fn the_user_sets_a_port_and_the_peer_knows_better_rfc_6951_6_1() {
     assert_eq!(refused, Err(ConnectError::InvalidPort));
 }
 
+/// RFC 6951, section 5.6
 #[test]
-fn what_the_udp_header_takes_comes_and_goes_with_it_rfc_6951_5_6() {
+fn the_udp_header_changes_the_packet_size() {
     let largest = |w: &World| {
         w.log
             .iter()
             .filter(|s| s.from == 0)
-            .map(Seen::ip_len)
+            .map(SentPacket::ip_len)
             .max()
             .unwrap()
     };
@@ -387,8 +400,9 @@ fn what_the_udp_header_takes_comes_and_goes_with_it_rfc_6951_5_6() {
     }
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn chunks_that_filled_a_packet_without_udp_arrive_in_udp_9260_6_9() {
+fn full_chunks_still_fit_after_encapsulation() {
     let mut w = World::single_homed();
     let (a, b) = associate(&mut w, &[PeerAddress::plain(addresses(1)[0])]);
     w.lose_data(0, &[0, 1, 2, 3]);
@@ -408,12 +422,12 @@ fn chunks_that_filled_a_packet_without_udp_arrive_in_udp_9260_6_9() {
     );
 }
 
+/// RFC 8899, section 6.2
+/// RFC 6951, section 5.6
 #[test]
-fn the_mtu_that_was_found_is_that_of_packets_with_and_without_udp_rfc_8899() {
-    let config = AssociationConfig {
-        path_mtu_discovery: Some(PathMtuDiscovery::default()),
-        ..AssociationConfig::default()
-    };
+fn the_discovered_mtu_includes_the_udp_header() {
+    let config = AssociationConfig::rfc9260()
+        .with(|c| c.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default()));
     let mut w = World::with(2, |_, c| {
         c.local_addresses.truncate(1);
         c.association = config.clone();
@@ -431,7 +445,7 @@ fn the_mtu_that_was_found_is_that_of_packets_with_and_without_udp_rfc_8899() {
     w.run(secs(10));
     assert_eq!(w.receive_lengths(1, b), [50_000]);
     let data = w.log.iter().filter(|s| s.has(ChunkType::DATA));
-    let sizes: Vec<usize> = data.map(Seen::ip_len).collect();
+    let sizes: Vec<usize> = data.map(SentPacket::ip_len).collect();
     assert_eq!(sizes.iter().max(), Some(&1400), "{sizes:?}");
     assert_eq!(
         w.stats(0, a).counters.timeout_retransmissions,
@@ -440,7 +454,7 @@ fn the_mtu_that_was_found_is_that_of_packets_with_and_without_udp_rfc_8899() {
     );
 }
 
-/// Tells endpoint 0 of a packet of its own; returns whether it was believed.
+/// Delivers an ICMP message about a packet of endpoint 0; returns whether it was accepted.
 fn icmp(w: &mut World, kind: IcmpKind, remote: IpAddr, encapsulation: Option<u16>) -> bool {
     let about = w.log.iter().rfind(|s| s.from == 0 && !s.tag().is_zero());
     let quoted = about.expect("a packet").bytes.clone();
@@ -456,8 +470,9 @@ fn icmp(w: &mut World, kind: IcmpKind, remote: IpAddr, encapsulation: Option<u16
     w.ends[0].stats().icmp_accepted > before
 }
 
+/// RFC 6951, section 5.5
 #[test]
-fn icmp_about_a_port_that_the_peer_had_before_is_ignored_rfc_6951_5_5() {
+fn icmp_about_a_former_port_is_ignored() {
     let (mut w, a, b) = translated();
     let peer = addresses(1)[0];
     rebind(&mut w, 1, 51_000);
@@ -490,8 +505,9 @@ fn icmp_about_a_port_that_the_peer_had_before_is_ignored_rfc_6951_5_5() {
     );
 }
 
+/// RFC 6951, section 5.5
 #[test]
-fn one_unreachable_port_is_not_the_end_where_another_path_works_rfc_6951_5_5() {
+fn one_unreachable_port_leaves_other_paths_working() {
     let mut w = World::new();
     let [first, second] = addresses(1);
     let peers = [
@@ -506,7 +522,7 @@ fn one_unreachable_port_is_not_the_end_where_another_path_works_rfc_6951_5_5() {
     let status = w.path(0, a, 0).status;
     assert!(!status.active, "that path has failed");
     assert!(!w.events(0).iter().any(|e| matches!(e, Event::Closed(_))));
-    // The last one that works is what the association lives on.
+    // The association continues on the last working path.
     assert!(icmp(&mut w, IcmpKind::ProtocolUnreachable, second, None));
     assert_eq!(
         w.events(0),

@@ -1,4 +1,4 @@
-//! Which extensions are in force (RFC 5061 section 4.2.7, RFC 3758 section 3.1).
+//! Negotiation of extensions (RFC 5061, section 4.2.7, RFC 3758, section 3.1).
 
 use crate::common;
 
@@ -27,8 +27,9 @@ fn in_force(initiator: Extensions, acceptor: Extensions) -> [Extensions; 2] {
     [w.stats(0, a).extensions, w.stats(1, b).extensions]
 }
 
+/// RFC 5061, section 4.2.7
 #[test]
-fn an_extension_is_in_force_when_both_offer_it_5061_4_2_7() {
+fn an_extension_is_used_when_both_offer_it() {
     let both = Extensions {
         reconfiguration: true,
         ..Extensions::NONE
@@ -48,8 +49,9 @@ fn an_extension_is_in_force_when_both_offer_it_5061_4_2_7() {
     }
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn both_know_the_same_after_a_collision_5_2_4() {
+fn colliding_peers_agree_on_extensions() {
     let mut w = World::with(2, |end, config| {
         config.association.extensions = if end == 0 { SOME } else { OTHERS };
     });
@@ -58,17 +60,18 @@ fn both_know_the_same_after_a_collision_5_2_4() {
         w.begin_connect_from(end, &[addresses(1 - end)[0]], port(1 - end));
     }
     assert!(w.run_until(secs(60), |w| w.states() == [Some("Established"); 2]));
-    let ids = [w.only(0), w.only(1)];
+    let ids = [w.association(0), w.association(1)];
     for (end, id) in ids.into_iter().enumerate() {
         assert_eq!(w.stats(end, id).extensions, SOME.and(OTHERS), "end {end}");
     }
 }
 
+/// RFC 9260, section 3.2.1
 #[test]
-fn the_answer_offers_nothing_that_the_peer_lacks_3_2_1() {
+fn init_ack_offers_nothing_the_peer_lacks() {
     let mut w = World::with(2, |_, config| config.association.extensions = SOME);
     let peer = Puppet::new();
-    let types = |answer: &Seen| -> Vec<ParameterType> {
+    let types = |answer: &SentPacket| -> Vec<ParameterType> {
         answer
             .parameter_types()
             .into_iter()
@@ -83,8 +86,9 @@ fn the_answer_offers_nothing_that_the_peer_lacks_3_2_1() {
     assert_eq!(types(&answers[0]), [ParameterType::SUPPORTED_EXTENSIONS]);
 }
 
+/// RFC 9260, section 3.2.1
 #[test]
-fn a_parameter_of_an_extension_that_is_not_offered_is_unknown_3_2_1() {
+fn parameters_of_unoffered_extensions_are_unknown() {
     for (offered, reported) in [(SOME, false), (Extensions::NONE, true)] {
         let mut w = World::with(2, |_, config| config.association.extensions = offered);
         let answers = Puppet::new().init(&mut w, |p| p.forward_tsn_supported());

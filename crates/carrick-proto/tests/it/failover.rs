@@ -13,19 +13,10 @@ const FIRST: PathId = PathId(0);
 const SECOND: PathId = PathId(1);
 
 /// Two endpoints with two paths, whose paths are potentially failed beyond this many errors.
-fn world(max_retrans: Option<u32>) -> World {
+fn with_pf(max_retrans: Option<u32>) -> World {
     let mut w = World::new();
-    w.config.potentially_failed_max_retrans = max_retrans;
+    w.config.paths.potentially_failed_max_retrans = max_retrans;
     w
-}
-
-/// The same, connected.
-fn connected(max_retrans: Option<u32>) -> (World, AssociationId, AssociationId) {
-    let mut w = world(max_retrans);
-    let (a, b) = w.connect();
-    w.events(0);
-    w.log.clear();
-    (w, a, b)
 }
 
 /// When DATA first went to an address of endpoint 1, since `from`.
@@ -40,7 +31,7 @@ fn heartbeats_to(w: &World, path: usize) -> Vec<carrick_proto::Time> {
     to.map(|p| p.time).collect()
 }
 
-/// Sends a message each 100 ms for so long.
+/// Sends this number of messages, one each 100 ms.
 fn talk(w: &mut World, a: AssociationId, seconds: u64) {
     for _ in 0..seconds * 10 {
         w.send(0, a, 0, pattern(100));
@@ -56,10 +47,11 @@ fn thresholds(failed: u32, potentially: Option<u32>, switchover: Option<u32>) ->
     }
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn off_by_default_nothing_is_potentially_failed() {
-    let (mut w, a, _) = connected(None);
-    w.kill(addresses(1)[0]);
+fn by_default_no_path_is_potentially_failed() {
+    let (mut w, a, _) = with_pf(None).connected();
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 100);
     let events = w.events(0);
     assert!(events.contains(&Event::PathFailed(FIRST)), "{events:?}");
@@ -67,10 +59,11 @@ fn off_by_default_nothing_is_potentially_failed() {
     assert!(!w.path(0, a, 0).status.potentially_failed);
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn new_data_leaves_the_path_at_the_first_timeout_3_2() {
-    let (mut w, a, b) = connected(Some(0));
-    w.kill(addresses(1)[0]);
+fn new_data_leaves_a_path_at_its_first_timeout() {
+    let (mut w, a, b) = with_pf(Some(0)).connected();
+    w.block(addresses(1)[0]);
     let dead_since = w.now;
     talk(&mut w, a, 5);
     let moved = first_data_to(&w, addresses(1)[1]).expect("a failover");
@@ -93,11 +86,12 @@ fn new_data_leaves_the_path_at_the_first_timeout_3_2() {
     assert_eq!(w.receive(1, b).len(), 50);
 }
 
+/// RFC 9260, section 8.2
 #[test]
-fn without_it_new_data_waits_for_path_max_retrans_8_2() {
+fn without_pf_new_data_waits_for_path_max_retrans() {
     for (quick, at_least, at_most) in [(None, secs(60), secs(70)), (Some(0), ms(900), ms(1000))] {
-        let (mut w, a, _) = connected(quick);
-        w.kill(addresses(1)[0]);
+        let (mut w, a, _) = with_pf(quick).connected();
+        w.block(addresses(1)[0]);
         let dead_since = w.now;
         let changed = |w: &mut World| w.events(0).contains(&Event::PrimaryChanged(SECOND));
         let mut took = None;
@@ -115,10 +109,11 @@ fn without_it_new_data_waits_for_path_max_retrans_8_2() {
     }
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn more_errors_may_be_asked_for_3_2() {
-    let (mut w, a, _) = connected(Some(2));
-    w.kill(addresses(1)[0]);
+fn pf_max_retrans_can_be_raised() {
+    let (mut w, a, _) = with_pf(Some(2)).connected();
+    w.block(addresses(1)[0]);
     assert!(run_talking(&mut w, a, |w, a| w
         .path(0, a, 0)
         .status
@@ -126,7 +121,7 @@ fn more_errors_may_be_asked_for_3_2() {
     assert_eq!(w.path(0, a, 0).error_count, 3, "exceeded");
 }
 
-/// Talks until the condition holds, a minute at most.
+/// Sends messages until the condition holds, for at most a minute.
 fn run_talking(
     w: &mut World,
     a: AssociationId,
@@ -142,23 +137,25 @@ fn run_talking(
     false
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn a_threshold_beyond_path_max_retrans_has_no_effect_3_2() {
-    let mut w = world(Some(3));
-    w.config.path_max_retrans = 2;
+fn pf_max_retrans_above_path_max_retrans_is_void() {
+    let mut w = with_pf(Some(3));
+    w.config.paths.path_max_retrans = 2;
     let (a, _) = w.connect();
     w.events(0);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 60);
     let events = w.events(0);
     assert!(events.contains(&Event::PathFailed(FIRST)));
     assert!(!events.contains(&Event::PathPotentiallyFailed(FIRST)));
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn heartbeats_go_there_once_per_rto_until_it_is_inactive_3_2() {
-    let (mut w, a, _) = connected(Some(0));
-    w.kill(addresses(1)[0]);
+fn a_pf_path_gets_a_heartbeat_per_rto() {
+    let (mut w, a, _) = with_pf(Some(0)).connected();
+    w.block(addresses(1)[0]);
     let since = w.now;
     talk(&mut w, a, 100);
     let sent: Vec<_> = heartbeats_to(&w, 0).iter().map(|t| *t - since).collect();
@@ -182,10 +179,11 @@ fn heartbeats_go_there_once_per_rto_until_it_is_inactive_3_2() {
     );
 }
 
+/// RFC 7829, appendix C
 #[test]
-fn an_idle_path_is_potentially_failed_at_its_first_lost_heartbeat_appendix_c() {
-    let (mut w, a, _) = connected(Some(0));
-    w.kill(addresses(1)[1]);
+fn an_idle_path_becomes_pf_at_a_lost_heartbeat() {
+    let (mut w, a, _) = with_pf(Some(0)).connected();
+    w.block(addresses(1)[1]);
     assert!(w.run_until(secs(40), |w| w.path(0, a, 1).status.potentially_failed));
     assert_eq!(w.events(0), [Event::PathPotentiallyFailed(SECOND)]);
     assert_eq!(w.stats(0, a).error_count, 0, "not the path of the data");
@@ -195,13 +193,14 @@ fn an_idle_path_is_potentially_failed_at_its_first_lost_heartbeat_appendix_c() {
     assert_eq!(w.now - since, secs(62));
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn a_heartbeat_ack_brings_the_path_back_3_2() {
-    let (mut w, a, b) = connected(Some(0));
-    w.kill(addresses(1)[0]);
+fn a_heartbeat_ack_restores_a_pf_path() {
+    let (mut w, a, b) = with_pf(Some(0)).connected();
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
     w.events(0);
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     let revived = w.now;
     talk(&mut w, a, 5);
     assert_eq!(
@@ -226,11 +225,12 @@ fn a_heartbeat_ack_brings_the_path_back_3_2() {
     assert_eq!(heartbeats_to(&w, 0), []);
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn acknowledged_data_of_its_own_brings_the_path_back_3_2() {
-    let mut w = world(Some(0));
-    w.config.heartbeat = false;
-    w.config.max_burst = 100;
+fn acknowledged_data_restores_a_pf_path() {
+    let mut w = with_pf(Some(0));
+    w.config.paths.heartbeat = false;
+    w.config.transmission.max_burst = 100;
     let (a, _) = w.connect();
     w.events(0);
     // The window of the first path becomes larger than that of the second.
@@ -242,12 +242,12 @@ fn acknowledged_data_of_its_own_brings_the_path_back_3_2() {
     let mut sacks = 0;
     w.rule(move |p| {
         if !p.has(ChunkType::SACK) || p.to() != addresses(0)[0] {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         sacks += 1;
         match sacks {
-            1 | 2 => Fate::Drop,
-            _ => Fate::Delay(ms(985)),
+            1 | 2 => Verdict::Drop,
+            _ => Verdict::Delay(ms(985)),
         }
     });
     w.send(0, a, 0, pattern(14_000));
@@ -265,12 +265,13 @@ fn acknowledged_data_of_its_own_brings_the_path_back_3_2() {
     assert_eq!(w.path(0, a, 0).error_count, 0);
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn acknowledged_data_that_two_paths_carried_does_not_bring_it_back_3_2() {
-    let mut w = world(Some(0));
-    w.config.heartbeat = false;
+fn ambiguous_acknowledgements_do_not_restore() {
+    let mut w = with_pf(Some(0));
+    w.config.paths.heartbeat = false;
     let (a, b) = w.connect();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 3);
     w.run(secs(1));
     assert_eq!(w.receive(1, b).len(), 30, "retransmitted");
@@ -284,19 +285,20 @@ fn acknowledged_data_that_two_paths_carried_does_not_bring_it_back_3_2() {
     );
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn a_heartbeat_ack_does_not_decide_while_data_is_outstanding_there_3_2() {
+fn a_heartbeat_ack_does_not_restore_outstanding_data() {
     // One path whose heartbeats pass and whose data does not.
     let mut w = World::single_homed();
-    w.config.potentially_failed_max_retrans = Some(0);
-    w.config.no_progress_after = None;
+    w.config.paths.potentially_failed_max_retrans = Some(0);
+    w.config.timers.no_progress_after = None;
     let (a, _) = w.connect();
     w.events(0);
     w.rule(|p| {
         if p.from == 0 && p.has(ChunkType::DATA) {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     w.send(0, a, 0, pattern(1000));
@@ -313,11 +315,12 @@ fn a_heartbeat_ack_does_not_decide_while_data_is_outstanding_there_3_2() {
     );
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn with_all_paths_suspect_the_one_with_the_fewest_errors_is_taken_3_2() {
-    let (mut w, a, b) = connected(Some(0));
+fn of_pf_paths_the_one_with_fewest_errors_is_used() {
+    let (mut w, a, b) = with_pf(Some(0)).connected();
     for address in addresses(1) {
-        w.kill(address);
+        w.block(address);
     }
     let mut chosen = Vec::new();
     for _ in 0..300 {
@@ -337,7 +340,7 @@ fn with_all_paths_suspect_the_one_with_the_fewest_errors_is_taken_3_2() {
     }
     assert!(chosen.len() > 100);
     assert!(!w.events(0).contains(&Event::Dormant));
-    w.revive(addresses(1)[1]);
+    w.unblock(addresses(1)[1]);
     talk(&mut w, a, 40);
     w.run(secs(1));
     assert_eq!(
@@ -348,10 +351,11 @@ fn with_all_paths_suspect_the_one_with_the_fewest_errors_is_taken_3_2() {
     assert_eq!(w.stats(0, a).primary, Some(SECOND));
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn an_active_path_is_taken_before_a_suspect_that_the_user_wants_3_2() {
-    let (mut w, a, _) = connected(Some(0));
-    w.kill(addresses(1)[1]);
+fn an_active_path_precedes_a_requested_pf_path() {
+    let (mut w, a, _) = with_pf(Some(0)).connected();
+    w.block(addresses(1)[1]);
     let wanted = SendOptions {
         path: Some(SECOND),
         ..SendOptions::default()
@@ -365,15 +369,16 @@ fn an_active_path_is_taken_before_a_suspect_that_the_user_wants_3_2() {
     assert_eq!(w.sent(0, ChunkType::DATA)[0].to(), addresses(1)[0]);
 }
 
+/// RFC 7829, section 4.1
 #[test]
-fn a_dormant_association_goes_on_where_errors_are_fewest_4_1() {
-    let mut w = world(Some(0));
-    w.config.path_max_retrans = 1;
-    w.config.association_max_retrans = 1000;
-    w.config.rto_max = secs(2);
+fn a_dormant_association_uses_the_fewest_errors() {
+    let mut w = with_pf(Some(0));
+    w.config.paths.path_max_retrans = 1;
+    w.config.paths.association_max_retrans = 1000;
+    w.config.timers.rto_max = secs(2);
     let (a, b) = w.connect();
     for address in addresses(1) {
-        w.kill(address);
+        w.block(address);
     }
     talk(&mut w, a, 60);
     assert!(w.events(0).contains(&Event::Dormant));
@@ -388,19 +393,19 @@ fn a_dormant_association_goes_on_where_errors_are_fewest_4_1() {
     );
     assert!(errors.iter().all(|e| *e <= 20), "up to a limit: {errors:?}");
     w.log.clear();
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     talk(&mut w, a, 20);
     assert_eq!(w.receive(1, b).len(), 800);
     assert_eq!(w.path(0, a, 0).error_count, 0);
 }
 
-/// How long the association lives after all addresses of the peer died.
-fn life_after_death(mut w: World, quick: Option<u32>) -> std::time::Duration {
-    w.config.potentially_failed_max_retrans = quick;
+/// Time until the association ends after all addresses of the peer failed.
+fn time_until_closed(mut w: World, quick: Option<u32>) -> std::time::Duration {
+    w.config.paths.potentially_failed_max_retrans = quick;
     let (a, _) = w.connect();
     w.events(0);
     for address in addresses(1) {
-        w.kill(address);
+        w.block(address);
     }
     w.send(0, a, 0, pattern(100));
     let since = w.now;
@@ -410,10 +415,11 @@ fn life_after_death(mut w: World, quick: Option<u32>) -> std::time::Duration {
     w.now - since
 }
 
+/// RFC 7829, section 4.1
 #[test]
-fn the_association_does_not_end_sooner_than_without_it_4() {
-    for world in [World::single_homed, World::new] {
-        let [standard, quick] = [None, Some(0)].map(|q| life_after_death(world(), q));
+fn pf_does_not_shorten_the_association_limit() {
+    for homes in [World::single_homed, World::new] {
+        let [standard, quick] = [None, Some(0)].map(|q| time_until_closed(homes(), q));
         assert!(quick >= standard, "{quick:?}, without {standard:?}");
         assert!(
             quick <= standard * 3,
@@ -422,57 +428,60 @@ fn the_association_does_not_end_sooner_than_without_it_4() {
     }
 }
 
+/// RFC 7829, section 5
 #[test]
-fn the_primary_is_switched_over_for_good_5() {
-    let mut w = world(Some(0));
-    w.config.primary_switchover_max_retrans = Some(0);
+fn primary_switchover_is_permanent() {
+    let mut w = with_pf(Some(0));
+    w.config.paths.primary_switchover_max_retrans = Some(0);
     let (a, _) = w.connect();
     w.events(0);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
     let events = w.events(0);
     assert!(
         events.contains(&Event::PrimarySwitchover(SECOND)),
         "{events:?}"
     );
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     talk(&mut w, a, 10);
     assert!(!w.path(0, a, 0).status.potentially_failed);
     assert_eq!(w.stats(0, a).primary, Some(SECOND), "no switchback");
     // The former primary is an alternate like any other.
-    w.kill(addresses(1)[1]);
+    w.block(addresses(1)[1]);
     talk(&mut w, a, 2);
     assert_eq!(w.stats(0, a).primary, Some(FIRST));
 }
 
+/// RFC 7829, section 5
 #[test]
-fn the_primary_is_switched_over_later_than_data_leaves_5() {
-    let mut w = world(Some(0));
-    w.config.primary_switchover_max_retrans = Some(2);
+fn primary_switchover_follows_potential_failure() {
+    let mut w = with_pf(Some(0));
+    w.config.paths.primary_switchover_max_retrans = Some(2);
     let (a, _) = w.connect();
     w.events(0);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
     assert_eq!(w.stats(0, a).primary, Some(SECOND));
     assert!(!w.events(0).contains(&Event::PrimarySwitchover(SECOND)));
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     talk(&mut w, a, 5);
     assert_eq!(w.stats(0, a).primary, Some(FIRST), "back in time");
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 10);
     assert!(w.events(0).contains(&Event::PrimarySwitchover(SECOND)));
     assert_eq!(w.path(0, a, 0).error_count, 3);
 }
 
+/// RFC 7829, section 5
 #[test]
-fn the_primary_is_switched_over_without_quick_failover_too_5() {
+fn primary_switchover_works_without_pf() {
     for switchover in [5, 7] {
-        let mut w = world(None);
-        w.config.primary_switchover_max_retrans = Some(switchover);
-        w.config.hb_interval = secs(5);
+        let mut w = with_pf(None);
+        w.config.paths.primary_switchover_max_retrans = Some(switchover);
+        w.config.paths.hb_interval = secs(5);
         let (a, _) = w.connect();
         w.events(0);
-        w.kill(addresses(1)[0]);
+        w.block(addresses(1)[0]);
         talk(&mut w, a, 300);
         let events = w.events(0);
         assert!(
@@ -480,16 +489,17 @@ fn the_primary_is_switched_over_without_quick_failover_too_5() {
             "{events:?}"
         );
         assert_eq!(w.path(0, a, 0).error_count, switchover + 1);
-        w.revive(addresses(1)[0]);
+        w.unblock(addresses(1)[0]);
         talk(&mut w, a, 100);
         assert!(w.path(0, a, 0).status.active);
         assert_eq!(w.stats(0, a).primary, Some(SECOND));
     }
 }
 
+/// RFC 7829, section 7.2
 #[test]
-fn thresholds_are_read_and_set_while_it_runs_7_2() {
-    let (mut w, a, _) = connected(None);
+fn thresholds_are_read_and_set_at_run_time() {
+    let (mut w, a, _) = with_pf(None).connected();
     let standard = thresholds(5, None, None);
     for path in [None, Some(FIRST), Some(SECOND)] {
         assert_eq!(w.ends[0].path_thresholds(a, path), Some(standard));
@@ -502,7 +512,7 @@ fn thresholds_are_read_and_set_while_it_runs_7_2() {
     assert_eq!(set(&mut w, None, quick), Ok(()));
     assert_eq!(w.ends[0].path_thresholds(a, Some(FIRST)), Some(quick));
     let config: &AssociationConfig = w.ends[0].association_config(a).expect("it is there");
-    assert_eq!(config.potentially_failed_max_retrans, Some(0));
+    assert_eq!(config.paths.potentially_failed_max_retrans, Some(0));
     let unknown = Some(PathId(9));
     assert_eq!(w.ends[0].path_thresholds(a, unknown), None);
     assert_eq!(
@@ -519,7 +529,7 @@ fn thresholds_are_read_and_set_while_it_runs_7_2() {
         );
         assert_eq!(w.ends[0].path_thresholds(a, None), Some(quick), "unchanged");
     }
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
     assert!(w.path(0, a, 0).status.potentially_failed);
     w.events(0);
@@ -531,42 +541,44 @@ fn thresholds_are_read_and_set_while_it_runs_7_2() {
     );
 }
 
+/// RFC 7829, section 5
 #[test]
-fn a_configuration_with_contradicting_thresholds_is_refused_5() {
-    let config = AssociationConfig {
-        potentially_failed_max_retrans: Some(3),
-        primary_switchover_max_retrans: Some(2),
-        ..AssociationConfig::default()
-    };
+fn contradicting_thresholds_are_refused() {
+    let config = AssociationConfig::rfc9260().with(|c| {
+        c.paths.potentially_failed_max_retrans = Some(3);
+        c.paths.primary_switchover_max_retrans = Some(2);
+    });
     assert!(config.validate().is_err());
 }
 
+/// RFC 7829, section 7.3
 #[test]
-fn the_state_can_be_kept_from_the_user_7_3() {
-    let (mut w, a, _) = connected(Some(0));
+fn the_pf_state_can_be_hidden_from_the_user() {
+    let (mut w, a, _) = with_pf(Some(0)).connected();
     let now = w.now;
     w.ends[0]
         .set_expose_potentially_failed(now, a, false)
         .unwrap();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
     assert!(!w.path(0, a, 0).status.potentially_failed);
     assert_eq!(w.events(0), [Event::PrimaryChanged(SECOND)]);
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     talk(&mut w, a, 10);
     assert_eq!(w.events(0), [Event::PrimaryChanged(FIRST)]);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn sacks_still_go_where_the_data_came_from() {
-    let (mut w, a, b) = connected(Some(0));
+fn sacks_follow_the_data_to_a_pf_path() {
+    let (mut w, a, b) = with_pf(Some(0)).connected();
     // Endpoint 0 can't reach the first address, endpoint 1 reaches it from there.
     let first = addresses(1)[0];
     w.rule(move |p| {
         if p.from == 0 && p.to() == first && !p.has(ChunkType::SACK) {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     talk(&mut w, a, 2);
@@ -579,10 +591,11 @@ fn sacks_still_go_where_the_data_came_from() {
     assert_eq!(sacks[0].to(), first, "section 6.4 of RFC 9260");
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn a_shutdown_avoids_a_suspect_path_3_2() {
-    let (mut w, a, _) = connected(Some(0));
-    w.kill(addresses(1)[0]);
+fn a_shutdown_avoids_a_pf_path() {
+    let (mut w, a, _) = with_pf(Some(0)).connected();
+    w.block(addresses(1)[0]);
     talk(&mut w, a, 2);
     w.log.clear();
     let now = w.now;

@@ -1,5 +1,5 @@
-//! A peer that lies about data on two paths at once: acknowledgements of what was never sent or has not
-//! arrived, reports about the other path's chunks, and reports that are taken back again and again.
+//! A hostile peer on two paths: it acknowledges data that was not sent or has not arrived, reports
+//! chunks of the other path as missing, and reneges repeatedly.
 
 use crate::common;
 
@@ -35,15 +35,16 @@ fn all_at_once(base: Policies) -> Policies {
 }
 
 impl Setup {
-    /// An association with a puppet at two verified addresses, which takes NR-SACK if it is asked to.
+    /// An association with a puppet at two verified addresses, which takes NR-SACK if it is asked
+    /// to.
     fn new(policies: Policies, nr_sack: bool) -> Self {
         let mut w = World::with(1, |_, c| {
-            c.association.policies = policies;
-            c.association.send_buffer = SEND_BUFFER;
+            c.association.research.policies = policies;
+            c.association.buffers.send_buffer = SEND_BUFFER;
             c.association.extensions.nr_sack = nr_sack;
-            // Nothing but what the test says happens.
-            c.association.hb_interval = secs(100_000);
-            c.association.association_max_retrans = 1000;
+            // Nothing happens but what the test does.
+            c.association.paths.hb_interval = secs(100_000);
+            c.association.paths.association_max_retrans = 1000;
         });
         let (p, id) = Puppet::new().connect_with(&mut w, |b| {
             b.ip_address(ip("10.0.0.99"));
@@ -66,11 +67,11 @@ impl Setup {
     fn verify(&mut self) {
         for _ in 0..20 {
             self.w.run(ms(200));
-            for heard in self.p.hear(&mut self.w) {
-                if heard.has(ChunkType::HEARTBEAT) {
+            for packets in self.p.receive(&mut self.w) {
+                if packets.has(ChunkType::HEARTBEAT) {
                     let mut puppet = self.p.clone();
-                    puppet.link.from = heard.to();
-                    puppet.answer_heartbeat(&mut self.w, &heard);
+                    puppet.link.from = packets.to();
+                    puppet.answer_heartbeat(&mut self.w, &packets);
                 }
             }
             let paths: Vec<_> = self.w.ends[0].paths(self.id).collect();
@@ -81,7 +82,7 @@ impl Setup {
         panic!("two verified paths");
     }
 
-    /// Hands messages over, and notes on which paths new chunks left.
+    /// Sends messages and records the paths of the new chunks.
     fn send(&mut self, count: usize) {
         for _ in 0..count {
             let options = carrick_proto::SendOptions::default();
@@ -97,7 +98,7 @@ impl Setup {
     }
 
     fn note(&mut self) {
-        for seen in self.p.hear(&mut self.w) {
+        for seen in self.p.receive(&mut self.w) {
             let path = usize::from(seen.to() == IpAddr::from(SECOND));
             for data in seen.data() {
                 let number = data.tsn.since(self.p.peer_tsn) as usize;
@@ -153,7 +154,7 @@ impl Setup {
         self.check();
     }
 
-    /// What holds whatever the peer says.
+    /// Checks the invariants that hold for any peer.
     fn check(&mut self) {
         let Some(stats) = self.w.ends[0].association_stats(self.id) else {
             return;
@@ -182,7 +183,7 @@ impl Setup {
         counters.fast_retransmissions + counters.timeout_retransmissions
     }
 
-    /// The peer turns honest: everything is acknowledged, and nothing is left of its lies.
+    /// Acknowledges everything correctly and checks that no false report has an effect left.
     fn reconcile(&mut self) {
         for _ in 0..200 {
             self.w.run(ms(300));
@@ -204,8 +205,9 @@ impl Setup {
 
 const BASES: [fn() -> Policies; 2] = [Policies::default, Policies::modern];
 
+/// RFC 9260, section 12.4
 #[test]
-fn what_was_never_sent_ends_the_association_whichever_path_says_it_12_4() {
+fn an_unsent_tsn_aborts_on_either_path() {
     for from in [0, 1] {
         for gap in [false, true] {
             let mut s = Setup::new(all_at_once(Policies::default()), false);
@@ -224,8 +226,9 @@ fn what_was_never_sent_ends_the_association_whichever_path_says_it_12_4() {
     }
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn reports_of_one_path_say_nothing_of_the_other_however_often_they_come() {
+fn missing_reports_do_not_cross_paths() {
     for base in BASES {
         let mut s = Setup::new(all_at_once(base()), false);
         s.send(6);
@@ -244,8 +247,9 @@ fn reports_of_one_path_say_nothing_of_the_other_however_often_they_come() {
     }
 }
 
+/// RFC 9260, section 6.2.1
 #[test]
-fn what_is_taken_back_again_and_again_is_counted_once_each_time_6_2_1() {
+fn repeated_reneging_is_counted_each_time() {
     for base in BASES {
         let mut s = Setup::new(all_at_once(base()), false);
         s.send(8);
@@ -269,8 +273,9 @@ fn what_is_taken_back_again_and_again_is_counted_once_each_time_6_2_1() {
     }
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn optimistic_acknowledgements_open_no_window_beyond_what_they_name_7_2_1() {
+fn optimistic_acks_grow_only_by_acked_bytes() {
     for base in BASES {
         let mut s = Setup::new(all_at_once(base()), false);
         let initial = [0, 1].map(|n| s.w.path(0, s.id, n).cwnd);
@@ -296,7 +301,7 @@ fn optimistic_acknowledgements_open_no_window_beyond_what_they_name_7_2_1() {
     }
 }
 
-/// A source of lies that gives the same ones again.
+/// A deterministic source of false reports.
 struct Liar(u64);
 
 impl Liar {
@@ -368,8 +373,9 @@ fn choices() -> Vec<Policies> {
     all
 }
 
-/// Lies in any order; returns how many associations went on, and how many were ended for one.
-fn lie(nr_sack: bool) -> [usize; 2] {
+/// Sends false reports in random order; returns the numbers of associations that continued and
+/// that were aborted.
+fn send_false_reports(nr_sack: bool) -> [usize; 2] {
     let mut ends = [0; 2];
     for (n, policies) in choices().into_iter().enumerate() {
         for seed in 0..6 {
@@ -424,14 +430,16 @@ fn lie(nr_sack: bool) -> [usize; 2] {
     ends
 }
 
+/// RFC 9260, section 6.2.1
 #[test]
-fn lies_in_any_order_leave_every_count_whole_6_2_1() {
-    let [open, closed] = lie(false);
+fn false_sacks_keep_every_count_consistent() {
+    let [open, closed] = send_false_reports(false);
     assert!(open > 0 && closed > 0, "both ends: {open}, {closed}");
 }
 
+/// draft-natarajan-tsvwg-sctp-nrsack, section 4
 #[test]
-fn lies_about_what_is_kept_leave_every_count_whole_nrsack_4() {
-    let [open, closed] = lie(true);
+fn false_nr_sacks_keep_every_count_consistent() {
+    let [open, closed] = send_false_reports(true);
     assert!(open + closed == 60 && closed > 0, "{open}, {closed}");
 }

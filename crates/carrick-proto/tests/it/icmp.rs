@@ -1,4 +1,4 @@
-//! What ICMP messages may do: the rules of RFC 9260 section 10, and RFC 6951 section 5.5.
+//! ICMP messages: the rules of RFC 9260, section 10, and RFC 6951, section 5.5.
 
 use crate::common;
 
@@ -36,7 +36,7 @@ fn heartbeat(p: &Puppet, tag: VerificationTag) -> Vec<u8> {
     packet(p, tag, |b| b.heartbeat(b"info"))
 }
 
-/// Gives endpoint 0 the message; returns whether it was accepted.
+/// Delivers the message to endpoint 0; returns whether it was accepted.
 fn icmp(w: &mut World, kind: IcmpKind, remote: IpAddr, quoted: &[u8]) -> bool {
     icmp_with(w, kind, remote, quoted, false)
 }
@@ -64,7 +64,7 @@ fn icmp_with(
     accepted == 1
 }
 
-fn connected() -> (World, Puppet, AssociationId) {
+fn established() -> (World, Puppet, AssociationId) {
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     (w, p, id)
@@ -74,9 +74,10 @@ fn unreachable(events: &[Event]) -> bool {
     events == [Event::Closed(CloseReason::ProtocolUnreachable)]
 }
 
+/// RFC 9260, section 10, rule ICMP3
 #[test]
-fn icmp3_port_unreachable_is_ignored_10() {
-    let (mut w, p, id) = connected();
+fn icmp3_port_unreachable_is_ignored() {
+    let (mut w, p, id) = established();
     let quoted = heartbeat(&p, p.tag);
     let before = w.path(0, id, 0);
     assert!(!icmp(
@@ -89,8 +90,9 @@ fn icmp3_port_unreachable_is_ignored_10() {
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 6951, section 5.5
 #[test]
-fn port_unreachable_behind_udp_says_that_the_protocol_is_rfc_6951_5_5() {
+fn port_unreachable_over_udp_is_protocol_unreachable() {
     let mut w = World::new();
     let peer = Puppet {
         encapsulation: Some(9899),
@@ -103,9 +105,10 @@ fn port_unreachable_behind_udp_says_that_the_protocol_is_rfc_6951_5_5() {
     assert!(unreachable(&w.events(0)));
 }
 
+/// RFC 9260, section 10, rule ICMP5
 #[test]
-fn icmp5_a_message_about_no_association_is_ignored_10() {
-    let (mut w, p, id) = connected();
+fn icmp5_without_an_association_is_ignored() {
+    let (mut w, p, id) = established();
     let quoted = heartbeat(&p, p.tag);
     let before = (w.stats(0, id), w.path(0, id, 0));
     for kind in KINDS {
@@ -121,9 +124,10 @@ fn icmp5_a_message_about_no_association_is_ignored_10() {
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 9260, section 10, rule ICMP6
 #[test]
-fn icmp6_the_tag_has_to_be_the_peers_10() {
-    let (mut w, p, id) = connected();
+fn icmp6_needs_the_tag_of_the_peer() {
+    let (mut w, p, id) = established();
     let before = (w.stats(0, id), w.path(0, id, 0));
     for kind in KINDS {
         for tag in [p.peer_tag, VerificationTag(p.tag.0 ^ 1), VerificationTag(1)] {
@@ -134,9 +138,10 @@ fn icmp6_the_tag_has_to_be_the_peers_10() {
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 9260, section 10, rule ICMP6
 #[test]
-fn icmp6_too_short_a_quotation_proves_nothing_10() {
-    let (mut w, p, _) = connected();
+fn icmp6_needs_a_quotation_with_the_tag() {
+    let (mut w, p, _) = established();
     let quoted = heartbeat(&p, p.tag);
     for kind in KINDS {
         for len in 0..8 {
@@ -154,8 +159,9 @@ fn icmp6_too_short_a_quotation_proves_nothing_10() {
     assert!(unreachable(&w.events(0)));
 }
 
+/// RFC 9260, section 10, rule ICMP6
 #[test]
-fn icmp6_with_a_tag_of_zero_the_init_has_to_be_ours_10() {
+fn icmp6_with_a_zero_tag_needs_our_init() {
     let mut w = World::new();
     let mut p = Puppet::new();
     let id = p.begin_accept(&mut w);
@@ -181,8 +187,9 @@ fn icmp6_with_a_tag_of_zero_the_init_has_to_be_ours_10() {
     assert!(unreachable(&w.events(0)));
 }
 
+/// RFC 9260, section 10, rule ICMP7
 #[test]
-fn icmp7_packet_too_big_lowers_the_mtu_of_that_path_10() {
+fn icmp7_packet_too_big_lowers_the_mtu_of_its_path() {
     let mut w = World::new();
     let (a, _) = w.connect();
     let tag = w
@@ -218,20 +225,22 @@ fn icmp7_packet_too_big_lowers_the_mtu_of_that_path_10() {
     w.ends[0].set_primary(w.now, a, PathId(1)).expect("a path");
     w.send(0, a, 0, pattern(5000));
     w.run(secs(2));
-    let b = w.only(1);
+    let b = w.association(1);
     assert_eq!(w.receive_lengths(1, b), [5000]);
 }
 
+/// RFC 9260, section 10, rule ICMP7
+/// RFC 9260, section 6.10
 #[test]
-fn icmp7_an_mtu_that_is_no_multiple_of_four_fills_packets_up_to_one_6_10() {
+fn icmp7_an_mtu_rounds_down_to_four_octets() {
     for mtu in 768..776 {
         let mut w = World::new();
         // Chunks whose padding would not fit into the last odd bytes of a packet.
-        w.config.max_payload = Some(7);
+        w.config.mtu.max_payload = Some(7);
         let mut p = Puppet::new();
         let id = p.begin_accept(&mut w);
         p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
-        p.say(&mut w, |b| b.cookie_ack());
+        p.send(&mut w, |b| b.cookie_ack());
         let quoted = heartbeat(&p, p.tag);
         assert!(icmp(
             &mut w,
@@ -240,22 +249,24 @@ fn icmp7_an_mtu_that_is_no_multiple_of_four_fills_packets_up_to_one_6_10() {
             &quoted
         ));
         w.send(0, id, 0, pattern(5000));
-        let sent = p.hear(&mut w);
+        let sent = p.receive(&mut w);
         assert!(sent.iter().any(|s| s.data().len() > 20), "MTU {mtu}");
     }
 }
 
+/// RFC 9260, section 10, rule ICMP7
+/// RFC 9260, section 6.9
 #[test]
-fn icmp7_data_larger_than_the_new_mtu_is_sent_again_by_ip_fragmentation_6_9() {
-    let (mut w, p, id) = connected();
+fn icmp7_larger_chunks_use_ip_fragmentation() {
+    let (mut w, p, id) = established();
     w.send(0, id, 0, pattern(1400));
-    let sent = p.hear(&mut w);
+    let sent = p.receive(&mut w);
     assert_eq!(sent[0].data().len(), 1);
     let kind = IcmpKind::PacketTooBig { mtu: 600 };
     assert!(icmp(&mut w, kind, p.link.from, &sent[0].bytes[..28]));
     w.run(secs(2));
-    let again: Vec<Seen> = p.hear(&mut w);
-    let again: Vec<&Seen> = again.iter().filter(|s| !s.data().is_empty()).collect();
+    let again: Vec<SentPacket> = p.receive(&mut w);
+    let again: Vec<&SentPacket> = again.iter().filter(|s| !s.data().is_empty()).collect();
     assert!(!again.is_empty(), "T3-rtx");
     assert!(
         again
@@ -264,21 +275,22 @@ fn icmp7_data_larger_than_the_new_mtu_is_sent_again_by_ip_fragmentation_6_9() {
     );
 }
 
+/// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_protocol_unreachable_ends_the_association_10() {
+fn icmp8_protocol_unreachable_ends_the_association() {
     for state in ["CookieEchoed", "Established", "ShutdownSent"] {
         let mut w = World::new();
         let mut p = Puppet::new();
         let id = p.begin_accept(&mut w);
         p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
         if state != "CookieEchoed" {
-            p.say(&mut w, |b| b.cookie_ack());
+            p.send(&mut w, |b| b.cookie_ack());
         }
         if state == "ShutdownSent" {
             w.ends[0].shutdown(w.now, id).expect("it exists");
         }
         assert_eq!(state_name(&w.stats(0, id)), state);
-        p.hear(&mut w);
+        p.receive(&mut w);
         w.events(0);
         let quoted = heartbeat(&p, p.tag);
         assert!(icmp(
@@ -290,16 +302,17 @@ fn icmp8_protocol_unreachable_ends_the_association_10() {
         assert!(unreachable(&w.events(0)));
         assert_eq!(w.ends[0].associations().count(), 0);
         assert!(
-            p.hear(&mut w).is_empty(),
+            p.receive(&mut w).is_empty(),
             "like an ABORT, without an answer"
         );
     }
 }
 
+/// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_a_peer_that_is_still_heard_is_not_given_up_10() {
+fn icmp8_is_ignored_while_the_peer_answers() {
     let mut w = World::new();
-    w.config.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
+    w.config.research.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
     let (mut p, id) = Puppet::new().accept(&mut w);
     let quoted = heartbeat(&p, p.tag);
     let from = p.link.from;
@@ -325,10 +338,11 @@ fn icmp8_a_peer_that_is_still_heard_is_not_given_up_10() {
     );
 }
 
+/// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_a_set_up_is_given_up_at_once_10() {
+fn icmp8_ends_a_set_up_at_once() {
     let mut w = World::new();
-    w.config.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
+    w.config.research.policies.protocol_unreachable = ProtocolUnreachable::AbortAfterSilence;
     let mut p = Puppet::new();
     p.begin_accept(&mut w);
     let init = w.log.last().expect("an INIT").bytes.clone();
@@ -341,8 +355,9 @@ fn icmp8_a_set_up_is_given_up_at_once_10() {
     assert!(unreachable(&w.events(0)));
 }
 
+/// RFC 9260, section 10, rule ICMP8
 #[test]
-fn icmp8_about_an_init_counts_only_in_cookie_wait_10() {
+fn icmp8_about_an_init_counts_only_in_cookie_wait() {
     // A message that was delayed, or made up, about an INIT that the peer has answered since.
     let mut w = World::new();
     let mut p = Puppet::new();
@@ -351,13 +366,14 @@ fn icmp8_about_an_init_counts_only_in_cookie_wait_10() {
     p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
     let kind = IcmpKind::ProtocolUnreachable;
     assert!(!icmp(&mut w, kind, p.link.from, &init));
-    p.say(&mut w, |b| b.cookie_ack());
+    p.send(&mut w, |b| b.cookie_ack());
     assert!(!icmp(&mut w, kind, p.link.from, &init));
     assert_eq!(state_name(&w.stats(0, id)), "Established");
 }
 
+/// RFC 9260, section 10, rule ICMP9
 #[test]
-fn icmp9_destination_unreachable_counts_as_an_error_of_that_path_10() {
+fn icmp9_unreachable_is_an_error_of_its_path() {
     let mut w = World::new();
     let (a, _) = w.connect();
     let tag = w
@@ -370,7 +386,7 @@ fn icmp9_destination_unreachable_counts_as_an_error_of_that_path_10() {
     let quoted = heartbeat(&p, tag.init().tag);
     w.events(0);
     let to = w.path(0, a, 1).remote;
-    let limit = w.config.path_max_retrans;
+    let limit = w.config.paths.path_max_retrans;
     for count in 1..=limit {
         assert!(icmp(&mut w, IcmpKind::DestinationUnreachable, to, &quoted));
         assert_eq!(w.path(0, a, 1).error_count, count);
@@ -379,7 +395,7 @@ fn icmp9_destination_unreachable_counts_as_an_error_of_that_path_10() {
     assert!(icmp(&mut w, IcmpKind::DestinationUnreachable, to, &quoted));
     assert!(w.events(0).contains(&Event::PathFailed(PathId(1))));
     assert_eq!(w.path(0, a, 0).error_count, 0);
-    // It never ends the association, however often it is said.
+    // Repeated messages never end the association.
     let other = w.path(0, a, 0).remote;
     for _ in 0..100 {
         icmp(&mut w, IcmpKind::DestinationUnreachable, to, &quoted);
@@ -389,8 +405,9 @@ fn icmp9_destination_unreachable_counts_as_an_error_of_that_path_10() {
     assert_eq!(state_name(&w.stats(0, a)), "Established");
 }
 
+/// RFC 9260, section 10, rule ICMP9
 #[test]
-fn icmp9_during_the_set_up_the_next_address_is_left_to_t1_10() {
+fn icmp9_leaves_the_next_address_to_t1() {
     let mut w = World::new();
     let mut p = Puppet::new();
     let id = p.begin_accept(&mut w);
@@ -399,6 +416,6 @@ fn icmp9_during_the_set_up_the_next_address_is_left_to_t1_10() {
     assert_eq!(state_name(&w.stats(0, id)), "CookieWait");
     assert_eq!(w.events(0), []);
     p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
-    p.say(&mut w, |b| b.cookie_ack());
+    p.send(&mut w, |b| b.cookie_ack());
     assert_eq!(state_name(&w.stats(0, id)), "Established");
 }

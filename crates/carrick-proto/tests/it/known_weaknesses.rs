@@ -1,12 +1,13 @@
-//! Public weaknesses of SCTP and of its implementations, each tried here; docs/security.md has the
-//! list with those that other files try.
+//! Published weaknesses of SCTP and of its implementations; docs/security.md lists them with the
+//! tests in other files.
 
 use carrick_proto::{AuthenticationEvent, EndpointConfig, Event, Extensions, PathId, StreamId};
 use carrick_wire::{ChunkType, HmacId, ParameterType, VerificationTag};
 
 use crate::common::*;
 
-/// RFC 5062, section 3.3; RFC 9260, section 5.2.2.
+/// RFC 5062, section 3.3
+/// RFC 9260, section 5.2.2
 #[test]
 fn a_cookie_shows_no_tag_of_the_association() {
     let mut w = World::single_homed();
@@ -24,7 +25,9 @@ fn a_cookie_shows_no_tag_of_the_association() {
     }
 }
 
-/// RFC 5062, section 6.3: INIT asks for a cookie that lives for 49 days.
+/// INIT asks for a cookie that lives for 49 days.
+///
+/// RFC 5062, section 6.3
 #[test]
 fn a_requested_cookie_life_is_bounded() {
     let mut w = World::single_homed();
@@ -32,16 +35,18 @@ fn a_requested_cookie_life_is_bounded() {
     let answers = peer.init(&mut w, |p| p.cookie_preservative(u32::MAX));
     let cookie = Puppet::cookie(&answers[0]);
     let mut peer = peer;
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     w.run(secs(121));
-    let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].kinds(), [ChunkType::ERROR]);
     assert_eq!(w.ends[0].stats().stale_cookies, 1);
     assert_eq!(w.ends[0].associations().count(), 0);
 }
 
-/// RFC 5062, section 6: a stored cookie is sent again each time the victim's ABORT has ended the
-/// association. Each time at most HB.Max.Burst HEARTBEATs go to the victim.
+/// A stored cookie is sent again each time the victim's ABORT has ended the association. Each time
+/// at most HB.Max.Burst HEARTBEATs go to the victim.
+///
+/// RFC 5062, section 6
 #[test]
 fn a_replayed_cookie_sends_one_heartbeat() {
     let mut w = World::single_homed();
@@ -51,13 +56,13 @@ fn a_replayed_cookie_sends_one_heartbeat() {
             p.ip_address(ip(&format!("10.9.9.{host}")));
         }
     });
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
     for round in 0..5 {
-        let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+        let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
         let heartbeats = answers.iter().filter(|p| p.has(ChunkType::HEARTBEAT));
         assert!(heartbeats.count() <= 1, "round {round}");
-        peer.say(&mut w, |p| p.abort(false, |_| {}));
+        peer.send(&mut w, |p| p.abort(false, |_| {}));
         assert_eq!(w.ends[0].associations().count(), 0);
     }
 }
@@ -83,7 +88,10 @@ fn nested_parameters_do_not_recurse() {
             reconfiguration: true,
             ..Extensions::NONE
         };
-        config.association.dynamic_addresses_without_authentication = true;
+        config
+            .association
+            .security
+            .dynamic_addresses_without_authentication = true;
     });
     let (peer, id) = Puppet::new().connect_with(&mut w, |p| {
         p.supported_extensions(&[ChunkType::ASCONF, ChunkType::RE_CONFIG]);
@@ -97,14 +105,14 @@ fn nested_parameters_do_not_recurse() {
             (ChunkType::RE_CONFIG, &parameters),
             (ChunkType::ERROR, &parameters),
         ] {
-            peer.say(&mut w, |p| p.raw(chunk, 0, value));
+            peer.send(&mut w, |p| p.raw(chunk, 0, value));
         }
         let fields = [
             &[0, 0, 0, 1, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1],
             &parameters[..],
         ]
         .concat();
-        peer.say_with(&mut w, VerificationTag::ZERO, |p| {
+        peer.send_with_tag(&mut w, VerificationTag::ZERO, |p| {
             p.raw(ChunkType::INIT, 0, &fields);
         });
     }
@@ -117,28 +125,28 @@ fn nested_parameters_do_not_recurse() {
 fn auth_before_a_cookie_without_keys_is_harmless() {
     let mut w = World::with(1, |_, config| {
         config.association.extensions.authentication = true;
-        config.association.authentication.required = vec![ChunkType::COOKIE_ECHO];
+        config.association.security.authentication.required = vec![ChunkType::COOKIE_ECHO];
     });
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |_| {});
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
     let mac = [&[0, 0, 0, 1][..], &[7; 20]].concat();
     for tag in [peer.peer_tag, peer.peer_tag, VerificationTag(77)] {
-        peer.say_with(&mut w, tag, |p| {
+        peer.send_with_tag(&mut w, tag, |p| {
             p.raw(ChunkType::AUTH, 0, &mac);
             p.cookie_echo(&cookie);
         });
         assert_eq!(w.ends[0].associations().count(), 0, "{tag:?}");
     }
-    peer.say(&mut w, |p| p.cookie_echo(&cookie));
-    peer.say(&mut w, |p| p.cookie_echo(&cookie));
+    peer.send(&mut w, |p| p.cookie_echo(&cookie));
+    peer.send(&mut w, |p| p.cookie_echo(&cookie));
     assert!(w.ends[0].associations().count() <= 1);
 }
 
 /// CVE-2026-23125 (Linux): INIT ACK lists chunks to be authenticated, but no key can be made.
 #[test]
-fn an_incomplete_offer_of_authentication_is_harmless() {
+fn an_incomplete_authentication_offer_is_harmless() {
     for (random, hmacs) in [(0, &[HmacId::SHA_1][..]), (32, &[]), (32, &[HmacId(99)])] {
         let mut w = World::single_homed();
         w.config.extensions.authentication = true;
@@ -156,7 +164,7 @@ fn an_incomplete_offer_of_authentication_is_harmless() {
         // counts as one that does not authenticate, and the user is notified.
         let ended = answers[0].has(ChunkType::ABORT);
         assert_eq!(ended, random != 32, "{random} {hmacs:?}");
-        peer.say(&mut w, |p| p.cookie_ack());
+        peer.send(&mut w, |p| p.cookie_ack());
         let events = w.events(0);
         let unauthenticated = Event::Authentication(AuthenticationEvent::NotSupported);
         assert_eq!(events.contains(&unauthenticated), !ended, "{events:?}");
@@ -168,7 +176,7 @@ fn an_incomplete_offer_of_authentication_is_harmless() {
 fn an_association_that_ended_has_no_statistics() {
     let mut w = World::single_homed();
     let (peer, id) = Puppet::new().connect(&mut w);
-    peer.say(&mut w, |p| p.abort(false, |_| {}));
+    peer.send(&mut w, |p| p.abort(false, |_| {}));
     assert!(matches!(w.events(0)[..], [Event::Closed(_)]));
     let end = &w.ends[0];
     assert_eq!(end.association_stats(id), None);

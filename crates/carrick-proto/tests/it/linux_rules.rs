@@ -1,5 +1,5 @@
-//! Rules of paper `failover`'s implementation (Linux 2.6) that RFC 9260 does not have: addresses are
-//! trusted, and what is sent again holds back all new data.
+//! Rules of Linux 2.6, the implementation of paper `failover`, that RFC 9260 does not have:
+//! addresses are trusted without verification, and retransmissions hold back all new data.
 
 use crate::common;
 
@@ -9,35 +9,36 @@ use common::{World, addresses, ms, pattern, secs};
 
 fn verified(choice: AddressVerification) -> (World, bool) {
     let mut w = World::with(2, |_, config| {
-        config.association.policies.address_verification = choice;
+        config.association.research.policies.address_verification = choice;
     });
-    w.config.policies.address_verification = choice;
+    w.config.research.policies.address_verification = choice;
     let (a, b) = w.connect();
     let confirmed = [(0, a), (1, b)].map(|(end, id)| w.path(end, id, 1).status.confirmed);
     assert_eq!(confirmed, [true; 2]);
     let unmeasured = (0..2).any(|end| {
-        let id = w.only(end);
+        let id = w.association(end);
         w.path(end, id, 1).srtt.is_none()
     });
     (w, unmeasured)
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn an_address_is_verified_by_a_heartbeat_5_4() {
+fn an_address_is_verified_by_a_heartbeat() {
     let (w, unmeasured) = verified(AddressVerification::Heartbeat);
     assert!((0..2).all(|end| !w.sent(end, ChunkType::HEARTBEAT).is_empty()));
     assert!(!unmeasured);
 }
 
 #[test]
-fn a_trusted_address_is_neither_verified_nor_measured() {
+fn trusted_addresses_are_not_verified_or_measured() {
     let (mut w, unmeasured) = verified(AddressVerification::Trust);
     assert!((0..2).all(|end| w.sent(end, ChunkType::HEARTBEAT).is_empty()));
     assert!(unmeasured);
-    let b = w.only(1);
-    assert_eq!(w.path(1, b, 1).rto, w.config.rto_initial);
-    w.kill(addresses(1)[0]);
-    let a = w.only(0);
+    let b = w.association(1);
+    assert_eq!(w.path(1, b, 1).rto, w.config.timers.rto_initial);
+    w.block(addresses(1)[0]);
+    let a = w.association(0);
     w.send(0, a, 0, pattern(100));
     w.run(secs(2));
     assert_eq!(w.receive(1, b).len(), 1, "what timed out goes there");
@@ -46,14 +47,14 @@ fn a_trusted_address_is_neither_verified_nor_measured() {
 /// New data to the failed primary while retransmissions wait for the window of the alternate.
 fn new_data_meanwhile(choice: MarkedData) -> usize {
     let mut w = World::new();
-    w.config.nagle = false;
-    w.config.policies.marked_data = choice;
+    w.config.transmission.nagle = false;
+    w.config.research.policies.marked_data = choice;
     let (a, b) = w.connect();
     for _ in 0..200 {
         w.send(0, a, 0, pattern(1400));
     }
     w.run(ms(65));
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     w.run(ms(100));
     let waiting = w.stats(0, a).outstanding_chunks;
     assert!(waiting > 8, "{waiting}: more than the alternate's window");
@@ -71,12 +72,13 @@ fn new_data_meanwhile(choice: MarkedData) -> usize {
     count
 }
 
+/// RFC 9260, section 6.1
 #[test]
-fn what_is_sent_again_holds_back_new_data_on_its_own_path_6_1() {
+fn retransmissions_delay_new_data_of_their_path() {
     assert_eq!(new_data_meanwhile(MarkedData::HoldsPath), 1);
 }
 
 #[test]
-fn with_one_queue_what_is_sent_again_holds_back_new_data_everywhere() {
+fn with_one_queue_retransmissions_delay_all_new_data() {
     assert_eq!(new_data_meanwhile(MarkedData::HoldsAll), 0);
 }

@@ -1,4 +1,4 @@
-//! Tests of the public interface, in one binary.
+//! Tests of the public interface.
 
 mod after_timeout;
 mod amplification;
@@ -26,8 +26,8 @@ mod linux_rules;
 mod missing_reports;
 mod multipath;
 mod nr_sack;
-mod other_stacks;
 mod out_of_the_blue;
+mod parameters;
 mod partial_reliability;
 mod path_mtu;
 mod paths;

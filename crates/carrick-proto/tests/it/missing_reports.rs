@@ -1,5 +1,5 @@
-//! Missing reports against a model that counts them chunk by chunk, as RFC 9260 section 7.2.4 says
-//! it; the core keeps no counters.
+//! Missing reports against a model that counts them per chunk, as RFC 9260, section 7.2.4,
+//! describes them; the core keeps no counters.
 
 use crate::common;
 
@@ -10,7 +10,7 @@ const CHUNKS: u32 = 32;
 /// The payload of a chunk that fills a packet.
 const FULL: usize = 1452;
 
-/// Section 7.2.4 in the words of the RFC.
+/// Model of RFC 9260, section 7.2.4.
 #[derive(Default)]
 struct Model {
     received: [bool; CHUNKS as usize],
@@ -33,7 +33,7 @@ impl Model {
         (cumulative, blocks)
     }
 
-    /// What the SACK for what has been received makes the sender retransmit.
+    /// Applies the SACK of the received chunks; returns the chunks that have to be retransmitted.
     fn on_sack(&mut self) -> Vec<u32> {
         let all = 0..CHUNKS as usize;
         let before = self.acknowledged.iter().take_while(|a| **a).count();
@@ -63,36 +63,37 @@ impl Model {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+    /// RFC 9260, section 7.2.4
     #[test]
-    fn each_chunk_is_sent_again_with_its_third_missing_report_7_2_4(
+    fn each_chunk_is_retransmitted_at_its_third_report(
         arrivals in prop::collection::vec(prop::collection::vec(0..CHUNKS, 0..5), 1..40)
     ) {
         let mut w = World::single_homed();
-        w.forget = true;
-        w.config.send_buffer = 1 << 26;
+        w.discard_log = true;
+        w.config.buffers.send_buffer = 1 << 26;
         // So wide a window that every chunk that is marked leaves at once.
-        w.config.max_burst = 1000;
-        w.config.slow_start_limit = 1000;
+        w.config.transmission.max_burst = 1000;
+        w.config.transmission.slow_start_limit = 1000;
         let mut p = Puppet::new();
         p.a_rwnd = 1 << 30;
         let (p, id) = p.accept(&mut w);
         let mut base = 0;
         while w.path(0, id, 0).cwnd < 400 * FULL {
             w.send(0, id, 0, pattern(400 * FULL));
-            p.hear(&mut w);
+            p.receive(&mut w);
             base += w.stats(0, id).outstanding_chunks as u32;
-            p.sack(&mut w, p.theirs(base - 1), p.a_rwnd, &[]);
+            p.sack(&mut w, p.endpoint_tsn(base - 1), p.a_rwnd, &[]);
             base += w.stats(0, id).outstanding_chunks as u32;
-            p.sack(&mut w, p.theirs(base - 1), p.a_rwnd, &[]);
+            p.sack(&mut w, p.endpoint_tsn(base - 1), p.a_rwnd, &[]);
             while w.stats(0, id).outstanding_chunks > 0 {
                 base += w.stats(0, id).outstanding_chunks as u32;
-                p.sack(&mut w, p.theirs(base - 1), p.a_rwnd, &[]);
+                p.sack(&mut w, p.endpoint_tsn(base - 1), p.a_rwnd, &[]);
             }
         }
         for _ in 0..CHUNKS {
             w.send(0, id, 0, pattern(FULL));
         }
-        p.hear(&mut w);
+        p.receive(&mut w);
         prop_assert_eq!(w.stats(0, id).outstanding_chunks, CHUNKS as usize);
 
         let mut model = Model::default();
@@ -103,7 +104,7 @@ proptest! {
             let (cumulative, blocks) = model.sack();
             let offset = |chunk: u32| (chunk + 1 - cumulative) as u16;
             let gaps: Vec<_> = blocks.iter().map(|b| (offset(b.0), offset(b.1))).collect();
-            let point = p.theirs((base + cumulative).wrapping_sub(1));
+            let point = p.endpoint_tsn((base + cumulative).wrapping_sub(1));
             let released = p.sack(&mut w, point, p.a_rwnd, &gaps);
             let again: Vec<u32> = p.numbers(&released).iter().map(|n| n - base).collect();
             prop_assert_eq!(again, model.on_sack());

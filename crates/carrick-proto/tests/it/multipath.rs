@@ -1,5 +1,4 @@
-//! Several paths at once for new data (concurrent multipath transfer), against a peer that knows
-//! nothing of it.
+//! Concurrent multipath transfer of new data, without support of the peer.
 
 use crate::common;
 
@@ -13,9 +12,9 @@ use common::*;
 const FULL: usize = 1452;
 
 /// Two endpoints, of which the first uses both paths at once.
-fn world(base: Policies) -> World {
+fn concurrent(base: Policies) -> World {
     let mut w = World::new();
-    w.config.policies = Policies {
+    w.config.research.policies = Policies {
         multipath: Multipath::concurrent(),
         ..base
     };
@@ -30,8 +29,9 @@ fn on_paths(w: &World) -> [usize; 2] {
     })
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn one_path_carries_the_data_unless_several_are_asked_for_6_4() {
+fn data_uses_one_path_by_default() {
     let mut w = World::new();
     let (a, _) = w.connect();
     (0..20).for_each(|_| w.send(0, a, 0, pattern(FULL)));
@@ -41,9 +41,9 @@ fn one_path_carries_the_data_unless_several_are_asked_for_6_4() {
 }
 
 #[test]
-fn both_paths_carry_the_data_and_the_peer_needs_nothing_for_it() {
+fn both_paths_carry_data_without_peer_support() {
     for base in [Policies::default(), Policies::modern()] {
-        let mut w = world(base);
+        let mut w = concurrent(base);
         let (a, b) = w.connect();
         (0..100).for_each(|_| w.send(0, a, 0, pattern(FULL)));
         w.run(secs(3));
@@ -59,13 +59,14 @@ fn both_paths_carry_the_data_and_the_peer_needs_nothing_for_it() {
     }
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn a_path_that_is_not_verified_carries_none_5_4() {
-    let mut w = world(Policies::default());
+fn an_unverified_path_carries_no_data() {
+    let mut w = concurrent(Policies::default());
     let second = addresses(1)[1];
     w.rule(move |seen| {
         let probe = seen.to() == second && seen.has(ChunkType::HEARTBEAT);
-        if probe { Fate::Drop } else { Fate::Pass }
+        if probe { Verdict::Drop } else { Verdict::Pass }
     });
     let (a, b) = w.connect();
     assert!(!w.path(0, a, 1).status.confirmed);
@@ -75,9 +76,10 @@ fn a_path_that_is_not_verified_carries_none_5_4() {
     assert_eq!(on_paths(&w)[1], 0);
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn a_message_keeps_the_path_that_it_names_while_that_is_usable() {
-    let mut w = world(Policies::default());
+fn a_message_keeps_its_path_while_usable() {
+    let mut w = concurrent(Policies::default());
     let (a, b) = w.connect();
     let options = SendOptions {
         path: Some(PathId(1)),
@@ -89,25 +91,31 @@ fn a_message_keeps_the_path_that_it_names_while_that_is_usable() {
     assert_eq!(on_paths(&w), [0, 40]);
 }
 
+/// RFC 7829, section 3.2
 #[test]
-fn a_potentially_failed_path_carries_none_rfc_7829_3_2() {
-    let mut w = world(Policies::default());
-    w.config.potentially_failed_max_retrans = Some(0);
+fn a_potentially_failed_path_carries_no_data() {
+    let mut w = concurrent(Policies::default());
+    w.config.paths.potentially_failed_max_retrans = Some(0);
     let (a, b) = w.connect();
-    w.kill(addresses(1)[1]);
+    w.block(addresses(1)[1]);
     (0..20).for_each(|_| w.send(0, a, 0, pattern(FULL)));
     assert!(w.run_until(secs(5), |w| w.path(0, a, 1).status.potentially_failed));
     let before = on_paths(&w)[1];
     (0..20).for_each(|_| w.send(0, a, 0, pattern(FULL)));
     w.run(secs(5));
     assert_eq!(on_paths(&w)[1], before);
-    assert_eq!(w.receive(1, b).len(), 40, "what was on it came another way");
+    assert_eq!(
+        w.receive(1, b).len(),
+        40,
+        "its data arrived on another path"
+    );
 }
 
+/// RFC 9260, section 6.2.1
 #[test]
-fn a_sack_that_another_one_overtook_takes_nothing_back_6_2_1() {
+fn an_overtaken_sack_revokes_nothing() {
     for base in [Policies::default(), Policies::modern()] {
-        let mut w = world(base);
+        let mut w = concurrent(base);
         let (a, b) = w.connect();
         // The way back of the second path is slow, and one chunk of the first is lost, so that gaps
         // stay for a while.
@@ -115,9 +123,9 @@ fn a_sack_that_another_one_overtook_takes_nothing_back_6_2_1() {
         w.rule(move |seen| {
             let late = seen.from == 1 && seen.to() == slow;
             if late {
-                Fate::Delay(ms(25))
+                Verdict::Delay(ms(25))
             } else {
-                Fate::Pass
+                Verdict::Pass
             }
         });
         w.lose_data(0, &[4]);
@@ -131,13 +139,14 @@ fn a_sack_that_another_one_overtook_takes_nothing_back_6_2_1() {
     }
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn an_acknowledgement_of_what_was_not_sent_ends_the_association_12_4() {
-    let mut w = world(Policies::default());
+fn a_sack_of_an_unsent_tsn_aborts() {
+    let mut w = concurrent(Policies::default());
     let (p, id) = Puppet::new().connect(&mut w);
     w.send(0, id, 0, pattern(FULL));
     w.events(0);
-    p.say(&mut w, |b| {
+    p.send(&mut w, |b| {
         b.sack(
             p.peer_tsn.plus(7),
             1 << 20,
@@ -152,13 +161,14 @@ fn an_acknowledgement_of_what_was_not_sent_ends_the_association_12_4() {
     assert!(closed);
 }
 
+/// RFC 3758, section 3.5
 #[test]
-fn messages_that_are_given_up_hold_up_no_path_3758_3_5() {
+fn abandoned_messages_block_no_path() {
     for base in [Policies::default(), Policies::modern()] {
         let mut w = World::with(2, |_, end| {
             end.association.extensions.partial_reliability = true
         });
-        w.config.policies = world(base).config.policies;
+        w.config.research.policies = concurrent(base).config.research.policies;
         w.config.extensions.partial_reliability = true;
         let (a, b) = w.connect();
         w.lose_data(0, &[3, 8, 21, 22]);
@@ -178,9 +188,10 @@ fn messages_that_are_given_up_hold_up_no_path_3758_3_5() {
     }
 }
 
+/// RFC 8985, section 7.3
 #[test]
-fn a_lost_tail_of_each_path_is_found_by_a_probe_8985_7() {
-    let mut w = world(Policies::modern());
+fn a_lost_tail_on_each_path_is_probed() {
+    let mut w = concurrent(Policies::modern());
     let (a, b) = w.connect();
     w.lose_data(0, &[38, 39]);
     (0..40).for_each(|_| w.send(0, a, 0, pattern(FULL)));
@@ -192,16 +203,16 @@ fn a_lost_tail_of_each_path_is_found_by_a_probe_8985_7() {
 }
 
 #[test]
-fn slow_paths_stay_idle_while_the_fast_one_has_room() {
-    let mut w = world(Policies::default());
-    w.config.policies.multipath.data_route = &FastestFirst;
+fn slow_paths_stay_idle_while_the_fast_has_cwnd() {
+    let mut w = concurrent(Policies::default());
+    w.config.research.policies.multipath.data_route = &FastestFirst;
     let slow = addresses(1)[1];
     w.rule(move |seen| {
         let late = seen.to() == slow || seen.to() == addresses(0)[1];
         if late {
-            Fate::Delay(ms(40))
+            Verdict::Delay(ms(40))
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     let (a, b) = w.connect();
@@ -214,10 +225,10 @@ fn slow_paths_stay_idle_while_the_fast_one_has_room() {
 }
 
 #[test]
-fn growing_by_the_pseudo_cumulative_point_needs_no_second_path() {
+fn growth_by_pseudo_cumulative_tsn_fits_one_path() {
     let mut w = World::single_homed();
-    w.config.policies.multipath.window_growth = WindowGrowth::PseudoCumulative;
-    w.config.send_buffer = 1 << 20;
+    w.config.research.policies.multipath.window_growth = WindowGrowth::PseudoCumulative;
+    w.config.buffers.send_buffer = 1 << 20;
     let (a, b) = w.connect();
     (0..400).for_each(|_| w.send(0, a, 0, pattern(FULL)));
     let before = w.path(0, a, 0).cwnd;
@@ -229,13 +240,14 @@ fn growing_by_the_pseudo_cumulative_point_needs_no_second_path() {
     );
 }
 
+/// RFC 9260, section 5.1, rule C
 #[test]
-fn data_goes_beside_the_cookie_echo_with_several_paths_too_5_1_c() {
+fn data_follows_the_cookie_echo_with_several_paths() {
     // All of the peer's addresses are known and confirmed: the turn is another one's.
     for policies in [Policies::default(), Policies::modern()] {
         for route in [&FastestFirst as &'static dyn DataRoute, &RoundRobin] {
-            let mut w = world(policies);
-            w.config.policies.multipath.data_route = route;
+            let mut w = concurrent(policies);
+            w.config.research.policies.multipath.data_route = route;
             let a = w.begin_connect(&addresses(1));
             w.send(0, a, 0, pattern(200));
             (0..4).for_each(|_| w.send(0, a, 0, pattern(FULL)));
@@ -243,7 +255,7 @@ fn data_goes_beside_the_cookie_echo_with_several_paths_too_5_1_c() {
             let echo = w.sent(0, ChunkType::COOKIE_ECHO)[0];
             assert!(echo.has(ChunkType::DATA), "{:?}", echo.kinds());
             assert_eq!(w.sent(0, ChunkType::COOKIE_ECHO).len(), 1);
-            let b = w.only(1);
+            let b = w.association(1);
             assert_eq!(w.receive(1, b).len(), 5);
             assert_eq!(w.data_sent(0), 5, "nothing twice");
             assert!(on_paths(&w).iter().all(|count| *count > 0));
@@ -251,9 +263,10 @@ fn data_goes_beside_the_cookie_echo_with_several_paths_too_5_1_c() {
     }
 }
 
+/// RFC 9260, section 5.1, rule C
 #[test]
-fn a_message_for_another_path_does_not_go_beside_the_cookie_echo_5_1_c() {
-    let mut w = world(Policies::default());
+fn a_message_for_another_path_waits_for_cookie_ack() {
+    let mut w = concurrent(Policies::default());
     let a = w.begin_connect(&addresses(1));
     let options = SendOptions {
         path: Some(PathId(1)),

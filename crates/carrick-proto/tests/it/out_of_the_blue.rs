@@ -1,4 +1,4 @@
-//! Packets of no association: the rules of RFC 9260 section 8.4, one test a rule.
+//! Packets without an association: the rules of RFC 9260, section 8.4, in their order.
 
 use crate::common;
 
@@ -18,10 +18,10 @@ fn data(p: &mut PacketBuilder<'_>) {
     p.data(&header, b"hello");
 }
 
-/// What a stranger hears when it says this.
-fn answers(write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<Seen> {
+/// Answers to a packet from an unknown source.
+fn answers(write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<SentPacket> {
     let mut w = World::new();
-    let answers = Puppet::new().say_with(&mut w, TAG, write);
+    let answers = Puppet::new().send_with_tag(&mut w, TAG, write);
     assert_eq!(w.ends[0].associations().count(), 0, "nothing is kept");
     assert_eq!(w.events(0), []);
     answers
@@ -36,7 +36,7 @@ fn answer(write: impl FnOnce(&mut PacketBuilder<'_>)) -> (ChunkType, u8, Verific
     (kinds[0], answers[0].flags(kinds[0]), answers[0].tag())
 }
 
-/// Every packet that an endpoint has to send now, with its route.
+/// All packets that an endpoint sends now, with their routes.
 fn drain(end: &mut Endpoint) -> Vec<(Route, Vec<u8>)> {
     let mut all = Vec::new();
     let mut buf = Vec::new();
@@ -46,8 +46,9 @@ fn drain(end: &mut Endpoint) -> Vec<(Route, Vec<u8>)> {
     all
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_1_packets_from_or_to_an_address_of_many_are_not_answered_8_4() {
+fn rule_1_non_unicast_addresses_are_not_answered() {
     let kinds: [Write; 4] = [
         data,
         |p| p.shutdown_ack(),
@@ -80,8 +81,9 @@ fn rule_1_packets_from_or_to_an_address_of_many_are_not_answered_8_4() {
     }
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_2_a_packet_with_an_abort_is_never_answered_8_4() {
+fn rule_2_an_abort_is_never_answered() {
     assert!(answers(|p| p.abort(false, |_| {})).is_empty());
     assert!(answers(|p| p.abort(true, |_| {})).is_empty());
     // Wherever in the packet it is.
@@ -108,8 +110,9 @@ fn rule_2_a_packet_with_an_abort_is_never_answered_8_4() {
     assert!(answers(|p| p.raw(ChunkType::ABORT, 0, &[0, 1, 0xff, 0xff])).is_empty());
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_3_an_init_is_processed_8_4() {
+fn rule_3_an_init_is_processed() {
     let mut w = World::new();
     let answers = Puppet::new().init(&mut w, |_| {});
     assert_eq!(answers.len(), 1);
@@ -117,8 +120,9 @@ fn rule_3_an_init_is_processed_8_4() {
     assert_eq!(answers[0].tag(), Puppet::new().tag);
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_3_an_init_that_is_refused_gets_an_abort_with_its_initiate_tag_8_4() {
+fn rule_3_a_refused_init_gets_an_abort_with_its_tag() {
     let mut w = World::with(2, |_, config| config.accept = false);
     let answers = Puppet::new().init(&mut w, |_| {});
     assert_eq!(answers.len(), 1);
@@ -127,8 +131,9 @@ fn rule_3_an_init_that_is_refused_gets_an_abort_with_its_initiate_tag_8_4() {
     assert_eq!(answers[0].tag(), Puppet::new().tag);
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_3_an_init_for_another_port_gets_an_abort_with_its_initiate_tag_8_4() {
+fn rule_3_an_init_to_another_port_gets_an_abort() {
     let mut w = World::new();
     let puppet = Puppet::new();
     let mut bytes = puppet
@@ -149,8 +154,9 @@ fn rule_3_an_init_for_another_port_gets_an_abort_with_its_initiate_tag_8_4() {
     assert_eq!((chunk.kind, chunk.flags), (ChunkType::ABORT, 0));
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_4_a_cookie_echo_sets_up_only_with_a_cookie_of_ours_8_4() {
+fn rule_4_a_cookie_echo_needs_a_valid_cookie() {
     let mut w = World::new();
     let (_, id) = Puppet::new().connect(&mut w);
     assert_eq!(state_name(&w.stats(0, id)), "Established");
@@ -163,17 +169,18 @@ fn rule_4_a_cookie_echo_sets_up_only_with_a_cookie_of_ours_8_4() {
     assert_eq!(late, (ChunkType::ABORT, 1, TAG));
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn a_cookie_is_no_way_into_an_endpoint_that_does_not_accept_5_1() {
+fn a_cookie_needs_an_endpoint_that_accepts() {
     // The endpoint's own set-up collides with the peer's INIT, so a cookie is given away.
     let mut w = World::with(2, |_, config| config.accept = false);
     let mut puppet = Puppet::new();
     let id = puppet.begin_accept(&mut w);
     let answers = puppet.init(&mut w, |_| {});
     let cookie = Puppet::cookie(&answers[0]);
-    puppet.learn(&answers[0]);
+    puppet.record_init(&answers[0]);
     w.ends[0].abort(w.now, id, b"").expect("it exists");
-    let answers = puppet.say(&mut w, |p| p.cookie_echo(&cookie));
+    let answers = puppet.send(&mut w, |p| p.cookie_echo(&cookie));
     assert_eq!(w.ends[0].associations().count(), 0);
     assert_eq!(answers.len(), 1);
     assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
@@ -181,8 +188,9 @@ fn a_cookie_is_no_way_into_an_endpoint_that_does_not_accept_5_1() {
     assert_eq!(answers[0].flags(ChunkType::ABORT), 0);
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_5_a_shutdown_ack_is_answered_with_a_reflected_shutdown_complete_8_4() {
+fn rule_5_shutdown_ack_gets_shutdown_complete() {
     let expected = (ChunkType::SHUTDOWN_COMPLETE, 1, TAG);
     assert_eq!(answer(|p| p.shutdown_ack()), expected);
     // Wherever in the packet it is.
@@ -198,14 +206,16 @@ fn rule_5_a_shutdown_ack_is_answered_with_a_reflected_shutdown_complete_8_4() {
     assert_eq!(behind, expected);
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_6_a_shutdown_complete_is_discarded_8_4() {
+fn rule_6_a_shutdown_complete_is_discarded() {
     assert!(answers(|p| p.shutdown_complete(false)).is_empty());
     assert!(answers(|p| p.shutdown_complete(true)).is_empty());
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_7_a_cookie_ack_and_a_stale_cookie_error_are_discarded_8_4() {
+fn rule_7_cookie_ack_and_stale_cookie_are_discarded() {
     assert!(answers(|p| p.cookie_ack()).is_empty());
     assert!(
         answers(|p| {
@@ -219,8 +229,9 @@ fn rule_7_a_cookie_ack_and_a_stale_cookie_error_are_discarded_8_4() {
     assert_eq!(other, (ChunkType::ABORT, 1, TAG));
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn rule_8_anything_else_is_answered_with_a_reflected_abort_8_4() {
+fn rule_8_any_other_packet_gets_an_abort() {
     let kinds: [Write; 8] = [
         data,
         |p| {
@@ -244,8 +255,9 @@ fn rule_8_anything_else_is_answered_with_a_reflected_abort_8_4() {
     }
 }
 
+/// RFC 9260, section 8.5.1
 #[test]
-fn a_zero_tag_is_for_an_init_alone_and_nothing_else_is_answered_8_5_1() {
+fn a_zero_tag_is_for_init_alone() {
     let mut w = World::new();
     let puppet = Puppet::new();
     let kinds: [Write; 3] = [data, |p| p.shutdown_ack(), |p| p.heartbeat(b"info")];
@@ -267,8 +279,9 @@ fn a_zero_tag_is_for_an_init_alone_and_nothing_else_is_answered_8_5_1() {
     assert_eq!(drain(&mut w.ends[0]), []);
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn heartbeats_for_another_host_behind_the_same_translator_are_not_answered() {
+fn heartbeats_for_a_host_behind_the_nat_are_ignored() {
     // The translator gave the peer's port to another host; an ABORT would end its association.
     let kinds: [Write; 2] = [|p| p.heartbeat(b"info"), |p| p.heartbeat_ack(b"info")];
     for kind in kinds {
@@ -276,13 +289,14 @@ fn heartbeats_for_another_host_behind_the_same_translator_are_not_answered() {
         let puppet = Puppet::new();
         let route = Route::encapsulated(puppet.link.to, puppet.link.from, 40_000);
         w.inject(0, &route, puppet.build(TAG, kind));
-        assert!(puppet.hear(&mut w).is_empty());
+        assert!(puppet.receive(&mut w).is_empty());
         assert_eq!(w.ends[0].stats().out_of_the_blue, 1);
     }
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn the_answer_goes_back_the_way_the_packet_came() {
+fn the_answer_returns_along_the_same_path() {
     let mut w = World::new();
     let puppet = Puppet::new();
     let from: IpAddr = puppet.link.from;
@@ -292,12 +306,13 @@ fn the_answer_goes_back_the_way_the_packet_came() {
         Route::encapsulated(addresses(0)[0], from, 40_001),
     ] {
         w.inject(0, &route, puppet.build(TAG, data));
-        let heard = puppet.hear(&mut w);
-        assert_eq!(heard.len(), 1);
-        assert_eq!(heard[0].route, route);
+        let replies = puppet.receive(&mut w);
+        assert_eq!(replies.len(), 1);
+        assert_eq!(replies[0].route, route);
     }
 }
 
+/// RFC 9260, section 8.4
 #[test]
 fn an_answer_out_of_the_blue_is_not_answered() {
     // Two hosts that know nothing of each other must not talk for ever.
@@ -313,13 +328,14 @@ fn an_answer_out_of_the_blue_is_not_answered() {
     }
 }
 
+/// RFC 9260, section 8.4
 #[test]
-fn what_comes_after_an_abort_is_out_of_the_blue() {
+fn packets_after_an_abort_are_out_of_the_blue() {
     let mut w = World::new();
     let (mut puppet, id) = Puppet::new().connect(&mut w);
     w.ends[0].abort(w.now, id, b"enough").expect("it exists");
-    let heard = puppet.hear(&mut w);
-    let causes = heard.last().expect("an ABORT").causes();
+    let replies = puppet.receive(&mut w);
+    let causes = replies.last().expect("an ABORT").causes();
     assert_eq!(
         causes,
         [(CauseCode::USER_INITIATED_ABORT, b"enough".to_vec())]

@@ -1,5 +1,5 @@
-//! Properties of the transfer as a whole: whatever the network or the peer does, messages arrive
-//! once and in order, and the sender keeps its accounts (RFC 9260 sections 6.1, 6.6, 6.9, 7.2).
+//! Properties of a transfer under any network and any peer: messages arrive once and in order, and
+//! the sender's accounts stay consistent (RFC 9260, sections 6.1, 6.6, 6.9, 7.2).
 
 use crate::common;
 
@@ -26,7 +26,7 @@ fn content(number: usize, size: usize) -> Bytes {
     bytes.into()
 }
 
-/// What arrived is what was sent: each stream in its order, unordered messages in any.
+/// Checks that the messages sent arrived: each stream in order, unordered messages in any order.
 fn check(plans: &[(u16, bool, usize)], got: &[Message]) -> Result<(), TestCaseError> {
     let mut expected: BTreeMap<u16, Vec<Bytes>> = BTreeMap::new();
     let mut loose = Vec::new();
@@ -86,8 +86,9 @@ fn chunks(plans: &[Plan], first: Tsn) -> Vec<(DataHeader, Bytes)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
+    /// RFC 9260, section 6.9
     #[test]
-    fn messages_are_put_together_from_any_order_and_any_duplicates_6_9(
+    fn messages_are_reassembled_from_any_order(
         plans in vec(plan(), 1..20),
         first: u32,
         picks in vec(any::<prop::sample::Index>(), 0..300),
@@ -104,7 +105,7 @@ proptest! {
         order.extend((0..chunks.len()).rev().filter(|i| !seen.contains(i)));
         let mut got = Vec::new();
         for packet in order.chunks(per_packet) {
-            peer.say(&mut w, |p| {
+            peer.send(&mut w, |p| {
                 for i in packet {
                     p.data(&chunks[*i].0, &chunks[*i].1);
                 }
@@ -117,31 +118,32 @@ proptest! {
         let sizes: Vec<_> = plans.iter().map(|(s, u, z)| (*s, *u, z.iter().sum())).collect();
         check(&sizes, &got)?;
         prop_assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
-        let sack = peer.say(&mut w, |p| p.data(&chunks[0].0, &chunks[0].1));
+        let sack = peer.send(&mut w, |p| p.data(&chunks[0].0, &chunks[0].1));
         let sack = sack[0].sack().expect("a duplicate is acknowledged at once");
         prop_assert_eq!(sack.cumulative_tsn_ack, peer.tsn.plus(chunks.len() as u32 - 1));
         prop_assert_eq!(sack.gap_ack_block_count(), 0);
     }
 
+    /// RFC 9260, section 6.6
     #[test]
-    fn messages_arrive_once_and_in_order_over_any_network(
+    fn messages_arrive_once_over_any_network(
         plans in vec((0_u16..4, any::<bool>(), 1_usize..6000), 1..40),
-        fates in vec(0_u8..20, 50..400),
+        verdicts in vec(0_u8..20, 50..400),
         buffer in 3000_usize..60_000,
     ) {
-        let mut w = World::with(2, |_, c| c.association.receive_buffer = buffer);
+        let mut w = World::with(2, |_, c| c.association.buffers.receive_buffer = buffer);
         let mut n = 0;
         w.rule(move |_| {
             n += 1;
-            match fates.get(n).copied() {
-                Some(0..=3) => Fate::Drop,
-                Some(4..=5) => Fate::Duplicate,
-                Some(fate @ 6..=9) => Fate::Delay(ms(u64::from(fate) * 17)),
-                _ => Fate::Pass,
+            match verdicts.get(n).copied() {
+                Some(0..=3) => Verdict::Drop,
+                Some(4..=5) => Verdict::Duplicate,
+                Some(verdict @ 6..=9) => Verdict::Delay(ms(u64::from(verdict) * 17)),
+                _ => Verdict::Pass,
             }
         });
-        // However many set-up packets the network eats, the set-up goes on.
-        w.config.max_init_retransmits = 1000;
+        // The set-up continues whatever packets are lost.
+        w.config.timers.max_init_retransmits = 1000;
         let a = w.begin_connect(&addresses(1));
         for (number, &(stream, unordered, size)) in plans.iter().enumerate() {
             let options = SendOptions { unordered, ..SendOptions::on_stream(stream) };
@@ -149,7 +151,7 @@ proptest! {
         }
         prop_assert!(w.run_until(secs(50_000), |w| w.states() == [Some("Established"); 2]));
         w.ends[0].shutdown(w.now, a).unwrap();
-        let b = w.only(1);
+        let b = w.association(1);
         let mut parts = Vec::new();
         for _ in 0..4000 {
             w.run(ms(500));
@@ -165,8 +167,9 @@ proptest! {
         check(&sizes, &join(parts))?;
     }
 
+    /// RFC 9260, section 6.2.1
     #[test]
-    fn the_sender_keeps_its_accounts_whatever_the_peer_acknowledges_6_2_1(
+    fn any_sack_keeps_the_sender_consistent(
         steps in vec((vec(any::<bool>(), 0..12), 0_u64..1500, any::<bool>(), 1_usize..3000), 1..120),
         a_rwnd in prop_oneof![Just(1500_u32), Just(10_000), Just(1 << 20)],
     ) {
@@ -183,14 +186,14 @@ proptest! {
                     Err(error) => prop_assert!(false, "{error}"),
                 }
             }
-            let heard = peer.hear(&mut w);
-            model.heard(&peer, &heard)?;
+            let replies = peer.receive(&mut w);
+            model.record(&peer, &replies)?;
             w.run(ms(wait));
-            let heard = peer.hear(&mut w);
-            model.heard(&peer, &heard)?;
+            let replies = peer.receive(&mut w);
+            model.record(&peer, &replies)?;
             let blocks = model.acknowledge(&gaps);
-            let answers = peer.sack(&mut w, peer.theirs(model.cumulative).previous(), a_rwnd, &blocks);
-            model.heard(&peer, &answers)?;
+            let answers = peer.sack(&mut w, peer.endpoint_tsn(model.cumulative).previous(), a_rwnd, &blocks);
+            model.record(&peer, &answers)?;
             let stats = w.stats(0, id);
             prop_assert_eq!(stats.outstanding_chunks as u32, model.next - model.cumulative);
             let path = w.path(0, id, 0);
@@ -205,12 +208,12 @@ proptest! {
                 break;
             }
             w.run(ms(100));
-            let heard = peer.hear(&mut w);
-            model.heard(&peer, &heard)?;
+            let replies = peer.receive(&mut w);
+            model.record(&peer, &replies)?;
             model.cumulative = model.next;
             model.gaps.clear();
-            let answers = peer.sack(&mut w, peer.theirs(model.next).previous(), a_rwnd, &[]);
-            model.heard(&peer, &answers)?;
+            let answers = peer.sack(&mut w, peer.endpoint_tsn(model.next).previous(), a_rwnd, &[]);
+            model.record(&peer, &answers)?;
         }
         let (stats, path) = (w.stats(0, id), w.path(0, id, 0));
         prop_assert_eq!((stats.outstanding_chunks, stats.queued_messages), (0, 0));
@@ -231,19 +234,19 @@ fn join(parts: Vec<Message>) -> Vec<Message> {
     whole
 }
 
-/// What a peer knows that acknowledges what it likes. Numbers count from the first TSN.
+/// State of a peer that acknowledges arbitrary chunks. Numbers count from the first TSN.
 #[derive(Default)]
 struct Model {
-    /// The next number that was never sent.
+    /// The lowest number that was not sent.
     next: u32,
-    /// Everything below is acknowledged.
+    /// All numbers below are acknowledged.
     cumulative: u32,
     gaps: BTreeSet<u32>,
 }
 
 impl Model {
     /// TSNs come in sequence, and nothing that is acknowledged is sent again.
-    fn heard(&mut self, peer: &Puppet, packets: &[Seen]) -> Result<(), TestCaseError> {
+    fn record(&mut self, peer: &Puppet, packets: &[SentPacket]) -> Result<(), TestCaseError> {
         for number in peer.numbers(packets) {
             prop_assert!(number <= self.next, "{number} before {}", self.next);
             prop_assert!(number >= self.cumulative, "{number} was acknowledged");
@@ -253,7 +256,7 @@ impl Model {
         Ok(())
     }
 
-    /// Acknowledges some of what is missing; returns the gap blocks.
+    /// Acknowledges some of the missing chunks; returns the Gap Ack Blocks.
     fn acknowledge(&mut self, picks: &[bool]) -> Vec<(u16, u16)> {
         for (i, _) in picks.iter().enumerate().filter(|p| *p.1) {
             let number = self.cumulative + i as u32;

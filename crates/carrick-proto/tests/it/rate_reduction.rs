@@ -1,5 +1,5 @@
-//! Proportional rate reduction (RFC 6937) must not hold back what no SACK will set free: it lets data
-//! leave as data arrives, and with nothing in flight none arrives.
+//! Proportional rate reduction (RFC 6937) lets data leave as data arrives; with nothing in flight
+//! it must not block retransmissions.
 
 use crate::common;
 
@@ -11,16 +11,15 @@ use common::*;
 /// The reduction, losses that are found by a timer, so that no SACK comes with them, and nothing
 /// that leaves after a timeout whatever the window.
 fn config() -> AssociationConfig {
-    AssociationConfig {
-        policies: Policies {
+    AssociationConfig::rfc9260().with(|c| {
+        c.research.policies = Policies {
             proportional_rate_reduction: true,
             loss_detection: LossDetection::Rack,
             marked_data: MarkedData::HoldsAll,
             ..Policies::default()
-        },
-        heartbeat: false,
-        ..AssociationConfig::default()
-    }
+        };
+        c.paths.heartbeat = false;
+    })
 }
 
 /// Packets of 1000 bytes.
@@ -34,35 +33,37 @@ fn send(w: &mut World, id: AssociationId, count: usize) {
     }
 }
 
+/// RFC 6937, section 3
 #[test]
-fn a_repair_lost_before_a_closed_window_leaves_again_6937_3() {
+fn a_lost_repair_leaves_before_a_closed_window() {
     let mut w = World::single_homed();
     w.config = config();
     let (p, id) = Puppet::new().accept(&mut w);
     send(&mut w, id, 1);
     w.run(ms(100));
-    p.sack(&mut w, p.theirs(0), 1 << 20, &[]);
+    p.sack(&mut w, p.endpoint_tsn(0), 1 << 20, &[]);
     send(&mut w, id, 2);
-    assert_eq!(p.numbers(&p.hear(&mut w)), [1, 2]);
+    assert_eq!(p.numbers(&p.receive(&mut w)), [1, 2]);
     w.run(ms(100));
     // Only the second one arrived, and there is no room for the first: a timeout may be no loss.
-    p.sack(&mut w, p.theirs(0), 500, &[(2, 2)]);
+    p.sack(&mut w, p.endpoint_tsn(0), 500, &[(2, 2)]);
     w.run(ms(200));
-    assert_eq!(p.numbers(&p.hear(&mut w)), [1], "found by the timer");
+    assert_eq!(p.numbers(&p.receive(&mut w)), [1], "found by the timer");
     // The repair is lost, and whatever else leaves for some time.
     w.run(secs(20));
-    let repeated = p.numbers(&p.hear(&mut w));
+    let repeated = p.numbers(&p.receive(&mut w));
     assert!(repeated.len() > 1, "{repeated:?}");
     assert!(repeated.iter().all(|n| *n == 1));
-    p.sack(&mut w, p.theirs(2), 1 << 20, &[]);
+    p.sack(&mut w, p.endpoint_tsn(2), 1 << 20, &[]);
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }
 
+/// RFC 6937, section 3
 #[test]
-fn a_repair_lost_on_another_path_leaves_again_on_the_first_6937_3() {
+fn a_lost_repair_moves_back_to_the_first_path() {
     let mut w = World::new();
     w.config = config();
-    w.config.policies.retransmission_route = &RetransmitInTurn;
+    w.config.research.policies.retransmission_route = &RetransmitInTurn;
     let (a, b) = w.connect();
     send(&mut w, a, 2);
     w.run(secs(1));
@@ -71,14 +72,14 @@ fn a_repair_lost_on_another_path_leaves_again_on_the_first_6937_3() {
     let (mut first, mut lost) = (None, 0);
     w.rule(move |seen| {
         if seen.from != 0 || !seen.has(ChunkType::DATA) || lost == 2 {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         let tsn = seen.data()[0].tsn;
         if *first.get_or_insert(tsn) == tsn {
             lost += 1;
-            return Fate::Drop;
+            return Verdict::Drop;
         }
-        Fate::Pass
+        Verdict::Pass
     });
     w.log.clear();
     send(&mut w, a, 2);

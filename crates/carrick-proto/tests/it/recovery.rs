@@ -1,5 +1,5 @@
-//! Loss recovery with RACK-TLP (RFC 8985), proportional rate reduction (RFC 6937) and the undoing of
-//! needless reductions.
+//! Loss recovery with RACK-TLP (RFC 8985), proportional rate reduction (RFC 6937) and the undoing
+//! of spurious reductions (RFC 4015).
 
 use crate::common;
 
@@ -22,16 +22,16 @@ fn by_time() -> Policies {
     }
 }
 
-/// Two endpoints, the first of which recovers so.
-fn world(policies: Policies) -> (World, AssociationId, AssociationId) {
+/// Two endpoints, the first of which uses these policies.
+fn connected_with(policies: Policies) -> (World, AssociationId, AssociationId) {
     let mut w = World::with(2, |_, config| {
         config.local_addresses.truncate(1);
-        config.association.receive_buffer = 8 << 20;
+        config.association.buffers.receive_buffer = 8 << 20;
     });
-    w.config.policies = policies;
-    w.config.send_buffer = 1 << 26;
-    w.config.heartbeat = false;
-    w.config.max_burst = 10;
+    w.config.research.policies = policies;
+    w.config.buffers.send_buffer = 1 << 26;
+    w.config.paths.heartbeat = false;
+    w.config.transmission.max_burst = 10;
     let (a, b) = w.connect();
     (w, a, b)
 }
@@ -53,25 +53,26 @@ fn timeouts(w: &World, id: AssociationId) -> u64 {
 
 // ---- Against an endpoint ----
 
+/// RFC 8985, section 6.2
 #[test]
-fn a_lost_retransmission_is_found_lost_again_without_a_timeout_8985_6_2() {
+fn a_lost_retransmission_is_detected_by_rack() {
     for (policies, expected) in [(by_time(), 0), (Policies::default(), 2)] {
-        let (mut w, a, b) = world(policies);
+        let (mut w, a, b) = connected_with(policies);
         warm_up(&mut w, a, b);
         // One chunk is lost three times.
         let mut lost = None;
         let mut times = 0;
         w.rule(move |seen| {
             if seen.from != 0 || times == 3 || !seen.has(ChunkType::DATA) {
-                return Fate::Pass;
+                return Verdict::Pass;
             }
             let tsns: Vec<_> = seen.data().iter().map(|d| d.tsn).collect();
             let tsn = *lost.get_or_insert(tsns[0]);
             if tsns.contains(&tsn) {
                 times += 1;
-                return Fate::Drop;
+                return Verdict::Drop;
             }
-            Fate::Pass
+            Verdict::Pass
         });
         for _ in 0..200 {
             w.send(0, a, 0, pattern(FULL));
@@ -82,11 +83,12 @@ fn a_lost_retransmission_is_found_lost_again_without_a_timeout_8985_6_2() {
     }
 }
 
+/// RFC 8985, section 7.3
 #[test]
-fn a_lost_tail_is_repaired_without_a_timeout_8985_7() {
+fn a_lost_tail_is_repaired_without_a_timeout() {
     for lost in 1..=10_u64 {
         for (policies, expected) in [(by_time(), 0), (Policies::default(), 1)] {
-            let (mut w, a, b) = world(policies);
+            let (mut w, a, b) = connected_with(policies);
             warm_up(&mut w, a, b);
             let tail: Vec<u64> = (10 - lost..10).collect();
             w.lose_data(0, &tail);
@@ -106,23 +108,24 @@ fn a_lost_tail_is_repaired_without_a_timeout_8985_7() {
     }
 }
 
+/// RFC 8985, section 7.3
 #[test]
-fn a_tail_whose_probe_is_lost_too_is_left_to_the_timer_8985_7_3() {
-    let (mut w, a, b) = world(by_time());
+fn a_tail_with_a_lost_probe_is_left_to_t3() {
+    let (mut w, a, b) = connected_with(by_time());
     warm_up(&mut w, a, b);
     // The last of ten, and its copy.
     let mut seen_last = 0;
     let mut sent = 0;
     w.rule(move |seen| {
         if seen.from != 0 || !seen.has(ChunkType::DATA) {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         sent += 1;
         seen_last += u32::from(sent >= 10);
         if (1..=2).contains(&seen_last) {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     for _ in 0..10 {
@@ -134,21 +137,22 @@ fn a_tail_whose_probe_is_lost_too_is_left_to_the_timer_8985_7_3() {
     assert_eq!((counters.tail_loss_probes, counters.t3_expirations), (1, 1));
 }
 
+/// RFC 8985, section 6.2
 #[test]
-fn losses_all_over_a_transfer_need_no_timeout_8985() {
-    let (mut w, a, b) = world(by_time());
-    w.forget = true;
+fn scattered_losses_need_no_timeout() {
+    let (mut w, a, b) = connected_with(by_time());
+    w.discard_log = true;
     let mut count = 0_u32;
     w.rule(move |seen| {
         if seen.from != 0 || !seen.has(ChunkType::DATA) {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         count += 1;
         // Retransmissions are lost as well as anything else; single ones and runs of three.
         if count.is_multiple_of(29) || count % 97 < 3 {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     for _ in 0..3000 {
@@ -167,13 +171,14 @@ fn losses_all_over_a_transfer_need_no_timeout_8985() {
     );
 }
 
+/// RFC 9260, section 8.2
 #[test]
-fn a_path_that_died_still_fails_over_8_2() {
+fn a_failed_path_still_fails_over() {
     let mut w = World::new();
-    w.config.policies = by_time();
-    w.config.path_max_retrans = 2;
+    w.config.research.policies = by_time();
+    w.config.paths.path_max_retrans = 2;
     let (a, b) = w.connect();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     for _ in 0..20 {
         w.send(0, a, 0, pattern(FULL));
     }
@@ -183,22 +188,23 @@ fn a_path_that_died_still_fails_over_8_2() {
     assert_eq!(w.stats(0, a).outstanding_chunks, 0);
 }
 
+/// RFC 8985, section 6.2
 #[test]
-fn reordering_enlarges_the_window_until_nothing_is_sent_in_vain_8985_6_2() {
-    let (mut w, a, b) = world(by_time());
+fn reordering_grows_the_window() {
+    let (mut w, a, b) = connected_with(by_time());
     w.latency = ms(50);
-    w.forget = true;
+    w.discard_log = true;
     // Every fifth packet is a third of the round trip late.
     let mut count = 0_u32;
     w.rule(move |seen| {
         if seen.from != 0 || !seen.has(ChunkType::DATA) {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         count += 1;
         if count.is_multiple_of(5) {
-            Fate::Delay(ms(35))
+            Verdict::Delay(ms(35))
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     let transfer = |w: &mut World| {
@@ -228,9 +234,9 @@ struct Flow {
 impl Flow {
     fn new(policies: Policies) -> Self {
         let mut w = World::single_homed();
-        w.config.send_buffer = 1 << 26;
-        w.config.heartbeat = false;
-        w.config.policies = policies;
+        w.config.buffers.send_buffer = 1 << 26;
+        w.config.paths.heartbeat = false;
+        w.config.research.policies = policies;
         let mut p = Puppet::new();
         p.a_rwnd = 1 << 30;
         let (p, id) = p.accept(&mut w);
@@ -248,7 +254,7 @@ impl Flow {
         self.w.path(0, self.id, 0)
     }
 
-    fn data(&self, packets: &[Seen]) -> Vec<u32> {
+    fn data(&self, packets: &[SentPacket]) -> Vec<u32> {
         self.p.numbers(packets)
     }
 
@@ -260,13 +266,13 @@ impl Flow {
             };
             self.w.send_with(0, self.id, options, pattern(size));
         }
-        let heard = self.p.hear(&mut self.w);
-        self.data(&heard)
+        let replies = self.p.receive(&mut self.w);
+        self.data(&replies)
     }
 
     /// A SACK for the first `count` chunks with gap blocks and duplicates, all counted from 0.
     fn sack(&mut self, count: u32, gaps: &[(u32, u32)], duplicates: &[u32]) -> Vec<u32> {
-        let cumulative = self.p.theirs(count.wrapping_sub(1));
+        let cumulative = self.p.endpoint_tsn(count.wrapping_sub(1));
         let offset = |chunk: u32| u16::try_from(chunk + 1 - count).expect("a gap");
         let gaps: Vec<_> = gaps
             .iter()
@@ -275,21 +281,21 @@ impl Flow {
                 end: offset(g.1),
             })
             .collect();
-        let duplicates: Vec<_> = duplicates.iter().map(|d| self.p.theirs(*d)).collect();
+        let duplicates: Vec<_> = duplicates.iter().map(|d| self.p.endpoint_tsn(*d)).collect();
         let a_rwnd = self.p.a_rwnd;
-        let heard = self.p.say(&mut self.w, |p| {
+        let replies = self.p.send(&mut self.w, |p| {
             p.sack(cumulative, a_rwnd, gaps.into_iter(), duplicates.into_iter());
         });
-        self.data(&heard)
+        self.data(&replies)
     }
 
-    /// Time passes; returns what leaves meanwhile.
-    fn run(&mut self, millis: u64) -> Vec<Seen> {
+    /// Runs for this long; returns the packets that leave.
+    fn run(&mut self, millis: u64) -> Vec<SentPacket> {
         self.w.run(ms(millis));
-        self.p.hear(&mut self.w)
+        self.p.receive(&mut self.w)
     }
 
-    /// Sends full packets with a round trip of 100 ms, until so many are in flight; returns the
+    /// Sends full packets with an RTT of 100 ms until this number is in flight; returns the
     /// number of the first of them. More wait.
     fn grow(&mut self, packets: u32) -> u32 {
         let mut next = self.send(20 * packets as usize, FULL).len() as u32;
@@ -311,21 +317,23 @@ impl Flow {
     }
 }
 
+/// RFC 8985, section 6.2
 #[test]
-fn a_chunk_waits_a_quarter_of_the_round_trip_for_a_later_one_8985_6_2() {
+fn a_chunk_waits_a_quarter_rtt_for_a_later_one() {
     let mut f = Flow::new(by_time());
     let first = f.grow(8);
     f.w.run(ms(100));
     // One packet above the gap: not three.
     f.sack(first, &[(first + 1, first + 1)], &[]);
     assert!(f.run(24).is_empty());
-    let heard = f.run(2);
-    assert_eq!(f.data(&heard), [first], "by the timer");
+    let replies = f.run(2);
+    assert_eq!(f.data(&replies), [first], "by the timer");
     assert_eq!(f.w.stats(0, f.id).counters.t3_expirations, 0);
 }
 
+/// RFC 8985, section 6.2
 #[test]
-fn three_packets_above_the_gap_are_enough_8985_6_2() {
+fn three_packets_above_a_gap_are_enough() {
     let mut f = Flow::new(by_time());
     let first = f.grow(8);
     f.w.run(ms(100));
@@ -333,16 +341,17 @@ fn three_packets_above_the_gap_are_enough_8985_6_2() {
         !f.sack(first, &[(first + 1, first + 2)], &[])
             .contains(&first)
     );
-    let heard = f.sack(first, &[(first + 1, first + 3)], &[]);
-    assert_eq!(heard.first(), Some(&first));
+    let replies = f.sack(first, &[(first + 1, first + 3)], &[]);
+    assert_eq!(replies.first(), Some(&first));
 }
 
+/// RFC 9260, section 3.3.4
 #[test]
-fn what_a_full_sack_cannot_tell_of_is_not_taken_for_lost_3_3_4() {
+fn chunks_beyond_a_full_sack_are_not_lost() {
     let mut f = Flow::new(by_time());
     let first = f.grow(40);
     f.w.run(ms(100));
-    // Every other packet is lost, and the peer tells of 16 gaps at most: the rest arrived.
+    // Every other packet is lost, and the peer reports at most 16 gaps; all other packets arrived.
     let blocks: Vec<_> = (0..16)
         .map(|n| (first + 2 * n + 1, first + 2 * n + 1))
         .collect();
@@ -360,14 +369,15 @@ fn what_a_full_sack_cannot_tell_of_is_not_taken_for_lost_3_3_4() {
     assert!(f.w.stats(0, f.id).counters.fast_retransmissions <= 20);
 }
 
+/// RFC 4015, section 3.2
 #[test]
-fn a_needless_fast_retransmission_is_undone_4015() {
+fn a_spurious_fast_retransmission_is_undone() {
     let mut f = Flow::new(by_time());
     let first = f.grow(16);
     f.w.run(ms(100));
     let before = f.path();
-    let heard = f.sack(first, &[(first + 1, first + 6)], &[]);
-    assert_eq!(heard.first(), Some(&first));
+    let replies = f.sack(first, &[(first + 1, first + 6)], &[]);
+    assert_eq!(replies.first(), Some(&first));
     let reduced = f.path();
     assert!(reduced.cwnd <= before.cwnd / 2 + PMDCS);
     // The original arrived late, then the copy.
@@ -378,8 +388,9 @@ fn a_needless_fast_retransmission_is_undone_4015() {
     assert!(f.path().cwnd >= before.cwnd && f.path().ssthresh >= before.ssthresh);
 }
 
+/// RFC 4015, section 3.2
 #[test]
-fn without_the_policy_nothing_is_undone_4015() {
+fn by_default_nothing_is_undone() {
     let mut f = Flow::new(Policies {
         undo_spurious: false,
         ..by_time()
@@ -392,8 +403,9 @@ fn without_the_policy_nothing_is_undone_4015() {
     assert_eq!((f.undone(), f.path().cwnd), (0, reduced));
 }
 
+/// RFC 4015, section 3.2
 #[test]
-fn one_copy_that_was_needed_keeps_the_reduction_4015() {
+fn a_necessary_copy_keeps_the_reduction() {
     let mut f = Flow::new(by_time());
     let first = f.grow(16);
     f.w.run(ms(100));
@@ -408,8 +420,9 @@ fn one_copy_that_was_needed_keeps_the_reduction_4015() {
     assert!(f.path().cwnd <= reduced + PMDCS);
 }
 
+/// RFC 4015, section 3.2
 #[test]
-fn a_needless_timeout_is_undone_4015() {
+fn a_spurious_timeout_is_undone() {
     for policies in [
         Policies {
             tail_loss_probe: false,
@@ -425,8 +438,8 @@ fn a_needless_timeout_is_undone_4015() {
         let first = f.grow(16);
         let before = f.path();
         // The path stalls for longer than the RTO.
-        let heard = f.run(1100);
-        assert_eq!(f.data(&heard), [first]);
+        let replies = f.run(1100);
+        assert_eq!(f.data(&replies), [first]);
         assert_eq!(f.path().cwnd, PMDCS);
         let all = first + f.w.stats(0, f.id).outstanding_chunks as u32;
         f.sack(all, &[], &[]);
@@ -437,38 +450,41 @@ fn a_needless_timeout_is_undone_4015() {
     }
 }
 
+/// RFC 8985, section 7.3
 #[test]
-fn a_probe_is_the_last_chunk_and_asks_for_a_sack_at_once_8985_7_3() {
+fn a_probe_is_the_last_chunk_with_the_i_bit() {
     let mut f = Flow::new(by_time());
     let first = 60;
     let sent = f.send(3, FULL);
     assert_eq!(sent, [first, first + 1, first + 2]);
     assert!(f.run(199).is_empty(), "two round trips");
-    let heard = f.run(2);
-    assert_eq!(f.data(&heard), [first + 2]);
-    assert!(heard[0].data()[0].flags.immediate);
+    let replies = f.run(2);
+    assert_eq!(f.data(&replies), [first + 2]);
+    assert!(replies[0].data()[0].flags.immediate);
     assert!(f.run(900).is_empty(), "one probe only");
     assert_eq!(f.w.stats(0, f.id).counters.tail_loss_probes, 1);
 }
 
+/// RFC 8985, section 7.2
 #[test]
-fn the_probe_for_one_packet_waits_for_a_delayed_sack_8985_7_2() {
+fn a_probe_for_one_packet_awaits_a_delayed_sack() {
     let mut f = Flow::new(by_time());
     let first = 60;
     f.send(1, FULL);
     assert!(f.run(399).is_empty(), "two round trips and SACK.Delay");
-    let heard = f.run(2);
-    assert_eq!(f.data(&heard), [first]);
+    let replies = f.run(2);
+    assert_eq!(f.data(&replies), [first]);
 }
 
+/// RFC 8985, section 7.3
 #[test]
-fn a_probe_is_new_data_if_there_is_some_whatever_the_window_8985_7_3() {
+fn a_probe_prefers_new_data_whatever_the_window() {
     let mut f = Flow::new(by_time());
     let first = f.grow(8);
     let flight = f.path().flight_size;
     assert!(flight >= f.path().cwnd);
-    let heard = f.run(250);
-    let sent = f.data(&heard);
+    let replies = f.run(250);
+    let sent = f.data(&replies);
     assert_eq!(sent.len(), 1);
     assert!(sent[0] > first);
     assert_eq!(
@@ -478,8 +494,9 @@ fn a_probe_is_new_data_if_there_is_some_whatever_the_window_8985_7_3() {
     );
 }
 
+/// RFC 8985, section 7.4.2
 #[test]
-fn a_loss_that_the_probe_repaired_slows_down_unless_it_was_none_8985_7_4_2() {
+fn a_loss_repaired_by_a_probe_reduces_the_cwnd() {
     for needless in [false, true] {
         let mut f = Flow::new(by_time());
         f.grow(16);
@@ -492,20 +509,21 @@ fn a_loss_that_the_probe_repaired_slows_down_unless_it_was_none_8985_7_4_2() {
         f.w.run(ms(100));
         f.sack(next - 1, &[], &[]);
         let before = f.path().cwnd;
-        let heard = f.run(401);
-        assert_eq!(f.data(&heard), [next - 1]);
+        let replies = f.run(401);
+        assert_eq!(f.data(&replies), [next - 1]);
         f.w.run(ms(100));
         let duplicates: &[u32] = if needless { &[next - 1] } else { &[] };
         f.sack(next, &[], duplicates);
         assert_eq!(f.path().cwnd < before, !needless);
-        // What was reported only afterwards is undone.
+        // A reduction whose chunk is reported afterwards is undone.
         f.sack(next, &[], &[next - 1]);
         assert_eq!(f.path().cwnd, before);
     }
 }
 
+/// RFC 6937, section 3
 #[test]
-fn the_flight_comes_down_in_proportion_6937() {
+fn prr_reduces_the_flight_in_proportion() {
     let mut f = Flow::new(by_time());
     let first = f.grow(40);
     let flight = 40;

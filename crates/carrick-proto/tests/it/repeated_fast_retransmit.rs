@@ -1,5 +1,5 @@
-//! Fast retransmit of a chunk more than once: what RFC 2960 left open and RFC 9260 forbids; and what
-//! RFC 2960's own counters do.
+//! Repeated fast retransmission of a chunk, which RFC 2960 leaves open and RFC 9260 forbids, and
+//! the per-SACK counters of RFC 2960.
 
 use crate::common;
 
@@ -30,11 +30,11 @@ fn counters() -> Policies {
     }
 }
 
-fn world(policies: Policies) -> (World, AssociationId, AssociationId) {
+fn warmed_up(policies: Policies) -> (World, AssociationId, AssociationId) {
     let mut w = World::single_homed();
-    w.config.policies = policies;
-    w.config.send_buffer = 1 << 26;
-    w.config.heartbeat = false;
+    w.config.research.policies = policies;
+    w.config.buffers.send_buffer = 1 << 26;
+    w.config.paths.heartbeat = false;
     let (a, b) = w.connect();
     for _ in 0..50 {
         w.send(0, a, 0, pattern(FULL));
@@ -44,25 +44,26 @@ fn world(policies: Policies) -> (World, AssociationId, AssociationId) {
     (w, a, b)
 }
 
-/// Loses the next chunk so often, and sends 200. Returns timeouts, and how often it was sent.
+/// Drops the next chunk this number of times and sends 200. Returns timeouts, and transmissions
+/// of the chunk.
 fn lose(repeated: bool, times: usize) -> (u64, usize, PathStats) {
     lose_with(repeats(repeated, ReportScope::Association), times)
 }
 
 fn lose_with(policies: Policies, times: usize) -> (u64, usize, PathStats) {
-    let (mut w, a, b) = world(policies);
+    let (mut w, a, b) = warmed_up(policies);
     w.log.clear();
     let (mut lost, mut left) = (None, times);
     w.rule(move |seen| {
         if seen.from != 0 || left == 0 || !seen.has(ChunkType::DATA) {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         let tsns: Vec<_> = seen.data().iter().map(|d| d.tsn).collect();
         if tsns.contains(lost.get_or_insert(tsns[0])) {
             left -= 1;
-            return Fate::Drop;
+            return Verdict::Drop;
         }
-        Fate::Pass
+        Verdict::Pass
     });
     for _ in 0..200 {
         w.send(0, a, 0, pattern(FULL));
@@ -80,14 +81,16 @@ fn lose_with(policies: Policies, times: usize) -> (u64, usize, PathStats) {
     (timeouts, sent, w.path(0, a, 0))
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn a_lost_retransmission_waits_for_the_timer_by_default_7_2_4() {
+fn a_lost_retransmission_waits_for_t3_by_default() {
     let (timeouts, sent, _) = lose(false, 2);
     assert_eq!((timeouts, sent), (1, 3));
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn a_lost_retransmission_is_sent_again_after_as_many_reports_where_that_is_chosen() {
+fn a_chosen_policy_repeats_fast_retransmit() {
     for scope in [ReportScope::Association, ReportScope::Path] {
         for times in 1..=3 {
             let (timeouts, sent, _) = lose_with(repeats(true, scope), times);
@@ -96,8 +99,9 @@ fn a_lost_retransmission_is_sent_again_after_as_many_reports_where_that_is_chose
     }
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn a_retransmission_that_arrives_is_not_sent_again() {
+fn an_arrived_retransmission_is_not_repeated() {
     for repeated in [false, true] {
         let (timeouts, sent, path) = lose(repeated, 1);
         assert_eq!((timeouts, sent), (0, 2));
@@ -105,8 +109,9 @@ fn a_retransmission_that_arrives_is_not_sent_again() {
     }
 }
 
+/// RFC 2960, section 7.2.4
 #[test]
-fn counters_of_rfc_2960_answer_one_loss_as_often_as_sacks_in_a_round_trip_report_it() {
+fn rfc_2960_counters_repeat_per_round_trip() {
     let (timeouts, sent, path) = lose_with(counters(), 1);
     assert_eq!(timeouts, 0);
     assert!(sent > 3, "sent {sent} times");
@@ -116,8 +121,9 @@ fn counters_of_rfc_2960_answer_one_loss_as_often_as_sacks_in_a_round_trip_report
     assert!(path.ssthresh < standard.ssthresh, "halved each time");
 }
 
+/// RFC 2960, section 7.2.4
 #[test]
-fn counters_of_rfc_2960_need_no_timer_for_a_lost_retransmission() {
+fn rfc_2960_counters_repeat_without_t3() {
     for times in 1..=3 {
         let (timeouts, sent, _) = lose_with(counters(), times);
         assert_eq!(timeouts, 0);

@@ -1,4 +1,4 @@
-//! Which stream sends next (RFC 8260 section 3): the order of chunks on the wire, with DATA.
+//! Stream schedulers (RFC 8260, section 3): the order of DATA chunks on the wire.
 
 use crate::common;
 
@@ -11,11 +11,11 @@ use common::*;
 const FULL: usize = 1452;
 
 /// Two associated endpoints; the first one's messages wait until the world runs.
-fn world(scheduler: StreamScheduler) -> (World, AssociationId, AssociationId) {
+fn scheduled(scheduler: StreamScheduler) -> (World, AssociationId, AssociationId) {
     let mut w = World::single_homed();
-    w.config.scheduler = scheduler;
-    w.config.nagle = false;
-    w.config.outbound_streams = 100;
+    w.config.streams.scheduler = scheduler;
+    w.config.transmission.nagle = false;
+    w.config.streams.outbound_streams = 100;
     let (a, b) = w.connect();
     assert_eq!(w.ends[0].scheduler(a), Some(scheduler));
     w.log.clear();
@@ -55,10 +55,11 @@ fn send_figure_1(w: &mut World, a: AssociationId) {
     w.send(0, a, 2, pattern(3 * FULL));
 }
 
+/// RFC 8260, section 3.1
 #[test]
-fn first_come_first_served_is_the_default_and_keeps_the_order_8260_3_1() {
+fn first_come_first_served_is_the_default() {
     assert_eq!(StreamScheduler::default(), StreamScheduler::FirstCome);
-    let (mut w, a, b) = world(StreamScheduler::default());
+    let (mut w, a, b) = scheduled(StreamScheduler::default());
     let order = [3, 1, 1, 99, 3, 0, 1, 99];
     for stream in order {
         w.send(0, a, stream, pattern(2 * FULL));
@@ -70,9 +71,10 @@ fn first_come_first_served_is_the_default_and_keeps_the_order_8260_3_1() {
     assert_eq!(got.iter().map(|m| m.stream.0).collect::<Vec<_>>(), order);
 }
 
+/// RFC 8260, section 3.2
 #[test]
-fn round_robin_takes_a_message_of_each_stream_in_turn_8260_3_2() {
-    let (mut w, a, _) = world(StreamScheduler::RoundRobin);
+fn round_robin_takes_a_message_of_each_stream() {
+    let (mut w, a, _) = scheduled(StreamScheduler::RoundRobin);
     send_figure_1(&mut w, a);
     w.run(secs(5));
     let figure_1 = [
@@ -89,9 +91,10 @@ fn round_robin_takes_a_message_of_each_stream_in_turn_8260_3_2() {
     assert_eq!(on_the_wire(&w), figure_1);
 }
 
+/// RFC 8260, section 3.2
 #[test]
-fn a_stream_that_comes_back_waits_for_its_turn_8260_3_2() {
-    let (mut w, a, _) = world(StreamScheduler::RoundRobin);
+fn a_returning_stream_waits_for_its_turn() {
+    let (mut w, a, _) = scheduled(StreamScheduler::RoundRobin);
     for stream in [1, 2, 3] {
         w.send(0, a, stream, pattern(40 * FULL));
     }
@@ -105,9 +108,10 @@ fn a_stream_that_comes_back_waits_for_its_turn_8260_3_2() {
     assert_eq!(order, [1, 2, 3, 4, 1]);
 }
 
+/// RFC 8260, section 3.3
 #[test]
-fn a_packet_has_chunks_of_one_stream_8260_3_3() {
-    let (mut w, a, b) = world(StreamScheduler::RoundRobinPerPacket);
+fn each_packet_has_chunks_of_one_stream() {
+    let (mut w, a, b) = scheduled(StreamScheduler::RoundRobinPerPacket);
     for round in 0..40 {
         for stream in 0..3 {
             w.send(0, a, stream, pattern(100 + round));
@@ -130,18 +134,20 @@ fn a_packet_has_chunks_of_one_stream_8260_3_3() {
     assert_eq!(w.receive(1, b).len(), 120);
 }
 
+/// RFC 8260, section 3.3
 #[test]
-fn a_large_message_goes_on_in_the_next_packet_8260_3_3() {
-    let (mut w, a, _) = world(StreamScheduler::RoundRobinPerPacket);
+fn a_large_message_continues_in_the_next_packet() {
+    let (mut w, a, _) = scheduled(StreamScheduler::RoundRobinPerPacket);
     send_figure_1(&mut w, a);
     w.run(secs(5));
     let order = streams_on_the_wire(&w);
     assert_eq!(order, [0, 0, 0, 1, 2, 2, 2, 1, 1]);
 }
 
+/// RFC 8260, section 3.4
 #[test]
-fn the_lower_value_goes_first_and_equals_come_in_order_8260_3_4() {
-    let (mut w, a, _) = world(StreamScheduler::Priority);
+fn the_lowest_priority_value_is_sent_first() {
+    let (mut w, a, _) = scheduled(StreamScheduler::Priority);
     for (stream, value) in [(1, 7), (2, 7), (3, 65_535), (4, 1)] {
         w.ends[0]
             .set_stream_value(w.now, a, StreamId(stream), value)
@@ -154,9 +160,10 @@ fn the_lower_value_goes_first_and_equals_come_in_order_8260_3_4() {
     assert_eq!(streams_on_the_wire(&w), [0, 0, 4, 4, 2, 1, 2, 1, 3]);
 }
 
+/// RFC 8260, section 3.4
 #[test]
-fn with_data_a_large_message_holds_up_an_urgent_one_8260_3_4() {
-    let (mut w, a, _) = world(StreamScheduler::Priority);
+fn with_data_a_large_message_delays_an_urgent_one() {
+    let (mut w, a, _) = scheduled(StreamScheduler::Priority);
     w.ends[0]
         .set_stream_value(w.now, a, StreamId(1), 9)
         .unwrap();
@@ -184,7 +191,7 @@ fn shares(w: &World, total: usize) -> [usize; 4] {
     shares
 }
 
-/// Messages of very different sizes on three streams, more of each than is looked at.
+/// Messages of very different sizes on three streams, more than the test examines.
 fn send_unequal(w: &mut World, a: AssociationId) {
     for (stream, size) in [(1, 50), (2, 400), (3, 3000)] {
         for _ in 0..300_000 / size {
@@ -193,9 +200,10 @@ fn send_unequal(w: &mut World, a: AssociationId) {
     }
 }
 
+/// RFC 8260, section 3.5
 #[test]
-fn streams_get_the_same_number_of_bytes_8260_3_5() {
-    let (mut w, a, _) = world(StreamScheduler::FairBandwidth);
+fn fair_capacity_shares_by_bytes() {
+    let (mut w, a, _) = scheduled(StreamScheduler::FairBandwidth);
     // No weights here.
     w.ends[0]
         .set_stream_value(w.now, a, StreamId(2), 10)
@@ -208,9 +216,10 @@ fn streams_get_the_same_number_of_bytes_8260_3_5() {
     }
 }
 
+/// RFC 8260, section 3.6
 #[test]
-fn streams_get_bytes_by_their_weights_8260_3_6() {
-    let (mut w, a, _) = world(StreamScheduler::WeightedFair);
+fn weighted_fair_queueing_shares_by_weight() {
+    let (mut w, a, _) = scheduled(StreamScheduler::WeightedFair);
     for (stream, weight) in [(1, 400), (2, 100), (3, 500)] {
         w.ends[0]
             .set_stream_value(w.now, a, StreamId(stream), weight)
@@ -227,13 +236,14 @@ fn streams_get_bytes_by_their_weights_8260_3_6() {
     }
 }
 
+/// RFC 8260, section 3.6
 #[test]
-fn nobody_saves_up_while_it_has_nothing_to_send_8260_3_6() {
+fn an_idle_stream_saves_no_credit() {
     for scheduler in [
         StreamScheduler::FairBandwidth,
         StreamScheduler::WeightedFair,
     ] {
-        let (mut w, a, _) = world(scheduler);
+        let (mut w, a, _) = scheduled(scheduler);
         for _ in 0..900 {
             w.send(0, a, 1, pattern(1000));
         }
@@ -249,9 +259,10 @@ fn nobody_saves_up_while_it_has_nothing_to_send_8260_3_6() {
     }
 }
 
+/// RFC 8260, section 4.3.2
 #[test]
-fn the_scheduler_changes_at_run_time_8260_4_3_2() {
-    let (mut w, a, b) = world(StreamScheduler::FirstCome);
+fn the_scheduler_changes_at_run_time() {
+    let (mut w, a, b) = scheduled(StreamScheduler::FirstCome);
     w.send(0, a, 5, pattern(30 * FULL));
     for stream in [5, 5, 6, 7] {
         w.send(0, a, stream, pattern(FULL));
@@ -268,9 +279,10 @@ fn the_scheduler_changes_at_run_time_8260_4_3_2() {
     assert_eq!(w.receive(1, b).len(), 5);
 }
 
+/// RFC 8260, section 4.3.2
 #[test]
-fn any_change_at_any_time_loses_nothing_8260_4_3_2() {
-    let (mut w, a, b) = world(StreamScheduler::FirstCome);
+fn changes_of_the_scheduler_lose_no_message() {
+    let (mut w, a, b) = scheduled(StreamScheduler::FirstCome);
     let mut sent = 0;
     for round in 0..60_usize {
         for stream in 0..5 {
@@ -303,10 +315,11 @@ fn any_change_at_any_time_loses_nothing_8260_4_3_2() {
     }
 }
 
+/// RFC 9260, section 6.3.3
 #[test]
-fn what_is_lost_comes_again_with_every_scheduler_6_3_3() {
+fn every_scheduler_retransmits_lost_data() {
     for scheduler in StreamScheduler::ALL {
-        let (mut w, a, b) = world(scheduler);
+        let (mut w, a, b) = scheduled(scheduler);
         let size = |round: usize, stream: u16| 1 + (round * 977 + usize::from(stream) * 331) % 4000;
         for round in 0..30 {
             for stream in 0..4 {
@@ -328,9 +341,10 @@ fn what_is_lost_comes_again_with_every_scheduler_6_3_3() {
     }
 }
 
+/// RFC 8260, section 4.3.3
 #[test]
-fn a_value_belongs_to_a_stream_that_exists_8260_4_3_3() {
-    let (mut w, a, _) = world(StreamScheduler::Priority);
+fn a_value_is_set_for_an_existing_stream() {
+    let (mut w, a, _) = scheduled(StreamScheduler::Priority);
     let now = w.now;
     let end = &mut w.ends[0];
     assert_eq!(end.stream_value(a, StreamId(99)), Some(0));
@@ -348,10 +362,11 @@ fn a_value_belongs_to_a_stream_that_exists_8260_4_3_3() {
     );
 }
 
+/// RFC 8260, section 4.3.3
 #[test]
-fn a_value_can_be_set_before_the_set_up_is_over_8260_4_3_3() {
+fn a_value_can_be_set_before_the_set_up_ends() {
     let mut w = World::single_homed();
-    w.config.scheduler = StreamScheduler::Priority;
+    w.config.streams.scheduler = StreamScheduler::Priority;
     let a = w.begin_connect_from(0, &[addresses(1)[0]], port(1));
     w.ends[0]
         .set_stream_value(w.now, a, StreamId(1), 1)
@@ -363,10 +378,11 @@ fn a_value_can_be_set_before_the_set_up_is_over_8260_4_3_3() {
     assert_eq!(streams_on_the_wire(&w), [0, 1, 1]);
 }
 
+/// RFC 9260, section 11.1.5
 #[test]
-fn a_message_expires_on_time_wherever_it_waits_11_1_5() {
+fn a_queued_message_expires_on_time() {
     for scheduler in StreamScheduler::ALL {
-        let (mut w, a, b) = world(scheduler);
+        let (mut w, a, b) = scheduled(scheduler);
         let mortal = |stream: u16, millis: u64| SendOptions {
             lifetime: Some(ms(millis)),
             context: millis,
@@ -397,15 +413,16 @@ fn a_message_expires_on_time_wherever_it_waits_11_1_5() {
     }
 }
 
+/// RFC 9260, section 5.1.1
 #[test]
-fn messages_for_refused_streams_come_back_in_order_5_1_1() {
+fn messages_for_refused_streams_return_in_order() {
     let mut w = World::with(2, |end, config| {
         config.local_addresses.truncate(1);
         if end == 1 {
-            config.association.max_inbound_streams = 3;
+            config.association.streams.max_inbound_streams = 3;
         }
     });
-    w.config.scheduler = StreamScheduler::RoundRobin;
+    w.config.streams.scheduler = StreamScheduler::RoundRobin;
     let a = w.begin_connect_from(0, &[addresses(1)[0]], port(1));
     for (context, stream) in [9, 2, 3, 9, 0, 4].into_iter().enumerate() {
         let options = SendOptions {
@@ -424,14 +441,15 @@ fn messages_for_refused_streams_come_back_in_order_5_1_1() {
         })
         .collect();
     assert_eq!(failed, [0, 2, 3, 5]);
-    let b = w.only(1);
+    let b = w.association(1);
     assert_eq!(w.receive(1, b).len(), 2);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn what_is_set_outlives_a_restart_of_the_peer_5_2_4() {
+fn the_scheduler_survives_a_restart_of_the_peer() {
     let mut w = World::single_homed();
-    w.config.scheduler = StreamScheduler::FirstCome;
+    w.config.streams.scheduler = StreamScheduler::FirstCome;
     let (peer, a) = Puppet::new().connect(&mut w);
     w.ends[0]
         .set_scheduler(w.now, a, StreamScheduler::Priority)
@@ -453,17 +471,18 @@ fn what_is_set_outlives_a_restart_of_the_peer_5_2_4() {
         w.send(0, a, stream, pattern(FULL));
     }
     w.pump();
-    assert_eq!(on_the_wire(&w), [(0, 0), (1, 0)], "numbers begin anew");
+    assert_eq!(on_the_wire(&w), [(0, 0), (1, 0)], "SSNs restart");
 }
 
+/// RFC 8260, section 3
 #[test]
-fn all_streams_can_wait_at_once_8260_3() {
+fn all_streams_can_wait_at_once() {
     for scheduler in StreamScheduler::ALL {
         let mut w = World::single_homed();
-        w.forget = true;
-        w.config.scheduler = scheduler;
-        w.config.outbound_streams = u16::MAX;
-        w.config.send_buffer_messages = 1 << 17;
+        w.discard_log = true;
+        w.config.streams.scheduler = scheduler;
+        w.config.streams.outbound_streams = u16::MAX;
+        w.config.buffers.send_buffer_messages = 1 << 17;
         let (a, b) = w.connect();
         for stream in 0..65_000 {
             w.send(0, a, stream, pattern(3));

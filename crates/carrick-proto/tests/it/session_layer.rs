@@ -1,5 +1,5 @@
-//! The layer of sessions below an endpoint (RFC 8261), over sessions that protect nothing: what becomes
-//! of associations when a session goes, and that sessions stay apart from each other.
+//! Sessions below an endpoint (RFC 8261), with sessions that do not encrypt: the end of a session
+//! closes its associations, and sessions are isolated from each other.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const NOW: Time = Time::from_millis(1000);
 const PEER_TAG: VerificationTag = VerificationTag(0x1234_5678);
 
-/// What a datagram of the toy begins with.
+/// First byte of a datagram of the toy.
 const HELLO: u8 = 1;
 const FINISH: u8 = 2;
 const DATA: u8 = 3;
@@ -150,13 +150,13 @@ impl Host {
     }
 
     fn connect(&mut self, to: SocketAddr) -> AssociationId {
-        let config = AssociationConfig::default();
+        let config = AssociationConfig::rfc9260();
         self.layer
             .connect(NOW, &mut self.endpoint, (to, 7000), (), config)
             .expect("connect")
     }
 
-    /// What leaves, and where to.
+    /// Datagrams sent, with their destinations.
     fn sent(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut all = Vec::new();
         let mut buf = Vec::new();
@@ -193,8 +193,9 @@ fn packed(tag: VerificationTag, write: impl FnOnce(&mut PacketBuilder<'_>)) -> V
     bytes
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn associations_over_a_session_that_is_evicted_end_without_a_packet_8261_6_1() {
+fn an_evicted_session_ends_its_associations_silently() {
     let mut host = Host::new(1);
     // One that is established has nothing to fear.
     let (safe, half, late) = (peer(1, 1000), peer(2, 1000), peer(3, 1000));
@@ -223,8 +224,9 @@ fn associations_over_a_session_that_is_evicted_end_without_a_packet_8261_6_1() {
     assert_eq!(host.layer.stats().strangers, 1);
 }
 
+/// RFC 8261, section 6.1
 #[test]
-fn a_cookie_is_good_on_the_session_that_it_was_given_to_only_8261_6_1() {
+fn a_cookie_is_valid_on_its_own_session_only() {
     let mut host = Host::new(10);
     // Two sessions of the same host, which differ by the port only, and one of another.
     let (own, beside, other) = (peer(1, 1000), peer(1, 1001), peer(2, 1000));
@@ -275,15 +277,15 @@ fn a_cookie_is_good_on_the_session_that_it_was_given_to_only_8261_6_1() {
     assert_eq!((host.sent(), host.events()), (vec![], vec![]));
 }
 
+/// RFC 7829, section 5
 #[test]
-fn a_threshold_for_another_primary_is_no_mistake_over_a_session_7829_5() {
+fn primary_switchover_is_accepted_over_a_session() {
     // As it may be without sessions: above Path.Max.Retrans, below Association.Max.Retrans.
-    let association = AssociationConfig {
-        path_max_retrans: 5,
-        association_max_retrans: 10,
-        primary_switchover_max_retrans: Some(6),
-        ..AssociationConfig::default()
-    };
+    let association = AssociationConfig::rfc9260().with(|c| {
+        c.paths.path_max_retrans = 5;
+        c.paths.association_max_retrans = 10;
+        c.paths.primary_switchover_max_retrans = Some(6);
+    });
     let mut config = EndpointConfig::new(5000, vec![HERE], [1; 32]);
     config.association = association.clone();
     let mut layer = SessionLayer::new(Pipes, SessionLayerConfig::default(), &mut config);

@@ -1,5 +1,5 @@
-//! Several hosts behind one address translator, with one address and one SCTP port between them
-//! (RFC 6951 section 3.2): each has its association, whatever the others do.
+//! Several hosts behind one address translator that share an address and an SCTP port (RFC 6951,
+//! section 3.2): each has its own association.
 
 use crate::common;
 
@@ -12,7 +12,7 @@ use carrick_proto::{
 use carrick_wire::{CauseCode, ChunkType};
 use common::*;
 
-/// The address that the hosts have outside.
+/// External address of the hosts.
 fn outside() -> IpAddr {
     ip("203.0.113.1")
 }
@@ -26,7 +26,7 @@ fn config(host: usize, seed: u8) -> EndpointConfig {
 }
 
 /// Two hosts behind a translator with the same SCTP port, and a server.
-fn world() -> World {
+fn behind_one_translator() -> World {
     let mut w = World::with(3, |i, c| *c = config(i, i as u8 + 1));
     for host in 0..2 {
         w.translated
@@ -49,7 +49,7 @@ fn connect(w: &mut World, host: usize) -> (AssociationId, AssociationId) {
         .associations()
         .filter(|b| !before.contains(b))
         .collect();
-    assert_eq!(new.len(), 1, "an association of its own");
+    assert_eq!(new.len(), 1, "a separate association");
     (a, new[0])
 }
 
@@ -68,9 +68,10 @@ fn way(w: &World, b: AssociationId) -> Option<u16> {
     w.path(SERVER, b, 0).encapsulation
 }
 
+/// RFC 6951, section 3.2
 #[test]
-fn hosts_behind_one_translator_each_have_their_association_rfc_6951_3_2() {
-    let mut w = world();
+fn each_host_behind_a_nat_has_its_association() {
+    let mut w = behind_one_translator();
     let both = [connect(&mut w, 0), connect(&mut w, 1)];
     for (host, pair) in both.into_iter().enumerate() {
         assert_eq!(way(&w, pair.1), Some(40_000 + host as u16));
@@ -80,9 +81,9 @@ fn hosts_behind_one_translator_each_have_their_association_rfc_6951_3_2() {
     w.rule(move |_| {
         number += 1;
         if number % 17 == 0 {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     for round in 0..10 {
@@ -123,10 +124,12 @@ fn hosts_behind_one_translator_each_have_their_association_rfc_6951_3_2() {
     );
 }
 
+/// RFC 9260, section 5.2
+/// RFC 6951, section 3.2
 #[test]
-fn a_restart_of_one_host_does_not_hurt_the_other_9260_5_2() {
+fn a_restart_leaves_other_hosts_behind_the_nat_alone() {
     for new_port in [false, true] {
-        let mut w = world();
+        let mut w = behind_one_translator();
         let first = connect(&mut w, 0);
         let second = connect(&mut w, 1);
         w.events(SERVER);
@@ -142,7 +145,7 @@ fn a_restart_of_one_host_does_not_hurt_the_other_9260_5_2() {
         let again = w.ends[0].associate(w.now, &server, 7, config).unwrap();
         w.run(secs(1));
         let events = w.events(SERVER);
-        // From the same UDP port it is a restart; from another one nobody can know whose it is.
+        // From the same UDP port it is a restart; from another one its host is unknown.
         let restarted = events.contains(&Event::Restarted);
         assert_eq!(restarted, !new_port, "{events:?}");
         let mut all = w.ends[SERVER].associations();
@@ -159,7 +162,7 @@ fn a_restart_of_one_host_does_not_hurt_the_other_9260_5_2() {
                 .iter()
                 .any(|e| matches!(e, Event::Closed(_) | Event::Restarted))
         );
-        // What is left of the one before ends for want of answers.
+        // The former association ends without answers.
         if new_port {
             w.send(SERVER, first.1, 0, pattern(1));
         }
@@ -170,18 +173,20 @@ fn a_restart_of_one_host_does_not_hurt_the_other_9260_5_2() {
     }
 }
 
+/// RFC 9260, section 8.5
+/// RFC 6951, section 3.2
 #[test]
-fn a_host_without_its_association_is_not_answered_by_ending_the_others_9260_8_5() {
-    let mut w = world();
+fn out_of_the_blue_answers_spare_other_hosts() {
+    let mut w = behind_one_translator();
     let first = connect(&mut w, 0);
     let second = connect(&mut w, 1);
     w.ends[SERVER].abort(w.now, first.1, b"gone").unwrap();
-    // The ABORT is lost, and the host goes on.
+    // The ABORT is lost, and the host continues.
     w.rule(|seen| {
         if seen.from == SERVER && seen.has(ChunkType::ABORT) {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     w.run(secs(1));
@@ -193,10 +198,11 @@ fn a_host_without_its_association_is_not_answered_by_ending_the_others_9260_8_5(
     assert!(!w.events(1).iter().any(|e| matches!(e, Event::Closed(_))));
 }
 
+/// RFC 6951, section 5.1
 #[test]
-fn servers_behind_one_address_are_told_apart_by_their_udp_ports_rfc_6951_5_1() {
+fn udp_ports_distinguish_servers_behind_one_address() {
     // Endpoint 2 is the client now: the servers have one SCTP port and two forwarded UDP ports.
-    let mut w = world();
+    let mut w = behind_one_translator();
     let to = |host: u16| [PeerAddress::encapsulated(outside(), 40_000 + host)];
     let mut pairs = Vec::new();
     for host in 0..2 {
@@ -205,7 +211,7 @@ fn servers_behind_one_address_are_told_apart_by_their_udp_ports_rfc_6951_5_1() {
             .associate(w.now, &to(host), 5000, config)
             .unwrap();
         w.run(secs(1));
-        let a = w.only(usize::from(host));
+        let a = w.association(usize::from(host));
         pairs.push((a, b));
     }
     for (host, &pair) in pairs.iter().enumerate() {
@@ -231,8 +237,9 @@ fn servers_behind_one_address_are_told_apart_by_their_udp_ports_rfc_6951_5_1() {
     assert_eq!(w.ends[0].associations().count(), 1);
 }
 
+/// RFC 9260, section 5.2
 #[test]
-fn set_ups_from_both_sides_on_two_ways_both_succeed_9260_5_2() {
+fn crossing_set_ups_on_two_paths_both_succeed() {
     // The peer is reached at one port, and its own packets come from another one.
     let mut w = World::with(2, |i, c| *c = config(i, i as u8 + 1));
     let config = w.config.clone();
@@ -260,7 +267,7 @@ fn set_ups_from_both_sides_on_two_ways_both_succeed_9260_5_2() {
     }
 }
 
-/// A host behind the translator that says what a test wants.
+/// A puppet behind the translator.
 fn puppet(udp_port: u16) -> Puppet {
     Puppet {
         encapsulation: Some(udp_port),
@@ -268,16 +275,17 @@ fn puppet(udp_port: u16) -> Puppet {
     }
 }
 
-/// The one that was not there before.
+/// The association that is new.
 fn join(w: &mut World, puppet: Puppet) -> (Puppet, AssociationId) {
     let before: Vec<_> = w.ends[0].associations().collect();
     let (puppet, _) = puppet.connect(w);
     let new = w.ends[0].associations().find(|id| !before.contains(id));
-    (puppet, new.expect("an association of its own"))
+    (puppet, new.expect("a separate association"))
 }
 
+/// RFC 9260, section 8.5
 #[test]
-fn hosts_that_chose_the_same_tag_are_told_apart_9260_8_5() {
+fn hosts_with_equal_tags_are_distinguished() {
     let mut w = World::with(1, |_, _| {});
     let hosts: Vec<_> = (0..20).map(|i| join(&mut w, puppet(1000 + i))).collect();
     let mut hosts = hosts;
@@ -286,7 +294,7 @@ fn hosts_that_chose_the_same_tag_are_told_apart_9260_8_5() {
         host.data(&mut w, 0, 0, b"hello");
         assert_eq!(w.receive_lengths(0, *id), [5]);
         w.send(0, *id, 0, pattern(10));
-        let sent = host.hear(&mut w);
+        let sent = host.receive(&mut w);
         assert!(
             sent.iter()
                 .all(|s| s.route.encapsulation == host.encapsulation)
@@ -296,7 +304,7 @@ fn hosts_that_chose_the_same_tag_are_told_apart_9260_8_5() {
     // An ABORT with the T bit has the tag that all of them chose: it ends the one it came from.
     w.events(0);
     let (host, id) = hosts.remove(7);
-    host.say_with(&mut w, host.tag, |p| p.abort(true, |_| {}));
+    host.send_with_tag(&mut w, host.tag, |p| p.abort(true, |_| {}));
     let events = w.events(0);
     let aborted = matches!(
         events.last(),
@@ -323,9 +331,10 @@ fn hosts_that_chose_the_same_tag_are_told_apart_9260_8_5() {
     assert_eq!(w.ends[0].associations().count(), 18);
 }
 
+/// RFC 9260, section 5.1.2
 #[test]
-fn private_addresses_in_an_init_do_not_make_two_hosts_one_9260_5_1_2() {
-    // Behind two translators, each tells the address it has inside, against RFC 6951 section 5.7.
+fn private_addresses_do_not_merge_two_hosts() {
+    // Behind two translators, each lists its internal address, against RFC 6951, section 5.7.
     let mut w = World::with(1, |_, _| {});
     let inside = ip("192.168.1.2");
     for outside in ["10.0.0.98", "10.0.0.99"] {
@@ -337,9 +346,9 @@ fn private_addresses_in_an_init_do_not_make_two_hosts_one_9260_5_1_2() {
             "{:?}",
             answers[0].kinds()
         );
-        host.learn(&answers[0]);
+        host.record_init(&answers[0]);
         let cookie = Puppet::cookie(&answers[0]);
-        let answers = host.say(&mut w, |p| p.cookie_echo(&cookie));
+        let answers = host.send(&mut w, |p| p.cookie_echo(&cookie));
         assert!(answers[0].has(ChunkType::COOKIE_ACK));
         host.data(&mut w, 0, 0, b"hello");
     }
@@ -348,7 +357,8 @@ fn private_addresses_in_an_init_do_not_make_two_hosts_one_9260_5_1_2() {
     for id in ids {
         assert_eq!(w.receive_lengths(0, id), [5]);
     }
-    // On plain IP, too, an address that is not confirmed identifies no association (RFC 5062 section 2.3).
+    // On plain IP, too, an address that is not confirmed identifies no association (RFC 5062
+    // section 2.3).
     let mut host = Puppet::new();
     host.link.from = ip("10.0.0.97");
     host.connect_with(&mut w, |p| p.ip_address(inside));
@@ -358,8 +368,9 @@ fn private_addresses_in_an_init_do_not_make_two_hosts_one_9260_5_1_2() {
     assert!(answers[0].has(ChunkType::INIT_ACK));
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn a_host_on_plain_ip_and_one_in_udp_share_an_address_rfc_6951_5_4() {
+fn plain_ip_and_udp_hosts_share_an_address() {
     // The translator is itself a host.
     let mut w = World::with(1, |_, _| {});
     let (mut router, one) = join(&mut w, Puppet::new());
@@ -368,17 +379,18 @@ fn a_host_on_plain_ip_and_one_in_udp_share_an_address_rfc_6951_5_4() {
         host.data(&mut w, 0, 0, b"hello");
         assert_eq!(w.receive_lengths(0, id), [5]);
     }
-    // The mode of one of them changes (a valid packet says so): that of the other does not.
+    // A valid packet changes the encapsulation of one host, not that of the other.
     inside.encapsulation = Some(4321);
-    inside.say(&mut w, |p| p.heartbeat(b"x"));
+    inside.send(&mut w, |p| p.heartbeat(b"x"));
     assert_eq!(w.path(0, one, 0).encapsulation, None);
     assert_eq!(w.path(0, two, 0).encapsulation, Some(4321));
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn those_who_share_an_address_and_port_are_limited_9260_5_1() {
+fn hosts_sharing_address_and_port_are_limited() {
     let mut w = World::with(1, |_, _| {});
-    w.forget = true;
+    w.discard_log = true;
     let mut last = None;
     for port in 1..=1024 {
         last = Some(join(&mut w, puppet(port)));
@@ -387,20 +399,20 @@ fn those_who_share_an_address_and_port_are_limited_9260_5_1() {
     let answers = refused.init(&mut w, |_| {});
     let tag = answers[0].init().tag;
     let cookie = Puppet::cookie(&answers[0]);
-    let answers = refused.say_with(&mut w, tag, |p| p.cookie_echo(&cookie));
+    let answers = refused.send_with_tag(&mut w, tag, |p| p.cookie_echo(&cookie));
     assert_eq!(answers[0].causes()[0].0, CauseCode::OUT_OF_RESOURCE);
     assert_eq!(w.ends[0].associations().count(), 1024);
     let (mut host, id) = last.unwrap();
     host.data(&mut w, 0, 0, b"hello");
     assert_eq!(w.receive_lengths(0, id), [5]);
-    let gone = host.say(&mut w, |p| p.abort(false, |_| {}));
+    let gone = host.send(&mut w, |p| p.abort(false, |_| {}));
     assert!(gone.is_empty());
     let (_, new) = join(&mut w, refused);
     assert_ne!(new, id, "there is room again");
     let stray = puppet(77);
     assert!(
         stray
-            .say_with(&mut w, VerificationTag(9), |p| p.heartbeat(b"x"))
+            .send_with_tag(&mut w, VerificationTag(9), |p| p.heartbeat(b"x"))
             .is_empty()
     );
 }

@@ -1,34 +1,20 @@
-//! A peer with partial reliability gives up what it has not sent of a message, and goes on with the
-//! next one (RFC 3758 section 3.6).
+//! A peer with partial reliability abandons the rest of a message and sends the next one, without
+//! FORWARD-TSN (RFC 3758, section 3.6).
 
 use crate::common;
 
 use carrick_proto::{AssociationId, Event, Part};
-use carrick_wire::{ChunkType, DataFlags, Ssn, StreamId, Tsn};
+use carrick_wire::{ChunkType, DataFlags};
 use common::*;
 
-const BEGINNING: DataFlags = DataFlags {
-    ending: false,
-    ..DataFlags::WHOLE
-};
-const MIDDLE: DataFlags = DataFlags {
-    beginning: false,
-    ..BEGINNING
-};
-
 /// An endpoint with a puppet that has partial reliability, if `partial`.
-fn receiver(partial: bool, buffer: usize) -> (World, Puppet, AssociationId) {
-    let mut w = World::with(1, |_, config| {
-        config.local_addresses.truncate(1);
-        config.association.extensions.partial_reliability = partial;
-        config.association.receive_buffer = buffer;
+fn partially_reliable(partial: bool, buffer: usize) -> (World, Puppet, AssociationId) {
+    let mut w = World::single(|config| {
+        config.extensions.partial_reliability = partial;
+        config.buffers.receive_buffer = buffer;
     });
     let (peer, id) = Puppet::new().connect_with(&mut w, |p| p.forward_tsn_supported());
     (w, peer, id)
-}
-
-fn tsn(number: u32) -> Tsn {
-    Puppet::new().tsn.plus(number)
 }
 
 fn read(w: &mut World, id: AssociationId) -> Vec<(u8, Part)> {
@@ -38,24 +24,25 @@ fn read(w: &mut World, id: AssociationId) -> Vec<(u8, Part)> {
         .collect()
 }
 
+/// RFC 3758, section 3.6
 #[test]
-fn a_message_may_begin_behind_one_whose_rest_was_given_up_3758_3_6() {
-    let (mut w, peer, id) = receiver(true, 100_000);
+fn a_message_may_follow_an_unfinished_one() {
+    let (mut w, peer, id) = partially_reliable(true, 100_000);
     peer.fragment(&mut w, 0, (3, 0), DataFlags::WHOLE, 10);
     peer.fragment(&mut w, 1, (3, 1), BEGINNING, 10);
     peer.fragment(&mut w, 2, (3, 1), MIDDLE, 10);
-    // What was sent has been acknowledged: this says nothing new.
-    let skipped = [(StreamId(3), Ssn::new(1))];
-    peer.say(&mut w, |p| p.forward_tsn(tsn(2), skipped.into_iter()));
+    // All data sent has been acknowledged: the FORWARD-TSN has no effect.
+    peer.forward_tsn(&mut w, 2, &[(3, 1)]);
     let answers = peer.fragment(&mut w, 3, (3, 2), DataFlags::WHOLE, 10);
     assert!(answers.iter().all(|a| !a.has(ChunkType::ABORT)));
     assert_eq!(read(&mut w, id), [(0, Part::Whole), (3, Part::Whole)]);
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
+/// RFC 3758, section 3.6
 #[test]
-fn an_unfinished_message_above_a_gap_waits_for_what_comes_before_it_3758_3_6() {
-    let (mut w, peer, id) = receiver(true, 100_000);
+fn an_unfinished_message_above_a_gap_waits() {
+    let (mut w, peer, id) = partially_reliable(true, 100_000);
     // TSN 0, a message of the same stream, is late. Fragments come in any order.
     peer.fragment(&mut w, 3, (3, 2), DataFlags::WHOLE, 10);
     peer.fragment(&mut w, 2, (3, 1), MIDDLE, 10);
@@ -66,31 +53,34 @@ fn an_unfinished_message_above_a_gap_waits_for_what_comes_before_it_3758_3_6() {
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
+/// RFC 3758, section 3.6
 #[test]
-fn an_unfinished_message_is_given_up_when_what_is_skipped_closes_the_gap_3758_3_6() {
-    let (mut w, peer, id) = receiver(true, 100_000);
-    // TSN 0 is lost and given up; the message that TSN 1 begins is not finished.
+fn a_skip_that_closes_the_gap_ends_the_message() {
+    let (mut w, peer, id) = partially_reliable(true, 100_000);
+    // TSN 0 is lost and abandoned; the message that begins at TSN 1 is unfinished.
     peer.fragment(&mut w, 1, (1, 0), BEGINNING, 10);
     peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
     assert_eq!(read(&mut w, id), []);
-    let skipped = [(StreamId(0), Ssn::new(0))];
-    peer.say(&mut w, |p| p.forward_tsn(tsn(0), skipped.into_iter()));
+    peer.forward_tsn(&mut w, 0, &[(0, 0)]);
     assert_eq!(read(&mut w, id), [(2, Part::Whole)]);
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
+/// RFC 9260, section 6.5
+/// RFC 3758, section 3.6
 #[test]
-fn an_unfinished_message_is_given_up_when_a_stream_that_is_not_there_closes_the_gap_6_5() {
-    let (mut w, peer, id) = receiver(true, 100_000);
+fn an_invalid_stream_that_closes_the_gap_ends_it() {
+    let (mut w, peer, id) = partially_reliable(true, 100_000);
     peer.fragment(&mut w, 1, (1, 0), BEGINNING, 10);
     peer.fragment(&mut w, 2, (1, 1), DataFlags::WHOLE, 10);
     peer.fragment(&mut w, 0, (60_000, 0), DataFlags::WHOLE, 10);
     assert_eq!(read(&mut w, id), [(2, Part::Whole)]);
 }
 
+/// RFC 3758, section 3.6
 #[test]
-fn an_unfinished_message_that_was_begun_is_told_3758_3_6() {
-    let (mut w, peer, id) = receiver(true, 3000);
+fn the_end_of_a_begun_message_is_notified() {
+    let (mut w, peer, id) = partially_reliable(true, 3000);
     peer.fragment(&mut w, 0, (1, 0), BEGINNING, 1400);
     peer.fragment(&mut w, 1, (1, 0), MIDDLE, 1400);
     assert_eq!(read(&mut w, id), [(0, Part::First)]);
@@ -102,9 +92,10 @@ fn an_unfinished_message_that_was_begun_is_told_3758_3_6() {
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn without_partial_reliability_every_message_has_its_end_6_9() {
-    let (mut w, peer, _) = receiver(false, 100_000);
+fn without_pr_sctp_every_message_has_its_end() {
+    let (mut w, peer, _) = partially_reliable(false, 100_000);
     peer.fragment(&mut w, 0, (3, 1), BEGINNING, 10);
     let answers = peer.fragment(&mut w, 1, (3, 2), DataFlags::WHOLE, 10);
     assert!(answers.iter().any(|a| a.has(ChunkType::ABORT)));

@@ -33,7 +33,7 @@ const KINDS: [Write; 10] = [
     |p| p.raw(ChunkType(0xff), 0, b"what"),
 ];
 
-/// A tag that is neither side's.
+/// A tag of neither side.
 fn wrong(p: &Puppet) -> VerificationTag {
     VerificationTag(p.peer_tag.0 ^ 0x1000)
 }
@@ -45,8 +45,9 @@ fn closed_by_peer(events: &[Event]) -> bool {
     )
 }
 
+/// RFC 9260, section 8.5
 #[test]
-fn a_wrong_tag_is_discarded_without_a_word_8_5() {
+fn a_wrong_tag_is_discarded_silently() {
     for (number, kind) in KINDS.iter().enumerate() {
         for zero in [false, true] {
             let mut w = World::new();
@@ -57,7 +58,7 @@ fn a_wrong_tag_is_discarded_without_a_word_8_5() {
                 wrong(&p)
             };
             let before = w.stats(0, id);
-            let answers = p.say_with(&mut w, tag, kind);
+            let answers = p.send_with_tag(&mut w, tag, kind);
             assert!(answers.is_empty(), "kind {number}");
             assert_eq!(w.stats(0, id), before, "kind {number}");
             assert_eq!(w.events(0), [], "kind {number}");
@@ -67,31 +68,33 @@ fn a_wrong_tag_is_discarded_without_a_word_8_5() {
     }
 }
 
+/// RFC 9260, section 8.5
 #[test]
-fn every_packet_carries_the_peers_tag_8_5() {
+fn every_packet_carries_the_tag_of_the_peer() {
     let mut w = World::new();
     let (mut p, id) = Puppet::new().connect(&mut w);
     w.send(0, id, 0, &b"hello"[..]);
-    let mut heard = p.hear(&mut w);
-    heard.extend(p.data(&mut w, 0, 0, b"hello"));
-    heard.extend(p.say(&mut w, |p| p.heartbeat(b"info")));
-    heard.extend(p.say(&mut w, |p| p.raw(ChunkType(0xff), 0, b"what")));
-    assert!(heard.len() >= 4);
-    assert!(heard.iter().all(|s| s.tag() == p.tag));
+    let mut packets = p.receive(&mut w);
+    packets.extend(p.data(&mut w, 0, 0, b"hello"));
+    packets.extend(p.send(&mut w, |p| p.heartbeat(b"info")));
+    packets.extend(p.send(&mut w, |p| p.raw(ChunkType(0xff), 0, b"what")));
+    assert!(packets.len() >= 4);
+    assert!(packets.iter().all(|s| s.tag() == p.tag));
 }
 
+/// RFC 9260, section 8.5.1, rule A
 #[test]
-fn a_an_init_has_a_zero_tag_and_is_alone_8_5_1() {
+fn rule_a_an_init_has_a_zero_tag_and_is_alone() {
     let mut w = World::new();
     let p = Puppet::new();
     for tag in [VerificationTag(1), p.tag] {
-        let answers = p.say_with(&mut w, tag, |b| {
+        let answers = p.send_with_tag(&mut w, tag, |b| {
             b.init(ChunkType::INIT, p.fields(), |_| {});
         });
         assert!(answers.is_empty());
     }
     for behind in KINDS {
-        let answers = p.say_with(&mut w, VerificationTag::ZERO, |b| {
+        let answers = p.send_with_tag(&mut w, VerificationTag::ZERO, |b| {
             b.init(ChunkType::INIT, p.fields(), |_| {});
             behind(b);
         });
@@ -101,7 +104,7 @@ fn a_an_init_has_a_zero_tag_and_is_alone_8_5_1() {
     // An INIT behind another chunk is no INIT.
     let (p, id) = p.connect(&mut w);
     let before = w.stats(0, id).state;
-    let answers = p.say(&mut w, |b| {
+    let answers = p.send(&mut w, |b| {
         b.heartbeat(b"info");
         b.init(ChunkType::INIT, p.fields(), |_| {});
     });
@@ -109,8 +112,9 @@ fn a_an_init_has_a_zero_tag_and_is_alone_8_5_1() {
     assert_eq!(w.stats(0, id).state, before);
 }
 
+/// RFC 9260, section 8.5.1, rule B
 #[test]
-fn b_an_abort_has_our_tag_or_with_the_t_bit_the_peers_8_5_1() {
+fn rule_b_an_abort_has_our_tag_or_t_bit_and_the_peers() {
     for (reflected, theirs, accepted) in [
         (false, false, true),
         (true, true, true),
@@ -120,7 +124,7 @@ fn b_an_abort_has_our_tag_or_with_the_t_bit_the_peers_8_5_1() {
         let mut w = World::new();
         let (p, _) = Puppet::new().connect(&mut w);
         let tag = if theirs { p.tag } else { p.peer_tag };
-        let answers = p.say_with(&mut w, tag, |b| b.abort(reflected, |_| {}));
+        let answers = p.send_with_tag(&mut w, tag, |b| b.abort(reflected, |_| {}));
         assert!(
             answers.is_empty(),
             "an ABORT is never answered (section 9.1)"
@@ -130,12 +134,13 @@ fn b_an_abort_has_our_tag_or_with_the_t_bit_the_peers_8_5_1() {
     }
 }
 
+/// RFC 9260, section 8.5.1, rule B
 #[test]
-fn b_an_abort_behind_other_chunks_follows_the_same_rule_8_5_1() {
+fn rule_b_covers_an_abort_behind_other_chunks() {
     for (reflected, accepted) in [(false, true), (true, false)] {
         let mut w = World::new();
         let (p, id) = Puppet::new().connect(&mut w);
-        p.say(&mut w, |b| {
+        p.send(&mut w, |b| {
             b.error(|c| c.out_of_resource());
             b.abort(reflected, |_| {});
         });
@@ -145,38 +150,41 @@ fn b_an_abort_behind_other_chunks_follows_the_same_rule_8_5_1() {
     }
 }
 
+/// RFC 9260, section 8.5.1, rule B
 #[test]
-fn b_while_the_peers_tag_is_unknown_only_our_own_tag_ends_the_set_up_8_5_1() {
+fn rule_b_needs_our_tag_while_the_peers_is_unknown() {
     for tag in [VerificationTag::ZERO, VerificationTag(77)] {
         let mut w = World::new();
         let mut p = Puppet::new();
         p.begin_accept(&mut w);
-        p.say_with(&mut w, tag, |b| b.abort(true, |_| {}));
-        p.say_with(&mut w, tag, |b| b.abort(false, |_| {}));
+        p.send_with_tag(&mut w, tag, |b| b.abort(true, |_| {}));
+        p.send_with_tag(&mut w, tag, |b| b.abort(false, |_| {}));
         assert_eq!(w.events(0), []);
-        p.say(&mut w, |b| b.abort(true, |_| {}));
+        p.send(&mut w, |b| b.abort(true, |_| {}));
         assert_eq!(w.events(0), [], "our tag is not reflected from an INIT");
-        p.say(&mut w, |b| b.abort(false, |_| {}));
+        p.send(&mut w, |b| b.abort(false, |_| {}));
         assert!(closed_by_peer(&w.events(0)));
     }
 }
 
+/// RFC 9260, section 8.5.1, rule B
 #[test]
-fn b_the_abort_that_is_sent_has_the_peers_tag_and_no_t_bit_8_5_1() {
+fn rule_b_a_sent_abort_has_the_peers_tag_and_no_t_bit() {
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     w.ends[0].abort(w.now, id, b"").expect("it exists");
-    let heard = p.hear(&mut w);
-    let abort = heard
+    let packets = p.receive(&mut w);
+    let abort = packets
         .iter()
         .find(|s| s.has(ChunkType::ABORT))
         .expect("ABORT");
     assert_eq!((abort.tag(), abort.flags(ChunkType::ABORT)), (p.tag, 0));
 }
 
+/// RFC 9260, section 8.5.1
 #[test]
-fn a_reflected_tag_is_good_for_that_chunk_only_8_5_1() {
-    // The peer's tag proves less than our own: nothing that comes along is believed.
+fn a_reflected_tag_is_valid_for_its_chunk_only() {
+    // The peer's tag proves less than our own: bundled chunks are ignored.
     let shutdown_complete: Write = |b| b.shutdown_complete(true);
     let broken_abort: Write = |b| b.raw(ChunkType::ABORT, 1, &[0, 12, 0xff, 0xff]);
     for first in [shutdown_complete, broken_abort] {
@@ -187,11 +195,11 @@ fn a_reflected_tag_is_good_for_that_chunk_only_8_5_1() {
             first(b);
             b.data(&Puppet::data_header(p.tsn, 0, 0), b"forged");
             b.heartbeat(b"info");
-            b.shutdown(p.theirs(0).previous());
+            b.shutdown(p.endpoint_tsn(0).previous());
         });
         let route = Route::encapsulated(p.link.to, p.link.from, 6666);
         w.inject(0, &route, bytes);
-        assert!(p.hear(&mut w).is_empty());
+        assert!(p.receive(&mut w).is_empty());
         assert_eq!(w.events(0), []);
         assert_eq!(w.receive_lengths(0, id), [] as [usize; 0]);
         assert_eq!(w.stats(0, id).state, before.state);
@@ -202,15 +210,16 @@ fn a_reflected_tag_is_good_for_that_chunk_only_8_5_1() {
 /// An endpoint that waits for SHUTDOWN COMPLETE.
 fn shutdown_ack_sent(w: &mut World) -> Puppet {
     let (p, id) = Puppet::new().connect(w);
-    let heard = p.say(w, |b| b.shutdown(p.theirs(0).previous()));
-    assert!(heard.iter().any(|s| s.has(ChunkType::SHUTDOWN_ACK)));
+    let packets = p.send(w, |b| b.shutdown(p.endpoint_tsn(0).previous()));
+    assert!(packets.iter().any(|s| s.has(ChunkType::SHUTDOWN_ACK)));
     assert_eq!(state_name(&w.stats(0, id)), "ShutdownAckSent");
     w.events(0);
     p
 }
 
+/// RFC 9260, section 8.5.1, rule C
 #[test]
-fn c_a_shutdown_complete_has_our_tag_or_with_the_t_bit_the_peers_8_5_1() {
+fn rule_c_a_shutdown_complete_has_either_tag() {
     for (reflected, theirs, accepted) in [
         (false, false, true),
         (true, true, true),
@@ -220,7 +229,7 @@ fn c_a_shutdown_complete_has_our_tag_or_with_the_t_bit_the_peers_8_5_1() {
         let mut w = World::new();
         let p = shutdown_ack_sent(&mut w);
         let tag = if theirs { p.tag } else { p.peer_tag };
-        let answers = p.say_with(&mut w, tag, |b| b.shutdown_complete(reflected));
+        let answers = p.send_with_tag(&mut w, tag, |b| b.shutdown_complete(reflected));
         assert!(answers.is_empty());
         let closed = w.events(0) == [Event::Closed(CloseReason::Shutdown)];
         assert_eq!(closed, accepted);
@@ -228,56 +237,60 @@ fn c_a_shutdown_complete_has_our_tag_or_with_the_t_bit_the_peers_8_5_1() {
     }
 }
 
+/// RFC 9260, section 8.5.1, rule C
 #[test]
-fn c_a_shutdown_complete_in_another_state_is_ignored_8_5_1() {
+fn rule_c_a_misplaced_shutdown_complete_is_ignored() {
     for reflected in [false, true] {
         let mut w = World::new();
         let (p, id) = Puppet::new().connect(&mut w);
         let tag = if reflected { p.tag } else { p.peer_tag };
         let check = |w: &mut World, state: &str| {
-            let answers = p.say_with(w, tag, |b| b.shutdown_complete(reflected));
+            let answers = p.send_with_tag(w, tag, |b| b.shutdown_complete(reflected));
             assert!(answers.is_empty());
             assert_eq!(state_name(&w.stats(0, id)), state);
         };
         check(&mut w, "Established");
         w.send(0, id, 0, &b"x"[..]);
         w.ends[0].shutdown(w.now, id).expect("it exists");
-        p.hear(&mut w);
+        p.receive(&mut w);
         check(&mut w, "ShutdownPending");
-        p.sack(&mut w, p.theirs(0), 10_000, &[]);
+        p.sack(&mut w, p.endpoint_tsn(0), 10_000, &[]);
         check(&mut w, "ShutdownSent");
         let closed = |e: &Event| matches!(e, Event::Closed(_));
         assert!(!w.events(0).iter().any(closed));
     }
 }
 
+/// RFC 9260, section 8.5.1, rule C
 #[test]
-fn c_with_a_control_block_the_shutdown_complete_has_the_peers_tag_and_no_t_bit_8_5_1() {
+fn rule_c_a_sent_shutdown_complete_has_the_peers_tag() {
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     w.ends[0].shutdown(w.now, id).expect("it exists");
-    p.hear(&mut w);
-    let answers = p.say(&mut w, |b| b.shutdown_ack());
+    p.receive(&mut w);
+    let answers = p.send(&mut w, |b| b.shutdown_ack());
     assert_eq!(answers.len(), 1);
     assert_eq!(answers[0].kinds(), [ChunkType::SHUTDOWN_COMPLETE]);
     assert_eq!(answers[0].tag(), p.tag);
     assert_eq!(answers[0].flags(ChunkType::SHUTDOWN_COMPLETE), 0);
 }
 
+/// RFC 9260, section 8.5.1, rule D
 #[test]
-fn d_a_cookie_echo_carries_the_tag_of_the_init_ack_8_5_1() {
+fn rule_d_a_cookie_echo_has_the_tag_of_the_init_ack() {
     let mut w = World::new();
     let mut p = Puppet::new();
     p.begin_accept(&mut w);
     let mut answering = p.clone();
     answering.tag = VerificationTag(0x7777);
-    let heard = answering.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
-    assert_eq!(heard[0].kinds(), [ChunkType::COOKIE_ECHO]);
-    assert_eq!(heard[0].tag(), VerificationTag(0x7777));
+    let packets = answering.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
+    assert_eq!(packets[0].kinds(), [ChunkType::COOKIE_ECHO]);
+    assert_eq!(packets[0].tag(), VerificationTag(0x7777));
 }
 
+/// RFC 9260, section 8.5.1, rule E
 #[test]
-fn e_a_shutdown_ack_during_the_set_up_is_out_of_the_blue_8_5_1() {
+fn rule_e_an_early_shutdown_ack_is_out_of_the_blue() {
     for echoed in [false, true] {
         let mut w = World::new();
         let mut p = Puppet::new();
@@ -285,9 +298,9 @@ fn e_a_shutdown_ack_during_the_set_up_is_out_of_the_blue_8_5_1() {
         if echoed {
             p.answer_init(&mut w, |b| b.state_cookie(b"cookie"));
         }
-        // It belongs to an association before this one, and has that one's tag.
+        // It belongs to an earlier association and has its tag.
         for tag in [VerificationTag(99), p.peer_tag] {
-            let answers = p.say_with(&mut w, tag, |b| b.shutdown_ack());
+            let answers = p.send_with_tag(&mut w, tag, |b| b.shutdown_ack());
             assert_eq!(answers.len(), 1);
             assert_eq!(answers[0].kinds(), [ChunkType::SHUTDOWN_COMPLETE]);
             assert_eq!(answers[0].tag(), tag);
@@ -298,8 +311,9 @@ fn e_a_shutdown_ack_during_the_set_up_is_out_of_the_blue_8_5_1() {
     }
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn the_encapsulation_port_is_learnt_from_the_right_tag_only_rfc_6951_5_4() {
+fn a_udp_port_is_learned_with_the_right_tag_only() {
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     let other = Route::encapsulated(p.link.to, p.link.from, 6666);

@@ -20,35 +20,25 @@ const OFFERED: Extensions = Extensions {
 const DTLS: ErrorDetectionMethod = ErrorDetectionMethod::DTLS;
 
 fn config(lower_layer: LowerLayer, zero_checksum: bool) -> AssociationConfig {
-    AssociationConfig {
-        lower_layer,
-        extensions: Extensions {
+    AssociationConfig::rfc9260().with(|c| {
+        c.security.lower_layer = lower_layer;
+        c.extensions = Extensions {
             zero_checksum,
             ..OFFERED
-        },
-        ..AssociationConfig::default()
-    }
+        };
+    })
 }
 
 fn protected() -> AssociationConfig {
     config(LowerLayer::Dtls, true)
 }
 
-fn world(configs: &[AssociationConfig; 2]) -> World {
-    let mut w = World::with(2, |end, config| {
-        config.local_addresses.truncate(1);
-        config.association = configs[end].clone();
-    });
-    w.config = configs[0].clone();
-    w
-}
-
-/// An endpoint that takes such packets if `protected`, and a puppet that tells this parameter.
+/// An endpoint with this configuration, and a puppet that advertises this method.
 fn puppet(
     config: AssociationConfig,
     method: Option<ErrorDetectionMethod>,
 ) -> (World, Puppet, AssociationId) {
-    let mut w = world(&[config.clone(), config]);
+    let mut w = World::pair([config.clone(), config]);
     let (peer, id) = Puppet::new().connect_with(&mut w, |p| {
         if let Some(method) = method {
             p.zero_checksum_acceptable(method);
@@ -76,13 +66,14 @@ fn next_data(peer: &mut Puppet, ssn: u16) -> DataHeader {
     header
 }
 
-fn is_zero(seen: &Seen) -> bool {
+fn is_zero(seen: &SentPacket) -> bool {
     seen.packet().checksum_is_zero()
 }
 
+/// RFC 9653, section 5.2
 #[test]
-fn both_sides_leave_the_checksum_out_where_both_are_protected_9653_5_2() {
-    let mut w = world(&[protected(), protected()]);
+fn protected_peers_omit_the_checksum() {
+    let mut w = World::pair([protected(), protected()]);
     let (a, b) = w.connect();
     for n in 0..20 {
         w.send(0, a, n % 3, pattern(4000));
@@ -111,13 +102,14 @@ fn both_sides_leave_the_checksum_out_where_both_are_protected_9653_5_2() {
     }
 }
 
+/// RFC 9653, section 5.1
 #[test]
-fn where_one_side_cannot_all_packets_have_one_9653_5_1() {
+fn one_unprotected_peer_keeps_all_checksums() {
     let unprotected = config(LowerLayer::Plain, true);
     let unwilling = config(LowerLayer::Dtls, false);
     for other in [unprotected, unwilling] {
         for configs in [[protected(), other.clone()], [other.clone(), protected()]] {
-            let mut w = world(&configs);
+            let mut w = World::pair(configs.clone());
             let (a, b) = w.connect();
             w.send(0, a, 0, pattern(4000));
             w.send(1, b, 0, pattern(4000));
@@ -131,52 +123,49 @@ fn where_one_side_cannot_all_packets_have_one_9653_5_1() {
     }
 }
 
+/// RFC 9653, section 4
 #[test]
-fn the_init_tells_the_method_only_where_it_protects_9653_4() {
-    for (config, told) in [
+fn the_init_names_the_method_when_protected() {
+    for (config, advertised) in [
         (protected(), true),
         (config(LowerLayer::Plain, true), false),
         (
-            AssociationConfig {
-                lower_layer: LowerLayer::Plain,
-                ..AssociationConfig::modern()
-            },
+            AssociationConfig::modern().with(|c| c.security.lower_layer = LowerLayer::Plain),
             false,
         ),
         (
-            AssociationConfig {
-                lower_layer: LowerLayer::Dtls,
-                ..AssociationConfig::modern()
-            },
+            AssociationConfig::modern().with(|c| c.security.lower_layer = LowerLayer::Dtls),
             true,
         ),
     ] {
-        let mut w = world(&[config.clone(), config]);
+        let mut w = World::pair([config.clone(), config]);
         w.begin_connect(&[addresses(1)[0]]);
         w.run(secs(1));
         for kind in [ChunkType::INIT, ChunkType::INIT_ACK] {
             let end = usize::from(kind == ChunkType::INIT_ACK);
             let sent = w.sent(end, kind)[0];
             let expected = Parameter::ZeroChecksumAcceptable(DTLS);
-            assert_eq!(sent.parameters().contains(&expected), told, "{kind}");
+            assert_eq!(sent.parameters().contains(&expected), advertised, "{kind}");
         }
     }
 }
 
+/// RFC 9653, section 5.1
 #[test]
-fn the_init_ack_tells_it_whatever_the_peer_says_9653_5_1() {
-    let mut w = world(&[protected(), protected()]);
+fn the_init_ack_names_it_independent_of_the_peer() {
+    let mut w = World::pair([protected(), protected()]);
     let answers = Puppet::new().init(&mut w, |_| {});
     let kinds = answers[0].parameter_types();
     assert!(kinds.contains(&ParameterType::ZERO_CHECKSUM_ACCEPTABLE));
-    let mut w = world(&[config(LowerLayer::Plain, true), protected()]);
+    let mut w = World::pair([config(LowerLayer::Plain, true), protected()]);
     let answers = Puppet::new().init(&mut w, |p| p.zero_checksum_acceptable(DTLS));
     let kinds = answers[0].parameter_types();
     assert!(!kinds.contains(&ParameterType::ZERO_CHECKSUM_ACCEPTABLE));
 }
 
+/// RFC 9653, section 5.3
 #[test]
-fn what_was_announced_is_accepted_though_the_peer_announced_nothing_9653_5_3() {
+fn a_zero_checksum_is_accepted_once_advertised() {
     for method in [None, Some(DTLS), Some(ErrorDetectionMethod(7))] {
         let (mut w, mut peer, id) = puppet(protected(), method);
         let header = next_data(&mut peer, 0);
@@ -185,7 +174,7 @@ fn what_was_announced_is_accepted_though_the_peer_announced_nothing_9653_5_3() {
         assert_eq!(w.receive_lengths(0, id), [5]);
         // Its own packets go by what the peer can check.
         w.send(0, id, 0, pattern(100));
-        let sent = peer.hear(&mut w);
+        let sent = peer.receive(&mut w);
         assert!(sent.iter().any(|p| p.has(ChunkType::DATA)));
         assert!(sent.iter().all(|p| is_zero(p) == (method == Some(DTLS))));
         assert_eq!(
@@ -195,8 +184,9 @@ fn what_was_announced_is_accepted_though_the_peer_announced_nothing_9653_5_3() {
     }
 }
 
+/// RFC 9653, section 5.3
 #[test]
-fn what_was_not_announced_is_dropped_and_counted_9653_5_3() {
+fn an_unadvertised_zero_checksum_is_dropped() {
     for config in [
         config(LowerLayer::Plain, true),
         config(LowerLayer::Dtls, false),
@@ -210,8 +200,9 @@ fn what_was_not_announced_is_dropped_and_counted_9653_5_3() {
     }
 }
 
+/// RFC 9653, section 5.3
 #[test]
-fn a_wrong_checksum_that_is_not_zero_is_dropped_9653_5_3() {
+fn a_wrong_nonzero_checksum_is_dropped() {
     let (mut w, mut peer, id) = puppet(protected(), Some(DTLS));
     let header = next_data(&mut peer, 0);
     let good = peer.build(peer.peer_tag, |p| p.data(&header, b"hello"));
@@ -225,8 +216,9 @@ fn a_wrong_checksum_that_is_not_zero_is_dropped_9653_5_3() {
     assert_eq!(w.receive_lengths(0, id), [5]);
 }
 
+/// RFC 9653, section 5.2
 #[test]
-fn packets_that_set_up_need_one_9653_5_2() {
+fn set_up_packets_need_a_checksum() {
     let (mut w, peer, _) = puppet(protected(), Some(DTLS));
     let before = w.ends[0].stats().bad_checksum;
     let mut stranger = Puppet::new();
@@ -241,26 +233,27 @@ fn packets_that_set_up_need_one_9653_5_2() {
             });
         });
         w.inject(0, &peer.route(), bytes);
-        assert!(peer.hear(&mut w).is_empty(), "{what}");
+        assert!(peer.receive(&mut w).is_empty(), "{what}");
     }
     let bytes = unchecked(&peer, peer.peer_tag, |p| p.cookie_echo(b"cookie"));
     w.inject(0, &peer.route(), bytes);
-    assert!(peer.hear(&mut w).is_empty());
+    assert!(peer.receive(&mut w).is_empty());
     assert_eq!(w.ends[0].stats().bad_checksum, before + 3);
 }
 
+/// RFC 9653, section 5.3
 #[test]
-fn a_peer_whose_association_is_gone_learns_it_at_once_9653_5_3() {
+fn a_peer_without_its_association_learns_it_at_once() {
     for (config, answered) in [
         (protected(), true),
         (config(LowerLayer::Plain, true), false),
     ] {
-        let mut w = world(&[config.clone(), config]);
+        let mut w = World::pair([config.clone(), config]);
         let mut stranger = Puppet::new();
         let header = next_data(&mut stranger, 0);
         let bytes = unchecked(&stranger, VerificationTag(9), |p| p.data(&header, b"hello"));
         w.inject(0, &stranger.route(), bytes);
-        let answers = stranger.hear(&mut w);
+        let answers = stranger.receive(&mut w);
         assert_eq!(answers.len(), usize::from(answered));
         // The answer is for anybody, and has a checksum.
         assert!(
@@ -272,10 +265,11 @@ fn a_peer_whose_association_is_gone_learns_it_at_once_9653_5_3() {
     }
 }
 
+/// RFC 9653, section 4
 #[test]
-fn a_parameter_of_another_length_is_malformed_9653_4() {
+fn a_parameter_of_another_length_is_malformed() {
     for len in [0_usize, 3, 5, 8] {
-        let mut w = world(&[protected(), protected()]);
+        let mut w = World::pair([protected(), protected()]);
         let answers = Puppet::new().init(&mut w, |p| {
             p.raw(ParameterType::ZERO_CHECKSUM_ACCEPTABLE, &vec![0; len]);
         });
@@ -283,54 +277,59 @@ fn a_parameter_of_another_length_is_malformed_9653_4() {
     }
 }
 
+/// RFC 9260, section 5.2.4
+/// RFC 9653, section 5.1
 #[test]
-fn both_know_the_same_after_a_collision_5_2_4() {
+fn colliding_peers_agree_on_the_checksum() {
     for other in [protected(), config(LowerLayer::Plain, true)] {
-        let expected = other.lower_layer == LowerLayer::Dtls;
-        let mut w = world(&[protected(), other.clone()]);
+        let expected = other.security.lower_layer == LowerLayer::Dtls;
+        let mut w = World::pair([protected(), other.clone()]);
         for (end, config) in [(0, protected()), (1, other)] {
             w.config = config;
             w.begin_connect_from(end, &[addresses(1 - end)[0]], port(1 - end));
         }
         assert!(w.run_until(secs(60), |w| w.states() == [Some("Established"); 2]));
         for end in 0..2 {
-            let id = w.only(end);
+            let id = w.association(end);
             assert_eq!(w.stats(end, id).extensions.zero_checksum, expected);
             w.send(end, id, 0, pattern(5000));
         }
         w.run(secs(5));
         for end in 0..2 {
-            let id = w.only(end);
+            let id = w.association(end);
             assert_eq!(w.receive_lengths(end, id), [5000]);
             assert_eq!(w.ends[end].stats().bad_checksum, 0);
         }
     }
 }
 
+/// RFC 9260, section 5.2.2
+/// RFC 9653, section 5.1
 #[test]
-fn a_restart_without_it_brings_the_checksum_back_5_2_2() {
+fn a_restart_without_it_restores_the_checksum() {
     let (mut w, mut peer, id) = puppet(protected(), Some(DTLS));
-    for told in [false, true] {
+    for advertised in [false, true] {
         // The peer has lost its association and begins again.
         peer.tag = VerificationTag(peer.tag.0 + 1);
         let answers = peer.init(&mut w, |p| {
-            if told {
+            if advertised {
                 p.zero_checksum_acceptable(DTLS);
             }
         });
-        peer.learn(&answers[0]);
+        peer.record_init(&answers[0]);
         let cookie = Puppet::cookie(&answers[0]);
-        peer.say(&mut w, |p| p.cookie_echo(&cookie));
-        assert_eq!(w.stats(0, id).extensions.zero_checksum, told);
+        peer.send(&mut w, |p| p.cookie_echo(&cookie));
+        assert_eq!(w.stats(0, id).extensions.zero_checksum, advertised);
         w.send(0, id, 0, pattern(100));
-        let sent = peer.hear(&mut w);
+        let sent = peer.receive(&mut w);
         assert!(sent.iter().any(|p| p.has(ChunkType::DATA)));
-        assert!(sent.iter().all(|p| is_zero(p) == told));
+        assert!(sent.iter().all(|p| is_zero(p) == advertised));
     }
 }
 
+/// RFC 9260, section 6.3.3
 #[test]
-fn lost_packets_of_each_kind_come_again_6_3_3() {
+fn lost_packets_of_each_kind_are_repeated() {
     for kind in [
         ChunkType::INIT,
         ChunkType::INIT_ACK,
@@ -339,7 +338,7 @@ fn lost_packets_of_each_kind_come_again_6_3_3() {
         ChunkType::DATA,
         ChunkType::SACK,
     ] {
-        let mut w = world(&[protected(), protected()]);
+        let mut w = World::pair([protected(), protected()]);
         w.lose(0, kind, 1);
         w.lose(1, kind, 1);
         let (a, b) = w.connect();
@@ -350,8 +349,9 @@ fn lost_packets_of_each_kind_come_again_6_3_3() {
     }
 }
 
+/// RFC 9653, section 5.2
 #[test]
-fn what_names_its_association_from_a_strange_address_needs_one_9653_5_2() {
+fn matching_from_an_unknown_address_needs_a_checksum() {
     for checked in [false, true] {
         let (mut w, peer, id) = puppet(protected(), Some(DTLS));
         let std::net::IpAddr::V4(known) = peer.link.from else {

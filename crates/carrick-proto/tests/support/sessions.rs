@@ -1,6 +1,6 @@
-//! A protocol below SCTP with the outline of DTLS and no cryptography: a hello, a cookie, the hello with
-//! it, the end of the handshake, records, an alert. It draws nothing at random, and arbitrary bytes get
-//! far in it.
+//! A protocol below SCTP with the outline of DTLS and no cryptography: a hello, a cookie, the
+//! hello with it, the end of the handshake, records, an alert. It draws nothing at random, and
+//! arbitrary bytes get far in it.
 //!
 //! ```text
 //! | type (1) | who (1) | run (1) | sum (2), if asked for |     handshake and alert
@@ -24,7 +24,7 @@ const ALERT: u8 = 5;
 const OVERHEAD: usize = 5;
 const REPEAT: Duration = Duration::from_secs(1);
 
-/// The peer is somebody else.
+/// The peer has another identity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WrongPeer;
 
@@ -62,7 +62,7 @@ impl Toy {
         self.timer = None;
     }
 
-    /// What the side that begins hears.
+    /// Handles a message at the client.
     fn on_answer(&mut self, now: Time, kind: u8, who: u8) {
         let handshake = self.state == SessionState::Handshake;
         match kind {
@@ -80,7 +80,7 @@ impl Toy {
         }
     }
 
-    /// What the other side hears.
+    /// Handles a message at the server.
     fn on_begin(&mut self, kind: u8, by: [u8; 2]) {
         let same = *self.begun_by.get_or_insert(by) == by;
         match kind {
@@ -217,7 +217,8 @@ pub(crate) struct Toys {
     pub(crate) own: u8,
     /// Counts the handshakes that this side begins.
     pub(crate) runs: u8,
-    /// Messages of the handshake have a sum, so that damaged ones are dropped. Both sides agree on it.
+    /// Messages of the handshake have a sum, so that damaged ones are dropped. Both sides agree
+    /// on it.
     pub(crate) sums: bool,
     pub(crate) lower_layer: LowerLayer,
 }

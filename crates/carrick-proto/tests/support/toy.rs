@@ -1,7 +1,8 @@
-//! A protection for tests, of the kind of the DTLS chunk: encryption, integrity over the common header,
-//! record numbers, a window against replays, several keys at a time, one of them for restarts. Of the
-//! library it uses nothing but the hook; of cryptography HMAC-SHA256 alone, so that it is short. The
-//! tests of the crate above take this file too, with the names that the hook has there.
+//! A protection for tests, of the kind of the DTLS chunk: encryption, integrity over the common
+//! header, record numbers, a window against replays, several keys at a time, one of them for
+//! restarts. Of the library it uses nothing but the hook; of cryptography HMAC-SHA256 alone, so
+//! that it is short. The tests of the crate above take this file too, with the names that the
+//! hook has there.
 //!
 //! ```text
 //! | key id (1) | record number (8) | chunks, encrypted | tag (16) |

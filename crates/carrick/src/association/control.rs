@@ -1,17 +1,18 @@
-//! The state of an association, and what can be changed about it.
+//! State and parameters of an association.
 
 use std::net::IpAddr;
 
 use carrick_proto::{
-    AssociationId, AssociationStats, CloseReason, Endpoint as Core, PathId, PathStats,
+    AssociationId, AssociationStats, Endpoint as Core, ParameterChanges, PathId, PathStats,
     PathThresholds, StreamId, StreamStats, Time,
 };
 
 use super::SendHalf;
-use crate::error::{OperationError, ReconfigError};
+use crate::error::{ConfigError, OperationError, Refusal};
 
 impl SendHalf {
-    /// The state of the association with its counters.
+    /// Returns the state and the counters of the association, after the messages that were sent before
+    /// this call.
     ///
     /// # Errors
     /// The association has ended.
@@ -20,11 +21,15 @@ impl SendHalf {
         stats.await?.ok_or_else(|| self.link.unknown())
     }
 
-    /// The counters of one of this side's streams; all zero for one that does not exist.
+    /// Returns the counters of an outbound stream; all zero for a stream that does not exist.
     ///
     /// # Errors
     /// The association has ended.
-    pub async fn stream_stats(&self, stream: StreamId) -> Result<StreamStats, OperationError> {
+    pub async fn stream_stats(
+        &self,
+        stream: impl Into<StreamId>,
+    ) -> Result<StreamStats, OperationError> {
+        let stream = stream.into();
         let stats = self.link.work(move |core, _, id| {
             core.association_stats(id)
                 .map(|_| core.stream_stats(id, stream).unwrap_or_default())
@@ -32,7 +37,7 @@ impl SendHalf {
         stats.await?.ok_or_else(|| self.link.unknown())
     }
 
-    /// The paths in their order, with their counters.
+    /// Returns the paths in their order, with their state and counters.
     ///
     /// # Errors
     /// The association has ended.
@@ -45,7 +50,7 @@ impl SendHalf {
         Ok(paths)
     }
 
-    /// New data goes to this path while it works.
+    /// Sets the primary path, which carries new data while it is active (`SCTP_PRIMARY_ADDR`).
     ///
     /// # Errors
     /// The association has ended, or there is no such path.
@@ -54,10 +59,9 @@ impl SendHalf {
             .await
     }
 
-    /// Asks the peer to send to this address of ours (RFC 5061 section 5.4).
-    /// [`crate::AddressEvent::PreferenceTold`] says that it has taken note,
-    /// [`crate::AddressEvent::Refused`] that it will not, also where it could not be asked because it
-    /// has not taken the address.
+    /// Requests that the peer use this local address as its primary (RFC 5061 section 5.4).
+    /// [`crate::AddressEvent::PreferenceAccepted`] reports that the peer acknowledged the request,
+    /// [`crate::AddressEvent::Refused`] that it refused, or that it does not have the address.
     ///
     /// # Errors
     /// The association has ended or has no dynamic addresses, or the endpoint has no such address.
@@ -67,9 +71,9 @@ impl SendHalf {
     }
 
     /// Sets the UDP port to which packets to a path's peer address go, `None` for plain IP
-    /// (`SCTP_REMOTE_UDP_ENCAPS_PORT`, RFC 6951 section 6.1). It holds until a packet of the peer from
-    /// there shows another one. To read it, see [`PathStats::encapsulation`]; for a port that is known
-    /// before the set-up, [`crate::ConnectOptions::encapsulated`].
+    /// (`SCTP_REMOTE_UDP_ENCAPS_PORT`, RFC 6951 section 6.1), until a packet of the peer from
+    /// that address has another one. [`PathStats::encapsulation`] shows it;
+    /// [`crate::ConnectOptions::encapsulated`] sets it before the set-up.
     ///
     /// # Errors
     /// The endpoint has no socket for this, is over DTLS, the port is 0, the association has ended, or
@@ -122,28 +126,9 @@ impl SendHalf {
             .await
     }
 
-    /// Lets the protocol try to re-configure streams.
-    pub(crate) async fn reconfigure(
-        &self,
-        work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), carrick_proto::ReconfigError>
-        + Send
-        + 'static,
-    ) -> Result<(), ReconfigError> {
-        match self.link.work(work).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(carrick_proto::ReconfigError::UnknownAssociation)) => {
-                Err(match self.link.shared.ended.get() {
-                    Some(reason) => ReconfigError::Ended(reason.clone()),
-                    None => carrick_proto::ReconfigError::UnknownAssociation.into(),
-                })
-            }
-            Ok(Err(e)) => Err(e.into()),
-            Err(_) => Err(ReconfigError::EndpointClosed),
-        }
-    }
-
-    /// Sets when a path is potentially failed and inactive, and when a primary is given up: of one
-    /// path, or of all present and future ones (RFC 7829 section 7.2).
+    /// Sets the error thresholds at which a path becomes potentially failed or inactive and at which
+    /// the primary is switched, for one path or, with `None`, for all present and future ones
+    /// (`SCTP_PEER_ADDR_THLDS_V2`, RFC 7829 section 7.2).
     ///
     /// # Errors
     /// The association has ended, there is no such path, or the thresholds contradict each other.
@@ -156,7 +141,7 @@ impl SendHalf {
             .await
     }
 
-    /// The thresholds of one path, or those that new paths get.
+    /// Returns the thresholds of one path or, with `None`, those of new paths.
     ///
     /// # Errors
     /// The association has ended, or there is no such path.
@@ -170,13 +155,13 @@ impl SendHalf {
         });
         match read.await? {
             (_, Some(thresholds)) => Ok(thresholds),
-            (true, None) => Err(carrick_proto::OperationError::UnknownPath.into()),
+            (true, None) => Err(OperationError::UnknownPath),
             (false, None) => Err(self.link.unknown()),
         }
     }
 
-    /// Whether notifications and [`Self::paths`] show that paths are potentially failed (RFC 7829
-    /// section 7.3).
+    /// Shows or hides the potentially failed state of paths in notifications and [`Self::paths`]
+    /// (`SCTP_EXPOSE_POTENTIALLY_FAILED_STATE`, RFC 7829 section 7.3).
     ///
     /// # Errors
     /// The association has ended.
@@ -185,34 +170,34 @@ impl SendHalf {
             .await
     }
 
-    /// Lets the endpoint's task look into the protocol.
-    pub(crate) async fn work<R: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Core, Time, AssociationId) -> R + Send + 'static,
-    ) -> Result<R, OperationError> {
-        self.link.work(work).await
+    /// Changes protocol parameters of this association: RTO bounds, heartbeat interval, SACK delay and
+    /// frequency, Nagle, Max.Burst, Association.Max.Retrans.
+    ///
+    /// # Errors
+    /// The association has ended, or a parameter would be out of its range; then none is changed.
+    pub async fn change_parameters(&self, changes: ParameterChanges) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.change_parameters(now, id, &changes))
+            .await
     }
 
-    /// Why the protocol does not know the association.
-    pub(crate) fn unknown(&self) -> OperationError {
-        self.link.unknown()
-    }
-
-    /// How the association ended, if it has.
-    pub(crate) fn end(&self) -> Option<CloseReason> {
-        self.link.shared.ended.get().cloned()
-    }
-
-    pub(crate) async fn operate(
-        &self,
-        work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), carrick_proto::OperationError>
-        + Send
-        + 'static,
-    ) -> Result<(), OperationError> {
-        match self.link.work(work).await? {
-            Ok(()) => Ok(()),
-            Err(carrick_proto::OperationError::UnknownAssociation) => Err(self.link.unknown()),
-            Err(e) => Err(e.into()),
+    /// Sets the MTU of a path in bytes, IP header included, 576 to 65535 (`SCTP_PEER_ADDR_PARAMS`).
+    /// With path MTU discovery it is the upper limit until the search starts again. A smaller MTU of
+    /// the host's route is used instead.
+    ///
+    /// # Errors
+    /// The association has ended, there is no such path, or the MTU is out of its range.
+    pub async fn set_path_mtu(&self, path: PathId, mtu: usize) -> Result<(), OperationError> {
+        if !(576..=65535).contains(&mtu) {
+            return Err(ConfigError::new("path_mtu", "must be 576 to 65535").into());
         }
+        self.operate(move |core, now, id| core.set_path_mtu(now, id, path, mtu))
+            .await
+    }
+
+    pub(super) async fn operate<E: Refusal + Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), E> + Send + 'static,
+    ) -> Result<(), OperationError> {
+        self.link.operate(work).await
     }
 }

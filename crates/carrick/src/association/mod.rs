@@ -1,33 +1,37 @@
 //! The handles of one association.
 //!
-//! - `send`: messages that leave, and the end
-//! - `control`: its state, and what can be changed about it
-//! - `recv`: messages and notifications that arrive
+//! - `send`: sending messages, shutdown and abort
+//! - `control`: state and parameters
+//! - `keys`, `reconfiguration`, `streams`: operations of RFC 4895, RFC 6525 and RFC 8260
+//! - `recv`: receiving messages and notifications
+//! - `adapters`: `Stream` and `Sink`
 
+mod adapters;
 mod control;
+mod keys;
+mod reconfiguration;
 mod recv;
 mod send;
+mod streams;
 
-use std::net::IpAddr;
+use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-use carrick_proto::{
-    AssociationId, AssociationStats, CloseReason, Endpoint as Core, Event, Message, PathId,
-    PathStats, SendError as Refusal, SendOptions, StreamId, StreamStats, Time,
-};
+use carrick_proto::{AssociationId, CloseReason, Endpoint as Core, Event, Message, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::Assembly;
 use crate::command::{Command, Commands};
-use crate::error::{OperationError, RecvError, SendError, TrySendError};
+use crate::error::{OperationError, RecvError, Refusal, SendError, TryRecvError};
 use crate::lazy::Inlet;
 use crate::shared::Shared;
+pub use adapters::MessageSink;
 pub use recv::{Events, RecvHalf};
 pub use send::SendHalf;
 
-/// What the endpoint's task hands to [`RecvHalf`].
+/// Item that the endpoint's task hands to [`RecvHalf`].
 pub(crate) enum Delivery {
     Message(Message),
     /// The peer restarted; messages that were begun will not be finished.
@@ -38,16 +42,18 @@ pub(crate) enum Delivery {
 /// A notification about an association (RFC 9260 section 11.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notification {
-    /// Something happened. [`Event::Established`], [`Event::MessageReceived`],
-    /// [`Event::SendBufferFree`] and [`Event::AllAcknowledged`] are not told (see
+    /// An event of the association. [`Event::Established`], [`Event::MessageReceived`],
+    /// [`Event::SendBufferFree`] and [`Event::AllAcknowledged`] are not among them (see
     /// [`SendHalf::flushed`]); [`Event::Closed`] is the last one.
     Event(Event),
-    /// This many notifications were lost here, because nobody read those before them.
+    /// Number of notifications that were discarded here because the queue was full
+    /// ([`crate::Config::notifications`]).
     Lagged(u64),
 }
 
-/// Connects the handles of one association to the endpoint's task, which hears when the last is gone.
-struct Link {
+/// Connection of the handles of one association with the endpoint's task. Dropping it releases the
+/// association.
+pub(crate) struct Link {
     id: AssociationId,
     commands: Commands,
     shared: Arc<Shared>,
@@ -55,25 +61,25 @@ struct Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.tell(Command::Release(self.id));
+        self.command(Command::Release(self.id));
     }
 }
 
 impl Link {
-    /// Tells the task something. If the task has ended there is nothing to do any more.
-    fn tell(&self, command: Command) {
+    /// Sends a command to the task. If the task has ended, the command has no effect.
+    fn command(&self, command: Command) {
         let _ = self.commands.send(command);
     }
 
-    /// Lets the task look into the protocol.
-    async fn work<R: Send + 'static>(
+    /// Runs a function on the protocol in the task.
+    pub(crate) async fn work<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Core, Time, AssociationId) -> R + Send + 'static,
     ) -> Result<R, OperationError> {
         let (answer, answered) = oneshot::channel();
         let id = self.id;
-        self.tell(Command::Work(Box::new(move |core, now| {
-            // Whoever asked may have lost interest.
+        self.command(Command::Work(Box::new(move |core, now| {
+            // The caller may have dropped its future.
             let _ = answer.send(work(core, now, id));
         })));
         answered.await.map_err(|_| OperationError::EndpointClosed)
@@ -82,23 +88,34 @@ impl Link {
     fn refusal(&self) -> SendError {
         match self.shared.ended.get() {
             Some(reason) => SendError::Ended(reason.clone()),
-            None if self.shared.shutting_down.load(Ordering::Acquire) => {
-                Refusal::ShuttingDown.into()
-            }
+            None if self.shared.shutting_down.load(Ordering::Acquire) => SendError::ShuttingDown,
             None => SendError::EndpointClosed,
         }
     }
 
-    fn unknown(&self) -> OperationError {
+    pub(crate) fn unknown(&self) -> OperationError {
         match self.shared.ended.get() {
             Some(reason) => OperationError::Ended(reason.clone()),
-            None => carrick_proto::OperationError::UnknownAssociation.into(),
+            None => OperationError::EndpointClosed,
         }
+    }
+
+    /// Lets the task change the protocol's state.
+    async fn operate<E: Refusal + Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core, Time, AssociationId) -> Result<(), E> + Send + 'static,
+    ) -> Result<(), OperationError> {
+        let done = self.work(work).await?;
+        done.map_err(|refusal| refusal.into_error().unwrap_or_else(|| self.unknown()))
     }
 }
 
-/// An association: both halves and its notifications. See the crate's documentation for what ends
-/// when it is dropped.
+/// An association: sends and receives messages, and receives notifications.
+///
+/// The methods that send messages, read the state or change it are those of [`SendHalf`], which this
+/// type dereferences to. [`Self::split`] gives the halves to two tasks. See the crate's documentation
+/// for the effect of dropping it.
+#[derive(Debug)]
 pub struct Association {
     send: SendHalf,
     recv: RecvHalf,
@@ -138,154 +155,84 @@ impl Association {
                 assembly: Assembly::new(assembly_limit),
                 end: None,
                 events: Some(events),
+                streamed: false,
             },
         }
     }
 
-    /// A program has the handle: the task may hand over messages.
+    /// Lets the task hand over messages, now that a program has the handle.
     pub(crate) fn accept(&self) {
         let link = &self.recv.link;
-        if link.shared.incoming.accept() {
-            link.tell(Command::Resume(link.id));
+        if link.shared.receive_queue.accept() {
+            link.command(Command::Resume(link.id));
         }
     }
 
-    /// Takes the two halves apart, for two tasks.
+    /// Splits the association into its halves, for two tasks.
     pub fn split(self) -> (SendHalf, RecvHalf) {
         (self.send, self.recv)
     }
 
-    /// The half that sends, for another task; this handle goes on as before.
+    /// Returns a handle that sends, for another task. This handle keeps working.
     pub fn sender(&self) -> SendHalf {
         self.send.clone()
     }
 
-    /// See [`SendHalf::send`].
+    /// Returns the next message; `None` after the association was shut down gracefully and all its
+    /// messages were received.
+    ///
+    /// A message is whole unless it is larger than the receive buffer and would, in pieces, take more
+    /// than [`crate::Config::assembly_limit`]; of such a message the parts are delivered, marked in
+    /// [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
+    ///
+    /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.
     ///
     /// # Errors
-    /// See there.
-    pub async fn send(
-        &self,
-        data: impl Into<Bytes>,
-        options: SendOptions,
-    ) -> Result<(), SendError> {
-        self.send.send(data, options).await
-    }
-
-    /// See [`SendHalf::try_send`].
-    ///
-    /// # Errors
-    /// See there.
-    pub fn try_send(
-        &self,
-        data: impl Into<Bytes>,
-        options: SendOptions,
-    ) -> Result<(), TrySendError> {
-        self.send.try_send(data, options)
-    }
-
-    /// See [`RecvHalf::recv`].
-    ///
-    /// # Errors
-    /// See there.
+    /// The association ended, not gracefully. Messages that arrived before are received first.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
         self.recv.recv().await
     }
 
-    /// See [`RecvHalf::next_event`].
+    /// Returns the next message if it is there now. See [`Self::recv`] for messages in parts.
+    ///
+    /// # Errors
+    /// [`TryRecvError::Empty`] if no message is there now, [`TryRecvError::Finished`] after a graceful
+    /// end, and the reason after another end.
+    pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
+        self.recv.try_recv()
+    }
+
+    /// Returns the next notification; `None` after the last one ([`Event::Closed`]), and after
+    /// [`Self::take_events`].
+    ///
+    /// Cancel-safe.
     pub async fn next_event(&mut self) -> Option<Notification> {
         self.recv.next_event().await
     }
 
-    /// See [`RecvHalf::take_events`].
+    /// Takes the receiver of notifications, to wait for them and for messages at the same time; `None`
+    /// after the first call.
     pub fn take_events(&mut self) -> Option<Events> {
         self.recv.take_events()
     }
+}
 
-    /// See [`SendHalf::flushed`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn flushed(&self) -> Result<(), OperationError> {
-        self.send.flushed().await
+/// Sends messages, reads the state and changes it: see the methods of [`SendHalf`].
+impl Deref for Association {
+    type Target = SendHalf;
+
+    fn deref(&self) -> &SendHalf {
+        &self.send
     }
+}
 
-    /// See [`SendHalf::shutdown`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn shutdown(&self) -> Result<(), OperationError> {
-        self.send.shutdown().await
-    }
-
-    /// See [`SendHalf::abort`].
-    pub fn abort(&self, reason: &[u8]) {
-        self.send.abort(reason);
-    }
-
-    /// See [`SendHalf::stats`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn stats(&self) -> Result<AssociationStats, OperationError> {
-        self.send.stats().await
-    }
-
-    /// See [`SendHalf::stream_stats`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn stream_stats(&self, stream: StreamId) -> Result<StreamStats, OperationError> {
-        self.send.stream_stats(stream).await
-    }
-
-    /// See [`SendHalf::paths`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn paths(&self) -> Result<Vec<PathStats>, OperationError> {
-        self.send.paths().await
-    }
-
-    /// See [`SendHalf::set_primary`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn set_primary(&self, path: PathId) -> Result<(), OperationError> {
-        self.send.set_primary(path).await
-    }
-
-    /// See [`SendHalf::set_peer_primary`].
-    ///
-    /// # Errors
-    /// See there.
-    pub async fn set_peer_primary(&self, address: IpAddr) -> Result<(), OperationError> {
-        self.send.set_peer_primary(address).await
-    }
-
-    /// See [`SendHalf::peer_addresses`].
-    pub fn peer_addresses(&self) -> &[IpAddr] {
-        self.send.peer_addresses()
-    }
-
-    /// See [`SendHalf::peer_fingerprint`].
-    #[cfg(feature = "dtls")]
-    pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
-        self.send.peer_fingerprint()
-    }
-
-    /// See [`SendHalf::peer_port`].
-    pub fn peer_port(&self) -> u16 {
-        self.send.peer_port()
-    }
-
-    /// See [`SendHalf::outbound_streams`].
-    pub fn outbound_streams(&self) -> u16 {
-        self.send.outbound_streams()
-    }
-
-    /// See [`SendHalf::inbound_streams`].
-    pub fn inbound_streams(&self) -> u16 {
-        self.send.inbound_streams()
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("id", &self.id)
+            .field("peer_addresses", &self.shared.peer_addresses)
+            .field("peer_port", &self.shared.peer_port)
+            .field("ended", &self.shared.ended.get())
+            .finish_non_exhaustive()
     }
 }

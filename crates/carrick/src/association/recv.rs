@@ -1,16 +1,17 @@
-//! Messages and notifications that arrive.
+//! Receiving messages and notifications.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
 
 use carrick_proto::{CloseReason, Event, Message};
 use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TryRecvError;
 
 use super::{Delivery, Link, Notification};
 use crate::assembly::Assembly;
 use crate::command::Command;
-use crate::error::RecvError;
+use crate::error::{RecvError, TryRecvError};
 use crate::lazy::{Inlet, Never};
 use crate::shared::Shared;
 
@@ -21,6 +22,8 @@ pub struct RecvHalf {
     pub(super) assembly: Assembly,
     pub(super) end: Option<CloseReason>,
     pub(super) events: Option<Events>,
+    /// The last item of the `Stream` was returned.
+    pub(super) streamed: bool,
 }
 
 /// Receives notifications.
@@ -31,57 +34,63 @@ pub struct Events {
 }
 
 impl RecvHalf {
-    /// The next message; `None` after the association was shut down gracefully and all its messages
-    /// were received.
+    /// Returns the next message; `None` after the association was shut down gracefully and all its
+    /// messages were received.
     ///
     /// A message is whole unless it is larger than the receive buffer and would, in pieces, take more
-    /// than [`crate::Config::assembly_limit`]; of such ones the parts are delivered, marked in
-    /// [`Message::part`]. A restart of the peer drops a message
-    /// that has only come in part.
+    /// than [`crate::Config::assembly_limit`]; of such a message the parts are delivered, marked in
+    /// [`Message::part`]. A restart of the peer discards a message of which only a part has arrived.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, nothing is lost.
     ///
     /// # Errors
-    /// The association ended otherwise. What arrived before was received before.
+    /// The association ended, not gracefully. Messages that arrived before are received first.
     pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    pub(super) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Message>, RecvError>> {
         while self.end.is_none() {
-            let delivery = match self.deliveries.opened().await {
-                Some(deliveries) => deliveries.recv().await,
+            let delivery = match ready!(self.deliveries.poll_opened(cx)) {
+                Some(deliveries) => ready!(deliveries.poll_recv(cx)),
                 None => self.end_without_messages(),
             };
             let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
-                return Ok(Some(message));
+                return Poll::Ready(Ok(Some(message)));
             }
         }
-        self.at_end()
+        Poll::Ready(self.at_end())
     }
 
-    /// The next message if it is there now; see [`Self::recv`]. `Ok(None)` also says that there is
-    /// none now.
+    /// Returns the next message if it is there now. See [`Self::recv`] for messages in parts.
     ///
     /// # Errors
-    /// The association ended other than gracefully.
-    pub fn try_recv(&mut self) -> Result<Option<Message>, RecvError> {
+    /// [`TryRecvError::Empty`] if no message is there now, [`TryRecvError::Finished`] after a graceful
+    /// end, and the reason after another end.
+    pub fn try_recv(&mut self) -> Result<Message, TryRecvError> {
         while self.end.is_none() {
             let delivery = match self.deliveries.try_opened() {
-                Ok(None) => return Ok(None),
+                Ok(None) => return Err(TryRecvError::Empty),
                 Ok(Some(deliveries)) => match deliveries.try_recv() {
                     Ok(delivery) => Some(delivery),
-                    Err(TryRecvError::Empty) => return Ok(None),
-                    Err(TryRecvError::Disconnected) => None,
+                    Err(mpsc::error::TryRecvError::Empty) => return Err(TryRecvError::Empty),
+                    Err(mpsc::error::TryRecvError::Disconnected) => None,
                 },
                 Err(Never) => self.end_without_messages(),
             };
             let delivery = delivery.ok_or(RecvError::EndpointClosed)?;
             if let Some(message) = self.take(delivery) {
-                return Ok(Some(message));
+                return Ok(message);
             }
         }
-        self.at_end()
+        self.at_end()?.ok_or(TryRecvError::Finished)
     }
 
-    /// The task has given up the channel before anything was sent.
+    /// Returns the end of an association whose channel was dropped before it was opened.
     fn end_without_messages(&self) -> Option<Delivery> {
         self.link.shared.ended.get().cloned().map(Delivery::End)
     }
@@ -89,8 +98,8 @@ impl RecvHalf {
     fn take(&mut self, delivery: Delivery) -> Option<Message> {
         match delivery {
             Delivery::Message(message) => {
-                if self.link.shared.incoming.remove(&message) {
-                    self.link.tell(Command::Resume(self.link.id));
+                if self.link.shared.receive_queue.remove(&message) {
+                    self.link.command(Command::Resume(self.link.id));
                 }
                 self.assembly.take(message)
             }
@@ -112,15 +121,16 @@ impl RecvHalf {
         }
     }
 
-    /// The next notification; `None` after the last one ([`Event::Closed`]), and when
-    /// [`Self::take_events`] was called.
+    /// Returns the next notification; `None` after the last one ([`Event::Closed`]), and after
+    /// [`Self::take_events`].
     ///
     /// Cancel-safe.
     pub async fn next_event(&mut self) -> Option<Notification> {
         self.events.as_mut()?.next().await
     }
 
-    /// Takes the notifications apart, to wait for them and for messages at the same time.
+    /// Takes the receiver of notifications, to wait for them and for messages at the same time; `None`
+    /// after the first call.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
     }
@@ -129,29 +139,49 @@ impl RecvHalf {
 impl Drop for RecvHalf {
     fn drop(&mut self) {
         if self.end.is_none() {
-            self.link.tell(Command::Discard(self.link.id));
+            self.link.command(Command::Discard(self.link.id));
         }
     }
 }
 
 impl Events {
-    /// The next notification; `None` after the last one ([`Event::Closed`]).
+    /// Returns the next notification; `None` after the last one ([`Event::Closed`]).
     ///
     /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Notification> {
-        if let Some(queue) = self.queue.opened().await
-            && let Some(notification) = queue.recv().await
+        std::future::poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
+        if let Some(queue) = ready!(self.queue.poll_opened(cx))
+            && let Some(notification) = ready!(queue.poll_recv(cx))
         {
-            return Some(*notification);
+            return Poll::Ready(Some(*notification));
         }
         let lagged = self.shared.lagged.swap(0, Ordering::AcqRel);
         if lagged > 0 {
-            return Some(Notification::Lagged(lagged));
+            return Poll::Ready(Some(Notification::Lagged(lagged)));
         }
-        let reason = self.shared.ended.get()?;
+        let Some(reason) = self.shared.ended.get() else {
+            return Poll::Ready(None);
+        };
         if std::mem::replace(&mut self.ended, true) {
-            return None;
+            return Poll::Ready(None);
         }
-        Some(Notification::Event(Event::Closed(reason.clone())))
+        Poll::Ready(Some(Notification::Event(Event::Closed(reason.clone()))))
+    }
+}
+
+impl fmt::Debug for RecvHalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvHalf")
+            .field("link", &self.link)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
     }
 }

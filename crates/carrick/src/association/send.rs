@@ -1,44 +1,45 @@
-//! Messages that leave, and the end of the association.
+//! Sending messages, shutdown and abort.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use carrick_proto::{CloseReason, SendError as Refusal, SendOptions};
+use carrick_proto::{CloseReason, Extensions, SendOptions};
 use tokio::sync::oneshot;
 
 use super::Link;
 use crate::command::{Command, Outgoing};
 use crate::error::{OperationError, SendError, TrySendError};
-use crate::room::{NoRoom, Permit};
+use crate::send_credit::{NoCredit, Permit};
 use crate::shared::cost;
 
-/// Sends messages and controls the association. Clones send on the same association.
-#[derive(Clone)]
+/// Sends messages, reads the state of the association and changes it. Clones are handles of the same
+/// association.
+#[derive(Clone, Debug)]
 pub struct SendHalf {
-    pub(super) link: Arc<Link>,
+    pub(crate) link: Arc<Link>,
 }
 
 impl SendHalf {
-    /// Sends a message: waits until there is room for it, then queues it as a whole. What this took
-    /// is delivered by a [`Self::shutdown`] that follows, also of another handle; what is not
-    /// delivered, because the peer shuts down or the association breaks, is told by
-    /// [`crate::Event::SendFailed`].
+    /// Sends a message: waits until there is room in the send queue, then queues it as a whole. A later
+    /// [`Self::shutdown`], also of another handle, delivers queued messages first.
+    /// [`crate::Event::SendFailed`] reports messages that are not delivered because the peer shuts down
+    /// or the association fails.
     ///
     /// The endpoint's task delivers it later, so the runtime must live on until [`Self::flushed`],
     /// [`Self::shutdown`] or [`crate::Endpoint::close`] is ready; see the crate's documentation.
     ///
-    /// Senders get room in the order in which they ask for it. One that waits holds its place, also
-    /// while nobody polls it: don't await another `send` with this one pending in the same task, but
-    /// poll both, or give each a task.
+    /// Senders get room in the order of their calls. A pending `send` keeps its place in that order even
+    /// if it is not polled: don't await another `send` in the same task before it is ready; poll both,
+    /// or use two tasks.
     ///
     /// Cancel-safe: when this future is dropped before it is ready, the message was not queued, or
     /// was as a whole; the latter only when `options.path` is set or the association does not
     /// fragment, because then the protocol is asked whether it takes the message.
     ///
     /// # Errors
-    /// The message does not fit the association, or the association takes none any more.
+    /// The association does not take the message, or has ended.
     pub async fn send(
         &self,
         data: impl Into<Bytes>,
@@ -47,7 +48,7 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        let taken = shared.room.take(cost(data.len())).await;
+        let taken = shared.send_credit.take(cost(data.len())).await;
         let permit = taken.map_err(|_| self.link.refusal())?;
         if options.path.is_none() && shared.fragments {
             return self.queue(data, options, permit, None);
@@ -55,17 +56,18 @@ impl SendHalf {
         let (answer, answered) = oneshot::channel();
         self.queue(data, options, permit, Some(answer))?;
         match answered.await {
+            Ok(Err(carrick_proto::SendError::UnknownAssociation)) | Err(_) => {
+                Err(self.link.refusal())
+            }
             Ok(taken) => Ok(taken?),
-            Err(_) => Err(self.link.refusal()),
         }
     }
 
-    /// Sends a message if there is room for it now. What [`Self::send`] asks the protocol about is
-    /// not checked here; [`crate::Event::SendFailed`] tells if the protocol refuses the message.
+    /// Sends a message if there is room in the send queue now. [`crate::Event::SendFailed`] reports a
+    /// message that the protocol refuses because of its path or length.
     ///
     /// # Errors
-    /// There is no room, the message does not fit the association, or the association takes none
-    /// any more.
+    /// There is no room, the association does not take the message, or it has ended.
     pub fn try_send(
         &self,
         data: impl Into<Bytes>,
@@ -74,10 +76,10 @@ impl SendHalf {
         let data = data.into();
         self.check(&data, &options)?;
         let shared = &self.link.shared;
-        match shared.room.try_take(cost(data.len())) {
+        match shared.send_credit.try_take(cost(data.len())) {
             Ok(permit) => Ok(self.queue(data, options, permit, None)?),
-            Err(NoRoom::Full) => Err(TrySendError::Full(data)),
-            Err(NoRoom::Closed) => Err(self.link.refusal().into()),
+            Err(NoCredit::Full) => Err(TrySendError::Full(data)),
+            Err(NoCredit::Closed) => Err(self.link.refusal().into()),
         }
     }
 
@@ -87,14 +89,14 @@ impl SendHalf {
             return Err(SendError::Ended(reason.clone()));
         }
         if shared.shutting_down.load(Ordering::Acquire) {
-            return Err(Refusal::ShuttingDown.into());
+            return Err(SendError::ShuttingDown);
         }
         if data.is_empty() {
-            return Err(Refusal::Empty.into());
+            return Err(SendError::Empty);
         }
         let streams = shared.outbound_streams.load(Ordering::Acquire);
         if options.stream.0 >= streams {
-            return Err(Refusal::InvalidStream { streams }.into());
+            return Err(SendError::InvalidStream { streams });
         }
         Ok(())
     }
@@ -104,7 +106,7 @@ impl SendHalf {
         data: Bytes,
         options: SendOptions,
         permit: Permit,
-        answer: Option<oneshot::Sender<Result<(), Refusal>>>,
+        answer: Option<oneshot::Sender<Result<(), carrick_proto::SendError>>>,
     ) -> Result<(), SendError> {
         let message = Outgoing {
             data,
@@ -118,20 +120,19 @@ impl SendHalf {
             .map_err(|_| SendError::EndpointClosed)
     }
 
-    /// Waits until the peer has all messages for good that were sent before, also of other handles:
-    /// none waits here, and the cumulative TSN acknowledges all that left, but for what was given up
-    /// or failed, which [`crate::Event::SendFailed`] tells. This is what keys have to wait for before
-    /// they change where DTLS is above SCTP (RFC 6083 section 4.8; SENDER DRY of RFC 6458 section
-    /// 6.1.9). Ready at once if there is nothing to wait for; while others go on to send, as soon as
-    /// there is a moment without anything on its way.
+    /// Waits until the cumulative TSN acknowledges all messages that were sent before, also of other
+    /// handles, except those that were abandoned or failed ([`crate::Event::SendFailed`]). This is
+    /// SENDER DRY of RFC 6458 section 6.1.9, which DTLS over SCTP needs before a change of keys
+    /// (RFC 6083 section 4.8). Ready at once if nothing is outstanding; while other handles keep
+    /// sending, at the first moment at which nothing is.
     ///
     /// Cancel-safe.
     ///
     /// # Errors
-    /// The association ended otherwise than by a shutdown, before or while this waited.
+    /// The association ended, not by a shutdown.
     pub async fn flushed(&self) -> Result<(), OperationError> {
         let (answer, answered) = oneshot::channel();
-        self.link.tell(Command::Flush(self.link.id, answer));
+        self.link.command(Command::Flush(self.link.id, answer));
         let flushed = answered.await.map_err(|_| OperationError::EndpointClosed)?;
         match flushed.map_err(|_| self.link.unknown()) {
             Err(OperationError::Ended(CloseReason::Shutdown)) => Ok(()),
@@ -139,14 +140,14 @@ impl SendHalf {
         }
     }
 
-    /// Shuts the association down: takes no new messages, waits until all messages of both sides
-    /// are delivered (RFC 9260 section 9.2). Those of the peer must be received meanwhile if they
+    /// Shuts the association down: takes no new messages and waits until the messages of both sides are
+    /// delivered (RFC 9260 section 9.2). The peer's messages have to be received meanwhile if they
     /// exceed the receive buffer, and can be received afterwards if not.
     ///
-    /// When this future is dropped, the shutdown goes on.
+    /// Dropping this future does not stop the shutdown.
     ///
     /// # Errors
-    /// The association ended otherwise.
+    /// The association ended, not by a shutdown.
     pub async fn shutdown(&self) -> Result<(), OperationError> {
         match self.link.shared.ended.get() {
             Some(CloseReason::Shutdown) => return Ok(()),
@@ -155,43 +156,54 @@ impl SendHalf {
         }
         self.link.shared.refuse_messages();
         let (answer, answered) = oneshot::channel();
-        self.link.tell(Command::Shutdown(self.link.id, answer));
-        answered
-            .await
-            .unwrap_or(Err(OperationError::EndpointClosed))
+        self.link.command(Command::Shutdown(self.link.id, answer));
+        match answered.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error @ OperationError::Ended(_))) => Err(error),
+            // The association ended before the task received the command.
+            Ok(Err(_)) | Err(_) => match self.link.unknown() {
+                OperationError::Ended(CloseReason::Shutdown) => Ok(()),
+                error => Err(error),
+            },
+        }
     }
 
-    /// Ends the association at once and gives the reason to the peer (RFC 9260 section 9.1); the
-    /// first 1024 bytes of it are sent. What has not been delivered is lost.
+    /// Aborts the association: sends an ABORT with the first 1024 bytes of the reason (RFC 9260 section
+    /// 9.1). Messages that have not been delivered are lost.
     pub fn abort(&self, reason: &[u8]) {
         let reason = Bytes::copy_from_slice(reason);
-        self.link.tell(Command::Abort(self.link.id, reason));
+        self.link.command(Command::Abort(self.link.id, reason));
     }
 
-    /// The peer's addresses at the set-up, one a path.
+    /// Returns the peer's addresses at the set-up, one for each path.
     pub fn peer_addresses(&self) -> &[IpAddr] {
         &self.link.shared.peer_addresses
     }
 
-    /// The fingerprint of the certificate that the peer's session of DTLS began with, whatever made it
-    /// trusted; `None` without DTLS, and where it was not asked for one because anyone is trusted.
+    /// Returns the fingerprint of the certificate with which the peer's DTLS session was set up; `None`
+    /// without DTLS, and where no certificate was requested because any peer is trusted.
     #[cfg(feature = "dtls")]
     pub fn peer_fingerprint(&self) -> Option<carrick_dtls::Fingerprint> {
         self.link.shared.fingerprint
     }
 
-    /// The peer's SCTP port.
+    /// Returns the peer's SCTP port.
     pub fn peer_port(&self) -> u16 {
         self.link.shared.peer_port
     }
 
-    /// Streams to send on: 0 to this number less one.
+    /// Returns the number of streams to send on; their identifiers start at 0.
     pub fn outbound_streams(&self) -> u16 {
         self.link.shared.outbound_streams.load(Ordering::Acquire)
     }
 
-    /// Streams that the peer may send on.
+    /// Returns the number of streams that the peer may send on.
     pub fn inbound_streams(&self) -> u16 {
         self.link.shared.inbound_streams.load(Ordering::Acquire)
+    }
+
+    /// Returns the extensions that both sides offered.
+    pub fn extensions(&self) -> Extensions {
+        self.link.shared.extensions
     }
 }

@@ -1,4 +1,4 @@
-//! What is between the protocol and the sockets: nothing, or sessions of DTLS (RFC 8261).
+//! Layer between the protocol and the sockets: none, or DTLS sessions (RFC 8261).
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ pub(crate) struct Below(Option<Sessions>);
     expect(clippy::unnecessary_wraps, reason = "nothing is there to fail")
 )]
 impl Below {
-    /// What the configuration wants. Takes the addresses of the protocol over if that is something.
+    /// Makes the layer of the configuration. With DTLS it takes over the addresses of the protocol.
     pub(crate) fn new(
         config: &mut Config,
         endpoint: &mut carrick_proto::EndpointConfig,
@@ -37,7 +37,7 @@ impl Below {
         Ok(Self(None))
     }
 
-    /// Whether packets are protected.
+    /// Returns whether packets are protected.
     pub(crate) fn is_there(&self) -> bool {
         self.0.is_some()
     }
@@ -127,7 +127,7 @@ impl Below {
         }
     }
 
-    /// Why the session of an association failed, in words. Told once.
+    /// Returns the reason for which the session of an association failed, once.
     pub(crate) fn take_failure(&mut self, id: AssociationId) -> Option<String> {
         match &mut self.0 {
             None => {
@@ -141,7 +141,7 @@ impl Below {
         }
     }
 
-    /// Who the peer of an association has proved to be.
+    /// Returns the fingerprint of the certificate of an association's peer.
     #[cfg(feature = "dtls")]
     pub(crate) fn fingerprint(&self, id: AssociationId) -> Option<carrick_dtls::Fingerprint> {
         let layer = &self.0.as_ref()?.layer;
@@ -163,7 +163,7 @@ impl Below {
         }
     }
 
-    /// The last association has ended: peers are told that nothing follows.
+    /// Closes the sessions after the last association has ended.
     pub(crate) fn close(&mut self, now: Time, core: &mut Core) {
         match &mut self.0 {
             None => {
@@ -192,6 +192,8 @@ mod dtls {
     use carrick_proto::protection::SessionEvent;
     use carrick_proto::{AssociationConfig, EndpointConfig, PeerAddress};
 
+    use crate::error::ConfigError;
+
     use super::{AssociationId, BindError, Config, Connect, ConnectError, Core, Event, Time};
 
     /// Sessions of DTLS, one a peer.
@@ -199,7 +201,7 @@ mod dtls {
         pub(super) layer: DtlsLayer,
         /// Peers that are connected to without a trust of their own.
         trust: Trust,
-        /// Why associations that have not been told of it yet will end.
+        /// Failures of sessions, by associations that have not ended yet.
         pub(super) failures: BTreeMap<AssociationId, String>,
     }
 
@@ -224,7 +226,7 @@ mod dtls {
                 ("sessions.max_handshakes", limits.max_handshakes),
             ] {
                 if value == 0 {
-                    return Err(BindError::Zero(name));
+                    return Err(ConfigError::new(name, "must be at least 1").into());
                 }
             }
             let trust = dtls.trust.clone();
@@ -279,7 +281,7 @@ mod dtls {
                     | SessionEvent::Replaced(_)
                     | SessionEvent::Closed(_) => continue,
                 };
-                // Each of them has an end to be told of.
+                // Each association reports its end.
                 self.failures
                     .extend(associations.into_iter().map(|id| (id, why.clone())));
             }

@@ -1,10 +1,10 @@
-//! What the handles ask for.
+//! Commands of the handles.
 
-use carrick_proto::{AssociationId, OperationError as Refusal, Time};
+use carrick_proto::{AssociationId, Time};
 
 use super::Driver;
 use crate::command::{Command, Connect, Ended, Outgoing};
-use crate::error::{BindError, ConnectError};
+use crate::error::{BindError, ConnectError, OperationError};
 
 impl Driver {
     pub(super) fn execute(&mut self, command: Command, now: Time) {
@@ -17,8 +17,8 @@ impl Driver {
                 Some(entry) if !entry.closed => {
                     entry.shutdown(&mut self.core, now, id, Some(answer));
                 }
-                // The handle knows by now how the association ended.
-                _ => drop(answer.send(Err(Refusal::UnknownAssociation.into()))),
+                // The handle replaces this by the reason.
+                _ => drop(answer.send(Err(OperationError::EndpointClosed))),
             },
             Command::Flush(id, answer) => match self.entries.get_mut(&id) {
                 Some(entry) => entry.flush(&self.core, id, answer),
@@ -30,7 +30,7 @@ impl Driver {
             Command::Release(id) => self.release(id, now),
             Command::Work(work) => work(&mut self.core, now),
             Command::Stats(answer) => {
-                // Whoever asked may have lost interest.
+                // The caller may have dropped its future.
                 let _ = answer.send(crate::endpoint::Stats {
                     protocol: self.core.stats(),
                     unsendable: self.sockets.unsendable(),
@@ -40,7 +40,7 @@ impl Driver {
             }
             Command::AddAddress(address, answer) => {
                 let added = self.add_address(address);
-                // Whoever asked may have lost interest.
+                // The caller may have dropped its future.
                 let _ = answer.send(added);
             }
             Command::RemoveAddress(address) => {
@@ -63,7 +63,7 @@ impl Driver {
     }
 
     fn send(&mut self, id: AssociationId, out: Outgoing, now: Time) {
-        // Without an entry the association has ended, and the handle knows how.
+        // Without an entry the association has ended; the handle has the reason.
         if let Some(entry) = self.entries.get_mut(&id).filter(|e| !e.closed) {
             entry.send(&mut self.core, now, id, out);
         }
@@ -80,7 +80,7 @@ impl Driver {
         }
     }
 
-    /// Gives up the set-ups that nobody waits for any more.
+    /// Aborts the set-ups whose futures were dropped.
     fn cancel_connects(&mut self, now: Time) {
         let cancelled: Vec<AssociationId> = self
             .connecting

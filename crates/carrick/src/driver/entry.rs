@@ -1,4 +1,4 @@
-//! What the task keeps of one association besides the protocol's own state.
+//! State of one association in the task, besides the protocol's.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub(super) struct Entry {
     /// The user asked for shutdown; it begins when nothing waits any more.
     shutdown_wanted: bool,
     shutdown_answers: Vec<oneshot::Sender<Result<(), OperationError>>>,
-    /// Who wants to know when the peer has everything.
+    /// Callers of [`crate::SendHalf::flushed`].
     flushes: Vec<oneshot::Sender<Result<(), Ended>>>,
-    /// Nobody receives any more.
+    /// Received messages are discarded.
     pub(super) discard: bool,
-    /// It will be given up at this time.
+    /// Time at which the association is aborted.
     pub(super) lingers_until: Option<Time>,
     pub(super) closed: bool,
 }
@@ -83,14 +83,14 @@ impl Entry {
         }
         self.tell_flushed(core, id);
         // Who took room before it was closed sends its message in a moment.
-        if self.shutdown_wanted && self.shared.room.is_whole() {
+        if self.shutdown_wanted && self.shared.send_credit.is_whole() {
             self.shutdown_wanted = false;
-            // An association that ended in the meantime has told so.
+            // An association that has ended meanwhile has reported that.
             let _ = core.shutdown(now, id);
         }
     }
 
-    /// Somebody wants to know when the peer has everything.
+    /// Answers when the peer has acknowledged everything.
     pub(super) fn flush(
         &mut self,
         core: &Core,
@@ -98,27 +98,27 @@ impl Entry {
         answer: oneshot::Sender<Result<(), Ended>>,
     ) {
         if self.closed {
-            // The handles know how.
+            // The handles have the reason.
             return drop(answer.send(Err(Ended)));
         }
-        // Those that nobody waits for any more make room.
+        // Dropped futures need no answer.
         self.flushes.retain(|answer| !answer.is_closed());
         self.flushes.push(answer);
         self.tell_flushed(core, id);
     }
 
-    /// Tells whoever wants to know, if the peer has everything now.
+    /// Answers [`crate::SendHalf::flushed`] if the peer has acknowledged everything.
     pub(super) fn tell_flushed(&mut self, core: &Core, id: AssociationId) {
         if self.flushes.is_empty() || !self.waiting.is_empty() {
             return;
         }
-        // What was sent since the protocol said so may be on its way.
+        // Messages sent after the event may be outstanding.
         let stats = core.association_stats(id);
         if stats.is_none_or(|s| s.queued_messages > 0 || s.outstanding_chunks > 0) {
             return;
         }
         for answer in self.flushes.drain(..) {
-            // Whoever asked may have lost interest.
+            // The caller may have dropped its future.
             let _ = answer.send(Ok(()));
         }
     }
@@ -129,7 +129,7 @@ impl Entry {
         };
         drop(out.permit);
         match (out.answer, result) {
-            // A cancelled send() does not want to know.
+            // The future of a cancelled send() was dropped.
             (Some(answer), result) => drop(answer.send(result)),
             (None, Ok(())) => {}
             (None, Err(_)) => self.notify(Event::from(SendFailure {
@@ -159,7 +159,7 @@ impl Entry {
         self.send_waiting(core, now, id);
     }
 
-    /// Tells the user something, or counts that it could not be told.
+    /// Queues a notification, or counts it as discarded if the queue is full.
     pub(super) fn notify(&mut self, event: Event) {
         let limit = self.notifications;
         let Some(events) = self.events.open(|| mpsc::channel(limit)) else {
@@ -179,17 +179,17 @@ impl Entry {
         }
     }
 
-    /// Hands messages to the user as far as there is room, or discards them if nobody wants them.
+    /// Hands messages to the handles as far as there is room, or discards them.
     /// Returns whether there are no more now.
     pub(super) fn deliver(&mut self, core: &mut Core, id: AssociationId) -> bool {
-        while self.discard || self.shared.incoming.has_room() {
+        while self.discard || self.shared.receive_queue.has_room() {
             let Some(message) = core.receive(id) else {
                 return true;
             };
             if self.discard {
                 continue;
             }
-            self.shared.incoming.add(&message);
+            self.shared.receive_queue.add(&message);
             let deliveries = self.deliveries.open(mpsc::unbounded_channel);
             self.discard = deliveries.is_none_or(|d| d.send(Delivery::Message(message)).is_err());
         }
@@ -198,7 +198,7 @@ impl Entry {
 
     /// The peer restarted.
     pub(super) fn restarted(&mut self) {
-        // Without a receiver, or before the first message, there is nothing to tell.
+        // Without a receiver, or before the first message, there is nothing to discard.
         if let Some(deliveries) = self.deliveries.opened() {
             let _ = deliveries.send(Delivery::Restarted);
         }
@@ -213,12 +213,12 @@ impl Entry {
         self.shared.lagged.store(self.lagged, Ordering::Release);
         // It ends once only.
         let _ = self.shared.ended.set(reason.clone());
-        self.shared.room.close();
+        self.shared.send_credit.close();
         for answer in self.flushes.drain(..) {
             let _ = answer.send(Err(Ended));
         }
         for answer in self.shutdown_answers.drain(..) {
-            // A cancelled shutdown() does not want to know.
+            // The future of a cancelled shutdown() was dropped.
             let _ = answer.send(match reason {
                 CloseReason::Shutdown => Ok(()),
                 other => Err(OperationError::Ended(other.clone())),
@@ -226,9 +226,9 @@ impl Entry {
         }
     }
 
-    /// The user has everything: the last word.
+    /// Reports the end after the last message was handed over.
     pub(super) fn end(self) {
-        // Without a receiver there is nothing to tell; without a message, the end of the channel
+        // Without a receiver there is nothing to report; without a message, the end of the channel
         // does.
         if let (Some(deliveries), Some(reason)) =
             (self.deliveries.opened(), self.shared.ended.get())

@@ -1,4 +1,4 @@
-//! Facts from the protocol to the handles.
+//! Events from the protocol to the handles.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{Driver, Entry};
 use crate::association::Association;
 use crate::error::ConnectError;
-use crate::shared::{Incoming, Shared};
+use crate::shared::{ReceiveQueue, Shared};
 use crate::source::route_mtu;
 
 impl Driver {
-    /// Tells the handles what happened. Returns whether anything did.
+    /// Hands the protocol's events to the handles. Returns whether there were any.
     pub(super) fn tell(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Some((id, event)) = self.below.poll_event(now, &mut self.core) {
@@ -24,6 +24,7 @@ impl Driver {
     }
 
     fn on_event(&mut self, id: AssociationId, event: Event, now: Time) {
+        crate::telemetry::report(id, &event);
         match event {
             Event::Established {
                 peer_addresses,
@@ -75,7 +76,7 @@ impl Driver {
         entry.notify(event);
     }
 
-    /// Makes the handles of a new association and gives them to whoever waits for it.
+    /// Makes the handles of a new association, for `connect` or `accept`.
     fn on_established(
         &mut self,
         id: AssociationId,
@@ -92,13 +93,18 @@ impl Driver {
         let fragments = self
             .core
             .association_config(id)
-            .is_none_or(|config| config.fragment);
+            .is_none_or(|config| config.mtu.fragment);
         let limits = &self.limits;
-        let incoming = Incoming::new(limits.receive_queue_messages, limits.receive_queue);
+        let queue = ReceiveQueue::new(limits.receive_queue_messages, limits.receive_queue);
         let bare = !self.below.is_there();
         let transport = bare.then(|| self.sockets.transport());
         let peer = (peers, port);
-        let shared = Shared::new(limits.send_queue, incoming, peer, fragments, transport);
+        let shared = Shared::new(limits.send_queue, queue, peer, fragments, transport);
+        let stats = self.core.association_stats(id);
+        let shared = Shared {
+            extensions: stats.map(|s| s.extensions).unwrap_or_default(),
+            ..shared
+        };
         #[cfg(feature = "dtls")]
         let shared = Shared {
             fingerprint: self.below.fingerprint(id),
@@ -116,8 +122,8 @@ impl Driver {
         self.entries.insert(id, entry);
         if let Some(answer) = self.connecting.remove(&id) {
             association.accept();
-            // If nobody waits any more, the handle comes back and is dropped, which is an order to
-            // shut down.
+            // If the future was dropped, so is the handle, which requests a
+            // shutdown.
             drop(answer.send(Ok(association)));
             return;
         }
@@ -143,7 +149,7 @@ impl Driver {
     fn on_closed(&mut self, id: AssociationId, reason: &CloseReason) {
         let failure = self.below.take_failure(id);
         if let Some(answer) = self.connecting.remove(&id) {
-            // A cancelled connect() does not want to know.
+            // The future of a cancelled connect() was dropped.
             let failure = failure.map(ConnectError::Unprotected);
             let error = failure.unwrap_or_else(|| ConnectError::Failed(reason.clone()));
             let _ = answer.send(Err(error));
@@ -181,7 +187,7 @@ impl Driver {
     /// Lowers the MTU of paths, or of that to one address, to that of the host's route.
     fn fit_paths(&mut self, id: AssociationId, only: Option<IpAddr>, now: Time) {
         if self.below.is_there() {
-            // A session's way is the search's to judge.
+            // Path MTU discovery alone finds the MTU of a session.
             return;
         }
         let paths: Vec<_> = self

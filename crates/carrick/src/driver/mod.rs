@@ -30,7 +30,7 @@ use tokio::time::Sleep;
 use crate::association::Association;
 use crate::command::{Command, Commands};
 use crate::config::Config;
-use crate::error::{BindError, ConnectError};
+use crate::error::ConnectError;
 use crate::socket::{ReceiveBuffers, Sent, SocketSet};
 use crate::strays::StrayInits;
 pub(crate) use below::Below;
@@ -46,7 +46,7 @@ const COMMANDS: usize = 256;
 /// Batches read from one socket in a round.
 const BATCHES: usize = 4;
 
-/// How much may wait where; see [`Config`].
+/// Lengths of queues; see [`Config`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     send_queue: usize,
@@ -58,26 +58,15 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn new(config: &Config) -> Result<Self, BindError> {
-        for (name, value) in [
-            ("backlog", config.backlog),
-            ("send_queue", config.send_queue),
-            ("receive_queue", config.receive_queue),
-            ("receive_queue_messages", config.receive_queue_messages),
-            ("notifications", config.notifications),
-        ] {
-            if value == 0 {
-                return Err(BindError::Zero(name));
-            }
-        }
-        Ok(Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
             send_queue: config.send_queue,
             receive_queue: config.receive_queue,
             receive_queue_messages: config.receive_queue_messages,
             assembly: config.assembly_limit,
             notifications: config.notifications,
             linger: config.linger,
-        })
+        }
     }
 }
 
@@ -89,7 +78,7 @@ pub(crate) struct Driver {
     below: Below,
     sockets: SocketSet,
     buffers: ReceiveBuffers,
-    /// Where the endpoint follows the host's addresses.
+    /// Watch of the host's addresses, with `auto_addresses`.
     watch: Option<Watch>,
     strays: StrayInits,
     limits: Limits,
@@ -101,9 +90,9 @@ pub(crate) struct Driver {
     accepted: Option<mpsc::Sender<Association>>,
     entries: BTreeMap<AssociationId, Entry>,
     connecting: BTreeMap<AssociationId, ConnectAnswer>,
-    /// When associations without handles are given up.
+    /// Times at which associations without handles are aborted.
     lingering: BTreeSet<(Time, AssociationId)>,
-    /// Packets on their way out.
+    /// Buffer of outgoing packets.
     out: Vec<u8>,
     epoch: Instant,
     sleep: Pin<Box<Sleep>>,
@@ -198,7 +187,7 @@ impl Driver {
                         self.below
                             .handle_datagram(now, &mut self.core, route, datagram);
                     }),
-                    // The error of a packet that was sent; the error queue says more.
+                    // Error of a packet that was sent; the error queue has the details.
                     Poll::Ready(Err(_)) => {
                         for note in socket.take_errors() {
                             // What ICMP quotes of a session is sealed (RFC 8261 section 6.1).
@@ -256,7 +245,7 @@ impl Driver {
             };
             let bytes = &self.out[..transmit.len.min(self.out.len())];
             let sent = self.sockets.send(cx, &transmit, bytes);
-            // Over DTLS a probe that is refused is lost, and the search goes on when it is missed.
+            // Over DTLS a refused probe is lost; the search continues when it times out.
             if sent != Sent::TooBig || self.below.is_there() {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! The host's addresses come and go and its routes change, and the endpoint follows.
+//! Following changes of the host's addresses and routes.
 //!
-//! On Linux netlink sockets say that something changed; what they say exactly is not read: the
+//! On Linux netlink sockets report that something changed; the content is not read: the
 //! host's addresses are listed again and compared with those that are bound, and the routes are
 //! asked again. So no message can be misread, and one that was lost for want of buffer does no harm.
 //! Elsewhere addresses and routes are looked at once in a while.
@@ -15,14 +15,14 @@ use carrick_proto::Time;
 use super::Driver;
 use crate::socket::addresses;
 
-/// How often the addresses are looked at without a word from the system: an address of IPv6 can be
+/// Time between two checks without a notice of the system: an address of IPv6 can be
 /// bound only some time after it is there. Changes of routes are followed no more often, however
 /// many there are.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Notices of changes of the host's addresses and routes.
 pub(crate) struct Watch {
-    /// What the user wants the endpoint to be bound to.
+    /// Addresses in the configuration.
     wanted: Vec<IpAddr>,
     #[cfg(target_os = "linux")]
     addresses: tokio::net::UdpSocket,
@@ -33,7 +33,7 @@ pub(crate) struct Watch {
     interval: tokio::time::Interval,
 }
 
-/// What has to be looked at again.
+/// Tables of the host that may have changed.
 #[derive(Clone, Copy, Default)]
 struct Changes {
     addresses: bool,
@@ -88,7 +88,7 @@ impl Driver {
             return changes.routes;
         }
         let Ok(present) = addresses::present(&watch.wanted) else {
-            // The system can't say now; it is asked again.
+            // The list is read again with the next change or tick.
             return true;
         };
         let bound = self.core.local_addresses().to_vec();

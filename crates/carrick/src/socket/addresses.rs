@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::error::BindError;
 
 /// Replaces unspecified addresses, or an empty list, by the addresses of the host. The loopback
-/// addresses are among them; the protocol tells them to peers on this host only.
+/// addresses are among them; the protocol advertises them to peers on this host only.
 pub(crate) fn resolve(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, BindError> {
     let all = [
         Ipv4Addr::UNSPECIFIED.into(),
@@ -38,7 +38,7 @@ pub(crate) fn resolve(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, BindError> {
     Ok(unique)
 }
 
-/// Those of the wanted addresses that the host has now; none of loopback, unless it is named.
+/// Returns the configured addresses that the host has now; loopback only if it is named.
 pub(crate) fn present(wanted: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
     let named = |a: &IpAddr| wanted.contains(a);
     let family = |a: &IpAddr| {
@@ -54,7 +54,7 @@ pub(crate) fn present(wanted: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
     Ok(present)
 }
 
-/// Whether an address is of one link only, and so means nothing without the interface, which neither an
+/// Returns whether an address is of one link only, and so needs an interface, which neither an
 /// endpoint nor SCTP's address parameters name.
 pub(crate) fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(a) if a.is_unicast_link_local())

@@ -1,4 +1,4 @@
-//! What arrives: large buffers that are used again and again, and the datagrams cut from them.
+//! Receive buffers, which are reused, and the datagrams cut from them.
 //!
 //! With receive offload the system puts up to 64 datagrams into one buffer of 64 KiB. A message is
 //! a slice of the datagram that brought it, and a slice keeps all of its memory. So datagrams are

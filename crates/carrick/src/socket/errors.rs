@@ -9,7 +9,7 @@ use carrick_proto::{IcmpInput, IcmpKind};
 #[derive(Debug)]
 pub(crate) struct IcmpNote {
     kind: IcmpKind,
-    /// Where that packet went, and to which UDP port if it was in UDP.
+    /// Destination of that packet, with the UDP port if it was in UDP.
     remote: IpAddr,
     encapsulation: Option<u16>,
     /// The beginning of that SCTP packet.
@@ -27,7 +27,7 @@ impl IcmpNote {
     }
 }
 
-/// Takes from the error queue, at most so much at a time. The second value tells whether that
+/// Reads a bounded number of errors from the queue. The second value is whether that
 /// emptied it. What quotes too little of the packet to identify an association is left
 /// to the protocol to ignore (RFC 6951 section 5.5).
 #[cfg(target_os = "linux")]

@@ -40,7 +40,7 @@ const IP_PROTOCOL: i32 = 132;
 /// windows keep it far below, unless a neighbour does not answer and the system holds its packets.
 const MAX_QUEUED: usize = 1 << 20;
 
-/// What carries the packets of one socket.
+/// Transport of one socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carrier {
     /// UDP, with this local port; 0 lets the system choose one.
@@ -49,7 +49,7 @@ pub(crate) enum Carrier {
     Raw,
 }
 
-/// What became of a transmit.
+/// Result of a transmit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     /// It left, waits for the socket, or was lost; the protocol takes care of losses.
@@ -293,7 +293,7 @@ impl Socket {
     }
 }
 
-/// What the system sends at once, packets of `size` bytes.
+/// Returns the packets of `size` bytes that the system sends with one call.
 fn datagram<'p>(transmit: &Transmit, part: &'p [u8], size: usize) -> quinn_udp::Transmit<'p> {
     quinn_udp::Transmit {
         destination: SocketAddr::new(

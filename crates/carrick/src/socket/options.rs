@@ -111,7 +111,7 @@ pub(super) fn report_errors(_: &socket2::Socket, _: bool) -> std::io::Result<()>
     Ok(())
 }
 
-/// Leaves out the times of arrival, which nobody reads. The room for what the system says beside a
+/// Leaves out the times of arrival, which are not used. The space for control messages beside a
 /// datagram is so small that, with the time and the size of those that came together, the ECN field
 /// would be cut off.
 #[cfg(target_os = "linux")]

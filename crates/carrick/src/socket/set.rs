@@ -11,7 +11,7 @@ use crate::config::Transport;
 use crate::error::BindError;
 use crate::port::Claim;
 
-/// How often a UDP port chosen for the first address may turn out to be taken on another one.
+/// Attempts to find a UDP port that is free on all addresses.
 const PORT_TRIES: usize = 16;
 
 /// The sockets of an endpoint.
@@ -90,7 +90,7 @@ impl SocketSet {
         }
     }
 
-    /// What carries the packets, with the UDP port that was chosen.
+    /// Returns the transport, with the UDP port that was chosen.
     pub(crate) fn transport(&self) -> Transport {
         self.transport
     }
@@ -113,7 +113,7 @@ impl SocketSet {
         &mut self.sockets[index]
     }
 
-    /// Sends from the socket of the route's local address, in UDP or not as the route says.
+    /// Sends from the socket of the route's local address and encapsulation.
     pub(crate) fn send(&mut self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Sent {
         let socket = self.socket_of(&transmit.route);
         let sent = socket.map_or(Sent::Lost, |s| s.send(cx, transmit, bytes));

@@ -73,7 +73,7 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
         on_runtime(async move {
             let endpoint = bind(config(transport, far).port(PORT));
             ready.send(()).unwrap();
-            let mut association = endpoint.accept().await.unwrap();
+            let mut association = endpoint.accept().await.unwrap().accept();
             for _ in 0..MESSAGES {
                 association.recv().await.unwrap().unwrap();
             }
@@ -88,8 +88,11 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
     let sender = network.on(Side::Near, move || {
         on_runtime(async move {
             let endpoint = bind(config(transport, near).port(PORT + 1));
-            let options = ConnectOptions::to_port(PORT);
-            let association = endpoint.connect(&[far], options).await.unwrap();
+            let options = ConnectOptions::new();
+            let association = endpoint
+                .connect_with((&[far], PORT), options)
+                .await
+                .unwrap();
             let pattern = pattern();
             for number in 0..MESSAGES {
                 send_one(&association, number, &pattern).await;
@@ -108,10 +111,7 @@ pub(crate) fn run(transport: Transport, v6: bool, offload: bool) {
 }
 
 fn config(transport: Transport, address: IpAddr) -> Config {
-    Config {
-        transport,
-        ..Config::udp([address])
-    }
+    Config::udp([address]).transport(transport)
 }
 
 /// What the association says when nothing is on the way any more.

@@ -21,7 +21,7 @@ pub(crate) fn run(transport: Transport) {
         on_runtime(async move {
             let endpoint = bind(transport, PORT, &addresses(Side::Far));
             ready.send(()).unwrap();
-            let association = endpoint.accept().await.unwrap();
+            let association = endpoint.accept().await.unwrap().accept();
             assert!(
                 association
                     .stats()
@@ -40,9 +40,12 @@ pub(crate) fn run(transport: Transport) {
         on_runtime(async move {
             // All addresses that the host has, whichever these are.
             let endpoint = bind(transport, PORT + 1, &[]);
-            let options = ConnectOptions::to_port(PORT);
+            let options = ConnectOptions::new();
             let peers = [address(Side::Far, 0)];
-            let association = endpoint.connect(&peers, options).await.unwrap();
+            let association = endpoint
+                .connect_with((&peers, PORT), options)
+                .await
+                .unwrap();
             send(association, &host).await;
             let mut last = endpoint.local_addresses().await.unwrap();
             last.retain(|a| !a.is_loopback());
@@ -56,24 +59,21 @@ pub(crate) fn run(transport: Transport) {
 }
 
 pub(crate) fn bind(transport: Transport, port: u16, addresses: &[std::net::IpAddr]) -> Endpoint {
-    let mut association = AssociationConfig {
-        rto_initial: Duration::from_millis(200),
-        rto_min: Duration::from_millis(50),
-        rto_max: Duration::from_millis(500),
-        association_max_retrans: 50,
-        hb_interval: Duration::from_millis(200),
-        ..AssociationConfig::modern()
-    };
+    let mut association = AssociationConfig::modern().with(|c| {
+        c.timers.rto_initial = Duration::from_millis(200);
+        c.timers.rto_min = Duration::from_millis(50);
+        c.timers.rto_max = Duration::from_millis(500);
+        c.paths.association_max_retrans = 50;
+        c.paths.hb_interval = Duration::from_millis(200);
+    });
     association.extensions.authentication = true;
     association.extensions.dynamic_addresses = true;
-    Endpoint::bind(Config {
-        transport,
-        port,
-        association,
-        auto_addresses: true,
-        ..Config::udp(addresses.iter().copied())
-    })
-    .unwrap()
+    let config = Config::udp(addresses.iter().copied())
+        .transport(transport)
+        .port(port)
+        .association(association)
+        .auto_addresses(true);
+    Endpoint::bind(config).unwrap()
 }
 
 /// Sends all messages; the address goes before the new one comes, twice.

@@ -40,7 +40,7 @@ pub(crate) fn found(transport: Transport, mtus: [u32; 2]) -> usize {
     let receiver = network.on(Side::Far, move || {
         on_runtime(async move {
             let endpoint = bind(transport, far, PORT);
-            let mut association = endpoint.accept().await.unwrap();
+            let mut association = endpoint.accept().await.unwrap().accept();
             let message = association.recv().await.unwrap().unwrap();
             assert_eq!(message.payload.len(), MESSAGE);
             assert_eq!(association.recv().await.unwrap(), None);
@@ -61,7 +61,7 @@ pub(crate) fn narrowed(transport: Transport, v6: bool, silent: bool) {
     let receiver = network.on(Side::Far, move || {
         on_runtime(async move {
             let endpoint = bind(transport, far, PORT);
-            receive(endpoint.accept().await.unwrap(), MESSAGES).await;
+            receive(endpoint.accept().await.unwrap().accept(), MESSAGES).await;
         })
     });
     let links = Arc::clone(&network);
@@ -107,24 +107,21 @@ fn on_runtime<R>(work: impl Future<Output = R>) -> R {
 }
 
 fn bind(transport: Transport, address: IpAddr, port: u16) -> Endpoint {
-    Endpoint::bind(Config {
-        transport,
-        port,
-        association: AssociationConfig {
-            path_mtu_discovery: Some(PathMtuDiscovery::default()),
-            ..AssociationConfig::default()
-        },
-        ..Config::udp([address])
-    })
-    .unwrap()
+    let association = AssociationConfig::rfc9260()
+        .with(|c| c.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default()));
+    let config = Config::udp([address])
+        .transport(transport)
+        .port(port)
+        .association(association);
+    Endpoint::bind(config).unwrap()
 }
 
 async fn connect(transport: Transport, near: IpAddr, far: IpAddr) -> (Endpoint, Association) {
     let endpoint = bind(transport, near, 0);
-    let options = ConnectOptions::to_port(PORT);
+    let options = ConnectOptions::new();
     loop {
         // The other host may not be there yet.
-        if let Ok(association) = endpoint.connect(&[far], options.clone()).await {
+        if let Ok(association) = endpoint.connect_with((&[far], PORT), options.clone()).await {
             return (endpoint, association);
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -20,7 +20,7 @@ pub(crate) fn run(transport: Transport) {
         on_runtime(async move {
             let endpoint = bind(transport, PORT, &addresses(Side::Far));
             ready.send(()).unwrap();
-            receive(endpoint.accept().await.unwrap(), MESSAGES).await;
+            receive(endpoint.accept().await.unwrap().accept(), MESSAGES).await;
             endpoint.close().await;
         });
     });
@@ -29,9 +29,12 @@ pub(crate) fn run(transport: Transport) {
     let sender = network.on(Side::Near, move || {
         on_runtime(async move {
             let endpoint = bind(transport, PORT + 1, &[]);
-            let options = ConnectOptions::to_port(PORT);
+            let options = ConnectOptions::new();
             let peers = [address(Side::Far, 0)];
-            let association = endpoint.connect(&peers, options).await.unwrap();
+            let association = endpoint
+                .connect_with((&peers, PORT), options)
+                .await
+                .unwrap();
             send(association, &host).await;
             endpoint.close().await;
         });

@@ -49,7 +49,7 @@ pub(crate) fn run(plan: &Plan) {
         on_runtime(async move {
             let endpoint = bind_side(transport, Side::Far, PORT);
             ready.send(()).unwrap();
-            let association = endpoint.accept().await.unwrap();
+            let association = endpoint.accept().await.unwrap().accept();
             receive(association, messages).await;
             endpoint.close().await;
         });
@@ -62,17 +62,23 @@ pub(crate) fn run(plan: &Plan) {
         on_runtime(async move {
             let endpoint = bind_side(transport, Side::Near, PORT + 1);
             let peers = addresses(Side::Far);
-            let options = ConnectOptions::to_port(PORT);
+            let options = ConnectOptions::new();
             let association = if let Transport::Both { port } = transport {
                 // One path in UDP, the other one without.
                 let options = options.encapsulated(peers[0], port).plain_ip(peers[1]);
-                let association = endpoint.connect(&peers, options).await.unwrap();
+                let association = endpoint
+                    .connect_with((&peers, PORT), options)
+                    .await
+                    .unwrap();
                 let ways = association.paths().await.unwrap();
                 let ways: Vec<_> = ways.iter().map(|p| (p.remote, p.encapsulation)).collect();
                 assert_eq!(ways, [(peers[0], Some(port)), (peers[1], None)]);
                 association
             } else {
-                endpoint.connect(&peers[..1], options).await.unwrap()
+                endpoint
+                    .connect_with((&peers[..1], PORT), options)
+                    .await
+                    .unwrap()
             };
             send(association, messages, &cables).await;
             endpoint.close().await;
@@ -114,23 +120,19 @@ pub(crate) fn on_runtime(work: impl Future<Output = ()>) {
 /// Opens an endpoint whose paths fail after 50 + 100 + 200 ms, and are found again within half a
 /// second.
 pub(crate) fn bind(config: Config) -> Endpoint {
-    let association = AssociationConfig {
-        rto_initial: Duration::from_millis(200),
-        rto_min: Duration::from_millis(50),
-        rto_max: Duration::from_millis(500),
-        path_max_retrans: 2,
-        association_max_retrans: 20,
-        hb_interval: Duration::from_millis(200),
-        ..AssociationConfig::modern()
-    };
+    let association = AssociationConfig::modern().with(|c| {
+        c.timers.rto_initial = Duration::from_millis(200);
+        c.timers.rto_min = Duration::from_millis(50);
+        c.timers.rto_max = Duration::from_millis(500);
+        c.paths.path_max_retrans = 2;
+        c.paths.association_max_retrans = 20;
+        c.paths.hb_interval = Duration::from_millis(200);
+    });
     Endpoint::bind(config.association(association)).unwrap()
 }
 
 fn bind_side(transport: Transport, side: Side, port: u16) -> Endpoint {
-    bind(Config {
-        transport,
-        ..Config::udp(addresses(side)).port(port)
-    })
+    bind(Config::udp(addresses(side)).transport(transport).port(port))
 }
 
 /// Sends all messages; the first path fails with the second quarter, the second with the last.

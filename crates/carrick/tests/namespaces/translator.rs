@@ -85,7 +85,7 @@ async fn serve(
     number: usize,
     seen: Arc<Mutex<Seen>>,
 ) -> tokio::task::JoinHandle<()> {
-    let association = endpoint.accept().await.unwrap();
+    let association = endpoint.accept().await.unwrap().accept();
     let watched = association.sender();
     let watch = tokio::spawn(async move {
         while let (Ok(paths), Ok(stats)) = (watched.paths().await, watched.stats().await) {
@@ -103,8 +103,11 @@ async fn serve(
 async fn transfer(inside: IpAddr, translator: Arc<Network>) {
     let endpoint = bind(Config::udp([inside]).port(PORT + 1));
     let peers = [address(Side::Far, 1)];
-    let options = ConnectOptions::to_port(PORT);
-    let association = endpoint.connect(&peers, options).await.unwrap();
+    let options = ConnectOptions::new();
+    let association = endpoint
+        .connect_with((&peers, PORT), options)
+        .await
+        .unwrap();
     let pattern = pattern();
     for number in 0..MESSAGES {
         let part = MESSAGES / (TIMES + 1);

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use carrick::{
-    AssociationConfig, BindError, Config, ConnectError, ConnectOptions, CoreError, Endpoint, Event,
-    Notification, OperationError, PathId,
+    BindError, Config, ConnectError, ConnectOptions, Endpoint, Event, Notification, OperationError,
+    PathId,
 };
-
-use carrick_proto::ConnectError as Refusal;
 
 use crate::support::{associate, config, content, endpoint, ip, on, pair, quick, soon, to};
 
@@ -31,16 +29,12 @@ async fn each_end_knows_all_addresses_of_the_other() {
 
 #[tokio::test]
 async fn a_path_that_dies_is_left_and_reported() {
-    let with_timers = config(&TWO).association(AssociationConfig {
-        hb_interval: Duration::from_secs(30),
-        ..quick()
-    });
+    let with_timers =
+        config(&TWO).association(quick().with(|c| c.paths.hb_interval = Duration::from_secs(30)));
     let client = Endpoint::bind(with_timers.clone()).unwrap();
-    let server = Endpoint::bind(Config {
-        addresses: OTHER_TWO.map(ip).into(),
-        ..with_timers
-    })
-    .unwrap();
+    let mut other = with_timers;
+    other.addresses = OTHER_TWO.map(ip).into();
+    let server = Endpoint::bind(other).unwrap();
     let (mut a, mut b) = associate(&client, &server, &OTHER_TWO[..1]).await;
     let mut events = a.take_events().unwrap();
     soon("confirmation", async {
@@ -187,9 +181,9 @@ async fn what_cannot_be_bound_is_explained() {
     );
     let mut zero = config(&["127.0.0.1"]);
     zero.backlog = 0;
-    assert!(matches!(error(zero), BindError::Zero("backlog")));
+    assert!(matches!(error(zero), BindError::Config(e) if e.field == "backlog"));
     let mut wrong = config(&["127.0.0.1"]);
-    wrong.association.sack_delay = Duration::from_secs(1);
+    wrong.association.timers.sack_delay = Duration::from_secs(1);
     assert!(error(wrong).to_string().contains("sack_delay"));
 }
 
@@ -206,13 +200,16 @@ async fn a_dead_port_refuses_at_once() {
     let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = gone.local_addr().unwrap().port();
     drop(gone);
-    let options = ConnectOptions::to_port(5000).encapsulation_port(port);
-    let error = soon("refusal", client.connect(&[ip("127.0.0.1")], options))
-        .await
-        .err()
-        .unwrap();
+    let options = ConnectOptions::new().encapsulation_port(port);
+    let error = soon(
+        "refusal",
+        client.connect_with((ip("127.0.0.1"), 5000), options),
+    )
+    .await
+    .err()
+    .unwrap();
     assert!(
-        error.to_string().contains("nothing speaks SCTP there"),
+        error.to_string().contains("no SCTP stack answers there"),
         "{error}"
     );
     assert!(client.stats().await.unwrap().protocol.icmp_accepted >= 1);
@@ -222,13 +219,16 @@ async fn a_dead_port_refuses_at_once() {
 async fn a_peer_that_never_answers_is_given_up() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = endpoint(&["127.0.0.1"]);
-    let options = ConnectOptions::to_port(5000)
+    let options = ConnectOptions::new()
         .encapsulation_port(silent.local_addr().unwrap().port())
         .association(quick());
-    let error = soon("time-out", client.connect(&[ip("127.0.0.1")], options))
-        .await
-        .err()
-        .unwrap();
+    let error = soon(
+        "time-out",
+        client.connect_with((ip("127.0.0.1"), 5000), options),
+    )
+    .await
+    .err()
+    .unwrap();
     assert_eq!(
         error,
         ConnectError::Failed(carrick::CloseReason::SetupTimedOut)
@@ -239,35 +239,32 @@ async fn a_peer_that_never_answers_is_given_up() {
 async fn a_wrong_sctp_port_is_refused_by_the_peer() {
     let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
     let wrong = server.port() ^ 1;
-    let options = ConnectOptions {
-        port: wrong,
-        ..to(&server)
-    };
-    let error = soon("refusal", client.connect(&[ip("127.0.0.1")], options))
-        .await
-        .err()
-        .unwrap();
+    let options = to(&server);
+    let error = soon(
+        "refusal",
+        client.connect_with((ip("127.0.0.1"), wrong), options),
+    )
+    .await
+    .err()
+    .unwrap();
     assert!(error.to_string().contains("nothing listens"), "{error}");
 }
 
 #[tokio::test]
 async fn arguments_of_connect_are_checked() {
     let client = endpoint(&["127.0.0.1"]);
-    let refused = |peers: Vec<std::net::IpAddr>, options| {
+    let refused = |peers: Vec<std::net::IpAddr>, port| {
         let client = client.clone();
-        async move { client.connect(&peers, options).await.err().unwrap() }
+        async move { client.connect((peers, port)).await.err().unwrap() }
     };
+    assert_eq!(refused(vec![], 1).await, ConnectError::NoAddress);
     assert_eq!(
-        refused(vec![], ConnectOptions::to_port(1)).await,
-        ConnectError::Refused(Refusal::NoAddress)
+        refused(vec![ip("::1")], 1).await,
+        ConnectError::FamilyMismatch
     );
     assert_eq!(
-        refused(vec![ip("::1")], ConnectOptions::to_port(1)).await,
-        ConnectError::Refused(Refusal::FamilyMismatch)
-    );
-    assert_eq!(
-        refused(vec![ip("127.0.0.1")], ConnectOptions::to_port(0)).await,
-        ConnectError::Refused(Refusal::InvalidPort)
+        refused(vec![ip("127.0.0.1")], 0).await,
+        ConnectError::InvalidPort
     );
 }
 
@@ -322,14 +319,13 @@ async fn the_port_of_a_peer_is_set_on_an_association_that_was_accepted_rfc_6951_
     let message = soon("message", a.recv()).await.unwrap().unwrap();
     assert_eq!(message.payload.into_bytes(), "elsewhere");
     assert_eq!(b.paths().await.unwrap()[0].encapsulation, way);
-    let refused = |error: CoreError| Err(OperationError::Refused(error));
     assert_eq!(
         half.set_encapsulation(path, Some(0)).await,
-        refused(CoreError::InvalidPort)
+        Err(OperationError::InvalidPort)
     );
     assert_eq!(
         half.set_encapsulation(PathId(9), Some(port)).await,
-        refused(CoreError::UnknownPath)
+        Err(OperationError::UnknownPath)
     );
     assert_eq!(
         half.set_encapsulation(path, None).await,

@@ -46,8 +46,8 @@ async fn a_receiver_that_does_not_receive_stops_the_sender() {
 async fn small_messages_are_bounded_in_number() {
     let mut few = config(&["127.0.0.1"]);
     few.receive_queue_messages = 4;
-    few.association.receive_buffer = 20_000;
-    few.association.send_buffer_messages = 50;
+    few.association.buffers.receive_buffer = 20_000;
+    few.association.buffers.send_buffer_messages = 50;
     few.send_queue = 10 * 65;
     let (_client, _server, a, mut b) = pair_of(few).await;
     let mut sent = 0;
@@ -69,8 +69,8 @@ async fn a_message_larger_than_every_queue_gets_through() {
     let mut small = config(&["127.0.0.1"]);
     small.send_queue = 1000;
     small.receive_queue = 1;
-    small.association.send_buffer = 1000;
-    small.association.receive_buffer = 5000;
+    small.association.buffers.send_buffer = 1000;
+    small.association.buffers.receive_buffer = 5000;
     let (_client, _server, a, mut b) = pair_of(small).await;
     let sender = tokio::spawn(async move {
         for number in 0..3 {
@@ -125,16 +125,19 @@ async fn notifications_that_nobody_reads_are_counted() {
 async fn messages_stay_in_the_protocol_until_accept() {
     let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
     let peers = [ip("127.0.0.1")];
-    let a = soon("set-up", client.connect(&peers, to(&server)))
-        .await
-        .unwrap();
+    let a = soon(
+        "set-up",
+        client.connect_with((&peers, server.port()), to(&server)),
+    )
+    .await
+    .unwrap();
     for number in 0..300 {
         a.send(content(number, 1000), on(0)).await.unwrap();
     }
     soon("acknowledged", a.flushed()).await.unwrap();
     let held = async || server.stats().await.unwrap().protocol.receive_memory;
     assert!(held().await >= 300_000);
-    let mut b = soon("accept", server.accept()).await.unwrap();
+    let mut b = soon("accept", server.accept()).await.unwrap().accept();
     for number in 0..300 {
         let message = soon("message", b.recv()).await.unwrap().unwrap();
         assert!(message.payload == content(number, 1000)[..], "{number}");

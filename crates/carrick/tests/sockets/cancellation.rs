@@ -91,10 +91,9 @@ async fn a_cancelled_recv_loses_nothing() {
 async fn a_cancelled_connect_gives_up_the_set_up() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let client = endpoint(&["127.0.0.1"]);
-    let options =
-        ConnectOptions::to_port(5000).encapsulation_port(silent.local_addr().unwrap().port());
+    let options = ConnectOptions::new().encapsulation_port(silent.local_addr().unwrap().port());
     let peers = [ip("127.0.0.1")];
-    let connecting = client.connect(&peers, options);
+    let connecting = client.connect_with((&peers, 5000), options);
     assert!(poll_and_drop(3, connecting).await.is_none());
     gone(&client).await;
 }
@@ -104,10 +103,13 @@ async fn a_cancelled_accept_loses_no_association() {
     let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
     let options = crate::support::to(&server).association(quick());
     assert!(poll_and_drop(2, server.accept()).await.is_none());
-    let a = soon("set-up", client.connect(&[ip("127.0.0.1")], options))
-        .await
-        .unwrap();
-    let accepted = soon("accept", server.accept()).await.unwrap();
+    let a = soon(
+        "set-up",
+        client.connect_with((ip("127.0.0.1"), server.port()), options),
+    )
+    .await
+    .unwrap();
+    let accepted = soon("accept", server.accept()).await.unwrap().accept();
     assert_eq!(accepted.peer_port(), client.port());
     drop(a);
 }

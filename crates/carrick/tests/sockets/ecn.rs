@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carrick::{Association, AssociationConfig, ChunkType, Endpoint};
+use carrick::{Association, ChunkType, Endpoint};
 use quinn_udp::EcnCodepoint;
 
 use crate::relay::{self, Carried};
@@ -67,13 +67,12 @@ fn kinds(packet: &[u8]) -> Vec<ChunkType> {
 
 fn bind(address: &str, ecn: bool) -> Endpoint {
     // No timeout because a thread had no processor: what is sent again is not ECN-capable.
-    let mut association = AssociationConfig {
-        max_send_buffer: None,
-        rto_initial: Duration::from_secs(1),
-        rto_min: Duration::from_secs(1),
-        rto_max: Duration::from_secs(4),
-        ..quick()
-    };
+    let mut association = quick().with(|c| {
+        c.buffers.max_send_buffer = None;
+        c.timers.rto_initial = Duration::from_secs(1);
+        c.timers.rto_min = Duration::from_secs(1);
+        c.timers.rto_max = Duration::from_secs(4);
+    });
     association.extensions.ecn = ecn;
     Endpoint::bind(config(&[address]).association(association)).unwrap()
 }

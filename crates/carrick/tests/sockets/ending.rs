@@ -6,7 +6,6 @@ use carrick::{
     AbortCause, AssociationConfig, CloseReason, Endpoint, Event, Notification, OperationError,
     RecvError, SendError,
 };
-use carrick_proto::SendError as Refusal;
 use tokio::runtime::Handle;
 
 use crate::support::{
@@ -83,7 +82,7 @@ async fn shut_down_under_senders(round: usize) -> (usize, usize, usize) {
         assert!(
             matches!(
                 error,
-                SendError::Refused(Refusal::ShuttingDown) | SendError::Ended(CloseReason::Shutdown)
+                SendError::ShuttingDown | SendError::Ended(CloseReason::Shutdown)
             ),
             "{error}"
         );
@@ -124,7 +123,7 @@ async fn a_send_that_waits_for_room_is_refused_when_the_peer_shuts_down_9_2() {
     let shutdown = tokio::spawn(async move { peer.shutdown().await });
     // Still nobody receives: no room becomes free.
     let (sent, error) = soon("sender", sending).await.unwrap();
-    assert_eq!(error, SendError::Refused(Refusal::ShuttingDown));
+    assert_eq!(error, SendError::ShuttingDown);
     let mut received = 0;
     while soon("message", b.recv()).await.unwrap().is_some() {
         received += 1;
@@ -292,12 +291,16 @@ async fn an_endpoint_without_handles_accepts_nobody() {
     let (client, server, _a, b) = pair().await;
     // INIT is not sent again while the refusal is under way.
     let options = to(&server).association(AssociationConfig::modern());
+    let port = server.port();
     drop(server);
     let other = endpoint(&["127.0.0.1"]);
-    let error = soon("refusal", other.connect(&[ip("127.0.0.1")], options))
-        .await
-        .err()
-        .unwrap();
+    let error = soon(
+        "refusal",
+        other.connect_with((ip("127.0.0.1"), port), options),
+    )
+    .await
+    .err()
+    .unwrap();
     // INIT itself is refused, not the association after its set-up.
     assert!(error.to_string().starts_with("no association"), "{error}");
     assert!(!error.to_string().contains("closing"), "{error}");
@@ -322,9 +325,12 @@ async fn a_connect_and_a_message_are_the_last_handles() {
 #[tokio::test]
 async fn associations_that_nobody_accepts_end_with_the_endpoint() {
     let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
-    let mut a = soon("set-up", client.connect(&[ip("127.0.0.1")], to(&server)))
-        .await
-        .unwrap();
+    let mut a = soon(
+        "set-up",
+        client.connect_with((&[ip("127.0.0.1")], server.port()), to(&server)),
+    )
+    .await
+    .unwrap();
     drop(server);
     // Shut down or aborted, whichever comes first.
     drop(soon("end", a.recv()).await);
@@ -339,9 +345,18 @@ async fn a_full_backlog_refuses() {
     let server = Endpoint::bind(one).unwrap();
     let clients = [endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"])];
     let peers = [ip("127.0.0.1")];
-    let first = soon("set-up", clients[0].connect(&peers, to(&server))).await;
+    let first = soon(
+        "set-up",
+        clients[0].connect_with((&peers, server.port()), to(&server)),
+    )
+    .await;
     // The ABORT may overtake COOKIE ACK or follow it.
-    let refused = match soon("set-up", clients[1].connect(&peers, to(&server))).await {
+    let refused = match soon(
+        "set-up",
+        clients[1].connect_with((&peers, server.port()), to(&server)),
+    )
+    .await
+    {
         Ok(mut second) => soon("abort", second.recv()).await.unwrap_err().to_string(),
         Err(e) => e.to_string(),
     };
@@ -368,7 +383,7 @@ async fn close_ends_everything() {
     assert!(client.accept().await.is_none());
     assert_eq!(
         client
-            .connect(&[ip("127.0.0.1")], to(&server))
+            .connect_with((&[ip("127.0.0.1")], server.port()), to(&server))
             .await
             .err()
             .unwrap()

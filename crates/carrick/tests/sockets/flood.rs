@@ -117,7 +117,12 @@ async fn set_ups(server: &carrick::Endpoint) -> (usize, Duration) {
     for _ in 0..SET_UPS {
         let began = Instant::now();
         let peer = [ip("127.0.0.1")];
-        let both = async { tokio::join!(client.connect(&peer, to(server)), server.accept()) };
+        let both = async {
+            tokio::join!(
+                client.connect_with((&peer, server.port()), to(server)),
+                server.accept()
+            )
+        };
         if let (Ok(association), Some(_)) = soon("a set-up", both).await {
             succeeded += 1;
             longest = longest.max(began.elapsed());

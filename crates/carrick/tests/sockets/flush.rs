@@ -75,12 +75,12 @@ async fn keys_change_when_all_is_acknowledged_6083_4_8() {
         authentication: true,
         ..Extensions::NONE
     };
-    association.authentication = AuthenticationConfig {
+    association.security.authentication = AuthenticationConfig {
         required: vec![ChunkType::DATA],
         keys: vec![key(1)],
         active: SharedKeyId(1),
         null_key: false,
-        ..association.authentication
+        ..association.security.authentication
     };
     let [client, server] = [0; 2].map(|_| {
         let config = config(&["127.0.0.1"]).association(association.clone());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use carrick::{
-    AssociationConfig, AuthenticationEvent, ChunkType, Event, Extensions, KeyError, KeyRefusal,
-    Notification, SharedKey, SharedKeyId,
+    AssociationConfig, AuthenticationEvent, ChunkType, Event, Extensions, KeyError, Notification,
+    OperationError, SharedKey, SharedKeyId,
 };
 
 use crate::support::{associate, config, on, pair, quick, soon};
@@ -16,10 +16,10 @@ fn authenticated() -> AssociationConfig {
         authentication: true,
         ..Extensions::NONE
     };
-    config.authentication.required = vec![ChunkType::DATA];
-    config.authentication.keys = vec![key(1)];
-    config.authentication.active = SharedKeyId(1);
-    config.authentication.null_key = false;
+    config.security.authentication.required = vec![ChunkType::DATA];
+    config.security.authentication.keys = vec![key(1)];
+    config.security.authentication.active = SharedKeyId(1);
+    config.security.authentication.null_key = false;
     config
 }
 
@@ -54,22 +54,22 @@ async fn a_key_is_replaced_while_messages_go_on_4895_6_2() {
     b.add_key(key(2)).await.unwrap();
     let message = soon("message", b.recv()).await.unwrap().unwrap();
     assert_eq!(message.payload.into_bytes(), "with the second key");
-    let in_use = KeyError::Refused(KeyRefusal::Active);
+    let in_use = OperationError::Key(KeyError::Active);
     assert_eq!(a.delete_key(SharedKeyId(2)).await, Err(in_use));
     a.deactivate_key(SharedKeyId(1)).await.unwrap();
     a.delete_key(SharedKeyId(1)).await.unwrap();
-    let gone = KeyError::Refused(KeyRefusal::UnknownKey);
+    let gone = OperationError::Key(KeyError::UnknownKey);
     assert_eq!(a.activate_key(SharedKeyId(1)).await, Err(gone));
     soon("shutdown", a.shutdown()).await.unwrap();
     assert!(matches!(
         a.add_key(key(3)).await,
-        Err(KeyError::Ended(carrick::CloseReason::Shutdown))
+        Err(OperationError::Ended(carrick::CloseReason::Shutdown))
     ));
 }
 
 #[tokio::test]
 async fn there_are_no_keys_without_authentication_4895_6() {
     let (_client, _server, a, _b) = pair().await;
-    let refused = KeyError::Refused(KeyRefusal::NotInForce);
+    let refused = OperationError::Key(KeyError::NotInForce);
     assert_eq!(a.add_key(key(1)).await, Err(refused));
 }

@@ -7,6 +7,7 @@ mod ecn;
 mod ending;
 mod flood;
 mod flush;
+mod interface;
 mod keys;
 mod names;
 mod plain_ip;

@@ -2,7 +2,7 @@
 
 use carrick::{
     AssociationCounters, AssociationStats, AuthenticationCounters, ConfigError, ConnectError,
-    ConnectRefusal, LowerLayer, Message, Mid, SendError, SendFailure, SendRefusal, UnsentMessage,
+    LowerLayer, Message, Mid, SendError, SendFailure, UnsentMessage,
 };
 
 use crate::support::{config, on, pair, quick, soon};
@@ -39,11 +39,11 @@ async fn what_a_program_meets_it_can_name() {
     assert_eq!(counted.all.messages_delivered, 1);
     assert_eq!(counted.authentication, AuthenticationCounters::default());
     let refused: Result<(), SendError> = a.send("", on(0)).await;
-    assert_eq!(refused, Err(SendError::Refused(SendRefusal::Empty)));
-    assert_eq!(quick().lower_layer, LowerLayer::default());
+    assert_eq!(refused, Err(SendError::Empty));
+    assert_eq!(quick().security.lower_layer, LowerLayer::default());
     let wrong = config(&["127.0.0.1"]).port(0).association({
         let mut wrong = quick();
-        wrong.path_mtu = 1;
+        wrong.mtu.path_mtu = 1;
         wrong
     });
     let why: ConfigError = match carrick::Endpoint::bind(wrong).err() {
@@ -51,7 +51,7 @@ async fn what_a_program_meets_it_can_name() {
         other => panic!("{other:?}"),
     };
     assert!(why.to_string().contains("path_mtu"), "{why}");
-    let refusal = ConnectError::Refused(ConnectRefusal::NoAddress);
+    let refusal = ConnectError::NoAddress;
     assert!(!refusal.to_string().is_empty());
     let unsent = UnsentMessage(vec!["rest".into()]);
     let failure = SendFailure {

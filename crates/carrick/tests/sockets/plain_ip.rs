@@ -113,7 +113,7 @@ async fn a_port_without_listener_is_refused_on_plain_ip() {
         let client = client.clone();
         async move {
             let peers = [there];
-            let connect = client.connect(&peers, ConnectOptions::to_port(port));
+            let connect = client.connect((&peers, port));
             soon("answer", connect).await.map(drop)
         }
     };
@@ -144,7 +144,7 @@ async fn a_listener_takes_peers_in_udp_and_on_plain_ip_rfc_6951_5_4() {
         }
     };
     let port = server.encapsulation_port().unwrap();
-    let to = ConnectOptions::to_port(server.port());
+    let to = ConnectOptions::new();
     let clients = [
         (udp(), to.clone().encapsulation_port(port), Some(port)),
         (Config::raw([address]), to.clone(), None),
@@ -158,9 +158,9 @@ async fn a_listener_takes_peers_in_udp_and_on_plain_ip_rfc_6951_5_4() {
     for (config, options, way) in clients {
         let client = Endpoint::bind(config).unwrap();
         let peers = [address];
-        let connect = client.connect(&peers, options);
+        let connect = client.connect_with((&peers, server.port()), options);
         let (a, b) = soon("set-up", async { tokio::join!(connect, server.accept()) }).await;
-        let (a, mut b) = (a.unwrap(), b.unwrap());
+        let (a, mut b) = (a.unwrap(), b.unwrap().accept());
         soon("sending", a.send("hello", on(0))).await.unwrap();
         let message = soon("receiving", b.recv()).await.unwrap().unwrap();
         assert!(message.payload == b"hello"[..]);
@@ -169,6 +169,9 @@ async fn a_listener_takes_peers_in_udp_and_on_plain_ip_rfc_6951_5_4() {
         assert_eq!(b.paths().await.unwrap()[0].encapsulation, back);
     }
     let only = Endpoint::bind(udp()).unwrap();
-    let refused = only.connect(&[address], to.plain_ip(address)).await.err();
+    let refused = only
+        .connect_with((address, server.port()), to.plain_ip(address))
+        .await
+        .err();
     assert_eq!(refused, Some(ConnectError::NotPlainIp));
 }

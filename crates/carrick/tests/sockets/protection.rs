@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick::protection::{ChunkProtection, PacketContext, ProtectionStats, Seal};
 use carrick::{
-    Association, ChunkType, CloseReason, Config, ConnectError, Endpoint, ProtectionError,
+    Association, ChunkType, CloseReason, Config, ConnectError, Endpoint, OperationError,
 };
 
 use crate::relay;
@@ -178,7 +178,7 @@ async fn chunks_are_sealed_with_keys_that_come_and_change_at_run_time() {
         assert!(!packet.windows(16).any(|w| w == &clear[..16]));
     }
     let ended = a.with_protection(Toy::lock).await;
-    assert_eq!(ended, Err(ProtectionError::Ended(CloseReason::Shutdown)));
+    assert_eq!(ended, Err(OperationError::Ended(CloseReason::Shutdown)));
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() 
         let (a, mut b) = associate(&client, &server, &[LOOPBACK]).await;
         assert_eq!(a.stats().await.unwrap().protection, None);
         let refused = a.with_protection(Toy::lock).await;
-        assert_eq!(refused, Err(ProtectionError::NotInForce));
+        assert_eq!(refused, Err(OperationError::NoProtection));
         transfer(&a, &mut b).await;
     }
     let strict = Offer {
@@ -229,8 +229,12 @@ async fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() 
     };
     let (client, server) = (endpoint(strict), crate::support::endpoint(&[LOOPBACK]));
     let options = crate::support::to(&server);
-    let refused = soon("set-up", client.connect(&[ip(LOOPBACK)], options)).await;
-    let error = refused.err().expect("refused");
+    let refused = soon(
+        "set-up",
+        client.connect_with((ip(LOOPBACK), server.port()), options),
+    )
+    .await;
+    let error = refused.expect_err("refused");
     assert!(matches!(error, ConnectError::Failed(_)), "{error}");
     assert_eq!(server.associations().await.unwrap(), 0);
 }
@@ -261,5 +265,5 @@ async fn a_protection_is_only_reached_as_what_it_is() {
     assert!(error.to_string().contains("Other"), "{error}");
     let (_client, _server, plain, _) = pair().await;
     let none = plain.with_protection(|_: &mut Other| ()).await;
-    assert_eq!(none, Err(ProtectionError::NotInForce));
+    assert_eq!(none, Err(OperationError::NoProtection));
 }

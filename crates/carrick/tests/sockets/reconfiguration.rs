@@ -1,7 +1,7 @@
 //! Streams are reset and added.
 
 use carrick::{
-    Event, Notification, ReconfigError, ReconfigOutcome, ReconfigRefusal, SendOptions,
+    Event, Notification, OperationError, ReconfigError, ReconfigOutcome, SendOptions,
     StreamDirection, StreamId,
 };
 
@@ -63,7 +63,7 @@ async fn streams_are_reset_and_added_on_real_sockets_6525() {
     });
     assert_eq!(outcome.await, ReconfigOutcome::Performed);
     let refused = a.reset_association().await;
-    let too_soon = ReconfigError::Refused(ReconfigRefusal::TooSoon);
+    let too_soon = OperationError::Reconfig(ReconfigError::TooSoon);
     assert_eq!(refused, Err(too_soon));
     a.send("after it", SendOptions::on_stream(1)).await.unwrap();
     let message = soon("message", b.recv()).await.unwrap().unwrap();

@@ -83,13 +83,16 @@ pub(crate) async fn associate(
     address: IpAddr,
     port: u16,
 ) -> (Association, Association) {
-    let options = ConnectOptions::to_port(server.port()).encapsulation_port(port);
+    let options = ConnectOptions::new().encapsulation_port(port);
     let peers = [address];
     let (connected, accepted) = soon("set-up", async {
-        tokio::join!(client.connect(&peers, options), server.accept())
+        tokio::join!(
+            client.connect_with((&peers, server.port()), options),
+            server.accept()
+        )
     })
     .await;
-    (connected.unwrap(), accepted.unwrap())
+    (connected.unwrap(), accepted.unwrap().accept())
 }
 
 /// Datagrams of one size and ECN field leave with segmentation offload, so that they arrive together.

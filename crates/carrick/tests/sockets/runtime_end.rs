@@ -20,18 +20,18 @@ fn two_threads() -> Runtime {
 /// and how the association ends there.
 async fn served<F: Future<Output = Association>>(
     runtime: fn() -> Runtime,
-    program: impl FnOnce(ConnectOptions) -> F + Send + 'static,
+    program: impl FnOnce(u16, ConnectOptions) -> F + Send + 'static,
 ) -> (Vec<usize>, Result<(), RecvError>) {
     let server = endpoint(&["127.0.0.1"]);
-    let options = to(&server);
+    let (port, options) = (server.port(), to(&server));
     let program = thread::spawn(move || {
         let runtime = runtime();
-        let association = runtime.block_on(program(options));
+        let association = runtime.block_on(program(port, options));
         // `main` drops its variables, then the runtime.
         drop(association);
         drop(runtime);
     });
-    let mut association = soon("set-up", server.accept()).await.unwrap();
+    let mut association = soon("set-up", server.accept()).await.unwrap().accept();
     let mut sizes = Vec::new();
     let end = loop {
         match soon("message or end", association.recv()).await {
@@ -49,9 +49,10 @@ fn was_aborted(end: &Result<(), RecvError>) -> bool {
         if cause.code == 12 && cause.information == b"the program at the other end has ended")
 }
 
-async fn connected(options: ConnectOptions) -> Association {
+async fn connected(port: u16, options: ConnectOptions) -> Association {
     let client = endpoint(&["127.0.0.1"]);
-    client.connect(&[ip("127.0.0.1")], options).await.unwrap()
+    let peer = (ip("127.0.0.1"), port);
+    client.connect_with(peer, options).await.unwrap()
 }
 
 /// Messages within the initial congestion window (RFC 9260, section 7.2.1) leave when the runtime ends,
@@ -60,8 +61,8 @@ async fn connected(options: ConnectOptions) -> Association {
 async fn accepted_messages_leave_when_the_runtime_ends() {
     for runtime in [one_thread, two_threads] {
         for _ in 0..20 {
-            let (sizes, end) = served(runtime, |options| async {
-                let association = connected(options).await;
+            let (sizes, end) = served(runtime, |port, options| async move {
+                let association = connected(port, options).await;
                 for number in 0..3 {
                     let sent = association.send(content(number, 1000), on(0)).await;
                     sent.unwrap();
@@ -79,8 +80,8 @@ async fn accepted_messages_leave_when_the_runtime_ends() {
 /// Small messages behind one that is not acknowledged yet are not held back (RFC 9260, section 6.1).
 #[tokio::test]
 async fn small_messages_leave_when_the_runtime_ends() {
-    let (sizes, end) = served(one_thread, |options| async {
-        let association = connected(options).await;
+    let (sizes, end) = served(one_thread, |port, options| async move {
+        let association = connected(port, options).await;
         for number in 0..3 {
             association.send(content(number, 5), on(0)).await.unwrap();
             tokio::task::yield_now().await;
@@ -96,8 +97,8 @@ async fn small_messages_leave_when_the_runtime_ends() {
 #[tokio::test]
 async fn the_peer_gets_an_abort_when_the_runtime_ends() {
     for runtime in [one_thread, two_threads] {
-        let (_, end) = served(runtime, |options| async {
-            let association = connected(options).await;
+        let (_, end) = served(runtime, |port, options| async move {
+            let association = connected(port, options).await;
             // More than any window.
             let sent = association.sender().try_send(content(0, 200_000), on(0));
             sent.unwrap();

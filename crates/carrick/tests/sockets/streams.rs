@@ -1,23 +1,19 @@
 //! How streams share an association (RFC 8260).
 
-use carrick::{
-    Association, AssociationConfig, CoreError, Endpoint, Extensions, OperationError, Part,
-    StreamScheduler,
-};
+use carrick::{Association, Endpoint, Extensions, OperationError, Part, StreamScheduler};
 
 use crate::support::{associate, config, content, on, pair, quick, soon};
 
 /// An association whose ends interleave, with a receive buffer smaller than the messages to come.
 async fn interleaving_pair() -> (Endpoint, Endpoint, Association, Association) {
-    let association = AssociationConfig {
-        receive_buffer: 60_000,
-        extensions: Extensions {
+    let association = quick().with(|c| {
+        c.buffers.receive_buffer = 60_000;
+        c.extensions = Extensions {
             interleaving: true,
             ..Extensions::default()
-        },
-        scheduler: StreamScheduler::RoundRobin,
-        ..quick()
-    };
+        };
+        c.streams.scheduler = StreamScheduler::RoundRobin;
+    });
     let bind = || {
         let mut config = config(&["127.0.0.1"]);
         config.association = association.clone();
@@ -70,14 +66,11 @@ async fn scheduler_and_values_are_set_at_run_time_8260_4_3() {
     let refused = a.set_stream_value(a.outbound_streams(), 1).await;
     let refused = refused.unwrap_err();
     assert!(
-        matches!(refused, OperationError::Refused(CoreError::InvalidStream)),
+        matches!(refused, OperationError::InvalidStream),
         "{refused:?}"
     );
     let unknown = a.stream_value(a.outbound_streams()).await;
-    assert_eq!(
-        unknown,
-        Err(OperationError::Refused(CoreError::InvalidStream))
-    );
+    assert_eq!(unknown, Err(OperationError::InvalidStream));
     a.abort(b"done");
     let ended = a.sender().set_scheduler(StreamScheduler::FirstCome).await;
     assert!(matches!(ended, Err(OperationError::Ended(_))), "{ended:?}");

@@ -30,21 +30,20 @@ pub(crate) fn endpoint(addresses: &[&str]) -> Endpoint {
 
 /// Parameters with timers short enough for tests.
 pub(crate) fn quick() -> AssociationConfig {
-    AssociationConfig {
-        rto_initial: Duration::from_millis(100),
-        rto_min: Duration::from_millis(50),
-        rto_max: Duration::from_millis(400),
-        path_max_retrans: 2,
-        association_max_retrans: 4,
-        max_init_retransmits: 3,
-        hb_interval: Duration::from_millis(100),
-        ..AssociationConfig::modern()
-    }
+    AssociationConfig::modern().with(|c| {
+        c.timers.rto_initial = Duration::from_millis(100);
+        c.timers.rto_min = Duration::from_millis(50);
+        c.timers.rto_max = Duration::from_millis(400);
+        c.paths.path_max_retrans = 2;
+        c.paths.association_max_retrans = 4;
+        c.timers.max_init_retransmits = 3;
+        c.paths.hb_interval = Duration::from_millis(100);
+    })
 }
 
 /// How to connect to an endpoint of this process.
 pub(crate) fn to(server: &Endpoint) -> ConnectOptions {
-    let options = ConnectOptions::to_port(server.port());
+    let options = ConnectOptions::new();
     match server.encapsulation_port() {
         Some(port) => options.encapsulation_port(port),
         None => options,
@@ -59,10 +58,13 @@ pub(crate) async fn associate(
 ) -> (Association, Association) {
     let addresses: Vec<IpAddr> = addresses.iter().map(|a| ip(a)).collect();
     let (connected, accepted) = soon("set-up", async {
-        tokio::join!(client.connect(&addresses, to(server)), server.accept())
+        tokio::join!(
+            client.connect_with((&addresses, server.port()), to(server)),
+            server.accept()
+        )
     })
     .await;
-    (connected.unwrap(), accepted.unwrap())
+    (connected.unwrap(), accepted.unwrap().accept())
 }
 
 /// Two endpoints on 127.0.0.1 with an association.
@@ -84,8 +86,8 @@ pub(crate) async fn pair_of(config: Config) -> (Endpoint, Endpoint, Association,
 pub(crate) fn small() -> Config {
     let mut small = config(&["127.0.0.1"]);
     small.send_queue = 8000;
-    small.association.send_buffer = 20_000;
-    small.association.receive_buffer = 20_000;
+    small.association.buffers.send_buffer = 20_000;
+    small.association.buffers.receive_buffer = 20_000;
     small
 }
 

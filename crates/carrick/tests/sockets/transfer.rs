@@ -88,7 +88,7 @@ async fn both_halves_work_in_their_own_tasks() {
 #[tokio::test]
 async fn a_message_larger_than_the_receive_buffer_is_put_together() {
     let mut config = Config::udp([ip("127.0.0.1")]).encapsulation_port(0);
-    config.association.receive_buffer = 50_000;
+    config.association.buffers.receive_buffer = 50_000;
     let server = Endpoint::bind(config).unwrap();
     let client = endpoint(&["127.0.0.1"]);
     let (a, mut b) = associate(&client, &server, &["127.0.0.1"]).await;
@@ -116,7 +116,7 @@ async fn a_message_larger_than_the_receive_buffer_is_put_together() {
 #[tokio::test]
 async fn a_message_above_the_assembly_limit_comes_in_parts() {
     let mut config = Config::udp([ip("127.0.0.1")]).encapsulation_port(0);
-    config.association.receive_buffer = 50_000;
+    config.association.buffers.receive_buffer = 50_000;
     config.assembly_limit = 100_000;
     let server = Endpoint::bind(config).unwrap();
     let client = endpoint(&["127.0.0.1"]);
@@ -138,21 +138,15 @@ async fn what_the_association_cannot_take_is_refused() {
     let (_client, _server, a, _b) = pair().await;
     let streams = a.outbound_streams();
     let error = a.send("x", on(streams)).await.unwrap_err();
-    assert_eq!(
-        error,
-        SendError::Refused(carrick_proto::SendError::InvalidStream { streams })
-    );
+    assert_eq!(error, SendError::InvalidStream { streams });
     let error = a.send("", on(0)).await.unwrap_err();
-    assert_eq!(error, SendError::Refused(carrick_proto::SendError::Empty));
+    assert_eq!(error, SendError::Empty);
     let elsewhere = SendOptions {
         path: Some(carrick::PathId(7)),
         ..SendOptions::default()
     };
     let error = soon("answer", a.send("x", elsewhere)).await.unwrap_err();
-    assert_eq!(
-        error,
-        SendError::Refused(carrick_proto::SendError::UnknownPath)
-    );
+    assert_eq!(error, SendError::UnknownPath);
 }
 
 #[tokio::test]
@@ -194,7 +188,7 @@ async fn two_hundred_associations_share_an_endpoint() {
     let accepting = server.clone();
     let echo = tokio::spawn(async move {
         for _ in 0..ASSOCIATIONS {
-            let mut association = accepting.accept().await.unwrap();
+            let mut association = accepting.accept().await.unwrap().accept();
             tokio::spawn(async move {
                 while let Some(message) = association.recv().await.unwrap() {
                     let data = message.payload.into_bytes();
@@ -208,9 +202,10 @@ async fn two_hundred_associations_share_an_endpoint() {
         // An association is known by addresses and SCTP ports: each client needs a port of its own.
         let port = 20_000 + number as u16;
         let client = Endpoint::bind(config(&["127.0.0.1"]).port(port)).unwrap();
-        let options = to(&server);
+        let (options, port) = (to(&server), server.port());
         tasks.push(tokio::spawn(async move {
-            let mut association = client.connect(&[ip("127.0.0.1")], options).await.unwrap();
+            let connected = client.connect_with((ip("127.0.0.1"), port), options).await;
+            let mut association = connected.unwrap();
             for round in 0..5 {
                 let data = content(number + round, 2000);
                 association

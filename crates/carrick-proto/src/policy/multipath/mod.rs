@@ -6,7 +6,6 @@
 
 mod buffer_splitting;
 mod fastest_first;
-mod gap_sacks;
 mod primary_first;
 mod primary_only;
 mod reports_per_sack;
@@ -18,11 +17,11 @@ use core::fmt;
 
 use super::PathView;
 use crate::path::PathId;
+pub use crate::rx::GapSacks;
 
 pub use buffer_splitting::{BufferSplitting, SplitBasis};
 pub(crate) use buffer_splitting::{Shares, Usage};
 pub use fastest_first::FastestFirst;
-pub use gap_sacks::GapSacks;
 pub use primary_first::PrimaryFirst;
 pub use primary_only::PrimaryOnly;
 pub use reports_per_sack::ReportsPerSack;

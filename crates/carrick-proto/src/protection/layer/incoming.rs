@@ -1,16 +1,15 @@
-//! Datagrams that come: to which session each belongs, and who may begin one.
+//! Received datagrams: demultiplexing to sessions, and admission of new ones.
 
 use alloc::vec::Vec;
 
-use super::{MAX_LOOKED_AT, PacketSession, SessionFactory, SessionId, SessionLayer, way};
+use super::{MAX_LOOKED_AT, PacketSession, SessionFactory, SessionId, SessionLayer, route_key};
 use crate::association::AssociationId;
 use crate::endpoint::Endpoint;
 use crate::route::Route;
 use crate::time::Time;
 
 impl<F: SessionFactory> SessionLayer<F> {
-    /// Takes a datagram that arrived. `route` tells the peer's UDP port in
-    /// [`Route::encapsulation`].
+    /// Processes a received datagram; [`Route::encapsulation`] is the UDP port of the peer.
     pub fn handle_datagram(
         &mut self,
         now: Time,
@@ -37,15 +36,15 @@ impl<F: SessionFactory> SessionLayer<F> {
             slot.session.handle_datagram(now, datagram, &mut opened);
         }
         if let Some(successor) = &mut slot.successor {
-            // What it carries before it took over may be somebody else's.
+            // Packets before the replacement may come from another peer.
             let mut early = Vec::new();
             successor.handle_datagram(now, datagram, &mut early);
         } else if opened.is_empty() && slot.is_open() {
             self.stats.discarded += 1;
         }
         self.ready.insert(id);
-        // A record may be the one that finishes the handshake and the first that carries something.
-        self.settle(now, endpoint, id);
+        // A datagram may finish the handshake and carry the first packet.
+        self.update_session(now, endpoint, id);
         let inner = Route {
             local: None,
             remote: id.address(route.remote),
@@ -58,24 +57,24 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.opened = opened;
     }
 
-    /// The session that datagrams on this route belong to.
+    /// Returns the session of datagrams on this route.
     fn find(&mut self, route: &Route) -> Option<SessionId> {
-        let exact = way(route);
-        if let Some(id) = self.ways.get(&exact) {
+        let exact = route_key(route);
+        if let Some(id) = self.by_route.get(&exact) {
             return Some(*id);
         }
-        // The system chose the local address of a session that was begun here.
+        // The operating system chose the local address of a session that this side started.
         let open = (exact.0, exact.1, None);
-        let id = *self.ways.get(&open)?;
-        self.ways.remove(&open);
-        self.ways.insert(exact, id);
+        let id = *self.by_route.get(&open)?;
+        self.by_route.remove(&open);
+        self.by_route.insert(exact, id);
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.route.local = route.local;
         }
         Some(id)
     }
 
-    /// A peer that is not known begins a handshake.
+    /// Creates a session for an unknown peer that starts a handshake.
     fn accept(
         &mut self,
         now: Time,
@@ -109,14 +108,14 @@ impl<F: SessionFactory> SessionLayer<F> {
         Some(id)
     }
 
-    /// The session goes at once, and its associations end.
+    /// Removes a session at once; its associations end.
     fn evict(&mut self, now: Time, endpoint: &mut Endpoint, id: SessionId) {
         let slot = self.slots.get(&id);
         let of: Vec<AssociationId> =
             slot.map_or_else(Vec::new, |slot| slot.associations.iter().copied().collect());
         self.remove(id);
         for association in of {
-            // It is known: it was linked until now.
+            // Never an error: the association was linked until now.
             let _ = endpoint.lower_layer_lost(now, association);
         }
     }

@@ -1,8 +1,7 @@
-//! Sessions between an endpoint and the network (RFC 8261): which datagram belongs to which, what the
-//! endpoint sends in which, and how many of them there may be.
+//! Session layer between an endpoint and the network (RFC 8261).
 
-mod facts;
 mod incoming;
+mod interface;
 mod outgoing;
 
 use alloc::boxed::Box;
@@ -12,7 +11,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
-pub use facts::{SessionConnectError, SessionEvent, SessionLayerConfig, SessionStats};
+pub use interface::{SessionConnectError, SessionEvent, SessionLayerConfig, SessionStats};
 
 use super::session::{PacketSession, SessionFactory, SessionState};
 use super::slot::{MAX_NUMBER, SessionId, Slot};
@@ -24,18 +23,19 @@ use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 use crate::time::{Time, earliest};
 
-/// A UDP header, which comes with every session.
+/// Length of a UDP header in bytes.
 const UDP_HEADER: usize = 8;
 
-/// Unfinished handshakes that are looked at for one that may go.
+/// Limit of unfinished handshakes examined for one to evict.
 const MAX_LOOKED_AT: usize = 256;
 
-/// Where datagrams of a session come from. Without a local address until the first one came.
-type Way = (IpAddr, u16, Option<IpAddr>);
+/// Peer address, UDP port and local address of a session; the local address is unknown before its first
+/// datagram.
+type RouteKey = (IpAddr, u16, Option<IpAddr>);
 
-/// Sessions beside one [`Endpoint`], which is lent to each call: its datagrams go through here in both
-/// directions, everything else is done on the endpoint itself. The contract is the endpoint's: after an
-/// input, drain [`Self::poll_transmit`] and [`Self::poll_event`], and read [`Self::poll_timeout`].
+/// Sessions of an [`Endpoint`], which is passed to each call. Datagrams pass through the layer in both
+/// directions; all other operations are those of the endpoint. After an input, drain
+/// [`Self::poll_transmit`] and [`Self::poll_event`], and read [`Self::poll_timeout`].
 #[derive(Debug)]
 pub struct SessionLayer<F: SessionFactory> {
     pub(super) factory: F,
@@ -43,27 +43,27 @@ pub struct SessionLayer<F: SessionFactory> {
     locals: Vec<IpAddr>,
     selection: Box<dyn SourceSelection>,
     pub(super) slots: BTreeMap<SessionId, Slot<F::Session>>,
-    ways: BTreeMap<Way, SessionId>,
-    of: BTreeMap<AssociationId, SessionId>,
-    /// Of peers, and not established; the oldest first.
+    by_route: BTreeMap<RouteKey, SessionId>,
+    by_association: BTreeMap<AssociationId, SessionId>,
+    /// Sessions of peers with unfinished handshakes, the oldest first.
     pub(super) half_open: BTreeSet<SessionId>,
     pub(super) timers: BTreeSet<(Time, SessionId)>,
-    /// They may have datagrams to send.
+    /// Sessions that may have datagrams to send.
     pub(super) ready: BTreeSet<SessionId>,
     last: u32,
     pub(super) events: VecDeque<SessionEvent<<F::Session as PacketSession>::Error>>,
     pub(super) stats: SessionStats,
-    /// Packets on their way out, before they are protected.
+    /// Buffer for packets of the endpoint before they are protected.
     plain: Vec<u8>,
-    /// Packets that a datagram carried.
+    /// Buffer for the packets in a datagram.
     opened: Vec<Bytes>,
-    /// Datagrams that did not fit to those before them.
-    odd: VecDeque<(Transmit, Vec<u8>)>,
+    /// Datagrams of another size than those before them, to be sent alone.
+    odd_sized: VecDeque<(Transmit, Vec<u8>)>,
 }
 
 impl<F: SessionFactory> SessionLayer<F> {
-    /// A layer for the endpoint that will be made of `endpoint`, whose addresses it takes over, and
-    /// whose associations it prepares (see [`Self::prepare`]).
+    /// Creates a layer for the endpoint with the parameters `endpoint`. It takes over the local addresses and
+    /// the source address selection, and prepares the parameters of associations ([`Self::prepare`]).
     pub fn new(factory: F, config: SessionLayerConfig, endpoint: &mut EndpointConfig) -> Self {
         let layer = Self {
             locals: core::mem::take(&mut endpoint.local_addresses),
@@ -74,8 +74,8 @@ impl<F: SessionFactory> SessionLayer<F> {
             factory,
             config,
             slots: BTreeMap::new(),
-            ways: BTreeMap::new(),
-            of: BTreeMap::new(),
+            by_route: BTreeMap::new(),
+            by_association: BTreeMap::new(),
             half_open: BTreeSet::new(),
             timers: BTreeSet::new(),
             ready: BTreeSet::new(),
@@ -84,38 +84,39 @@ impl<F: SessionFactory> SessionLayer<F> {
             stats: SessionStats::default(),
             plain: Vec::new(),
             opened: Vec::new(),
-            odd: VecDeque::new(),
+            odd_sized: VecDeque::new(),
         };
         layer.prepare(&mut endpoint.association);
         layer
     }
 
-    /// Makes the parameters those of an association over a session (RFC 8261 section 6.1): one path
-    /// without addresses, which fails with the association, and whose MTU is found without ICMP.
-    /// Whether the checksum may be left out is what the sessions say.
+    /// Adapts the parameters of an association to a session (RFC 8261, section 6.1): one path without
+    /// addresses, which fails with the association, and whose MTU is found without ICMP. The sessions
+    /// determine whether the checksum may be zero.
     pub fn prepare(&self, association: &mut AssociationConfig) {
-        association.lower_overhead = UDP_HEADER + self.factory.overhead();
-        association.lower_layer = self.factory.lower_layer();
-        association.max_paths = 1;
-        // What stands for other sessions could be among them.
-        association.ignore_peer_addresses = true;
-        association.wildcard_addresses = false;
-        association.wildcard_peers = false;
-        association.monitor_pairs = false;
+        association.mtu.lower_overhead = UDP_HEADER + self.factory.overhead();
+        association.security.lower_layer = self.factory.lower_layer();
+        association.paths.max_paths = 1;
+        // Artificial addresses of other sessions could be among them.
+        association.paths.ignore_peer_addresses = true;
+        association.paths.wildcard_addresses = false;
+        association.paths.wildcard_peers = false;
+        association.paths.monitor_pairs = false;
         association.extensions.dynamic_addresses = false;
-        association.path_max_retrans = association.association_max_retrans;
-        // There is no other primary, and what would be too few errors for one is no mistake here.
-        association.primary_switchover_max_retrans = None;
+        association.paths.path_max_retrans = association.paths.association_max_retrans;
+        // There is no other path to switch to.
+        association.paths.primary_switchover_max_retrans = None;
         association
+            .mtu
             .path_mtu_discovery
             .get_or_insert_with(PathMtuDiscovery::default);
     }
 
-    /// Sets up an association with the endpoint at a UDP address, over the session with it, which is
-    /// begun if there is none. No packet of SCTP leaves before that is established.
+    /// Initiates an association with the endpoint at a UDP address over the session with it, which is
+    /// started if there is none. No SCTP packet is sent before the session is established.
     ///
     /// # Errors
-    /// Says what is wrong with the arguments, or which limit is reached.
+    /// See [`SessionConnectError`].
     pub fn connect(
         &mut self,
         now: Time,
@@ -125,10 +126,10 @@ impl<F: SessionFactory> SessionLayer<F> {
         mut association: AssociationConfig,
     ) -> Result<AssociationId, SessionConnectError> {
         self.prepare(&mut association);
-        let known = self.ways.range((remote.ip(), remote.port(), None)..);
-        // Those of one peer stand together; what is behind them is not looked at.
+        let known = self.by_route.range((remote.ip(), remote.port(), None)..);
+        // Sessions of one peer are adjacent.
         let known = known
-            .take_while(|(way, _)| (way.0, way.1) == (remote.ip(), remote.port()))
+            .take_while(|(key, _)| (key.0, key.1) == (remote.ip(), remote.port()))
             .map(|(_, id)| *id)
             .find(|id| self.slots.get(id).is_some_and(|slot| !slot.ended));
         if let Some(id) = known {
@@ -153,7 +154,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         if begun.is_err() {
             self.remove(id);
         } else {
-            self.settle(now, endpoint, id);
+            self.update_session(now, endpoint, id);
         }
         begun
     }
@@ -178,7 +179,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         if let Some(slot) = self.slots.get_mut(&session) {
             slot.associations.insert(association);
             slot.idle_deadline = None;
-            self.of.insert(association, session);
+            self.by_association.insert(association, session);
         }
     }
 
@@ -194,7 +195,7 @@ impl<F: SessionFactory> SessionLayer<F> {
             }
         };
         let deadline = now + self.config.handshake_timeout;
-        self.ways.insert(way(&route), id);
+        self.by_route.insert(route_key(&route), id);
         self.slots.insert(id, Slot::new(session, route, deadline));
         self.ready.insert(id);
         Some(id)
@@ -204,24 +205,24 @@ impl<F: SessionFactory> SessionLayer<F> {
         let Some(slot) = self.slots.remove(&id) else {
             return;
         };
-        self.ways.remove(&way(&slot.route));
+        self.by_route.remove(&route_key(&slot.route));
         self.half_open.remove(&id);
         self.ready.remove(&id);
         if let Some(at) = slot.scheduled {
             self.timers.remove(&(at, id));
         }
         for association in slot.associations {
-            self.of.remove(&association);
+            self.by_association.remove(&association);
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next, the endpoint's timers included.
+    /// Returns the time of the next call of [`Self::handle_timeout`], the endpoint's timers included.
     pub fn poll_timeout(&self, endpoint: &Endpoint) -> Option<Time> {
         let own = self.timers.first().map(|(at, _)| *at);
         earliest(own, endpoint.poll_timeout())
     }
 
-    /// Handles all timers that have expired at `now`, also those of the endpoint.
+    /// Processes all timers that have expired at `now`, those of the endpoint included.
     pub fn handle_timeout(&mut self, now: Time, endpoint: &mut Endpoint) {
         while let Some(&(at, id)) = self.timers.first() {
             if at > now {
@@ -229,13 +230,13 @@ impl<F: SessionFactory> SessionLayer<F> {
             }
             self.timers.pop_first();
             self.expire(now, endpoint, id);
-            self.settle(now, endpoint, id);
+            self.update_session(now, endpoint, id);
         }
         endpoint.handle_timeout(now);
     }
 
-    /// The next fact about an association. Take the endpoint's events here, so that the layer knows
-    /// which session an association of a peer belongs to.
+    /// Returns the next event of an association. Use it instead of [`Endpoint::poll_event`], so that the layer
+    /// links associations with their sessions.
     pub fn poll_event(
         &mut self,
         now: Time,
@@ -255,7 +256,7 @@ impl<F: SessionFactory> SessionLayer<F> {
     }
 
     fn unlink(&mut self, now: Time, association: AssociationId) {
-        let Some(id) = self.of.remove(&association) else {
+        let Some(id) = self.by_association.remove(&association) else {
             return;
         };
         let Some(slot) = self.slots.get_mut(&id) else {
@@ -268,14 +269,14 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.schedule(id);
     }
 
-    /// The next fact about a session.
+    /// Returns the next event of a session.
     pub fn poll_session_event(
         &mut self,
     ) -> Option<SessionEvent<<F::Session as PacketSession>::Error>> {
         self.events.pop_front()
     }
 
-    /// Closes all sessions: each peer is told, and associations that are left end.
+    /// Closes all sessions and notifies their peers; remaining associations end.
     pub fn close(&mut self, now: Time, endpoint: &mut Endpoint) {
         let ids: Vec<SessionId> = self.slots.keys().copied().collect();
         for id in ids {
@@ -283,44 +284,44 @@ impl<F: SessionFactory> SessionLayer<F> {
                 slot.session.close(now);
                 self.ready.insert(id);
             }
-            self.settle(now, endpoint, id);
+            self.update_session(now, endpoint, id);
         }
     }
 
-    /// What it counted.
+    /// Returns the counters of the layer.
     pub fn stats(&self) -> SessionStats {
         self.stats
     }
 
-    /// The sessions that exist now.
+    /// Returns the identifiers of all sessions.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.slots.keys().copied()
     }
 
-    /// The session of an association.
+    /// Returns the session of an association.
     pub fn session_of(&self, association: AssociationId) -> Option<SessionId> {
-        self.of.get(&association).copied()
+        self.by_association.get(&association).copied()
     }
 
-    /// The UDP address of a session's peer.
+    /// Returns the UDP address of a session's peer.
     pub fn remote(&self, id: SessionId) -> Option<SocketAddr> {
         let route = self.slots.get(&id)?.route;
         Some(SocketAddr::new(route.remote, route.encapsulation?))
     }
 
-    /// The UDP address behind an address that the endpoint tells, as in [`crate::PathStats::remote`].
+    /// Returns the UDP address for an artificial address of the endpoint, as in [`crate::PathStats::remote`].
     pub fn remote_behind(&self, address: IpAddr) -> Option<SocketAddr> {
         self.remote(SessionId::of(address))
     }
 
-    /// The associations whose datagrams go to this host.
+    /// Returns the associations whose sessions have this remote address.
     pub fn associations_to(&self, remote: IpAddr) -> impl Iterator<Item = AssociationId> + '_ {
         let slots = self.slots.values();
         let there = slots.filter(move |slot| slot.route.remote == remote);
         there.flat_map(|slot| slot.associations.iter().copied())
     }
 
-    /// The state of a session.
+    /// Returns the state of a session.
     pub fn state(
         &self,
         id: SessionId,
@@ -328,18 +329,18 @@ impl<F: SessionFactory> SessionLayer<F> {
         self.slots.get(&id).map(|slot| slot.session.state())
     }
 
-    /// Who the peer of a session has proved to be.
+    /// Returns the authenticated identity of a session's peer.
     pub fn identity(&self, id: SessionId) -> Option<&[u8]> {
         self.slots.get(&id)?.session.identity()
     }
 
-    /// What makes the sessions.
+    /// Returns the factory of the sessions.
     pub fn factory(&self) -> &F {
         &self.factory
     }
 }
 
-fn way(route: &Route) -> Way {
+fn route_key(route: &Route) -> RouteKey {
     (route.remote, route.encapsulation.unwrap_or(0), route.local)
 }
 

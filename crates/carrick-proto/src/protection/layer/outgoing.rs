@@ -1,4 +1,4 @@
-//! What leaves: the sessions' own datagrams, and the endpoint's packets in them.
+//! Sent datagrams: those of the sessions themselves, and those with packets of the endpoint.
 
 use alloc::vec::Vec;
 
@@ -8,15 +8,15 @@ use crate::route::{Route, Transmit};
 use crate::time::Time;
 
 impl<F: SessionFactory> SessionLayer<F> {
-    /// Appends the next datagrams to `buf` and says where they go; `None` when there is nothing more to
-    /// send now.
+    /// Appends the next datagrams to `buf` and returns their route and sizes; `None` if there is nothing to
+    /// send at `now`.
     pub fn poll_transmit(
         &mut self,
         now: Time,
         endpoint: &mut Endpoint,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if let Some((transmit, datagram)) = self.odd.pop_front() {
+        if let Some((transmit, datagram)) = self.odd_sized.pop_front() {
             buf.extend_from_slice(&datagram);
             return Some(transmit);
         }
@@ -27,7 +27,7 @@ impl<F: SessionFactory> SessionLayer<F> {
                     return own;
                 }
                 self.ready.remove(&id);
-                self.settle(now, endpoint, id);
+                self.update_session(now, endpoint, id);
                 if self.slots.get(&id).is_some_and(|slot| slot.ended) {
                     self.remove(id);
                 }
@@ -41,7 +41,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         }
     }
 
-    /// A datagram of the session's own.
+    /// Appends the next datagram of a session itself.
     fn poll_own(&mut self, now: Time, id: SessionId, buf: &mut Vec<u8>) -> Option<Transmit> {
         let slot = self.slots.get_mut(&id)?;
         let start = buf.len();
@@ -52,7 +52,7 @@ impl<F: SessionFactory> SessionLayer<F> {
         any.then(|| single(slot.route, buf.len() - start))
     }
 
-    /// Protects what the endpoint sends.
+    /// Protects packets of the endpoint.
     fn seal(&mut self, now: Time, transmit: &Transmit, buf: &mut Vec<u8>) -> Option<Transmit> {
         let id = SessionId::of(transmit.route.remote);
         let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.is_open()) else {
@@ -76,8 +76,8 @@ impl<F: SessionFactory> SessionLayer<F> {
             let len = buf.len() - before;
             let first = *full.get_or_insert(len);
             if len > first || (before > start && last < first) {
-                // One size for all but the last: what breaks that leaves by itself.
-                self.odd
+                // All but the last have one size; a datagram of another size is sent alone.
+                self.odd_sized
                     .push_back((single(route, len), buf.split_off(before)));
             } else {
                 last = len;

@@ -1,11 +1,11 @@
-//! What every packet of every scenario has to keep.
+//! Rules that every packet of every scenario obeys.
 
 use carrick_proto::Endpoint;
 use carrick_wire::ChunkType;
 
-use super::Seen;
+use super::SentPacket;
 
-pub fn check(seen: &Seen, sender: &Endpoint) {
+pub fn check(seen: &SentPacket, sender: &Endpoint) {
     let packet = seen.packet();
     assert!(
         packet.checksum_is_valid() || may_omit_checksum(seen, sender),
@@ -15,7 +15,7 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
     let local = seen.route.local.expect("a source address");
     assert!(
         sender.local_addresses().contains(&local),
-        "{local} is no address of the sender"
+        "{local} is not an address of the sender"
     );
     let kinds = seen.kinds();
     let alone = [
@@ -68,7 +68,7 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
             <= 1,
         "one SACK a packet"
     );
-    // A probe is to find out whether the path takes more.
+    // A probe may exceed the path MTU.
     if !seen.may_fragment && !seen.probe {
         let header = if seen.route.remote.is_ipv4() { 20 } else { 40 };
         let udp = if seen.route.encapsulation.is_some() {
@@ -86,8 +86,8 @@ pub fn check(seen: &Seen, sender: &Endpoint) {
     to_unverified(seen, sender, &kinds);
 }
 
-/// RFC 9653 section 5.2: where both sides have agreed on it, and some packets never.
-fn may_omit_checksum(seen: &Seen, sender: &Endpoint) -> bool {
+/// RFC 9653, section 5.2: both sides have to agree, and some chunks always need a checksum.
+fn may_omit_checksum(seen: &SentPacket, sender: &Endpoint) -> bool {
     let always = [
         ChunkType::INIT,
         ChunkType::INIT_ACK,
@@ -97,13 +97,13 @@ fn may_omit_checksum(seen: &Seen, sender: &Endpoint) -> bool {
     let mut stats = sender
         .associations()
         .filter_map(|id| sender.association_stats(id));
-    // The last packet of an association leaves when that is no more.
+    // The last packet of an association leaves after its association was removed.
     let agreed = sender.associations().count() == 0 || stats.any(|s| s.extensions.zero_checksum);
     seen.packet().checksum_is_zero() && agreed && !seen.kinds().iter().any(|k| always.contains(k))
 }
 
-/// The MTU of the path that the packet takes.
-fn mtu(seen: &Seen, sender: &Endpoint) -> Option<usize> {
+/// MTU of the packet's path.
+fn mtu(seen: &SentPacket, sender: &Endpoint) -> Option<usize> {
     let mtu = sender
         .associations()
         .flat_map(|id| sender.paths(id).collect::<Vec<_>>())
@@ -112,15 +112,18 @@ fn mtu(seen: &Seen, sender: &Endpoint) -> Option<usize> {
     Some(mtu)
 }
 
-/// Section 5.4: what may be sent to an address that is not verified.
-fn to_unverified(seen: &Seen, sender: &Endpoint, kinds: &[ChunkType]) {
+/// Chunk type of the protection in `support/toy.rs`.
+const SEALED: ChunkType = ChunkType(65);
+
+/// Checks that only the chunks of RFC 9260, section 5.4, go to unverified addresses.
+fn to_unverified(seen: &SentPacket, sender: &Endpoint, kinds: &[ChunkType]) {
     let peer_port = seen.packet().header().destination_port;
     let of_this_peer = |id| {
         sender.paths(id).any(|p| {
             p.remote == seen.route.remote && !p.status.confirmed && p.local == seen.route.local
         })
     };
-    // Of several associations at the address, the packet may be of the one that confirmed it.
+    // With several associations at the address, the packet may belong to the one that confirmed it.
     let confirmed = sender.associations().any(|id| {
         sender.peer_port(id) == Some(peer_port)
             && sender
@@ -135,20 +138,21 @@ fn to_unverified(seen: &Seen, sender: &Endpoint, kinds: &[ChunkType]) {
                 .is_some_and(|s| s.state != carrick_proto::StateName::Closed)
         })
         .any(of_this_peer);
-    // Answers to an INIT are no chunks of an association.
-    if !unconfirmed || confirmed || peer_port == 0 || kinds[0] == ChunkType::INIT_ACK {
+    // An INIT ACK belongs to no association; sealed chunks cannot be inspected.
+    let exempt = [ChunkType::INIT_ACK, SEALED].contains(&kinds[0]);
+    if !unconfirmed || confirmed || peer_port == 0 || exempt {
         return;
     }
     let heartbeat = kinds.contains(&ChunkType::HEARTBEAT);
     for kind in kinds {
         let allowed = match *kind {
-            // An ASCONF-ACK goes back to where the ASCONF came from (RFC 5061 section 5.2, E6).
+            // An ASCONF-ACK goes to the source of the ASCONF (RFC 5061, section 5.2, rule E6).
             ChunkType::HEARTBEAT
             | ChunkType::HEARTBEAT_ACK
             | ChunkType::AUTH
             | ChunkType::ASCONF_ACK => true,
             ChunkType::COOKIE_ACK | ChunkType::COOKIE_ECHO => heartbeat,
-            // Out of the blue: not of the association.
+            // Out of the blue: not part of the association.
             ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE => seen.flags(*kind) & 1 != 0,
             _ => false,
         };

@@ -1,23 +1,37 @@
-//! Endpoints in virtual time: a few lines per scenario, the public interface only.
+//! Testkit: endpoints in virtual time, driven through the public interface.
 //!
-//! A [`World`] owns endpoints, delivers their packets after a latency, and keeps every packet and
-//! every event. Rules decide what happens to chosen packets; a [`Puppet`] is a peer without a
-//! protocol of its own, which says exactly what a test wants it to say. Whatever a scenario does,
-//! the world checks every packet that leaves (see `invariants`).
+//! A [`World`] owns endpoints, delivers their packets after a latency, and records every packet and
+//! every event. Rules drop, delay or modify packets. A [`Puppet`] is a peer without a protocol
+//! implementation: the test writes each of its packets. Every packet that an endpoint sends is
+//! checked against the rules in `invariants`.
+//!
+//! A test with two endpoints:
+//!
+//! ```ignore
+//! let (mut w, a, b) = World::single_homed().connected();
+//! w.lose_data(0, &[3]);
+//! w.send(0, a, 0, pattern(10_000));
+//! w.run(secs(2));
+//! assert_eq!(w.receive_lengths(1, b), [10_000]);
+//! ```
+//!
+//! A test of one endpoint, with a puppet as its peer. Chunks and TSNs are numbered from 0:
+//!
+//! ```ignore
+//! let mut w = World::single(|config| config.buffers.receive_buffer = 5000);
+//! let (peer, id) = Puppet::new().connect(&mut w);
+//! peer.message(&mut w, 0, (1, Some(0)), 10);
+//! let answers = peer.message(&mut w, 2, (1, Some(2)), 10);
+//! expect_sack(&answers, 0, &[(2, 2)]);
+//! assert_eq!(w.read_numbers(0, id), [0]);
+//! ```
 
-// Every test binary uses its own part of this, as a module and not as a library.
-#![allow(
-    dead_code,
-    unused_imports,
-    unreachable_pub,
-    missing_docs,
-    clippy::unused_self
-)]
+#![allow(unreachable_pub, missing_docs, clippy::unused_self)]
 
-pub(crate) mod given_up;
+pub(crate) mod abandonment;
 mod invariants;
+mod packet;
 mod puppet;
-mod seen;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -30,10 +44,10 @@ use carrick_proto::{
 };
 use carrick_wire::ChunkType;
 
-pub use puppet::{Link, Puppet};
-pub use seen::{Seen, UserData, fix_checksum};
+pub use packet::{SentPacket, UserData, fix_checksum};
+pub use puppet::{BEGINNING, ENDING, Link, MIDDLE, Puppet, expect_abort, expect_sack, tsn};
 
-/// Port of the endpoint with this number.
+/// SCTP port of an endpoint.
 pub const fn port(end: usize) -> u16 {
     5000 + end as u16
 }
@@ -50,25 +64,25 @@ pub fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What a rule does with a packet.
+/// Verdict of a rule on a packet.
 #[derive(Clone, Debug)]
-pub enum Fate {
-    /// Nothing; the next rule decides.
+pub enum Verdict {
+    /// The next rule decides; delivered if there is none.
     Pass,
     Drop,
-    /// It arrives this much later.
+    /// Delivered this much later.
     Delay(Duration),
-    /// It arrives twice.
+    /// Delivered twice.
     Duplicate,
-    /// A router marks it "congestion experienced".
+    /// Delivered with the ECN codepoint CE.
     Mark,
-    /// Other bytes arrive in its place.
+    /// Replaced by these bytes.
     Replace(Vec<u8>),
 }
 
-type Rule = Box<dyn FnMut(&Seen) -> Fate>;
+type Rule = Box<dyn FnMut(&SentPacket) -> Verdict>;
 
-/// A packet on its way.
+/// A packet in flight.
 struct Flight {
     route: Route,
     bytes: Bytes,
@@ -77,22 +91,22 @@ struct Flight {
 pub struct World {
     pub now: Time,
     pub ends: Vec<Endpoint>,
-    /// What associations made with [`World::connect`] start with.
+    /// Configuration of associations that [`World::connect`] makes.
     pub config: AssociationConfig,
     pub latency: Duration,
-    /// UDP port of each endpoint on encapsulated paths, as its peers see it.
+    /// UDP port of each endpoint on encapsulated paths.
     pub udp_ports: Vec<u16>,
-    /// Translators: what packets in UDP from an address seem to come from, and the only way back.
+    /// Address translators for UDP: external address and port of an internal address.
     pub translated: BTreeMap<IpAddr, (IpAddr, u16)>,
-    /// Every packet that left, oldest first.
-    pub log: Vec<Seen>,
-    /// Packets to the addresses of puppets, not taken yet.
-    pub to_puppets: VecDeque<Seen>,
-    /// An endpoint that is not told which of its addresses a packet came to: what it sends without a
-    /// source leaves from the first one.
-    pub blind: Option<usize>,
-    /// No longer keep the log (for long transfers).
-    pub forget: bool,
+    /// All packets sent, oldest first.
+    pub log: Vec<SentPacket>,
+    /// Packets sent to puppets, not received yet.
+    pub to_puppets: VecDeque<SentPacket>,
+    /// An endpoint whose driver does not report destination addresses. Packets that it sends
+    /// without a source address leave from its first one.
+    pub destination_unknown: Option<usize>,
+    /// Discards the log (for long transfers).
+    pub discard_log: bool,
     flights: BTreeMap<(Time, u64), Flight>,
     sequence: u64,
     rules: Vec<Rule>,
@@ -100,7 +114,7 @@ pub struct World {
     events: Vec<VecDeque<(AssociationId, Event)>>,
 }
 
-/// Addresses of the endpoint with this number: one in each of two networks.
+/// Addresses of an endpoint, one in each of two networks.
 pub fn addresses(end: usize) -> [IpAddr; 2] {
     [
         IpAddr::from([10, 0, 0, 1 + end as u8]),
@@ -108,7 +122,7 @@ pub fn addresses(end: usize) -> [IpAddr; 2] {
     ]
 }
 
-/// The IPv6 address that an endpoint has in the place of an IPv4 address.
+/// The IPv6 address that corresponds to an IPv4 address of an endpoint.
 pub fn in_v6(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
@@ -119,10 +133,10 @@ pub fn in_v6(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What the links of hosts take.
+/// MTU of the links of hosts.
 pub const LINK_MTU: usize = 1500;
 
-/// A host that knows its routes, and that they all take so many bytes.
+/// A host whose routes all have this MTU.
 #[derive(Debug)]
 pub struct KnownRoutes(pub usize);
 
@@ -147,7 +161,28 @@ impl World {
         Self::with(2, |_, config| config.local_addresses.truncate(1))
     }
 
-    /// Endpoints whose configuration the closure changes.
+    /// Two endpoints with one address each and these configurations of associations.
+    pub fn pair(configs: [AssociationConfig; 2]) -> Self {
+        let mut w = Self::with(2, |end, config| {
+            config.local_addresses.truncate(1);
+            config.association = configs[end].clone();
+        });
+        [w.config, _] = configs;
+        w
+    }
+
+    /// One endpoint with one address, for puppets. The closure changes the configuration of its
+    /// associations.
+    pub fn single(change: impl Fn(&mut AssociationConfig)) -> Self {
+        let mut w = Self::with(1, |_, config| {
+            config.local_addresses.truncate(1);
+            change(&mut config.association);
+        });
+        change(&mut w.config);
+        w
+    }
+
+    /// Endpoints with their configuration changed by the closure.
     pub fn with(count: usize, mut change: impl FnMut(usize, &mut EndpointConfig)) -> Self {
         let ends = (0..count).map(|i| {
             let seed = [i as u8 + 1; 32];
@@ -158,14 +193,14 @@ impl World {
         Self {
             now: Time::from_millis(1000),
             ends: ends.collect(),
-            config: AssociationConfig::default(),
+            config: AssociationConfig::rfc9260(),
             latency: ms(10),
             udp_ports: (0..count).map(|i| 9899 + i as u16).collect(),
             translated: BTreeMap::new(),
             log: Vec::new(),
             to_puppets: VecDeque::new(),
-            blind: None,
-            forget: false,
+            destination_unknown: None,
+            discard_log: false,
             flights: BTreeMap::new(),
             sequence: 0,
             rules: Vec::new(),
@@ -174,10 +209,10 @@ impl World {
         }
     }
 
-    // ---- What happens to packets ----
+    // ---- Packets in flight ----
 
-    /// Adds a rule for packets that leave; the first that doesn't say `Pass` decides.
-    pub fn rule(&mut self, rule: impl FnMut(&Seen) -> Fate + 'static) {
+    /// Adds a rule for sent packets. The first verdict other than `Pass` applies.
+    pub fn rule(&mut self, rule: impl FnMut(&SentPacket) -> Verdict + 'static) {
         self.rules.push(Box::new(rule));
     }
 
@@ -185,35 +220,35 @@ impl World {
         self.rules.clear();
     }
 
-    /// Loses the first `count` packets of an endpoint that carry a chunk of this type.
+    /// Drops the first `count` packets of an endpoint with a chunk of this type.
     pub fn lose(&mut self, end: usize, kind: ChunkType, count: usize) {
         self.lose_from(end, kind, 0, count);
     }
 
-    /// Passes `skip` packets with such a chunk, then loses `count`.
+    /// Passes `skip` packets with such a chunk, then drops `count`.
     pub fn lose_from(&mut self, end: usize, kind: ChunkType, skip: usize, count: usize) {
         let mut met = 0;
         self.rule(move |seen| {
             if seen.from != end || !seen.has(kind) {
-                return Fate::Pass;
+                return Verdict::Pass;
             }
             met += 1;
             if met > skip && met <= skip + count {
-                Fate::Drop
+                Verdict::Drop
             } else {
-                Fate::Pass
+                Verdict::Pass
             }
         });
     }
 
-    /// Loses DATA chunks of an endpoint with these numbers (0 is its first), once each.
+    /// Drops the first transmission of the DATA chunks with these numbers, counted from 0.
     pub fn lose_data(&mut self, end: usize, numbers: &[u64]) {
         let numbers = numbers.to_vec();
         let mut next = 0_u64;
         let mut highest: Option<carrick_wire::Tsn> = None;
         self.rule(move |seen| {
             if seen.from != end {
-                return Fate::Pass;
+                return Verdict::Pass;
             }
             let mut hit = false;
             for data in seen.user_data() {
@@ -223,22 +258,22 @@ impl World {
                     next += 1;
                 }
             }
-            if hit { Fate::Drop } else { Fate::Pass }
+            if hit { Verdict::Drop } else { Verdict::Pass }
         });
     }
 
-    /// Packets from and to this address are lost from now on.
-    pub fn kill(&mut self, address: IpAddr) {
+    /// Drops all packets from and to this address from now on.
+    pub fn block(&mut self, address: IpAddr) {
         self.dead.insert(address);
     }
 
-    pub fn revive(&mut self, address: IpAddr) {
+    pub fn unblock(&mut self, address: IpAddr) {
         self.dead.remove(&address);
     }
 
-    /// A link behind a router takes packets up to this size, and drops others. Those that may be are
-    /// fragmented: IPv4 packets by the router, IPv6 packets by their sender, if they are larger than
-    /// its own link takes.
+    /// Limits the MTU of a link behind a router; larger packets are dropped unless they may be
+    /// fragmented. IPv4 packets are fragmented by the router, IPv6 packets by their sender if they
+    /// exceed the MTU of its own link.
     pub fn narrow(&mut self, path: usize, mtu: usize) {
         self.rule(move |seen| {
             let same = |end: usize| {
@@ -248,9 +283,9 @@ impl World {
             let on_path = same(0) || same(1);
             let fragmented = seen.may_fragment && (seen.to().is_ipv4() || seen.ip_len() > LINK_MTU);
             if on_path && seen.ip_len() > mtu && !fragmented {
-                Fate::Drop
+                Verdict::Drop
             } else {
-                Fate::Pass
+                Verdict::Pass
             }
         });
     }
@@ -264,7 +299,7 @@ impl World {
         self.now = until;
     }
 
-    /// Runs until the condition holds; returns whether it did within `limit`.
+    /// Runs until the condition holds; `false` if it does not within `limit`.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let until = self.now + limit;
         self.pump();
@@ -279,7 +314,7 @@ impl World {
         }
     }
 
-    /// Goes on to the next thing that happens; `false` if there is none until `until`.
+    /// Advances to the next arrival or timer; `false` if there is none until `until`.
     fn step(&mut self, until: Time) -> bool {
         self.pump();
         let arrival = self.flights.keys().next().map(|k| k.0);
@@ -295,7 +330,7 @@ impl World {
             }
             let flight = entry.remove();
             self.deliver(&flight.route, flight.bytes);
-            // The contract: after each input, the outputs.
+            // The outputs are drained after each input.
             self.pump();
         }
         for end in &mut self.ends {
@@ -309,15 +344,19 @@ impl World {
         true
     }
 
-    /// Takes what the endpoints have to say now.
+    /// Drains packets and events of all endpoints.
     pub fn pump(&mut self) {
         for end in 0..self.ends.len() {
             let mut buf = Vec::new();
             let mut calls = 0;
             while let Some(transmit) = self.ends[end].poll_transmit(self.now, &mut buf) {
                 calls += 1;
-                assert!(calls < 100_000, "an endpoint never stops sending");
-                assert_eq!(transmit.len, buf.len(), "the length is what was written");
+                assert!(calls < 100_000, "an endpoint sends without end");
+                assert_eq!(
+                    transmit.len,
+                    buf.len(),
+                    "the length equals the bytes written"
+                );
                 let all = Bytes::from(std::mem::take(&mut buf));
                 for packet in all.chunks(transmit.segment_size.unwrap_or(all.len())) {
                     self.depart(end, &transmit, all.slice_ref(packet));
@@ -331,12 +370,15 @@ impl World {
     }
 
     fn depart(&mut self, end: usize, transmit: &carrick_proto::Transmit, bytes: Bytes) {
-        let first = self.blind.filter(|b| *b == end).map(|_| addresses(end)[0]);
+        let first = self
+            .destination_unknown
+            .filter(|b| *b == end)
+            .map(|_| addresses(end)[0]);
         let route = Route {
             local: transmit.route.local.or(first),
             ..transmit.route
         };
-        let mut seen = Seen {
+        let mut seen = SentPacket {
             time: self.now,
             from: end,
             route,
@@ -346,12 +388,12 @@ impl World {
             lost: false,
         };
         invariants::check(&seen, &self.ends[end]);
-        let fate = self
+        let verdict = self
             .rules
             .iter_mut()
             .map(|rule| rule(&seen))
-            .find(|fate| !matches!(fate, Fate::Pass))
-            .unwrap_or(Fate::Pass);
+            .find(|verdict| !matches!(verdict, Verdict::Pass))
+            .unwrap_or(Verdict::Pass);
         let local = route.local.expect("a source address");
         let destination = self.translate_back(&transmit.route);
         let dead = self.dead.contains(&local)
@@ -367,8 +409,8 @@ impl World {
             encapsulation: in_udp.then_some(source.1),
             ..transmit.route
         };
-        let arrival = match fate {
-            Fate::Mark => Route {
+        let arrival = match verdict {
+            Verdict::Mark => Route {
                 ecn: Ecn::CongestionExperienced,
                 ..arrival
             },
@@ -383,26 +425,26 @@ impl World {
             };
             self.flights.insert(key, flight);
         };
-        match fate {
+        match verdict {
             _ if dead => seen.lost = true,
-            Fate::Drop => seen.lost = true,
-            Fate::Pass | Fate::Mark => fly(Duration::ZERO, seen.bytes.clone()),
-            Fate::Delay(by) => fly(by, seen.bytes.clone()),
-            Fate::Duplicate => {
+            Verdict::Drop => seen.lost = true,
+            Verdict::Pass | Verdict::Mark => fly(Duration::ZERO, seen.bytes.clone()),
+            Verdict::Delay(by) => fly(by, seen.bytes.clone()),
+            Verdict::Duplicate => {
                 fly(Duration::ZERO, seen.bytes.clone());
                 fly(Duration::ZERO, seen.bytes.clone());
             }
-            Fate::Replace(bytes) => fly(Duration::ZERO, bytes.into()),
+            Verdict::Replace(bytes) => fly(Duration::ZERO, bytes.into()),
         }
         if destination.is_some_and(|to| self.owner(to).is_none()) && !seen.lost {
             self.to_puppets.push_back(seen.clone());
         }
-        if !self.forget {
+        if !self.discard_log {
             self.log.push(seen);
         }
     }
 
-    /// Where a packet to this address and port gets to; nowhere if a translator knows nobody there.
+    /// Address that a packet is delivered to; `None` if a translator has no mapping for its port.
     fn translate_back(&self, route: &Route) -> Option<IpAddr> {
         let Some(port) = route.encapsulation else {
             return Some(route.remote);
@@ -429,13 +471,15 @@ impl World {
             return;
         };
         let seen = Route {
-            local: route.local.filter(|_| self.blind != Some(end)),
+            local: route
+                .local
+                .filter(|_| self.destination_unknown != Some(end)),
             ..*route
         };
         self.ends[end].handle_datagram(self.now, &seen, bytes);
     }
 
-    /// Gives an endpoint a datagram now.
+    /// Delivers a datagram to an endpoint now.
     pub fn inject(&mut self, end: usize, route: &Route, bytes: impl Into<Bytes>) {
         self.ends[end].handle_datagram(self.now, route, bytes.into());
         self.pump();
@@ -443,7 +487,17 @@ impl World {
 
     // ---- Associations ----
 
-    /// Endpoint 0 connects to the first address of endpoint 1; both are established after this.
+    /// Connects with [`World::connect`], then clears the log and the events.
+    pub fn connected(mut self) -> (Self, AssociationId, AssociationId) {
+        let (a, b) = self.connect();
+        for end in 0..self.ends.len() {
+            self.events(end);
+        }
+        self.log.clear();
+        (self, a, b)
+    }
+
+    /// Connects endpoint 0 to the first address of endpoint 1, until both are established.
     pub fn connect(&mut self) -> (AssociationId, AssociationId) {
         let a = self.begin_connect(&[addresses(1)[0]]);
         assert!(self.run_until(secs(10), |w| {
@@ -451,10 +505,10 @@ impl World {
         }));
         // Unverified addresses are verified.
         self.run(secs(1));
-        (a, self.only(1))
+        (a, self.association(1))
     }
 
-    /// Endpoint 0 begins to connect to these addresses of endpoint 1.
+    /// Starts to connect endpoint 0 to these addresses of endpoint 1.
     pub fn begin_connect(&mut self, peers: &[IpAddr]) -> AssociationId {
         self.begin_connect_from(0, peers, port(1))
     }
@@ -465,15 +519,15 @@ impl World {
             .expect("connect")
     }
 
-    /// The only association of an endpoint.
-    pub fn only(&self, end: usize) -> AssociationId {
+    /// The association of an endpoint that has exactly one.
+    pub fn association(&self, end: usize) -> AssociationId {
         let mut all = self.ends[end].associations();
         let id = all.next().expect("an association");
         assert_eq!(all.next(), None, "one association only");
         id
     }
 
-    /// The state of the only association of endpoints 0 and 1.
+    /// States of the associations of endpoints 0 and 1.
     pub fn states(&self) -> [Option<&'static str>; 2] {
         [0, 1].map(|end| {
             let end = self.ends.get(end)?;
@@ -506,34 +560,40 @@ impl World {
             .expect("send");
     }
 
-    /// Everything that the user of an endpoint can read now.
+    /// Messages that can be read now.
     pub fn receive(&mut self, end: usize, id: AssociationId) -> Vec<Message> {
         let all = std::iter::from_fn(|| self.ends[end].receive(id)).collect();
         self.pump();
         all
     }
 
-    /// The lengths of everything that can be read now.
+    /// Reads all messages; returns the first byte of each, see [`Puppet::message`].
+    pub fn read_numbers(&mut self, end: usize, id: AssociationId) -> Vec<u8> {
+        let all = self.receive(end, id).into_iter();
+        all.map(|m| m.payload.into_bytes()[0]).collect()
+    }
+
+    /// Lengths of the messages that can be read now.
     pub fn receive_lengths(&mut self, end: usize, id: AssociationId) -> Vec<usize> {
         let all = self.receive(end, id);
         all.iter().map(|m| m.payload.len()).collect()
     }
 
-    /// The events of an endpoint since this was last called.
+    /// Events of an endpoint since the last call.
     pub fn events(&mut self, end: usize) -> Vec<Event> {
         self.pump();
         self.events[end].drain(..).map(|e| e.1).collect()
     }
 
-    /// Packets of an endpoint that carry such a chunk.
-    pub fn sent(&self, end: usize, kind: ChunkType) -> Vec<&Seen> {
+    /// Packets of an endpoint in the log with such a chunk.
+    pub fn sent(&self, end: usize, kind: ChunkType) -> Vec<&SentPacket> {
         self.log
             .iter()
             .filter(|p| p.from == end && p.has(kind))
             .collect()
     }
 
-    /// DATA chunks of an endpoint in the log, retransmissions included.
+    /// Number of DATA chunks of an endpoint in the log, with retransmissions.
     pub fn data_sent(&self, end: usize) -> usize {
         self.log
             .iter()
@@ -543,7 +603,7 @@ impl World {
     }
 }
 
-/// The state as a word.
+/// Name of the state.
 pub fn state_name(stats: &AssociationStats) -> &'static str {
     use carrick_proto::StateName as S;
     match stats.state {
@@ -558,7 +618,7 @@ pub fn state_name(stats: &AssociationStats) -> &'static str {
     }
 }
 
-/// A message whose bytes show their place.
+/// A payload whose bytes depend on their position.
 pub fn pattern(size: usize) -> Bytes {
     (0..size)
         .map(|i| (i * 7 + i / 251) as u8)

@@ -3,10 +3,11 @@
 use crate::common::*;
 use crate::congestion::support::*;
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn fast_retransmit_needs_exactly_as_many_missing_reports_as_set_7_2_4() {
+fn fast_retransmit_needs_the_configured_reports() {
     for reports in [3, 4] {
-        let mut f = Flow::with(|c| c.policies.missing_reports = reports);
+        let mut f = Flow::with(|c| c.research.policies.missing_reports = reports);
         f.send(20, FULL);
         for n in 1..u32::from(reports) {
             let released = f.sack(0, &[(1, n)]);
@@ -25,8 +26,9 @@ fn fast_retransmit_needs_exactly_as_many_missing_reports_as_set_7_2_4() {
     }
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn only_newly_acknowledged_chunks_make_a_missing_report_7_2_4() {
+fn only_newly_acknowledged_chunks_report_missing() {
     let mut f = Flow::new();
     f.send(20, FULL);
     for _ in 0..10 {
@@ -39,8 +41,9 @@ fn only_newly_acknowledged_chunks_make_a_missing_report_7_2_4() {
     assert_eq!(f.fast_retransmissions(), 1);
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn chunks_above_the_highest_newly_acknowledged_are_not_reported_7_2_4() {
+fn chunks_above_the_htna_are_not_reported_missing() {
     let mut f = Flow::new();
     f.grow_and_drain(20);
     let s = f.w.stats(0, f.id).counters.data_chunks_sent as u32;
@@ -61,8 +64,9 @@ fn chunks_above_the_highest_newly_acknowledged_are_not_reported_7_2_4() {
     assert_eq!(lost, [s, s + 5, s], "s again, s + 5 not");
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn a_gap_acknowledged_below_the_window_is_repaired_in_one_packet_7_2_4() {
+fn a_gap_below_the_window_is_repaired_in_one_packet() {
     // K chunks that fit into one packet go at once, the others when cwnd allows.
     let mut f = Flow::new();
     let (acked, sent) = f.grow(20);
@@ -90,8 +94,9 @@ fn a_gap_acknowledged_below_the_window_is_repaired_in_one_packet_7_2_4() {
     assert_eq!(next, acked + 8);
 }
 
+/// RFC 9260, section 6.1, rule B
 #[test]
-fn the_fast_retransmission_carries_no_new_data_beyond_the_window_6_1_b() {
+fn a_fast_retransmission_adds_no_data_beyond_cwnd() {
     // Two chunks fit into a packet, one is lost: there is room for a new one, but not in cwnd.
     let mut f = Flow::new();
     let (acked, sent) = f.grow_with(20, 700);
@@ -103,16 +108,18 @@ fn the_fast_retransmission_carries_no_new_data_beyond_the_window_6_1_b() {
     assert!(sent > acked + 20);
 }
 
+/// RFC 9260, section 6.1
 #[test]
-fn a_retransmission_within_the_window_is_filled_with_new_data_6_1() {
+fn a_retransmission_packet_is_filled_with_new_data() {
     let mut f = Flow::new();
     assert_eq!(f.send(1, 700), [[0]]);
     assert!(f.send(1, 700).is_empty(), "Nagle's algorithm");
     assert_eq!(f.run(secs(1)), [[0, 1]]);
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn fast_recovery_halves_once_and_ends_at_its_exit_point_7_2_4() {
+fn fast_recovery_halves_once_until_its_exit_point() {
     let mut f = Flow::new();
     let (acked, mut sent) = f.grow(32);
     let note = |released: Vec<Vec<u32>>, sent: &mut u32| {
@@ -137,7 +144,7 @@ fn fast_recovery_halves_once_and_ends_at_its_exit_point_7_2_4() {
         note(released, &mut sent);
     }
     assert_eq!(f.windows(), entered);
-    // The first is repaired: Fast Recovery goes on, nothing grows.
+    // The first is repaired: Fast Recovery continues, cwnd does not grow.
     let released = f.sack(second, &[(second + 1, exit - 2)]);
     assert_eq!(released[0], [second], "marked before, now allowed");
     note(released, &mut sent);
@@ -159,8 +166,9 @@ fn fast_recovery_halves_once_and_ends_at_its_exit_point_7_2_4() {
     assert!((cwnd / 2..cwnd * 2 / 3).contains(&f.path().cwnd));
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn in_fast_recovery_each_advance_reports_all_that_is_missing_7_2_4() {
+fn in_fast_recovery_each_advance_reports_missing() {
     let mut f = Flow::new();
     let (acked, _) = f.grow(32);
     lose_one(&mut f, acked);
@@ -176,8 +184,9 @@ fn in_fast_recovery_each_advance_reports_all_that_is_missing_7_2_4() {
     assert_eq!(f.fast_retransmissions(), 2);
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn a_chunk_is_fast_retransmitted_only_once_7_2_4() {
+fn a_chunk_is_fast_retransmitted_only_once() {
     let mut f = Flow::new();
     let (acked, _) = f.grow(32);
     assert_eq!(lose_one(&mut f, acked)[0], [acked]);
@@ -191,8 +200,9 @@ fn a_chunk_is_fast_retransmitted_only_once_7_2_4() {
     assert_eq!(f.w.stats(0, f.id).counters.t3_expirations, 1);
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn several_lost_chunks_that_fit_go_in_one_packet_7_2_4() {
+fn several_lost_chunks_share_a_packet() {
     let mut f = Flow::new();
     let (acked, _) = f.grow_with(20, 300);
     for n in 0..2 {

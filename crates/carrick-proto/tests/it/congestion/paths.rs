@@ -5,8 +5,9 @@ use carrick_proto::{PathId, SendOptions};
 use crate::common::*;
 use crate::congestion::support::*;
 
+/// RFC 9260, section 7.2
 #[test]
-fn each_path_has_its_own_window_7_2() {
+fn each_path_has_its_own_cwnd() {
     let (mut f, _) = two_paths();
     let on_second = SendOptions {
         path: Some(PathId(1)),
@@ -23,8 +24,9 @@ fn each_path_has_its_own_window_7_2() {
     assert_eq!(cwnds, [4404 + PMDCS; 2], "one PMDCS for each path");
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn a_loss_on_one_path_leaves_the_others_alone_7_2_4() {
+fn a_loss_reduces_the_cwnd_of_its_path_only() {
     let (mut f, _) = two_paths();
     let on_second = SendOptions {
         path: Some(PathId(1)),
@@ -41,8 +43,9 @@ fn a_loss_on_one_path_leaves_the_others_alone_7_2_4() {
     assert!(second.cwnd >= before.cwnd);
 }
 
+/// RFC 9260, section 6.3.3
 #[test]
-fn a_timeout_on_one_path_leaves_the_others_alone_6_3_3() {
+fn a_timeout_affects_its_path_only() {
     let (mut f, _) = two_paths();
     let on_second = SendOptions {
         path: Some(PathId(1)),
@@ -66,13 +69,14 @@ fn a_timeout_on_one_path_leaves_the_others_alone_6_3_3() {
     assert_eq!((second.rto, second.error_count), (secs(1), 0));
 }
 
+/// RFC 9260, section 6.3.1
 #[test]
-fn a_sack_that_comes_another_way_measures_nothing_6_3_1() {
+fn a_sack_from_another_path_gives_no_rtt() {
     let (mut f, second) = two_paths();
     let srtt = f.path().srtt;
     f.send(1, FULL);
     f.run(ms(700));
-    second.sack(&mut f.w, f.p.theirs(0), 1 << 20, &[]);
+    second.sack(&mut f.w, f.p.endpoint_tsn(0), 1 << 20, &[]);
     assert_eq!(f.w.stats(0, f.id).outstanding_chunks, 0);
     assert_eq!(f.path().srtt, srtt);
 }

@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ impl Flow {
 
     pub(crate) fn with(change: impl FnOnce(&mut AssociationConfig)) -> Self {
         let mut w = World::single_homed();
-        w.config.send_buffer = 1 << 26;
-        w.config.heartbeat = false;
+        w.config.buffers.send_buffer = 1 << 26;
+        w.config.paths.heartbeat = false;
         change(&mut w.config);
         let mut p = Puppet::new();
         p.a_rwnd = 1 << 30;
@@ -39,8 +39,8 @@ impl Flow {
     pub(crate) fn unmeasured(rto_min: Duration) -> Self {
         let mut w = World::with(1, |_, config| {
             config.local_addresses.truncate(1);
-            config.association.heartbeat = false;
-            config.association.rto_min = rto_min;
+            config.association.paths.heartbeat = false;
+            config.association.timers.rto_min = rto_min;
         });
         let (p, id) = Puppet::new().connect(&mut w);
         Self { w, p, id }
@@ -68,16 +68,16 @@ impl Flow {
         for _ in 0..count {
             self.w.send_with(0, self.id, options, pattern(size));
         }
-        self.hear()
+        self.receive()
     }
 
-    /// The chunks, by number from 0, of each packet with DATA since this was last asked.
-    pub(crate) fn hear(&mut self) -> Vec<Vec<u32>> {
-        let heard = self.p.hear(&mut self.w);
-        self.data(&heard)
+    /// Chunks, numbered from 0, of each packet with DATA since the last call.
+    pub(crate) fn receive(&mut self) -> Vec<Vec<u32>> {
+        let replies = self.p.receive(&mut self.w);
+        self.data(&replies)
     }
 
-    pub(crate) fn data(&self, packets: &[Seen]) -> Vec<Vec<u32>> {
+    pub(crate) fn data(&self, packets: &[SentPacket]) -> Vec<Vec<u32>> {
         packets
             .iter()
             .filter(|p| p.has(ChunkType::DATA))
@@ -88,7 +88,7 @@ impl Flow {
     /// A SACK for the first `count` chunks; gap blocks count chunks from 0, both ends included.
     /// Returns the chunks of each packet that it releases.
     pub(crate) fn sack(&mut self, count: u32, gaps: &[(u32, u32)]) -> Vec<Vec<u32>> {
-        let cumulative = self.p.theirs(count.wrapping_sub(1));
+        let cumulative = self.p.endpoint_tsn(count.wrapping_sub(1));
         let offset = |chunk: u32| u16::try_from(chunk + 1 - count).expect("a gap");
         let gaps: Vec<_> = gaps.iter().map(|g| (offset(g.0), offset(g.1))).collect();
         let answers = self.p.sack(&mut self.w, cumulative, self.p.a_rwnd, &gaps);
@@ -97,7 +97,7 @@ impl Flow {
 
     pub(crate) fn run(&mut self, duration: Duration) -> Vec<Vec<u32>> {
         self.w.run(duration);
-        self.hear()
+        self.receive()
     }
 
     /// Sends full packets, two to a SACK, until cwnd has this many; returns how many chunks were
@@ -147,7 +147,7 @@ pub(crate) fn lose_one(f: &mut Flow, acked: u32) -> Vec<Vec<u32>> {
 /// An endpoint with two confirmed paths to a puppet.
 pub(crate) fn two_paths() -> (Flow, Puppet) {
     let mut w = World::new();
-    w.config.send_buffer = 1 << 26;
+    w.config.buffers.send_buffer = 1 << 26;
     let mut p = Puppet::new();
     p.a_rwnd = 1 << 30;
     let id = p.begin_accept(&mut w);
@@ -159,12 +159,12 @@ pub(crate) fn two_paths() -> (Flow, Puppet) {
         i.ip_address(p.link.from);
         i.ip_address(second.link.from);
     });
-    let mut heard = p.say(&mut w, |packet| {
+    let mut replies = p.send(&mut w, |packet| {
         packet.cookie_ack();
     });
     w.run(secs(3));
-    heard.extend(p.hear(&mut w));
-    for heartbeat in heard.iter().filter(|h| h.has(ChunkType::HEARTBEAT)) {
+    replies.extend(p.receive(&mut w));
+    for heartbeat in replies.iter().filter(|h| h.has(ChunkType::HEARTBEAT)) {
         let from = if heartbeat.to() == p.link.from {
             &p
         } else {

@@ -5,8 +5,9 @@ use carrick_proto::{PathId, SendOptions};
 use crate::common::*;
 use crate::congestion::support::*;
 
+/// RFC 9260, section 7.2.3
 #[test]
-fn a_timeout_leaves_one_packet_in_flight_7_2_3() {
+fn a_timeout_leaves_one_packet_in_flight() {
     let mut f = Flow::new();
     let (acked, sent) = f.grow(32);
     let cwnd = f.path().cwnd;
@@ -25,9 +26,10 @@ fn a_timeout_leaves_one_packet_in_flight_7_2_3() {
     assert!(released.iter().flatten().all(|n| *n < sent));
 }
 
+/// RFC 9260, section 7.2.3
 #[test]
-fn a_small_packet_after_a_timeout_is_alone_too_7_2_3() {
-    let mut f = Flow::with(|c| c.nagle = false);
+fn after_a_timeout_a_small_packet_leaves_alone() {
+    let mut f = Flow::with(|c| c.transmission.nagle = false);
     f.send(1, 100);
     f.send(1, FULL);
     f.send(10, 100);
@@ -37,9 +39,10 @@ fn a_small_packet_after_a_timeout_is_alone_too_7_2_3() {
     assert_eq!(f.sack(1, &[])[0], [1]);
 }
 
+/// RFC 9260, section 6.3.3, rule E3
 #[test]
-fn the_earliest_chunks_that_fit_are_sent_again_in_one_packet_6_3_3_e3() {
-    let mut f = Flow::with(|c| c.nagle = false);
+fn the_earliest_chunks_share_one_retransmission() {
+    let mut f = Flow::with(|c| c.transmission.nagle = false);
     for _ in 0..30 {
         f.send(1, 100);
     }
@@ -48,11 +51,12 @@ fn the_earliest_chunks_that_fit_are_sent_again_in_one_packet_6_3_3_e3() {
     assert_eq!(again, [expected], "12 chunks of 116 bytes");
 }
 
+/// RFC 9260, section 6.3.3, rule E2
 #[test]
-fn each_timeout_doubles_the_rto_up_to_its_maximum_6_3_3_e2() {
+fn each_timeout_doubles_the_rto_up_to_rto_max() {
     let mut f = Flow::with(|c| {
-        c.association_max_retrans = 20;
-        c.path_max_retrans = 20;
+        c.paths.association_max_retrans = 20;
+        c.paths.path_max_retrans = 20;
     });
     f.send(1, 100);
     let mut waits = Vec::new();
@@ -71,8 +75,9 @@ fn each_timeout_doubles_the_rto_up_to_its_maximum_6_3_3_e2() {
     assert_eq!(f.path().ssthresh, 4 * PMDCS);
 }
 
+/// RFC 9260, section 7.2.3
 #[test]
-fn slow_start_follows_a_timeout_in_fast_recovery_7_2_3() {
+fn a_timeout_in_fast_recovery_enters_slow_start() {
     let mut f = Flow::new();
     let (acked, sent) = f.grow(64);
     lose_one(&mut f, acked);
@@ -96,8 +101,9 @@ fn slow_start_follows_a_timeout_in_fast_recovery_7_2_3() {
     );
 }
 
+/// RFC 9260, section 6.3.2, rule R3
 #[test]
-fn the_timer_restarts_when_the_earliest_chunk_is_acknowledged_6_3_2_r3() {
+fn t3_restarts_when_the_earliest_tsn_is_acknowledged() {
     let mut f = Flow::new();
     f.send(10, FULL);
     f.run(ms(600));
@@ -117,8 +123,9 @@ fn the_timer_restarts_when_the_earliest_chunk_is_acknowledged_6_3_2_r3() {
     assert_eq!(f.run(rto)[0], [1]);
 }
 
+/// RFC 9260, section 6.3.2, rule R2
 #[test]
-fn the_timer_stops_when_all_is_acknowledged_6_3_2_r2() {
+fn t3_stops_when_all_data_is_acknowledged() {
     let mut f = Flow::new();
     f.send(3, FULL);
     f.sack(3, &[]);
@@ -126,9 +133,10 @@ fn the_timer_stops_when_all_is_acknowledged_6_3_2_r2() {
     assert_eq!(f.w.stats(0, f.id).counters.t3_expirations, 0);
 }
 
+/// RFC 9260, section 6.1
 #[test]
-fn sending_more_does_not_restart_the_timer_6_1() {
-    let mut f = Flow::with(|c| c.nagle = false);
+fn sending_new_data_does_not_restart_t3() {
+    let mut f = Flow::with(|c| c.transmission.nagle = false);
     f.send(1, 100);
     for _ in 0..9 {
         f.run(ms(100));
@@ -137,8 +145,9 @@ fn sending_more_does_not_restart_the_timer_6_1() {
     assert_eq!(f.run(ms(100))[0][0], 0, "one RTO after the first");
 }
 
+/// RFC 9260, section 6.1
 #[test]
-fn retransmitting_the_earliest_chunk_restarts_the_timer_6_1() {
+fn retransmitting_the_earliest_chunk_restarts_t3() {
     let mut f = Flow::new();
     let (acked, _) = f.grow(16);
     f.run(ms(900));
@@ -148,8 +157,9 @@ fn retransmitting_the_earliest_chunk_restarts_the_timer_6_1() {
     assert_eq!(f.run(ms(1))[0][0], acked);
 }
 
+/// RFC 9260, section 6.3.1, rule C5
 #[test]
-fn a_retransmitted_chunk_gives_no_round_trip_time_6_3_1_c5() {
+fn a_retransmitted_chunk_gives_no_rtt() {
     let mut f = Flow::unmeasured(secs(1));
     f.send(1, 100);
     f.run(ms(1200));
@@ -164,8 +174,9 @@ fn a_retransmitted_chunk_gives_no_round_trip_time_6_3_1_c5() {
     assert_eq!(f.path().rto, secs(1), "RTO.Min, from 900 ms");
 }
 
+/// RFC 9260, section 6.3.1, rule C5
 #[test]
-fn a_chunk_above_a_retransmitted_one_gives_no_round_trip_time_6_3_1_c5() {
+fn a_chunk_above_a_retransmitted_one_gives_no_rtt() {
     let mut f = Flow::new();
     f.grow_and_drain(16);
     f.send(8, FULL);
@@ -185,8 +196,9 @@ fn a_chunk_above_a_retransmitted_one_gives_no_round_trip_time_6_3_1_c5() {
     );
 }
 
+/// RFC 9260, section 6.3.1, rule C4
 #[test]
-fn one_measurement_is_made_each_round_trip_6_3_1_c4() {
+fn the_rtt_is_measured_once_per_round_trip() {
     let mut f = Flow::unmeasured(ms(10));
     f.send(3, FULL);
     f.run(ms(100));
@@ -203,8 +215,9 @@ fn one_measurement_is_made_each_round_trip_6_3_1_c4() {
     assert_eq!(f.path().rto, ms(340));
 }
 
+/// RFC 9260, section 6.3.2, rule R2
 #[test]
-fn a_refused_probe_does_not_leave_a_timer_behind_6_3_2_r2() {
+fn a_refused_probe_leaves_no_timer() {
     // The window opens, and the probe goes again on the other path: nothing is outstanding here.
     let (mut f, _) = two_paths();
     f.p.a_rwnd = 0;

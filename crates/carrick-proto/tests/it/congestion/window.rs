@@ -1,4 +1,4 @@
-//! How the window grows and what it lets through (sections 6.1, 7.2.1, 7.2.2).
+//! Growth of the congestion window, and the packets that it permits (sections 6.1, 7.2.1, 7.2.2).
 
 use crate::common::*;
 use crate::congestion::support::*;
@@ -16,8 +16,9 @@ fn avoiding() -> (Flow, u32) {
     (f, sent)
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn the_initial_window_depends_on_the_mtu_and_the_family_7_2_1() {
+fn the_initial_cwnd_depends_on_mtu_and_family() {
     for (v6, mtu, cwnd) in [
         (false, 1500, 4404),
         (false, 576, 4 * 544),
@@ -27,7 +28,7 @@ fn the_initial_window_depends_on_the_mtu_and_the_family_7_2_1() {
     ] {
         let own = if v6 { ip("fd00::1") } else { addresses(0)[0] };
         let mut w = World::with(1, |_, config| config.local_addresses = vec![own]);
-        w.config.path_mtu = mtu;
+        w.config.mtu.path_mtu = mtu;
         let mut p = Puppet::new();
         p.link.to = own;
         if v6 {
@@ -40,14 +41,15 @@ fn the_initial_window_depends_on_the_mtu_and_the_family_7_2_1() {
         for _ in 0..20 {
             w.send(0, id, 0, pattern(mtu - if v6 { 68 } else { 48 }));
         }
-        let packets = p.hear(&mut w).len();
+        let packets = p.receive(&mut w).len();
         let pmdcs = mtu - if v6 { 52 } else { 32 };
         assert_eq!(packets, cwnd.div_ceil(pmdcs), "IPv6 {v6}, MTU {mtu}");
     }
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn slow_start_adds_what_was_acknowledged_but_one_pmdcs_at_most_7_2_1() {
+fn slow_start_adds_at_most_one_pmdcs_per_sack() {
     let mut f = Flow::new();
     assert_eq!(f.send(20, FULL), [[0], [1], [2]]);
     assert_eq!(
@@ -59,23 +61,25 @@ fn slow_start_adds_what_was_acknowledged_but_one_pmdcs_at_most_7_2_1() {
     f.sack(3, &[]);
     assert_eq!(f.path().cwnd, 4404 + 2 * PMDCS);
 
-    let mut f = Flow::with(|c| c.nagle = false);
+    let mut f = Flow::with(|c| c.transmission.nagle = false);
     f.send(1, 84);
     f.send(20, FULL);
     f.sack(1, &[]);
     assert_eq!(f.path().cwnd, 4404 + 100, "only what was acknowledged");
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn the_limit_of_slow_start_is_l_times_pmdcs_7_2_1() {
-    let mut f = Flow::with(|c| c.slow_start_limit = 2);
+fn slow_start_may_add_l_times_pmdcs() {
+    let mut f = Flow::with(|c| c.transmission.slow_start_limit = 2);
     f.send(20, FULL);
     f.sack(3, &[]);
     assert_eq!(f.path().cwnd, 4404 + 2 * PMDCS);
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn a_window_that_is_not_used_does_not_grow_7_2_1() {
+fn an_unused_cwnd_does_not_grow() {
     let mut f = Flow::new();
     for n in 0..20 {
         assert_eq!(f.send(2, FULL).len(), 2);
@@ -84,8 +88,9 @@ fn a_window_that_is_not_used_does_not_grow_7_2_1() {
     assert_eq!(f.path().cwnd, 4404);
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn slow_start_doubles_each_round_trip_with_any_message_size_7_2_1() {
+fn slow_start_doubles_with_any_message_size() {
     // The test for full use must not be off by a chunk: sizes that don't divide the window.
     for size in [100, 500, 733, 1000, 1452, 5000] {
         let mut f = Flow::new();
@@ -108,8 +113,9 @@ fn slow_start_doubles_each_round_trip_with_any_message_size_7_2_1() {
     }
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn an_idle_window_halves_each_rto_down_to_four_packets_7_2_1() {
+fn an_idle_cwnd_halves_each_rto_to_four_packets() {
     let mut f = Flow::new();
     f.grow_and_drain(64);
     let cwnd = f.path().cwnd;
@@ -133,8 +139,9 @@ fn an_idle_window_halves_each_rto_down_to_four_packets_7_2_1() {
     assert_eq!(f.windows(), (4 * PMDCS, cwnd));
 }
 
+/// RFC 9260, section 7.2.1
 #[test]
-fn idleness_never_raises_a_window_7_2_1() {
+fn idleness_never_raises_the_cwnd() {
     let mut f = Flow::new();
     f.send(3, FULL);
     f.run(ms(1000));
@@ -145,8 +152,9 @@ fn idleness_never_raises_a_window_7_2_1() {
     assert_eq!(f.path().cwnd, 2 * PMDCS);
 }
 
+/// RFC 9260, section 6.1, rule B
 #[test]
-fn one_packet_may_exceed_the_window_6_1_b() {
+fn one_packet_may_exceed_the_cwnd() {
     // Four chunks of 1016 bytes leave 340 of 4404: a fifth may go, a sixth may not.
     let mut f = Flow::new();
     assert_eq!(f.send(20, 1000).len(), 5);
@@ -157,9 +165,10 @@ fn one_packet_may_exceed_the_window_6_1_b() {
     assert_eq!(f.send(20, FULL).len(), 3, "a full window is not exceeded");
 }
 
+/// RFC 9260, section 7.2
 #[test]
-fn the_headers_and_padding_of_small_chunks_count_7_2() {
-    let mut f = Flow::with(|c| c.nagle = false);
+fn headers_and_padding_count_against_the_cwnd() {
+    let mut f = Flow::with(|c| c.transmission.nagle = false);
     f.send(1000, 1);
     // 20 bytes each; the last packet may exceed the window.
     let flight = f.path().flight_size;
@@ -168,10 +177,11 @@ fn the_headers_and_padding_of_small_chunks_count_7_2() {
     assert_eq!(f.w.stats(0, f.id).outstanding_bytes, flight / 20);
 }
 
+/// RFC 9260, section 6.1, rule D
 #[test]
-fn a_burst_has_max_burst_packets_at_most_6_1_d() {
+fn a_burst_has_at_most_max_burst_packets() {
     for max_burst in [3, 4, 7] {
-        let mut f = Flow::with(|c| c.max_burst = max_burst);
+        let mut f = Flow::with(|c| c.transmission.max_burst = max_burst);
         let mut sent = f.send(400, FULL).len() as u32;
         let mut acked = 0;
         while f.path().cwnd < 40 * PMDCS {
@@ -181,7 +191,7 @@ fn a_burst_has_max_burst_packets_at_most_6_1_d() {
             sent += released;
         }
         // The window is open wide, and nothing is in flight.
-        let mut f = Flow::with(|c| c.max_burst = max_burst);
+        let mut f = Flow::with(|c| c.transmission.max_burst = max_burst);
         f.grow_and_drain(20);
         f.run(ms(1));
         assert_eq!(f.send(100, FULL).len(), max_burst as usize);
@@ -189,8 +199,9 @@ fn a_burst_has_max_burst_packets_at_most_6_1_d() {
     }
 }
 
+/// RFC 9260, section 7.2.2
 #[test]
-fn congestion_avoidance_adds_one_pmdcs_a_round_trip_7_2_2() {
+fn congestion_avoidance_adds_one_pmdcs_per_rtt() {
     let (mut f, mut sent) = avoiding();
     let ssthresh = f.path().ssthresh;
     let mut acked = sent - f.w.stats(0, f.id).outstanding_chunks as u32;
@@ -219,8 +230,9 @@ fn congestion_avoidance_adds_one_pmdcs_a_round_trip_7_2_2() {
     assert_eq!(f.path().ssthresh, ssthresh);
 }
 
+/// RFC 9260, section 7.2.2
 #[test]
-fn partial_bytes_acked_is_forgotten_when_all_is_acknowledged_7_2_2() {
+fn partial_bytes_acked_resets_when_all_is_acked() {
     let (mut f, _) = avoiding();
     let ssthresh = f.path().ssthresh;
     let mut sent = f.w.stats(0, f.id).counters.data_chunks_sent as u32;
@@ -241,8 +253,9 @@ fn partial_bytes_acked_is_forgotten_when_all_is_acknowledged_7_2_2() {
     assert_eq!(f.path().partial_bytes_acked, 0);
 }
 
+/// RFC 9260, section 6.1, rule A
 #[test]
-fn a_window_that_only_probes_decays_6_1_a() {
+fn a_cwnd_used_only_by_window_probes_decays() {
     let mut f = Flow::new();
     let sent = f.grow_and_drain(64);
     assert!(f.path().cwnd > 60 * PMDCS);

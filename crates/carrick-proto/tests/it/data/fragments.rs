@@ -1,4 +1,5 @@
-//! Messages and the chunks that carry them: fragments, bundles, order (sections 3.3.1, 6.5, 6.6, 6.9, 6.10).
+//! Messages and the chunks that carry them: fragments, bundles, order (sections 3.3.1, 6.5, 6.6,
+//! 6.9, 6.10).
 
 use carrick_proto::{CloseReason, Event, Part, Ppid, Route, SendError, SendOptions, Tsn};
 use carrick_wire::{CauseCode, ChunkType, DataFlags, DataHeader};
@@ -17,8 +18,9 @@ fn fragment(tsn: Tsn, stream: u16, ssn: u16, place: (bool, bool)) -> DataHeader 
     }
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn messages_of_every_size_around_the_limits_arrive_whole_6_9() {
+fn messages_of_sizes_around_the_limits_arrive() {
     let mut sizes: Vec<usize> = (1..=9).collect();
     for pieces in 1..=4 {
         sizes.extend(pieces * FULL - 9..=pieces * FULL + 9);
@@ -45,8 +47,9 @@ fn messages_of_every_size_around_the_limits_arrive_whole_6_9() {
     }
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn fragments_share_stream_number_and_ppid_with_tsns_in_sequence_6_9() {
+fn fragments_share_sid_ssn_and_ppid() {
     let mut w = World::single_homed();
     let (a, b) = w.connect();
     w.log.clear();
@@ -80,10 +83,11 @@ fn fragments_share_stream_number_and_ppid_with_tsns_in_sequence_6_9() {
     assert_eq!((got[0].ssn.is_some(), got[1].ssn), (true, None));
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn without_fragmentation_large_messages_are_refused_6_9() {
+fn without_fragmentation_large_messages_are_refused() {
     let mut w = World::single_homed();
-    w.config.fragment = false;
+    w.config.mtu.fragment = false;
     let (a, b) = w.connect();
     assert_eq!(
         w.ends[0].send(w.now, a, options(0), pattern(FULL + 1)),
@@ -94,10 +98,11 @@ fn without_fragmentation_large_messages_are_refused_6_9() {
     assert_eq!(w.receive_lengths(1, b), [FULL]);
 }
 
+/// RFC 6458, section 8.1.16
 #[test]
-fn a_smaller_payload_can_be_asked_for() {
+fn the_maximum_payload_can_be_lowered() {
     let mut w = World::single_homed();
-    w.config.max_payload = Some(100);
+    w.config.mtu.max_payload = Some(100);
     let (a, b) = w.connect();
     w.log.clear();
     w.send(0, a, 0, pattern(1000));
@@ -106,8 +111,9 @@ fn a_smaller_payload_can_be_asked_for() {
     assert_eq!(w.receive_lengths(1, b), [1000]);
 }
 
+/// RFC 9260, section 6.10
 #[test]
-fn small_messages_share_a_packet_6_10() {
+fn small_messages_share_a_packet() {
     let mut w = World::single_homed();
     let (a, b) = w.connect();
     w.log.clear();
@@ -119,8 +125,9 @@ fn small_messages_share_a_packet_6_10() {
     assert_eq!(w.receive_lengths(1, b), [11; 30]);
 }
 
+/// RFC 9260, section 6.6
 #[test]
-fn order_holds_within_a_stream_and_not_between_streams_6_6() {
+fn order_holds_within_a_stream_only() {
     let mut w = World::single_homed();
     let (a, b) = w.connect();
     w.lose_data(0, &[0]);
@@ -160,8 +167,9 @@ fn order_holds_within_a_stream_and_not_between_streams_6_6() {
     assert_eq!(w.receive_lengths(1, b), [1, 2]);
 }
 
+/// RFC 9260, section 6.6
 #[test]
-fn unordered_messages_leave_the_stream_sequence_number_alone_6_5() {
+fn unordered_messages_leave_the_ssn_alone() {
     let mut w = World::single_homed();
     let (a, b) = w.connect();
     for i in 0..10 {
@@ -177,8 +185,9 @@ fn unordered_messages_leave_the_stream_sequence_number_alone_6_5() {
     assert_eq!(ordered, [0, 1, 2, 3, 4]);
 }
 
+/// RFC 9260, section 6.5
 #[test]
-fn an_invalid_stream_is_acknowledged_reported_and_discarded_6_5() {
+fn data_on_an_invalid_stream_is_acked_and_reported() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     let answers = peer.data(&mut w, 10, 0, b"stream 10 of 10");
@@ -191,8 +200,9 @@ fn an_invalid_stream_is_acknowledged_reported_and_discarded_6_5() {
     assert_eq!(w.receive(0, id).len(), 1);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn data_without_user_data_aborts_6_2() {
+fn data_without_user_data_aborts() {
     let mut w = World::single_homed();
     let (mut peer, _) = Puppet::new().connect(&mut w);
     let tsn = peer.tsn;
@@ -208,8 +218,9 @@ fn data_without_user_data_aborts_6_2() {
     ));
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn fragments_are_put_together_in_any_order_6_9() {
+fn fragments_are_reassembled_in_any_order() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     let place = |i: u32| (i == 0, i == 4);
@@ -217,7 +228,7 @@ fn fragments_are_put_together_in_any_order_6_9() {
         let ssn = w.stats(0, id).counters.messages_delivered as u16;
         for i in order {
             let header = fragment(peer.tsn.plus(i), 0, ssn, place(i));
-            peer.say(&mut w, |p| p.data(&header, &[i as u8; 3]));
+            peer.send(&mut w, |p| p.data(&header, &[i as u8; 3]));
         }
         peer.tsn = peer.tsn.plus(5);
         let got = w.receive(0, id);
@@ -226,12 +237,14 @@ fn fragments_are_put_together_in_any_order_6_9() {
     }
 }
 
+/// RFC 9260, section 3.3.1
 #[test]
-fn fragments_that_contradict_each_other_abort_3_3_1() {
+fn contradicting_fragments_abort() {
     // Offset of the TSN, stream, number, beginning and end.
     type Piece = (u32, u16, u16, (bool, bool));
     let cases: [&[Piece]; 8] = [
-        // A fragment that nothing can begin any more: of the first TSN, behind a whole message, behind the end of one.
+        // A fragment that nothing can begin any more: of the first TSN, behind a whole message,
+        // behind the end of one.
         &[(0, 0, 0, (false, true))],
         &[(0, 0, 0, (true, true)), (1, 0, 1, (false, true))],
         &[
@@ -253,13 +266,13 @@ fn fragments_that_contradict_each_other_abort_3_3_1() {
         let (peer, _) = Puppet::new().connect(&mut w);
         let mut last = Vec::new();
         for &(offset, stream, ssn, place) in case {
-            let kinds = last.first().map(Seen::kinds).unwrap_or_default();
+            let kinds = last.first().map(SentPacket::kinds).unwrap_or_default();
             assert!(
                 !kinds.contains(&ChunkType::ABORT),
                 "case {number}: too early"
             );
             let header = fragment(peer.tsn.plus(offset), stream, ssn, place);
-            last = peer.say(&mut w, |p| p.data(&header, b"x"));
+            last = peer.send(&mut w, |p| p.data(&header, b"x"));
         }
         assert_eq!(last[0].kinds(), [ChunkType::ABORT], "case {number}");
         assert_eq!(last[0].causes()[0].0, CauseCode::PROTOCOL_VIOLATION);
@@ -267,7 +280,7 @@ fn fragments_that_contradict_each_other_abort_3_3_1() {
 }
 
 #[test]
-fn a_whole_message_is_a_slice_of_its_datagram() {
+fn a_received_message_is_a_slice_of_its_datagram() {
     let mut w = World::single_homed();
     let (peer, id) = Puppet::new().connect(&mut w);
     let header = Puppet::data_header(peer.tsn, 0, 0);
@@ -279,7 +292,7 @@ fn a_whole_message_is_a_slice_of_its_datagram() {
 }
 
 #[test]
-fn full_packets_leave_together_for_segmentation_offload() {
+fn full_packets_are_batched_for_offload() {
     let mut w = World::single_homed();
     let (a, _) = w.connect();
     for _ in 0..10 {
@@ -315,11 +328,12 @@ fn both_sides_send_at_once_with_losses() {
     assert_eq!(at_a, (500..600).collect::<Vec<_>>());
 }
 
+/// RFC 9260, section 3.3.1
 #[test]
-fn a_message_that_begins_inside_a_partial_delivery_aborts_3_3_1() {
+fn a_message_beginning_in_a_partial_delivery_aborts() {
     let mut w = World::with(1, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.receive_buffer = 20_000;
+        c.association.buffers.receive_buffer = 20_000;
     });
     for (stream, beginning) in [(0, true), (1, false)] {
         let mut peer = Puppet::new();
@@ -328,16 +342,16 @@ fn a_message_that_begins_inside_a_partial_delivery_aborts_3_3_1() {
         let (mut peer, id) = peer.connect(&mut w);
         for i in 0..11 {
             let header = fragment(peer.tsn, 0, 0, (i == 0, false));
-            peer.say(&mut w, |p| p.data(&header, &[7; 1400]));
+            peer.send(&mut w, |p| p.data(&header, &[7; 1400]));
             peer.tsn = peer.tsn.next();
         }
         let got = w.receive(0, id);
         assert_eq!(got[0].part, Part::First);
-        // What follows the gap claims to be of another message; then the gap is filled.
+        // The fragment above the gap belongs to another message; then the gap is filled.
         let next = fragment(peer.tsn.next(), stream, 0, (beginning, false));
-        peer.say(&mut w, |p| p.data(&next, b"other"));
+        peer.send(&mut w, |p| p.data(&next, b"other"));
         let fill = fragment(peer.tsn, 0, 0, (false, false));
-        let answers = peer.say(&mut w, |p| p.data(&fill, b"gap"));
+        let answers = peer.send(&mut w, |p| p.data(&fill, b"gap"));
         assert!(
             answers.iter().any(|p| p.has(ChunkType::ABORT)),
             "stream {stream}, beginning {beginning}"
@@ -345,8 +359,9 @@ fn a_message_that_begins_inside_a_partial_delivery_aborts_3_3_1() {
     }
 }
 
+/// RFC 9260, section 6.10
 #[test]
-fn data_in_front_of_a_broken_chunk_counts_6_10() {
+fn data_before_a_broken_chunk_is_accepted() {
     let mut w = World::single_homed();
     let (peer, id) = Puppet::new().connect(&mut w);
     let header = Puppet::data_header(peer.tsn, 0, 0);

@@ -1,4 +1,4 @@
-//! Numbers that wrap (sections 3.3.1, 6.1, 6.5).
+//! TSNs and SSNs that wrap (sections 3.3.1, 6.1, 6.5).
 
 use bytes::Bytes;
 use carrick_proto::{AssociationConfig, Endpoint, EndpointConfig, SendError, Tsn};
@@ -15,7 +15,7 @@ fn seed_before_wrap(reach: u32) -> [u8; 32] {
         let config = EndpointConfig::new(port(0), vec![addresses(0)[0]], seed);
         let mut end = Endpoint::new(config).unwrap();
         let now = carrick_proto::Time::from_millis(1000);
-        let settings = AssociationConfig::default();
+        let settings = AssociationConfig::rfc9260();
         end.connect(now, &[addresses(1)[0]], port(1), None, settings)
             .unwrap();
         let mut buf = Vec::new();
@@ -28,8 +28,10 @@ fn seed_before_wrap(reach: u32) -> [u8; 32] {
     panic!("no seed found");
 }
 
+/// RFC 9260, section 3.3.1
+/// RFC 9260, section 6.5
 #[test]
-fn stream_and_transmission_sequence_numbers_wrap_3_3_1_and_6_5() {
+fn ssns_and_tsns_wrap() {
     const MESSAGES: u32 = 70_000;
     let seed = seed_before_wrap(60_000);
     let mut w = World::with(2, |i, c| {
@@ -42,7 +44,7 @@ fn stream_and_transmission_sequence_numbers_wrap_3_3_1_and_6_5() {
     let (a, b) = w.connect();
     let first = w.sent(0, ChunkType::INIT)[0].init().initial_tsn;
     assert!(first.value() > u32::MAX - 60_000);
-    w.forget = true;
+    w.discard_log = true;
     let (mut sent, mut got) = (0, 0_u32);
     while got < MESSAGES {
         while sent < MESSAGES {
@@ -65,8 +67,9 @@ fn stream_and_transmission_sequence_numbers_wrap_3_3_1_and_6_5() {
     }
 }
 
+/// RFC 9260, section 3.3.1
 #[test]
-fn received_tsns_wrap_3_3_1() {
+fn received_tsns_wrap() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     peer.tsn = Tsn::new(u32::MAX - 2);
@@ -80,17 +83,18 @@ fn received_tsns_wrap_3_3_1() {
     }
     assert_eq!(w.receive(0, id).len(), 3);
     let header = Puppet::data_header(skipped, 0, 3);
-    let answers = peer.say(&mut w, |p| p.data(&header, b"x"));
+    let answers = peer.send(&mut w, |p| p.data(&header, b"x"));
     let sack = answers[0].sack().unwrap();
     assert_eq!(sack.cumulative_tsn_ack, peer.tsn.previous());
     assert_eq!(w.receive(0, id).len(), 6);
 }
 
+/// RFC 9260, section 6.1
 #[test]
-fn a_stream_may_have_65535_messages_behind_a_missing_one_6_1() {
+fn a_stream_holds_65535_messages_behind_a_gap() {
     let mut w = World::with(1, |_, c| {
-        c.association.receive_buffer = 64 << 20;
-        c.association.receive_buffer_chunks = 1 << 20;
+        c.association.buffers.receive_buffer = 64 << 20;
+        c.association.buffers.receive_buffer_chunks = 1 << 20;
     });
     let (peer, id) = Puppet::new().connect(&mut w);
     let message = |p: &mut carrick_wire::PacketBuilder<'_>, n: u32| {
@@ -98,7 +102,7 @@ fn a_stream_may_have_65535_messages_behind_a_missing_one_6_1() {
         p.data(&header, &n.to_be_bytes());
     };
     for block in 0..20 {
-        peer.say(&mut w, |p| {
+        peer.send(&mut w, |p| {
             for n in block * 2000..(block + 1) * 2000 {
                 if n > 0 {
                     message(p, n);
@@ -108,7 +112,7 @@ fn a_stream_may_have_65535_messages_behind_a_missing_one_6_1() {
     }
     assert_eq!(w.receive(0, id).len(), 0);
     assert_eq!(state_name(&w.stats(0, id)), "Established");
-    peer.say(&mut w, |p| message(p, 0));
+    peer.send(&mut w, |p| message(p, 0));
     let got = w.receive(0, id);
     assert_eq!(got.len(), 40_000);
     for (i, message) in got.into_iter().enumerate() {

@@ -7,10 +7,10 @@ use carrick_proto::Part;
 use crate::common::*;
 use crate::data::support::*;
 
-/// Sends one message through a small window, the reader taking what there is every `every`.
+/// Sends one message through a small window; the receiver reads at this interval.
 fn through_a_small_window(w: &mut World, size: usize, every: Duration) {
     let (a, b) = w.connect();
-    w.forget = true;
+    w.discard_log = true;
     let expected = pattern(size);
     w.send(0, a, 7, expected.clone());
     let mut got = 0;
@@ -34,7 +34,7 @@ fn through_a_small_window(w: &mut World, size: usize, every: Duration) {
     let middle = &parts[1..parts.len() - 1];
     assert!(middle.iter().all(|p| p.0 == Part::Middle));
     assert!(parts.iter().all(|p| p.1 == parts[0].1), "one TSN for all");
-    // The stream goes on.
+    // The stream continues.
     w.send(0, a, 7, pattern(10));
     w.run(secs(2));
     assert_eq!(w.receive_lengths(1, b), [10]);
@@ -42,38 +42,42 @@ fn through_a_small_window(w: &mut World, size: usize, every: Duration) {
 }
 
 fn small_window() -> World {
-    World::with(2, |_, c| c.association.receive_buffer = 100_000)
+    World::with(2, |_, c| c.association.buffers.receive_buffer = 100_000)
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn ten_megabytes_pass_a_window_of_100_kilobytes_6_9() {
+fn a_10_mb_message_passes_a_100_kb_window() {
     through_a_small_window(&mut small_window(), 10_000_000, ms(50));
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn partial_delivery_survives_losses_6_9() {
+fn partial_delivery_survives_losses() {
     let mut w = small_window();
     let mut n = 0;
     w.rule(move |p| {
         n += 1;
         let lost = p.time > carrick_proto::Time::from_millis(2100) && n % 37 == 0;
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     through_a_small_window(&mut w, 2_000_000, ms(50));
 }
 
+/// RFC 9260, section 6.9
 #[test]
-fn partial_delivery_with_a_slow_reader_6_9() {
+fn partial_delivery_waits_for_a_slow_reader() {
     through_a_small_window(&mut small_window(), 1_000_000, secs(5));
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn a_lost_fragment_in_a_full_buffer_costs_little_6_2() {
+fn a_fragment_lost_at_a_full_buffer_is_repaired() {
     // The receiver counts more than the sender, so the buffer is full before the window is. A
     // retransmission that fills a gap may push out the highest fragments, not all of them.
     let mut w = World::with(2, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.receive_buffer = 100_000;
+        c.association.buffers.receive_buffer = 100_000;
     });
     let (a, b) = w.connect();
     w.log.clear();

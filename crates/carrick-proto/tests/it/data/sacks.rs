@@ -1,4 +1,4 @@
-//! When what is acknowledged, and what a SACK says (sections 3.3.4, 6.2, 6.7).
+//! Time and content of SACKs (sections 3.3.4, 6.2, 6.7).
 
 use carrick_proto::SendOptions;
 use carrick_wire::{CauseCode, ChunkType, DataFlags, DataHeader};
@@ -6,14 +6,15 @@ use carrick_wire::{CauseCode, ChunkType, DataFlags, DataHeader};
 use crate::common::*;
 use crate::data::support::*;
 
+/// RFC 9260, section 6.1
 #[test]
-fn received_data_is_acknowledged_in_front_of_outgoing_data_6_1() {
+fn a_sack_is_bundled_in_front_of_data() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     peer.data(&mut w, 0, 0, b"one");
     assert_eq!(peer.data(&mut w, 0, 1, b"two").len(), 0, "delayed");
     w.send(0, id, 0, pattern(10));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(sent[0].kinds(), [ChunkType::SACK, ChunkType::DATA]);
     assert_eq!(
         sent[0].sack().unwrap().cumulative_tsn_ack,
@@ -21,8 +22,9 @@ fn received_data_is_acknowledged_in_front_of_outgoing_data_6_1() {
     );
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn the_i_bit_is_set_on_the_last_fragment_and_answered_at_once_6_2() {
+fn the_i_bit_on_the_last_fragment_is_sacked_at_once() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     let immediate = SendOptions {
@@ -30,7 +32,7 @@ fn the_i_bit_is_set_on_the_last_fragment_and_answered_at_once_6_2() {
         ..options(0)
     };
     w.send_with(0, id, immediate, pattern(3000));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     let bits: Vec<_> = sent
         .iter()
         .flat_map(|p| {
@@ -45,12 +47,13 @@ fn the_i_bit_is_set_on_the_last_fragment_and_answered_at_once_6_2() {
     peer.data(&mut w, 0, 0, b"first");
     let mut header = Puppet::data_header(peer.tsn, 0, 1);
     header.flags.immediate = true;
-    let answers = peer.say(&mut w, |p| p.data(&header, b"at once"));
+    let answers = peer.send(&mut w, |p| p.data(&header, b"at once"));
     assert!(answers[0].has(ChunkType::SACK));
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn every_second_packet_is_acknowledged_and_others_within_200_ms_6_2() {
+fn every_second_packet_is_sacked_others_in_200_ms() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     assert!(peer.data(&mut w, 0, 0, b"first")[0].has(ChunkType::SACK));
@@ -65,34 +68,35 @@ fn every_second_packet_is_acknowledged_and_others_within_200_ms_6_2() {
         Puppet::data_header(peer.tsn, 0, 7),
         Puppet::data_header(peer.tsn.next(), 0, 8),
     );
-    let answers = peer.say(&mut w, |p| {
+    let answers = peer.send(&mut w, |p| {
         p.data(&one, b"1");
         p.data(&two, b"2");
     });
     assert_eq!(answers.len(), 0);
     peer.tsn = peer.tsn.plus(2);
     w.run(ms(199));
-    assert_eq!(peer.hear(&mut w).len(), 0);
+    assert_eq!(peer.receive(&mut w).len(), 0);
     w.run(ms(1));
-    let sack = peer.hear(&mut w);
+    let sack = peer.receive(&mut w);
     assert_eq!(
         sack[0].sack().unwrap().cumulative_tsn_ack,
         peer.tsn.previous()
     );
     w.run(secs(5));
-    assert!(peer.hear(&mut w).iter().all(|p| !p.has(ChunkType::SACK)));
+    assert!(peer.receive(&mut w).iter().all(|p| !p.has(ChunkType::SACK)));
     assert_eq!(w.receive(0, id).len(), 9);
 }
 
+/// RFC 9260, section 6.7
 #[test]
-fn a_gap_is_reported_at_once_until_it_is_filled_6_7() {
+fn a_gap_is_reported_at_once_until_filled() {
     let mut w = World::single_homed();
     let (mut peer, _) = Puppet::new().connect(&mut w);
     peer.data(&mut w, 0, 0, b"first");
     let base = peer.tsn.previous();
     let arrive = |w: &mut World, offset: u32| {
         let header = Puppet::data_header(base.plus(offset), 0, offset as u16);
-        let answers = peer.say(w, |p| p.data(&header, b"x"));
+        let answers = peer.send(w, |p| p.data(&header, b"x"));
         answers.first().map(|p| {
             let sack = p.sack().unwrap();
             let gaps: Vec<_> = sack.gap_ack_blocks().map(|b| (b.start, b.end)).collect();
@@ -109,8 +113,9 @@ fn a_gap_is_reported_at_once_until_it_is_filled_6_7() {
     assert_eq!(arrive(&mut w, 8), None, "and then delayed again");
 }
 
+/// RFC 9260, section 6.7
 #[test]
-fn a_batch_behind_a_gap_is_as_many_missing_reports_as_a_peer_needs_6_7() {
+fn a_batch_behind_a_gap_gives_enough_missing_reports() {
     let mut w = World::single_homed();
     let (mut peer, _) = Puppet::new().connect(&mut w);
     peer.data(&mut w, 0, 0, b"first");
@@ -121,7 +126,7 @@ fn a_batch_behind_a_gap_is_as_many_missing_reports_as_a_peer_needs_6_7() {
             let packet = peer.build(peer.peer_tag, |p| p.data(&header, b"x"));
             w.ends[0].handle_datagram(w.now, &peer.route(), packet);
         }
-        let answers = peer.hear(&mut w);
+        let answers = peer.receive(&mut w);
         let reports = answers.iter().map(|p| {
             assert_eq!(p.kinds(), [ChunkType::SACK], "one SACK a packet");
             let sack = p.sack().unwrap();
@@ -145,62 +150,66 @@ fn a_batch_behind_a_gap_is_as_many_missing_reports_as_a_peer_needs_6_7() {
     assert_eq!(arrive(&[15, 16, 17, 18]), [(18, vec![])]);
 }
 
+/// RFC 9260, section 3.3.4
 #[test]
-fn duplicates_are_reported_at_once_each_time_they_came_3_3_4() {
+fn duplicates_are_reported_at_once() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     peer.data(&mut w, 0, 0, b"first");
     let header = Puppet::data_header(peer.tsn.previous(), 0, 0);
-    let answers = peer.say(&mut w, |p| {
+    let answers = peer.send(&mut w, |p| {
         p.data(&header, b"first");
         p.data(&header, b"first");
     });
     let duplicates: Vec<_> = answers[0].sack().unwrap().duplicate_tsns().collect();
     assert_eq!(duplicates, [header.tsn, header.tsn]);
-    let answers = peer.say(&mut w, |p| p.data(&header, b"first"));
+    let answers = peer.send(&mut w, |p| p.data(&header, b"first"));
     let duplicates: Vec<_> = answers[0].sack().unwrap().duplicate_tsns().collect();
     assert_eq!(duplicates, [header.tsn], "since the last SACK");
     assert_eq!(w.receive(0, id).len(), 1);
     assert_eq!(w.stats(0, id).counters.duplicates_received, 3);
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn a_sack_for_a_tsn_that_was_not_sent_aborts_12_4() {
+fn a_sack_of_an_unsent_tsn_aborts() {
     for (cumulative, gaps) in [(1, vec![]), (0, vec![(2, 2)]), (1000, vec![])] {
         let mut w = World::single_homed();
         let (peer, id) = Puppet::new().connect(&mut w);
         w.send(0, id, 0, pattern(10));
-        let answers = peer.sack(&mut w, peer.theirs(cumulative), 100_000, &gaps);
+        let answers = peer.sack(&mut w, peer.endpoint_tsn(cumulative), 100_000, &gaps);
         assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
         assert_eq!(answers[0].causes()[0].0, CauseCode::PROTOCOL_VIOLATION);
     }
 }
 
+/// RFC 9260, section 6.2.1
 #[test]
-fn an_old_sack_changes_nothing_6_2_1() {
+fn an_old_sack_changes_nothing() {
     let mut w = World::single_homed();
     let (peer, id) = Puppet::new().connect(&mut w);
     for _ in 0..3 {
         w.send(0, id, 0, pattern(1000));
     }
-    peer.sack(&mut w, peer.theirs(1), 50_000, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(1), 50_000, &[]);
     let before = w.stats(0, id);
-    peer.sack(&mut w, peer.theirs(0), 10, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 10, &[]);
     let after = w.stats(0, id);
     assert_eq!(
         (before.peer_rwnd, before.outstanding_chunks),
         (after.peer_rwnd, after.outstanding_chunks)
     );
     // Far away in the other half of the numbers: older still.
-    peer.sack(&mut w, peer.theirs(0x8000_0010), 10, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(0x8000_0010), 10, &[]);
     assert_eq!(state_name(&w.stats(0, id)), "Established");
 }
 
+/// RFC 9260, section 6.7
 #[test]
-fn gap_blocks_that_do_not_fit_are_left_out_from_the_highest_6_7() {
+fn gap_blocks_that_do_not_fit_are_omitted() {
     let mut w = World::with(1, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.receive_buffer = 10 << 20;
+        c.association.buffers.receive_buffer = 10 << 20;
     });
     let (mut peer, _) = Puppet::new().connect(&mut w);
     peer.data(&mut w, 0, 0, b"first");
@@ -208,7 +217,7 @@ fn gap_blocks_that_do_not_fit_are_left_out_from_the_highest_6_7() {
     let mut last = Vec::new();
     for i in 1..=1000 {
         let header = Puppet::data_header(base.plus(2 * i), 1, i as u16);
-        last = peer.say(&mut w, |p| p.data(&header, b"x"));
+        last = peer.send(&mut w, |p| p.data(&header, b"x"));
     }
     assert_eq!(last.len(), 1, "one SACK");
     let sack = last[0].sack().unwrap();
@@ -220,8 +229,9 @@ fn gap_blocks_that_do_not_fit_are_left_out_from_the_highest_6_7() {
     }
 }
 
+/// RFC 9260, section 3.3.4
 #[test]
-fn a_tsn_that_no_sack_can_report_is_dropped_3_3_4() {
+fn a_tsn_beyond_gap_block_range_is_dropped() {
     let mut w = World::single_homed();
     let (peer, id) = Puppet::new().connect(&mut w);
     for (ahead, taken) in [(65_535, false), (65_534, true)] {
@@ -232,17 +242,18 @@ fn a_tsn_that_no_sack_can_report_is_dropped_3_3_4() {
             },
             ..Puppet::data_header(peer.tsn.plus(ahead), 0, 0)
         };
-        let answers = peer.say(&mut w, |p| p.data(&header, b"far"));
+        let answers = peer.send(&mut w, |p| p.data(&header, b"far"));
         assert!(answers[0].has(ChunkType::SACK));
         assert_eq!(w.receive(0, id).len(), usize::from(taken));
     }
 }
 
+/// RFC 9260, section 7.2.4
 #[test]
-fn a_sack_that_fills_a_packet_does_not_delay_a_fast_retransmission_7_2_4() {
+fn a_full_sack_does_not_delay_fast_retransmit() {
     let mut w = World::with(1, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.receive_buffer = 10 << 20;
+        c.association.buffers.receive_buffer = 10 << 20;
     });
     let (peer, id) = Puppet::new().connect(&mut w);
     for _ in 0..300 {
@@ -252,20 +263,20 @@ fn a_sack_that_fills_a_packet_does_not_delay_a_fast_retransmission_7_2_4() {
     let mut next = 0;
     while w.path(0, id, 0).cwnd < 20 * 1468 {
         w.run(ms(1));
-        let heard = peer.hear(&mut w);
-        next += peer.numbers(&heard).len() as u32;
-        let more = peer.sack(&mut w, peer.theirs(next - 1), 1 << 20, &[]);
+        let packets = peer.receive(&mut w);
+        next += peer.numbers(&packets).len() as u32;
+        let more = peer.sack(&mut w, peer.endpoint_tsn(next - 1), 1 << 20, &[]);
         next += peer.numbers(&more).len() as u32;
     }
-    let heard = peer.hear(&mut w);
-    next += peer.numbers(&heard).len() as u32;
+    let packets = peer.receive(&mut w);
+    next += peer.numbers(&packets).len() as u32;
     let in_flight = w.stats(0, id).outstanding_chunks as u32;
     let lost = next - in_flight;
-    let cumulative = peer.theirs(lost).previous();
+    let cumulative = peer.endpoint_tsn(lost).previous();
     // So many gaps in what the peer sent that their report fills a packet.
     for i in 1..=400 {
         let header = Puppet::data_header(peer.tsn.plus(2 * i), 1, i as u16);
-        peer.say(&mut w, |p| p.data(&header, b"x"));
+        peer.send(&mut w, |p| p.data(&header, b"x"));
     }
     let mut sent = Vec::new();
     for report in 1..=3_u16 {
@@ -275,7 +286,7 @@ fn a_sack_that_fills_a_packet_does_not_delay_a_fast_retransmission_7_2_4() {
         };
         let header =
             Puppet::data_header(peer.tsn.plus(800 + 2 * u32::from(report)), 1, 500 + report);
-        sent = peer.say(&mut w, |p| {
+        sent = peer.send(&mut w, |p| {
             p.sack(
                 cumulative,
                 1 << 20,

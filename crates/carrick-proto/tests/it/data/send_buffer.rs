@@ -1,4 +1,4 @@
-//! What SEND takes, and when it leaves (sections 6.1, 11.1.5).
+//! Messages accepted by SEND, and the time when they leave (sections 6.1, 11.1.5).
 
 use bytes::Bytes;
 use carrick_proto::{Event, SendError, SendOptions};
@@ -7,11 +7,12 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::data::support::*;
 
+/// RFC 9260, section 6.1
 #[test]
-fn nagle_holds_small_packets_back_while_data_is_outstanding_6_1() {
+fn nagle_delays_small_packets() {
     for (nagle, packets) in [(true, 2), (false, 10)] {
         let mut w = World::single_homed();
-        w.config.nagle = nagle;
+        w.config.transmission.nagle = nagle;
         let (a, b) = w.connect();
         w.log.clear();
         for _ in 0..10 {
@@ -24,8 +25,9 @@ fn nagle_holds_small_packets_back_while_data_is_outstanding_6_1() {
     }
 }
 
+/// RFC 9260, section 6.1
 #[test]
-fn nagle_lets_full_packets_and_hurried_messages_go_6_1() {
+fn nagle_lets_full_and_no_delay_packets_pass() {
     let mut w = World::single_homed();
     let (a, _) = w.connect();
     w.log.clear();
@@ -43,8 +45,9 @@ fn nagle_lets_full_packets_and_hurried_messages_go_6_1() {
     assert_eq!(w.sent(0, ChunkType::DATA).len(), 3);
 }
 
+/// RFC 9260, section 11.1.5
 #[test]
-fn a_message_past_its_life_is_not_sent_and_reported_11_1_5() {
+fn an_expired_message_is_reported_unsent() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     peer.a_rwnd = 1500;
@@ -57,8 +60,12 @@ fn a_message_past_its_life_is_not_sent_and_reported_11_1_5() {
     w.send_with(0, id, mortal(1), pattern(1000));
     w.send_with(0, id, mortal(2), pattern(1000));
     w.send_with(0, id, options(0), pattern(1000));
-    let sent = peer.hear(&mut w);
-    assert_eq!(peer.numbers(&sent), [0], "the window takes one");
+    let sent = peer.receive(&mut w);
+    assert_eq!(
+        peer.numbers(&sent),
+        [0],
+        "the window has room for one chunk"
+    );
     w.run(ms(499));
     assert_eq!(w.events(0), []);
     w.run(ms(1));
@@ -67,15 +74,16 @@ fn a_message_past_its_life_is_not_sent_and_reported_11_1_5() {
         matches!(&events[..], [Event::SendFailed(f)] if f.context == 2 && f.expired && !f.sent && f.unsent.len() == 1000),
         "{events:?}"
     );
-    let answers = peer.sack(&mut w, peer.theirs(0), 10_000, &[]);
+    let answers = peer.sack(&mut w, peer.endpoint_tsn(0), 10_000, &[]);
     let data = answers[0].data();
     assert_eq!(data[0].ssn.value(), 1, "no number was used up");
 }
 
+/// RFC 9260, section 11.1.5
 #[test]
-fn a_full_send_buffer_refuses_and_tells_when_there_is_room_again_11_1_5() {
+fn a_full_send_buffer_refuses_and_reports_room() {
     let mut w = World::single_homed();
-    w.config.send_buffer = 10_000;
+    w.config.buffers.send_buffer = 10_000;
     let (a, b) = w.connect();
     w.events(0);
     for _ in 0..10 {
@@ -102,10 +110,11 @@ fn a_full_send_buffer_refuses_and_tells_when_there_is_room_again_11_1_5() {
     assert_eq!(w.receive_lengths(1, b), [50_000]);
 }
 
+/// RFC 9260, section 11.1.5
 #[test]
-fn the_number_of_messages_in_the_send_buffer_is_bounded_too() {
+fn the_number_of_queued_messages_is_bounded() {
     let mut w = World::single_homed();
-    w.config.send_buffer_messages = 5;
+    w.config.buffers.send_buffer_messages = 5;
     let (a, _) = w.connect();
     for _ in 0..5 {
         w.send(0, a, 0, pattern(1));
@@ -116,8 +125,9 @@ fn the_number_of_messages_in_the_send_buffer_is_bounded_too() {
     );
 }
 
+/// RFC 9260, section 11.1.5
 #[test]
-fn empty_messages_and_unknown_paths_are_refused_11_1_5() {
+fn empty_messages_and_unknown_paths_are_refused() {
     let mut w = World::single_homed();
     let (a, _) = w.connect();
     assert_eq!(
@@ -134,8 +144,9 @@ fn empty_messages_and_unknown_paths_are_refused_11_1_5() {
     );
 }
 
+/// RFC 9260, section 11.2.1
 #[test]
-fn data_arrive_is_told_once_until_all_has_been_read_11_2_1() {
+fn data_arrive_is_notified_once_until_read() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     for ssn in 0..5 {

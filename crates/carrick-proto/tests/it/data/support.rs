@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
 use carrick_proto::SendOptions;
 

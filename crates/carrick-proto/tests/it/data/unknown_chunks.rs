@@ -1,11 +1,12 @@
-//! Chunks that this side does not know (section 3.2).
+//! Unknown chunks (section 3.2).
 
 use carrick_wire::{CauseCode, ChunkType};
 
 use crate::common::*;
 
+/// RFC 9260, section 3.2
 #[test]
-fn unknown_chunks_are_treated_by_their_two_highest_bits_3_2() {
+fn unknown_chunks_are_handled_by_their_high_bits() {
     for (kind, goes_on, reports) in [
         (0x3f, false, false),
         (0x7f, false, true),
@@ -15,7 +16,7 @@ fn unknown_chunks_are_treated_by_their_two_highest_bits_3_2() {
         let mut w = World::single_homed();
         let (mut peer, id) = Puppet::new().connect(&mut w);
         let header = Puppet::data_header(peer.tsn, 0, 0);
-        let answers = peer.say(&mut w, |p| {
+        let answers = peer.send(&mut w, |p| {
             p.raw(ChunkType(kind), 5, b"abcde");
             p.data(&header, b"behind");
         });
@@ -34,15 +35,16 @@ fn unknown_chunks_are_treated_by_their_two_highest_bits_3_2() {
     }
 }
 
+/// RFC 9260, section 3.2
 #[test]
-fn chunks_of_extensions_that_were_not_agreed_on_are_unknown_3_2() {
+fn chunks_of_unnegotiated_extensions_are_unknown() {
     // AUTH, RE-CONFIG, FORWARD TSN, ASCONF, I-FORWARD-TSN. RFC 8260 section 2.2.3 wants more for
     // I-DATA.
     for kind in [0x0f, 0x82, 0xc0, 0xc1, 0xc2] {
         let mut w = World::single_homed();
         let (mut peer, id) = Puppet::new().connect(&mut w);
         for value in [&[][..], &[0; 4], &[0xff; 16], &[0xff; 200]] {
-            let answers = peer.say(&mut w, |p| p.raw(ChunkType(kind), 0xff, value));
+            let answers = peer.send(&mut w, |p| p.raw(ChunkType(kind), 0xff, value));
             let reports = kind & 0x40 != 0;
             assert_eq!(answers.len(), usize::from(reports));
             for (code, chunk) in answers.iter().flat_map(|p| p.causes()) {

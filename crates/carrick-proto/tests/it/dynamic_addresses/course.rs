@@ -1,4 +1,4 @@
-//! The normal course: addresses come, go and move.
+//! The normal course: addresses are added, deleted and moved.
 
 use std::net::IpAddr;
 
@@ -11,14 +11,14 @@ use crate::dynamic_addresses::support::*;
 
 fn data_moves_at_once(policies: &Policies) {
     let mut config = dynamic();
-    config.policies = *policies;
+    config.research.policies = *policies;
     let mut w = world_of(&config, 2);
     let (a, b) = w.connect();
     // The peer sends to the address that goes; nothing of it arrives there any more.
     for n in 0..4 {
         w.send(1, b, 0, pattern(1000 + n));
     }
-    w.kill(addresses(0)[0]);
+    w.block(addresses(0)[0]);
     w.pump();
     let begun = w.now;
     w.ends[0].local_address_removed(w.now, addresses(0)[0]);
@@ -39,8 +39,9 @@ fn data_moves_at_once(policies: &Policies) {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.1
 #[test]
-fn a_new_address_is_told_verified_and_used_5_1() {
+fn a_new_address_is_added_verified_and_used() {
     let (mut w, a, b) = single();
     w.events(1);
     let new = addresses(0)[1];
@@ -63,8 +64,9 @@ fn a_new_address_is_told_verified_and_used_5_1() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.1
 #[test]
-fn serial_numbers_begin_with_the_initial_tsn_5_1() {
+fn serial_numbers_begin_with_the_initial_tsn() {
     let (mut w, _, _) = single();
     w.ends[0].local_address_added(addresses(0)[1]);
     w.run(secs(1));
@@ -75,13 +77,16 @@ fn serial_numbers_begin_with_the_initial_tsn_5_1() {
     assert_eq!(serials, [tsn.value(), tsn.next().value()]);
 }
 
+/// RFC 5061, section 5.3, rule F13
 #[test]
-fn a_removed_address_is_deleted_and_its_data_moves_at_once_5_3_f13() {
+fn data_of_a_deleted_address_moves_at_once() {
     data_moves_at_once(&Policies::default());
 }
 
+/// RFC 5061, section 5.3, rule F13
+/// RFC 8985, section 6.2
 #[test]
-fn with_rack_the_data_of_a_removed_address_moves_at_once_5_3_f13_8985() {
+fn with_rack_data_of_a_deleted_address_moves_at_once() {
     data_moves_at_once(&Policies {
         loss_detection: LossDetection::Rack,
         tail_loss_probe: true,
@@ -91,8 +96,9 @@ fn with_rack_the_data_of_a_removed_address_moves_at_once_5_3_f13_8985() {
     });
 }
 
+/// RFC 5061, section 5.3.2
 #[test]
-fn the_only_address_moves_and_the_association_goes_on_5_3_2() {
+fn an_association_survives_a_move_of_its_only_address() {
     for before_break in [true, false] {
         let (mut w, a, b) = single();
         for n in 0..40 {
@@ -105,7 +111,7 @@ fn the_only_address_moves_and_the_association_goes_on_5_3_2() {
             w.ends[0].local_address_added(new);
             w.run(ms(100));
         }
-        w.kill(old);
+        w.block(old);
         w.ends[0].local_address_removed(w.now, old);
         if !before_break {
             w.run(ms(300));
@@ -125,13 +131,14 @@ fn the_only_address_moves_and_the_association_goes_on_5_3_2() {
     }
 }
 
+/// RFC 5061, section 5.3, rule F1
 #[test]
-fn an_asconf_that_waits_leaves_from_an_address_that_came_later_5_3_f1() {
+fn a_pending_asconf_leaves_from_a_later_address() {
     let (mut w, a, b) = double();
     w.lose(1, ChunkType::ASCONF_ACK, 1);
     let later = ip("10.3.0.7");
     for own in addresses(0) {
-        w.kill(own);
+        w.block(own);
         w.ends[0].local_address_removed(w.now, own);
         w.run(ms(1));
     }
@@ -150,12 +157,13 @@ fn an_asconf_that_waits_leaves_from_an_address_that_came_later_5_3_f1() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.3, rule F1
 #[test]
-fn a_shutdown_follows_to_an_address_that_is_told_meanwhile_5_3_f1() {
+fn a_shutdown_follows_to_an_address_added_meanwhile() {
     for lost in [0, 2] {
         let (mut w, a, b) = single();
         let [old, new] = addresses(0);
-        w.kill(old);
+        w.block(old);
         w.ends[0].local_address_removed(w.now, old);
         w.send(0, a, 0, pattern(700));
         w.ends[1].shutdown(w.now, b).expect("shutdown");
@@ -170,14 +178,18 @@ fn a_shutdown_follows_to_an_address_that_is_told_meanwhile_5_3_f1() {
             assert_eq!(w.events(end).last(), Some(&closed), "end {end}");
         }
         let verified = w.sent(0, ChunkType::HEARTBEAT_ACK)[0].time;
-        let to_new = |p: &&Seen| p.from == 1 && p.has(ChunkType::SHUTDOWN) && p.to() == new;
-        let told = w.log.iter().find(to_new).expect("a SHUTDOWN").time;
-        assert!(verified < told, "not before the address is verified (5.4)");
+        let to_new = |p: &&SentPacket| p.from == 1 && p.has(ChunkType::SHUTDOWN) && p.to() == new;
+        let reported = w.log.iter().find(to_new).expect("a SHUTDOWN").time;
+        assert!(
+            verified < reported,
+            "not before the address is verified (5.4)"
+        );
     }
 }
 
+/// RFC 5061, section 5.3, rule F5
 #[test]
-fn an_address_of_a_family_that_the_peer_lacks_is_nothing_to_fall_back_on_5_3_f5() {
+fn an_unsupported_family_is_no_alternative() {
     let mut w = World::with(2, |end, c| {
         c.association = dynamic();
         c.local_addresses.truncate(1);
@@ -188,7 +200,7 @@ fn an_address_of_a_family_that_the_peer_lacks_is_nothing_to_fall_back_on_5_3_f5(
     w.config = dynamic();
     let (a, b) = w.connect();
     let [old, new] = addresses(0);
-    w.kill(old);
+    w.block(old);
     w.ends[0].local_address_removed(w.now, old);
     w.run(ms(300));
     assert!(
@@ -202,15 +214,16 @@ fn an_address_of_a_family_that_the_peer_lacks_is_nothing_to_fall_back_on_5_3_f5(
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.3
 #[test]
-fn loopback_is_nothing_to_fall_back_on_5_3() {
+fn loopback_is_no_alternative() {
     let mut w = world_of(&dynamic(), 1);
     w.ends[0].local_address_added(ip("127.0.0.1"));
     let (a, b) = w.connect();
     let [old, new] = addresses(0);
     w.send(0, a, 0, pattern(20_000));
     w.run(ms(25));
-    w.kill(old);
+    w.block(old);
     w.ends[0].local_address_removed(w.now, old);
     w.run(ms(300));
     let from_loopback = w.log.iter().any(|p| p.source().is_loopback());
@@ -221,25 +234,30 @@ fn loopback_is_nothing_to_fall_back_on_5_3() {
     assert_eq!(w.receive_lengths(1, b), [20_000]);
 }
 
+/// RFC 5061, section 5.3
 #[test]
-fn an_address_that_comes_back_is_used_again_5_3() {
+fn a_readded_address_is_used_again() {
     let (mut w, a, b) = single();
     w.send(0, a, 0, pattern(20_000));
     w.run(ms(5));
     let own = addresses(0)[0];
-    w.kill(own);
+    w.block(own);
     w.ends[0].local_address_removed(w.now, own);
     w.run(ms(200));
-    w.revive(own);
+    w.unblock(own);
     w.ends[0].local_address_added(own);
     w.run(ms(200));
     assert_eq!(w.receive_lengths(1, b), [20_000]);
-    assert!(w.sent(0, ChunkType::ASCONF).is_empty(), "the peer knows it");
+    assert!(
+        w.sent(0, ChunkType::ASCONF).is_empty(),
+        "the peer knows the address"
+    );
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.3, rule F4
 #[test]
-fn an_address_that_comes_back_while_it_is_being_deleted_is_added_anew_5_3_f4() {
+fn an_address_returning_during_deletion_is_added() {
     let (mut w, a, b) = double();
     w.ends[0].set_primary(w.now, a, PathId(1)).expect("primary");
     w.lose(1, ChunkType::ASCONF_ACK, 3);
@@ -250,7 +268,7 @@ fn an_address_that_comes_back_while_it_is_being_deleted_is_added_anew_5_3_f4() {
     let back = w.now;
     w.ends[0].local_address_added(own);
     // The path fails once: another local address is looked for.
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     w.send(0, a, 0, pattern(500));
     w.ends[0]
         .set_failure_threshold(w.now, a, PathId(0), 0)
@@ -261,7 +279,7 @@ fn an_address_that_comes_back_while_it_is_being_deleted_is_added_anew_5_3_f4() {
             .expect("a heartbeat");
         w.run(ms(1100));
     }
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     w.run(secs(60));
     let mut added = w.sent(0, ChunkType::ASCONF);
     let added = added.pop().expect("an ASCONF").time;
@@ -276,8 +294,9 @@ fn an_address_that_comes_back_while_it_is_being_deleted_is_added_anew_5_3_f4() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.3.1
 #[test]
-fn an_abort_for_an_address_that_is_being_deleted_is_ignored_5_3_1() {
+fn an_abort_for_an_address_in_deletion_is_ignored() {
     let (mut w, a, _) = double();
     w.lose(1, ChunkType::ASCONF_ACK, 1);
     let own = addresses(0)[0];
@@ -301,14 +320,15 @@ fn an_abort_for_an_address_that_is_being_deleted_is_ignored_5_3_1() {
     }
 }
 
+/// RFC 5061, section 5.3, rule F1
 #[test]
-fn before_the_answer_a_new_address_is_the_source_of_asconf_only_5_3_f1() {
+fn an_unacknowledged_address_sends_asconf_only() {
     let (mut w, a, b) = single();
     w.lose(1, ChunkType::ASCONF_ACK, 2);
     let [old, new] = addresses(0);
     w.send(0, a, 0, pattern(3000));
     w.send(1, b, 0, pattern(3000));
-    w.kill(old);
+    w.block(old);
     w.ends[0].local_address_removed(w.now, old);
     w.ends[0].local_address_added(new);
     w.run(secs(20));
@@ -322,17 +342,22 @@ fn before_the_answer_a_new_address_is_the_source_of_asconf_only_5_3_f1() {
     assert_eq!(w.receive_lengths(0, a), [3000]);
 }
 
+/// RFC 5061, section 5.3, rule F1
 #[test]
-fn nothing_but_the_answer_goes_to_a_new_address_before_it_is_verified_5_3_f1() {
+fn an_unverified_new_address_gets_asconf_ack_only() {
     let (mut w, _, b) = single();
     let new = addresses(0)[1];
     // Heartbeats to the new address get lost.
     w.rule(move |seen| {
         let heartbeat = seen.from == 1 && seen.to() == new && seen.has(ChunkType::HEARTBEAT);
-        if heartbeat { Fate::Drop } else { Fate::Pass }
+        if heartbeat {
+            Verdict::Drop
+        } else {
+            Verdict::Pass
+        }
     });
     w.ends[0].local_address_added(new);
-    w.kill(addresses(0)[0]);
+    w.block(addresses(0)[0]);
     w.ends[0].local_address_removed(w.now, addresses(0)[0]);
     w.send(1, b, 0, pattern(100));
     w.run(secs(3));
@@ -342,32 +367,34 @@ fn nothing_but_the_answer_goes_to_a_new_address_before_it_is_verified_5_3_f1() {
     }
     w.clear_rules();
     w.run(secs(30));
-    let a = w.only(0);
+    let a = w.association(0);
     assert_eq!(w.receive_lengths(0, a), [100]);
 }
 
+/// RFC 5061, section 5.4
 #[test]
-fn the_peer_sends_where_it_is_asked_to_5_4() {
+fn the_peer_follows_set_primary_address() {
     let (mut w, a, b) = double();
     w.ends[0]
         .set_peer_primary(w.now, a, addresses(0)[1])
         .expect("ask");
     w.run(secs(1));
     assert_eq!(w.stats(1, b).primary, Some(PathId(1)));
-    let told = AddressEvent::PreferenceTold(addresses(0)[1]);
-    assert!(address_events(&mut w, 0).contains(&told));
+    let reported = AddressEvent::PreferenceAccepted(addresses(0)[1]);
+    assert!(address_events(&mut w, 0).contains(&reported));
     assert_eq!(
         w.ends[0].set_peer_primary(w.now, a, ip("10.9.9.9")),
         Err(OperationError::UnknownAddress)
     );
 }
 
+/// RFC 5061, section 5.4
 #[test]
-fn a_preference_that_the_peer_can_not_be_asked_for_is_told_to_be_in_vain_5_4() {
+fn an_impossible_set_primary_is_rejected() {
     // It has refused the address, for it has no room.
     let mut w = World::with(2, |end, c| {
         c.association = dynamic();
-        c.association.max_paths = if end == 1 { 1 } else { 16 };
+        c.association.paths.max_paths = if end == 1 { 1 } else { 16 };
         c.local_addresses.truncate(1);
     });
     w.config = dynamic();
@@ -403,12 +430,13 @@ fn a_preference_that_the_peer_can_not_be_asked_for_is_told_to_be_in_vain_5_4() {
     assert!(address_events(&mut w, 0).contains(&vain));
 }
 
+/// RFC 5061, section 5.1.1
 #[test]
-fn both_sides_move_at_once_5_1_1() {
+fn both_sides_move_at_once() {
     let (mut w, a, b) = double();
     for end in [0, 1] {
         w.ends[end].local_address_removed(w.now, addresses(end)[0]);
-        w.kill(addresses(end)[0]);
+        w.block(addresses(end)[0]);
     }
     w.run(secs(30));
     assert_eq!(remotes(&w, 0, a), [addresses(1)[1]]);
@@ -417,7 +445,7 @@ fn both_sides_move_at_once_5_1_1() {
 }
 
 #[test]
-fn numbers_of_paths_are_not_used_again_soon() {
+fn path_ids_are_not_reused_soon() {
     let (mut w, a, b) = single();
     let mut seen = std::collections::BTreeSet::new();
     for n in 0..200_u8 {
@@ -442,7 +470,7 @@ fn numbers_of_paths_are_not_used_again_soon() {
 }
 
 #[test]
-fn a_message_for_a_path_that_is_gone_takes_another_one() {
+fn a_message_for_a_removed_path_takes_another() {
     let (mut w, a, b) = double();
     let options = carrick_proto::SendOptions {
         path: Some(PathId(0)),
@@ -453,19 +481,20 @@ fn a_message_for_a_path_that_is_gone_takes_another_one() {
     }
     w.run(ms(5));
     w.ends[0].local_address_removed(w.now, addresses(0)[0]);
-    w.kill(addresses(0)[0]);
+    w.block(addresses(0)[0]);
     w.run(secs(10));
     assert_eq!(w.receive_lengths(0, a), [1400; 50]);
 }
 
+/// RFC 5061, section 4.2.1
 #[test]
-fn behind_a_nat_the_source_address_stands_for_the_new_one_4_2_1() {
+fn behind_a_nat_the_wildcard_adds_the_source() {
     let mut config = dynamic();
-    config.wildcard_addresses = true;
+    config.paths.wildcard_addresses = true;
     let mut w = world_of(&config, 1);
     let (a, b) = w.connect();
     let [old, new] = addresses(0);
-    w.kill(old);
+    w.block(old);
     w.ends[0].local_address_removed(w.now, old);
     w.ends[0].local_address_added(new);
     w.run(secs(2));
@@ -479,15 +508,16 @@ fn behind_a_nat_the_source_address_stands_for_the_new_one_4_2_1() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 4.2.2
 #[test]
-fn a_wildcard_deletes_all_but_the_source_4_2_2() {
+fn a_wildcard_deletes_all_but_the_source() {
     let (mut w, puppet, id) = puppet();
-    say(&mut w, &puppet, 0, |p| {
+    send_asconf(&mut w, &puppet, 0, |p| {
         p.add_ip_address(ONE, ip("10.0.0.101"));
         p.add_ip_address(TWO, ip("10.0.0.102"));
     });
     assert_eq!(remotes(&w, 0, id).len(), 3);
-    let answer = say(&mut w, &puppet, 1, |p| {
+    let answer = send_asconf(&mut w, &puppet, 1, |p| {
         p.delete_ip_address(ONE, ip("0.0.0.0"))
     });
     assert_eq!(answers(&answer), []);
@@ -496,7 +526,7 @@ fn a_wildcard_deletes_all_but_the_source_4_2_2() {
     let serial = AsconfSerial::new(puppet.tsn.plus(2).value());
     let mut other = puppet.clone();
     other.link.from = ip("10.0.0.103");
-    let answer = other.say(&mut w, |p| {
+    let answer = other.send(&mut w, |p| {
         p.asconf(serial, puppet.link.from, |p| {
             p.delete_ip_address(ONE, ip("0.0.0.0"))
         });

@@ -20,21 +20,15 @@ fn of_both(end: usize) -> [IpAddr; 4] {
 }
 
 fn wild(config: AssociationConfig) -> AssociationConfig {
-    AssociationConfig {
-        wildcard_addresses: true,
-        ..config
-    }
+    config.with(|c| c.paths.wildcard_addresses = true)
 }
 
-/// Both have addresses of both families; endpoint 0 tells none of its own, and its set-up is in the
+/// Both have addresses of both families; endpoint 0 lists none of its own, and its set-up is in the
 /// family of IPv4 (0) or of IPv6 (1).
-fn untold(family: usize) -> (World, AssociationId, AssociationId) {
+fn unlisted(family: usize) -> (World, AssociationId, AssociationId) {
     let mut w = World::with(2, |end, c| {
         c.local_addresses = of_both(end).to_vec();
-        c.association = AssociationConfig {
-            wildcard_peers: true,
-            ..dynamic()
-        };
+        c.association = dynamic().with(|c| c.paths.wildcard_peers = true);
         if end == 0 {
             c.association = wild(dynamic());
         }
@@ -43,7 +37,7 @@ fn untold(family: usize) -> (World, AssociationId, AssociationId) {
     let a = w.begin_connect(&[of_both(1)[family]]);
     w.run(secs(5));
     assert_eq!(w.states(), [Some("Established"); 2]);
-    let b = w.only(1);
+    let b = w.association(1);
     (w, a, b)
 }
 
@@ -78,10 +72,11 @@ fn wildcard_sources(w: &World) -> Vec<IpAddr> {
     .collect()
 }
 
+/// RFC 5061, section 4.2.1
 #[test]
-fn addresses_of_the_family_of_the_set_up_are_told_from_themselves_5061_4_2_1() {
+fn wildcards_add_addresses_of_the_first_family() {
     for family in [0, 1] {
-        let (mut w, a, b) = untold(family);
+        let (mut w, a, b) = unlisted(family);
         let [first, second] = [of_both(0)[family], of_both(0)[family + 2]];
         assert_eq!(wildcard_sources(&w), [second]);
         assert_eq!(remotes(&w, 1, b), [first, second]);
@@ -94,16 +89,17 @@ fn addresses_of_the_family_of_the_set_up_are_told_from_themselves_5061_4_2_1() {
     }
 }
 
+/// RFC 5061, section 4.2.2
 #[test]
-fn the_one_that_stays_deletes_the_other_of_its_family_5061_4_2_2() {
+fn the_remaining_address_deletes_its_family() {
     for (family, stays) in [(0, 0), (0, 2), (1, 1), (1, 3)] {
-        let (mut w, a, b) = untold(family);
+        let (mut w, a, b) = unlisted(family);
         let stays = of_both(0)[stays];
         w.events(0);
         w.log.clear();
         let others = of_both(0).into_iter().filter(|address| *address != stays);
         for gone in others {
-            w.kill(gone);
+            w.block(gone);
             w.ends[0].local_address_removed(w.now, gone);
         }
         w.run(secs(60));
@@ -112,8 +108,8 @@ fn the_one_that_stays_deletes_the_other_of_its_family_5061_4_2_2() {
         let mut events = address_events(&mut w, 0);
         events.retain(|e| matches!(e, AddressEvent::LocalRemoved(_)));
         let same = |a: &&IpAddr| a.is_ipv4() == stays.is_ipv4() && **a != stays;
-        let told = of_both(0).iter().find(same).copied();
-        assert_eq!(events, [AddressEvent::LocalRemoved(told.unwrap())]);
+        let removed = of_both(0).iter().find(same).copied();
+        assert_eq!(events, [AddressEvent::LocalRemoved(removed.unwrap())]);
         exchange(&mut w, a, b);
     }
 }
@@ -131,8 +127,10 @@ fn with_both() -> (World, Puppet, AssociationId) {
     (w, puppet, id)
 }
 
+/// RFC 5061, section 4.2.1
+/// RFC 5061, section 4.2.2
 #[test]
-fn either_wildcard_means_the_source_of_whichever_family_5061_4_2() {
+fn either_wildcard_means_the_source_address() {
     let theirs = ["10.0.0.99", "fd00::99", "10.0.0.98", "fd01::98"].map(ip);
     let wildcards = ["0.0.0.0", "::"].map(ip);
     let to = |source: IpAddr| of_both(0)[usize::from(source.is_ipv6())];
@@ -142,7 +140,7 @@ fn either_wildcard_means_the_source_of_whichever_family_5061_4_2() {
             let (mut w, mut puppet, id) = with_both();
             for (n, address) in theirs.into_iter().enumerate() {
                 (puppet.link.from, puppet.link.to) = (address, to(address));
-                let added = puppet.say(&mut w, |p| {
+                let added = puppet.send(&mut w, |p| {
                     let serial = carrick_wire::AsconfSerial::new(puppet.tsn.plus(n as u32).value());
                     p.asconf(serial, theirs[0], |p| {
                         p.add_ip_address(ONE, wildcards[adds]);
@@ -154,7 +152,7 @@ fn either_wildcard_means_the_source_of_whichever_family_5061_4_2() {
             assert_eq!(remotes(&w, 0, id), theirs);
             let source = theirs[stays];
             (puppet.link.from, puppet.link.to) = (source, to(source));
-            let kept = say(&mut w, &puppet, 4, |p| {
+            let kept = send_asconf(&mut w, &puppet, 4, |p| {
                 p.delete_ip_address(ONE, wildcards[deletes]);
             });
             assert_eq!((acks(&kept), answers(&kept)), (1, vec![]));
@@ -162,7 +160,7 @@ fn either_wildcard_means_the_source_of_whichever_family_5061_4_2() {
             // From one that it has deleted, nothing would be left.
             let other = theirs[(stays + 1) % 4];
             (puppet.link.from, puppet.link.to) = (other, to(other));
-            let refused = puppet.say(&mut w, |p| {
+            let refused = puppet.send(&mut w, |p| {
                 let serial = carrick_wire::AsconfSerial::new(puppet.tsn.plus(5).value());
                 p.asconf(serial, source, |p| {
                     p.delete_ip_address(ONE, wildcards[deletes]);

@@ -1,5 +1,5 @@
-//! Fast handover: as soon as a new address is confirmed, the path begins with fresh parameters, and what
-//! is outstanding moves to it.
+//! Fast handover: when a new address is confirmed, its path starts with initial parameters and
+//! outstanding data moves to it.
 
 use carrick_proto::policy::{LossDetection, Multipath, Policies};
 use carrick_proto::{AssociationConfig, Ecn, PathId, PathStats};
@@ -19,11 +19,11 @@ fn assert_fresh(path: &PathStats) {
     assert_eq!((path.partial_bytes_acked, path.error_count), (0, 0));
 }
 
-/// Both have sent enough to know their paths, and what they know is not what a path begins with.
+/// Two endpoints with measured paths, whose parameters differ from the initial ones.
 fn settled(config: &AssociationConfig, homes: usize) -> (World, [carrick_proto::AssociationId; 2]) {
     let mut w = world_of(config, homes);
     let (a, b) = w.connect();
-    // A loss on each side, so that ssthresh says something.
+    // A loss on each side, so that ssthresh has been set.
     w.lose_data(0, &[30]);
     w.lose_data(1, &[30]);
     for n in 0..60 {
@@ -44,7 +44,7 @@ fn settled(config: &AssociationConfig, homes: usize) -> (World, [carrick_proto::
     (w, [a, b])
 }
 
-fn tsns(seen: &Seen) -> Vec<Tsn> {
+fn tsns(seen: &SentPacket) -> Vec<Tsn> {
     let chunks = seen.chunks().into_iter();
     chunks
         .filter_map(|c| match c {
@@ -60,19 +60,19 @@ fn sent_again(w: &World, b: carrick_proto::AssociationId) -> u64 {
 }
 
 #[test]
-fn the_side_that_moves_begins_with_fresh_parameters_and_sends_again_at_once() {
+fn the_moving_side_resets_path_parameters() {
     let (mut w, [a, b]) = settled(&dynamic(), 1);
     let [old, new] = addresses(0);
     for n in 0..3 {
         w.send(0, a, 0, pattern(900 + n));
     }
-    w.kill(old);
+    w.block(old);
     w.pump();
     let before = w.stats(0, a).counters;
     w.ends[0].local_address_removed(w.now, old);
     w.ends[0].local_address_added(new);
     let moved = w.run_until(secs(1), |w| w.path(0, a, 0).local == Some(new));
-    assert!(moved, "the answer came");
+    assert!(moved, "the answer arrived");
     assert_fresh(&w.path(0, a, 0));
     let again = w
         .log
@@ -86,18 +86,17 @@ fn the_side_that_moves_begins_with_fresh_parameters_and_sends_again_at_once() {
     assert!(w.path(0, a, 0).ssthresh > INITIAL_WINDOW, "no congestion");
 }
 
-/// The peer of the side that moves, while the old address stays: no data arrives there any more.
+/// Data of the peer of the moving side, while the old address remains but receives no data.
 fn moves_when_confirmed(policies: Policies, lost: &[(usize, ChunkType)]) {
-    let config = AssociationConfig {
-        policies,
-        nagle: false,
-        ..dynamic()
-    };
+    let config = dynamic().with(|c| {
+        c.research.policies = policies;
+        c.transmission.nagle = false;
+    });
     let (mut w, [a, b]) = settled(&config, 1);
     let [old, new] = addresses(0);
     w.rule(move |seen| {
         let lost = seen.from == 1 && seen.to() == old && seen.has(ChunkType::DATA);
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     for n in 0..3 {
         w.send(1, b, 0, pattern(900 + n));
@@ -143,12 +142,13 @@ fn moves_when_confirmed(policies: Policies, lost: &[(usize, ChunkType)]) {
 }
 
 #[test]
-fn what_is_outstanding_moves_as_soon_as_the_new_address_is_confirmed() {
+fn outstanding_data_moves_on_confirmation() {
     moves_when_confirmed(Policies::default(), &[]);
 }
 
+/// RFC 8985, section 6.2
 #[test]
-fn with_rack_what_is_outstanding_moves_as_soon_as_the_new_address_is_confirmed_8985() {
+fn with_rack_outstanding_data_moves_on_confirmation() {
     let policies = Policies {
         loss_detection: LossDetection::Rack,
         tail_loss_probe: false,
@@ -158,7 +158,7 @@ fn with_rack_what_is_outstanding_moves_as_soon_as_the_new_address_is_confirmed_8
 }
 
 #[test]
-fn a_handover_outlives_the_loss_of_each_of_its_chunks() {
+fn a_handover_survives_the_loss_of_each_chunk() {
     for lost in [
         (0, ChunkType::ASCONF),
         (1, ChunkType::ASCONF_ACK),
@@ -170,7 +170,7 @@ fn a_handover_outlives_the_loss_of_each_of_its_chunks() {
 }
 
 #[test]
-fn an_old_address_that_still_works_gives_what_is_outstanding_once() {
+fn a_working_old_address_moves_its_data_once() {
     let (mut w, [a, b]) = settled(&dynamic(), 1);
     for n in 0..200 {
         w.send(1, b, 0, pattern(1300 + n));
@@ -186,8 +186,9 @@ fn an_old_address_that_still_works_gives_what_is_outstanding_once() {
     assert_eq!(w.stats(1, b).primary, Some(PathId(1)));
 }
 
+/// RFC 5061, section 5.4
 #[test]
-fn an_address_that_was_verified_before_takes_only_what_is_new_5_4() {
+fn a_confirmed_address_takes_only_new_data() {
     let (mut w, [a, b]) = settled(&dynamic(), 2);
     w.run(secs(40));
     assert!(w.path(1, b, 1).status.confirmed);
@@ -205,15 +206,12 @@ fn an_address_that_was_verified_before_takes_only_what_is_new_5_4() {
 }
 
 #[test]
-fn where_all_paths_carry_data_each_keeps_its_own() {
+fn concurrent_paths_keep_their_own_data() {
     let policies = Policies {
         multipath: Multipath::concurrent(),
         ..Policies::default()
     };
-    let config = AssociationConfig {
-        policies,
-        ..dynamic()
-    };
+    let config = dynamic().with(|c| c.research.policies = policies);
     let (mut w, [a, b]) = settled(&config, 1);
     let before = w.stats(1, b).counters.duplicates_received;
     for n in 0..60 {
@@ -228,13 +226,13 @@ fn where_all_paths_carry_data_each_keeps_its_own() {
     assert_eq!(
         w.stats(0, a).counters.duplicates_received,
         before,
-        "nothing came twice"
+        "no message arrived twice"
     );
     assert!(w.path(1, b, 1).data_chunks_sent > 0);
 }
 
 #[test]
-fn a_peer_that_lacks_it_keeps_what_is_outstanding_where_it_is() {
+fn without_asconf_outstanding_data_stays() {
     let mut w = World::with(2, |end, c| {
         c.local_addresses.truncate(1);
         if end == 0 {
@@ -247,14 +245,14 @@ fn a_peer_that_lacks_it_keeps_what_is_outstanding_where_it_is() {
     for n in 0..3 {
         w.send(1, b, 0, pattern(900 + n));
     }
-    w.kill(old);
+    w.block(old);
     w.pump();
     w.ends[0].local_address_added(new);
     w.run(secs(3));
     assert!(w.sent(0, ChunkType::ASCONF).is_empty());
     assert_eq!(remotes(&w, 1, b), [old]);
     assert!(w.receive_lengths(0, a).is_empty());
-    w.revive(old);
+    w.unblock(old);
     w.run(secs(20));
     assert_eq!(w.receive_lengths(0, a), [900, 901, 902]);
 }
@@ -268,7 +266,7 @@ fn the_mover_with_another_address(config: &AssociationConfig) {
         w.send(0, a, 0, pattern(900 + n));
     }
     w.pump();
-    w.kill(old);
+    w.block(old);
     // The packets are on their way and arrive; what answers them does not.
     let before = w.stats(0, a).counters;
     w.ends[0].local_address_removed(w.now, old);
@@ -280,37 +278,36 @@ fn the_mover_with_another_address(config: &AssociationConfig) {
     let after = w.stats(0, a).counters;
     assert_eq!(after.t3_expirations, before.t3_expirations);
     assert_eq!(w.path(0, a, 0).ssthresh, usize::MAX, "no congestion");
-    // Without ASCONF the peer goes on to send to the old address until that path has failed.
+    // Without ASCONF the peer keeps sending to the old address until that path has failed.
     if config.extensions.dynamic_addresses {
         exchange(&mut w, a, b);
     }
 }
 
 #[test]
-fn what_is_outstanding_moves_to_another_address_that_the_peer_knows() {
+fn outstanding_data_moves_to_another_known_address() {
     the_mover_with_another_address(&dynamic());
 }
 
+/// RFC 8985, section 6.2
 #[test]
-fn with_rack_what_is_outstanding_moves_to_another_address_that_the_peer_knows_8985() {
+fn with_rack_data_moves_to_another_known_address() {
     let policies = Policies {
         loss_detection: LossDetection::Rack,
         tail_loss_probe: false,
         ..Policies::modern()
     };
-    the_mover_with_another_address(&AssociationConfig {
-        policies,
-        ..dynamic()
-    });
+    the_mover_with_another_address(&dynamic().with(|c| c.research.policies = policies));
 }
 
 #[test]
-fn what_is_outstanding_moves_where_addresses_are_static_as_well() {
-    the_mover_with_another_address(&AssociationConfig::default());
+fn outstanding_data_moves_with_static_addresses() {
+    the_mover_with_another_address(&AssociationConfig::rfc9260());
 }
 
+/// RFC 3758, section 3.5, rule C5
 #[test]
-fn a_forward_tsn_that_is_outstanding_moves_as_well_3758_c5() {
+fn an_outstanding_forward_tsn_moves() {
     let mut config = dynamic();
     config.extensions.partial_reliability = true;
     let (mut w, [a, b]) = settled(&config, 2);
@@ -324,19 +321,20 @@ fn a_forward_tsn_that_is_outstanding_moves_as_well_3758_c5() {
     w.send(0, a, 0, pattern(20));
     w.rule(move |seen| {
         let lost = seen.source() == old && seen.has(ChunkType::FORWARD_TSN);
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     let sent = |w: &mut World| !w.sent(0, ChunkType::FORWARD_TSN).is_empty();
     assert!(w.run_until(secs(5), sent));
     w.run(ms(50));
-    w.kill(old);
+    w.block(old);
     w.ends[0].local_address_removed(w.now, old);
     w.run(ms(100));
     assert_eq!(w.receive_lengths(1, b), [20]);
 }
 
+/// RFC 3168, section 6.1.1
 #[test]
-fn a_new_way_that_swallows_ecn_capable_packets_is_found_out_3168() {
+fn a_new_path_dropping_ect_packets_is_detected() {
     let mut config = dynamic();
     config.extensions.ecn = true;
     let (mut w, [a, b]) = settled(&config, 2);
@@ -350,7 +348,7 @@ fn a_new_way_that_swallows_ecn_capable_packets_is_found_out_3168() {
     w.ends[0].local_address_removed(w.now, addresses(0)[0]);
     w.rule(|seen| {
         let lost = seen.from == 0 && seen.route.ecn != Ecn::NotCapable;
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     for _ in 0..2 {
         w.send(0, a, 0, pattern(100));

@@ -6,15 +6,16 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::dynamic_addresses::support::*;
 
-fn asconf_bytes(seen: &Seen) -> Vec<u8> {
+fn asconf_bytes(seen: &SentPacket) -> Vec<u8> {
     let packet = seen.packet();
     let raw = packet.chunks().flatten();
     let found = raw.into_iter().find(|c| c.kind == ChunkType::ASCONF);
     found.expect("an ASCONF").bytes.to_vec()
 }
 
+/// RFC 5061, section 5.1, rule B4
 #[test]
-fn each_lost_chunk_is_sent_again_unchanged_5_1_b4() {
+fn each_lost_chunk_is_retransmitted_unchanged() {
     for (end, kind) in [(0, ChunkType::ASCONF), (1, ChunkType::ASCONF_ACK)] {
         let (mut w, a, b) = double();
         w.lose(end, kind, 3);
@@ -37,8 +38,9 @@ fn each_lost_chunk_is_sent_again_unchanged_5_1_b4() {
     }
 }
 
+/// RFC 5061, section 5.1, rule B2
 #[test]
-fn an_asconf_that_is_never_answered_ends_the_association_5_1_b2() {
+fn an_unanswered_asconf_ends_the_association() {
     let (mut w, _, _) = single();
     w.lose(0, ChunkType::ASCONF, 1000);
     w.lose(0, ChunkType::HEARTBEAT, 1000);

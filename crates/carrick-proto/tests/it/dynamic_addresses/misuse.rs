@@ -1,4 +1,4 @@
-//! Requests and answers that are wrong.
+//! Invalid requests and answers.
 
 use carrick_proto::{AddressEvent, CloseReason, Event, Route};
 use carrick_wire::{
@@ -9,35 +9,49 @@ use carrick_wire::{
 use crate::common::*;
 use crate::dynamic_addresses::support::*;
 
+/// RFC 5061, section 5.2
 #[test]
-fn only_the_next_serial_number_is_acted_on_and_old_ones_are_answered_alike_5_2() {
+fn only_the_next_serial_number_is_processed() {
     let (mut w, puppet, id) = puppet();
     let add = |address: &'static str| {
         move |p: &mut ParameterWriter<'_>| p.add_ip_address(ONE, ip(address))
     };
-    assert_eq!(acks(&say(&mut w, &puppet, 1, add("10.0.0.101"))), 0, "E5");
-    assert_eq!(acks(&say(&mut w, &puppet, u32::MAX, add("10.0.0.101"))), 0);
+    assert_eq!(
+        acks(&send_asconf(&mut w, &puppet, 1, add("10.0.0.101"))),
+        0,
+        "E5"
+    );
+    assert_eq!(
+        acks(&send_asconf(&mut w, &puppet, u32::MAX, add("10.0.0.101"))),
+        0
+    );
     assert_eq!(remotes(&w, 0, id).len(), 1);
-    let first = say(&mut w, &puppet, 0, add("10.0.0.101"));
+    let first = send_asconf(&mut w, &puppet, 0, add("10.0.0.101"));
     assert_eq!((acks(&first), remotes(&w, 0, id).len()), (1, 2));
     // A replay, even with other content, gets the answer that was kept.
-    let again = say(&mut w, &puppet, 0, add("10.0.0.102"));
+    let again = send_asconf(&mut w, &puppet, 0, add("10.0.0.102"));
     assert_eq!((acks(&again), remotes(&w, 0, id).len()), (1, 2));
-    assert_eq!(acks(&say(&mut w, &puppet, 1, add("10.0.0.102"))), 1);
-    assert_eq!(acks(&say(&mut w, &puppet, 0, add("10.0.0.101"))), 0, "E1");
+    assert_eq!(acks(&send_asconf(&mut w, &puppet, 1, add("10.0.0.102"))), 1);
+    assert_eq!(
+        acks(&send_asconf(&mut w, &puppet, 0, add("10.0.0.101"))),
+        0,
+        "E1"
+    );
     assert_eq!(remotes(&w, 0, id).len(), 3);
 }
 
+/// RFC 5061, section 5.3, rule F7
+/// RFC 5061, section 5.3, rule F8
 #[test]
-fn the_last_address_and_the_source_are_not_deleted_5_3_f7_f8() {
+fn the_last_address_and_the_source_are_kept() {
     let (mut w, puppet, id) = puppet();
     let own = puppet.link.from;
-    let last = say(&mut w, &puppet, 0, |p| p.delete_ip_address(ONE, own));
+    let last = send_asconf(&mut w, &puppet, 0, |p| p.delete_ip_address(ONE, own));
     assert_eq!(
         answers(&last),
         [(ONE, Some(CauseCode::DELETE_LAST_ADDRESS))]
     );
-    let source = say(&mut w, &puppet, 1, |p| {
+    let source = send_asconf(&mut w, &puppet, 1, |p| {
         p.add_ip_address(ONE, ip("10.0.0.101"));
         p.delete_ip_address(TWO, own);
     });
@@ -45,7 +59,7 @@ fn the_last_address_and_the_source_are_not_deleted_5_3_f7_f8() {
         answers(&source),
         [(TWO, Some(CauseCode::DELETE_SOURCE_ADDRESS))]
     );
-    let unknown = say(&mut w, &puppet, 2, |p| {
+    let unknown = send_asconf(&mut w, &puppet, 2, |p| {
         p.delete_ip_address(ONE, ip("10.0.0.102"));
         p.set_primary_address(TWO, ip("10.0.0.101"));
     });
@@ -53,19 +67,20 @@ fn the_last_address_and_the_source_are_not_deleted_5_3_f7_f8() {
     assert_eq!(
         answers(&unknown),
         expected,
-        "A7: a success is told behind a failure"
+        "RFC 5061, section 5.1, rule A7: a success is reported behind a failure"
     );
     assert_eq!(remotes(&w, 0, id).len(), 2);
 }
 
+/// RFC 5061, section 5.2
 #[test]
-fn addresses_that_can_be_nobodys_are_refused_5_2() {
+fn invalid_addresses_are_refused() {
     let (mut w, puppet, id) = puppet();
     for (n, odd) in ["224.0.0.1", "255.255.255.255", "127.0.0.1", "2001:db8::1"]
         .into_iter()
         .enumerate()
     {
-        let answer = say(&mut w, &puppet, n as u32, |p| {
+        let answer = send_asconf(&mut w, &puppet, n as u32, |p| {
             p.add_ip_address(ONE, ip(odd))
         });
         assert_eq!(
@@ -77,13 +92,14 @@ fn addresses_that_can_be_nobodys_are_refused_5_2() {
     assert_eq!(remotes(&w, 0, id).len(), 1);
 }
 
+/// RFC 5061, section 5.3, rule F11
 #[test]
-fn once_there_is_no_room_all_that_follows_is_refused_5_3_f11() {
+fn all_requests_after_a_lack_of_room_are_refused() {
     let mut config = open();
-    config.max_paths = 2;
+    config.paths.max_paths = 2;
     let (mut w, puppet, id) = puppet_with(&config);
     let [one, two] = [ip("10.0.0.101"), ip("10.0.0.102")];
-    let answer = say(&mut w, &puppet, 0, |p| {
+    let answer = send_asconf(&mut w, &puppet, 0, |p| {
         p.add_ip_address(ONE, one);
         p.add_ip_address(TWO, two);
         p.delete_ip_address(CorrelationId(3), one);
@@ -99,10 +115,11 @@ fn once_there_is_no_room_all_that_follows_is_refused_5_3_f11() {
     assert_eq!(remotes(&w, 0, id), [puppet.link.from, one]);
 }
 
+/// RFC 5061, section 5.2, rule V2
 #[test]
-fn requests_that_are_not_known_are_reported_5_2_v2() {
+fn unknown_requests_are_reported() {
     let (mut w, puppet, id) = puppet();
-    let answer = say(&mut w, &puppet, 0, |p| {
+    let answer = send_asconf(&mut w, &puppet, 0, |p| {
         p.raw(ParameterType(0xc0f0), &[0, 0, 0, 1, 9, 9]);
         p.raw(ParameterType(0x80f0), &[0, 0, 0, 2]);
         p.add_ip_address(TWO, ip("10.0.0.101"));
@@ -110,7 +127,7 @@ fn requests_that_are_not_known_are_reported_5_2_v2() {
     let unknown = Some(CauseCode::UNRECOGNIZED_PARAMETERS);
     assert_eq!(answers(&answer), [(ONE, unknown), (TWO, None)]);
     assert_eq!(remotes(&w, 0, id).len(), 2);
-    let stopped = say(&mut w, &puppet, 1, |p| {
+    let stopped = send_asconf(&mut w, &puppet, 1, |p| {
         p.raw(ParameterType(0x40f0), &[0, 0, 0, 1]);
         p.delete_ip_address(TWO, ip("10.0.0.101"));
     });
@@ -118,8 +135,9 @@ fn requests_that_are_not_known_are_reported_5_2_v2() {
     assert_eq!(remotes(&w, 0, id).len(), 2);
 }
 
+/// RFC 5061, section 5.2
 #[test]
-fn absurd_lengths_do_nothing_5_2() {
+fn absurd_lengths_change_nothing() {
     let (mut w, puppet, id) = puppet();
     let serial = puppet.tsn.value().to_be_bytes();
     let address = [0, 5, 0, 8, 10, 0, 0, 99];
@@ -132,16 +150,16 @@ fn absurd_lengths_do_nothing_5_2() {
         &[0xc0, 1, 0, 15, 0, 0, 0, 1, 0, 5, 0, 7, 1, 2, 3],
     ] {
         let value = [&serial[..], &address, tail].concat();
-        puppet.say(&mut w, |p| p.raw(ChunkType::ASCONF, 0, &value));
+        puppet.send(&mut w, |p| p.raw(ChunkType::ASCONF, 0, &value));
         assert_eq!(remotes(&w, 0, id), [puppet.link.from]);
     }
     for short in [&[][..], &serial, &[&serial[..], &address[..5]].concat()] {
-        puppet.say(&mut w, |p| p.raw(ChunkType::ASCONF, 0, short));
-        puppet.say(&mut w, |p| p.raw(ChunkType::ASCONF_ACK, 0, short));
+        puppet.send(&mut w, |p| p.raw(ChunkType::ASCONF, 0, short));
+        puppet.send(&mut w, |p| p.raw(ChunkType::ASCONF_ACK, 0, short));
     }
     assert_eq!(state_name(&w.stats(0, id)), "Established");
     // As many requests as fit into the largest packet: the answer fits into a small one.
-    let answer = say(&mut w, &puppet, 1, |p| {
+    let answer = send_asconf(&mut w, &puppet, 1, |p| {
         for n in 0..3000 {
             p.delete_ip_address(CorrelationId(n), ip("10.9.0.1"));
         }
@@ -150,13 +168,14 @@ fn absurd_lengths_do_nothing_5_2() {
     assert_eq!(state_name(&w.stats(0, id)), "Established");
 }
 
+/// RFC 5061, section 5.3, rule F0
 #[test]
-fn an_answer_to_nothing_ends_the_association_and_an_old_one_does_not_5_3_f0() {
+fn only_an_unsent_serial_number_aborts() {
     let (mut w, puppet, id) = puppet();
     let ours = AsconfSerial::new(puppet.peer_tsn.value());
-    puppet.say(&mut w, |p| p.asconf_ack(ours.previous(), |_| {}));
+    puppet.send(&mut w, |p| p.asconf_ack(ours.previous(), |_| {}));
     assert_eq!(state_name(&w.stats(0, id)), "Established");
-    puppet.say(&mut w, |p| p.asconf_ack(ours, |_| {}));
+    puppet.send(&mut w, |p| p.asconf_ack(ours, |_| {}));
     let closed = w.events(0).into_iter().find_map(|e| match e {
         Event::Closed(CloseReason::AbortedByProtocol(cause)) => Some(cause.code),
         _ => None,
@@ -164,17 +183,18 @@ fn an_answer_to_nothing_ends_the_association_and_an_old_one_does_not_5_3_f0() {
     assert_eq!(closed, Some(CauseCode::ILLEGAL_ASCONF_ACK.0));
 }
 
+/// RFC 5061, section 5.3, rule F10
 #[test]
-fn a_refused_address_is_not_used_and_not_asked_for_again_5_3_f10() {
+fn a_refused_address_is_not_requested_again() {
     let (mut w, puppet, id) = puppet();
     w.ends[0].local_address_added(addresses(0)[1]);
-    let sent = puppet.hear(&mut w);
+    let sent = puppet.receive(&mut w);
     let request = sent[0].chunks().into_iter().find_map(|c| match c {
         Chunk::Asconf(a) => Some((a.serial, a.parameters().next()?.ok()?.correlation_id)),
         _ => None,
     });
     let (serial, correlation) = request.expect("a request");
-    puppet.say(&mut w, |p| {
+    puppet.send(&mut w, |p| {
         p.asconf_ack(serial, |p| {
             p.error_cause_indication(correlation, |c| c.resource_shortage(&[]));
         });
@@ -189,8 +209,9 @@ fn a_refused_address_is_not_used_and_not_asked_for_again_5_3_f10() {
     assert_eq!(w.path(0, id, 0).local, Some(addresses(0)[0]));
 }
 
+/// RFC 5061, section 5.2, rule D5
 #[test]
-fn an_asconf_without_authentication_drops_the_rest_of_its_packet_5_2_d5() {
+fn an_unauthenticated_asconf_drops_the_packet() {
     let (mut w, a, b) = double();
     let forged = {
         let tag = w.sent(1, ChunkType::INIT_ACK)[0].init().tag;
@@ -223,8 +244,10 @@ fn an_asconf_without_authentication_drops_the_rest_of_its_packet_5_2_d5() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.3, rule F4
+/// RFC 5061, section 5.3, rule F13
 #[test]
-fn a_deleted_address_is_out_of_the_blue_and_its_abort_is_ignored_5_3_f4_f13() {
+fn a_deleted_address_is_out_of_the_blue() {
     let (mut w, a, b) = double();
     let [old, _] = addresses(0);
     w.ends[0].local_address_removed(w.now, old);
@@ -245,10 +268,12 @@ fn a_deleted_address_is_out_of_the_blue_and_its_abort_is_ignored_5_3_f4_f13() {
     exchange(&mut w, a, b);
 }
 
-/// What is in flight to addresses that are not verified goes from one to the next, as the peer wants;
-/// not without end while nothing leaves.
+/// The peer moves data in flight from one unverified address to the next. The number of moves is
+/// bounded until a packet leaves.
+///
+/// RFC 5061, section 5.3, rule F13
 #[test]
-fn addresses_that_come_and_go_do_not_drag_all_data_along_for_ever_5_3_f13() {
+fn data_does_not_follow_unverified_addresses_forever() {
     let (mut w, mut puppet, id) = puppet();
     w.ends[0]
         .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
@@ -264,16 +289,16 @@ fn addresses_that_come_and_go_do_not_drag_all_data_along_for_ever_5_3_f13() {
     for n in 0..5000_u32 {
         let next = ip(&format!("10.0.0.{}", 100 + n % 2));
         let serial = AsconfSerial::new(puppet.tsn.plus(n).value());
-        let answer = puppet.say(&mut w, |p| {
+        let answer = puppet.send(&mut w, |p| {
             p.asconf(serial, last, |p| {
                 p.add_ip_address(ONE, next);
                 p.delete_ip_address(TWO, last);
             });
         });
         assert_eq!(acks(&answer), 1, "{n}");
-        let told = answers(&answer);
-        if !told.is_empty() {
-            assert_eq!(told, [(TWO, Some(CauseCode::RESOURCE_SHORTAGE))]);
+        let notified = answers(&answer);
+        if !notified.is_empty() {
+            assert_eq!(notified, [(TWO, Some(CauseCode::RESOURCE_SHORTAGE))]);
             refused = Some(n);
             break;
         }

@@ -1,15 +1,15 @@
-//! Addresses that come and go in the course of an association (RFC 5061).
+//! Addresses that change during an association (RFC 5061).
 
+mod advertised;
 mod course;
 mod families;
 mod handover;
-mod lacking;
 mod loss;
 mod misuse;
-mod partial;
+mod move_limit;
+mod partial_reliability;
 mod refusals;
 mod returning;
-mod spent;
 mod support;
-mod told;
+mod unsupported;
 mod wildcards;

@@ -1,4 +1,4 @@
-//! Requests that are refused, and what becomes of those behind them.
+//! Refused requests, and the requests behind them.
 
 use std::net::IpAddr;
 
@@ -11,14 +11,15 @@ use crate::dynamic_addresses::support::*;
 const THREE: CorrelationId = CorrelationId(3);
 const FOUR: CorrelationId = CorrelationId(4);
 
+/// RFC 5061, section 5.3, rule F11
 #[test]
-fn behind_any_refused_change_all_others_are_refused_5_3_f11() {
+fn a_refused_change_refuses_all_that_follow() {
     let (mut w, puppet, id) = puppet();
     let [known, other] = [ip("10.0.0.101"), ip("10.0.0.102")];
-    say(&mut w, &puppet, 0, |p| p.add_ip_address(ONE, known));
+    send_asconf(&mut w, &puppet, 0, |p| p.add_ip_address(ONE, known));
     let before = [puppet.link.from, known];
     // An address that can't be reached from here, and the second one that is moved away from.
-    let answer = say(&mut w, &puppet, 1, |p| {
+    let answer = send_asconf(&mut w, &puppet, 1, |p| {
         p.add_ip_address(ONE, ip("2001:db8::1"));
         p.delete_ip_address(TWO, known);
         p.add_ip_address(THREE, other);
@@ -32,9 +33,9 @@ fn behind_any_refused_change_all_others_are_refused_5_3_f11() {
         Some(CauseCode::UNRESOLVABLE_ADDRESS),
         "each cause is true of its request"
     );
-    // The same behind a refused DELETE: of the source, and of an address that nobody has.
+    // The same behind a refused DELETE: of the source, and of an unknown address.
     for (number, wrong) in [(2, puppet.link.from), (3, ip("10.9.9.9"))] {
-        let answer = say(&mut w, &puppet, number, |p| {
+        let answer = send_asconf(&mut w, &puppet, number, |p| {
             p.delete_ip_address(ONE, wrong);
             p.delete_ip_address(TWO, known);
             p.add_ip_address(THREE, other);
@@ -43,8 +44,8 @@ fn behind_any_refused_change_all_others_are_refused_5_3_f11() {
         assert_eq!(answers(&answer).len(), 3);
         assert_eq!(remotes(&w, 0, id), before);
     }
-    // The next ASCONF begins anew.
-    say(&mut w, &puppet, 4, |p| p.delete_ip_address(ONE, known));
+    // The next ASCONF starts over.
+    send_asconf(&mut w, &puppet, 4, |p| p.delete_ip_address(ONE, known));
     assert_eq!(remotes(&w, 0, id), [puppet.link.from]);
 }
 
@@ -58,7 +59,7 @@ fn many(count: u8) -> Vec<IpAddr> {
 fn with_limit(max_paths: usize, homes: usize) -> (World, [carrick_proto::AssociationId; 2]) {
     let mut w = World::with(2, |end, c| {
         c.association = dynamic();
-        c.association.max_paths = if end == 1 { max_paths } else { 64 };
+        c.association.paths.max_paths = if end == 1 { max_paths } else { 64 };
         c.local_addresses.truncate(homes);
     });
     w.config = dynamic();
@@ -66,23 +67,26 @@ fn with_limit(max_paths: usize, homes: usize) -> (World, [carrick_proto::Associa
     (w, [a, b])
 }
 
+/// RFC 5061, section 5.3, rule F10
+/// RFC 5061, section 5.1.1
 #[test]
-fn a_peer_that_refuses_many_addresses_is_not_asked_for_ever_5_3_f10_5_1_1() {
+fn refused_addresses_are_not_requested_forever() {
     let (mut w, [_, b]) = with_limit(2, 1);
     for new in many(40) {
         w.ends[0].local_address_added(new);
     }
     w.run(secs(60));
-    let told = asconfs(&w, 0).len();
-    assert!(told <= 4, "{told} ASCONFs");
+    let reported = asconfs(&w, 0).len();
+    assert!(reported <= 4, "{reported} ASCONFs");
     assert_eq!(remotes(&w, 1, b).len(), 2);
     w.log.clear();
     w.run(secs(60));
     assert_eq!(asconfs(&w, 0).len(), 0, "and then silence");
 }
 
+/// RFC 5061, section 5.1
 #[test]
-fn more_changes_than_one_asconf_holds_are_all_told_5_1() {
+fn changes_beyond_one_asconf_are_all_sent() {
     let (mut w, [a, b]) = with_limit(64, 1);
     for new in many(40) {
         w.ends[0].local_address_added(new);
@@ -98,8 +102,9 @@ fn more_changes_than_one_asconf_holds_are_all_told_5_1() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.4
 #[test]
-fn a_preference_behind_many_changes_is_not_forgotten_5_4() {
+fn set_primary_behind_many_changes_is_sent() {
     let (mut w, [a, b]) = with_limit(64, 1);
     let all = many(40);
     for new in &all {
@@ -111,27 +116,29 @@ fn a_preference_behind_many_changes_is_not_forgotten_5_4() {
     assert_eq!(w.path(1, b, primary.0).remote, all[39]);
 }
 
+/// RFC 5061, section 5.3, rule F11
 #[test]
-fn what_was_refused_only_for_another_is_asked_again_without_it_5_3_f11() {
+fn a_consequently_refused_request_is_repeated() {
     // The peer has room for two: the new address has to wait until an old one is deleted.
     let (mut w, [a, b]) = with_limit(2, 2);
     let [stays, goes] = addresses(0);
     let new = many(1)[0];
-    w.kill(goes);
+    w.block(goes);
     w.ends[0].local_address_removed(w.now, goes);
     w.ends[0].local_address_added(new);
     w.run(secs(5));
     assert_eq!(remotes(&w, 1, b), [stays, new]);
-    let told = asconfs(&w, 0).len();
-    assert_eq!(told, 3, "both, the DELETE alone, the ADD again");
+    let reported = asconfs(&w, 0).len();
+    assert_eq!(reported, 3, "both, the DELETE alone, the ADD again");
     let events = address_events(&mut w, 0);
     assert!(events.contains(&AddressEvent::LocalRemoved(goes)));
     assert!(events.contains(&AddressEvent::LocalAdded(new)));
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.1, rule A7
 #[test]
-fn what_can_not_be_answered_is_not_done_5_1_a7() {
+fn a_request_without_room_for_its_answer_is_skipped() {
     let (mut w, puppet, id) = puppet();
     let mut number = 0;
     // Refusals that leave less and less room behind them, to the last byte.
@@ -139,7 +146,7 @@ fn what_can_not_be_answered_is_not_done_5_1_a7() {
         for preferred in 0..4 {
             let before = remotes(&w, 0, id);
             assert_eq!(before, [puppet.link.from]);
-            let answer = say(&mut w, &puppet, number, |p| {
+            let answer = send_asconf(&mut w, &puppet, number, |p| {
                 for n in 0..refused {
                     p.set_primary_address(CorrelationId(100 + n), ip("10.9.9.9"));
                 }
@@ -150,12 +157,12 @@ fn what_can_not_be_answered_is_not_done_5_1_a7() {
                 p.add_ip_address(TWO, ip("10.0.0.101"));
             });
             number += 1;
-            let told = answers(&answer);
-            let last = told.last().expect("an answer");
+            let reported = answers(&answer);
+            let last = reported.last().expect("an answer");
             let done = remotes(&w, 0, id).len() == 2;
             assert_eq!(done, *last == (TWO, None), "{refused} refusals: {last:?}");
             if done {
-                say(&mut w, &puppet, number, |p| {
+                send_asconf(&mut w, &puppet, number, |p| {
                     p.delete_ip_address(ONE, ip("10.0.0.101"))
                 });
                 number += 1;

@@ -1,4 +1,4 @@
-//! A local address that was removed and returns is the source of the same paths again.
+//! A local address that was removed and returns becomes the source of the same paths again.
 
 use carrick_proto::{AddressEvent, AssociationId, Event, PathId};
 use carrick_wire::ChunkType;
@@ -36,16 +36,16 @@ fn survives(end: usize) {
         match second_of_run {
             60 => {
                 w.ends[end].local_address_removed(w.now, second);
-                w.kill(second);
+                w.block(second);
             }
             120 => {
-                w.revive(second);
+                w.unblock(second);
                 w.ends[end].local_address_added(second);
             }
             600 => {
                 for (end, id) in [(0, a), (1, b)] {
                     assert_eq!(pairs(&w, end, id), separate(end));
-                    w.kill(addresses(end)[0]);
+                    w.block(addresses(end)[0]);
                 }
             }
             _ => {}
@@ -71,11 +71,11 @@ fn redundancy_survives_a_returning_address() {
 
 /// RFC 9260, section 6.4
 #[test]
-fn redundancy_survives_a_returning_address_of_the_server() {
+fn redundancy_survives_a_returning_server_address() {
     survives(1);
 }
 
-/// RFC 5061, section 5.3, F1
+/// RFC 5061, section 5.3, rule F1
 #[test]
 fn a_returned_address_is_a_source_when_confirmed() {
     let (mut w, a, _) = double();
@@ -89,15 +89,17 @@ fn a_returned_address_is_a_source_when_confirmed() {
     w.run(ms(500));
     assert!(w.sent(1, ChunkType::ASCONF_ACK).last().unwrap().lost);
     assert!(pairs(&w, 0, a).iter().all(|pair| pair.0 == first));
-    let early = |p: &&Seen| p.from == 0 && p.source() == second;
+    let early = |p: &&SentPacket| p.from == 0 && p.source() == second;
     assert_eq!(w.log[before..].iter().filter(early).count(), 0);
     w.run(secs(5));
     assert_eq!(pairs(&w, 0, a), separate(0));
 }
 
-/// RFC 5061, section 5.3, F4: the address returns while its deletion is not acknowledged.
+/// The address returns while its deletion is not acknowledged.
+///
+/// RFC 5061, section 5.3, rule F4
 #[test]
-fn an_address_that_returns_at_once_is_a_source_again() {
+fn an_address_returning_at_once_is_a_source_again() {
     let (mut w, a, b) = double();
     let second = addresses(0)[1];
     for _ in 0..3 {
@@ -112,6 +114,7 @@ fn an_address_that_returns_at_once_is_a_source_again() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 9260, section 6.4
 #[test]
 fn the_only_address_of_a_family_returns() {
     let mut w = World::with(2, |end, c| {
@@ -135,14 +138,16 @@ fn the_only_address_of_a_family_returns() {
     assert_eq!(to_v6(&w), Some(v6));
 }
 
-/// The confirmation of another address is no reason to leave a source that works.
+/// The confirmation of another address does not change a working source.
+///
+/// RFC 9260, section 6.4
 #[test]
 fn a_source_stays_when_the_choice_is_the_same() {
     let (mut w, a, b) = double();
     // Nothing arrives from the first address, which is the choice for path 0.
     w.rule(|p| {
         let lost = p.from == 0 && p.source() == addresses(0)[0];
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     w.run(secs(600));
     let moved = w.path(0, a, 0);
@@ -169,7 +174,9 @@ fn a_source_stays_when_the_choice_is_the_same() {
     }
 }
 
-/// RFC 9260, section 7.2.5.2: what is known of the path from another source does not apply.
+/// Path parameters measured from another source address do not apply.
+///
+/// RFC 9260, section 7.2.5.2
 #[test]
 fn the_path_of_a_returned_address_starts_afresh() {
     let (mut w, a, b) = double();
@@ -203,8 +210,10 @@ fn the_path_of_a_returned_address_starts_afresh() {
 }
 
 /// A path that failed from the remaining address is probed when it gets its source back.
+///
+/// RFC 9260, section 8.3
 #[test]
-fn an_inactive_path_is_probed_from_the_returned_address() {
+fn a_returned_address_probes_an_inactive_path() {
     let (mut w, a, _) = double();
     let second = addresses(0)[1];
     w.ends[0].local_address_removed(w.now, second);
@@ -215,7 +224,7 @@ fn an_inactive_path_is_probed_from_the_returned_address() {
             std::net::IpAddr::V6(_) => 0,
         };
         let joined = network(p.source()) == network(p.to());
-        if joined { Fate::Pass } else { Fate::Drop }
+        if joined { Verdict::Pass } else { Verdict::Drop }
     });
     assert!(w.run_until(secs(1000), |w| !w.path(0, a, 1).status.active));
     w.ends[0].local_address_added(second);
@@ -226,10 +235,12 @@ fn an_inactive_path_is_probed_from_the_returned_address() {
 }
 
 /// With `monitor_pairs` each pair of addresses keeps its own path.
+///
+/// RFC 9260, section 6.4
 #[test]
 fn pairs_get_their_own_source_back() {
     let mut config = dynamic();
-    config.monitor_pairs = true;
+    config.paths.monitor_pairs = true;
     let mut w = world_of(&config, 2);
     let (a, _) = w.connect();
     let before = pairs(&w, 0, a);

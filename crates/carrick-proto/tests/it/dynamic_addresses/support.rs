@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
 use std::net::IpAddr;
 
@@ -10,16 +10,16 @@ use carrick_wire::{
 use crate::common::*;
 
 pub(crate) fn dynamic() -> AssociationConfig {
-    let mut config = AssociationConfig::default();
+    let mut config = AssociationConfig::rfc9260();
     config.extensions.authentication = true;
     config.extensions.dynamic_addresses = true;
     config
 }
 
 pub(crate) fn open() -> AssociationConfig {
-    let mut config = AssociationConfig::default();
+    let mut config = AssociationConfig::rfc9260();
     config.extensions.dynamic_addresses = true;
-    config.dynamic_addresses_without_authentication = true;
+    config.security.dynamic_addresses_without_authentication = true;
     config
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn world_of(config: &AssociationConfig, homes: usize) -> World {
     w
 }
 
-/// Each has one address, and one more to come.
+/// Two endpoints with one address each; a second one can be added.
 pub(crate) fn single() -> (World, AssociationId, AssociationId) {
     let mut w = world_of(&dynamic(), 1);
     let (a, b) = w.connect();
@@ -60,7 +60,7 @@ pub(crate) fn address_events(w: &mut World, end: usize) -> Vec<AddressEvent> {
         .collect()
 }
 
-/// 100 messages each way arrive, once and in their order.
+/// Checks that 100 messages each way arrive once and in order.
 pub(crate) fn exchange(w: &mut World, a: AssociationId, b: AssociationId) {
     for n in 0..100 {
         w.send(0, a, 0, pattern(1000 + n));
@@ -94,11 +94,11 @@ pub(crate) fn puppet_with(config: &AssociationConfig) -> (World, Puppet, Associa
     let answers = puppet.init(&mut w, |p| {
         p.supported_extensions(&[ChunkType::ASCONF, ChunkType::ASCONF_ACK]);
     });
-    puppet.learn(&answers[0]);
+    puppet.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    puppet.say(&mut w, |p| p.cookie_echo(&cookie));
+    puppet.send(&mut w, |p| p.cookie_echo(&cookie));
     w.events(0);
-    let id = w.only(0);
+    let id = w.association(0);
     (w, puppet, id)
 }
 
@@ -106,19 +106,19 @@ pub(crate) const ONE: CorrelationId = CorrelationId(1);
 pub(crate) const TWO: CorrelationId = CorrelationId(2);
 
 /// Sends an ASCONF with this serial number, counted from the first.
-pub(crate) fn say(
+pub(crate) fn send_asconf(
     w: &mut World,
     puppet: &Puppet,
     number: u32,
     requests: impl FnOnce(&mut ParameterWriter<'_>),
-) -> Vec<Seen> {
+) -> Vec<SentPacket> {
     let serial = AsconfSerial::new(puppet.tsn.plus(number).value());
     let from = puppet.link.from;
-    puppet.say(w, |p| p.asconf(serial, from, requests))
+    puppet.send(w, |p| p.asconf(serial, from, requests))
 }
 
 /// The causes in the answer, with what they belong to; `None` for a success.
-pub(crate) fn answers(seen: &[Seen]) -> Vec<(CorrelationId, Option<CauseCode>)> {
+pub(crate) fn answers(seen: &[SentPacket]) -> Vec<(CorrelationId, Option<CauseCode>)> {
     let chunks = seen.iter().flat_map(|p| p.chunks());
     let acks = chunks.filter_map(|c| match c {
         Chunk::AsconfAck(ack) => Some(ack.parameters().collect::<Vec<_>>()),
@@ -136,6 +136,6 @@ pub(crate) fn answers(seen: &[Seen]) -> Vec<(CorrelationId, Option<CauseCode>)> 
         .collect()
 }
 
-pub(crate) fn acks(seen: &[Seen]) -> usize {
+pub(crate) fn acks(seen: &[SentPacket]) -> usize {
     seen.iter().filter(|p| p.has(ChunkType::ASCONF_ACK)).count()
 }

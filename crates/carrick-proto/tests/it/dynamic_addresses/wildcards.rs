@@ -1,4 +1,5 @@
-//! Behind a NAT: no packet holds an address, each is told by its own packets (RFC 6951 section 5.7).
+//! Addresses behind a NAT: no packet contains an address, each is added by a wildcard from itself
+//! (RFC 6951, section 5.7).
 
 use std::net::IpAddr;
 
@@ -8,7 +9,7 @@ use carrick_wire::{Chunk, ChunkType};
 use crate::common::*;
 use crate::dynamic_addresses::support::*;
 
-/// What the world sees of the addresses of endpoint 0.
+/// External addresses of endpoint 0.
 const OUTSIDE: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 
 fn outside() -> [IpAddr; 2] {
@@ -16,14 +17,13 @@ fn outside() -> [IpAddr; 2] {
 }
 
 fn wildcards() -> AssociationConfig {
-    AssociationConfig {
-        wildcard_addresses: true,
-        path_max_retrans: 1,
-        ..dynamic()
-    }
+    dynamic().with(|c| {
+        c.paths.wildcard_addresses = true;
+        c.paths.path_max_retrans = 1;
+    })
 }
 
-/// Endpoint 0 has so many addresses, each behind a translator of its own; endpoint 1 has two and
+/// Endpoint 0 has this number of addresses, each behind its own translator; endpoint 1 has two and
 /// finds its peers by their tags if it `finds`.
 fn behind_translators(homes: usize, finds: bool) -> (World, AssociationId, AssociationId) {
     behind_translators_of(homes, finds, None)
@@ -35,17 +35,16 @@ fn behind_translators_of(
     blind: Option<usize>,
 ) -> (World, AssociationId, AssociationId) {
     let mut w = World::with(2, |end, c| {
-        c.association = AssociationConfig {
-            wildcard_peers: finds,
-            path_max_retrans: 1,
-            ..dynamic()
-        };
+        c.association = dynamic().with(|c| {
+            c.paths.wildcard_peers = finds;
+            c.paths.path_max_retrans = 1;
+        });
         if end == 0 {
             c.association = wildcards();
             c.local_addresses.truncate(homes);
         }
     });
-    w.blind = blind;
+    w.destination_unknown = blind;
     for (n, inside) in addresses(0).into_iter().enumerate() {
         let port = 40_000 + n as u16;
         w.translated.insert(inside, (outside()[n], port));
@@ -56,7 +55,7 @@ fn behind_translators_of(
         .expect("associate");
     w.run(secs(5));
     assert_eq!(w.states(), [Some("Established"); 2]);
-    let b = w.only(1);
+    let b = w.association(1);
     (w, a, b)
 }
 
@@ -70,24 +69,25 @@ fn transfer(w: &mut World, a: AssociationId, b: AssociationId) {
     assert_eq!(w.receive_lengths(0, a).len(), 20);
 }
 
-/// No packet of endpoint 0 has one of its addresses in it.
-fn assert_untold(w: &World) {
+/// Checks that no packet of endpoint 0 contains one of its addresses.
+fn assert_unlisted(w: &World) {
     for seen in w.log.iter().filter(|s| s.from == 0) {
         for inside in addresses(0) {
             let IpAddr::V4(inside) = inside else { continue };
-            let told = seen.bytes.windows(4).any(|b| b == inside.octets());
-            assert!(!told, "{:?}", seen.kinds());
+            let listed = seen.bytes.windows(4).any(|b| b == inside.octets());
+            assert!(!listed, "{:?}", seen.kinds());
         }
     }
 }
 
 fn asconf_sources(w: &World) -> Vec<IpAddr> {
     let sent = w.sent(0, ChunkType::ASCONF).into_iter();
-    sent.map(Seen::source).collect()
+    sent.map(SentPacket::source).collect()
 }
 
+/// RFC 6951, section 5.7
 #[test]
-fn each_further_address_is_told_from_itself_6951_5_7() {
+fn each_further_address_adds_itself_by_wildcard() {
     for later in [false, true] {
         let (mut w, a, b) = behind_translators(if later { 1 } else { 2 }, true);
         if later {
@@ -101,28 +101,29 @@ fn each_further_address_is_told_from_itself_6951_5_7() {
         assert_eq!(remotes(&w, 0, a).len(), 2, "the other side lists its own");
         // Either way is enough.
         for lost in addresses(0) {
-            w.kill(lost);
+            w.block(lost);
             transfer(&mut w, a, b);
-            w.revive(lost);
+            w.unblock(lost);
             w.run(secs(200));
         }
-        assert_untold(&w);
+        assert_unlisted(&w);
     }
 }
 
+/// RFC 5061, section 4.2.2
 #[test]
-fn of_two_the_one_that_is_gone_is_deleted_by_the_other_5061_4_2_2() {
+fn a_lost_address_is_deleted_by_wildcard() {
     let (mut w, a, b) = behind_translators(2, true);
     let [old, stays] = addresses(0);
     w.events(0);
-    w.kill(old);
+    w.block(old);
     w.ends[0].local_address_removed(w.now, old);
     w.run(secs(5));
     assert_eq!(remotes(&w, 1, b), [outside()[1]]);
     assert!(address_events(&mut w, 0).contains(&AddressEvent::LocalRemoved(old)));
     transfer(&mut w, a, b);
-    // Who comes back may be another one to the peer.
-    w.revive(old);
+    // A returning address may have another external address.
+    w.unblock(old);
     w.log.clear();
     w.ends[0].local_address_added(old);
     w.run(secs(5));
@@ -134,18 +135,19 @@ fn of_two_the_one_that_is_gone_is_deleted_by_the_other_5061_4_2_2() {
     w.ends[0].set_peer_primary(w.now, a, old).expect("ask");
     w.run(secs(5));
     assert_ne!(w.stats(1, b).primary, Some(primary));
-    assert_untold(&w);
+    assert_unlisted(&w);
     transfer(&mut w, a, b);
 }
 
+/// RFC 5061, section 5.1, rule B2
 #[test]
-fn an_address_that_leads_nowhere_ends_nothing_5061_5_1_b2() {
+fn a_dead_additional_address_ends_nothing() {
     for finds in [true, false] {
         let (mut w, a, b) = behind_translators(1, finds);
         let second = addresses(0)[1];
         if finds {
             // Its packets get lost; without the tag, the peer answers with an ABORT.
-            w.kill(second);
+            w.block(second);
         }
         w.ends[0].local_address_added(second);
         w.run(secs(200));
@@ -155,20 +157,21 @@ fn an_address_that_leads_nowhere_ends_nothing_5061_5_1_b2() {
             code: 0,
         };
         assert!(address_events(&mut w, 0).contains(&refused));
-        let told = w.sent(0, ChunkType::ASCONF).len();
-        assert!(told < 10, "{told} ASCONFs");
+        let listed = w.sent(0, ChunkType::ASCONF).len();
+        assert!(listed < 10, "{listed} ASCONFs");
         transfer(&mut w, a, b);
-        assert_eq!(w.sent(0, ChunkType::ASCONF).len(), told);
+        assert_eq!(w.sent(0, ChunkType::ASCONF).len(), listed);
         let others = w.log.iter().filter(|s| s.from == 0 && s.source() == second);
         for seen in others {
             assert_eq!(seen.kinds(), [ChunkType::AUTH, ChunkType::ASCONF]);
         }
-        assert_untold(&w);
+        assert_unlisted(&w);
     }
 }
 
+/// RFC 5061, section 4.2.2
 #[test]
-fn an_address_that_a_wildcard_deleted_is_told_again_5061_4_2_2() {
+fn an_address_deleted_by_wildcard_is_added_again() {
     let mut w = world_of(&wildcards(), 2);
     let (a, b) = w.connect();
     w.run(secs(3));
@@ -176,13 +179,13 @@ fn an_address_that_a_wildcard_deleted_is_told_again_5061_4_2_2() {
     let [first, second] = addresses(0);
     let third = ip("10.3.0.1");
     for gone in [first, second] {
-        w.kill(gone);
+        w.block(gone);
         w.ends[0].local_address_removed(w.now, gone);
     }
     w.ends[0].local_address_added(third);
     w.run(secs(3));
     assert_eq!(remotes(&w, 1, b), [third]);
-    w.revive(second);
+    w.unblock(second);
     w.log.clear();
     w.ends[0].local_address_added(second);
     w.run(secs(3));
@@ -193,8 +196,9 @@ fn an_address_that_a_wildcard_deleted_is_told_again_5061_4_2_2() {
     exchange(&mut w, a, b);
 }
 
+/// RFC 5061, section 4.2.1
 #[test]
-fn a_wildcard_leaves_from_no_other_address_unless_that_is_gone_5061_4_2_1() {
+fn a_wildcard_moves_only_when_its_address_is_gone() {
     let (mut w, _, b) = behind_translators(1, true);
     let second = addresses(0)[1];
     w.lose(0, ChunkType::ASCONF, 2);
@@ -209,7 +213,8 @@ fn a_wildcard_leaves_from_no_other_address_unless_that_is_gone_5061_4_2_1() {
         })
     });
     assert!(wild);
-    // It goes while its ASCONF waits: the answer means nothing, and it is told again.
+    // The address is removed while its ASCONF is outstanding; the answer has no effect, and it is
+    // added again.
     let (mut w, a, b) = behind_translators(1, true);
     w.lose(1, ChunkType::ASCONF_ACK, 1);
     w.ends[0].local_address_added(second);
@@ -223,8 +228,9 @@ fn a_wildcard_leaves_from_no_other_address_unless_that_is_gone_5061_4_2_1() {
     transfer(&mut w, a, b);
 }
 
+/// RFC 6951, section 5.7
 #[test]
-fn with_a_peer_that_lacks_asconf_one_address_is_all_there_is_6951_5_7() {
+fn without_asconf_one_address_remains() {
     let mut w = World::with(2, |end, c| {
         if end == 0 {
             c.association = wildcards();
@@ -235,40 +241,39 @@ fn with_a_peer_that_lacks_asconf_one_address_is_all_there_is_6951_5_7() {
     assert_eq!(remotes(&w, 1, b), [addresses(0)[0]]);
     assert_eq!(remotes(&w, 0, a), addresses(1));
     assert!(w.path(0, a, 1).status.confirmed);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     transfer(&mut w, a, b);
-    let only = |s: &&Seen| s.from == 0 && s.source() != addresses(0)[0];
+    let only = |s: &&SentPacket| s.from == 0 && s.source() != addresses(0)[0];
     assert_eq!(w.log.iter().filter(only).count(), 0);
     assert_eq!(w.path(0, a, PathId(1).0).local, Some(addresses(0)[0]));
 }
 
+/// RFC 6951, section 5.7
 #[test]
-fn who_does_not_know_which_address_packets_came_to_tells_all_of_them_6951_5_7() {
+fn an_unknown_source_lists_all_addresses() {
     let (mut w, a, b) = behind_translators_of(2, true, Some(0));
     let mut known = remotes(&w, 1, b);
     known.sort();
     known.dedup();
     assert_eq!(known, outside());
     assert!(asconf_sources(&w).contains(&addresses(0)[1]));
-    assert_untold(&w);
+    assert_unlisted(&w);
     transfer(&mut w, a, b);
 }
 
+/// RFC 9260, section 5.2.3
 #[test]
-fn a_second_init_ack_from_an_address_that_was_not_told_is_discarded_9260_5_2_3() {
-    let config = AssociationConfig {
-        wildcard_peers: true,
-        ..open()
-    };
+fn a_second_init_ack_from_an_unlisted_address_is_lost() {
+    let config = open().with(|c| c.paths.wildcard_peers = true);
     let mut w = world_of(&config, 1);
     let mut puppet = Puppet::new();
     let (first, second) = (puppet.link.from, ip("10.0.0.98"));
     let id = w.begin_connect_from(0, &[first, second], puppet.port);
-    let sent = puppet.hear(&mut w);
-    puppet.learn(&sent[0]);
+    let sent = puppet.receive(&mut w);
+    puppet.record_init(&sent[0]);
     puppet.answer_init(&mut w, |p| p.state_cookie(b"cookie"));
-    puppet.say(&mut w, |p| p.cookie_ack());
-    puppet.hear(&mut w);
+    puppet.send(&mut w, |p| p.cookie_ack());
+    puppet.receive(&mut w);
     // An INIT had gone there, too, and this is late.
     puppet.link.from = second;
     let answers = puppet.answer_init(&mut w, |p| p.state_cookie(b"another cookie"));

@@ -1,4 +1,4 @@
-//! Which local addresses INIT and INIT ACK advertise, and which of the peer's are taken.
+//! Local addresses that INIT and INIT ACK advertise, and addresses of the peer that are accepted.
 
 use std::net::IpAddr;
 
@@ -40,7 +40,10 @@ fn advertised(w: &World, end: usize) -> Vec<IpAddr> {
 }
 
 fn remotes(w: &World, end: usize) -> Vec<IpAddr> {
-    w.ends[end].paths(w.only(end)).map(|p| p.remote).collect()
+    w.ends[end]
+        .paths(w.association(end))
+        .map(|p| p.remote)
+        .collect()
 }
 
 /// RFC 6951, section 5.7
@@ -77,7 +80,7 @@ fn a_translated_host_with_loopback_hides_its_address() {
         .connect(w.now, &[addresses(1)[0]], port(1), Some(9900), config)
         .expect("connect");
     w.run(secs(60));
-    let b = w.only(1);
+    let b = w.association(1);
     assert_eq!(remotes(&w, 1), [outside]);
     w.send(0, a, 0, pattern(3000));
     w.send(1, b, 0, pattern(2000));
@@ -95,7 +98,9 @@ fn several_addresses_are_advertised_without_loopback() {
     assert_eq!(advertised(&w, 1), ips(&["10.0.0.2", "10.1.0.2"]));
 }
 
-/// RFC 9260, section 5.1.2: all addresses of a host are valid on it.
+/// All addresses of a host are valid on it.
+///
+/// RFC 9260, section 5.1.2
 #[test]
 fn a_peer_on_this_host_is_sent_loopback_and_others() {
     let both = [["127.0.0.1", "10.0.0.1"], ["127.0.0.2", "10.0.0.2"]];
@@ -106,7 +111,9 @@ fn a_peer_on_this_host_is_sent_loopback_and_others() {
     assert_eq!([0, 1].map(|end| advertised(&w, end).len()), [0, 0]);
 }
 
-/// RFC 9260, section 5.1.2: the address of a family that the peer lacks does not count.
+/// The address of a family that the peer lacks does not count.
+///
+/// RFC 9260, section 5.1.2
 #[test]
 fn an_unsupported_family_makes_no_second_address() {
     let w = established([&["10.0.0.1"], &["10.0.0.2", "fd00::2"]], false);
@@ -115,7 +122,9 @@ fn an_unsupported_family_makes_no_second_address() {
     assert_eq!(advertised(&w, 1), ips(&["10.0.0.2", "fd00::2"]));
 }
 
-/// RFC 9260, section 3.3.2.1.5: loopback alone does not support a family.
+/// Loopback alone does not support a family.
+///
+/// RFC 9260, section 3.3.2.1.5
 #[test]
 fn loopback_is_no_support_for_its_family() {
     let server = ["10.0.0.2", "fd00::2"];
@@ -148,7 +157,9 @@ fn link_local_addresses_stay_on_their_link() {
     assert_eq!(remotes(&w, 0), ips(&["10.0.0.99"]));
 }
 
-/// RFC 9260, section 5.1.2: a pair of addresses that cannot work is not monitored.
+/// A pair of addresses that cannot work is not monitored.
+///
+/// RFC 9260, section 5.1.2
 #[test]
 fn loopback_makes_no_pair_with_another_host() {
     let mut w = World::with(2, |end, config| {
@@ -156,8 +167,8 @@ fn loopback_makes_no_pair_with_another_host() {
             config.local_addresses = ips(&["127.0.0.1", "10.0.0.1"]);
         }
     });
-    w.config.monitor_pairs = true;
+    w.config.paths.monitor_pairs = true;
     w.connect();
-    let mut sources = w.ends[0].paths(w.only(0)).map(|p| p.local);
+    let mut sources = w.ends[0].paths(w.association(0)).map(|p| p.local);
     assert!(sources.all(|source| source == Some(addresses(0)[0])));
 }

@@ -1,16 +1,17 @@
-//! Cookies go stale and outlive their secret (sections 5.1.3, 5.2.6).
+//! Stale cookies, and changes of the secret (sections 5.1.3, 5.2.6).
 
 use carrick_proto::{CloseReason, Event};
 use carrick_wire::{CauseCode, ChunkType, Parameter};
 
 use crate::common::*;
 
+/// RFC 9260, section 5.2.6
 #[test]
-fn a_stale_cookie_asks_for_a_longer_life_5_2_6() {
+fn a_stale_cookie_requests_a_longer_lifetime() {
     let mut w = World::with(2, |i, c| {
         c.local_addresses.truncate(1);
         if i == 1 {
-            c.association.valid_cookie_life = ms(10);
+            c.association.timers.valid_cookie_life = ms(10);
         }
     });
     // The cookie needs 20 ms there and back.
@@ -35,13 +36,14 @@ fn a_stale_cookie_asks_for_a_longer_life_5_2_6() {
     assert_eq!(inits[0].init().tag, inits[1].init().tag);
 }
 
+/// RFC 9260, section 5.2.6
 #[test]
-fn a_cookie_that_stays_stale_ends_the_set_up_5_2_6() {
+fn a_cookie_that_stays_stale_ends_the_set_up() {
     let mut w = World::with(2, |i, c| {
         c.local_addresses.truncate(1);
         if i == 1 {
-            c.association.valid_cookie_life = ms(10);
-            c.association.max_cookie_life_increment = ms(0);
+            c.association.timers.valid_cookie_life = ms(10);
+            c.association.timers.max_cookie_life_increment = ms(0);
         }
     });
     let a = w.begin_connect(&[addresses(1)[0]]);
@@ -53,41 +55,44 @@ fn a_cookie_that_stays_stale_ends_the_set_up_5_2_6() {
     assert_eq!(w.ends[1].associations().count(), 0);
 }
 
+/// RFC 9260, section 5.2.6
 #[test]
-fn data_bundled_with_a_stale_cookie_arrives_once_5_2_6() {
+fn data_bundled_with_a_stale_cookie_arrives_once() {
     let mut w = World::with(2, |i, c| {
         c.local_addresses.truncate(1);
         if i == 1 {
-            c.association.valid_cookie_life = ms(10);
+            c.association.timers.valid_cookie_life = ms(10);
         }
     });
     let a = w.begin_connect(&[addresses(1)[0]]);
     w.send(0, a, 3, &b"early"[..]);
     w.run(secs(10));
-    let b = w.only(1);
+    let b = w.association(1);
     assert_eq!(w.receive_lengths(1, b), [5]);
     assert_eq!(w.stats(0, a).outstanding_chunks, 0);
 }
 
+/// RFC 9260, section 5.2.6
 #[test]
-fn a_stale_cookie_error_means_nothing_once_established_5_2_6() {
+fn a_stale_cookie_error_is_ignored_when_established() {
     let mut w = World::single_homed();
     let (peer, id) = Puppet::new().accept(&mut w);
     assert_eq!(
-        peer.say(&mut w, |p| p.error(|c| c.stale_cookie(5))).len(),
+        peer.send(&mut w, |p| p.error(|c| c.stale_cookie(5))).len(),
         0
     );
     assert_eq!(state_name(&w.stats(0, id)), "Established");
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 9260, section 5.1.3
 #[test]
-fn a_cookie_outlives_one_change_of_the_secret_5_1_3() {
+fn a_cookie_outlives_one_change_of_the_secret() {
     for (changes, good) in [(1, true), (2, false)] {
         let mut w = World::with(1, |_, c| c.secret_lifetime = secs(10));
         let mut peer = Puppet::new();
         let answers = peer.init(&mut w, |_| {});
-        peer.learn(&answers[0]);
+        peer.record_init(&answers[0]);
         let cookie = Puppet::cookie(&answers[0]);
         for i in 0..changes {
             w.run(secs(11));
@@ -95,7 +100,7 @@ fn a_cookie_outlives_one_change_of_the_secret_5_1_3() {
             other.port = 7100 + i;
             assert_eq!(other.init(&mut w, |_| {}).len(), 1);
         }
-        let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+        let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
         assert_eq!(w.ends[0].associations().count(), usize::from(good));
         assert_eq!(answers.len(), usize::from(good), "silently discarded");
         assert_eq!(w.ends[0].stats().forged_cookies, u64::from(!good));

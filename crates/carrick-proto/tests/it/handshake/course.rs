@@ -13,8 +13,9 @@ fn times(w: &World, end: usize, kind: ChunkType) -> Vec<u64> {
         .collect()
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn four_packets_set_up_an_association_5_1() {
+fn four_packets_set_up_an_association() {
     let mut w = World::single_homed();
     let a = w.begin_connect(&[addresses(1)[0]]);
     w.run(secs(1));
@@ -42,8 +43,9 @@ fn four_packets_set_up_an_association_5_1() {
     assert_eq!(w.stats(0, a).error_count, 0);
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn each_lost_set_up_packet_is_sent_again_5_1() {
+fn each_lost_set_up_packet_is_retransmitted() {
     for (end, kind) in [
         (0, ChunkType::INIT),
         (1, ChunkType::INIT_ACK),
@@ -60,7 +62,7 @@ fn each_lost_set_up_packet_is_sent_again_5_1() {
                 "{kind} lost {losses} times"
             );
             w.run(secs(5));
-            let b = w.only(1);
+            let b = w.association(1);
             assert_eq!(w.receive_lengths(1, b), [5], "{kind}");
             w.send(1, b, 0, &b"answer"[..]);
             w.run(secs(5));
@@ -69,10 +71,11 @@ fn each_lost_set_up_packet_is_sent_again_5_1() {
     }
 }
 
+/// RFC 9260, section 5.1.4
 #[test]
-fn t1_init_doubles_and_gives_up_after_max_init_retransmits_4() {
+fn t1_init_doubles_until_max_init_retransmits() {
     let mut w = World::single_homed();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     let a = w.begin_connect(&[addresses(1)[0]]);
     w.send_with(
         0,
@@ -95,8 +98,9 @@ fn t1_init_doubles_and_gives_up_after_max_init_retransmits_4() {
     assert_eq!(w.ends[0].associations().count(), 0);
 }
 
+/// RFC 9260, section 5.1.4
 #[test]
-fn t1_cookie_gives_up_after_max_init_retransmits_5_1_4() {
+fn t1_cookie_ends_after_max_init_retransmits() {
     let mut w = World::single_homed();
     w.lose(0, ChunkType::COOKIE_ECHO, usize::MAX);
     w.begin_connect(&[addresses(1)[0]]);
@@ -105,11 +109,12 @@ fn t1_cookie_gives_up_after_max_init_retransmits_5_1_4() {
     assert_eq!(w.events(0), [Event::Closed(CloseReason::SetupTimedOut)]);
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn inits_go_to_all_addresses_each_with_its_own_timer_5_1() {
+fn each_address_gets_an_init_with_its_own_timer() {
     let mut w = World::new();
-    w.kill(addresses(1)[0]);
-    w.kill(addresses(1)[1]);
+    w.block(addresses(1)[0]);
+    w.block(addresses(1)[1]);
     w.begin_connect(&addresses(1));
     w.run(secs(8));
     let to: Vec<_> = w.log.iter().map(|p| p.to()).collect();
@@ -120,14 +125,15 @@ fn inits_go_to_all_addresses_each_with_its_own_timer_5_1() {
         [0, 1000, 2000, 4000, 6000],
         "T1-init per address"
     );
-    w.revive(second);
+    w.unblock(second);
     assert!(w.run_until(secs(20), |w| w.states() == [Some("Established"); 2]));
-    let a = w.only(0);
+    let a = w.association(0);
     assert_eq!(w.path(0, a, 0).remote, second, "data goes to what answered");
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn cookie_echoes_go_to_all_confirmed_addresses_5_1() {
+fn cookie_echo_goes_to_all_confirmed_addresses() {
     let mut w = World::new();
     w.lose(0, ChunkType::COOKIE_ECHO, 1);
     w.begin_connect(&addresses(1));

@@ -1,11 +1,12 @@
-//! Data beside the last two packets (section 5.1.5).
+//! Data bundled with COOKIE ECHO and COOKIE ACK (section 5.1.5).
 
 use carrick_wire::ChunkType;
 
 use crate::common::*;
 
+/// RFC 9260, section 5.1.5
 #[test]
-fn data_goes_with_the_cookie_echo_and_its_sack_with_the_cookie_ack_5_1_5() {
+fn data_is_bundled_with_cookie_echo() {
     let mut w = World::single_homed();
     let a = w.begin_connect(&[addresses(1)[0]]);
     w.send(0, a, 0, pattern(200));
@@ -21,8 +22,9 @@ fn data_goes_with_the_cookie_echo_and_its_sack_with_the_cookie_ack_5_1_5() {
     assert_eq!(w.data_sent(0), 1, "sent once");
 }
 
+/// RFC 9260, section 5.1, rule C
 #[test]
-fn nothing_but_the_cookie_echo_leaves_before_the_cookie_ack_5_1_c() {
+fn only_cookie_echo_leaves_before_cookie_ack() {
     let mut w = World::single_homed();
     w.lose(1, ChunkType::COOKIE_ACK, 2);
     let a = w.begin_connect(&[addresses(1)[0]]);
@@ -36,12 +38,13 @@ fn nothing_but_the_cookie_echo_leaves_before_the_cookie_ack_5_1_c() {
         .filter(|p| p.from == 0 && !p.has(ChunkType::INIT) && !p.has(ChunkType::COOKIE_ECHO));
     assert_eq!(others.count(), 0);
     w.run(secs(10));
-    let b = w.only(1);
+    let b = w.association(1);
     assert_eq!(w.receive_lengths(1, b), [1000; 20]);
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn the_first_data_is_acknowledged_at_once_5_1() {
+fn the_first_data_is_acknowledged_at_once() {
     let mut w = World::single_homed();
     let (mut peer, _) = Puppet::new().connect(&mut w);
     let answers = peer.data(&mut w, 0, 0, b"first");

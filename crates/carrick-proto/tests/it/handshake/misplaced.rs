@@ -1,12 +1,13 @@
-//! Packets of the set-up in the wrong place, from the wrong address, or twice.
+//! Set-up packets in the wrong state, from the wrong address, or repeated.
 
 use carrick_proto::{ConnectError, Event, Tsn};
 use carrick_wire::{ChunkType, VerificationTag};
 
 use crate::common::*;
 
+/// RFC 9260, section 5.1, rule B
 #[test]
-fn the_init_ack_goes_where_the_init_came_from_5_1_b() {
+fn the_init_ack_goes_to_the_source_of_the_init() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     peer.link.from = ip("10.1.0.77");
@@ -16,55 +17,60 @@ fn the_init_ack_goes_where_the_init_came_from_5_1_b() {
     assert_eq!(answers[0].source(), addresses(0)[1]);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn a_cookie_is_good_for_one_association_only_5_2_4() {
+fn a_cookie_makes_one_association_only() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |_| {});
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
     for _ in 0..3 {
-        let answers = peer.say(&mut w, |p| p.cookie_echo(&cookie));
+        let answers = peer.send(&mut w, |p| p.cookie_echo(&cookie));
         assert_eq!(answers[0].kinds(), [ChunkType::COOKIE_ACK], "row D");
     }
     assert_eq!(w.ends[0].associations().count(), 1);
     assert_eq!(w.events(0).len(), 1, "established once");
 }
 
+/// RFC 9260, section 5.1.5
 #[test]
-fn a_cookie_with_other_ports_or_tags_is_discarded_5_1_5() {
+fn a_cookie_with_other_ports_or_tags_is_discarded() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |_| {});
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
     let mut other_port = peer.clone();
     other_port.port += 1;
-    assert_eq!(other_port.say(&mut w, |p| p.cookie_echo(&cookie)).len(), 0);
+    assert_eq!(other_port.send(&mut w, |p| p.cookie_echo(&cookie)).len(), 0);
     let mut other_tag = peer.clone();
     other_tag.peer_tag.0 ^= 1;
-    assert_eq!(other_tag.say(&mut w, |p| p.cookie_echo(&cookie)).len(), 0);
+    assert_eq!(other_tag.send(&mut w, |p| p.cookie_echo(&cookie)).len(), 0);
     assert_eq!(w.ends[0].associations().count(), 0);
-    assert_eq!(peer.say(&mut w, |p| p.cookie_echo(&cookie)).len(), 1);
+    assert_eq!(peer.send(&mut w, |p| p.cookie_echo(&cookie)).len(), 1);
 }
 
+/// RFC 9260, section 5.2.3
+/// RFC 9260, section 5.2.5
 #[test]
-fn an_init_ack_or_cookie_ack_out_of_place_is_discarded_5_2_3_and_5_2_5() {
+fn misplaced_init_ack_and_cookie_ack_are_discarded() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().accept(&mut w);
     let mut other = peer.clone();
     other.tag = VerificationTag(99);
     other.tsn = Tsn::new(5);
     assert_eq!(other.answer_init(&mut w, |p| p.state_cookie(b"x")).len(), 0);
-    assert_eq!(peer.say(&mut w, |p| p.cookie_ack()).len(), 0);
+    assert_eq!(peer.send(&mut w, |p| p.cookie_ack()).len(), 0);
     let answers = peer.data(&mut w, 0, 0, b"works");
     assert_eq!(answers[0].tag(), peer.tag, "the tag is the old one");
     assert_eq!(w.receive_lengths(0, id), [5]);
     assert_eq!(w.events(0), [Event::MessageReceived]);
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn an_init_ack_from_another_address_is_taken_but_that_address_is_not_trusted_5_4() {
+fn another_source_of_an_init_ack_is_unconfirmed() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
@@ -77,7 +83,7 @@ fn an_init_ack_from_another_address_is_taken_but_that_address_is_not_trusted_5_4
     });
     assert_eq!(answers[0].kinds(), [ChunkType::COOKIE_ECHO]);
     assert_eq!(answers[0].to(), ip("10.0.0.99"));
-    peer.say(&mut w, |p| p.cookie_ack());
+    peer.send(&mut w, |p| p.cookie_ack());
     let confirmed: Vec<_> = w.ends[0]
         .paths(id)
         .map(|p| (p.remote, p.status.confirmed))
@@ -88,18 +94,18 @@ fn an_init_ack_from_another_address_is_taken_but_that_address_is_not_trusted_5_4
     );
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn a_cookie_echo_from_an_address_that_the_init_did_not_have_gets_its_answer_where_the_init_came_from()
- {
+fn cookie_ack_goes_to_the_source_of_the_init() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |_| {});
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
     let header = Puppet::data_header(peer.tsn, 0, 0);
     peer.link.from = ip("10.1.0.66");
     peer.link.to = addresses(0)[1];
-    let answers = peer.say(&mut w, |p| {
+    let answers = peer.send(&mut w, |p| {
         p.cookie_echo(&cookie);
         p.data(&header, b"hello");
     });
@@ -109,8 +115,9 @@ fn a_cookie_echo_from_an_address_that_the_init_did_not_have_gets_its_answer_wher
     }
 }
 
+/// RFC 9260, section 11.1.2
 #[test]
-fn arguments_of_connect_are_checked_11_1_2() {
+fn arguments_of_connect_are_checked() {
     let mut w = World::single_homed();
     let mut connect = |peers: &[&str], port| {
         let peers: Vec<_> = peers.iter().map(|p| ip(p)).collect();
@@ -124,7 +131,7 @@ fn arguments_of_connect_are_checked_11_1_2() {
         connect(&["10.0.0.8", "10.0.0.9"], 1),
         Err(ConnectError::AlreadyConnected)
     );
-    w.config.outbound_streams = 0;
+    w.config.streams.outbound_streams = 0;
     let refused = w.ends[0].connect(w.now, &[ip("10.0.0.7")], 1, None, w.config.clone());
     assert!(refused.is_err(), "a configuration out of its range");
 }

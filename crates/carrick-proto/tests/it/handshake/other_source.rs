@@ -7,7 +7,7 @@ use carrick_wire::ChunkType;
 
 use crate::common::*;
 
-/// Where the INIT goes, and the address that answers.
+/// Destination of the INIT, and the address that answers.
 const ASKED: &str = "10.0.0.99";
 const OTHER: &str = "10.1.0.99";
 
@@ -20,15 +20,16 @@ fn asked(w: &mut World) -> Puppet {
     peer
 }
 
-fn kinds(seen: &[Seen]) -> Vec<ChunkType> {
-    seen.iter().flat_map(Seen::kinds).collect()
+fn kinds(seen: &[SentPacket]) -> Vec<ChunkType> {
+    seen.iter().flat_map(SentPacket::kinds).collect()
 }
 
 fn is_waiting(w: &World) -> bool {
     w.states()[0] == Some("CookieWait")
 }
 
-/// RFC 9260, section 5.1.2 C and D
+/// RFC 9260, section 5.1.2, rule C
+/// RFC 9260, section 5.1.2, rule D
 #[test]
 fn a_listed_address_identifies_the_association() {
     for listed in [&[ASKED][..], &[ASKED, OTHER], &[OTHER, "10.2.0.99", ASKED]] {
@@ -46,8 +47,8 @@ fn a_listed_address_identifies_the_association() {
             link: Puppet::new().link,
             ..peer.clone()
         };
-        from_asked.say(&mut w, |p| p.cookie_ack());
-        let id = w.only(0);
+        from_asked.send(&mut w, |p| p.cookie_ack());
+        let id = w.association(0);
         let mut remotes: Vec<IpAddr> = w.ends[0].paths(id).map(|p| p.remote).collect();
         remotes.sort_unstable();
         let mut all: Vec<IpAddr> = listed.iter().map(|a| ip(a)).collect();
@@ -63,15 +64,17 @@ fn a_listed_address_identifies_the_association() {
     }
 }
 
-/// RFC 9260, section 5.4: the user gave both addresses, so the one that answers is confirmed.
+/// The user gave both addresses, so the one that answers is confirmed.
+///
+/// RFC 9260, section 5.4
 #[test]
-fn an_address_that_the_user_gave_gets_the_cookie_echo() {
+fn a_configured_address_gets_the_cookie_echo() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     w.begin_connect_from(0, &[ip(ASKED), ip(OTHER)], peer.port);
-    let init = peer.hear(&mut w).remove(0);
+    let init = peer.receive(&mut w).remove(0);
     assert_eq!(init.to(), ip(ASKED));
-    peer.learn(&init);
+    peer.record_init(&init);
     peer.link.from = ip(OTHER);
     peer.link.to = addresses(0)[1];
     let answers = peer.answer_init(&mut w, |p| p.state_cookie(b"cookie"));
@@ -103,10 +106,12 @@ fn another_tag_is_not_accepted() {
     }
 }
 
-/// RFC 9260, sections 5.1.2 D and 8.4, rule 8: neither the source nor an address in it is the
-/// association's.
+/// Neither the source nor an address in it is the association's.
+///
+/// RFC 9260, section 5.1.2, rule D
+/// RFC 9260, section 8.4, rule 8
 #[test]
-fn an_init_ack_without_a_known_address_is_a_stray() {
+fn an_init_ack_without_a_known_address_is_discarded() {
     for listed in [&[][..], &[OTHER], &[OTHER, "10.0.0.98"]] {
         let mut w = World::new();
         let peer = asked(&mut w);
@@ -121,7 +126,9 @@ fn an_init_ack_without_a_known_address_is_a_stray() {
     }
 }
 
-/// RFC 9260, section 5.1.2 D: another port is another peer.
+/// Another port is another peer.
+///
+/// RFC 9260, section 5.1.2, rule D
 #[test]
 fn an_init_ack_from_another_port_is_not_accepted() {
     let mut w = World::new();
@@ -135,16 +142,17 @@ fn an_init_ack_from_another_port_is_not_accepted() {
     assert!(is_waiting(&w));
 }
 
-/// RFC 9260, section 5.1.2 D: what the endpoint requires of those that connect to it is no matter
-/// of an association that it sets up itself.
+/// Requirements for accepted peers do not apply to associations that the endpoint initiates.
+///
+/// RFC 9260, section 5.1.2, rule D
 #[test]
-fn the_rules_for_accepted_peers_do_not_apply() {
+fn rules_for_accepted_peers_do_not_apply() {
     let mut w = World::with(1, |_, c| {
         c.association.extensions.authentication = true;
         c.association.extensions.dynamic_addresses = true;
     });
     w.config.extensions.dynamic_addresses = true;
-    w.config.dynamic_addresses_without_authentication = true;
+    w.config.security.dynamic_addresses_without_authentication = true;
     let peer = asked(&mut w);
     let answers = peer.answer_init(&mut w, |p| {
         p.state_cookie(b"cookie");

@@ -1,4 +1,4 @@
-//! Unknown parameters, and addresses (sections 3.2.1, 5.1.2).
+//! Unknown parameters, and address parameters (sections 3.2.1, 5.1.2).
 
 use carrick_wire::{CauseCode, ChunkType, Parameter, ParameterType};
 
@@ -13,8 +13,9 @@ fn unknown_parameters(stop: u16, p: &mut carrick_wire::ParameterWriter<'_>) {
     p.raw(ParameterType(0xc124), b"never reached");
 }
 
+/// RFC 9260, section 3.2.1
 #[test]
-fn unknown_parameters_of_an_init_are_reported_in_the_init_ack_3_2_1() {
+fn unknown_init_parameters_are_reported_in_init_ack() {
     for (stop, reported) in [(0x0123, 1), (0x4123, 2)] {
         let mut w = World::new();
         let peer = Puppet::new();
@@ -37,9 +38,12 @@ fn unknown_parameters_of_an_init_are_reported_in_the_init_ack_3_2_1() {
     }
 }
 
-/// Well formed or not: an extension that is not implemented cannot be read wrongly.
+/// Parameters of extensions that are not implemented are not parsed, so a malformed one is unknown,
+/// too.
+///
+/// RFC 9260, section 3.2.1
 #[test]
-fn parameters_of_extensions_that_are_not_implemented_are_unknown_3_2_1() {
+fn unimplemented_extension_parameters_are_unknown() {
     let mut w = World::new();
     let peer = Puppet::new();
     let malformed: [(u16, &[u8]); 4] = [
@@ -69,8 +73,9 @@ fn parameters_of_extensions_that_are_not_implemented_are_unknown_3_2_1() {
     assert_eq!(unrecognized, expected);
 }
 
+/// RFC 9260, section 3.2.2
 #[test]
-fn unknown_parameters_of_an_init_ack_are_reported_behind_the_cookie_echo_3_2_2() {
+fn unknown_init_ack_parameters_are_reported() {
     for (stop, reported) in [(0x0123, 16), (0x4123, 24)] {
         let mut w = World::new();
         let mut peer = Puppet::new();
@@ -90,8 +95,9 @@ fn unknown_parameters_of_an_init_ack_are_reported_behind_the_cookie_echo_3_2_2()
     }
 }
 
+/// RFC 9260, section 5.1.2, rule C
 #[test]
-fn addresses_of_both_families_are_told_and_taken_5_1_2_c() {
+fn addresses_of_both_families_are_exchanged() {
     let mut w = World::with(2, |i, c| {
         c.local_addresses.push(ip(&format!("fd00::{}", i + 1)));
     });
@@ -104,15 +110,16 @@ fn addresses_of_both_families_are_told_and_taken_5_1_2_c() {
         assert_eq!(paths.len(), 3);
         assert!(paths.iter().all(|p| p.status.confirmed && p.status.active));
     }
-    w.kill(addresses(1)[0]);
-    w.kill(addresses(1)[1]);
+    w.block(addresses(1)[0]);
+    w.block(addresses(1)[1]);
     w.send(0, a, 0, pattern(5000));
     w.run(secs(60));
     assert_eq!(w.receive_lengths(1, b), [5000], "over IPv6");
 }
 
+/// RFC 9260, section 3.3.2.1.5
 #[test]
-fn ipv6_alone_works_and_says_so_3_3_2_1_5() {
+fn ipv6_alone_is_declared_supported() {
     let mut w = World::with(2, |i, c| {
         c.local_addresses = vec![ip(&format!("fd00::{}", i + 1))];
     });
@@ -123,11 +130,12 @@ fn ipv6_alone_works_and_says_so_3_3_2_1_5() {
     assert!(init.parameters().iter().any(
         |p| matches!(p, Parameter::SupportedAddressTypes(t) if t.clone().collect::<Vec<_>>() == [6])
     ));
-    assert_eq!(init.listed().len(), 0, "a single address is not told");
+    assert_eq!(init.listed().len(), 0, "a single address is not listed");
 }
 
+/// RFC 9260, section 5.1.2
 #[test]
-fn supported_address_types_limit_what_the_init_ack_tells_5_1_2() {
+fn supported_address_types_limit_the_init_ack() {
     let with_v6 = || {
         World::with(1, |_, c| {
             c.local_addresses.push(ip("fd00::1"));
@@ -137,7 +145,7 @@ fn supported_address_types_limit_what_the_init_ack_tells_5_1_2() {
     let mut w = with_v6();
     let answers = Puppet::new().init(&mut w, |p| p.supported_address_types(&[5]));
     assert_eq!(answers[0].listed(), addresses(0));
-    // What the peer uses itself counts as supported, whatever it lists.
+    // The family that the peer uses counts as supported, whatever it lists.
     let mut w = with_v6();
     let answers = Puppet::new().init(&mut w, |p| {
         p.supported_address_types(&[5]);
@@ -149,8 +157,9 @@ fn supported_address_types_limit_what_the_init_ack_tells_5_1_2() {
     assert_eq!(answers[0].listed().len(), 4, "IPv4 carried the INIT");
 }
 
+/// RFC 9260, section 5.1.2
 #[test]
-fn addresses_that_cannot_be_used_are_ignored_without_an_error_5_1_2() {
+fn unusable_addresses_are_ignored_silently() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |p| {
@@ -166,15 +175,16 @@ fn addresses_that_cannot_be_used_are_ignored_without_an_error_5_1_2() {
         }
     });
     assert_eq!(answers[0].kinds(), [ChunkType::INIT_ACK]);
-    peer.learn(&answers[0]);
-    peer.say(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
-    let id = w.only(0);
+    peer.record_init(&answers[0]);
+    peer.send(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
+    let id = w.association(0);
     let remotes: Vec<_> = w.ends[0].paths(id).map(|p| p.remote).collect();
     assert_eq!(remotes, [ip("10.0.0.99"), ip("10.1.0.99")]);
 }
 
+/// RFC 9260, section 5.1.2, rule A
 #[test]
-fn without_address_parameters_the_source_is_the_only_address_5_1_2_a() {
+fn without_parameters_the_source_is_the_only_address() {
     let mut w = World::new();
     let (_, id) = Puppet::new().connect(&mut w);
     assert_eq!(w.ends[0].paths(id).count(), 1);

@@ -1,20 +1,22 @@
-//! What is refused (sections 3.3.2, 3.3.3, 5.1).
+//! Refused INITs and INIT ACKs (sections 3.3.2, 3.3.3, 5.1).
 
 use carrick_proto::{CloseReason, Event};
 use carrick_wire::{CauseCode, ChunkType, ParameterType, VerificationTag};
 
 use crate::common::*;
 
+/// RFC 9260, section 3.3.2
 #[test]
-fn an_init_with_a_zero_initiate_tag_is_discarded_3_3_2() {
+fn an_init_with_a_zero_initiate_tag_is_discarded() {
     let mut w = World::with(1, |_, _| {});
     let mut peer = Puppet::new();
     peer.tag = VerificationTag::ZERO;
     assert_eq!(peer.init(&mut w, |_| {}).len(), 0);
 }
 
+/// RFC 9260, section 3.3.2
 #[test]
-fn zero_streams_and_a_small_window_are_refused_3_3_2() {
+fn no_streams_and_a_small_window_are_refused() {
     let change: [fn(&mut Puppet); 3] = [
         |p| p.streams.0 = 0,
         |p| p.streams.1 = 0,
@@ -32,8 +34,9 @@ fn zero_streams_and_a_small_window_are_refused_3_3_2() {
     }
 }
 
+/// RFC 9260, section 3.3.2
 #[test]
-fn a_refused_init_leaves_the_existing_association_alone_3_3_2() {
+fn a_refused_init_leaves_the_association_alone() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().connect(&mut w);
     let mut again = peer.clone();
@@ -43,8 +46,9 @@ fn a_refused_init_leaves_the_existing_association_alone_3_3_2() {
     assert_eq!(w.receive_lengths(0, id), [10]);
 }
 
+/// RFC 9260, section 3.3.3
 #[test]
-fn an_init_ack_with_zero_streams_ends_the_set_up_3_3_3() {
+fn an_init_ack_with_zero_streams_ends_the_set_up() {
     let change: [fn(&mut Puppet); 2] = [|p| p.streams.0 = 0, |p| p.streams.1 = 0];
     for change in change {
         let mut w = World::single_homed();
@@ -61,8 +65,9 @@ fn an_init_ack_with_zero_streams_ends_the_set_up_3_3_3() {
     }
 }
 
+/// RFC 9260, section 3.3.3
 #[test]
-fn an_init_ack_with_a_zero_tag_ends_the_set_up_with_the_t_bit_3_3_3() {
+fn an_init_ack_with_a_zero_tag_aborts_with_t_bit() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     peer.begin_accept(&mut w);
@@ -73,8 +78,9 @@ fn an_init_ack_with_a_zero_tag_ends_the_set_up_with_the_t_bit_3_3_3() {
     assert_eq!(w.ends[0].associations().count(), 0);
 }
 
+/// RFC 9260, section 3.3.3
 #[test]
-fn an_init_ack_with_a_small_window_changes_nothing_3_3_3() {
+fn an_init_ack_with_a_small_window_changes_nothing() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     let id = peer.begin_accept(&mut w);
@@ -88,8 +94,9 @@ fn an_init_ack_with_a_small_window_changes_nothing_3_3_3() {
     assert_eq!(answers[0].kinds(), [ChunkType::COOKIE_ECHO]);
 }
 
+/// RFC 9260, section 5.1.2, rule B
 #[test]
-fn a_host_name_address_is_refused_5_1_2_b() {
+fn a_host_name_address_is_refused() {
     let mut w = World::single_homed();
     let peer = Puppet::new();
     let answers = peer.init(&mut w, |p| {
@@ -111,8 +118,9 @@ fn a_host_name_address_is_refused_5_1_2_b() {
     assert_eq!(w.ends[0].associations().count(), 0);
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn an_init_ack_without_a_cookie_is_refused_5_1() {
+fn an_init_ack_without_a_cookie_is_refused() {
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
     peer.begin_accept(&mut w);

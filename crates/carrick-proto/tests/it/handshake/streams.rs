@@ -5,16 +5,17 @@ use carrick_wire::{CauseCode, ChunkType, VerificationTag};
 
 use crate::common::*;
 
+/// RFC 9260, section 5.1.1
 #[test]
-fn streams_are_the_smaller_of_wanted_and_offered_5_1_1() {
+fn streams_are_the_smaller_of_both_offers() {
     let mut w = World::with(2, |i, c| {
         if i == 1 {
-            c.association.outbound_streams = 50;
-            c.association.max_inbound_streams = 5;
+            c.association.streams.outbound_streams = 50;
+            c.association.streams.max_inbound_streams = 5;
         }
     });
-    w.config.outbound_streams = 65_535;
-    w.config.max_inbound_streams = 40;
+    w.config.streams.outbound_streams = 65_535;
+    w.config.streams.max_inbound_streams = 40;
     let (a, b) = w.connect();
     let (sa, sb) = (w.stats(0, a), w.stats(1, b));
     assert_eq!((sa.outbound_streams, sa.inbound_streams), (5, 40));
@@ -28,10 +29,11 @@ fn streams_are_the_smaller_of_wanted_and_offered_5_1_1() {
     assert!(init_ack.init().outbound_streams <= 40);
 }
 
+/// RFC 9260, section 5.1.1
 #[test]
-fn all_65535_streams_can_be_used_5_1_1() {
-    let mut w = World::with(2, |_, c| c.association.outbound_streams = 65_535);
-    w.config.outbound_streams = 65_535;
+fn all_65535_streams_can_be_used() {
+    let mut w = World::with(2, |_, c| c.association.streams.outbound_streams = 65_535);
+    w.config.streams.outbound_streams = 65_535;
     let (a, b) = w.connect();
     for stream in [0, 65_534, 32_768] {
         w.send(0, a, stream, pattern(10));
@@ -41,11 +43,12 @@ fn all_65535_streams_can_be_used_5_1_1() {
     assert_eq!(streams, [0, 65_534, 32_768]);
 }
 
+/// RFC 9260, section 5.1.1
 #[test]
-fn messages_queued_for_streams_that_the_peer_refuses_come_back_5_1_1() {
+fn messages_for_refused_streams_are_returned() {
     let mut w = World::with(2, |i, c| {
         if i == 1 {
-            c.association.max_inbound_streams = 2;
+            c.association.streams.max_inbound_streams = 2;
         }
     });
     let a = w.begin_connect(&[addresses(1)[0]]);
@@ -57,7 +60,7 @@ fn messages_queued_for_streams_that_the_peer_refuses_come_back_5_1_1() {
         w.send_with(0, a, options, pattern(100));
     }
     w.run(secs(5));
-    let b = w.only(1);
+    let b = w.association(1);
     assert_eq!(w.receive_lengths(1, b), [100, 100]);
     let failed: Vec<_> = w
         .events(0)
@@ -71,8 +74,9 @@ fn messages_queued_for_streams_that_the_peer_refuses_come_back_5_1_1() {
     assert_eq!(w.sent(1, ChunkType::ERROR).len(), 0);
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn an_endpoint_that_does_not_accept_answers_with_abort_5_1() {
+fn an_endpoint_that_does_not_accept_aborts() {
     let mut w = World::with(2, |i, c| c.accept = i == 0);
     w.begin_connect(&[addresses(1)[0]]);
     w.run(secs(1));
@@ -85,16 +89,17 @@ fn an_endpoint_that_does_not_accept_answers_with_abort_5_1() {
     assert_eq!(w.ends[1].stats().inits_refused, 1);
 }
 
+/// RFC 9260, section 5.1
 #[test]
-fn an_association_too_many_is_out_of_resource_5_1() {
+fn associations_above_the_limit_are_refused() {
     let mut w = World::with(1, |_, c| c.max_associations = 1);
     Puppet::new().connect(&mut w);
     let mut second = Puppet::new();
     second.port = 7001;
     let answers = second.init(&mut w, |_| {});
     if answers[0].has(ChunkType::INIT_ACK) {
-        second.learn(&answers[0]);
-        let answers = second.say(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
+        second.record_init(&answers[0]);
+        let answers = second.send(&mut w, |p| p.cookie_echo(&Puppet::cookie(&answers[0])));
         assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
         assert_eq!(answers[0].tag(), second.tag);
         assert_eq!(answers[0].causes()[0].0, CauseCode::OUT_OF_RESOURCE);
@@ -115,9 +120,9 @@ fn is_admitted(w: &mut World, from: &str, port: u16) -> bool {
     }
     puppet.port = port;
     let answers = puppet.init(w, |_| {});
-    puppet.learn(&answers[0]);
+    puppet.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    let answers = puppet.say(w, |p| p.cookie_echo(&cookie));
+    let answers = puppet.send(w, |p| p.cookie_echo(&cookie));
     if answers[0].has(ChunkType::COOKIE_ACK) {
         return true;
     }
@@ -126,9 +131,12 @@ fn is_admitted(w: &mut World, from: &str, port: u16) -> bool {
     false
 }
 
-/// RFC 9260, section 5.1; RFC 4732, section 2.1: one source does not take all places
+/// One source cannot use up the association limit.
+///
+/// RFC 9260, section 5.1
+/// RFC 4732, section 2.1
 #[test]
-fn one_source_leaves_places_to_others() {
+fn one_source_cannot_take_all_associations() {
     for (limit, most) in [(None, 16), (Some(3), 3)] {
         let mut w = World::with(1, |_, c| {
             c.local_addresses = vec![addresses(0)[0], in_v6(addresses(0)[0])];
@@ -146,7 +154,8 @@ fn one_source_leaves_places_to_others() {
         assert!(is_admitted(&mut w, "10.0.0.67", 1));
         assert!(is_admitted(&mut w, "fd00:0:0:2::9", 1));
         assert_eq!(w.ends[0].stats().inits_refused, 2 * (150 - most as u64));
-        // A place is free again when its association has ended; own set-ups have no limit but the total.
+        // A place is free again when its association has ended; own set-ups have no limit but the
+        // total.
         let id = w.ends[0].associations().next().unwrap();
         w.ends[0].abort(w.now, id, b"").unwrap();
         let own = |w: &mut World, port| {
@@ -160,7 +169,9 @@ fn one_source_leaves_places_to_others() {
     }
 }
 
-/// RFC 9260, section 5.2.4: a restart is no further association
+/// A restart adds no association.
+///
+/// RFC 9260, section 5.2.4
 #[test]
 fn a_restart_is_admitted_at_the_limit() {
     let mut w = World::with(1, |_, c| c.max_associations_per_source = Some(1));
@@ -173,7 +184,7 @@ fn a_restart_is_admitted_at_the_limit() {
     let answers = restarted.init(&mut w, |_| {});
     let tag = answers[0].init().tag;
     let cookie = Puppet::cookie(&answers[0]);
-    let answers = restarted.say_with(&mut w, tag, |p| p.cookie_echo(&cookie));
+    let answers = restarted.send_with_tag(&mut w, tag, |p| p.cookie_echo(&cookie));
     assert!(answers[0].has(ChunkType::COOKIE_ACK));
     assert!(w.events(0).contains(&Event::Restarted));
 }

@@ -1,12 +1,12 @@
 //! Partial reliability where messages interleave: I-FORWARD-TSN (RFC 8260 section 2.3.1).
 
+mod endpoints;
 mod receiver;
 mod sender;
-mod worlds;
 
 use carrick_proto::Extensions;
 
-/// What it takes on both sides.
+/// Extensions that both sides need.
 const OFFERED: Extensions = Extensions {
     interleaving: true,
     partial_reliability: true,

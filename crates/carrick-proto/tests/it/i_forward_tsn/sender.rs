@@ -1,4 +1,4 @@
-//! When the chunk is sent, and what it says.
+//! Time and content of I-FORWARD-TSN.
 
 use carrick_proto::{
     Abandoned, AbandonedCount, AssociationConfig, AssociationId, Reliability, SendOptions, StreamId,
@@ -11,7 +11,7 @@ use crate::common::*;
 /// The payload that fills a packet.
 const FULL: usize = 1448;
 
-/// An endpoint with a puppet as its peer, which says only what it is told to.
+/// An endpoint with a puppet as its peer, whose heartbeats are off.
 fn puppet(change: impl Fn(&mut AssociationConfig)) -> (World, Puppet, AssociationId) {
     let mut w = World::with(1, |_, config| config.local_addresses.truncate(1));
     w.config.extensions = OFFERED;
@@ -23,7 +23,7 @@ fn puppet(change: impl Fn(&mut AssociationConfig)) -> (World, Puppet, Associatio
         p.supported_extensions(&[ChunkType::I_DATA, ChunkType::I_FORWARD_TSN]);
         p.state_cookie(b"cookie");
     });
-    peer.say(&mut w, |p| p.cookie_ack());
+    peer.send(&mut w, |p| p.cookie_ack());
     w.ends[0]
         .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
         .unwrap();
@@ -32,7 +32,7 @@ fn puppet(change: impl Fn(&mut AssociationConfig)) -> (World, Puppet, Associatio
     (w, peer, id)
 }
 
-/// On a stream, sent once only.
+/// Options of a message on this stream that is sent once.
 fn once(stream: u16, unordered: bool) -> SendOptions {
     SendOptions {
         stream: StreamId(stream),
@@ -45,8 +45,8 @@ fn once(stream: u16, unordered: bool) -> SendOptions {
 
 type Skipped = (u16, bool, u32);
 
-fn forwards(packets: &[Seen]) -> Vec<(Tsn, Vec<Skipped>)> {
-    let chunks = packets.iter().flat_map(Seen::chunks);
+fn forwards(packets: &[SentPacket]) -> Vec<(Tsn, Vec<Skipped>)> {
+    let chunks = packets.iter().flat_map(SentPacket::chunks);
     let all = chunks.filter_map(|chunk| match chunk {
         Chunk::IForwardTsn(forward) => {
             let skipped = forward.skipped();
@@ -61,22 +61,26 @@ fn forwards(packets: &[Seen]) -> Vec<(Tsn, Vec<Skipped>)> {
     all.collect()
 }
 
+/// RFC 8260, section 2.3.1
 #[test]
-fn the_highest_message_is_named_by_stream_and_order_8260_2_3_1() {
+fn the_highest_mid_is_named_by_stream_and_order() {
     let (mut w, peer, id) = puppet(|_| {});
     for n in 0..24_u16 {
         w.send_with(0, id, once(n % 3, n % 2 == 0), vec![0; 40]);
     }
     assert_eq!(
-        peer.hear(&mut w).iter().flat_map(Seen::user_data).count(),
+        peer.receive(&mut w)
+            .iter()
+            .flat_map(SentPacket::user_data)
+            .count(),
         24
     );
     w.run(secs(2));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     let [(point, skipped)] = &forwards(&sent)[..] else {
         panic!("one I-FORWARD-TSN");
     };
-    assert_eq!(*point, peer.theirs(23));
+    assert_eq!(*point, peer.endpoint_tsn(23));
     let expected: Vec<Skipped> = (0..3)
         .flat_map(|stream| [(stream, false, 3), (stream, true, 3)])
         .collect();
@@ -87,14 +91,15 @@ fn the_highest_message_is_named_by_stream_and_order_8260_2_3_1() {
     assert_eq!(stats.counters.forward_tsns_sent, 1);
 }
 
+/// RFC 8260, section 2.3.1
 #[test]
-fn a_message_that_was_begun_is_skipped_with_what_was_not_sent_8260_2_3_1() {
+fn an_abandoned_message_is_skipped_with_its_rest() {
     let (mut w, peer, id) = puppet(|_| {});
     // The window takes a part of it; a message of another stream goes between its fragments.
     w.send_with(0, id, once(1, false), vec![1; 30 * FULL]);
     w.send(0, id, 2, vec![2; 100]);
-    let sent = peer.hear(&mut w);
-    let first: Vec<_> = sent.iter().flat_map(Seen::user_data).collect();
+    let sent = peer.receive(&mut w);
+    let first: Vec<_> = sent.iter().flat_map(SentPacket::user_data).collect();
     assert!(first.len() < 20 && first.iter().any(|d| d.stream == 1));
     w.run(secs(10));
     let counted = Abandoned {
@@ -103,11 +108,14 @@ fn a_message_that_was_begun_is_skipped_with_what_was_not_sent_8260_2_3_1() {
     };
     assert_eq!(w.stats(0, id).abandoned, counted);
     let mut named = Vec::new();
-    let mut heard = peer.hear(&mut w);
+    let mut replies = peer.receive(&mut w);
     for _ in 0..20 {
         // All that was sent arrives from now on.
-        let data = heard.iter().flat_map(Seen::user_data).map(|d| d.tsn);
-        let points = forwards(&heard);
+        let data = replies
+            .iter()
+            .flat_map(SentPacket::user_data)
+            .map(|d| d.tsn);
+        let points = forwards(&replies);
         let points: Vec<_> = points
             .into_iter()
             .map(|(point, skipped)| {
@@ -115,10 +123,13 @@ fn a_message_that_was_begun_is_skipped_with_what_was_not_sent_8260_2_3_1() {
                 point
             })
             .collect();
-        let Some(highest) = data.chain(points).max_by_key(|t| t.since(peer.theirs(0))) else {
+        let Some(highest) = data
+            .chain(points)
+            .max_by_key(|t| t.since(peer.endpoint_tsn(0)))
+        else {
             break;
         };
-        heard = peer.sack(&mut w, highest, 100_000, &[]);
+        replies = peer.sack(&mut w, highest, 100_000, &[]);
     }
     assert!(
         !named.is_empty() && named.iter().all(|s| *s == (1, false, 0)),
@@ -128,36 +139,44 @@ fn a_message_that_was_begun_is_skipped_with_what_was_not_sent_8260_2_3_1() {
     assert_eq!((stats.outstanding_chunks, stats.send_buffer_bytes), (0, 0));
     // The next message of the stream has the next number.
     w.send(0, id, 1, vec![3; 10]);
-    let next = peer.hear(&mut w);
-    let next = next.iter().flat_map(Seen::user_data).next().expect("data");
+    let next = peer.receive(&mut w);
+    let next = next
+        .iter()
+        .flat_map(SentPacket::user_data)
+        .next()
+        .expect("data");
     assert_eq!((next.stream, next.number, next.fsn), (1, 1, Some(0)));
 }
 
+/// RFC 3758, section 3.5, rule C4
 #[test]
-fn what_does_not_fit_into_a_packet_follows_in_the_next_3758_c4() {
+fn entries_that_do_not_fit_follow_in_the_next_packet() {
     let (mut w, peer, id) = puppet(|config| {
-        config.path_mtu = 576;
-        config.outbound_streams = 1000;
-        config.max_burst = 1000;
+        config.mtu.path_mtu = 576;
+        config.streams.outbound_streams = 1000;
+        config.transmission.max_burst = 1000;
     });
     // The congestion window grows.
     w.send(0, id, 0, pattern(200_000));
-    let mut cumulative = peer.theirs(0).previous();
-    let mut heard = peer.hear(&mut w);
-    while let Some(last) = heard.iter().flat_map(Seen::user_data).last() {
+    let mut cumulative = peer.endpoint_tsn(0).previous();
+    let mut replies = peer.receive(&mut w);
+    while let Some(last) = replies.iter().flat_map(SentPacket::user_data).last() {
         cumulative = last.tsn;
-        heard = peer.sack(&mut w, cumulative, 100_000, &[]);
+        replies = peer.sack(&mut w, cumulative, 100_000, &[]);
     }
     for stream in 0..200 {
         w.send_with(0, id, once(stream, stream % 2 == 1), vec![0; 1]);
     }
     assert_eq!(
-        peer.hear(&mut w).iter().flat_map(Seen::user_data).count(),
+        peer.receive(&mut w)
+            .iter()
+            .flat_map(SentPacket::user_data)
+            .count(),
         200
     );
     w.run(ms(2500));
     let mut named = Vec::new();
-    let mut sent = peer.hear(&mut w);
+    let mut sent = peer.receive(&mut w);
     while let Some((point, skipped)) = forwards(&sent).pop() {
         assert_eq!(
             skipped.len() as u32,
@@ -173,27 +192,29 @@ fn what_does_not_fit_into_a_packet_follows_in_the_next_3758_c4() {
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }
 
+/// RFC 3758, section 3.5, rule C5
 #[test]
-fn it_is_repeated_until_it_is_acknowledged_3758_c5() {
+fn i_forward_tsn_is_repeated_until_acknowledged() {
     let (mut w, peer, id) = puppet(|_| {});
     w.send_with(0, id, once(0, true), vec![0; 100]);
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(secs(1));
-    let expected = [(peer.theirs(0), vec![(0, true, 0)])];
-    assert_eq!(forwards(&peer.hear(&mut w)), expected);
+    let expected = [(peer.endpoint_tsn(0), vec![(0, true, 0)])];
+    assert_eq!(forwards(&peer.receive(&mut w)), expected);
     for pause in [2, 4, 8] {
         w.run(ms(pause * 1000 - 1));
-        assert_eq!(forwards(&peer.hear(&mut w)).len(), 0);
+        assert_eq!(forwards(&peer.receive(&mut w)).len(), 0);
         w.run(ms(1));
-        assert_eq!(forwards(&peer.hear(&mut w)), expected);
+        assert_eq!(forwards(&peer.receive(&mut w)), expected);
     }
-    peer.sack(&mut w, peer.theirs(0), 100_000, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 100_000, &[]);
     w.run(secs(600));
-    assert_eq!(forwards(&peer.hear(&mut w)).len(), 0);
+    assert_eq!(forwards(&peer.receive(&mut w)).len(), 0);
 }
 
+/// RFC 3758, section 3.5, rule C2
 #[test]
-fn the_point_moves_over_what_was_given_up_and_no_further_3758_c2() {
+fn the_ack_point_advances_over_abandoned_tsns_only() {
     let (mut w, peer, id) = puppet(|_| {});
     for (stream, reliable) in [(0, false), (1, false), (2, true), (3, false)] {
         let reliability = if reliable {
@@ -207,22 +228,29 @@ fn the_point_moves_over_what_was_given_up_and_no_further_3758_c2() {
         };
         w.send_with(0, id, options, vec![0; 100]);
     }
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(secs(2));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(
         forwards(&sent),
-        [(peer.theirs(1), vec![(0, true, 0), (1, true, 0)])]
+        [(peer.endpoint_tsn(1), vec![(0, true, 0), (1, true, 0)])]
     );
-    let again: Vec<_> = sent.iter().flat_map(Seen::user_data).collect();
+    let again: Vec<_> = sent.iter().flat_map(SentPacket::user_data).collect();
     assert_eq!(again.len(), 1, "the reliable one");
-    // The peer says so in a gap block first: the point does not move over it.
+    // The peer acknowledges it in a Gap Ack Block first: the ack point does not advance over it.
     let gap = GapAckBlock { start: 3, end: 3 };
-    let below = peer.theirs(0).previous();
+    let below = peer.endpoint_tsn(0).previous();
     let answers = peer.sack(&mut w, below, 100_000, &[(gap.start, gap.end)]);
-    assert!(forwards(&answers).iter().all(|f| f.0 == peer.theirs(1)));
-    let answers = peer.sack(&mut w, peer.theirs(2), 100_000, &[]);
-    assert_eq!(forwards(&answers), [(peer.theirs(3), vec![(3, true, 0)])]);
-    peer.sack(&mut w, peer.theirs(3), 100_000, &[]);
+    assert!(
+        forwards(&answers)
+            .iter()
+            .all(|f| f.0 == peer.endpoint_tsn(1))
+    );
+    let answers = peer.sack(&mut w, peer.endpoint_tsn(2), 100_000, &[]);
+    assert_eq!(
+        forwards(&answers),
+        [(peer.endpoint_tsn(3), vec![(3, true, 0)])]
+    );
+    peer.sack(&mut w, peer.endpoint_tsn(3), 100_000, &[]);
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }

@@ -1,4 +1,4 @@
-//! Messages in I-DATA chunks, from SEND to the peer's user (RFC 8260 sections 2.1, 2.2.2 and 2.2.3).
+//! Messages in I-DATA chunks, from SEND to delivery (RFC 8260, sections 2.1, 2.2.2 and 2.2.3).
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use carrick_wire::{ChunkType, Fragment, Fsn};
 
 use crate::common::*;
 use crate::interleaving::support::{
-    FIRST, FULL, i_data, on_the_wire, puppet, send_figure_2, world, world_with,
+    FIRST, FULL, i_data, interleaved, interleaved_with, on_the_wire, puppet, send_figure_2,
 };
 
+/// RFC 8260, section 2.1
 #[test]
-fn flags_and_ppid_are_those_of_the_message_8260_2_1() {
-    let (mut w, a, b) = world(StreamScheduler::RoundRobin);
+fn flags_and_ppid_are_those_of_the_message() {
+    let (mut w, a, b) = interleaved(StreamScheduler::RoundRobin);
     for unordered in [false, true, true] {
         let options = SendOptions {
             unordered,
@@ -52,10 +53,11 @@ fn flags_and_ppid_are_those_of_the_message_8260_2_1() {
     );
 }
 
+/// RFC 8260, section 2.2.2
 #[test]
-fn one_message_of_a_stream_is_under_way_at_a_time_8260_2_2_2() {
+fn a_stream_sends_one_message_at_a_time() {
     for scheduler in StreamScheduler::ALL {
-        let (mut w, a, b) = world(scheduler);
+        let (mut w, a, b) = interleaved(scheduler);
         for i in 0..60_u16 {
             let options = SendOptions {
                 unordered: i % 3 == 0,
@@ -84,10 +86,11 @@ fn one_message_of_a_stream_is_under_way_at_a_time_8260_2_2_2() {
     }
 }
 
+/// RFC 8260, section 2.2.3
 #[test]
-fn several_messages_larger_than_the_buffer_arrive_in_parts_by_turns_8260_2_2_3() {
-    let (mut w, a, b) = world_with(StreamScheduler::RoundRobin, |config| {
-        config.receive_buffer = 20_000;
+fn messages_larger_than_the_buffer_are_interleaved() {
+    let (mut w, a, b) = interleaved_with(StreamScheduler::RoundRobin, |config| {
+        config.buffers.receive_buffer = 20_000;
     });
     for stream in 0..4 {
         let options = SendOptions {
@@ -119,20 +122,21 @@ fn several_messages_larger_than_the_buffer_arrive_in_parts_by_turns_8260_2_2_3()
     assert_eq!((done, most), (4, 4));
 }
 
+/// RFC 8260, section 2.2.3
 #[test]
-fn any_two_i_data_may_be_lost_retransmissions_too_8260_2_2_3() {
+fn any_two_lost_i_data_are_recovered() {
     // The messages are nine chunks, of a packet each.
     for first in 0..9 {
         for second in first + 1..11 {
-            let (mut w, a, b) = world(StreamScheduler::RoundRobin);
+            let (mut w, a, b) = interleaved(StreamScheduler::RoundRobin);
             let mut number = 0;
             w.rule(move |seen| {
                 if seen.from != 0 || !seen.has(ChunkType::I_DATA) {
-                    return Fate::Pass;
+                    return Verdict::Pass;
                 }
                 number += 1;
                 let hit = [first, second].contains(&(number - 1));
-                if hit { Fate::Drop } else { Fate::Pass }
+                if hit { Verdict::Drop } else { Verdict::Pass }
             });
             send_figure_2(&mut w, a);
             w.run(secs(30));
@@ -158,8 +162,9 @@ fn any_two_i_data_may_be_lost_retransmissions_too_8260_2_2_3() {
     }
 }
 
+/// RFC 8260, section 2.2.3
 #[test]
-fn fragments_need_no_order_of_tsns_8260_2_2_3() {
+fn fragments_need_no_order_of_tsns() {
     let (mut w, peer, id) = puppet(true);
     // Two messages of two streams, whose TSNs run backwards.
     let later = |fsn| Fragment::Later(Fsn::new(fsn));
@@ -171,14 +176,15 @@ fn fragments_need_no_order_of_tsns_8260_2_2_3() {
     ];
     for ((stream, fragment, ending, bytes), number) in chunks.into_iter().zip(0..) {
         let header = i_data(peer.tsn.plus(number), stream, 0, fragment, ending);
-        peer.say(&mut w, |p| p.i_data(&header, bytes.as_bytes()));
+        peer.send(&mut w, |p| p.i_data(&header, bytes.as_bytes()));
     }
     let got = w.receive(0, id);
     assert!(got[0].payload == b"CD"[..] && got[1].payload == b"AB"[..]);
 }
 
+/// RFC 9260, section 11.2.2
 #[test]
-fn what_was_not_acknowledged_comes_back_by_message_11_1_5() {
+fn unacknowledged_data_is_returned_by_message() {
     let (mut w, peer, id) = puppet(true);
     w.ends[0]
         .set_scheduler(w.now, id, StreamScheduler::RoundRobin)
@@ -191,10 +197,10 @@ fn what_was_not_acknowledged_comes_back_by_message_11_1_5() {
         w.send_with(0, id, options, pattern(10_000 + usize::from(stream)));
     }
     w.send(0, id, 4, pattern(7));
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     // The first chunk of stream 0 arrived.
-    peer.sack(&mut w, peer.theirs(0), 100_000, &[]);
-    peer.say(&mut w, |p| p.abort(false, |_| {}));
+    peer.sack(&mut w, peer.endpoint_tsn(0), 100_000, &[]);
+    peer.send(&mut w, |p| p.abort(false, |_| {}));
     let mut failed: Vec<_> = w
         .events(0)
         .into_iter()
@@ -204,12 +210,12 @@ fn what_was_not_acknowledged_comes_back_by_message_11_1_5() {
         })
         .collect();
     failed.sort_by_key(|f| f.stream.0);
-    let told: Vec<_> = failed
+    let reported: Vec<_> = failed
         .iter()
         .map(|f| (f.context, f.sent, f.unsent.len()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (10, true, 10_000 - FULL),
             (11, true, 10_001),

@@ -1,11 +1,13 @@
-//! Whose chunks go out next: the order of chunks of several streams (RFC 8260 section 3).
+//! Order of the chunks of several streams with I-DATA (RFC 8260, section 3).
 
 use std::collections::BTreeMap;
 
 use carrick_proto::{Mid, StreamId, StreamScheduler};
 
 use crate::common::*;
-use crate::interleaving::support::{FULL, on_the_wire, send_figure_2, world, world_with};
+use crate::interleaving::support::{
+    FULL, interleaved, interleaved_with, on_the_wire, send_figure_2,
+};
 
 /// Stream, MID and FSN.
 fn numbers_on_the_wire(w: &World) -> Vec<(u16, u32, u32)> {
@@ -19,9 +21,10 @@ fn streams_on_the_wire(w: &World) -> Vec<u16> {
     on_the_wire(w).into_iter().map(|c| c.stream).collect()
 }
 
+/// RFC 8260, section 3.1
 #[test]
-fn first_come_first_served_does_not_interleave_8260_3_1() {
-    let (mut w, a, b) = world(StreamScheduler::FirstCome);
+fn first_come_first_served_does_not_interleave() {
+    let (mut w, a, b) = interleaved(StreamScheduler::FirstCome);
     send_figure_2(&mut w, a);
     w.run(secs(5));
     assert_eq!(streams_on_the_wire(&w), [0, 0, 0, 1, 1, 1, 2, 2, 2]);
@@ -40,9 +43,10 @@ fn first_come_first_served_does_not_interleave_8260_3_1() {
     );
 }
 
+/// RFC 8260, section 3.2
 #[test]
-fn round_robin_takes_a_chunk_of_each_stream_in_turn_8260_3_2() {
-    let (mut w, a, b) = world(StreamScheduler::RoundRobin);
+fn round_robin_takes_a_chunk_of_each_stream() {
+    let (mut w, a, b) = interleaved(StreamScheduler::RoundRobin);
     send_figure_2(&mut w, a);
     w.run(secs(5));
     let figure_2 = [
@@ -63,9 +67,10 @@ fn round_robin_takes_a_chunk_of_each_stream_in_turn_8260_3_2() {
     );
 }
 
+/// RFC 8260, section 3.3
 #[test]
-fn a_packet_has_chunks_of_one_stream_and_messages_interleave_8260_3_3() {
-    let (mut w, a, b) = world_with(StreamScheduler::RoundRobinPerPacket, |_| {});
+fn each_packet_has_chunks_of_one_stream() {
+    let (mut w, a, b) = interleaved_with(StreamScheduler::RoundRobinPerPacket, |_| {});
     for stream in 0..3 {
         w.send(0, a, stream, pattern(4 * FULL));
         for _ in 0..20 {
@@ -88,9 +93,10 @@ fn a_packet_has_chunks_of_one_stream_and_messages_interleave_8260_3_3() {
     assert_eq!(w.receive(1, b).len(), 63);
 }
 
+/// RFC 8260, section 3.4
 #[test]
-fn a_large_message_does_not_hold_up_an_urgent_one_8260_3_4() {
-    let (mut w, a, b) = world(StreamScheduler::Priority);
+fn an_urgent_message_overtakes_a_large_one() {
+    let (mut w, a, b) = interleaved(StreamScheduler::Priority);
     w.ends[0]
         .set_stream_value(w.now, a, StreamId(1), 9)
         .unwrap();
@@ -111,9 +117,10 @@ fn a_large_message_does_not_hold_up_an_urgent_one_8260_3_4() {
     assert!(last.payload == pattern(100 * FULL)[..]);
 }
 
+/// RFC 8260, section 3.5
 #[test]
-fn streams_with_one_huge_message_share_by_bytes_8260_3_5() {
-    let (mut w, a, _) = world(StreamScheduler::FairBandwidth);
+fn fair_capacity_shares_by_bytes() {
+    let (mut w, a, _) = interleaved(StreamScheduler::FairBandwidth);
     for stream in [1, 2] {
         w.send(0, a, stream, pattern(200_000));
     }
@@ -143,9 +150,10 @@ fn shares(w: &World, count: usize) -> BTreeMap<u16, usize> {
     shares
 }
 
+/// RFC 8260, section 3.6
 #[test]
-fn streams_with_one_huge_message_share_by_weight_8260_3_6() {
-    let (mut w, a, _) = world(StreamScheduler::WeightedFair);
+fn weighted_fair_queueing_shares_by_weight() {
+    let (mut w, a, _) = interleaved(StreamScheduler::WeightedFair);
     for (stream, weight) in [(1, 256), (2, 512), (3, 1024)] {
         w.ends[0]
             .set_stream_value(w.now, a, StreamId(stream), weight)

@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
 use carrick_proto::{AssociationId, Extensions, Mid, Ppid, StreamId, StreamScheduler, Tsn};
 use carrick_wire::{ChunkType, Fragment, IDataHeader};
@@ -14,11 +14,11 @@ pub(crate) const INTERLEAVING: Extensions = Extensions {
 };
 
 /// Two associated endpoints that interleave; the first one's messages wait until the world runs.
-pub(crate) fn world(scheduler: StreamScheduler) -> (World, AssociationId, AssociationId) {
-    world_with(scheduler, |_| {})
+pub(crate) fn interleaved(scheduler: StreamScheduler) -> (World, AssociationId, AssociationId) {
+    interleaved_with(scheduler, |_| {})
 }
 
-pub(crate) fn world_with(
+pub(crate) fn interleaved_with(
     scheduler: StreamScheduler,
     change: impl Fn(&mut carrick_proto::AssociationConfig),
 ) -> (World, AssociationId, AssociationId) {
@@ -28,8 +28,8 @@ pub(crate) fn world_with(
         change(&mut config.association);
     });
     w.config.extensions = INTERLEAVING;
-    w.config.scheduler = scheduler;
-    w.config.nagle = false;
+    w.config.streams.scheduler = scheduler;
+    w.config.transmission.nagle = false;
     let (a, b) = w.connect();
     for (end, id) in [(0, a), (1, b)] {
         assert!(w.stats(end, id).extensions.interleaving);

@@ -1,17 +1,20 @@
-//! In the course of an association: losses, windows, failover, the end.
+//! Partial reliability with losses, closed windows, failover and shutdown.
 
 use carrick_proto::{Event, Reliability, SendOptions, StreamId};
 use carrick_wire::ChunkType;
+use proptest::prelude::*;
 
+use crate::common::abandonment::scenario;
 use crate::common::*;
 use crate::partial_reliability::support::*;
 
+/// RFC 9260, section 6.1
 #[test]
-fn the_window_probe_goes_on_when_probes_are_given_up_6_1() {
+fn window_probing_continues_with_abandoned_probes() {
     let (mut w, peer, id) = puppet(true, 1500);
     w.send(0, id, 0, message(0, 1000));
-    peer.hear(&mut w);
-    peer.sack(&mut w, peer.theirs(0), 0, &[]);
+    peer.receive(&mut w);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 0, &[]);
     for n in 1..4 {
         w.send_with(
             0,
@@ -21,19 +24,19 @@ fn the_window_probe_goes_on_when_probes_are_given_up_6_1() {
         );
     }
     w.send(0, id, 0, message(9, 500));
-    let mut cumulative = peer.theirs(0);
+    let mut cumulative = peer.endpoint_tsn(0);
     let mut probed = Vec::new();
     // Every probe is dropped for want of room; FORWARD-TSN is taken, the window stays closed.
     for _ in 0..200 {
         w.run(ms(500));
-        let heard = peer.hear(&mut w);
-        for packet in &heard {
+        let packets = peer.receive(&mut w);
+        for packet in &packets {
             probed.extend(packet.data().iter().map(|d| d.payload[0]));
         }
-        if let Some((point, _)) = forwards(&heard).pop() {
+        if let Some((point, _)) = forwards(&packets).pop() {
             cumulative = point;
         }
-        if !heard.is_empty() {
+        if !packets.is_empty() {
             peer.sack(&mut w, cumulative, 0, &[]);
         }
     }
@@ -41,7 +44,7 @@ fn the_window_probe_goes_on_when_probes_are_given_up_6_1() {
     assert_eq!(
         probed,
         [1, 2, 3, 9],
-        "each probes once, the reliable one goes on"
+        "each probes once, the reliable one continues"
     );
     assert_eq!(contexts(&w.events(0)), [1, 2, 3]);
     let answers = peer.sack(&mut w, cumulative, 10_000, &[]);
@@ -53,22 +56,23 @@ fn the_window_probe_goes_on_when_probes_are_given_up_6_1() {
     );
 }
 
+/// RFC 3758, section 3.5
 #[test]
-fn loss_of_forward_tsns_only_delays_3758_3_5() {
+fn lost_forward_tsns_only_delay() {
     // Every pattern of loss of the first five.
     for pattern in 0..32_u32 {
-        let (mut w, a, b) = world();
+        let (mut w, a, b) = connected();
         w.lose_data(0, &[2, 3]);
         let mut met = 0;
         w.rule(move |seen| {
             if seen.from != 0 || !seen.has(ChunkType::FORWARD_TSN) {
-                return Fate::Pass;
+                return Verdict::Pass;
             }
             met += 1;
             if met <= 5 && pattern >> (met - 1) & 1 == 1 {
-                Fate::Drop
+                Verdict::Drop
             } else {
-                Fate::Pass
+                Verdict::Pass
             }
         });
         for n in 0..20 {
@@ -91,14 +95,15 @@ fn loss_of_forward_tsns_only_delays_3758_3_5() {
     }
 }
 
+/// RFC 3758, section 3.5
 #[test]
-fn a_burst_of_loss_while_messages_are_given_up_leaves_nothing_behind() {
+fn abandonment_in_a_burst_of_loss_leaves_no_state() {
     for burst in 1..50_u64 {
-        let (mut w, a, b) = world();
+        let (mut w, a, b) = connected();
         let (from, to) = (w.now + ms(25), w.now + ms(25 + burst * 100));
         w.rule(move |seen| {
             let lost = seen.from == 0 && (from..to).contains(&seen.time);
-            if lost { Fate::Drop } else { Fate::Pass }
+            if lost { Verdict::Drop } else { Verdict::Pass }
         });
         for n in 0..60 {
             let reliability = match n % 4 {
@@ -122,21 +127,22 @@ fn a_burst_of_loss_while_messages_are_given_up_leaves_nothing_behind() {
         let (stats, path) = (w.stats(0, a), w.path(0, a, 0));
         assert_eq!((stats.outstanding_chunks, stats.outstanding_bytes), (0, 0));
         assert_eq!((stats.send_buffer_bytes, path.flight_size), (0, 0));
-        let told = contexts(&w.events(0)).len() as u64;
+        let reported = contexts(&w.events(0)).len() as u64;
         assert_eq!(
-            told,
+            reported,
             stats.abandoned.total().sent + stats.abandoned.total().unsent
         );
         assert_eq!(w.stats(1, b).receive_buffer_bytes, 0);
     }
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn what_is_given_up_follows_the_failover_to_another_path_6_4() {
+fn abandonment_follows_failover() {
     let mut w = World::with(2, |_, config| config.association.extensions = PARTIAL);
     w.config.extensions = PARTIAL;
     let (a, b) = w.connect();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     for n in 0..6 {
         let reliability = if n == 5 {
             Reliability::Full
@@ -160,7 +166,7 @@ fn what_is_given_up_follows_the_failover_to_another_path_6_4() {
         .iter()
         .filter(|p| p.has(ChunkType::FORWARD_TSN) && !p.lost);
     assert!(on_the_other.count() > 0);
-    // Only messages that are given up: the dead path fails all the same.
+    // Messages that are abandoned only; the blocked path still fails.
     for round in 0..40 {
         w.send_with(
             0,
@@ -174,14 +180,15 @@ fn what_is_given_up_follows_the_failover_to_another_path_6_4() {
     assert!(!w.ends[0].associations().collect::<Vec<_>>().is_empty());
 }
 
-/// Abandoned data counts as acknowledged; the FORWARD-TSN leaves in front of SHUTDOWN or SHUTDOWN ACK,
-/// and again with each of them.
+/// Abandoned data counts as acknowledged; the FORWARD-TSN leaves in front of SHUTDOWN or SHUTDOWN
+/// ACK, and again with each of them.
 ///
-/// RFC 3758, section 3.5, A2; RFC 9260, section 9.2
+/// RFC 3758, section 3.5, rule A2
+/// RFC 9260, section 9.2
 #[test]
 fn abandoned_data_does_not_hold_up_a_shutdown() {
     for by in 0..2 {
-        let (mut w, a, b) = world();
+        let (mut w, a, b) = connected();
         w.lose(0, ChunkType::DATA, 1);
         w.lose(0, ChunkType::FORWARD_TSN, 2);
         let unreliable = with(Reliability::Retransmissions(0), 4);
@@ -204,50 +211,54 @@ fn abandoned_data_does_not_hold_up_a_shutdown() {
     }
 }
 
-/// A peer that never takes the FORWARD-TSN ends the association all the same.
+/// The association ends although the peer never acknowledges the FORWARD-TSN.
 ///
-/// RFC 3758, section 3.5, A2; RFC 9260, section 9.2
+/// RFC 3758, section 3.5, rule A2
+/// RFC 9260, section 9.2
 #[test]
-fn a_forward_tsn_out_of_reach_does_not_hold_up_a_shutdown() {
+fn an_ignored_forward_tsn_does_not_delay_shutdown() {
     let (mut w, peer, id) = puppet(true, 10_000);
     w.send_with(0, id, with(timed(500), 1), message(1, 100));
     w.run(secs(2));
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.ends[0].shutdown(w.now, id).unwrap();
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(sent.len(), 1);
     let kinds = [ChunkType::FORWARD_TSN, ChunkType::SHUTDOWN];
     assert_eq!(sent[0].kinds(), kinds);
     w.run(secs(3));
-    let again = peer.hear(&mut w);
+    let again = peer.receive(&mut w);
     assert!(!again.is_empty() && again.iter().all(|p| p.kinds() == kinds));
-    peer.say(&mut w, |p| p.shutdown_ack());
+    peer.send(&mut w, |p| p.shutdown_ack());
     let end = Event::Closed(carrick_proto::CloseReason::Shutdown);
     assert_eq!(w.events(0).last(), Some(&end));
 }
 
-/// What a gap block acknowledges the peer may still discard: SHUTDOWN waits for it.
+/// A peer may still discard data that a Gap Ack Block acknowledged, so SHUTDOWN waits for the
+/// cumulative TSN.
 ///
-/// RFC 9260, sections 6.2.1 and 9.2
+/// RFC 9260, section 6.2.1
+/// RFC 9260, section 9.2
 #[test]
-fn a_shutdown_waits_for_what_is_in_gap_blocks() {
+fn a_shutdown_waits_for_gap_acked_data() {
     let (mut w, peer, id) = puppet(true, 10_000);
     w.send_with(0, id, with(timed(500), 1), message(1, 100));
     w.send(0, id, 0, message(2, 100));
-    peer.hear(&mut w);
-    peer.sack(&mut w, peer.theirs(0).previous(), 10_000, &[(2, 2)]);
+    peer.receive(&mut w);
+    peer.sack(&mut w, peer.endpoint_tsn(0).previous(), 10_000, &[(2, 2)]);
     w.run(secs(2));
-    let forward = forwards(&peer.hear(&mut w));
-    assert_eq!(forward.last().map(|f| f.0), Some(peer.theirs(0)));
+    let forward = forwards(&peer.receive(&mut w));
+    assert_eq!(forward.last().map(|f| f.0), Some(peer.endpoint_tsn(0)));
     w.ends[0].shutdown(w.now, id).unwrap();
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert!(sent.iter().all(|p| !p.has(ChunkType::SHUTDOWN)));
-    let answers = peer.sack(&mut w, peer.theirs(1), 10_000, &[]);
+    let answers = peer.sack(&mut w, peer.endpoint_tsn(1), 10_000, &[]);
     assert_eq!(answers[0].kinds(), [ChunkType::SHUTDOWN]);
 }
 
+/// RFC 7496, section 3
 #[test]
-fn what_waits_for_set_up_is_given_up_by_its_policy() {
+fn messages_queued_in_set_up_keep_their_policy() {
     let mut w = World::with(2, |_, c| {
         c.local_addresses.truncate(1);
         c.association.extensions = PARTIAL;
@@ -263,37 +274,51 @@ fn what_waits_for_set_up_is_given_up_by_its_policy() {
         message(2, 100),
     );
     w.run(secs(10));
-    let b = w.only(1);
+    let b = w.association(1);
     assert_eq!(numbers(&mut w, 1, b), [2]);
     assert_eq!(contexts(&w.events(0)), [1]);
 }
 
+/// RFC 3758, section 3.5, rule C4
 #[test]
-fn more_messages_of_a_stream_than_half_of_the_numbers_can_be_skipped_3758_c4() {
+fn over_32768_messages_of_a_stream_can_be_skipped() {
     let mut w = World::with(2, |_, config| {
         config.local_addresses.truncate(1);
         config.association.extensions = PARTIAL;
-        config.association.receive_buffer = 1 << 30;
-        config.association.receive_buffer_chunks = 1 << 20;
-        config.association.message_overhead = 0;
+        config.association.buffers.receive_buffer = 1 << 30;
+        config.association.buffers.receive_buffer_chunks = 1 << 20;
+        config.association.buffers.message_overhead = 0;
     });
     w.config.extensions = PARTIAL;
-    w.config.send_buffer_messages = 1 << 20;
-    w.config.max_burst = 100_000;
-    w.config.slow_start_limit = 1000;
-    w.forget = true;
+    w.config.buffers.send_buffer_messages = 1 << 20;
+    w.config.transmission.max_burst = 100_000;
+    w.config.transmission.slow_start_limit = 1000;
+    w.discard_log = true;
     let (a, b) = w.connect();
     // The first is lost for long; so are FORWARD-TSNs and all that is above.
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     for _ in 0..64_000 {
         w.send_with(0, a, with(timed(60_000), 0), message(1, 1));
     }
     w.run(secs(59));
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     w.run(secs(100));
     w.send(0, a, 0, message(9, 1));
     w.run(secs(100));
     assert_eq!(w.stats(0, a).outstanding_chunks, 0);
     let got = numbers(&mut w, 1, b);
     assert_eq!(got.last(), Some(&9));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// RFC 3758, section 3.5
+    #[test]
+    fn reliable_messages_arrive_once_and_in_order(scenario in scenario()) {
+        let mut run = scenario.begin(PARTIAL)?;
+        run.w.ends[0].shutdown(run.w.now, run.a).unwrap();
+        run.until(|w| w.ends.iter().all(|e| e.associations().count() == 0));
+        run.check()?;
+    }
 }

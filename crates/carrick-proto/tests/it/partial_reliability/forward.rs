@@ -5,11 +5,12 @@ use carrick_proto::{AssociationConfig, Event, Reliability, SendOptions, StreamId
 use crate::common::*;
 use crate::partial_reliability::support::*;
 
+/// RFC 3758, section 3.5, rule C2
 #[test]
-fn the_point_moves_over_what_was_given_up_and_no_further_3758_c2() {
+fn the_ack_point_advances_over_abandoned_tsns_only() {
     let (mut w, peer, id) = puppet(true, 100_000);
     let give_up = Reliability::Retransmissions(0);
-    // 0, 1 and 3 may be given up, 2 not.
+    // 0, 1 and 3 may be abandoned, 2 may not.
     for (n, reliability) in [give_up, give_up, Reliability::Full, give_up]
         .into_iter()
         .enumerate()
@@ -20,21 +21,25 @@ fn the_point_moves_over_what_was_given_up_and_no_further_3758_c2() {
         };
         w.send_with(0, id, options, message(0, 100));
     }
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(secs(2));
-    let sent = peer.hear(&mut w);
-    assert_eq!(forwards(&sent), [(peer.theirs(1), vec![(0, 0), (1, 0)])]);
+    let sent = peer.receive(&mut w);
+    assert_eq!(
+        forwards(&sent),
+        [(peer.endpoint_tsn(1), vec![(0, 0), (1, 0)])]
+    );
     assert_eq!(peer.numbers(&sent), [2], "bundled, and sent again");
     assert_eq!(contexts(&w.events(0)), [0, 1, 3]);
     // C1 and C3: the cumulative TSN reaches the point, and 3 is next.
-    let answers = peer.sack(&mut w, peer.theirs(2), 100_000, &[]);
-    assert_eq!(forwards(&answers), [(peer.theirs(3), vec![(3, 0)])]);
-    peer.sack(&mut w, peer.theirs(3), 100_000, &[]);
+    let answers = peer.sack(&mut w, peer.endpoint_tsn(2), 100_000, &[]);
+    assert_eq!(forwards(&answers), [(peer.endpoint_tsn(3), vec![(3, 0)])]);
+    peer.sack(&mut w, peer.endpoint_tsn(3), 100_000, &[]);
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }
 
+/// RFC 3758, section 3.5, rule C4
 #[test]
-fn each_stream_is_named_once_and_unordered_messages_never_3758_c4() {
+fn each_ordered_stream_is_named_once() {
     let (mut w, peer, id) = puppet(true, 100_000);
     for n in 0..24_u16 {
         let options = SendOptions {
@@ -44,29 +49,29 @@ fn each_stream_is_named_once_and_unordered_messages_never_3758_c4() {
         };
         w.send_with(0, id, options, message(0, 40));
     }
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(peer.numbers(&sent).len(), 24);
     w.run(secs(2));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     let [(point, skipped)] = &forwards(&sent)[..] else {
         panic!("one FORWARD-TSN");
     };
-    assert_eq!(*point, peer.theirs(23));
+    assert_eq!(*point, peer.endpoint_tsn(23));
     let mut skipped = skipped.clone();
     skipped.sort_unstable();
     assert_eq!(skipped, [(0, 7), (1, 7)]);
 }
 
+/// RFC 3758, section 3.5, rule C4
 #[test]
-fn a_forward_tsn_fits_into_a_packet_3758_c4() {
+fn a_forward_tsn_fits_into_a_packet() {
     let mut w = World::with(1, |_, c| c.local_addresses.truncate(1));
-    w.config = AssociationConfig {
-        extensions: PARTIAL,
-        path_mtu: 576,
-        outbound_streams: 1000,
-        max_burst: 1000,
-        ..AssociationConfig::default()
-    };
+    w.config = AssociationConfig::rfc9260().with(|c| {
+        c.extensions = PARTIAL;
+        c.mtu.path_mtu = 576;
+        c.streams.outbound_streams = 1000;
+        c.transmission.max_burst = 1000;
+    });
     let mut peer = Puppet::new();
     peer.streams = (1000, 1000);
     let id = peer.begin_accept(&mut w);
@@ -74,14 +79,14 @@ fn a_forward_tsn_fits_into_a_packet_3758_c4() {
         p.forward_tsn_supported();
         p.state_cookie(b"cookie");
     });
-    peer.say(&mut w, |p| p.cookie_ack());
+    peer.send(&mut w, |p| p.cookie_ack());
     // The congestion window grows.
     w.send(0, id, 0, pattern(200_000));
-    let mut heard = peer.hear(&mut w);
-    let mut cumulative = peer.theirs(0).previous();
-    while let Some(highest) = peer.numbers(&heard).into_iter().max() {
-        cumulative = peer.theirs(highest);
-        heard = peer.sack(&mut w, cumulative, 100_000, &[]);
+    let mut packets = peer.receive(&mut w);
+    let mut cumulative = peer.endpoint_tsn(0).previous();
+    while let Some(highest) = peer.numbers(&packets).into_iter().max() {
+        cumulative = peer.endpoint_tsn(highest);
+        packets = peer.sack(&mut w, cumulative, 100_000, &[]);
     }
     // More streams than a packet of 576 bytes can name.
     for stream in 0..500 {
@@ -92,11 +97,11 @@ fn a_forward_tsn_fits_into_a_packet_3758_c4() {
         };
         w.send_with(0, id, options, message(0, 1));
     }
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(peer.numbers(&sent).len(), 500);
     w.run(ms(2500));
     let mut named = Vec::new();
-    let mut sent = peer.hear(&mut w);
+    let mut sent = peer.receive(&mut w);
     while let Some((point, skipped)) = forwards(&sent).pop() {
         assert!(
             skipped.len() <= (576 - 20 - 12 - 8) / 4,
@@ -116,8 +121,9 @@ fn a_forward_tsn_fits_into_a_packet_3758_c4() {
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }
 
+/// RFC 3758, section 3.5, rule C5
 #[test]
-fn a_forward_tsn_is_repeated_until_it_is_acknowledged_3758_c5() {
+fn a_forward_tsn_is_repeated_until_acknowledged() {
     let (mut w, peer, id) = puppet(true, 100_000);
     w.send_with(
         0,
@@ -125,32 +131,33 @@ fn a_forward_tsn_is_repeated_until_it_is_acknowledged_3758_c5() {
         with(Reliability::Retransmissions(0), 0),
         message(0, 100),
     );
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(secs(1));
-    assert_eq!(forwards(&peer.hear(&mut w)).len(), 1);
+    assert_eq!(forwards(&peer.receive(&mut w)).len(), 1);
     // Nothing else is outstanding; T3-rtx runs with its back-off.
     for pause in [2, 4, 8] {
         w.run(ms(pause * 1000 - 1));
-        assert_eq!(forwards(&peer.hear(&mut w)).len(), 0);
+        assert_eq!(forwards(&peer.receive(&mut w)).len(), 0);
         w.run(ms(1));
         assert_eq!(
-            forwards(&peer.hear(&mut w)),
-            [(peer.theirs(0), vec![(0, 0)])]
+            forwards(&peer.receive(&mut w)),
+            [(peer.endpoint_tsn(0), vec![(0, 0)])]
         );
     }
     assert_eq!(w.path(0, id, 0).error_count, 4);
-    peer.sack(&mut w, peer.theirs(0), 100_000, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 100_000, &[]);
     assert_eq!(
         (w.path(0, id, 0).error_count, w.stats(0, id).error_count),
         (0, 0)
     );
     w.run(secs(600));
-    assert_eq!(forwards(&peer.hear(&mut w)).len(), 0);
+    assert_eq!(forwards(&peer.receive(&mut w)).len(), 0);
     assert_eq!(w.stats(0, id).counters.forward_tsns_sent, 4);
 }
 
+/// RFC 9260, section 8.1
 #[test]
-fn a_peer_that_never_answers_a_forward_tsn_counts_as_lost_8_1() {
+fn an_unanswered_forward_tsn_ends_the_association() {
     let (mut w, _peer, id) = puppet(true, 100_000);
     w.send_with(
         0,
@@ -167,31 +174,32 @@ fn a_peer_that_never_answers_a_forward_tsn_counts_as_lost_8_1() {
         ),
         "{events:?}"
     );
-    assert_eq!(contexts(&events), [0], "told once");
+    assert_eq!(contexts(&events), [0], "reported once");
 }
 
+/// RFC 3758, section 3.5, rule F2
 #[test]
-fn sacks_repeat_a_forward_tsn_once_a_round_trip_3758_f2() {
+fn a_forward_tsn_is_repeated_once_per_round_trip() {
     let (mut w, peer, id) = puppet(true, 100_000);
     let give_up = with(Reliability::Retransmissions(0), 0);
     w.send_with(0, id, give_up, message(0, FULL));
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(ms(100));
     // Smoothed, the round trip is a few milliseconds.
-    peer.sack(&mut w, peer.theirs(0), 100_000, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 100_000, &[]);
     for _ in 0..4 {
         w.send_with(0, id, give_up, message(0, FULL));
     }
     w.run(ms(1));
-    peer.hear(&mut w);
-    let below = peer.theirs(0);
-    let mut heard = Vec::new();
+    peer.receive(&mut w);
+    let below = peer.endpoint_tsn(0);
+    let mut packets = Vec::new();
     for last in 2..=4 {
-        heard.extend(peer.sack(&mut w, below, 100_000, &[(2, last)]));
+        packets.extend(peer.sack(&mut w, below, 100_000, &[(2, last)]));
     }
     assert_eq!(
-        forwards(&heard),
-        [(peer.theirs(1), vec![(0, 1)])],
+        forwards(&packets),
+        [(peer.endpoint_tsn(1), vec![(0, 1)])],
         "three missing reports"
     );
     w.run(ms(5));

@@ -1,4 +1,5 @@
-//! Messages that are given up: the sender's policies and FORWARD-TSN (RFC 3758 section 3.5 and 4.1, RFC 7496).
+//! Abandoned messages: the sender's policies and FORWARD-TSN (RFC 3758, sections 3.5 and 4.1, RFC
+//! 7496).
 
 mod course;
 mod forward;
@@ -6,4 +7,3 @@ mod policies;
 mod priority;
 mod recovery;
 mod support;
-mod worlds;

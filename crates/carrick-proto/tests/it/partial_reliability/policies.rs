@@ -1,13 +1,14 @@
-//! When a message is given up (RFC 3758 section 4.1, RFC 7496 section 3).
+//! Policies that abandon messages (RFC 3758, section 4.1, RFC 7496, section 3).
 
 use carrick_proto::{AbandonedCount, AbandonmentPolicy, Event, Reliability};
 
 use crate::common::*;
 use crate::partial_reliability::support::*;
 
+/// RFC 7496, section 3.1
 #[test]
-fn a_message_sent_once_is_given_up_when_it_is_lost_7496_3_1() {
-    let (mut w, a, b) = world();
+fn a_message_sent_once_is_abandoned_when_lost() {
+    let (mut w, a, b) = connected();
     w.lose_data(0, &[1]);
     for n in 0..6 {
         let options = with(Reliability::Retransmissions(0), u64::from(n));
@@ -35,10 +36,11 @@ fn a_message_sent_once_is_given_up_when_it_is_lost_7496_3_1() {
     assert!(w.events(0).is_empty() && events.contains(&Event::AllAcknowledged));
 }
 
+/// RFC 7496, section 3.1
 #[test]
-fn the_number_of_retransmissions_is_kept_to_7496_3_1() {
+fn the_retransmission_limit_is_kept() {
     for most in 0..4_u32 {
-        let (mut w, a, b) = world();
+        let (mut w, a, b) = connected();
         // Every copy of the first message is lost.
         let mut tsn = None;
         w.rule(move |seen| {
@@ -48,7 +50,7 @@ fn the_number_of_retransmissions_is_kept_to_7496_3_1() {
                 .map(|d| d.tsn)
                 .filter(|_| seen.from == 0);
             let doomed = sent.is_some_and(|sent| sent == *tsn.get_or_insert(sent));
-            if doomed { Fate::Drop } else { Fate::Pass }
+            if doomed { Verdict::Drop } else { Verdict::Pass }
         });
         w.send_with(
             0,
@@ -66,10 +68,11 @@ fn the_number_of_retransmissions_is_kept_to_7496_3_1() {
     }
 }
 
+/// RFC 3758, section 3.5, rule F5
 #[test]
-fn the_congestion_window_shrinks_as_for_any_loss_3758_f5() {
+fn abandonment_reduces_the_cwnd_as_any_loss() {
     let windows = [Reliability::Full, Reliability::Retransmissions(0)].map(|reliability| {
-        let (mut w, a, _) = world();
+        let (mut w, a, _) = connected();
         w.lose_data(0, &[3]);
         for n in 0..12 {
             w.send_with(0, a, with(reliability, 0), message(n, FULL));
@@ -82,10 +85,11 @@ fn the_congestion_window_shrinks_as_for_any_loss_3758_f5() {
     assert_eq!(windows[0], windows[1]);
 }
 
+/// RFC 3758, section 4.1
 #[test]
-fn a_timed_message_is_given_up_when_it_would_be_sent_again_too_late_3758_4_1() {
+fn an_expired_message_is_not_retransmitted() {
     for (life, arrives) in [(900, false), (1100, true)] {
-        let (mut w, a, b) = world();
+        let (mut w, a, b) = connected();
         w.lose_data(0, &[0]);
         w.send_with(0, a, with(timed(life), 7), message(0, FULL));
         w.run(secs(3));
@@ -103,9 +107,10 @@ fn a_timed_message_is_given_up_when_it_would_be_sent_again_too_late_3758_4_1() {
     }
 }
 
+/// RFC 3758, section 4.1
 #[test]
-fn what_is_on_its_way_in_time_is_not_given_up_3758_4_1() {
-    let (mut w, a, b) = world();
+fn a_message_in_flight_is_not_abandoned() {
+    let (mut w, a, b) = connected();
     w.latency = ms(100);
     w.send_with(0, a, with(timed(50), 1), message(0, FULL));
     w.run(secs(2));
@@ -114,14 +119,15 @@ fn what_is_on_its_way_in_time_is_not_given_up_3758_4_1() {
     assert_eq!(forwards(&w.log), []);
 }
 
+/// RFC 3758, section 4.1, rule TR3
 #[test]
-fn a_timed_message_that_is_not_sent_gets_no_tsn_3758_tr3() {
+fn a_message_that_expires_unsent_gets_no_tsn() {
     let (mut w, peer, id) = puppet(true, 3000);
     for n in 0..4 {
         w.send_with(0, id, with(timed(300), u64::from(n)), message(n, FULL));
     }
     w.send(0, id, 0, message(9, FULL));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(peer.numbers(&sent), [0, 1]);
     w.run(ms(301));
     let events = w.events(0);
@@ -131,14 +137,18 @@ fn a_timed_message_that_is_not_sent_gets_no_tsn_3758_tr3() {
             .iter()
             .all(|f| !f.sent && f.unsent.len() == FULL)
     );
-    let answers = peer.sack(&mut w, peer.theirs(1), 10_000, &[]);
+    let answers = peer.sack(&mut w, peer.endpoint_tsn(1), 10_000, &[]);
     assert_eq!(forwards(&answers), []);
     let data = answers[0].data();
-    assert_eq!((data[0].tsn, data[0].ssn.value()), (peer.theirs(2), 2));
+    assert_eq!(
+        (data[0].tsn, data[0].ssn.value()),
+        (peer.endpoint_tsn(2), 2)
+    );
 }
 
+/// RFC 3758, section 3.5, rule A3
 #[test]
-fn the_rest_of_a_message_is_not_sent_when_a_part_is_lost_3758_a3() {
+fn one_lost_fragment_abandons_the_message() {
     let (mut w, peer, id) = puppet(true, 100_000);
     // Four packets fit into the initial window, the message has ten.
     w.send_with(
@@ -148,20 +158,25 @@ fn the_rest_of_a_message_is_not_sent_when_a_part_is_lost_3758_a3() {
         pattern(10 * FULL),
     );
     w.send(0, id, 0, message(1, 100));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     let count = peer.numbers(&sent).len() as u32;
     assert!(count < 10);
     // All but the first arrive.
     let mut answers = Vec::new();
     for n in 2..=count {
-        answers.extend(peer.sack(&mut w, peer.theirs(0).previous(), 100_000, &[(2, n as u16)]));
+        answers.extend(peer.sack(
+            &mut w,
+            peer.endpoint_tsn(0).previous(),
+            100_000,
+            &[(2, n as u16)],
+        ));
     }
     let last = answers
         .iter()
         .flat_map(|p| peer.numbers(std::slice::from_ref(p)))
         .max();
     w.run(secs(3));
-    answers.extend(peer.hear(&mut w));
+    answers.extend(peer.receive(&mut w));
     let events = w.events(0);
     let failure = failures(&events)[0];
     assert_eq!((failure.context, failure.sent), (5, true));
@@ -197,37 +212,41 @@ fn the_rest_of_a_message_is_not_sent_when_a_part_is_lost_3758_a3() {
     );
     assert!(last.is_some());
     // One TSN more than was sent: it stands for the end that is never sent.
-    let full = |p: &Seen| {
+    let full = |p: &SentPacket| {
         p.data()
             .iter()
             .filter(|d| d.payload.len() == FULL)
-            .map(|d| d.tsn.since(peer.theirs(0)))
+            .map(|d| d.tsn.since(peer.endpoint_tsn(0)))
             .max()
     };
     let highest = sent.iter().chain(&answers).filter_map(full).max().unwrap();
-    assert_eq!(*point, peer.theirs(highest + 1));
+    assert_eq!(*point, peer.endpoint_tsn(highest + 1));
     assert_eq!(
         w.stats(0, id).abandoned.retransmissions,
         AbandonedCount { unsent: 0, sent: 1 }
     );
 }
 
+/// RFC 3758, section 3.5
 #[test]
-fn a_message_whose_beginning_was_taken_is_skipped_as_a_whole_3758_3_5() {
+fn a_partly_acknowledged_message_is_skipped_whole() {
     // The peer has the beginning, acknowledged cumulatively; the rest can't leave in time.
     let (mut w, peer, id) = puppet(true, 2 * FULL as u32);
     w.send_with(0, id, with(timed(500), 1), pattern(5 * FULL));
     w.send(0, id, 0, message(2, 10));
-    peer.hear(&mut w);
-    peer.sack(&mut w, peer.theirs(1), 0, &[]);
+    peer.receive(&mut w);
+    peer.sack(&mut w, peer.endpoint_tsn(1), 0, &[]);
     w.run(ms(501));
-    let answers = peer.hear(&mut w);
-    assert_eq!(forwards(&answers), [(peer.theirs(2), vec![(0, 0)])]);
+    let answers = peer.receive(&mut w);
+    assert_eq!(forwards(&answers), [(peer.endpoint_tsn(2), vec![(0, 0)])]);
     let events = w.events(0);
     let failure = failures(&events)[0];
     assert_eq!((failure.sent, failure.unsent.len()), (true, 3 * FULL));
-    let answers = peer.sack(&mut w, peer.theirs(2), 10_000, &[]);
+    let answers = peer.sack(&mut w, peer.endpoint_tsn(2), 10_000, &[]);
     let data = answers[0].data();
-    assert_eq!((data[0].tsn, data[0].ssn.value()), (peer.theirs(3), 1));
+    assert_eq!(
+        (data[0].tsn, data[0].ssn.value()),
+        (peer.endpoint_tsn(3), 1)
+    );
     assert!(data[0].flags.beginning && data[0].flags.ending);
 }

@@ -1,4 +1,4 @@
-//! A peer that lacks it, priorities, and what is counted (RFC 7496).
+//! Priorities, counters of abandoned messages, and a peer without the extension (RFC 7496).
 
 use carrick_proto::{
     Abandoned, AbandonedCount, AbandonmentPolicy, Extensions, Reliability, SendError, SendOptions,
@@ -8,8 +8,9 @@ use carrick_proto::{
 use crate::common::*;
 use crate::partial_reliability::support::*;
 
+/// RFC 3758, section 3.3.2
 #[test]
-fn a_peer_without_forward_tsn_gets_what_was_begun_3758_3_3_2() {
+fn without_forward_tsn_begun_messages_are_reliable() {
     let (mut w, peer, id) = puppet(false, 3000);
     assert_eq!(w.stats(0, id).extensions, Extensions::NONE);
     let policies = [
@@ -21,25 +22,26 @@ fn a_peer_without_forward_tsn_gets_what_was_begun_3758_3_3_2() {
     w.send_with(0, id, with(policies[1], 1), message(1, 1000));
     w.send_with(0, id, with(policies[0], 2), message(2, 1000));
     w.send_with(0, id, with(policies[0], 3), message(3, 1000));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(peer.numbers(&sent), [0, 1]);
     w.run(secs(2));
     let events = w.events(0);
     assert_eq!(contexts(&events), [2, 3], "only what was not begun");
     w.run(secs(120));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     let again = peer.numbers(&sent).iter().filter(|n| **n == 0).count();
     assert!(again >= 5, "again and again: {again}");
     assert_eq!(forwards(&sent), []);
     assert_eq!(w.stats(0, id).abandoned.total().sent, 0);
 }
 
+/// RFC 7496, section 3.2
 #[test]
-fn a_message_of_higher_priority_pushes_out_those_below_7496_3_2() {
+fn a_higher_priority_displaces_lower_ones() {
     let (mut w, peer, id) = {
         let mut w = World::with(1, |_, c| c.local_addresses.truncate(1));
         w.config.extensions = PARTIAL;
-        w.config.send_buffer = 10_000;
+        w.config.buffers.send_buffer = 10_000;
         let mut peer = Puppet::new();
         peer.a_rwnd = 1500;
         let id = peer.begin_accept(&mut w);
@@ -47,7 +49,7 @@ fn a_message_of_higher_priority_pushes_out_those_below_7496_3_2() {
             p.forward_tsn_supported();
             p.state_cookie(b"cookie");
         });
-        peer.say(&mut w, |p| p.cookie_ack());
+        peer.send(&mut w, |p| p.cookie_ack());
         w.events(0);
         (w, peer, id)
     };
@@ -66,7 +68,7 @@ fn a_message_of_higher_priority_pushes_out_those_below_7496_3_2() {
     for context in 6..10 {
         give(&mut w, Reliability::Full, context).unwrap();
     }
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     // The lowest priority first, the oldest first among equals.
     give(&mut w, Reliability::Priority(6), 10).unwrap();
     assert_eq!(contexts(&w.events(0)), [2]);
@@ -82,7 +84,7 @@ fn a_message_of_higher_priority_pushes_out_those_below_7496_3_2() {
     give(&mut w, Reliability::Full, 12).unwrap();
     give(&mut w, timed(100_000), 13).unwrap();
     assert_eq!(contexts(&w.events(0)), [4, 10]);
-    // What was not begun goes before what was sent.
+    // Unsent messages are abandoned before sent ones.
     give(&mut w, Reliability::Priority(4), 14).unwrap();
     give(&mut w, Reliability::Full, 15).unwrap();
     give(&mut w, Reliability::Full, 16).unwrap();
@@ -93,8 +95,8 @@ fn a_message_of_higher_priority_pushes_out_those_below_7496_3_2() {
         [false, false, true]
     );
     assert_eq!(
-        forwards(&peer.hear(&mut w)),
-        [(peer.theirs(0), vec![(0, 0)])]
+        forwards(&peer.receive(&mut w)),
+        [(peer.endpoint_tsn(0), vec![(0, 0)])]
     );
     give(&mut w, Reliability::Full, 17).unwrap();
     give(&mut w, Reliability::Full, 18).unwrap();
@@ -113,21 +115,22 @@ fn a_message_of_higher_priority_pushes_out_those_below_7496_3_2() {
         stats.abandoned.priority,
         AbandonedCount { unsent: 6, sent: 2 }
     );
-    // The rest leaves in its order, behind the second that was sent and given up.
-    let payloads = |packets: &[Seen]| -> Vec<u8> {
-        let data = |p: &Seen| p.data().iter().map(|d| d.payload[0]).collect::<Vec<_>>();
+    // The rest leaves in order, behind the second message, which was sent and abandoned.
+    let payloads = |packets: &[SentPacket]| -> Vec<u8> {
+        let data = |p: &SentPacket| p.data().iter().map(|d| d.payload[0]).collect::<Vec<_>>();
         packets.iter().flat_map(data).collect()
     };
-    let mut order = payloads(&peer.hear(&mut w));
+    let mut order = payloads(&peer.receive(&mut w));
     for _ in 0..12 {
-        let cumulative = peer.theirs(1 + order.len() as u32);
+        let cumulative = peer.endpoint_tsn(1 + order.len() as u32);
         order.extend(payloads(&peer.sack(&mut w, cumulative, 1500, &[])));
     }
     assert_eq!(order, [6, 7, 8, 9, 12, 13, 15, 16, 17, 18]);
 }
 
+/// RFC 7496, section 3.2
 #[test]
-fn nothing_is_given_up_if_that_makes_no_room_7496_3_2() {
+fn nothing_is_abandoned_without_gaining_room() {
     let (mut w, peer, id) = puppet(true, 1500);
     let _ = &peer;
     w.send(0, id, 0, message(0, 1_000_000));
@@ -146,8 +149,9 @@ fn nothing_is_given_up_if_that_makes_no_room_7496_3_2() {
     assert_eq!(contexts(&w.events(0)), [1]);
 }
 
+/// RFC 7496, section 4.3
 #[test]
-fn abandoned_messages_are_counted_by_stream_and_policy_7496_4_3() {
+fn abandoned_messages_are_counted() {
     let (mut w, peer, id) = puppet(true, 100_000);
     for stream in [1, 1, 4] {
         let options = SendOptions {
@@ -156,9 +160,9 @@ fn abandoned_messages_are_counted_by_stream_and_policy_7496_4_3() {
         };
         w.send_with(0, id, options, message(0, 100));
     }
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(secs(2));
-    peer.sack(&mut w, peer.theirs(2), 0, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(2), 0, &[]);
     // The window is closed: this one waits.
     w.send(0, id, 0, message(0, 100));
     let options = SendOptions {

@@ -1,4 +1,4 @@
-//! With the loss recovery of today, and with interleaving.
+//! Partial reliability with RACK-TLP, and with interleaving.
 
 use carrick_proto::policy::Policies;
 use carrick_proto::{Abandoned, AssociationId, Extensions, Reliability};
@@ -7,15 +7,15 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::partial_reliability::support::*;
 
-/// Two endpoints whose losses are found by time, with a round trip measured.
+/// Two endpoints with RACK, with a measured RTT.
 fn modern_world() -> (World, AssociationId, AssociationId) {
     let mut w = World::with(2, |_, config| {
         config.local_addresses.truncate(1);
         config.association.extensions = PARTIAL;
     });
     w.config.extensions = PARTIAL;
-    w.config.policies = Policies::modern();
-    w.config.heartbeat = false;
+    w.config.research.policies = Policies::modern();
+    w.config.paths.heartbeat = false;
     let (a, b) = w.connect();
     for _ in 0..10 {
         w.send(0, a, 0, message(0, FULL));
@@ -30,12 +30,13 @@ fn modern_world() -> (World, AssociationId, AssociationId) {
 fn drops_data(w: &mut World, until: carrick_proto::Time) {
     w.rule(move |seen| {
         let hit = seen.from == 0 && seen.has(ChunkType::DATA) && seen.time < until;
-        if hit { Fate::Drop } else { Fate::Pass }
+        if hit { Verdict::Drop } else { Verdict::Pass }
     });
 }
 
+/// RFC 7496, section 3.1
 #[test]
-fn a_probe_sends_nothing_again_that_would_rather_be_given_up_7496_3_1() {
+fn a_probe_does_not_retransmit_abandonable_data() {
     for (most, probes) in [(0, 0), (1, 1)] {
         let (mut w, a, b) = modern_world();
         let until = w.now + ms(1);
@@ -57,8 +58,9 @@ fn a_probe_sends_nothing_again_that_would_rather_be_given_up_7496_3_1() {
     }
 }
 
+/// RFC 3758, section 3.5, rule A2
 #[test]
-fn what_is_given_up_is_neither_in_flight_nor_probed_nor_found_lost_3758_a2() {
+fn abandoned_data_is_neither_in_flight_nor_probed() {
     let (mut w, a, b) = modern_world();
     let until = w.now + ms(6);
     drops_data(&mut w, until);
@@ -80,8 +82,9 @@ fn what_is_given_up_is_neither_in_flight_nor_probed_nor_found_lost_3758_a2() {
     assert_eq!(w.stats(0, a).outstanding_chunks, 0);
 }
 
+/// RFC 8260, section 2.3.1
 #[test]
-fn with_interleaving_messages_that_were_begun_are_reliable_8260_2_3_1() {
+fn with_interleaving_begun_messages_are_reliable() {
     let both = Extensions {
         interleaving: true,
         ..PARTIAL
@@ -97,7 +100,7 @@ fn with_interleaving_messages_that_were_begun_are_reliable_8260_2_3_1() {
     w.rule(move |seen| {
         let hit = lost < 3 && seen.from == 0 && seen.has(ChunkType::I_DATA);
         lost += u32::from(hit);
-        if hit { Fate::Drop } else { Fate::Pass }
+        if hit { Verdict::Drop } else { Verdict::Pass }
     });
     for n in 0..3 {
         w.send_with(
@@ -113,10 +116,12 @@ fn with_interleaving_messages_that_were_begun_are_reliable_8260_2_3_1() {
     assert_eq!(w.stats(0, a).abandoned, Abandoned::default());
 }
 
-/// The probe for the last message would be a retransmission, which it may not have: it is abandoned at
-/// that time, and the FORWARD-TSN takes the place of the probe.
+/// The probe for the last message would be a retransmission, which its policy forbids. The message
+/// is abandoned and a FORWARD-TSN replaces the probe.
 ///
-/// RFC 3758, section 4.1, TR4; RFC 7496, section 3.1; RFC 8985, section 7.3
+/// RFC 3758, section 4.1, rule TR4
+/// RFC 7496, section 3.1
+/// RFC 8985, section 7.3
 #[test]
 fn a_last_message_is_abandoned_instead_of_probed() {
     for reliability in [Reliability::Retransmissions(0), timed(100)] {
@@ -141,9 +146,10 @@ fn a_last_message_is_abandoned_instead_of_probed() {
 
 /// The probe is the last chunk that may be sent again.
 ///
-/// RFC 7496, section 3.1; RFC 8985, section 7.3
+/// RFC 7496, section 3.1
+/// RFC 8985, section 7.3
 #[test]
-fn a_probe_skips_what_may_not_be_sent_again() {
+fn a_probe_skips_data_at_its_retransmission_limit() {
     let (mut w, a, b) = modern_world();
     w.lose_data(0, &[0, 1, 2]);
     w.send(0, a, 0, message(1, FULL));
@@ -162,21 +168,21 @@ fn a_probe_skips_what_may_not_be_sent_again() {
 
 /// A message whose lifetime is over is abandoned when a SACK shows that it is missing.
 ///
-/// RFC 3758, section 4.1, TR5
+/// RFC 3758, section 4.1, rule TR5
 #[test]
 fn a_sack_with_a_gap_ends_an_expired_message() {
     let (mut w, peer, id) = puppet(true, 100_000);
     w.send_with(0, id, with(timed(300), 1), message(1, FULL));
     w.send_with(0, id, with(timed(300), 2), message(2, FULL));
-    peer.hear(&mut w);
-    let below = peer.theirs(0).previous();
+    peer.receive(&mut w);
+    let below = peer.endpoint_tsn(0).previous();
     w.run(ms(200));
     peer.sack(&mut w, below, 100_000, &[(2, 2)]);
     assert!(w.events(0).is_empty(), "its lifetime is not over");
     w.run(ms(200));
     let answers = peer.sack(&mut w, below, 100_000, &[(2, 2)]);
     assert_eq!(contexts(&w.events(0)), [1]);
-    assert_eq!(forwards(&answers), [(peer.theirs(0), vec![(0, 0)])]);
-    peer.sack(&mut w, peer.theirs(1), 100_000, &[]);
+    assert_eq!(forwards(&answers), [(peer.endpoint_tsn(0), vec![(0, 0)])]);
+    peer.sack(&mut w, peer.endpoint_tsn(1), 100_000, &[]);
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
 }

@@ -1,6 +1,8 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
-use carrick_proto::{AssociationId, Event, Extensions, Reliability, SendFailure, SendOptions};
+use carrick_proto::{
+    AssociationConfig, AssociationId, Event, Extensions, Reliability, SendFailure, SendOptions,
+};
 use carrick_wire::{Chunk, Tsn};
 
 use crate::common::*;
@@ -13,17 +15,10 @@ pub(crate) const PARTIAL: Extensions = Extensions {
     ..Extensions::NONE
 };
 
-/// Two endpoints that both offer partial reliability.
-pub(crate) fn world() -> (World, AssociationId, AssociationId) {
-    let mut w = World::with(2, |_, config| {
-        config.local_addresses.truncate(1);
-        config.association.extensions = PARTIAL;
-    });
-    w.config.extensions = PARTIAL;
-    let (a, b) = w.connect();
-    w.log.clear();
-    w.events(0);
-    (w, a, b)
+/// Two connected endpoints that offer partial reliability.
+pub(crate) fn connected() -> (World, AssociationId, AssociationId) {
+    let config = AssociationConfig::rfc9260().with(|c| c.extensions = PARTIAL);
+    World::pair([config.clone(), config]).connected()
 }
 
 /// An endpoint with a puppet as its peer that takes FORWARD-TSN if `able`.
@@ -42,7 +37,7 @@ pub(crate) fn puppet(able: bool, a_rwnd: u32) -> (World, Puppet, AssociationId) 
         }
         p.state_cookie(b"cookie");
     });
-    peer.say(&mut w, |p| p.cookie_ack());
+    peer.send(&mut w, |p| p.cookie_ack());
     w.ends[0]
         .set_heartbeat(w.now, id, carrick_proto::PathId(0), false)
         .unwrap();
@@ -75,7 +70,7 @@ pub(crate) fn contexts(events: &[Event]) -> Vec<u64> {
 }
 
 /// The FORWARD-TSNs in these packets: the new cumulative TSN and the streams skipped.
-pub(crate) fn forwards(packets: &[Seen]) -> Vec<(Tsn, Vec<(u16, u16)>)> {
+pub(crate) fn forwards(packets: &[SentPacket]) -> Vec<(Tsn, Vec<(u16, u16)>)> {
     let mut all = Vec::new();
     for packet in packets {
         for chunk in packet.chunks() {

@@ -1,4 +1,4 @@
-//! After the search: black holes, failed paths, larger sizes again.
+//! After the search: black holes, failed paths, searches for larger sizes.
 
 use std::time::Duration;
 
@@ -26,8 +26,9 @@ fn black_hole(link: usize) -> (World, AssociationId, AssociationId, Duration) {
     (w, a, b, took)
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn a_black_hole_is_passed_within_three_seconds_5_2() {
+fn a_black_hole_is_passed_within_three_seconds() {
     for link in [1200, 1280, 1400] {
         let (mut w, a, b, took) = black_hole(link);
         // RTO.Min until T3-rtx, then the probe timer, which is the same.
@@ -45,16 +46,15 @@ fn a_black_hole_is_passed_within_three_seconds_5_2() {
     }
 }
 
-/// A large message on a link that got too narrow for it, and one of 100 bytes on another stream each `every`; returns how
-/// long it took until the large one arrived.
+/// A large message on a link that got too narrow for it, and one of 100 bytes on another stream
+/// each `every`; returns how long it took until the large one arrived.
 fn black_hole_beside_small_messages(base: &AssociationConfig, every: Duration) -> Duration {
     let mut w = World::single_homed();
-    w.config = AssociationConfig {
-        path_mtu_discovery: Some(PathMtuDiscovery::default()),
-        nagle: false,
-        outbound_streams: 2,
-        ..base.clone()
-    };
+    w.config = base.clone().with(|c| {
+        c.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
+        c.transmission.nagle = false;
+        c.streams.outbound_streams = 2;
+    });
     w.narrow(0, 1500);
     let (a, b) = w.connect();
     assert!(w.run_until(secs(120), |w| complete(w, a)));
@@ -76,14 +76,12 @@ fn black_hole_beside_small_messages(base: &AssociationConfig, every: Duration) -
     panic!("not in 30 s: {:?}", w.stats(0, a).counters);
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn small_messages_hide_no_black_hole_5_2() {
-    let rack = AssociationConfig {
-        policies: Policies::modern(),
-        ..AssociationConfig::default()
-    };
+fn small_messages_hide_no_black_hole() {
+    let rack = AssociationConfig::rfc9260().with(|c| c.research.policies = Policies::modern());
     let all = [
-        AssociationConfig::default(),
+        AssociationConfig::rfc9260(),
         rack,
         AssociationConfig::modern(),
     ];
@@ -98,16 +96,17 @@ fn small_messages_hide_no_black_hole_5_2() {
     }
 }
 
+/// RFC 8899, section 4.3
 #[test]
-fn lost_data_alone_is_no_black_hole_4_3() {
+fn lost_data_alone_is_no_black_hole() {
     let (mut w, a, b) = searched(1500);
     // All data is lost for three seconds, whatever its size; heartbeats and probes pass.
     let until = w.now + secs(3);
     w.rule(move |p| {
         if p.from == 0 && p.has(ChunkType::DATA) && p.time < until {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     w.send(0, a, 0, pattern(50_000));
@@ -119,14 +118,15 @@ fn lost_data_alone_is_no_black_hole_4_3() {
     assert!(complete(&mut w, a));
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn a_dead_path_is_no_black_hole_5_2() {
+fn a_dead_path_is_no_black_hole() {
     let (mut w, a, b) = searched(1500);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     w.send(0, a, 0, pattern(50_000));
     w.run(secs(10));
     assert_eq!(mtu(&w, a), 1500, "nothing is known about sizes");
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     w.run(secs(60));
     assert_eq!(w.receive_lengths(1, b), [50_000]);
     assert_eq!(
@@ -135,6 +135,7 @@ fn a_dead_path_is_no_black_hole_5_2() {
     );
 }
 
+/// RFC 8899, section 4.3
 #[test]
 fn small_data_needs_no_black_hole_detection() {
     let (mut w, a, _) = searched(1500);
@@ -146,10 +147,11 @@ fn small_data_needs_no_black_hole_detection() {
     assert_eq!(probes(&w), []);
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn a_path_that_failed_begins_anew_5_2() {
+fn a_failed_path_restarts_discovery() {
     let (mut w, a, _) = searched(9000);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     assert!(w.run_until(secs(600), |w| !w.path(0, a, 0).status.active));
     assert_eq!(state(&w, a), PathMtuState::Disabled);
     let sent = w.path(0, a, 0).mtu_probes_sent;
@@ -157,15 +159,16 @@ fn a_path_that_failed_begins_anew_5_2() {
     assert_eq!(w.path(0, a, 0).mtu_probes_sent, sent, "no probes");
     w.clear_rules();
     w.narrow(0, 1400);
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     assert!(w.run_until(secs(600), |w| w.path(0, a, 0).status.active));
     assert!(mtu(&w, a) <= 1280, "it may lead elsewhere");
     assert!(w.run_until(secs(120), |w| complete(w, a)));
     assert_eq!(mtu(&w, a), 1400);
 }
 
+/// RFC 8899, section 5.1.1
 #[test]
-fn a_larger_size_is_looked_for_again_after_the_raise_timer_5_1_1() {
+fn the_raise_timer_starts_another_search() {
     let (mut w, a, b) = searched(1400);
     w.clear_rules();
     w.log.clear();
@@ -180,8 +183,9 @@ fn a_larger_size_is_looked_for_again_after_the_raise_timer_5_1_1() {
     assert_eq!(mtu(&w, a), 9000);
 }
 
+/// RFC 8899, section 5.1.1
 #[test]
-fn an_idle_association_does_not_look_again_5_1_1() {
+fn an_idle_association_starts_no_further_search() {
     let (mut w, a, _) = searched(1400);
     w.log.clear();
     w.run(secs(5000));
@@ -192,11 +196,13 @@ fn an_idle_association_does_not_look_again_5_1_1() {
     assert_eq!(mtu(&w, a), 9000);
 }
 
-/// RFC 8899, section 5.2: ERROR is left when the smallest size is confirmed.
+/// ERROR is left when the smallest size is confirmed.
+///
+/// RFC 8899, section 5.2
 #[test]
 fn a_path_below_the_base_is_searched_from_below() {
     for link in [576, 600, 900, 1000, 1196] {
-        let mut w = world(|_| {});
+        let mut w = searching(|_| {});
         w.narrow(0, link);
         let (a, b) = w.connect();
         assert!(w.run_until(secs(20), |w| state(w, a) == PathMtuState::Error));
@@ -216,10 +222,12 @@ fn a_path_below_the_base_is_searched_from_below() {
     }
 }
 
-/// RFC 8899, section 5.1.1: the base may have been lost for another reason than its size.
+/// The probe of the base may have been lost for a reason other than its size.
+///
+/// RFC 8899, section 5.1.1
 #[test]
 fn the_base_is_probed_again_after_the_search_below() {
-    let mut w = world(|_| {});
+    let mut w = searching(|_| {});
     w.narrow(0, 900);
     let (a, _) = w.connect();
     assert!(w.run_until(secs(60), |w| mtu(w, a) == 900 && complete(w, a)));
@@ -227,10 +235,12 @@ fn the_base_is_probed_again_after_the_search_below() {
     assert!(w.run_until(secs(60), |w| mtu(w, a) == 9000));
 }
 
-/// RFC 8899, section 5.1.1: probes of a path that stays below the base become rare.
+/// Probes of a path that stays below the base become rare.
+///
+/// RFC 8899, section 5.1.1
 #[test]
 fn probes_of_the_base_become_rare() {
-    let mut w = world(|_| {});
+    let mut w = searching(|_| {});
     w.narrow(0, 900);
     let (a, _) = w.connect();
     w.run(secs(3600));
@@ -243,10 +253,12 @@ fn probes_of_the_base_become_rare() {
     assert!(probes(&w).len() <= 3 * 6, "{:?}", probes(&w));
 }
 
-/// RFC 8899, section 4.3: a black hole below the base.
+/// A black hole below the base.
+///
+/// RFC 8899, section 4.3
 #[test]
 fn a_path_below_the_base_may_shrink() {
-    let mut w = world(|_| {});
+    let mut w = searching(|_| {});
     w.narrow(0, 1100);
     let (a, b) = w.connect();
     assert!(w.run_until(secs(60), |w| mtu(w, a) == 1100 && complete(w, a)));
@@ -258,11 +270,19 @@ fn a_path_below_the_base_may_shrink() {
     assert!(w.path(0, a, 0).status.active);
 }
 
-/// RFC 8899, section 5.2: neither the base nor the smallest size passes at first.
+/// Neither the base nor the smallest size passes at first.
+///
+/// RFC 8899, section 5.2
 #[test]
 fn the_smallest_size_is_probed_again_too() {
-    let mut w = world(|_| {});
-    w.rule(|p| if p.probe { Fate::Drop } else { Fate::Pass });
+    let mut w = searching(|_| {});
+    w.rule(|p| {
+        if p.probe {
+            Verdict::Drop
+        } else {
+            Verdict::Pass
+        }
+    });
     let (a, _) = w.connect();
     w.run(secs(60));
     assert_eq!((mtu(&w, a), state(&w, a)), (576, PathMtuState::Error));
@@ -274,14 +294,22 @@ fn the_smallest_size_is_probed_again_too() {
     assert!(w.run_until(secs(120), |w| mtu(w, a) == 1000 && complete(w, a)));
 }
 
-/// RFC 8200, section 5: nothing is smaller than the base on IPv6.
+/// Nothing is smaller than the base on IPv6.
+///
+/// RFC 8200, section 5
 #[test]
-fn in_ipv6_the_base_alone_is_probed_again() {
+fn on_ipv6_only_the_base_is_probed_again() {
     let mut w = World::with(2, |end, c| {
         c.local_addresses = vec![in_v6(addresses(end)[0])];
     });
-    w.config.path_mtu_discovery = Some(carrick_proto::PathMtuDiscovery::default());
-    w.rule(|p| if p.probe { Fate::Drop } else { Fate::Pass });
+    w.config.mtu.path_mtu_discovery = Some(carrick_proto::PathMtuDiscovery::default());
+    w.rule(|p| {
+        if p.probe {
+            Verdict::Drop
+        } else {
+            Verdict::Pass
+        }
+    });
     let a = w.begin_connect(&[in_v6(addresses(1)[0])]);
     w.run(secs(60));
     assert_eq!((mtu(&w, a), state(&w, a)), (1280, PathMtuState::Error));

@@ -1,5 +1,6 @@
-//! What was cut for a larger path MTU, after a black hole. No router fragments IPv6, and its sender does
-//! only what its own link does not take (RFC 8200 section 5): so packets are filled up with PAD beyond that.
+//! Chunks that exceed the path MTU after a black hole. Routers do not fragment IPv6, and a sender
+//! fragments only packets above the MTU of its link (RFC 8200, section 5), so packets are padded
+//! beyond it.
 
 use carrick_proto::{
     AssociationConfig, AssociationId, MatchingAddress, PathMtuDiscovery, SourceSelection,
@@ -10,7 +11,7 @@ use carrick_wire::{ChunkType, StreamId};
 use crate::common::*;
 use crate::path_mtu::support::*;
 
-/// What differs between the worlds.
+/// Differences between the scenarios.
 struct Way {
     v6: bool,
     udp: bool,
@@ -18,7 +19,7 @@ struct Way {
     change: fn(&mut AssociationConfig),
 }
 
-/// Plain IPv6, from hosts that know what their links take.
+/// Plain IPv6, from hosts that know the MTU of their links.
 const V6: Way = Way {
     v6: true,
     udp: false,
@@ -26,8 +27,8 @@ const V6: Way = Way {
     change: |_| {},
 };
 
-/// Connected over a path that took 1500 bytes and takes 1400 now. What `begin` does, and 50,000 bytes
-/// behind it, has had 20 seconds.
+/// Connected over a path that took 1500 bytes and takes 1400 now. What `begin` does, and 50,000
+/// bytes behind it, has had 20 seconds.
 fn black_hole(way: &Way, begin: fn(&mut World, AssociationId)) -> (World, AssociationId) {
     let address = |end: usize| {
         let v4 = addresses(end)[0];
@@ -39,7 +40,7 @@ fn black_hole(way: &Way, begin: fn(&mut World, AssociationId)) -> (World, Associ
         (way.change)(&mut c.association);
     });
     w.config = w.ends[0].default_config().as_ref().clone();
-    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    w.config.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
     w.narrow(0, LINK_MTU);
     let udp = way.udp.then_some(w.udp_ports[1]);
     let config = w.config.clone();
@@ -58,18 +59,20 @@ fn black_hole(way: &Way, begin: fn(&mut World, AssociationId)) -> (World, Associ
 }
 
 fn received(w: &mut World) -> Vec<usize> {
-    let b = w.only(1);
+    let b = w.association(1);
     w.receive_lengths(1, b)
 }
 
 /// Packets with a chunk of this type that IP has to fragment.
-fn oversized(w: &World, kind: ChunkType) -> Vec<&Seen> {
+fn oversized(w: &World, kind: ChunkType) -> Vec<&SentPacket> {
     let sent = w.sent(0, kind).into_iter();
     sent.filter(|p| p.may_fragment).collect()
 }
 
+/// RFC 4820, section 3
+/// RFC 8200, section 5
 #[test]
-fn on_ipv6_packets_are_filled_up_until_their_sender_fragments_them_rfc_4820_3() {
+fn on_ipv6_padding_forces_fragmentation_by_the_sender() {
     for udp in [false, true] {
         let (mut w, _) = black_hole(&Way { udp, ..V6 }, |_, _| {});
         assert_eq!(received(&mut w), [50_000], "in UDP: {udp}");
@@ -83,11 +86,12 @@ fn on_ipv6_packets_are_filled_up_until_their_sender_fragments_them_rfc_4820_3() 
     }
 }
 
+/// RFC 4895, section 6.2
 #[test]
-fn what_fills_a_packet_up_is_authenticated_where_the_peer_wants_it_rfc_4895_6_2() {
+fn padding_is_authenticated_when_required() {
     let change = |c: &mut AssociationConfig| {
         c.extensions.authentication = true;
-        c.authentication.required = vec![ChunkType::DATA, ChunkType::PAD];
+        c.security.authentication.required = vec![ChunkType::DATA, ChunkType::PAD];
     };
     let (mut w, _) = black_hole(&Way { change, ..V6 }, |_, _| {});
     assert_eq!(received(&mut w), [50_000]);
@@ -100,12 +104,13 @@ fn what_fills_a_packet_up_is_authenticated_where_the_peer_wants_it_rfc_4895_6_2(
     }
 }
 
+/// RFC 6525, section 5.1.1
 #[test]
-fn a_large_request_for_a_reset_passes_the_black_hole_too_rfc_6525_5_1_1() {
+fn a_long_reset_request_passes_the_black_hole() {
     let change = |c: &mut AssociationConfig| {
         c.extensions.reconfiguration = true;
-        c.outbound_streams = 1000;
-        c.max_inbound_streams = 1000;
+        c.streams.outbound_streams = 1000;
+        c.streams.max_inbound_streams = 1000;
     };
     let (mut w, a) = black_hole(&Way { change, ..V6 }, |w, a| {
         let streams: Vec<_> = (1..=690).map(StreamId).collect();
@@ -121,9 +126,11 @@ fn a_large_request_for_a_reset_passes_the_black_hole_too_rfc_6525_5_1_1() {
     asked.expect("the one before is done");
 }
 
-/// Where a lot has to leave for one chunk, it is not padding alone.
+/// A packet that needs much padding takes further chunks instead.
+///
+/// RFC 4820, section 3
 #[test]
-fn with_a_route_that_takes_more_several_chunks_share_a_packet() {
+fn a_wider_route_bundles_several_chunks() {
     let routes: fn() -> Box<dyn SourceSelection> = || Box::new(KnownRoutes(9000));
     let (mut w, _) = black_hole(&Way { routes, ..V6 }, |_, _| {});
     assert_eq!(received(&mut w), [50_000]);
@@ -133,8 +140,9 @@ fn with_a_route_that_takes_more_several_chunks_share_a_packet() {
     assert!(chunks.iter().any(|count| *count > 1), "{chunks:?}");
 }
 
+/// RFC 4820, section 3
 #[test]
-fn on_ipv4_and_where_the_route_is_not_known_nothing_is_filled_up() {
+fn on_ipv4_or_an_unknown_route_nothing_is_padded() {
     let unknown = Way {
         routes: || Box::new(MatchingAddress),
         ..V6

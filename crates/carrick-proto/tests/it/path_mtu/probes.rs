@@ -1,4 +1,4 @@
-//! What a probe is, who answers it, and what the host refuses.
+//! Format of probes, their answers, and probes that the host refuses.
 
 use carrick_proto::{PathMtuDiscovery, PathMtuState};
 use carrick_wire::{Chunk, ChunkType};
@@ -6,8 +6,9 @@ use carrick_wire::{Chunk, ChunkType};
 use crate::common::*;
 use crate::path_mtu::support::*;
 
+/// RFC 8899, section 6.2.1.2
 #[test]
-fn a_probe_is_a_heartbeat_with_padding_that_must_not_be_fragmented_6_2_1_2() {
+fn a_probe_is_a_padded_heartbeat_with_df() {
     let (w, ..) = searched(1400);
     for probe in w.log.iter().filter(|p| p.probe) {
         assert_eq!(probe.kinds(), [ChunkType::HEARTBEAT, ChunkType::PAD]);
@@ -17,24 +18,25 @@ fn a_probe_is_a_heartbeat_with_padding_that_must_not_be_fragmented_6_2_1_2() {
     }
 }
 
+/// RFC 4820, section 3
 #[test]
-fn a_peer_that_does_not_know_padding_answers_all_the_same_rfc_4820_3() {
+fn a_peer_that_lacks_pad_answers_probes() {
     let mut w = searching_server();
     let mut peer = Puppet::new();
     let answers = peer.init(&mut w, |_| {});
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
     let bytes = peer.build(peer.peer_tag, |p| p.cookie_echo(&cookie));
     w.inject(0, &peer.route(), bytes);
-    let id = w.only(0);
-    // The two high bits of PAD say: skip it silently and go on.
+    let id = w.association(0);
+    // The two high bits of PAD mean: skip the chunk silently and process the next.
     assert_eq!(ChunkType::PAD.0 >> 6, 2);
-    let mut heard = peer.hear(&mut w);
+    let mut packets = peer.receive(&mut w);
     for _ in 0..10 {
-        let Some(probe) = heard.iter().find(|p| p.probe).cloned() else {
+        let Some(probe) = packets.iter().find(|p| p.probe).cloned() else {
             break;
         };
-        heard = peer.answer_heartbeat(&mut w, &probe);
+        packets = peer.answer_heartbeat(&mut w, &probe);
     }
     assert_eq!(w.path(0, id, 0).mtu, 9000);
     assert_eq!(
@@ -43,11 +45,12 @@ fn a_peer_that_does_not_know_padding_answers_all_the_same_rfc_4820_3() {
     );
 }
 
+/// RFC 4820, section 3
 #[test]
-fn padding_is_skipped_without_a_word_rfc_4820_3() {
+fn a_pad_chunk_is_skipped_silently() {
     let mut w = World::new();
     let (peer, _) = Puppet::new().connect(&mut w);
-    let answers = peer.say(&mut w, |p| {
+    let answers = peer.send(&mut w, |p| {
         p.heartbeat(b"are you there");
         p.pad(1000);
     });
@@ -55,21 +58,23 @@ fn padding_is_skipped_without_a_word_rfc_4820_3() {
     assert_eq!(answers[0].kinds(), [ChunkType::HEARTBEAT_ACK]);
 }
 
+/// RFC 8899, section 6.2.1.2
 #[test]
-fn only_the_nonce_of_a_probe_answers_it_6_2_1_2() {
+fn only_the_nonce_of_a_probe_confirms_it() {
     let mut w = searching_server();
     let (peer, id) = Puppet::new().connect(&mut w);
     let mut value = vec![0, 1, 0, 16];
     value.extend([7; 8]);
     value.extend([0; 4]);
-    peer.say(&mut w, |p| p.heartbeat_ack(&value));
+    peer.send(&mut w, |p| p.heartbeat_ack(&value));
     assert_eq!(w.path(0, id, 0).mtu, 1200);
     assert_eq!(w.path(0, id, 0).mtu_probes_answered, 0);
 }
 
+/// RFC 8899, section 3
 #[test]
-fn a_probe_that_the_host_refuses_has_failed_at_once() {
-    let mut w = world(|_| {});
+fn a_probe_refused_by_the_host_fails_at_once() {
+    let mut w = searching(|_| {});
     // The interface takes 1500 bytes.
     let (a, _) = {
         let a = w.begin_connect(&[addresses(1)[0]]);
@@ -77,7 +82,7 @@ fn a_probe_that_the_host_refuses_has_failed_at_once() {
         let mut refused = Vec::new();
         for _ in 0..2000 {
             w.run(ms(1));
-            let new: Vec<Seen> = w
+            let new: Vec<SentPacket> = w
                 .log
                 .iter()
                 .filter(|p| p.probe && p.lost)
@@ -99,18 +104,19 @@ fn a_probe_that_the_host_refuses_has_failed_at_once() {
     assert_eq!(sizes.len(), sent.len(), "each size once: {sent:?}");
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn a_refused_probe_counts_on_the_path_that_it_was_for_only_5_2() {
+fn a_refused_probe_counts_on_its_path_only() {
     // Two ways to one address of the peer, from two addresses of this side, and a search on each.
     let mut w = World::with(2, |end, config| config.local_addresses.truncate(2 - end));
-    w.config.monitor_pairs = true;
-    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
-    // What is larger than 1500 bytes does not pass, and is not missed before its timer.
+    w.config.paths.monitor_pairs = true;
+    w.config.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    // Packets above 1500 bytes are lost, and not detected before their timer.
     w.narrow(0, 1500);
     let (a, _) = w.connect();
     w.run(ms(100));
     let pending = |w: &World, source: usize| {
-        let from = |p: &&Seen| p.probe && p.lost && p.source() == addresses(0)[source];
+        let from = |p: &&SentPacket| p.probe && p.lost && p.source() == addresses(0)[source];
         w.log.iter().rfind(from).cloned().expect("a probe")
     };
     let complete = |w: &World| {
@@ -124,7 +130,7 @@ fn a_refused_probe_counts_on_the_path_that_it_was_for_only_5_2() {
         w.run(ms(100));
         assert_eq!([0, 1].map(|p| probes_sent(&w, a, p)), before);
     }
-    // Those of the second one, until its search has found its end.
+    // Probes of the second path, until its search is complete.
     for _ in 0..40 {
         let probe = pending(&w, 1);
         refuse(&mut w, &probe, Some(probe.source()));

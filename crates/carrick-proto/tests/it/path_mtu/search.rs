@@ -1,4 +1,4 @@
-//! The search: which sizes are tried, and what is found.
+//! Order of the probed sizes, and the result of the search.
 
 use carrick_proto::{PathId, PathMtuDiscovery, PathMtuState};
 use carrick_wire::ChunkType;
@@ -6,8 +6,9 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::path_mtu::support::*;
 
+/// RFC 8899, section 5.2
 #[test]
-fn off_by_default_there_are_no_probes() {
+fn by_default_there_are_no_probes() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.run(secs(1000));
@@ -16,8 +17,9 @@ fn off_by_default_there_are_no_probes() {
     assert!(w.log.iter().all(|p| !p.probe && !p.has(ChunkType::PAD)));
 }
 
+/// RFC 8899, section 5.3
 #[test]
-fn the_search_finds_what_the_narrowest_link_takes_5_3() {
+fn the_search_finds_the_mtu_of_the_narrowest_link() {
     for link in [1200, 1204, 1280, 1400, 1492, 1500, 4352, 8996, 9000, 20_000] {
         let (w, a, _) = searched(link);
         assert_eq!(mtu(&w, a), link.min(9000), "probes: {:?}", probes(&w));
@@ -28,14 +30,15 @@ fn the_search_finds_what_the_narrowest_link_takes_5_3() {
     }
 }
 
+/// RFC 8899, section 5.1.2
 #[test]
-fn the_search_finds_sizes_up_to_the_limit_that_was_set_5_1_2() {
+fn the_search_ends_at_the_configured_limit() {
     for (limit, link, found) in [
         (65_532, 65_000, 65_000),
         (1400, 9000, 1400),
         (4000, 1500, 1500),
     ] {
-        let mut w = world(|d| d.max_probed_mtu = limit);
+        let mut w = searching(|d| d.max_probed_mtu = limit);
         w.narrow(0, link);
         let (a, _) = w.connect();
         assert!(w.run_until(secs(300), |w| complete(w, a)));
@@ -44,9 +47,10 @@ fn the_search_finds_sizes_up_to_the_limit_that_was_set_5_1_2() {
     }
 }
 
+/// RFC 8899, section 5.3.2
 #[test]
-fn common_sizes_come_first_and_each_costs_a_round_trip_5_3_2() {
-    let mut w = world(|_| {});
+fn common_sizes_are_probed_first() {
+    let mut w = searching(|_| {});
     let (a, _) = w.connect();
     assert!(
         complete(&mut w, a),
@@ -55,8 +59,9 @@ fn common_sizes_come_first_and_each_costs_a_round_trip_5_3_2() {
     assert_eq!(probes(&w), [1200, 1280, 1492, 1500, 4352, 9000]);
 }
 
+/// RFC 8899, section 5.1.2
 #[test]
-fn a_size_counts_as_too_large_after_max_probes_5_1_2() {
+fn a_size_is_too_large_after_max_probes() {
     let (w, ..) = searched(1500);
     let sent = probes(&w);
     let count = |size| sent.iter().filter(|p| **p == size).count();
@@ -72,9 +77,10 @@ fn a_size_counts_as_too_large_after_max_probes_5_1_2() {
     );
 }
 
+/// RFC 8899, section 5.3
 #[test]
-fn a_probe_that_is_lost_for_another_reason_changes_nothing_5_3() {
-    let mut w = world(|_| {});
+fn a_probe_lost_for_another_reason_changes_nothing() {
+    let mut w = searching(|_| {});
     let mut lost = 0;
     w.rule(move |p| {
         // Two of each size, in either direction.
@@ -86,7 +92,7 @@ fn a_probe_that_is_lost_for_another_reason_changes_nothing_5_3() {
         } else {
             lost
         };
-        if hit { Fate::Drop } else { Fate::Pass }
+        if hit { Verdict::Drop } else { Verdict::Pass }
     });
     let (a, _) = w.connect();
     assert!(w.run_until(secs(60), |w| complete(w, a)));
@@ -94,8 +100,9 @@ fn a_probe_that_is_lost_for_another_reason_changes_nothing_5_3() {
     assert_eq!(w.path(0, a, 0).error_count, 0);
 }
 
+/// RFC 9260, section 7.3
 #[test]
-fn data_fills_the_packets_that_were_found_7_3() {
+fn data_fills_packets_of_the_discovered_size() {
     let (mut w, a, b) = searched(4352);
     w.log.clear();
     w.send(0, a, 0, pattern(100_000));
@@ -106,9 +113,10 @@ fn data_fills_the_packets_that_were_found_7_3() {
     assert_eq!(w.stats(0, a).counters.t3_expirations, 0);
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn before_the_search_data_has_the_base_size_5_2() {
-    let mut w = world(|_| {});
+fn before_the_search_data_has_the_base_size() {
+    let mut w = searching(|_| {});
     let a = w.begin_connect(&[addresses(1)[0]]);
     w.send(0, a, 0, pattern(20_000));
     assert!(w.run_until(secs(1), |w| !w.sent(0, ChunkType::DATA).is_empty()));
@@ -119,9 +127,10 @@ fn before_the_search_data_has_the_base_size_5_2() {
     );
 }
 
+/// RFC 8899, section 5.1.2
 #[test]
-fn what_the_driver_knows_limits_the_search() {
-    let mut w = world(|_| {});
+fn the_interface_mtu_limits_the_search() {
+    let mut w = searching(|_| {});
     let (a, _) = w.connect();
     assert_eq!(mtu(&w, a), 9000);
     w.log.clear();
@@ -132,10 +141,11 @@ fn what_the_driver_knows_limits_the_search() {
     assert_eq!((mtu(&w, a), probes(&w)), (1400, vec![]));
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn each_path_has_its_own_search_5_2() {
+fn each_path_has_its_own_search() {
     let mut w = World::new();
-    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    w.config.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
     w.narrow(0, 1500);
     w.narrow(1, 1280);
     let (a, _) = w.connect();
@@ -143,16 +153,17 @@ fn each_path_has_its_own_search_5_2() {
     assert_eq!([0, 1].map(|p| w.path(0, a, p).mtu), [1500, 1280]);
 }
 
+/// RFC 8899, section 5.1.2
 #[test]
-fn on_ipv6_nothing_is_smaller_than_1280_5_1_2() {
+fn on_ipv6_no_size_is_below_1280() {
     let v6 = |end: usize| ip(&format!("fd00::{}", end + 1));
     let mut w = World::with(2, |end, c| c.local_addresses = vec![v6(end)]);
-    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    w.config.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
     w.rule(|p| {
         if p.ip_len() > 1400 {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     let a = w.begin_connect(&[v6(1)]);
@@ -163,8 +174,9 @@ fn on_ipv6_nothing_is_smaller_than_1280_5_1_2() {
     assert!(probes(&w).iter().all(|p| *p >= 1280));
 }
 
+/// RFC 8899, section 5.1
 #[test]
-fn a_configuration_out_of_range_is_refused_5_1() {
+fn a_configuration_out_of_range_is_refused() {
     let good = PathMtuDiscovery::default();
     assert_eq!(good.validate(), Ok(()));
     for bad in [
@@ -193,18 +205,17 @@ fn a_configuration_out_of_range_is_refused_5_1() {
             ..good
         },
     ] {
-        let config = carrick_proto::AssociationConfig {
-            path_mtu_discovery: Some(bad),
-            ..Default::default()
-        };
+        let config = carrick_proto::AssociationConfig::rfc9260()
+            .with(|c| c.mtu.path_mtu_discovery = Some(bad));
         assert!(config.validate().is_err(), "{bad:?}");
     }
 }
 
+/// RFC 8899, section 5.2
 #[test]
-fn the_set_up_passes_a_link_that_does_not_take_the_base() {
+fn the_set_up_passes_a_link_below_the_base() {
     for icmp in [true, false] {
-        let mut w = world(|_| {});
+        let mut w = searching(|_| {});
         w.narrow(0, 1000);
         let a = w.begin_connect(&[addresses(1)[0]]);
         w.send(0, a, 0, pattern(10_000));
@@ -219,7 +230,7 @@ fn the_set_up_passes_a_link_that_does_not_take_the_base() {
         assert!(w.run_until(secs(2), |w| w.states() == [Some("Established"); 2]));
         assert!(w.run_until(secs(20), |w| state(w, a) == PathMtuState::Error));
         w.run(secs(20));
-        let b = w.only(1);
+        let b = w.association(1);
         assert_eq!(w.receive_lengths(1, b), [10_000]);
     }
 }

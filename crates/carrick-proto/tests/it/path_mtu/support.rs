@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
 use std::net::IpAddr;
 
@@ -9,26 +9,26 @@ use carrick_wire::ChunkType;
 
 use crate::common::*;
 
-/// Two single-homed endpoints, of which the first looks for the path MTU.
-pub(crate) fn world(change: impl FnOnce(&mut PathMtuDiscovery)) -> World {
+/// Two single-homed endpoints, of which the first searches the path MTU.
+pub(crate) fn searching(change: impl FnOnce(&mut PathMtuDiscovery)) -> World {
     let mut w = World::single_homed();
     let mut discovery = PathMtuDiscovery::default();
     change(&mut discovery);
-    w.config.path_mtu_discovery = Some(discovery);
+    w.config.mtu.path_mtu_discovery = Some(discovery);
     w
 }
 
-/// One endpoint with one address, which looks for the path MTU to whoever connects.
+/// One endpoint with one address that searches the path MTU of accepted associations.
 pub(crate) fn searching_server() -> World {
     World::with(1, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.path_mtu_discovery = Some(PathMtuDiscovery::default());
+        c.association.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
     })
 }
 
-/// Connected over links that take this much, after the search.
+/// Connected over links with this MTU, after the search.
 pub(crate) fn searched(mtu: usize) -> (World, AssociationId, AssociationId) {
-    let mut w = world(|_| {});
+    let mut w = searching(|_| {});
     w.narrow(0, mtu);
     let (a, b) = w.connect();
     assert!(
@@ -54,24 +54,24 @@ pub(crate) fn mtu(w: &World, a: AssociationId) -> usize {
 /// Sizes of the probes in the log.
 pub(crate) fn probes(w: &World) -> Vec<usize> {
     let all = w.log.iter().filter(|p| p.probe);
-    all.map(Seen::ip_len).collect()
+    all.map(SentPacket::ip_len).collect()
 }
 
-/// Probes that left on a path.
+/// Number of probes sent on a path.
 pub(crate) fn probes_sent(w: &World, a: AssociationId, path: u8) -> u64 {
     w.path(0, a, path).mtu_probes_sent
 }
 
-/// Sends so many bytes; the last packet with DATA that leaves at once.
-pub(crate) fn data_in_flight(w: &mut World, a: AssociationId, bytes: usize) -> Seen {
+/// Sends a message of this size; returns the last DATA packet that leaves at once.
+pub(crate) fn data_in_flight(w: &mut World, a: AssociationId, bytes: usize) -> SentPacket {
     w.send(0, a, 0, pattern(bytes));
     w.pump();
     let sent = w.sent(0, ChunkType::DATA);
     (*sent.last().expect("data")).clone()
 }
 
-/// The host refuses a probe that was to leave from this address.
-pub(crate) fn refuse(w: &mut World, probe: &Seen, local: Option<IpAddr>) {
+/// Refuses the probe from this address, as the host does.
+pub(crate) fn refuse(w: &mut World, probe: &SentPacket, local: Option<IpAddr>) {
     let transmit = Transmit {
         route: Route {
             local,
@@ -86,7 +86,7 @@ pub(crate) fn refuse(w: &mut World, probe: &Seen, local: Option<IpAddr>) {
     w.ends[0].handle_refused_probe(now, &transmit, &probe.bytes);
 }
 
-pub(crate) fn too_big(w: &mut World, about: &Seen, mtu: usize) -> bool {
+pub(crate) fn too_big(w: &mut World, about: &SentPacket, mtu: usize) -> bool {
     let before = w.ends[0].stats().icmp_accepted;
     let input = IcmpInput {
         kind: IcmpKind::PacketTooBig { mtu },

@@ -1,4 +1,4 @@
-//! What routers say by ICMP (section 4.6.2).
+//! ICMP Packet Too Big (section 4.6.2).
 
 use carrick_proto::{Extensions, PathMtuDiscovery, PathMtuState, Reliability, SendOptions};
 use carrick_wire::ChunkType;
@@ -6,21 +6,23 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::path_mtu::support::*;
 
+/// RFC 8899, section 4.6.2
 #[test]
-fn packet_too_big_about_a_probe_is_the_next_size_4_6_2() {
-    let mut w = world(|_| {});
+fn packet_too_big_about_a_probe_gives_the_next_size() {
+    let mut w = searching(|_| {});
     w.narrow(0, 1400);
     let (a, _) = w.connect();
     let probe = w.log.iter().rfind(|p| p.probe).cloned().expect("a probe");
     assert_eq!((probe.ip_len(), mtu(&w, a)), (1492, 1280));
     assert!(too_big(&mut w, &probe, 1400));
-    assert_eq!(mtu(&w, a), 1280, "it is not believed before it was tried");
+    assert_eq!(mtu(&w, a), 1280, "the reported size is probed first");
     w.run(ms(100));
     assert_eq!((mtu(&w, a), complete(&mut w, a)), (1400, true));
 }
 
+/// RFC 8899, section 4.6.2
 #[test]
-fn packet_too_big_about_data_leads_down_to_the_base_and_up_again_4_6_2() {
+fn packet_too_big_about_data_returns_to_the_base() {
     let (mut w, a, b) = searched(1500);
     w.clear_rules();
     w.narrow(0, 1400);
@@ -40,8 +42,9 @@ fn packet_too_big_about_data_leads_down_to_the_base_and_up_again_4_6_2() {
     );
 }
 
+/// RFC 3758, section 3.5, rule C5
 #[test]
-fn a_lost_forward_tsn_is_repeated_though_the_path_mtu_shrank_rfc_3758_c5() {
+fn a_lost_forward_tsn_is_repeated_at_a_smaller_mtu() {
     let extensions = Extensions {
         partial_reliability: true,
         ..Extensions::NONE
@@ -51,17 +54,17 @@ fn a_lost_forward_tsn_is_repeated_though_the_path_mtu_shrank_rfc_3758_c5() {
         config.association.extensions = extensions;
     });
     w.config.extensions = extensions;
-    w.config.path_mtu_discovery = Some(PathMtuDiscovery::default());
+    w.config.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default());
     let (a, _) = w.connect();
     assert!(w.run_until(secs(120), |w| complete(w, a)));
     w.log.clear();
     // The data is lost, and so is the first FORWARD-TSN.
-    let mut told = 0;
+    let mut notified = 0;
     w.rule(move |seen| {
         let forward = seen.has(ChunkType::FORWARD_TSN);
-        told += u32::from(forward);
-        let lost = seen.from == 0 && (seen.has(ChunkType::DATA) || forward && told == 1);
-        if lost { Fate::Drop } else { Fate::Pass }
+        notified += u32::from(forward);
+        let lost = seen.from == 0 && (seen.has(ChunkType::DATA) || forward && notified == 1);
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     let options = SendOptions {
         reliability: Reliability::Retransmissions(0),
@@ -76,8 +79,9 @@ fn a_lost_forward_tsn_is_repeated_though_the_path_mtu_shrank_rfc_3758_c5() {
     assert_eq!(w.stats(0, a).outstanding_chunks, 0);
 }
 
+/// RFC 8899, section 4.6.2
 #[test]
-fn absurd_packet_too_big_messages_are_ignored_4_6_2() {
+fn invalid_packet_too_big_messages_are_ignored() {
     let (mut w, a, _) = searched(1400);
     let data = data_in_flight(&mut w, a, 10_000);
     for absurd in [
@@ -103,7 +107,9 @@ fn absurd_packet_too_big_messages_are_ignored_4_6_2() {
     assert!(w.run_until(secs(60), |w| mtu(w, a) == 1400));
 }
 
-/// RFC 8899, section 4.6.2: `MIN_PLPMTU` < `PL_PTB_SIZE` < `BASE_PLPMTU`
+/// `MIN_PLPMTU` < `PL_PTB_SIZE` < `BASE_PLPMTU`.
+///
+/// RFC 8899, section 4.6.2
 #[test]
 fn a_reported_size_below_the_base_is_found_at_once() {
     let (mut w, a, _) = searched(1400);

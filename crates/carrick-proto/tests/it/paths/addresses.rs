@@ -1,4 +1,4 @@
-//! Local addresses: which one answers, and what happens when one goes.
+//! Selection and removal of local addresses.
 
 use carrick_proto::{Event, PathId};
 use carrick_wire::VerificationTag;
@@ -6,24 +6,25 @@ use carrick_wire::VerificationTag;
 use crate::common::*;
 use crate::paths::support::*;
 
+/// RFC 9260, section 6.4
 #[test]
-fn answers_leave_from_the_address_that_was_addressed_6_4() {
+fn replies_leave_from_the_destination_of_the_packet() {
     let mut w = World::new();
     // Everything goes to the second local address, which source selection would not choose.
     let mut peer = Puppet::new();
     peer.link.to = addresses(0)[1];
     let mut all = peer.init(&mut w, |_| {});
-    peer.learn(&all[0]);
+    peer.record_init(&all[0]);
     let cookie = Puppet::cookie(&all[0]);
-    all.extend(peer.say(&mut w, |p| p.cookie_echo(&cookie)));
+    all.extend(peer.send(&mut w, |p| p.cookie_echo(&cookie)));
     for ssn in 0..4 {
         all.extend(peer.data(&mut w, 0, ssn, b"x"));
     }
     all.extend(peer.data(&mut w, 77, 0, b"no such stream"));
-    let id = w.only(0);
+    let id = w.association(0);
     w.send(0, id, 0, pattern(100));
-    all.extend(peer.hear(&mut w));
-    all.extend(peer.say(&mut w, |p| p.shutdown(peer.theirs(0))));
+    all.extend(peer.receive(&mut w));
+    all.extend(peer.send(&mut w, |p| p.shutdown(peer.endpoint_tsn(0))));
     assert!(all.len() >= 7);
     for packet in &all {
         assert_eq!(packet.source(), addresses(0)[1], "{:?}", packet.kinds());
@@ -32,17 +33,18 @@ fn answers_leave_from_the_address_that_was_addressed_6_4() {
     let mut stranger = Puppet::new();
     stranger.port = 7777;
     stranger.link.to = addresses(0)[1];
-    let answers = stranger.say_with(&mut w, VerificationTag(1), |p| {
+    let answers = stranger.send_with_tag(&mut w, VerificationTag(1), |p| {
         p.cookie_ack();
     });
     assert_eq!(answers.len(), 0);
     let header = Puppet::data_header(stranger.tsn, 0, 0);
-    let answers = stranger.say_with(&mut w, VerificationTag(1), |p| p.data(&header, b"x"));
+    let answers = stranger.send_with_tag(&mut w, VerificationTag(1), |p| p.data(&header, b"x"));
     assert_eq!(answers[0].source(), addresses(0)[1]);
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn a_sack_leaves_from_the_address_that_the_data_came_to_6_4() {
+fn a_sack_leaves_from_the_destination_of_the_data() {
     let mut w = World::new();
     let (mut peer, _) = Puppet::new().connect(&mut w);
     for (ssn, to) in [(0, 0), (1, 1), (2, 1), (3, 0), (4, 0), (5, 1), (6, 1)] {
@@ -53,8 +55,9 @@ fn a_sack_leaves_from_the_address_that_the_data_came_to_6_4() {
     }
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn a_local_address_that_goes_away_is_not_used_any_more() {
+fn a_removed_local_address_sends_nothing() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.send(1, b, 0, pattern(10));
@@ -65,7 +68,7 @@ fn a_local_address_that_goes_away_is_not_used_any_more() {
     w.events(0);
     let gone = addresses(0)[0];
     w.ends[0].local_address_removed(w.now, gone);
-    w.kill(gone);
+    w.block(gone);
     // Every packet is checked to come from an address of the endpoint.
     w.send(0, a, 0, pattern(5000));
     w.run(secs(10));
@@ -81,8 +84,9 @@ fn a_local_address_that_goes_away_is_not_used_any_more() {
     assert_eq!(w.receive_lengths(0, a), [10, 10, 6000]);
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn answers_in_waiting_do_not_leave_from_an_address_that_is_gone() {
+fn queued_replies_avoid_a_removed_address() {
     let mut w = World::new();
     let (peer, _) = two_homed(&mut w);
     // The answer waits in the endpoint while the address goes.
@@ -93,15 +97,16 @@ fn answers_in_waiting_do_not_leave_from_an_address_that_is_gone() {
     w.pump();
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn a_path_that_failed_is_tried_from_another_local_address() {
+fn a_failed_path_is_tried_from_another_source() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.events(0);
-    // What leaves from the first address is lost, wherever it goes.
+    // Packets from the first address are lost.
     w.rule(|p| {
         let lost = p.from == 0 && p.source() == addresses(0)[0];
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     w.run(secs(600));
     assert!(
@@ -116,7 +121,7 @@ fn a_path_that_failed_is_tried_from_another_local_address() {
 #[test]
 fn every_pair_of_addresses_can_be_monitored() {
     let mut w = World::new();
-    w.config.monitor_pairs = true;
+    w.config.paths.monitor_pairs = true;
     let (a, b) = w.connect();
     w.run(secs(30));
     let pairs: Vec<_> = w.ends[0]
@@ -130,7 +135,7 @@ fn every_pair_of_addresses_can_be_monitored() {
     let broken = pairs[0];
     w.rule(move |p| {
         let lost = p.from == 0 && (p.source(), p.to()) == broken;
-        if lost { Fate::Drop } else { Fate::Pass }
+        if lost { Verdict::Drop } else { Verdict::Pass }
     });
     for _ in 0..20 {
         w.send(0, a, 0, pattern(1000));

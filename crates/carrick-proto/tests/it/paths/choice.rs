@@ -1,12 +1,13 @@
-//! Which path data takes (section 6.4).
+//! Path selection for data (section 6.4).
 
 use carrick_proto::{Event, OperationError, PathId, SendOptions};
 use carrick_wire::ChunkType;
 
 use crate::common::*;
 
+/// RFC 9260, section 6.4
 #[test]
-fn the_user_chooses_the_primary_6_4() {
+fn the_user_chooses_the_primary_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.events(0);
@@ -24,8 +25,9 @@ fn the_user_chooses_the_primary_6_4() {
     );
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn a_message_goes_to_the_path_that_its_user_wants_while_that_works_6_4() {
+fn a_message_takes_its_requested_path_while_active() {
     let mut w = World::new();
     let (a, b) = w.connect();
     let second = SendOptions {
@@ -48,7 +50,7 @@ fn a_message_goes_to_the_path_that_its_user_wants_while_that_works_6_4() {
         .collect();
     let [one, two] = addresses(1);
     assert_eq!(to, [(0, two), (0, two), (0, two), (1, one)]);
-    w.kill(two);
+    w.block(two);
     assert!(w.run_until(secs(1000), |w| !w.path(0, a, 1).status.active));
     w.log.clear();
     w.send_with(0, a, second, pattern(100));
@@ -57,11 +59,12 @@ fn a_message_goes_to_the_path_that_its_user_wants_while_that_works_6_4() {
     assert_eq!(w.receive(1, b).len(), 3);
 }
 
+/// RFC 9260, section 6.4.1
 #[test]
-fn a_transfer_survives_pulling_each_path_in_turn_6_4_1() {
+fn a_transfer_survives_the_loss_of_each_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
-    w.forget = true;
+    w.discard_log = true;
     let mut got = 0;
     let mut sent = 0;
     for round in 0..6 {
@@ -71,9 +74,9 @@ fn a_transfer_survives_pulling_each_path_in_turn_6_4_1() {
         } else {
             (two, one)
         };
-        w.revive(live);
+        w.unblock(live);
         w.run(secs(100));
-        w.kill(dead);
+        w.block(dead);
         for _ in 0..50 {
             w.send(0, a, 0, pattern(10_000));
             sent += 1;

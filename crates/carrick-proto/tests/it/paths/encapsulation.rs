@@ -16,11 +16,12 @@ fn encapsulated(w: &mut World) -> (AssociationId, AssociationId) {
         )
         .unwrap();
     w.run(secs(3));
-    (a, w.only(1))
+    (a, w.association(1))
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn udp_encapsulation_follows_the_port_of_valid_packets_rfc_6951_5_4() {
+fn the_port_follows_valid_packets() {
     let mut w = World::single_homed();
     let (a, b) = encapsulated(&mut w);
     assert_eq!(w.path(0, a, 0).encapsulation, Some(9900));
@@ -36,8 +37,9 @@ fn udp_encapsulation_follows_the_port_of_valid_packets_rfc_6951_5_4() {
     assert_eq!(w.receive_lengths(1, b), [20_000]);
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn udp_encapsulation_ignores_packets_that_fail_the_tag_check_rfc_6951_5_4() {
+fn the_port_ignores_packets_with_a_wrong_tag() {
     let mut w = World::single_homed();
     let (a, b) = encapsulated(&mut w);
     let forge = |w: &mut World, kind: ChunkType, value: &[u8], tag: u32| {
@@ -77,8 +79,9 @@ fn udp_encapsulation_ignores_packets_that_fail_the_tag_check_rfc_6951_5_4() {
     assert_eq!(w.receive_lengths(0, a), [100]);
 }
 
+/// RFC 6951, section 5.4
 #[test]
-fn a_plain_packet_ends_the_encapsulation_rfc_6951_5_4() {
+fn a_plain_packet_ends_the_encapsulation() {
     let mut w = World::with(1, |_, c| c.local_addresses.truncate(1));
     let (peer, id) = Puppet::new().connect(&mut w);
     let encapsulated = Route::encapsulated(peer.link.to, peer.link.from, 777);

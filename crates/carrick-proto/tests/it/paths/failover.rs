@@ -1,23 +1,24 @@
-//! Paths fail and come back (sections 6.4, 8.1, 8.2).
+//! Failure and recovery of paths (sections 6.4, 8.1, 8.2).
 
 use carrick_proto::{CloseReason, Event, PathId, SendOptions};
 use carrick_wire::ChunkType;
 
 use crate::common::*;
 
-/// All addresses of endpoint 1 are dead.
-fn kill_all(w: &mut World) {
+/// Blocks all addresses of endpoint 1.
+fn block_all(w: &mut World) {
     for address in addresses(1) {
-        w.kill(address);
+        w.block(address);
     }
 }
 
+/// RFC 9260, section 6.4.1
 #[test]
-fn data_leaves_a_dead_primary_and_returns_to_it_6_4_1() {
+fn data_leaves_a_failed_primary_and_returns() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.events(0);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     let mut total = 0;
     for _ in 0..120 {
         w.send(0, a, 0, pattern(2000));
@@ -30,8 +31,8 @@ fn data_leaves_a_dead_primary_and_returns_to_it_6_4_1() {
         Event::PathFailed(PathId(0)),
         Event::PrimaryChanged(PathId(1)),
     ];
-    let told: Vec<_> = events.iter().filter(|e| expected.contains(e)).collect();
-    assert_eq!(told, expected.iter().collect::<Vec<_>>(), "{events:?}");
+    let reported: Vec<_> = events.iter().filter(|e| expected.contains(e)).collect();
+    assert_eq!(reported, expected.iter().collect::<Vec<_>>(), "{events:?}");
     w.log.clear();
     w.send(0, a, 0, pattern(2000));
     w.run(secs(1));
@@ -40,7 +41,7 @@ fn data_leaves_a_dead_primary_and_returns_to_it_6_4_1() {
             .iter()
             .all(|p| p.to() == addresses(1)[1])
     );
-    w.revive(addresses(1)[0]);
+    w.unblock(addresses(1)[0]);
     w.run(secs(200));
     let events = w.events(0);
     assert!(events.contains(&Event::PathRecovered(PathId(0))));
@@ -55,11 +56,12 @@ fn data_leaves_a_dead_primary_and_returns_to_it_6_4_1() {
     );
 }
 
+/// RFC 9260, section 6.4.1
 #[test]
-fn what_timed_out_goes_to_another_active_path_6_4() {
+fn timed_out_data_goes_to_another_active_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     w.log.clear();
     w.send(0, a, 0, pattern(100));
     w.run(secs(2));
@@ -70,8 +72,9 @@ fn what_timed_out_goes_to_another_active_path_6_4() {
     assert_eq!(w.path(0, a, 1).error_count, 0);
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn fast_retransmissions_stay_on_their_path_6_4() {
+fn fast_retransmissions_stay_on_their_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.log.clear();
@@ -89,12 +92,13 @@ fn fast_retransmissions_stay_on_their_path_6_4() {
     );
 }
 
+/// RFC 9260, section 6.4
 #[test]
-fn sacks_and_retransmissions_avoid_a_dead_path_while_a_live_one_exists() {
+fn sacks_and_retransmissions_avoid_a_failed_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
-    // Endpoint 1 knows that the way to 10.0.0.1 is dead.
-    w.kill(addresses(0)[0]);
+    // The path of endpoint 1 to 10.0.0.1 is inactive.
+    w.block(addresses(0)[0]);
     assert!(w.run_until(secs(500), |w| !w.path(1, b, 0).status.active));
     w.log.clear();
     let over_second = SendOptions {
@@ -117,12 +121,13 @@ fn sacks_and_retransmissions_avoid_a_dead_path_while_a_live_one_exists() {
     assert_eq!(w.receive_lengths(0, a), [1000; 10]);
 }
 
+/// RFC 9260, section 8.1
 #[test]
-fn the_peer_is_unreachable_after_association_max_retrans_8_1() {
+fn association_max_retrans_makes_the_peer_unreachable() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.events(0);
-    kill_all(&mut w);
+    block_all(&mut w);
     w.send_with(
         0,
         a,
@@ -145,20 +150,21 @@ fn the_peer_is_unreachable_after_association_max_retrans_8_1() {
     assert!((10..=11).contains(&tries), "{tries} retransmissions");
 }
 
+/// RFC 9260, section 8.2
 #[test]
-fn a_dormant_association_comes_back_on_any_path_8_2() {
+fn a_dormant_association_recovers_on_any_path() {
     for alive in [0, 1] {
         let mut w = World::new();
-        w.config.association_max_retrans = 50;
+        w.config.paths.association_max_retrans = 50;
         let (a, b) = w.connect();
         w.events(0);
-        kill_all(&mut w);
+        block_all(&mut w);
         w.send(0, a, 0, pattern(100));
         assert!(w.run_until(secs(3000), |w| {
             (0..2).all(|p| !w.path(0, a, p).status.active)
         }));
         assert!(w.events(0).contains(&Event::Dormant));
-        w.revive(addresses(1)[alive]);
+        w.unblock(addresses(1)[alive]);
         w.run(secs(300));
         assert_eq!(w.receive_lengths(1, b), [100], "over path {alive}");
         let recovered = Event::PathRecovered(PathId(alive as u8));

@@ -1,4 +1,4 @@
-//! Idle paths are probed (section 8.3).
+//! Heartbeats on idle paths (section 8.3).
 
 use carrick_proto::{CloseReason, Event, OperationError, PathId};
 use carrick_wire::{Chunk, ChunkType};
@@ -6,8 +6,9 @@ use carrick_wire::{Chunk, ChunkType};
 use crate::common::*;
 use crate::paths::support::*;
 
+/// RFC 9260, section 8.3
 #[test]
-fn idle_paths_are_probed_every_hb_interval_plus_rto_with_jitter_8_3() {
+fn idle_paths_get_heartbeats_with_jitter() {
     let mut w = World::new();
     w.connect();
     w.run(secs(10));
@@ -33,14 +34,15 @@ fn idle_paths_are_probed_every_hb_interval_plus_rto_with_jitter_8_3() {
             .abs_diff(*gaps.iter().min().unwrap());
         assert!(spread > ms(700), "jitter of an RTO: {spread:?}");
     }
-    let a = w.only(0);
+    let a = w.association(0);
     let path = w.path(0, a, 0);
     assert_eq!(path.srtt, Some(ms(20)), "measured by heartbeats");
     assert_eq!(path.heartbeats_sent, path.heartbeats_answered);
 }
 
+/// RFC 9260, section 8.3
 #[test]
-fn a_path_with_data_needs_no_heartbeats_8_3() {
+fn a_path_with_data_needs_no_heartbeats() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.log.clear();
@@ -58,8 +60,10 @@ fn a_path_with_data_needs_no_heartbeats_8_3() {
     assert!(to.contains(&addresses(1)[1]), "idle");
 }
 
+/// RFC 9260, section 11.1.9
+/// RFC 9260, section 11.1.10
 #[test]
-fn heartbeats_can_be_switched_off_and_asked_for_11_1_9() {
+fn heartbeats_can_be_disabled_and_requested() {
     let mut w = World::new();
     let (a, _) = w.connect();
     for path in [0, 1] {
@@ -89,10 +93,11 @@ fn heartbeats_can_be_switched_off_and_asked_for_11_1_9() {
     );
 }
 
+/// RFC 9260, section 11.1
 #[test]
 fn operations_before_the_set_up_are_refused() {
     let mut w = World::new();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     let a = w.begin_connect(&[addresses(1)[0]]);
     assert_eq!(
         w.ends[0].request_heartbeat(w.now, a, PathId(0)),
@@ -100,8 +105,9 @@ fn operations_before_the_set_up_are_refused() {
     );
 }
 
+/// RFC 9260, section 8.3
 #[test]
-fn a_heartbeat_is_answered_unchanged_the_way_it_came_8_3() {
+fn a_heartbeat_is_answered_to_its_source() {
     let mut w = World::new();
     let (peer, _) = two_homed(&mut w);
     // To the other local address than the path uses.
@@ -109,7 +115,7 @@ fn a_heartbeat_is_answered_unchanged_the_way_it_came_8_3() {
     odd.link.to = addresses(0)[1];
     let mut value = vec![0x00, 0x01, 0x00, 0x07, b'a', b'b', b'c', 0];
     value.extend_from_slice(&[0xc0, 0x55, 0x00, 0x06, 1, 2, 0, 0]);
-    let answers = odd.say(&mut w, |p| p.raw(ChunkType::HEARTBEAT, 0, &value));
+    let answers = odd.send(&mut w, |p| p.raw(ChunkType::HEARTBEAT, 0, &value));
     assert_eq!(answers.len(), 1);
     assert_eq!(
         (answers[0].source(), answers[0].to()),
@@ -123,12 +129,14 @@ fn a_heartbeat_is_answered_unchanged_the_way_it_came_8_3() {
     assert_eq!(ack.value, value);
 }
 
+/// RFC 9260, section 8.2
+/// RFC 9260, section 8.3
 #[test]
-fn a_path_that_does_not_answer_heartbeats_fails_after_path_max_retrans_8_2_and_8_3() {
+fn unanswered_heartbeats_fail_the_path() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.run(secs(5));
-    w.kill(addresses(1)[1]);
+    w.block(addresses(1)[1]);
     w.log.clear();
     w.events(0);
     assert!(w.run_until(secs(1000), |w| !w.path(0, a, 1).status.active));
@@ -141,7 +149,7 @@ fn a_path_that_does_not_answer_heartbeats_fails_after_path_max_retrans_8_2_and_8
     let moved = Event::PathLocalAddressChanged(PathId(1));
     assert_eq!(w.events(0), [Event::PathFailed(PathId(1)), moved]);
     assert_eq!(w.stats(0, a).error_count, 0, "an idle path does not count");
-    // Heartbeats go on, the counter stays.
+    // Heartbeats continue, the counter does not change.
     let errors = w.path(0, a, 1).error_count;
     w.log.clear();
     w.run(secs(300));
@@ -152,18 +160,19 @@ fn a_path_that_does_not_answer_heartbeats_fails_after_path_max_retrans_8_2_and_8
     );
     assert_eq!(w.path(0, a, 1).error_count, errors);
     assert_eq!(w.path(0, a, 1).rto, secs(60), "backed off");
-    w.revive(addresses(1)[1]);
+    w.unblock(addresses(1)[1]);
     w.run(secs(200));
     assert_eq!(w.events(0).last(), Some(&Event::PathRecovered(PathId(1))));
     let path = w.path(0, a, 1);
     assert_eq!((path.error_count, path.rto), (0, secs(1)));
 }
 
+/// RFC 9260, section 8.1
 #[test]
-fn unanswered_heartbeats_on_the_current_path_count_for_the_association_8_1() {
+fn heartbeats_count_for_the_association() {
     let mut w = World::single_homed();
     let (a, _) = w.connect();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     w.log.clear();
     w.run(secs(100_000));
     assert_eq!(w.sent(0, ChunkType::HEARTBEAT).len(), 11);

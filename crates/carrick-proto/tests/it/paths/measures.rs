@@ -1,4 +1,4 @@
-//! What each path knows by itself: MTU, round trip, thresholds, windows.
+//! Per-path state: MTU, RTT, thresholds, windows.
 
 use std::net::IpAddr;
 
@@ -9,8 +9,9 @@ use carrick_wire::{ChunkType, ParameterType};
 use crate::common::*;
 use crate::paths::support::*;
 
+/// RFC 9260, section 6.9
 #[test]
-fn a_smaller_path_mtu_applies_to_new_chunks_and_old_ones_may_be_fragmented_by_ip_6_9() {
+fn chunks_above_a_lower_mtu_use_ip_fragmentation() {
     let mut w = World::single_homed();
     let (a, b) = w.connect();
     w.log.clear();
@@ -38,8 +39,9 @@ fn a_smaller_path_mtu_applies_to_new_chunks_and_old_ones_may_be_fragmented_by_ip
     );
 }
 
+/// RFC 9260, section 7.3
 #[test]
-fn chunks_are_sized_for_the_smallest_path_mtu_7_3() {
+fn chunks_are_sized_for_the_smallest_path_mtu() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.ends[0].set_path_mtu(w.now, a, PathId(1), 1000).unwrap();
@@ -55,27 +57,29 @@ fn chunks_are_sized_for_the_smallest_path_mtu_7_3() {
     assert_eq!(w.receive_lengths(1, b), [10_000]);
 }
 
+/// RFC 9260, section 6.3.1
 #[test]
-fn no_round_trip_is_taken_from_a_sack_that_came_another_way_6_3_1() {
+fn a_sack_from_another_path_gives_no_rtt() {
     let mut w = World::new();
     let (peer, id) = verified(&mut w);
     let before = w.path(0, id, 0).srtt;
     let second = at_second(&peer);
     w.send(0, id, 0, pattern(100));
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(ms(400));
-    second.sack(&mut w, peer.theirs(0), 1 << 20, &[]);
+    second.sack(&mut w, peer.endpoint_tsn(0), 1 << 20, &[]);
     assert_eq!(w.stats(0, id).outstanding_chunks, 0);
     assert_eq!(w.path(0, id, 0).srtt, before);
     w.send(0, id, 0, pattern(100));
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     w.run(ms(300));
-    peer.sack(&mut w, peer.theirs(1), 1 << 20, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(1), 1 << 20, &[]);
     assert_eq!(w.path(0, id, 0).srtt, Some(ms(300)));
 }
 
+/// RFC 9260, section 8.3
 #[test]
-fn a_path_whose_sacks_come_another_way_is_measured_by_heartbeats_8_3() {
+fn heartbeats_measure_a_path_without_sacks() {
     let mut w = World::new();
     let (peer, id) = verified(&mut w);
     let second = at_second(&peer);
@@ -83,8 +87,8 @@ fn a_path_whose_sacks_come_another_way_is_measured_by_heartbeats_8_3() {
     for n in 0..100 {
         w.send(0, id, 0, pattern(100));
         w.run(secs(1));
-        let heard = peer.hear(&mut w);
-        for heartbeat in heartbeats(&heard) {
+        let replies = peer.receive(&mut w);
+        for heartbeat in heartbeats(&replies) {
             asked |= heartbeat.to() == peer.link.from;
             if heartbeat.to() == peer.link.from {
                 peer.answer_heartbeat(&mut w, heartbeat);
@@ -92,28 +96,29 @@ fn a_path_whose_sacks_come_another_way_is_measured_by_heartbeats_8_3() {
                 second.answer_heartbeat(&mut w, heartbeat);
             }
         }
-        second.sack(&mut w, peer.theirs(n), 1 << 20, &[]);
+        second.sack(&mut w, peer.endpoint_tsn(n), 1 << 20, &[]);
     }
     assert!(asked, "data alone does not make the path busy");
 }
 
+/// RFC 9260, section 8.1
 #[test]
-fn data_that_never_advances_is_reported_although_heartbeats_are_answered() {
+fn stalled_data_is_reported_despite_heartbeats() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.events(0);
     // Something on the way eats DATA and lets everything else through.
     w.rule(|p| {
         let eaten = p.from == 0 && p.has(ChunkType::DATA);
-        if eaten { Fate::Drop } else { Fate::Pass }
+        if eaten { Verdict::Drop } else { Verdict::Pass }
     });
     w.send(0, a, 0, pattern(1000));
     w.run(secs(45));
     let events = w.events(0);
-    let told = events.iter().filter(|e| **e == Event::NoProgress).count();
-    assert_eq!(told, 1, "{events:?}");
+    let reported = events.iter().filter(|e| **e == Event::NoProgress).count();
+    assert_eq!(reported, 1, "{events:?}");
     assert!(!events.iter().any(|e| matches!(e, Event::Closed(_))));
-    // The association gives up in the end, because heartbeats don't clear its counter then.
+    // The association ends, because heartbeats do not clear its error counter then.
     w.run(secs(3000));
     assert!(
         w.events(0)
@@ -121,15 +126,16 @@ fn data_that_never_advances_is_reported_although_heartbeats_are_answered() {
     );
 }
 
+/// RFC 9260, section 11.1.12
 #[test]
-fn path_max_retrans_can_be_set_for_each_path_11_1_12() {
+fn path_max_retrans_is_set_per_path() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.ends[0]
         .set_failure_threshold(w.now, a, PathId(0), 0)
         .unwrap();
     w.events(0);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     w.send(0, a, 0, pattern(100));
     w.run(ms(1100));
     let events = w.events(0);
@@ -142,8 +148,9 @@ fn path_max_retrans_can_be_set_for_each_path_11_1_12() {
     );
 }
 
+/// RFC 9260, section 7.2
 #[test]
-fn paths_have_windows_and_timeouts_of_their_own_7_2() {
+fn each_path_has_its_own_cwnd_and_rto() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.lose_data(0, &[3]);
@@ -159,29 +166,30 @@ fn paths_have_windows_and_timeouts_of_their_own_7_2() {
 }
 
 #[test]
-fn more_addresses_than_paths_are_left_out() {
-    let mut w = World::with(1, |_, c| c.association.max_paths = 3);
+fn addresses_above_max_paths_are_ignored() {
+    let mut w = World::with(1, |_, c| c.association.paths.max_paths = 3);
     let more: Vec<IpAddr> = (0..50).map(|i| ip(&format!("10.0.1.{i}"))).collect();
     let (_, id) = many_homed(&mut w, &more);
     assert_eq!(w.ends[0].paths(id).count(), 3);
 }
 
+/// RFC 9260, section 3.3.5
 #[test]
-fn a_heartbeat_without_info_is_not_answered_3_3_5() {
+fn a_heartbeat_without_info_is_not_answered() {
     let mut w = World::new();
     let (peer, _) = two_homed(&mut w);
-    peer.hear(&mut w);
+    peer.receive(&mut w);
     let mut other = [0_u8; 8];
     other[..2].copy_from_slice(&ParameterType::IPV4_ADDRESS.0.to_be_bytes());
     other[3] = 8;
     for value in [&[][..], &other[..]] {
-        let answers = peer.say(&mut w, |p| p.raw(ChunkType::HEARTBEAT, 0, value));
+        let answers = peer.send(&mut w, |p| p.raw(ChunkType::HEARTBEAT, 0, value));
         assert_eq!(answers.len(), 0);
     }
 }
 
 #[test]
-fn transmits_say_how_many_packets_they_are() {
+fn transmits_report_their_number_of_packets() {
     let transmit = Transmit {
         route: Route::plain(addresses(0)[0], addresses(1)[0]),
         len: 2500,

@@ -42,7 +42,7 @@ fn changes(w: &mut World) -> Vec<Event> {
 
 /// RFC 9260, section 6.4
 #[test]
-fn a_route_change_moves_the_path_that_it_concerns() {
+fn a_route_change_moves_the_affected_path() {
     let down = Arc::new(AtomicBool::new(false));
     let refreshed = Arc::new(AtomicUsize::new(0));
     let mut w = World::with(2, |end, c| {
@@ -74,9 +74,11 @@ fn a_route_change_moves_the_path_that_it_concerns() {
     assert_eq!(w.receive_lengths(1, b), [3000]);
 }
 
-/// RFC 9260, section 6.4: a peer behind a translator takes packets from no other address.
+/// A peer behind a translator takes packets from no other address.
+///
+/// RFC 9260, section 6.4
 #[test]
-fn a_route_change_leaves_the_address_that_was_addressed() {
+fn a_route_change_keeps_the_contacted_address() {
     let mut w = World::new();
     let mut peer = Puppet::new();
     peer.link.to = addresses(0)[1];
@@ -90,23 +92,24 @@ fn a_route_change_leaves_the_address_that_was_addressed() {
     assert_eq!(changes(&mut w), []);
 }
 
-/// RFC 9260, section 5.1.2: without ASCONF the peer lists an address as long as it knows the
-/// association.
+/// Without ASCONF the peer lists an address as long as it knows the association.
+///
+/// RFC 9260, section 5.1.2
 #[test]
-fn an_advertised_address_that_returns_is_a_source_again() {
+fn a_returning_listed_address_is_a_source_again() {
     let mut w = World::new();
     let (a, b) = w.connect();
     let [first, second] = addresses(0);
     w.ends[0].local_address_removed(w.now, second);
-    w.kill(second);
+    w.block(second);
     w.run(secs(60));
     assert_eq!(sources(&w, 0, a), [first, first]);
-    w.revive(second);
+    w.unblock(second);
     w.ends[0].local_address_added(second);
     w.run(secs(60));
     assert_eq!(sources(&w, 0, a), [first, second]);
     for end in [0, 1] {
-        w.kill(addresses(end)[0]);
+        w.block(addresses(end)[0]);
     }
     w.send(0, a, 0, pattern(3000));
     w.run(secs(100));

@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
 use std::net::IpAddr;
 
@@ -18,13 +18,13 @@ pub(crate) fn two_homed(w: &mut World) -> (Puppet, AssociationId) {
 pub(crate) fn many_homed(w: &mut World, more: &[IpAddr]) -> (Puppet, AssociationId) {
     let mut peer = Puppet::new();
     let answers = peer.init(w, |p| more.iter().for_each(|a| p.ip_address(*a)));
-    peer.learn(&answers[0]);
+    peer.record_init(&answers[0]);
     let cookie = Puppet::cookie(&answers[0]);
-    // What follows the COOKIE ACK, such as heartbeats, stays to be heard.
+    // Packets behind the COOKIE ACK, such as heartbeats, remain to be received.
     let bytes = peer.build(peer.peer_tag, |p| p.cookie_echo(&cookie));
     w.inject(0, &peer.route(), bytes);
     w.run(ms(0));
-    let id = w.only(0);
+    let id = w.association(0);
     w.events(0);
     (peer, id)
 }
@@ -37,7 +37,7 @@ pub(crate) fn at_second(peer: &Puppet) -> Puppet {
     second
 }
 
-pub(crate) fn heartbeats(packets: &[Seen]) -> Vec<&Seen> {
+pub(crate) fn heartbeats(packets: &[SentPacket]) -> Vec<&SentPacket> {
     packets
         .iter()
         .filter(|p| p.has(ChunkType::HEARTBEAT))
@@ -47,8 +47,8 @@ pub(crate) fn heartbeats(packets: &[Seen]) -> Vec<&Seen> {
 /// The puppet's second address is verified.
 pub(crate) fn verified(w: &mut World) -> (Puppet, AssociationId) {
     let (peer, id) = two_homed(w);
-    let heard = peer.hear(w);
-    let heartbeat = heartbeats(&heard)[0].clone();
+    let replies = peer.receive(w);
+    let heartbeat = heartbeats(&replies)[0].clone();
     at_second(&peer).answer_heartbeat(w, &heartbeat);
     assert_eq!(w.events(0), [Event::PathConfirmed(PathId(1))]);
     (peer, id)

@@ -1,4 +1,4 @@
-//! Timers and probes of paths that have nothing, or something else, in flight.
+//! Timers and probes of paths that have nothing, or only a probe, in flight.
 
 use carrick_proto::{Event, PathId, SendOptions};
 use carrick_wire::ChunkType;
@@ -6,9 +6,10 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::paths::support::*;
 
+/// RFC 9260, section 6.1, rule A
 #[test]
-fn the_end_of_a_closed_window_is_no_error_of_a_path_6_1_a() {
-    let mut w = World::with(2, |_, c| c.association.receive_buffer = 5000);
+fn the_end_of_a_closed_window_is_no_path_error() {
+    let mut w = World::with(2, |_, c| c.association.buffers.receive_buffer = 5000);
     let (a, b) = w.connect();
     for _ in 0..20 {
         w.send(0, a, 0, pattern(1000));
@@ -34,11 +35,12 @@ fn the_end_of_a_closed_window_is_no_error_of_a_path_6_1_a() {
     );
 }
 
+/// RFC 9260, section 6.3.2
 #[test]
-fn a_timer_of_a_path_that_has_nothing_in_flight_is_no_error_6_3_2() {
+fn an_idle_path_timer_is_no_error() {
     let mut w = World::new();
     let mut config = w.config.clone();
-    config.policies.retransmission_route = &carrick_proto::policy::RetransmitOnAlternate;
+    config.research.policies.retransmission_route = &carrick_proto::policy::RetransmitOnAlternate;
     w.config = config;
     let (a, b) = w.connect();
     // Everything that was on the first path is found lost by reports and moves to the second.
@@ -62,8 +64,9 @@ fn a_timer_of_a_path_that_has_nothing_in_flight_is_no_error_6_3_2() {
     assert_eq!(w.path(0, a, 0).error_count, 0);
 }
 
+/// RFC 9260, section 6.4.1
 #[test]
-fn both_paths_lose_packets_in_turn_and_all_arrives() {
+fn alternating_losses_on_both_paths_recover() {
     for seed in 0..20_u64 {
         let mut w = World::new();
         let (a, b) = w.connect();
@@ -72,7 +75,11 @@ fn both_paths_lose_packets_in_turn_and_all_arrives() {
             x ^= x << 13;
             x ^= x >> 7;
             x ^= x << 17;
-            if x % 7 == 0 { Fate::Drop } else { Fate::Pass }
+            if x % 7 == 0 {
+                Verdict::Drop
+            } else {
+                Verdict::Pass
+            }
         });
         for i in 0..60 {
             let options = SendOptions {
@@ -86,8 +93,9 @@ fn both_paths_lose_packets_in_turn_and_all_arrives() {
     }
 }
 
+/// RFC 9260, section 6.1, rule A
 #[test]
-fn a_probe_that_moves_to_another_path_leaves_no_timer_behind_6_1_a() {
+fn a_moved_window_probe_leaves_no_timer() {
     let mut w = World::new();
     let (peer, id) = verified(&mut w);
     for path in 0..2 {
@@ -96,18 +104,18 @@ fn a_probe_that_moves_to_another_path_leaves_no_timer_behind_6_1_a() {
             .unwrap();
     }
     w.send(0, id, 0, pattern(1000));
-    peer.sack(&mut w, peer.theirs(0), 0, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 0, &[]);
     w.send(0, id, 0, pattern(1000));
     w.run(ms(1500));
-    let probes = peer.hear(&mut w);
+    let probes = peer.receive(&mut w);
     assert_eq!(peer.numbers(&probes), [1], "a probe after one RTO");
     // The peer had no room for it, and then it has.
-    peer.sack(&mut w, peer.theirs(0), 0, &[]);
-    let again = peer.sack(&mut w, peer.theirs(0), 100_000, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 0, &[]);
+    let again = peer.sack(&mut w, peer.endpoint_tsn(0), 100_000, &[]);
     assert_eq!(peer.numbers(&again), [1]);
     // Longer than the rest of the old timer, shorter than the new one.
     w.run(ms(900));
-    peer.sack(&mut w, peer.theirs(1), 100_000, &[]);
+    peer.sack(&mut w, peer.endpoint_tsn(1), 100_000, &[]);
     w.run(secs(20));
     assert_eq!(w.stats(0, id).counters.t3_expirations, 0);
     assert_eq!(
@@ -117,16 +125,17 @@ fn a_probe_that_moves_to_another_path_leaves_no_timer_behind_6_1_a() {
     assert_eq!(w.path(0, id, 0).cwnd, 4404);
 }
 
+/// RFC 9260, section 6.1, rule A
 #[test]
-fn refused_data_stays_on_its_path_and_flows_when_the_window_opens_6_1_a() {
-    let mut w = World::with(2, |_, c| c.association.receive_buffer = 100_000);
+fn data_above_the_window_stays_on_its_path() {
+    let mut w = World::with(2, |_, c| c.association.buffers.receive_buffer = 100_000);
     let (a, b) = w.connect();
     for _ in 0..30 {
         w.send(0, a, 0, pattern(10_000));
     }
     // A path that stops answering while the window is closed is no place for what was refused.
     w.run(secs(20));
-    w.kill(addresses(1)[1]);
+    w.block(addresses(1)[1]);
     w.run(secs(40));
     w.log.clear();
     let mut got = 0;

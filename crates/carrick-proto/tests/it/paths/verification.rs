@@ -1,4 +1,4 @@
-//! Addresses are verified before they carry anything (section 5.4).
+//! Verification of addresses before use (section 5.4).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,13 +10,14 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::paths::support::*;
 
+/// RFC 9260, section 5.4
 #[test]
-fn an_address_that_was_not_given_is_verified_with_a_nonce_5_4() {
+fn an_unknown_address_is_verified_with_a_nonce() {
     let mut w = World::new();
     let (peer, id) = two_homed(&mut w);
     assert!(!w.path(0, id, 1).status.confirmed);
-    let heard = peer.hear(&mut w);
-    let sent = heartbeats(&heard);
+    let packets = peer.receive(&mut w);
+    let sent = heartbeats(&packets);
     assert_eq!(sent.len(), 1, "at once");
     assert_eq!(
         (sent[0].to(), sent[0].source()),
@@ -38,7 +39,7 @@ fn an_address_that_was_not_given_is_verified_with_a_nonce_5_4() {
     for bad in wrong {
         let mut value = vec![0, 1, 0, 4 + bad.len() as u8];
         value.extend_from_slice(&bad);
-        second.say(&mut w, |p| p.heartbeat_ack(&value));
+        second.send(&mut w, |p| p.heartbeat_ack(&value));
         assert!(!w.path(0, id, 1).status.confirmed);
     }
     second.answer_heartbeat(&mut w, sent[0]);
@@ -46,8 +47,9 @@ fn an_address_that_was_not_given_is_verified_with_a_nonce_5_4() {
     assert_eq!(w.events(0), [Event::PathConfirmed(PathId(1))]);
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn an_address_that_is_not_verified_gets_no_data_5_4() {
+fn an_unverified_address_gets_no_data() {
     let mut w = World::new();
     let (peer, id) = two_homed(&mut w);
     let to_second = SendOptions {
@@ -59,27 +61,28 @@ fn an_address_that_is_not_verified_gets_no_data_5_4() {
     }
     // Timeouts look for an alternate; there is none that is verified.
     w.run(secs(30));
-    let heard = peer.hear(&mut w);
-    for packet in heard.iter().filter(|p| p.to() == ip(SECOND)) {
+    let packets = peer.receive(&mut w);
+    for packet in packets.iter().filter(|p| p.to() == ip(SECOND)) {
         assert_eq!(packet.kinds(), [ChunkType::HEARTBEAT]);
     }
-    assert!(heard.iter().filter(|p| p.has(ChunkType::DATA)).count() > 5);
+    assert!(packets.iter().filter(|p| p.has(ChunkType::DATA)).count() > 5);
     assert_eq!(
         w.ends[0].set_primary(w.now, id, PathId(1)),
         Ok(()),
         "it becomes the primary when it is verified"
     );
     w.run(secs(5));
-    let heard = peer.hear(&mut w);
+    let packets = peer.receive(&mut w);
     assert!(
-        heard
+        packets
             .iter()
             .all(|p| p.to() != ip(SECOND) || !p.has(ChunkType::DATA))
     );
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn sacks_and_errors_for_data_from_an_unverified_address_go_to_a_verified_one_5_4() {
+fn replies_go_to_a_verified_address() {
     let mut w = World::new();
     let (peer, _) = two_homed(&mut w);
     let mut second = at_second(&peer);
@@ -92,24 +95,25 @@ fn sacks_and_errors_for_data_from_an_unverified_address_go_to_a_verified_one_5_4
         assert_eq!(answer.to(), ip("10.0.0.99"));
     }
     // A HEARTBEAT is answered even there.
-    let answers = second.say(&mut w, |p| p.heartbeat(b"who is there"));
+    let answers = second.send(&mut w, |p| p.heartbeat(b"who is there"));
     assert_eq!(
         (answers[0].to(), answers[0].kinds()),
         (ip(SECOND), vec![ChunkType::HEARTBEAT_ACK])
     );
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn hb_max_burst_limits_the_heartbeats_of_a_verification_5_4() {
+fn hb_max_burst_limits_verification_heartbeats() {
     for burst in [1, 2, 3] {
-        let mut w = World::with(1, |_, c| c.association.hb_max_burst = burst);
+        let mut w = World::with(1, |_, c| c.association.paths.hb_max_burst = burst);
         let more: Vec<IpAddr> = (0..6).map(|i| ip(&format!("10.0.0.{}", 100 + i))).collect();
         let (peer, _) = many_homed(&mut w, &more);
         let began = w.now;
         w.run(secs(6));
-        let heard = peer.hear(&mut w);
+        let packets = peer.receive(&mut w);
         let mut by_second: BTreeMap<u64, u32> = BTreeMap::new();
-        for packet in heartbeats(&heard) {
+        for packet in heartbeats(&packets) {
             let second = (packet.time - began).as_millis() as u64 / 1000;
             *by_second.entry(second).or_default() += 1;
         }
@@ -118,13 +122,14 @@ fn hb_max_burst_limits_the_heartbeats_of_a_verification_5_4() {
             "burst {burst}: {by_second:?}"
         );
         let to: std::collections::BTreeSet<IpAddr> =
-            heartbeats(&heard).iter().map(|p| p.to()).collect();
+            heartbeats(&packets).iter().map(|p| p.to()).collect();
         assert_eq!(to.len(), 6, "each was tried");
     }
 }
 
+/// RFC 9260, section 5.4
 #[test]
-fn an_address_that_does_not_answer_its_verification_fails_alone_5_4() {
+fn an_unanswered_verification_fails_alone() {
     let mut w = World::new();
     let (peer, id) = two_homed(&mut w);
     let main = peer.clone();
@@ -134,8 +139,8 @@ fn an_address_that_does_not_answer_its_verification_fails_alone_5_4() {
     let before = w.stats(0, id).error_count;
     assert!(before <= 6, "only those of the primary count: {before}");
     // The normal rate now.
-    let heard = peer.hear(&mut w);
-    let times: Vec<_> = heartbeats(&heard)
+    let packets = peer.receive(&mut w);
+    let times: Vec<_> = heartbeats(&packets)
         .iter()
         .filter(|p| p.to() == ip(SECOND))
         .map(|p| p.time)

@@ -1,5 +1,5 @@
-//! What DTLS above SCTP (RFC 6083) needs of the API: shown by a user who does it with records that are
-//! only as long as those of DTLS.
+//! API for DTLS above SCTP (RFC 6083), used by a program that sends records of the length of DTLS
+//! records.
 
 use bytes::Bytes;
 use carrick_proto::{
@@ -7,22 +7,23 @@ use carrick_proto::{
 };
 
 use super::{CLIENT, SERVER};
-use crate::common::{Fate, World, pattern, secs};
+use crate::common::{Verdict, World, pattern, secs};
 
 /// 2^14 + 2048 + 13 (section 4.1).
 const LARGEST_RECORD: usize = 18_445;
 
-/// A protocol identifier of its own (section 4.3).
+/// Payload protocol identifier (section 4.3).
 const PROTOCOL: Ppid = Ppid(4711);
 
-fn world() -> World {
+fn authenticated() -> World {
     let mut world = World::with(2, |_, config| {
         config.association.extensions.authentication = true;
         // Section 4.5.
-        config.association.authentication.required = vec![ChunkType::DATA, ChunkType::FORWARD_TSN];
+        config.association.security.authentication.required =
+            vec![ChunkType::DATA, ChunkType::FORWARD_TSN];
     });
     world.config.extensions.authentication = true;
-    world.config.authentication.required = vec![ChunkType::DATA, ChunkType::FORWARD_TSN];
+    world.config.security.authentication.required = vec![ChunkType::DATA, ChunkType::FORWARD_TSN];
     world
 }
 
@@ -37,22 +38,24 @@ fn record(world: &mut World, id: AssociationId, stream: u16, len: usize) -> Byte
     bytes
 }
 
-/// What an exporter would give after a handshake (section 4.8).
+/// Exported keying material after a handshake (section 4.8).
 fn exported(epoch: u16) -> Vec<u8> {
     vec![epoch as u8; 64]
 }
 
+/// RFC 6083, section 4.7
+/// RFC 6083, section 4.8
 #[test]
-fn keys_follow_the_handshakes_of_the_user_6083_4_7_and_4_8() {
-    let mut world = world();
+fn keys_follow_dtls_handshakes() {
+    let mut world = authenticated();
     let ids = world.connect();
     let mut n = 0_u32;
     world.rule(move |_| {
         n += 1;
         if n.is_multiple_of(11) {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     for epoch in 1..5_u16 {

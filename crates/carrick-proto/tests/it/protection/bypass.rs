@@ -1,24 +1,25 @@
-//! Ways around a protection: packets in the clear that reach its association by something else than
-//! the address that they come from. And hosts behind the same address that it must leave alone.
+//! Attempts to bypass the protection by clear packets that match the association by something
+//! other than their source address, and hosts behind the same address that the protection does not
+//! affect.
 
 use bytes::Bytes;
 use carrick_proto::{AssociationId, Event, Route, StateName, VerificationTag};
 use carrick_wire::{ChunkType, CommonHeader, PacketBuilder};
 
 use super::toy::{Offer, PARAMETER, SEALED};
-use super::{CLIENT, SERVER, protect, protected, toy, world};
-use crate::common::{Puppet, Seen, World, addresses, ip, port, secs};
+use super::{CLIENT, SERVER, both_offering, protect, protected, toy};
+use crate::common::{Puppet, SentPacket, World, addresses, ip, port, secs};
 
-/// What somebody who watches the network knows after a while.
+/// Packets that an observer of the network has recorded.
 struct Observed {
     tag: VerificationTag,
     cookie: Bytes,
 }
 
 fn observed() -> (World, (AssociationId, AssociationId), Observed) {
-    let mut world = world();
+    let mut world = both_offering();
     let ids = world.connect();
-    let echo: Seen = world.sent(CLIENT, ChunkType::COOKIE_ECHO)[0].clone();
+    let echo: SentPacket = world.sent(CLIENT, ChunkType::COOKIE_ECHO)[0].clone();
     let packet = echo.packet();
     let chunk = packet.chunks().next().unwrap().unwrap();
     let observed = Observed {
@@ -32,7 +33,7 @@ fn observed() -> (World, (AssociationId, AssociationId), Observed) {
     (world, ids, observed)
 }
 
-/// A packet with the client's port, from an address that nobody has.
+/// A packet with the client's port, from an unused address.
 fn inject(world: &mut World, tag: VerificationTag, write: impl FnOnce(&mut PacketBuilder<'_>)) {
     let header = CommonHeader {
         source_port: port(CLIENT),
@@ -74,8 +75,9 @@ fn is_untouched(world: &mut World, id: AssociationId, dropped: u64) {
     );
 }
 
+/// RFC 5061, section 5.2
 #[test]
-fn an_asconf_in_front_does_not_open_the_way_from_a_strange_address_5061_5_2() {
+fn an_asconf_in_front_admits_no_unknown_address() {
     let (mut world, ids, observed) = observed();
     let before = world.stats(SERVER, ids.1).counters;
     inject(&mut world, observed.tag, |p| {
@@ -90,8 +92,9 @@ fn an_asconf_in_front_does_not_open_the_way_from_a_strange_address_5061_5_2() {
     is_untouched(&mut world, ids.1, 2);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn a_recorded_cookie_does_not_open_the_way_from_a_strange_address_5_2_4() {
+fn a_recorded_cookie_admits_no_unknown_address() {
     let (mut world, ids, observed) = observed();
     let before = world.stats(SERVER, ids.1).counters;
     inject(&mut world, observed.tag, |p| {
@@ -106,8 +109,9 @@ fn a_recorded_cookie_does_not_open_the_way_from_a_strange_address_5_2_4() {
     is_untouched(&mut world, ids.1, 2);
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn a_cookie_for_a_restart_is_not_taken_in_the_clear_from_a_strange_address_5_2_4() {
+fn a_clear_restart_cookie_from_elsewhere_is_dropped() {
     let (mut world, ids, _) = observed();
     let mut spoofer = Puppet::new();
     spoofer.link.end = SERVER;
@@ -116,7 +120,7 @@ fn a_cookie_for_a_restart_is_not_taken_in_the_clear_from_a_strange_address_5_2_4
     spoofer.port = port(CLIENT);
     spoofer.init(&mut world, |_| {});
     let answer = world.sent(SERVER, ChunkType::INIT_ACK)[0].clone();
-    spoofer.learn(&answer);
+    spoofer.record_init(&answer);
     let cookie = Puppet::cookie(&answer);
     world.run(secs(1));
     world.log.clear();
@@ -125,8 +129,9 @@ fn a_cookie_for_a_restart_is_not_taken_in_the_clear_from_a_strange_address_5_2_4
     is_untouched(&mut world, ids.1, 1);
 }
 
+/// RFC 9260, section 5.2.2
 #[test]
-fn an_init_that_lists_a_known_address_needs_to_be_admitted_5_2_2() {
+fn an_init_listing_a_known_address_needs_admission() {
     let (mut world, ids, _) = observed();
     toy(&mut world.ends[SERVER], ids.1).shut();
     let mut stranger = Puppet::new();
@@ -148,9 +153,10 @@ fn behind(translated: u16) -> Puppet {
     host
 }
 
+/// RFC 6951, section 3.2
 #[test]
-fn a_protected_association_leaves_other_hosts_behind_its_address_alone_6951_3_2() {
-    let mut world = world();
+fn protection_does_not_affect_hosts_behind_the_nat() {
+    let mut world = both_offering();
     let offer = |p: &mut carrick_wire::ParameterWriter<'_>| p.raw(PARAMETER, &[0, 1]);
     let (_, first) = behind(40_001).connect_with(&mut world, offer);
     let hook = toy(&mut world.ends[SERVER], first);
@@ -166,7 +172,7 @@ fn a_protected_association_leaves_other_hosts_behind_its_address_alone_6951_3_2(
 }
 
 #[test]
-fn a_sealed_packet_from_a_strange_address_is_found_by_its_tag() {
+fn a_sealed_packet_is_matched_by_its_tag() {
     let (mut world, ids) = protected();
     world.send(CLIENT, ids.0, 0, Bytes::from_static(b"hello"));
     let now = world.now;
@@ -184,13 +190,13 @@ fn a_sealed_packet_from_a_strange_address_is_found_by_its_tag() {
 }
 
 #[test]
-fn a_sealed_packet_is_found_by_its_tag_where_only_the_association_has_a_protection() {
+fn the_tag_matches_without_endpoint_protection() {
     // The client's endpoint offers nothing to those who connect to it.
     let mut world = World::with(2, |end, config| {
         let offer = (end == SERVER).then(|| Offer::new().shared());
-        config.association.protection = offer;
+        config.association.security.protection = offer;
     });
-    world.config.protection = Some(Offer::new().shared());
+    world.config.security.protection = Some(Offer::new().shared());
     let ids = world.connect();
     world.run(secs(5));
     protect(&mut world, ids, 1);

@@ -1,12 +1,12 @@
-//! Protection of chunks behind the common header: a protection of the kind of the DTLS chunk is put in
-//! from outside, through the hook alone.
+//! Protection of the chunks behind the common header, by an implementation outside the library
+//! that uses only the hook, similar to the DTLS chunk.
 
 mod above;
 mod bypass;
 #[path = "../../support/toy.rs"]
 mod toy;
 
-/// What the toy knows of the library.
+/// Interface of the library that the toy uses.
 mod hook {
     pub(crate) use carrick_proto::protection::{
         ChunkProtection, ChunkProtectionOffer, PacketContext, Seal,
@@ -16,7 +16,7 @@ mod hook {
 
 use std::any::Any;
 
-use crate::common::{Fate, World, addresses, fix_checksum, ms, pattern, port, secs};
+use crate::common::{Verdict, World, addresses, fix_checksum, ms, pattern, port, secs};
 use bytes::Bytes;
 use carrick_proto::protection::{MAX_OFFER, MAX_OVERHEAD};
 use carrick_proto::{
@@ -29,17 +29,17 @@ use toy::{Offer, PARAMETER, RESTART, SEALED, Toy};
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-fn world_of(offers: [Option<Offer>; 2]) -> World {
-    world_with(offers, 2)
+fn offering(offers: [Option<Offer>; 2]) -> World {
+    offering_from(offers, 2)
 }
 
-fn world_with(offers: [Option<Offer>; 2], homes: usize) -> World {
+fn offering_from(offers: [Option<Offer>; 2], homes: usize) -> World {
     let client = offers[CLIENT].clone().map(Offer::shared);
     let mut world = World::with(2, move |end, config| {
         config.local_addresses.truncate(homes);
-        config.association.protection = offers[end].clone().map(Offer::shared);
+        config.association.security.protection = offers[end].clone().map(Offer::shared);
     });
-    world.config.protection = client;
+    world.config.security.protection = client;
     world
 }
 
@@ -50,11 +50,11 @@ fn toy(endpoint: &mut Endpoint, id: AssociationId) -> &mut Toy {
     any.downcast_mut().expect("the toy")
 }
 
-fn world() -> World {
-    world_of([Some(Offer::new()), Some(Offer::new())])
+fn both_offering() -> World {
+    offering([Some(Offer::new()), Some(Offer::new())])
 }
 
-/// Both sides have the key; it is used, and nothing else taken, from now on.
+/// Installs the key on both sides; from now on clear packets are dropped.
 fn protect(world: &mut World, ids: (AssociationId, AssociationId), key: u8) {
     for (end, id) in [(CLIENT, ids.0), (SERVER, ids.1)] {
         let toy = toy(&mut world.ends[end], id);
@@ -70,7 +70,7 @@ fn protected() -> (World, (AssociationId, AssociationId)) {
 }
 
 fn protected_over(homes: usize) -> (World, (AssociationId, AssociationId)) {
-    let mut world = world_with([Some(Offer::new()), Some(Offer::new())], homes);
+    let mut world = offering_from([Some(Offer::new()), Some(Offer::new())], homes);
     let ids = world.connect();
     world.run(secs(5));
     protect(&mut world, ids, 1);
@@ -96,21 +96,22 @@ fn transfer(world: &mut World, ids: (AssociationId, AssociationId), count: usize
     assert!((0..count).all(|n| arrived[n] == pattern(3000 + n)));
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.2
 #[test]
-fn a_transfer_with_loss_is_sealed_on_both_paths() {
+fn a_lossy_transfer_is_sealed_on_both_paths() {
     let (mut world, ids) = protected();
     let mut state = 1_u32;
     world.rule(move |_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         match state >> 24 {
-            0..=15 => Fate::Drop,
-            16..=24 => Fate::Duplicate,
-            25..=40 => Fate::Delay(ms(15)),
-            _ => Fate::Pass,
+            0..=15 => Verdict::Drop,
+            16..=24 => Verdict::Duplicate,
+            25..=40 => Verdict::Delay(ms(15)),
+            _ => Verdict::Pass,
         }
     });
     transfer(&mut world, ids, 50);
-    world.kill(addresses(SERVER)[0]);
+    world.block(addresses(SERVER)[0]);
     transfer(&mut world, ids, 20);
     let clear = pattern(3000);
     for seen in &world.log {
@@ -121,7 +122,7 @@ fn a_transfer_with_loss_is_sealed_on_both_paths() {
         );
     }
     let forged = world.ends[SERVER].stats().forged_protection;
-    assert!(forged > 0, "what came twice was not taken");
+    assert!(forged > 0, "replayed packets were rejected");
     let used = |remote| world.log.iter().any(|s| s.to() == remote);
     assert!(addresses(SERVER).into_iter().all(used), "both paths");
 }
@@ -137,12 +138,12 @@ fn the_overhead_fits_into_the_path_mtu() {
 }
 
 #[test]
-fn the_largest_overhead_fits_into_the_path_mtu_too() {
+fn the_largest_overhead_fits_into_the_path_mtu() {
     let offer = Offer {
         overhead: MAX_OVERHEAD,
         ..Offer::new()
     };
-    let mut world = world_of([Some(offer.clone()), Some(offer)]);
+    let mut world = offering([Some(offer.clone()), Some(offer)]);
     let ids = world.connect();
     world.run(secs(5));
     protect(&mut world, ids, 1);
@@ -154,12 +155,10 @@ fn the_largest_overhead_fits_into_the_path_mtu_too() {
 }
 
 #[test]
-fn an_offer_beyond_its_bounds_is_refused_where_it_is_configured() {
+fn an_invalid_offer_is_refused_when_configured() {
     let refusal = |offer: Offer| {
-        let association = AssociationConfig {
-            protection: Some(offer.shared()),
-            ..AssociationConfig::default()
-        };
+        let association =
+            AssociationConfig::rfc9260().with(|c| c.security.protection = Some(offer.shared()));
         let config = || EndpointConfig::new(port(CLIENT), addresses(CLIENT).to_vec(), [1; 32]);
         let accepting = Endpoint::new(EndpointConfig {
             association: association.clone(),
@@ -201,12 +200,12 @@ fn an_offer_beyond_its_bounds_is_refused_where_it_is_configured() {
 }
 
 #[test]
-fn a_value_longer_than_its_offer_says_is_held_back_and_counted() {
+fn a_value_longer_than_offered_is_withheld() {
     let offer = Offer {
         overhead: Offer::new().overhead - 1,
         ..Offer::new()
     };
-    let mut world = world_of([Some(offer), Some(Offer::new())]);
+    let mut world = offering([Some(offer), Some(Offer::new())]);
     let ids = world.connect();
     world.run(secs(5));
     protect(&mut world, ids, 1);
@@ -220,8 +219,9 @@ fn a_value_longer_than_its_offer_says_is_held_back_and_counted() {
     assert_eq!(protection(&world, SERVER, ids.1).held_back, 0);
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.3
 #[test]
-fn shutdown_and_abort_are_sealed_to_the_last_packet() {
+fn shutdown_and_abort_are_sealed() {
     for aborts in [false, true] {
         let (mut world, ids) = protected();
         if aborts {
@@ -247,8 +247,9 @@ fn shutdown_and_abort_are_sealed_to_the_last_packet() {
     }
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 7.8
 #[test]
-fn keys_change_at_run_time_without_a_loss() {
+fn keys_change_at_run_time_without_loss() {
     let (mut world, ids) = protected();
     for key in 2..6 {
         for n in 0..10 {
@@ -271,7 +272,7 @@ fn keys_change_at_run_time_without_a_loss() {
 }
 
 #[test]
-fn with_wrong_keys_nothing_gets_through_and_the_association_is_lost() {
+fn wrong_keys_lose_the_association() {
     let (mut world, ids) = protected();
     let toy = toy(&mut world.ends[CLIENT], ids.0);
     toy.install(1, [9; 32]);
@@ -283,7 +284,7 @@ fn with_wrong_keys_nothing_gets_through_and_the_association_is_lost() {
 }
 
 #[test]
-fn without_the_key_that_it_sends_with_nothing_leaves() {
+fn nothing_leaves_without_the_sending_key() {
     let (mut world, ids) = protected();
     toy(&mut world.ends[CLIENT], ids.0).remove(1);
     world.send(CLIENT, ids.0, 0, pattern(100));
@@ -295,6 +296,7 @@ fn without_the_key_that_it_sends_with_nothing_leaves() {
     assert_eq!(arrived, [100], "SCTP sends again what the hook kept back");
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.2
 #[test]
 fn replayed_and_changed_packets_change_nothing() {
     let (mut world, ids) = protected();
@@ -318,7 +320,8 @@ fn replayed_and_changed_packets_change_nothing() {
         world.inject(SERVER, &route, seen.bytes.clone());
         injected += 1;
         for bit in 0..seen.bytes.len() * 8 {
-            // Neither ports, nor the checksum, nor the length of the chunk, which are looked at first.
+            // Neither ports, nor the checksum, nor the length of the chunk, which are looked at
+            // first.
             if bit / 8 < 4 || (8..16).contains(&(bit / 8)) {
                 continue;
             }
@@ -334,8 +337,9 @@ fn replayed_and_changed_packets_change_nothing() {
     assert_eq!(world.ends[SERVER].stats().forged_protection, injected);
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 7.9
 #[test]
-fn packets_in_the_clear_are_dropped_once_it_is_locked() {
+fn clear_packets_are_dropped_once_locked() {
     let (mut world, ids) = protected();
     let stolen = world.stats(SERVER, ids.1);
     assert_eq!(stolen.state, StateName::Established);
@@ -374,24 +378,24 @@ fn packets_in_the_clear_are_dropped_once_it_is_locked() {
     assert_eq!(world.stats(SERVER, ids.1).state, StateName::Established);
 }
 
-fn restarted(offer: Offer) -> Endpoint {
-    let address = addresses(CLIENT)[..1].to_vec();
+fn restarted(offer: Offer, homes: usize) -> Endpoint {
+    let address = addresses(CLIENT)[..homes].to_vec();
     let mut config = EndpointConfig::new(port(CLIENT), address, [55; 32]);
-    config.association.protection = Some(offer.shared());
+    config.association.security.protection = Some(offer.shared());
     Endpoint::new(config).unwrap()
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.4
 #[test]
-fn a_peer_that_has_the_restart_key_restarts_under_protection() {
-    // With one address each: what a sealed packet to an unverified one holds can't be judged here.
+fn a_peer_with_the_restart_key_restarts() {
     let (mut world, ids) = protected_over(1);
     transfer(&mut world, ids, 3);
     let offer = Offer {
         restarts: true,
         ..Offer::new()
     };
-    world.ends[CLIENT] = restarted(offer.clone());
-    world.config.protection = Some(offer.shared());
+    world.ends[CLIENT] = restarted(offer.clone(), 1);
+    world.config.security.protection = Some(offer.shared());
     world.log.clear();
     world.begin_connect(&addresses(SERVER)[..1]);
     world.run(secs(5));
@@ -400,12 +404,40 @@ fn a_peer_that_has_the_restart_key_restarts_under_protection() {
     let kinds: Vec<_> = world.log.iter().map(|s| s.kinds()[0]).collect();
     assert_eq!(kinds[..2], [ChunkType::INIT, ChunkType::INIT_ACK]);
     assert!(kinds[2..].iter().all(|k| *k == SEALED), "{kinds:?}");
-    let again = world.only(CLIENT);
+    let again = world.association(CLIENT);
     transfer(&mut world, (again, ids.1), 5);
 }
 
+/// World 13580: the only clear sign of the association that a sealed COOKIE ECHO is for is the
+/// source address.
+///
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.4
 #[test]
-fn a_restart_in_the_clear_or_with_a_wrong_key_is_no_restart() {
+fn a_restart_from_an_unverifiable_address_succeeds() {
+    let mut world = both_offering();
+    world.block(addresses(CLIENT)[1]);
+    let ids = world.connect();
+    protect(&mut world, ids, 1);
+    world.run(secs(300));
+    let status = world.path(SERVER, ids.1, 1).status;
+    assert!(!status.active && !status.confirmed);
+    world.unblock(addresses(CLIENT)[1]);
+    let offer = Offer {
+        restarts: true,
+        ..Offer::new()
+    };
+    world.ends[CLIENT] = restarted(offer.clone(), 2);
+    world.config.security.protection = Some(offer.shared());
+    world.begin_connect(&addresses(SERVER)[1..]);
+    world.run(secs(5));
+    assert!(world.events(SERVER).contains(&Event::Restarted));
+    let again = world.association(CLIENT);
+    transfer(&mut world, (again, ids.1), 5);
+}
+
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.4
+#[test]
+fn a_clear_or_wrongly_keyed_restart_is_ignored() {
     for key in [None, Some([3; 32])] {
         let (mut world, ids) = protected_over(1);
         let mut offer = Offer::new();
@@ -413,8 +445,8 @@ fn a_restart_in_the_clear_or_with_a_wrong_key_is_no_restart() {
             offer.restarts = true;
             offer.restart_key = key;
         }
-        world.ends[CLIENT] = restarted(offer.clone());
-        world.config.protection = Some(offer.shared());
+        world.ends[CLIENT] = restarted(offer.clone(), 1);
+        world.config.security.protection = Some(offer.shared());
         world.begin_connect(&addresses(SERVER)[..1]);
         world.run(secs(3));
         assert!(!world.events(SERVER).contains(&Event::Restarted));
@@ -430,7 +462,7 @@ fn a_restart_in_the_clear_or_with_a_wrong_key_is_no_restart() {
 }
 
 #[test]
-fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() {
+fn clear_text_is_used_unless_protection_is_required() {
     for (lacks, required) in [
         (CLIENT, false),
         (SERVER, false),
@@ -443,7 +475,7 @@ fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() {
         };
         let mut offers = [Some(offer.clone()), Some(offer)];
         offers[lacks] = None;
-        let mut world = world_of(offers);
+        let mut world = offering(offers);
         let id = world.begin_connect(&addresses(SERVER)[..1]);
         world.run(secs(3));
         if required {
@@ -452,7 +484,7 @@ fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() {
             assert_eq!(world.ends[SERVER].associations().count(), 0);
             continue;
         }
-        let peer = world.only(SERVER);
+        let peer = world.association(SERVER);
         assert!(world.ends[CLIENT].chunk_protection(id).is_none());
         assert!(world.ends[SERVER].chunk_protection(peer).is_none());
         transfer(&mut world, (id, peer), 3);
@@ -460,70 +492,74 @@ fn a_peer_that_lacks_it_is_spoken_to_in_the_clear_unless_it_is_required() {
 }
 
 #[test]
-fn what_one_side_offers_has_to_fit_the_other() {
+fn the_offers_of_both_sides_have_to_match() {
     for value in [vec![9, 9], vec![0, 1, 2], vec![7; MAX_OFFER]] {
         let other = Offer {
             value,
             ..Offer::new()
         };
-        let mut world = world_of([Some(Offer::new()), Some(other)]);
+        let mut world = offering([Some(Offer::new()), Some(other)]);
         let ids = world.connect();
         assert!(world.ends[CLIENT].chunk_protection(ids.0).is_none());
         assert!(world.ends[SERVER].chunk_protection(ids.1).is_none());
     }
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.1
 #[test]
-fn the_parameter_is_in_init_and_init_ack_only_where_both_have_it() {
+fn the_parameter_is_sent_when_both_sides_have_it() {
     let has = |world: &World, n: usize| world.log[n].parameter_types().contains(&PARAMETER);
-    let mut both = world();
+    let mut both = both_offering();
     both.connect();
     assert!(has(&both, 0) && has(&both, 1));
-    let mut server = world_of([None, Some(Offer::new())]);
+    let mut server = offering([None, Some(Offer::new())]);
     server.connect();
     assert!(!has(&server, 0) && !has(&server, 1));
     let mut ids = both.ends[CLIENT].associations();
     let id = ids.next().unwrap();
     drop(ids);
     assert!(toy(&mut both.ends[CLIENT], id).connects);
-    let peer = both.only(SERVER);
+    let peer = both.association(SERVER);
     assert!(!toy(&mut both.ends[SERVER], peer).connects);
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.1
 #[test]
 fn both_sides_may_connect_at_once() {
-    let mut world = world();
+    let mut world = both_offering();
     world.begin_connect(&addresses(SERVER)[..1]);
     world.begin_connect_from(SERVER, &addresses(CLIENT)[..1], port(CLIENT));
     world.run(secs(5));
-    let ids = (world.only(CLIENT), world.only(SERVER));
+    let ids = (world.association(CLIENT), world.association(SERVER));
     protect(&mut world, ids, 1);
     transfer(&mut world, ids, 5);
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.1
 #[test]
-fn losing_each_packet_of_the_set_up_does_not_lose_the_protection() {
+fn a_lost_set_up_packet_keeps_the_protection() {
     for lost in 0..4 {
-        let mut world = world();
+        let mut world = both_offering();
         let mut n = 0;
         world.rule(move |_| {
             n += 1;
             if n == lost + 1 {
-                Fate::Drop
+                Verdict::Drop
             } else {
-                Fate::Pass
+                Verdict::Pass
             }
         });
         world.begin_connect(&addresses(SERVER)[..1]);
         world.run(secs(10));
-        let ids = (world.only(CLIENT), world.only(SERVER));
+        let ids = (world.association(CLIENT), world.association(SERVER));
         protect(&mut world, ids, 1);
         transfer(&mut world, ids, 3);
     }
 }
 
+/// draft-ietf-tsvwg-sctp-dtls-chunk, section 5.2
 #[test]
-fn garbage_of_any_length_in_a_sealed_chunk_is_dropped_and_counted() {
+fn garbage_in_a_sealed_chunk_is_dropped_and_counted() {
     let (mut world, ids) = protected();
     world.send(CLIENT, ids.0, 0, pattern(10));
     world.run(secs(1));

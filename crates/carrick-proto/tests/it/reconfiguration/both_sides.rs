@@ -1,4 +1,4 @@
-//! Both sides ask at once.
+//! Requests of both sides at the same time.
 
 use carrick_proto::{AssociationId, ReconfigOutcome, StreamDirection};
 use carrick_wire::ReconfigResult;
@@ -9,7 +9,7 @@ use crate::reconfiguration::support::*;
 use ReconfigOutcome::{NothingToDo, Performed, RequestInProgress};
 use StreamDirection::{Both, Incoming, Outgoing};
 
-/// Messages of both sides have used streams 1 and 2.
+/// Two endpoints that have both used streams 1 and 2.
 fn used() -> (World, [AssociationId; 2], Ledger) {
     let (mut w, ids) = connected();
     let mut ledger = Ledger::default();
@@ -30,7 +30,7 @@ fn finish(w: &mut World, ledger: &mut Ledger) {
     ledger.finish(w);
     w.run(secs(120));
     for end in [0, 1] {
-        let id = w.only(end);
+        let id = w.association(end);
         let refused = w.ends[end].add_streams(w.now, id, 0, 0);
         assert_eq!(
             refused,
@@ -40,8 +40,9 @@ fn finish(w: &mut World, ledger: &mut Ledger) {
     }
 }
 
+/// RFC 6525, section 5.2.2
 #[test]
-fn both_reset_their_outgoing_streams_5_2_2() {
+fn both_reset_their_outgoing_streams() {
     let (mut w, _, mut ledger) = used();
     reset(&mut w, 0, Outgoing, &[1]);
     reset(&mut w, 1, Outgoing, &[]);
@@ -56,8 +57,9 @@ fn both_reset_their_outgoing_streams_5_2_2() {
     assert_eq!(ledger.ssns[1][&2], [0, 1, 2, 3, 4, 5]);
 }
 
+/// RFC 6525, section 5.2.3
 #[test]
-fn what_was_just_sent_covers_what_the_peer_asks_for_5_2_3() {
+fn an_outgoing_reset_covers_the_incoming_request() {
     let (mut w, _, mut ledger) = used();
     reset(&mut w, 0, Outgoing, &[1, 2]);
     reset(&mut w, 1, Incoming, &[2]);
@@ -69,8 +71,9 @@ fn what_was_just_sent_covers_what_the_peer_asks_for_5_2_3() {
     );
 }
 
+/// RFC 6525, section 5.2.3
 #[test]
-fn what_it_does_not_cover_is_reset_behind_it_5_2_3() {
+fn streams_not_covered_are_reset_afterwards() {
     let (mut w, _, mut ledger) = used();
     reset(&mut w, 0, Outgoing, &[1]);
     reset(&mut w, 1, Incoming, &[1, 2]);
@@ -80,8 +83,9 @@ fn what_it_does_not_cover_is_reset_behind_it_5_2_3() {
     assert_eq!(resets(&w.events(1), Incoming), expected);
 }
 
+/// RFC 6525, section 5.2.3
 #[test]
-fn both_reset_everything_5_2_3() {
+fn both_reset_everything() {
     let (mut w, _, mut ledger) = used();
     reset(&mut w, 0, Both, &[]);
     reset(&mut w, 1, Both, &[]);
@@ -89,20 +93,21 @@ fn both_reset_everything_5_2_3() {
     for end in [0, 1] {
         let events = w.events(end);
         assert_eq!(resets(&events, Outgoing), [(vec![], Performed)]);
-        let told = resets(&events, Incoming);
-        assert_eq!(told, [(vec![], Performed), (vec![], NothingToDo)]);
+        let reported = resets(&events, Incoming);
+        assert_eq!(reported, [(vec![], Performed), (vec![], NothingToDo)]);
     }
 }
 
+/// RFC 6525, section 4.4
 #[test]
-fn where_each_waits_for_the_other_both_are_told_so_4_4() {
+fn mutual_waiting_is_answered_with_an_error() {
     let (mut w, [a, b], mut ledger) = used();
     reset(&mut w, 0, Incoming, &[1]);
     reset(&mut w, 1, Incoming, &[1]);
     finish(&mut w, &mut ledger);
     for end in [0, 1] {
-        let told = resets(&w.events(end), Incoming);
-        assert_eq!(told, [(vec![1], RequestInProgress)]);
+        let reported = resets(&w.events(end), Incoming);
+        assert_eq!(reported, [(vec![1], RequestInProgress)]);
     }
     w.ends[0].add_streams(w.now, a, 0, 1).expect("add");
     w.ends[1].add_streams(w.now, b, 0, 1).expect("add");
@@ -112,8 +117,9 @@ fn where_each_waits_for_the_other_both_are_told_so_4_4() {
     }
 }
 
+/// RFC 6525, section 5.2.5
 #[test]
-fn both_add_streams_5_2_5() {
+fn both_add_streams() {
     let (mut w, [a, b], mut ledger) = used();
     w.ends[0].add_streams(w.now, a, 2, 0).expect("add");
     w.ends[1].add_streams(w.now, b, 3, 0).expect("add");
@@ -122,8 +128,9 @@ fn both_add_streams_5_2_5() {
     assert_eq!(changes(&w.events(1)).last(), Some(&(13, 12, Performed)));
 }
 
+/// RFC 6525, section 5.2.4
 #[test]
-fn both_reset_the_association_and_neither_does_5_2_4() {
+fn simultaneous_association_resets_are_refused() {
     let (mut w, [a, b], mut ledger) = used();
     w.ends[0].reset_association(w.now, a).expect("reset");
     w.ends[1].reset_association(w.now, b).expect("reset");
@@ -134,8 +141,9 @@ fn both_reset_the_association_and_neither_does_5_2_4() {
     assert_eq!(ledger.ssns[1][&1], [0, 1, 2, 3, 4, 5]);
 }
 
+/// RFC 6525, section 5.2.4
 #[test]
-fn the_association_is_reset_when_the_peer_has_sent_all_5_2_4() {
+fn an_association_reset_waits_for_the_peers_data() {
     let (mut w, [a, b], mut ledger) = used();
     ledger.send(&mut w, 1, 1, 60);
     w.run(ms(15));
@@ -151,8 +159,9 @@ fn the_association_is_reset_when_the_peer_has_sent_all_5_2_4() {
     assert_eq!(ledger.ssns[0][&1][63..66], [0, 1, 2]);
 }
 
+/// RFC 6525, section 5.2.7
 #[test]
-fn data_from_after_a_reset_waits_for_its_answer_5_2_7() {
+fn data_after_a_reset_waits_for_the_response() {
     let (mut w, [a, b], mut ledger) = used();
     w.lose(1, carrick_wire::ChunkType::RE_CONFIG, 1);
     w.ends[0].reset_association(w.now, a).expect("reset");
@@ -168,12 +177,13 @@ fn data_from_after_a_reset_waits_for_its_answer_5_2_7() {
     assert_eq!(ledger.ssns[0][&1], [0, 1, 2, 0, 1, 2, 3, 4, 5]);
 }
 
+/// RFC 6525, section 5.2.7
 #[test]
-fn a_peer_that_renumbers_with_data_of_its_own_on_the_way_is_followed_5_2_7() {
+fn a_reset_by_a_peer_with_data_in_flight_succeeds() {
     let (mut w, mut p) = with_partner(|_| {});
     p.puppet.data(&mut w, 1, 0, b"first");
     w.ends[0].reset_association(w.now, p.id).expect("reset");
-    p.hear(&mut w);
+    p.receive(&mut w);
     // SSN 1 is lost for good: the peer gives it up (G3). The next ones are from after the reset.
     p.puppet.tsn = p.puppet.tsn.next();
     let next = p.puppet.tsn;
@@ -181,7 +191,7 @@ fn a_peer_that_renumbers_with_data_of_its_own_on_the_way_is_followed_5_2_7() {
     p.puppet.data(&mut w, 1, 1, b"third");
     let next_tsns = Some(carrick_wire::NextTsns {
         sender: next,
-        receiver: p.puppet.theirs(77),
+        receiver: p.puppet.endpoint_tsn(77),
     });
     assert_eq!(w.receive(0, p.id).len(), 1, "the others wait");
     p.answer(&mut w, p.theirs, ReconfigResult::PERFORMED, next_tsns);
@@ -194,14 +204,15 @@ fn a_peer_that_renumbers_with_data_of_its_own_on_the_way_is_followed_5_2_7() {
     assert_eq!(w.receive(0, p.id).len(), 1);
     drop(answers);
     w.send(0, p.id, 1, "mine");
-    let sent = p.puppet.hear(&mut w);
+    let sent = p.puppet.receive(&mut w);
     assert!(p.puppet.numbers(&sent).contains(&77));
 }
 
+/// RFC 6525, section 5.2.4
 #[test]
-fn a_reset_waits_for_more_data_than_the_buffer_holds_5_2_4() {
+fn a_reset_waits_for_more_data_than_the_buffer() {
     let small = |_: usize, config: &mut carrick_proto::AssociationConfig| {
-        config.receive_buffer = 10_000;
+        config.buffers.receive_buffer = 10_000;
     };
     let (mut w, [a, _]) = connected_with(small);
     let mut ledger = Ledger::default();
@@ -218,10 +229,11 @@ fn a_reset_waits_for_more_data_than_the_buffer_holds_5_2_4() {
     ledger.finish(&mut w);
 }
 
+/// RFC 6525, section 5.2.4
 #[test]
-fn a_message_larger_than_the_buffer_does_not_hold_up_a_reset_5_2_4() {
+fn a_message_above_the_buffer_allows_a_reset() {
     let small = |_: usize, config: &mut carrick_proto::AssociationConfig| {
-        config.receive_buffer = 4000;
+        config.buffers.receive_buffer = 4000;
     };
     let (mut w, [a, b]) = connected_with(small);
     w.ends[0].reset_association(w.now, a).expect("reset");

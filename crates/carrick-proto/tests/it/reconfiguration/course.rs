@@ -17,14 +17,15 @@ fn traffic(w: &mut World, ledger: &mut Ledger) {
     }
 }
 
-/// Numbers that begin again at 0 once, with this many before.
+/// SSNs that restart at 0 once, after this number of messages.
 fn begins_again(ssns: &[u16], before: u16) -> bool {
     let after = ssns.len() as u16 - before;
     ssns.iter().copied().eq((0..before).chain(0..after))
 }
 
+/// RFC 6525, section 5.1.2
 #[test]
-fn outgoing_streams_begin_again_at_0_between_their_messages_5_1_2() {
+fn reset_streams_begin_at_ssn_0() {
     let (mut w, _) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);
@@ -43,8 +44,9 @@ fn outgoing_streams_begin_again_at_0_between_their_messages_5_1_2() {
     assert_eq!(talk.last(), Some(&(1, "response performed".into())));
 }
 
+/// RFC 6525, section 4.1
 #[test]
-fn all_outgoing_streams_are_reset_with_an_empty_list_4_1() {
+fn an_empty_list_resets_all_outgoing_streams() {
     let (mut w, _) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);
@@ -58,8 +60,9 @@ fn all_outgoing_streams_are_reset_with_an_empty_list_4_1() {
     assert_eq!(talk(&w)[0], (0, "out []".into()));
 }
 
+/// RFC 6525, section 5.1.2
 #[test]
-fn the_request_leaves_when_what_was_sent_before_is_acknowledged_5_1_2() {
+fn the_request_waits_for_acknowledged_data() {
     let (mut w, [a, _]) = connected();
     w.lose_data(0, &[0]);
     w.send(0, a, 1, pattern(100));
@@ -73,8 +76,9 @@ fn the_request_leaves_when_what_was_sent_before_is_acknowledged_5_1_2() {
     assert_eq!(w.stats(0, a).queued_messages, 0);
 }
 
+/// RFC 6525, section 5.1.2
 #[test]
-fn other_streams_go_on_meanwhile_5_1_2() {
+fn other_streams_go_on_meanwhile() {
     let (mut w, [a, b]) = connected();
     w.lose(1, ChunkType::RE_CONFIG, 1);
     w.send(0, a, 1, pattern(10));
@@ -89,8 +93,9 @@ fn other_streams_go_on_meanwhile_5_1_2() {
     assert_eq!(w.receive_lengths(1, b), [11]);
 }
 
+/// RFC 6525, section 5.2.2
 #[test]
-fn data_of_other_streams_that_is_missing_defers_the_reset_5_2_2() {
+fn missing_data_of_other_streams_defers_the_reset() {
     let (mut w, [a, b]) = connected();
     w.lose_data(0, &[1]);
     w.send(0, a, 1, pattern(10));
@@ -118,8 +123,9 @@ fn data_of_other_streams_that_is_missing_defers_the_reset_5_2_2() {
     assert_eq!(w.receive_lengths(1, b), [10, 20]);
 }
 
+/// RFC 6525, section 5.2.3
 #[test]
-fn incoming_streams_are_reset_by_a_request_of_the_peer_5_2_3() {
+fn incoming_streams_are_reset_by_the_peer_on_request() {
     let (mut w, _) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);
@@ -144,8 +150,9 @@ fn incoming_streams_are_reset_by_a_request_of_the_peer_5_2_3() {
     assert_eq!(resets(&w.events(1), Outgoing), expected);
 }
 
+/// RFC 6525, section 4.4
 #[test]
-fn a_peer_with_data_to_send_first_says_so_4_4() {
+fn a_peer_with_data_to_send_answers_in_progress() {
     let (mut w, _) = connected();
     let mut ledger = Ledger::default();
     ledger.send(&mut w, 1, 1, 40);
@@ -158,8 +165,9 @@ fn a_peer_with_data_to_send_first_says_so_4_4() {
     assert_eq!(resets(&w.events(0), Incoming), [(vec![1], Performed)]);
 }
 
+/// RFC 6525, section 5.2.3
 #[test]
-fn incoming_streams_that_are_at_0_need_no_reset_5_2_3() {
+fn incoming_streams_at_ssn_0_need_no_reset() {
     let (mut w, _) = connected();
     reset(&mut w, 0, Incoming, &[3]);
     w.run(secs(1));
@@ -168,8 +176,9 @@ fn incoming_streams_that_are_at_0_need_no_reset_5_2_3() {
     assert_eq!(resets(&w.events(1), Outgoing), []);
 }
 
+/// RFC 6525, section 3.1
 #[test]
-fn both_directions_share_a_chunk_and_so_do_their_answers_3_1() {
+fn both_directions_share_a_chunk() {
     let (mut w, _) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);
@@ -187,8 +196,9 @@ fn both_directions_share_a_chunk_and_so_do_their_answers_3_1() {
     assert_eq!(resets(&events, Incoming), [(vec![], Performed)]);
 }
 
+/// RFC 6525, appendix A
 #[test]
-fn a_response_and_a_reset_of_ours_leave_in_one_chunk_appendix_a() {
+fn a_response_and_a_request_share_a_chunk() {
     let (mut w, _) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);
@@ -206,8 +216,9 @@ fn a_response_and_a_reset_of_ours_leave_in_one_chunk_appendix_a() {
     );
 }
 
+/// RFC 6525, section 5.2.4
 #[test]
-fn all_numbers_begin_anew_after_an_association_reset_5_2_4() {
+fn an_association_reset_restarts_all_numbers() {
     let (mut w, [a, b]) = connected();
     let mut ledger = Ledger::default();
     for round in 0..3 {
@@ -223,7 +234,7 @@ fn all_numbers_begin_anew_after_an_association_reset_5_2_4() {
         assert_eq!(w.stats(1, b).send_buffer_bytes, 0);
     }
     assert_eq!(ledger.ssns[1][&1].iter().filter(|s| **s == 0).count(), 4);
-    // Those of the side that asked moved by half of the numbers each time (G1).
+    // TSNs of the requester advance by 2^31 each time (RFC 6525, section 5.2.4, rule G1).
     let sent = w.sent(0, ChunkType::DATA);
     let tsns: Vec<_> = sent.iter().flat_map(|p| p.data()).map(|d| d.tsn).collect();
     let jumps = tsns
@@ -232,8 +243,9 @@ fn all_numbers_begin_anew_after_an_association_reset_5_2_4() {
     assert_eq!(jumps.count(), 3);
 }
 
+/// RFC 6525, section 5.1.4
 #[test]
-fn an_association_is_reset_once_in_thirty_seconds_5_1_4() {
+fn association_resets_are_30_seconds_apart() {
     let (mut w, [a, _]) = connected();
     w.ends[0].reset_association(w.now, a).expect("reset");
     w.run(secs(29));
@@ -245,8 +257,10 @@ fn an_association_is_reset_once_in_thirty_seconds_5_1_4() {
     assert_eq!(w.ends[0].reset_association(w.now, a), Ok(()));
 }
 
+/// RFC 6525, section 5.1.5
+/// RFC 6525, section 5.1.6
 #[test]
-fn streams_are_added_in_both_directions_5_1_5_5_1_6() {
+fn streams_are_added_in_both_directions() {
     let (mut w, [a, b]) = connected();
     let mut ledger = Ledger::default();
     traffic(&mut w, &mut ledger);
@@ -287,8 +301,9 @@ fn streams_are_added_in_both_directions_5_1_5_5_1_6() {
     assert_eq!(said[..5], expected);
 }
 
+/// RFC 6525, section 5.1.5
 #[test]
-fn a_new_stream_is_not_used_before_the_answer_5_1_5() {
+fn a_new_stream_waits_for_the_response() {
     let (mut w, [a, _]) = connected();
     w.ends[0].add_streams(w.now, a, 1, 0).expect("add");
     w.pump();
@@ -296,8 +311,9 @@ fn a_new_stream_is_not_used_before_the_answer_5_1_5() {
     assert!(early.is_err());
 }
 
+/// RFC 6525, section 5.1.1
 #[test]
-fn a_peer_without_the_extension_is_asked_for_nothing_5_1_1() {
+fn no_request_is_sent_without_the_extension() {
     for offered in [[OFFERED, Extensions::NONE], [Extensions::NONE, OFFERED]] {
         let mut w = World::with(2, |end, config| {
             config.association.extensions = offered[end]
@@ -314,8 +330,9 @@ fn a_peer_without_the_extension_is_asked_for_nothing_5_1_1() {
     }
 }
 
+/// RFC 6525, section 5.1
 #[test]
-fn what_can_not_be_asked_for_is_refused_with_the_reason() {
+fn impossible_requests_are_refused_with_a_reason() {
     let (mut w, [a, _]) = connected();
     let now = w.now;
     let end = &mut w.ends[0];
@@ -348,10 +365,11 @@ fn what_can_not_be_asked_for_is_refused_with_the_reason() {
     );
 }
 
+/// RFC 6525, section 5.1.2
 #[test]
-fn a_list_that_does_not_fit_into_a_packet_is_refused() {
+fn a_list_above_a_packet_is_refused() {
     let many = |_: usize, config: &mut carrick_proto::AssociationConfig| {
-        config.outbound_streams = 2000;
+        config.streams.outbound_streams = 2000;
     };
     for (direction, overhead) in [(Outgoing, 20), (Both, 28)] {
         let (mut w, [a, _]) = connected_with(many);
@@ -369,9 +387,10 @@ fn a_list_that_does_not_fit_into_a_packet_is_refused() {
     }
 }
 
+/// RFC 6525, section 5.2.2
 #[test]
-fn a_message_in_partial_delivery_ends_before_the_reset_5_2_2() {
-    let (mut w, [a, b]) = connected_with(|_, config| config.receive_buffer = 4000);
+fn a_partial_delivery_ends_before_the_reset() {
+    let (mut w, [a, b]) = connected_with(|_, config| config.buffers.receive_buffer = 4000);
     w.send(0, a, 1, pattern(30_000));
     reset(&mut w, 0, Outgoing, &[1]);
     w.send(0, a, 1, pattern(20));
@@ -388,28 +407,31 @@ fn a_message_in_partial_delivery_ends_before_the_reset_5_2_2() {
     assert_eq!(last_ssn.map(carrick_proto::Ssn::value), Some(0));
 }
 
+/// RFC 6525, section 5.1.1
 #[test]
-fn a_reset_on_a_host_with_two_paths_survives_the_loss_of_one_5_1_1() {
+fn a_multi_homed_reset_survives_a_path_loss() {
     let mut w = World::with(2, |_, config| config.association.extensions = OFFERED);
     w.config.extensions = OFFERED;
     let (a, _) = w.connect();
     w.events(0);
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     reset(&mut w, 0, Outgoing, &[1]);
     w.run(secs(3));
     assert_eq!(resets(&w.events(0), Outgoing), [(vec![1], Performed)]);
     assert_eq!(w.path(0, a, 0).error_count, 1, "the destination's error");
 }
 
-/// What a SACK does not say any more, its receiver takes for taken back (RFC 9260 section 6.2.1 D).
+/// A Gap Ack Block that a later SACK omits counts as reneged.
+///
+/// RFC 9260, section 6.2.1, rule D
 #[test]
-fn a_sack_beside_a_long_request_leaves_no_gap_out_9260_6_2_1() {
+fn a_sack_beside_a_long_request_keeps_its_gap_blocks() {
     for streams in 690..=724_u16 {
         let (mut w, [a, b]) = connected_with(|_, config| {
-            config.outbound_streams = 800;
-            config.max_inbound_streams = 800;
-            config.nagle = false;
-            config.max_burst = 20;
+            config.streams.outbound_streams = 800;
+            config.streams.max_inbound_streams = 800;
+            config.transmission.nagle = false;
+            config.transmission.max_burst = 20;
         });
         // A window for all that follows.
         for n in 0..40 {
@@ -433,7 +455,7 @@ fn a_sack_beside_a_long_request_leaves_no_gap_out_9260_6_2_1() {
         reset(&mut w, 0, StreamDirection::Outgoing, &listed);
         w.pump();
         assert_eq!(w.sent(0, ChunkType::RE_CONFIG).len(), 1);
-        let sacks: Vec<_> = w.log.iter().filter_map(Seen::sack).collect();
+        let sacks: Vec<_> = w.log.iter().filter_map(SentPacket::sack).collect();
         assert_eq!(sacks.len(), 1, "{streams}");
         assert_eq!(sacks[0].gap_ack_block_count(), 3, "{streams}");
         w.clear_rules();

@@ -1,4 +1,4 @@
-//! Shutdown, abort and restart while a re-configuration is under way.
+//! Shutdown, abort and restart during a re-configuration.
 
 use carrick_proto::{
     CloseReason, Event, Extensions, ReconfigError, ReconfigOutcome, Reliability, SendOptions,
@@ -11,8 +11,9 @@ use crate::reconfiguration::support::*;
 
 use StreamDirection::{Both, Incoming, Outgoing};
 
+/// RFC 9260, section 9.2
 #[test]
-fn messages_that_wait_for_a_reset_are_delivered_before_the_end_9_2() {
+fn messages_awaiting_a_reset_precede_the_shutdown() {
     for (loser, by) in [
         (0, [true, false]),
         (1, [true, false]),
@@ -43,8 +44,9 @@ fn messages_that_wait_for_a_reset_are_delivered_before_the_end_9_2() {
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn messages_that_wait_for_a_reset_of_all_numbers_are_delivered_before_the_end_9_2() {
+fn messages_awaiting_a_tsn_reset_precede_the_shutdown() {
     for by in [[true, false], [false, true], [true, true]] {
         let (mut w, ids) = connected();
         let mut ledger = Ledger::default();
@@ -70,8 +72,9 @@ fn messages_that_wait_for_a_reset_of_all_numbers_are_delivered_before_the_end_9_
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn a_request_that_nothing_waits_for_does_not_hold_up_the_end_9_2() {
+fn a_request_without_data_does_not_delay_shutdown() {
     for direction in [Outgoing, Incoming, Both] {
         let (mut w, ids) = connected();
         w.lose(1, ChunkType::RE_CONFIG, 100);
@@ -86,15 +89,16 @@ fn a_request_that_nothing_waits_for_does_not_hold_up_the_end_9_2() {
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn nothing_can_be_asked_for_while_shutting_down_9_2() {
+fn requests_while_shutting_down_are_refused() {
     let (mut w, [a, b]) = connected();
     w.lose_data(0, &[0]);
     w.send(0, a, 1, pattern(10));
     w.ends[0].shutdown(w.now, a).expect("shutdown");
     let refused = w.ends[0].reset_streams(w.now, a, Outgoing, &[]);
     assert_eq!(refused, Err(ReconfigError::WrongState));
-    // What would need a request of the side that ends is denied.
+    // A reset that needs a request of the side that shuts down is denied.
     reset(&mut w, 1, Incoming, &[1]);
     w.run(ms(100));
     let denied = (vec![1], ReconfigOutcome::Denied);
@@ -102,8 +106,9 @@ fn nothing_can_be_asked_for_while_shutting_down_9_2() {
     assert_eq!(w.ends[1].add_streams(w.now, b, 1, 0), Ok(()));
 }
 
+/// RFC 9260, section 5.2.4
 #[test]
-fn a_restart_of_the_peer_forgets_what_was_under_way_5_2_4() {
+fn a_restart_cancels_requests() {
     let (mut w, ids) = connected();
     w.send(0, ids[0], 1, pattern(10));
     w.run(secs(1));
@@ -112,7 +117,7 @@ fn a_restart_of_the_peer_forgets_what_was_under_way_5_2_4() {
     reset(&mut w, 0, Both, &[1]);
     w.send(0, ids[0], 1, pattern(20));
     w.run(ms(100));
-    // The peer loses its memory and connects anew.
+    // The peer loses its state and connects again.
     let mut config = carrick_proto::EndpointConfig::new(port(1), vec![addresses(1)[0]], [77; 32]);
     config.association.extensions = OFFERED;
     w.ends[1] = carrick_proto::Endpoint::new(config).expect("valid");
@@ -124,7 +129,7 @@ fn a_restart_of_the_peer_forgets_what_was_under_way_5_2_4() {
     let failed = events
         .iter()
         .filter(|e| matches!(e, Event::SendFailed(f) if f.unsent.len() == 20));
-    assert_eq!(failed.count(), 1, "what waited comes back");
+    assert_eq!(failed.count(), 1, "the queued message is returned");
     w.clear_rules();
     w.log.clear();
     reset(&mut w, 0, Outgoing, &[1]);
@@ -136,8 +141,9 @@ fn a_restart_of_the_peer_forgets_what_was_under_way_5_2_4() {
     ledger.finish(&mut w);
 }
 
+/// RFC 9260, section 9.1
 #[test]
-fn what_waits_for_a_reset_comes_back_when_the_association_is_aborted_9_1() {
+fn an_abort_returns_messages_awaiting_a_reset() {
     let (mut w, ids) = connected();
     w.lose(0, ChunkType::RE_CONFIG, 100);
     reset(&mut w, 0, Outgoing, &[1]);
@@ -151,8 +157,9 @@ fn what_waits_for_a_reset_comes_back_when_the_association_is_aborted_9_1() {
     assert_eq!(failed.count(), 1);
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn data_that_waits_for_the_answer_to_a_reset_is_delivered_when_the_peer_ends_9_2() {
+fn data_awaiting_a_response_is_delivered_at_shutdown() {
     let (mut w, ids) = connected();
     w.lose(1, ChunkType::RE_CONFIG, 1);
     w.ends[0].reset_association(w.now, ids[0]).expect("reset");
@@ -170,8 +177,9 @@ fn data_that_waits_for_the_answer_to_a_reset_is_delivered_when_the_peer_ends_9_2
     }
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn what_was_acknowledged_behind_a_reset_is_delivered_when_the_peer_aborts_6_2() {
+fn acknowledged_data_is_delivered_at_an_abort() {
     for interleaving in [false, true] {
         let (mut w, ids) = connected_with(|_, config| {
             config.extensions = Extensions {
@@ -186,7 +194,7 @@ fn what_was_acknowledged_behind_a_reset_is_delivered_when_the_peer_aborts_6_2() 
         }
         w.run(secs(1));
         assert_eq!(w.receive_lengths(0, ids[0]), [1, 2, 3]);
-        // An unordered message is given up: its number is passed.
+        // An unordered message is abandoned, and its number is skipped.
         let unordered = SendOptions {
             unordered: true,
             reliability: Reliability::Retransmissions(0),
@@ -207,7 +215,7 @@ fn what_was_acknowledged_behind_a_reset_is_delivered_when_the_peer_aborts_6_2() 
         w.send(1, ids[1], 1, pattern(4));
         w.send(1, ids[1], 3, pattern(5));
         w.send_with(1, ids[1], unordered, pattern(6));
-        // Of several chunks, when the first stream has begun anew.
+        // With several chunks, after the first stream was reset.
         w.send(1, ids[1], 1, pattern(4000));
         w.run(ms(300));
         assert_eq!(w.stats(1, ids[1]).outstanding_chunks, 0, "acknowledged");

@@ -1,4 +1,4 @@
-//! Resets where messages may interleave: message identifiers begin anew (RFC 8260 section 2.3).
+//! Resets with interleaving: message identifiers restart at 0 (RFC 8260, section 2.3).
 
 use carrick_proto::{AssociationId, Extensions, SendOptions, StreamDirection, StreamId};
 use carrick_wire::ChunkType;
@@ -17,7 +17,7 @@ fn interleaving() -> (World, [AssociationId; 2]) {
 
 /// The MIDs of what has arrived, unordered messages first.
 fn mids(w: &mut World, end: usize) -> [Vec<u32>; 2] {
-    let id = w.only(end);
+    let id = w.association(end);
     let mut mids = [Vec::new(), Vec::new()];
     for message in w.receive(end, id) {
         let mid = message.mid.expect("interleaving is in force");
@@ -27,7 +27,7 @@ fn mids(w: &mut World, end: usize) -> [Vec<u32>; 2] {
 }
 
 fn send_both(w: &mut World, stream: u16) {
-    let id = w.only(0);
+    let id = w.association(0);
     for unordered in [false, true] {
         let options = SendOptions {
             unordered,
@@ -37,8 +37,9 @@ fn send_both(w: &mut World, stream: u16) {
     }
 }
 
+/// RFC 8260, section 2.3
 #[test]
-fn a_reset_begins_ordered_and_unordered_identifiers_anew_8260_2_3() {
+fn a_reset_restarts_ordered_and_unordered_mids() {
     let (mut w, _) = interleaving();
     for _ in 0..2 {
         send_both(&mut w, 1);
@@ -54,8 +55,9 @@ fn a_reset_begins_ordered_and_unordered_identifiers_anew_8260_2_3() {
     assert_eq!(mids(&mut w, 1), [[1], [1]]);
 }
 
+/// RFC 8260, section 2.3
 #[test]
-fn unordered_messages_alone_make_a_stream_worth_a_reset_8260_2_3() {
+fn unordered_messages_make_a_stream_resettable() {
     let (mut w, [a, b]) = interleaving();
     let options = SendOptions {
         unordered: true,
@@ -72,8 +74,9 @@ fn unordered_messages_alone_make_a_stream_worth_a_reset_8260_2_3() {
     assert_eq!(mids(&mut w, 1), [vec![0], vec![]]);
 }
 
+/// RFC 8260, section 2.3
 #[test]
-fn the_side_that_asks_for_new_numbers_begins_identifiers_anew_8260_2_3() {
+fn a_tsn_reset_restarts_mids_of_the_requester() {
     let (mut w, [a, _]) = interleaving();
     send_both(&mut w, 2);
     w.run(secs(2));
@@ -86,8 +89,9 @@ fn the_side_that_asks_for_new_numbers_begins_identifiers_anew_8260_2_3() {
     assert_eq!(mids(&mut w, 1), [[0, 1], [0, 1]]);
 }
 
+/// RFC 6525, section 5.2.7
 #[test]
-fn fragments_from_after_a_reset_wait_for_its_answer_6525_5_2_7() {
+fn fragments_after_a_reset_wait_for_the_response() {
     let (mut w, [_, b]) = interleaving();
     send_both(&mut w, 2);
     w.run(secs(2));

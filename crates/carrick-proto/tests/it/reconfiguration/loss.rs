@@ -1,5 +1,8 @@
 //! RE-CONFIG chunks that are lost, repeated or late.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use carrick_proto::{AssociationConfig, Event, ReconfigOutcome, StateName, StreamDirection};
 use carrick_wire::ChunkType;
 
@@ -9,27 +12,27 @@ use crate::reconfiguration::support::*;
 use ReconfigOutcome::{NothingToDo, Performed};
 use StreamDirection::{Both, Incoming, Outgoing};
 
-/// One of everything that can be asked for.
+/// One request of each kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Wish {
+enum Request {
     Reset(StreamDirection),
     Numbers,
     Add(u16, u16),
 }
 
-const WISHES: [Wish; 7] = [
-    Wish::Reset(Outgoing),
-    Wish::Reset(Incoming),
-    Wish::Reset(Both),
-    Wish::Numbers,
-    Wish::Add(2, 0),
-    Wish::Add(0, 2),
-    Wish::Add(2, 3),
+const REQUESTS: [Request; 7] = [
+    Request::Reset(Outgoing),
+    Request::Reset(Incoming),
+    Request::Reset(Both),
+    Request::Numbers,
+    Request::Add(2, 0),
+    Request::Add(0, 2),
+    Request::Add(2, 3),
 ];
 
-impl Wish {
+impl Request {
     fn ask(self, w: &mut World) {
-        let (now, id) = (w.now, w.only(0));
+        let (now, id) = (w.now, w.association(0));
         match self {
             Self::Reset(direction) => reset(w, 0, direction, &[1, 2]),
             Self::Numbers => w.ends[0].reset_association(now, id).expect("reset"),
@@ -40,13 +43,20 @@ impl Wish {
         }
     }
 
-    /// Both users hear of each thing once, and it is done.
+    /// Checks that both users are notified once of each performed operation.
     fn check(self, w: &mut World, context: &str) {
         let events = [w.events(0), w.events(1)];
         let once = |events: &[Event], direction, wanted: bool| {
-            let told = resets(events, direction);
-            assert_eq!(told.len(), usize::from(wanted), "{context}: {told:?}");
-            assert!(told.iter().all(|t| t.1 == Performed), "{context}: {told:?}");
+            let reported = resets(events, direction);
+            assert_eq!(
+                reported.len(),
+                usize::from(wanted),
+                "{context}: {reported:?}"
+            );
+            assert!(
+                reported.iter().all(|t| t.1 == Performed),
+                "{context}: {reported:?}"
+            );
         };
         match self {
             Self::Reset(direction) => {
@@ -62,7 +72,7 @@ impl Wish {
                 }
             }
             Self::Add(outgoing, incoming) => {
-                let ids = [w.only(0), w.only(1)];
+                let ids = [w.association(0), w.association(1)];
                 let stats = [w.stats(0, ids[0]), w.stats(1, ids[1])];
                 let expected = [10 + outgoing, 10 + incoming];
                 assert_eq!(stats.map(|s| s.outbound_streams), expected, "{context}");
@@ -82,22 +92,22 @@ fn traffic(w: &mut World, ledger: &mut Ledger) {
     }
 }
 
-/// A wish between messages, while something happens to the packets with RE-CONFIG.
-fn under(wish: Wish, context: &str, mut fate: impl FnMut(usize) -> Fate + 'static) {
+/// Makes a request between messages, with this verdict on each packet with RE-CONFIG.
+fn under(request: Request, context: &str, mut verdict: impl FnMut(usize) -> Verdict + 'static) {
     let (mut w, ids) = connected();
     let mut ledger = Ledger::default();
     let mut met = 0;
     w.rule(move |seen| {
         if !seen.has(ChunkType::RE_CONFIG) {
-            return Fate::Pass;
+            return Verdict::Pass;
         }
         met += 1;
-        fate(met - 1)
+        verdict(met - 1)
     });
     traffic(&mut w, &mut ledger);
     w.run(ms(300));
     ledger.receive(&mut w);
-    wish.ask(&mut w);
+    request.ask(&mut w);
     traffic(&mut w, &mut ledger);
     w.run(ms(30));
     traffic(&mut w, &mut ledger);
@@ -105,7 +115,7 @@ fn under(wish: Wish, context: &str, mut fate: impl FnMut(usize) -> Fate + 'stati
     traffic(&mut w, &mut ledger);
     ledger.finish(&mut w);
     w.run(secs(120));
-    wish.check(&mut w, context);
+    request.check(&mut w, context);
     for (end, id) in ids.into_iter().enumerate() {
         let stats = w.stats(end, id);
         assert_eq!(stats.state, StateName::Established, "{context}");
@@ -114,45 +124,48 @@ fn under(wish: Wish, context: &str, mut fate: impl FnMut(usize) -> Fate + 'stati
     }
 }
 
+/// RFC 6525, section 5.1.1
 #[test]
-fn any_three_chunks_may_be_lost_5_1_1() {
-    for wish in WISHES {
+fn any_three_lost_chunks_are_recovered() {
+    for request in REQUESTS {
         for losses in 0..1_u32 << 7 {
             if losses.count_ones() > 3 {
                 continue;
             }
-            let context = format!("{wish:?} without {losses:07b}");
-            under(wish, &context, move |n| {
+            let context = format!("{request:?} without {losses:07b}");
+            under(request, &context, move |n| {
                 if n < 7 && losses >> n & 1 == 1 {
-                    Fate::Drop
+                    Verdict::Drop
                 } else {
-                    Fate::Pass
+                    Verdict::Pass
                 }
             });
         }
     }
 }
 
+/// RFC 6525, section 5.2.1
 #[test]
-fn any_chunks_may_come_twice_or_late_5_2_1() {
-    for wish in WISHES {
+fn repeated_and_late_chunks_are_harmless() {
+    for request in REQUESTS {
         for pattern in 0..4_usize.pow(4) {
-            let context = format!("{wish:?} with {pattern}");
-            under(wish, &context, move |n| {
+            let context = format!("{request:?} with {pattern}");
+            under(request, &context, move |n| {
                 match pattern >> (2 * n.min(20)) & 3 {
-                    1 if n < 4 => Fate::Duplicate,
-                    2 if n < 4 => Fate::Delay(ms(15)),
-                    3 if n < 4 => Fate::Delay(ms(2500)),
-                    _ => Fate::Pass,
+                    1 if n < 4 => Verdict::Duplicate,
+                    2 if n < 4 => Verdict::Delay(ms(15)),
+                    3 if n < 4 => Verdict::Delay(ms(2500)),
+                    _ => Verdict::Pass,
                 }
             });
         }
     }
 }
 
+/// RFC 6525, section 5.2.2
 #[test]
-fn data_may_overtake_and_be_lost_around_any_request_5_2_2() {
-    for wish in WISHES {
+fn data_overtakes_and_is_lost_around_requests() {
+    for request in REQUESTS {
         for seed in 0..60_u64 {
             let (mut w, _) = connected();
             let mut ledger = Ledger::default();
@@ -162,15 +175,15 @@ fn data_may_overtake_and_be_lost_around_any_request_5_2_2() {
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
                 match state >> 60 {
-                    0 | 1 => Fate::Drop,
-                    2 => Fate::Duplicate,
-                    3..=5 => Fate::Delay(ms(state >> 50 & 63)),
-                    6 => Fate::Delay(ms(1500)),
-                    _ => Fate::Pass,
+                    0 | 1 => Verdict::Drop,
+                    2 => Verdict::Duplicate,
+                    3..=5 => Verdict::Delay(ms(state >> 50 & 63)),
+                    6 => Verdict::Delay(ms(1500)),
+                    _ => Verdict::Pass,
                 }
             });
             traffic(&mut w, &mut ledger);
-            wish.ask(&mut w);
+            request.ask(&mut w);
             for _ in 0..10 {
                 traffic(&mut w, &mut ledger);
                 w.run(ms(25));
@@ -179,13 +192,14 @@ fn data_may_overtake_and_be_lost_around_any_request_5_2_2() {
             ledger.finish(&mut w);
             w.clear_rules();
             w.run(secs(300));
-            wish.check(&mut w, &format!("{wish:?}, seed {seed}"));
+            request.check(&mut w, &format!("{request:?}, seed {seed}"));
         }
     }
 }
 
+/// RFC 6525, section 5.1.1
 #[test]
-fn a_request_is_repeated_as_it_was_with_back_off_5_1_1() {
+fn a_request_is_retransmitted_with_back_off() {
     let (mut w, [a, _]) = connected();
     w.send(0, a, 1, pattern(5));
     w.run(secs(1));
@@ -201,7 +215,7 @@ fn a_request_is_repeated_as_it_was_with_back_off_5_1_1() {
         .map(|p| p[1].time.since(p[0].time))
         .collect();
     assert_eq!(gaps, [secs(1), secs(2), secs(4)]);
-    let chunk = |p: &Seen| {
+    let chunk = |p: &SentPacket| {
         let packet = p.packet();
         let raw = packet
             .chunks()
@@ -216,19 +230,20 @@ fn a_request_is_repeated_as_it_was_with_back_off_5_1_1() {
     assert_eq!(w.stats(0, a).error_count, 0, "answered in the end");
 }
 
+/// RFC 6525, section 5.2.7
 #[test]
-fn an_answer_in_progress_makes_the_next_timeout_no_error_5_2_7() {
+fn in_progress_makes_the_next_timeout_no_error() {
     let (mut w, p) = with_partner(|_| {});
     let end = &mut w.ends[0];
     end.reset_streams(w.now, p.id, Outgoing, &ids(&[1]))
         .expect("reset");
-    assert_eq!(p.hear(&mut w), ["out [1]"]);
+    assert_eq!(p.receive(&mut w), ["out [1]"]);
     let in_progress = carrick_wire::ReconfigResult::IN_PROGRESS;
     for _ in 0..20 {
         p.answer(&mut w, p.theirs, in_progress, None);
         let again = w.run_until(secs(200), |w| !w.to_puppets.is_empty());
         assert!(again);
-        assert_eq!(p.hear(&mut w), ["out [1]"]);
+        assert_eq!(p.receive(&mut w), ["out [1]"]);
         assert_eq!(w.stats(0, p.id).error_count, 0);
         assert_eq!(w.path(0, p.id, 0).error_count, 0);
     }
@@ -237,9 +252,10 @@ fn an_answer_in_progress_makes_the_next_timeout_no_error_5_2_7() {
     assert!(matches!(w.events(0).last(), Some(Event::Closed(_))));
 }
 
+/// RFC 6525, section 5.1.1
 #[test]
-fn a_peer_that_never_answers_is_lost_5_1_1() {
-    let (mut w, p) = with_partner(|config| config.association_max_retrans = 3);
+fn an_unanswered_request_ends_the_association() {
+    let (mut w, p) = with_partner(|config| config.paths.association_max_retrans = 3);
     let end = &mut w.ends[0];
     end.add_streams(w.now, p.id, 1, 0).expect("add");
     w.run(secs(1 + 2 + 4));
@@ -247,16 +263,17 @@ fn a_peer_that_never_answers_is_lost_5_1_1() {
     w.run(secs(9));
     let reason = carrick_proto::CloseReason::PeerUnreachable;
     assert_eq!(w.events(0).last(), Some(&Event::Closed(reason)));
-    assert_eq!(p.hear(&mut w).len(), 4);
+    assert_eq!(p.receive(&mut w).len(), 4);
 }
 
+/// RFC 6525, section 4.4
 #[test]
-fn nothing_to_do_is_a_success_4_4() {
+fn nothing_to_do_is_answered_as_success() {
     let (mut w, p) = with_partner(|_| {});
     let end = &mut w.ends[0];
     end.reset_streams(w.now, p.id, Outgoing, &ids(&[1]))
         .expect("reset");
-    p.hear(&mut w);
+    p.receive(&mut w);
     p.answer(
         &mut w,
         p.theirs,
@@ -266,17 +283,18 @@ fn nothing_to_do_is_a_success_4_4() {
     assert_eq!(resets(&w.events(0), Outgoing), [(vec![1], NothingToDo)]);
 }
 
+/// RFC 6525, section 5.1.1
 #[test]
-fn a_request_that_the_peer_asks_for_again_finds_another_path_all_the_same_5_1_1() {
+fn a_requested_retry_changes_the_path() {
     // The one that asks does so faster than the timer of the other runs.
     let pace = |end: usize, config: &mut AssociationConfig| {
         config.extensions = OFFERED;
         let rto = if end == 0 { ms(500) } else { secs(3) };
-        config.rto_initial = rto;
-        config.rto_min = rto;
-        config.rto_max = rto;
-        config.path_max_retrans = 20;
-        config.association_max_retrans = 20;
+        config.timers.rto_initial = rto;
+        config.timers.rto_min = rto;
+        config.timers.rto_max = rto;
+        config.paths.path_max_retrans = 20;
+        config.paths.association_max_retrans = 20;
     };
     let mut w = World::with(2, |end, config| pace(end, &mut config.association));
     pace(0, &mut w.config);
@@ -289,12 +307,56 @@ fn a_request_that_the_peer_asks_for_again_finds_another_path_all_the_same_5_1_1(
     w.rule(move |seen| {
         let there = seen.from == 1 && seen.route.remote == dead;
         if there && seen.has(ChunkType::RE_CONFIG) {
-            Fate::Drop
+            Verdict::Drop
         } else {
-            Fate::Pass
+            Verdict::Pass
         }
     });
     reset(&mut w, 0, Incoming, &[1]);
     w.run(secs(4));
     assert_eq!(resets(&w.events(0), Incoming), [(vec![1], Performed)]);
+}
+
+/// RFC 6525, section 5.2.7; world 28221.
+#[test]
+fn messages_from_before_and_after_a_reset_wait_apart() {
+    for interleaving in [false, true] {
+        let (mut w, [a, b]) = connected_with(|_, c| c.extensions.interleaving = interleaving);
+        let before = [100, 3000, 20, 5000];
+        let after = [4000, 6000, 3000, 30];
+        // The first message arrives after the request, the others before it.
+        let asked = Rc::new(Cell::new(false));
+        let mut lost = false;
+        w.rule({
+            let asked = Rc::clone(&asked);
+            move |seen| {
+                let first = seen.user_data().iter().any(|data| data.len == 100);
+                let performed = words(seen).contains(&"response performed".into());
+                let is_late = first && !asked.get();
+                let is_lost = performed && !core::mem::replace(&mut lost, true);
+                let drops = seen.from == 1 && (is_late || is_lost);
+                if drops { Verdict::Drop } else { Verdict::Pass }
+            }
+        });
+        w.send(1, b, 0, vec![1; before[0]]);
+        w.pump();
+        for len in &before[1..] {
+            w.send(1, b, 0, vec![1; *len]);
+        }
+        w.run(ms(100));
+        w.ends[0].reset_association(w.now, a).expect("reset");
+        asked.set(true);
+        assert!(w.run_until(secs(30), |w| renumberings(&w.events(1)) == [Performed]));
+        for len in after {
+            w.send(1, b, 0, vec![2; len]);
+        }
+        w.run(secs(30));
+        let context = format!("interleaving: {interleaving}");
+        assert_eq!(w.states(), [Some("Established"); 2], "{context}");
+        assert_eq!(
+            w.receive_lengths(0, a),
+            [&before[..], &after].concat(),
+            "{context}"
+        );
+    }
 }

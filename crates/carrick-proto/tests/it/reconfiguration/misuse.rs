@@ -1,4 +1,4 @@
-//! A peer that does what it must not: nothing breaks, nothing grows, it is told so.
+//! Invalid requests: nothing breaks, nothing grows, and the peer gets an error.
 
 use carrick_proto::{Event, Grants, ReconfigOutcome, StreamDirection, StreamId, Tsn};
 use carrick_wire::{AddStreams, ChunkType, ParameterType, ReconfigResult, ReconfigSerial};
@@ -23,18 +23,18 @@ impl Partner {
         streams: &[u16],
     ) -> Vec<String> {
         let streams = ids(streams);
-        self.say(w, |p| {
+        self.send(w, |p| {
             p.outgoing_ssn_reset(number, ReconfigSerial::new(0), last, &streams);
         })
     }
 
     fn ask_for_reset(&self, w: &mut World, number: ReconfigSerial, streams: &[u16]) -> Vec<String> {
         let streams = ids(streams);
-        self.say(w, |p| p.incoming_ssn_reset(number, &streams))
+        self.send(w, |p| p.incoming_ssn_reset(number, &streams))
     }
 
     fn add(&self, w: &mut World, request: ReconfigSerial, count: u16) -> Vec<String> {
-        self.say(w, |p| p.add_outgoing_streams(AddStreams { request, count }))
+        self.send(w, |p| p.add_outgoing_streams(AddStreams { request, count }))
     }
 
     /// The last TSN that the puppet used.
@@ -43,8 +43,9 @@ impl Partner {
     }
 }
 
+/// RFC 6525, section 4.4
 #[test]
-fn a_request_out_of_turn_has_a_bad_sequence_number_4_4() {
+fn a_request_out_of_sequence_gets_an_error() {
     let (mut w, p) = with_partner(|_| {});
     for number in [p.number.next(), p.number.previous(), p.number.plus(1 << 31)] {
         assert_eq!(p.add(&mut w, number, 1), [WRONG_NUMBER]);
@@ -61,8 +62,9 @@ fn a_request_out_of_turn_has_a_bad_sequence_number_4_4() {
     assert_eq!(w.stats(0, p.id).inbound_streams, 13);
 }
 
+/// RFC 6525, section 5.2.1
 #[test]
-fn a_repeated_request_is_answered_again_and_not_performed_again_5_2_1() {
+fn a_repeated_request_is_answered_not_performed() {
     let (mut w, mut p) = with_partner(|_| {});
     for _ in 0..3 {
         assert_eq!(p.add(&mut w, p.number, 2), [PERFORMED]);
@@ -79,8 +81,9 @@ fn a_repeated_request_is_answered_again_and_not_performed_again_5_2_1() {
     assert_eq!(w.receive(0, p.id).len(), 3);
 }
 
+/// RFC 6525, section 5.2.1
 #[test]
-fn a_flood_of_requests_is_answered_one_by_one() {
+fn requests_in_a_flood_are_answered_singly() {
     let (mut w, p) = with_partner(|_| {});
     for n in 0..5000 {
         let number = p.number.plus(n);
@@ -96,10 +99,11 @@ fn a_flood_of_requests_is_answered_one_by_one() {
     w.events(0);
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn one_packet_full_of_requests_gets_a_bounded_answer_12_4() {
+fn a_packet_of_requests_gets_a_bounded_answer() {
     let (mut w, p) = with_partner(|_| {});
-    let answers = p.puppet.say(&mut w, |packet| {
+    let answers = p.puppet.send(&mut w, |packet| {
         for n in 0..1000 {
             packet.re_config(|parameters| {
                 parameters.add_outgoing_streams(AddStreams {
@@ -115,8 +119,9 @@ fn one_packet_full_of_requests_gets_a_bounded_answer_12_4() {
     assert!(w.events(0).len() <= 64);
 }
 
+/// RFC 6525, section 4.4
 #[test]
-fn streams_that_do_not_exist_can_not_be_reset_4_4() {
+fn a_reset_of_invalid_streams_is_refused() {
     let (mut w, mut p) = with_partner(|_| {});
     let wrong = ["response wrong stream"];
     assert_eq!(p.reset(&mut w, p.number, p.last(), &[1, 10]), wrong);
@@ -125,8 +130,9 @@ fn streams_that_do_not_exist_can_not_be_reset_4_4() {
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 6525, section 5.2.2
 #[test]
-fn a_reset_whose_last_tsn_lies_far_ahead_is_denied() {
+fn a_reset_with_a_far_last_tsn_is_denied() {
     let (mut w, p) = with_partner(|_| {});
     for (n, ahead) in [0x1_0000, 1 << 20, (1 << 31) - 1, 1 << 31]
         .into_iter()
@@ -142,11 +148,12 @@ fn a_reset_whose_last_tsn_lies_far_ahead_is_denied() {
     );
 }
 
+/// RFC 6525, section 5.2.2
 #[test]
-fn data_beyond_a_deferred_reset_waits_for_it_within_the_buffer_5_2_2() {
+fn data_beyond_a_deferred_reset_stays_bounded() {
     let (mut w, mut p) = with_partner(|config| {
-        config.receive_buffer = 20_000;
-        config.message_overhead = 0;
+        config.buffers.receive_buffer = 20_000;
+        config.buffers.message_overhead = 0;
     });
     p.puppet.data(&mut w, 1, 0, b"old");
     let missing = p.puppet.tsn;
@@ -160,7 +167,7 @@ fn data_beyond_a_deferred_reset_waits_for_it_within_the_buffer_5_2_2() {
     assert_eq!(w.receive(0, p.id).len(), 1);
     p.puppet.tsn = missing.plus(1);
     let header = Puppet::data_header(missing, 2, 0);
-    let answers = p.puppet.say(&mut w, |packet| packet.data(&header, b"x"));
+    let answers = p.puppet.send(&mut w, |packet| packet.data(&header, b"x"));
     let said: Vec<_> = answers.iter().flat_map(words).collect();
     assert_eq!(said, [PERFORMED], "by itself");
     let got = w.receive(0, p.id);
@@ -170,15 +177,16 @@ fn data_beyond_a_deferred_reset_waits_for_it_within_the_buffer_5_2_2() {
         .map(|m| m.ssn.expect("ordered").value())
         .collect();
     assert!(numbers.iter().copied().eq(0..numbers.len() as u16));
-    // Data goes on where the buffer had ended it.
+    // Data continues at the end of the buffer.
     let next = numbers.len() as u16;
     p.puppet.tsn = missing.plus(1 + u32::from(next));
     p.puppet.data(&mut w, 1, next, b"y");
     assert_eq!(w.receive(0, p.id).len(), 1);
 }
 
+/// RFC 6525, section 5.2.2
 #[test]
-fn messages_that_wait_for_one_that_never_comes_are_delivered_at_a_reset_5_2_2() {
+fn a_reset_delivers_messages_behind_a_missing_one() {
     let (mut w, mut p) = with_partner(|_| {});
     for ssn in [0, 2, 3] {
         p.puppet.data(&mut w, 1, ssn, b"m");
@@ -191,40 +199,43 @@ fn messages_that_wait_for_one_that_never_comes_are_delivered_at_a_reset_5_2_2() 
     assert_eq!(w.stats(0, p.id).receive_buffer_bytes, 0);
 }
 
+/// RFC 6525, section 6.3.1
 #[test]
-fn what_is_not_granted_is_denied_6_3_1() {
+fn requests_without_permission_are_denied() {
     let none = Grants {
         reset_streams: false,
         reset_association: false,
         change_streams: false,
     };
-    let (mut w, p) = with_partner(|config| config.grants = none);
+    let (mut w, p) = with_partner(|config| config.streams.grants = none);
     let request = |n| p.number.plus(n);
     assert_eq!(p.reset(&mut w, request(0), p.last(), &[1]), [DENIED]);
     assert_eq!(p.ask_for_reset(&mut w, request(1), &[1]), [DENIED]);
-    assert_eq!(p.say(&mut w, |q| q.ssn_tsn_reset(request(2))), [DENIED]);
+    assert_eq!(p.send(&mut w, |q| q.ssn_tsn_reset(request(2))), [DENIED]);
     assert_eq!(p.add(&mut w, request(3), 1), [DENIED]);
     let (number, count) = (request(4), 1);
     let add = AddStreams {
         request: number,
         count,
     };
-    assert_eq!(p.say(&mut w, |q| q.add_incoming_streams(add)), [DENIED]);
+    assert_eq!(p.send(&mut w, |q| q.add_incoming_streams(add)), [DENIED]);
     assert_eq!(w.events(0), []);
 }
 
+/// RFC 6525, section 5.2.5
+/// RFC 6525, section 5.2.6
 #[test]
-fn no_more_streams_are_added_than_the_limits_allow_5_2_5_5_2_6() {
+fn added_streams_stay_within_the_limits() {
     let (mut w, p) = with_partner(|config| {
-        config.max_inbound_streams = 12;
-        config.max_outbound_streams = 11;
+        config.streams.max_inbound_streams = 12;
+        config.streams.max_outbound_streams = 11;
     });
     let add_in = |w: &mut World, number, count| {
         let add = AddStreams {
             request: number,
             count,
         };
-        p.say(w, |q| q.add_incoming_streams(add))
+        p.send(w, |q| q.add_incoming_streams(add))
     };
     assert_eq!(p.add(&mut w, p.number, 3), [DENIED]);
     assert_eq!(p.add(&mut w, p.number.plus(1), u16::MAX), [DENIED]);
@@ -243,8 +254,9 @@ fn no_more_streams_are_added_than_the_limits_allow_5_2_5_5_2_6() {
     assert_eq!(w.stats(0, p.id).outbound_streams, 11);
 }
 
+/// RFC 6525, section 5.2.5
 #[test]
-fn sixty_five_thousand_streams_cost_memory_when_they_are_used_5_2_5() {
+fn added_streams_cost_memory_when_used() {
     let (mut w, mut p) = with_partner(|_| {});
     assert_eq!(p.add(&mut w, p.number, u16::MAX - 10), [PERFORMED]);
     assert_eq!(p.add(&mut w, p.number.next(), 1), [DENIED]);
@@ -254,8 +266,9 @@ fn sixty_five_thousand_streams_cost_memory_when_they_are_used_5_2_5() {
     assert_eq!(w.receive(0, p.id).len(), 0);
 }
 
+/// RFC 6525, section 5.2.7
 #[test]
-fn an_answer_that_nobody_asked_for_says_nothing_5_2_7() {
+fn an_unexpected_response_is_ignored() {
     let (mut w, p) = with_partner(|_| {});
     let all = (0..8).map(ReconfigResult);
     for result in all.clone() {
@@ -270,7 +283,7 @@ fn an_answer_that_nobody_asked_for_says_nothing_5_2_7() {
         p.answer(&mut w, p.theirs, result, None);
     }
     assert_eq!(w.events(0), []);
-    let first = p.puppet.theirs(0);
+    let first = p.puppet.endpoint_tsn(0);
     p.puppet.sack(&mut w, first, 1 << 20, &[]);
     for result in all.clone() {
         p.answer(&mut w, p.theirs.next(), result, None);
@@ -282,12 +295,13 @@ fn an_answer_that_nobody_asked_for_says_nothing_5_2_7() {
     for result in all {
         p.answer(&mut w, p.theirs, result, None);
     }
-    let told = resets(&w.events(0), Outgoing);
-    assert_eq!(told, [(vec![1], ReconfigOutcome::Denied)]);
+    let reported = resets(&w.events(0), Outgoing);
+    assert_eq!(reported, [(vec![1], ReconfigOutcome::Denied)]);
 }
 
+/// RFC 6525, section 5.2.7
 #[test]
-fn messages_go_on_with_their_numbers_after_a_denial_5_2_7() {
+fn ssns_continue_after_a_denial() {
     let refusals = [
         (ReconfigResult::DENIED, ReconfigOutcome::Denied),
         (ReconfigResult::WRONG_STREAM, ReconfigOutcome::WrongStream),
@@ -304,14 +318,14 @@ fn messages_go_on_with_their_numbers_after_a_denial_5_2_7() {
     for (result, outcome) in refusals {
         let (mut w, p) = with_partner(|_| {});
         w.send(0, p.id, 1, "first");
-        let first = p.puppet.theirs(0);
+        let first = p.puppet.endpoint_tsn(0);
         p.puppet.sack(&mut w, first, 1 << 20, &[]);
         let end = &mut w.ends[0];
         end.reset_streams(w.now, p.id, Outgoing, &ids(&[1]))
             .expect("reset");
         w.send(0, p.id, 1, "second");
-        p.puppet.hear(&mut w);
-        let answers = p.puppet.say(&mut w, |packet| {
+        p.puppet.receive(&mut w);
+        let answers = p.puppet.send(&mut w, |packet| {
             packet.re_config(|q| {
                 q.reconfig_response(carrick_wire::ReconfigResponse {
                     response: p.theirs,
@@ -332,8 +346,9 @@ fn messages_go_on_with_their_numbers_after_a_denial_5_2_7() {
 
 type Fill = Box<dyn Fn(&mut carrick_wire::ParameterWriter<'_>)>;
 
+/// RFC 6525, section 3.1
 #[test]
-fn parameters_that_do_not_belong_together_are_a_protocol_violation_3_1() {
+fn invalid_parameter_pairs_violate_the_protocol() {
     let (mut w, p) = with_partner(|_| {});
     let n = p.number;
     let add = AddStreams {
@@ -364,7 +379,7 @@ fn parameters_that_do_not_belong_together_are_a_protocol_violation_3_1() {
         Box::new(|q| q.raw(ParameterType(0x3fff), &[1])),
     ];
     for fill in wrong {
-        let answers = p.puppet.say(&mut w, |packet| packet.re_config(&fill));
+        let answers = p.puppet.send(&mut w, |packet| packet.re_config(&fill));
         let causes: Vec<_> = answers
             .iter()
             .flat_map(|a| a.causes())
@@ -376,8 +391,9 @@ fn parameters_that_do_not_belong_together_are_a_protocol_violation_3_1() {
     assert_eq!(p.add(&mut w, n, 1), [PERFORMED], "no number was used up");
 }
 
+/// RFC 6525, section 4
 #[test]
-fn absurd_lengths_are_malformed() {
+fn invalid_lengths_are_malformed() {
     let (mut w, p) = with_partner(|_| {});
     let raw = |kind: u16, len: u16, value: &[u8]| {
         let mut bytes = [kind.to_be_bytes(), len.to_be_bytes()].concat();
@@ -399,29 +415,30 @@ fn absurd_lengths_are_malformed() {
     for (n, shape) in shapes.iter().enumerate() {
         let answers = p
             .puppet
-            .say(&mut w, |packet| packet.raw(ChunkType::RE_CONFIG, 0, shape));
+            .send(&mut w, |packet| packet.raw(ChunkType::RE_CONFIG, 0, shape));
         assert!(answers.is_empty(), "{n}");
         assert_eq!(w.ends[0].stats().malformed_chunks, n as u64 + 1);
     }
     // A list as long as a chunk can be.
     let all: Vec<StreamId> = (0..32_000).map(|n| StreamId(n % 10)).collect();
-    let said = p.say(&mut w, |q| {
+    let said = p.send(&mut w, |q| {
         q.outgoing_ssn_reset(p.number, p.theirs, p.last(), &all)
     });
     assert_eq!(said, [PERFORMED]);
     assert_eq!(resets(&w.events(0), Incoming)[0].0.len(), 10);
 }
 
+/// RFC 6525, section 5.2.3
 #[test]
-fn a_demand_for_more_streams_than_a_packet_lists_is_denied() {
-    let (mut w, p) = with_partner(|config| config.outbound_streams = u16::MAX);
+fn a_request_for_more_streams_than_fit_is_denied() {
+    let (mut w, p) = with_partner(|config| config.streams.outbound_streams = u16::MAX);
     assert!(w.stats(0, p.id).outbound_streams == 10);
     let add = AddStreams {
         request: p.number,
         count: 30_000,
     };
     assert_eq!(
-        p.say(&mut w, |q| q.add_incoming_streams(add)),
+        p.send(&mut w, |q| q.add_incoming_streams(add)),
         ["add out 30000"]
     );
     p.answer(&mut w, p.theirs, ReconfigResult::PERFORMED, None);
@@ -429,12 +446,13 @@ fn a_demand_for_more_streams_than_a_packet_lists_is_denied() {
     assert_eq!(p.ask_for_reset(&mut w, p.number.next(), &many), [DENIED]);
 }
 
+/// RFC 6525, section 3
 #[test]
-fn a_chunk_before_the_set_up_is_done_or_without_the_extension_is_nothing_3() {
+fn re_config_is_ignored_without_the_extension() {
     let mut w = World::single_homed();
     let (p, id) = Puppet::new().connect(&mut w);
     let number = ReconfigSerial::new(p.tsn.value());
-    let answers = p.say(&mut w, |packet| {
+    let answers = p.send(&mut w, |packet| {
         packet.re_config(|q| {
             q.add_outgoing_streams(AddStreams {
                 request: number,

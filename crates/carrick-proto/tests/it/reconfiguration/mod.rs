@@ -1,4 +1,4 @@
-//! Streams are reset and added, numbers begin anew (RFC 6525).
+//! Streams are reset and added, SSNs and TSNs are reset (RFC 6525).
 
 mod both_sides;
 mod course;
@@ -6,5 +6,5 @@ mod ends;
 mod interleaving;
 mod loss;
 mod misuse;
-mod misuse_numbers;
+mod misuse_tsn_reset;
 mod support;

@@ -1,4 +1,5 @@
-//! What the scenarios share: two endpoints with the extension, numbered messages, and their order.
+//! Helpers of the scenarios: two endpoints with the extension, numbered messages, and checks of
+//! their order.
 
 use std::collections::BTreeMap;
 
@@ -25,18 +26,12 @@ pub(crate) fn connected() -> (World, [AssociationId; 2]) {
 pub(crate) fn connected_with(
     change: impl Fn(usize, &mut AssociationConfig),
 ) -> (World, [AssociationId; 2]) {
-    let mut w = World::with(2, |end, config| {
-        config.local_addresses.truncate(1);
-        config.association.extensions = OFFERED;
-        change(end, &mut config.association);
+    let configs = [0, 1].map(|end| {
+        let mut config = AssociationConfig::rfc9260().with(|c| c.extensions = OFFERED);
+        change(end, &mut config);
+        config
     });
-    w.config.extensions = OFFERED;
-    change(0, &mut w.config);
-    let (a, b) = w.connect();
-    for end in [0, 1] {
-        w.events(end);
-    }
-    w.log.clear();
+    let (w, a, b) = World::pair(configs).connected();
     (w, [a, b])
 }
 
@@ -45,25 +40,25 @@ pub(crate) fn ids(streams: &[u16]) -> Vec<StreamId> {
 }
 
 pub(crate) fn reset(w: &mut World, end: usize, direction: StreamDirection, streams: &[u16]) {
-    let id = w.only(end);
+    let id = w.association(end);
     w.ends[end]
         .reset_streams(w.now, id, direction, &ids(streams))
         .expect("reset");
 }
 
-/// Messages with their number, by sender and stream; what was received is checked against it.
+/// Numbered messages by sender and stream, against which received messages are checked.
 #[derive(Default)]
 pub(crate) struct Ledger {
     sent: [BTreeMap<u16, u32>; 2],
     received: [BTreeMap<u16, u32>; 2],
-    /// The SSNs of what was received, by receiver and stream.
+    /// SSNs of the received messages, by receiver and stream.
     pub(crate) ssns: [BTreeMap<u16, Vec<u16>>; 2],
 }
 
 impl Ledger {
     /// Sends this many messages on a stream.
     pub(crate) fn send(&mut self, w: &mut World, end: usize, stream: u16, count: usize) {
-        let id = w.only(end);
+        let id = w.association(end);
         for _ in 0..count {
             let number = self.sent[end].entry(stream).or_default();
             let mut bytes = number.to_be_bytes().to_vec();
@@ -74,7 +69,7 @@ impl Ledger {
         }
     }
 
-    /// Takes what has arrived: each message once, in order.
+    /// Reads all messages and checks that each arrived once and in order.
     pub(crate) fn receive(&mut self, w: &mut World) {
         for end in [0, 1] {
             let Some(id) = w.ends[end].associations().next() else {
@@ -145,8 +140,8 @@ pub(crate) fn renumberings(events: &[Event]) -> Vec<ReconfigOutcome> {
     each.collect()
 }
 
-/// The parameters of the RE-CONFIG chunks in a packet, as words with what matters in them.
-pub(crate) fn words(seen: &Seen) -> Vec<String> {
+/// Parameters of the RE-CONFIG chunks in a packet, as text.
+pub(crate) fn words(seen: &SentPacket) -> Vec<String> {
     let mut words = Vec::new();
     for chunk in seen.chunks() {
         let Chunk::ReConfig(chunk) = chunk else {
@@ -170,7 +165,7 @@ pub(crate) fn words(seen: &Seen) -> Vec<String> {
     words
 }
 
-/// All RE-CONFIG chunks of the log, with who sent them.
+/// All RE-CONFIG chunks of the log, with their senders.
 pub(crate) fn talk(w: &World) -> Vec<(usize, String)> {
     let packets = w.log.iter().filter(|p| p.has(ChunkType::RE_CONFIG));
     packets
@@ -182,9 +177,9 @@ pub(crate) fn talk(w: &World) -> Vec<(usize, String)> {
 pub(crate) struct Partner {
     pub(crate) puppet: Puppet,
     pub(crate) id: AssociationId,
-    /// What its requests begin with.
+    /// First serial number of its requests.
     pub(crate) number: ReconfigSerial,
-    /// What the endpoint's begin with.
+    /// First serial number of the endpoint's requests.
     pub(crate) theirs: ReconfigSerial,
 }
 
@@ -192,25 +187,25 @@ impl Partner {
     pub(crate) fn connect(w: &mut World) -> Self {
         let mut puppet = Puppet::new();
         let answers = puppet.init(w, |p| p.supported_extensions(&[ChunkType::RE_CONFIG]));
-        puppet.learn(&answers[0]);
+        puppet.record_init(&answers[0]);
         let cookie = Puppet::cookie(&answers[0]);
-        puppet.say(w, |p| p.cookie_echo(&cookie));
+        puppet.send(w, |p| p.cookie_echo(&cookie));
         w.events(0);
         Self {
             number: ReconfigSerial::new(puppet.tsn.value()),
             theirs: ReconfigSerial::new(puppet.peer_tsn.value()),
-            id: w.only(0),
+            id: w.association(0),
             puppet,
         }
     }
 
-    /// Sends RE-CONFIG; returns what came back of its kind, and as ERROR.
-    pub(crate) fn say(
+    /// Sends RE-CONFIG; returns the RE-CONFIG and ERROR chunks of the answers.
+    pub(crate) fn send(
         &self,
         w: &mut World,
         parameters: impl FnOnce(&mut ParameterWriter<'_>),
     ) -> Vec<String> {
-        let answers = self.puppet.say(w, |p| p.re_config(parameters));
+        let answers = self.puppet.send(w, |p| p.re_config(parameters));
         answers.iter().flat_map(words).collect()
     }
 
@@ -221,7 +216,7 @@ impl Partner {
         result: ReconfigResult,
         next_tsns: Option<NextTsns>,
     ) -> Vec<String> {
-        self.say(w, |p| {
+        self.send(w, |p| {
             p.reconfig_response(ReconfigResponse {
                 response: number,
                 result,
@@ -230,19 +225,18 @@ impl Partner {
         })
     }
 
-    /// The RE-CONFIG chunks that were sent to it since the last time.
-    pub(crate) fn hear(&self, w: &mut World) -> Vec<String> {
-        self.puppet.hear(w).iter().flat_map(words).collect()
+    /// RE-CONFIG chunks sent to the puppet since the last call.
+    pub(crate) fn receive(&self, w: &mut World) -> Vec<String> {
+        self.puppet.receive(w).iter().flat_map(words).collect()
     }
 }
 
-/// A world whose first endpoint offers the extension, and a puppet that has it.
+/// An endpoint and a puppet that both offer the extension.
 pub(crate) fn with_partner(change: impl Fn(&mut AssociationConfig)) -> (World, Partner) {
-    let mut w = World::with(1, |_, config| {
-        config.local_addresses.truncate(1);
-        config.association.extensions = OFFERED;
-        config.association.heartbeat = false;
-        change(&mut config.association);
+    let mut w = World::single(|config| {
+        config.extensions = OFFERED;
+        config.paths.heartbeat = false;
+        change(config);
     });
     let partner = Partner::connect(&mut w);
     (w, partner)

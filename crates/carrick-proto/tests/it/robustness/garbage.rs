@@ -1,4 +1,4 @@
-//! Packets that were cut, changed or made up, in every state.
+//! Truncated, modified and random packets in every state.
 
 use carrick_proto::{Route, VerificationTag};
 use carrick_wire::{ChunkType, PacketBuilder};
@@ -21,8 +21,9 @@ impl Random {
     }
 }
 
-/// The packets of a whole life: set-up, data with loss, heartbeats, shutdown, as 1 receives them.
-fn conversation() -> (World, Vec<Seen>) {
+/// All packets of an association: set-up, data with loss, heartbeats, shutdown, as endpoint 1
+/// receives them.
+fn conversation() -> (World, Vec<SentPacket>) {
     let mut w = World::new();
     w.lose_data(0, &[2]);
     let (a, b) = w.connect();
@@ -39,7 +40,7 @@ fn conversation() -> (World, Vec<Seen>) {
 }
 
 /// The route of a packet as its receiver sees it.
-fn arrival(seen: &Seen) -> Route {
+fn arrival(seen: &SentPacket) -> Route {
     Route::plain(seen.route.remote, seen.source())
 }
 
@@ -59,7 +60,7 @@ fn stages() -> Vec<World> {
     vec![nothing, setting_up, established]
 }
 
-/// Takes what the endpoints say, without the world's own rules: answers to nonsense may be odd.
+/// Drains the endpoints without checking the invariants, which answers to garbage may violate.
 fn drain(w: &mut World) -> usize {
     let mut count = 0;
     let mut buf = Vec::new();
@@ -76,14 +77,14 @@ fn drain(w: &mut World) -> usize {
     count
 }
 
-fn give(w: &mut World, seen: &Seen, bytes: Vec<u8>) -> usize {
+fn give(w: &mut World, seen: &SentPacket, bytes: Vec<u8>) -> usize {
     let end = 1 - seen.from;
     w.ends[end].handle_datagram(w.now, &arrival(seen), bytes.into());
     drain(w)
 }
 
 #[test]
-fn every_packet_cut_off_at_every_length() {
+fn every_packet_truncated_at_every_length() {
     let (_, all) = conversation();
     let mut stages = stages();
     for seen in &all {
@@ -102,7 +103,7 @@ fn every_packet_cut_off_at_every_length() {
 }
 
 #[test]
-fn every_packet_with_every_bit_of_its_head_changed() {
+fn every_packet_with_each_header_bit_flipped() {
     let (_, all) = conversation();
     for seen in &all {
         let mut stages = stages();
@@ -117,8 +118,9 @@ fn every_packet_with_every_bit_of_its_head_changed() {
     }
 }
 
+/// RFC 9260, section 6.8
 #[test]
-fn a_wrong_checksum_is_discarded_and_counted_6_8() {
+fn a_wrong_checksum_is_discarded_and_counted() {
     let (_, all) = conversation();
     let mut w = World::new();
     for (number, seen) in all.iter().enumerate() {
@@ -156,7 +158,7 @@ fn garbage_of_any_length_changes_nothing() {
 }
 
 #[test]
-fn garbage_behind_the_right_tag_ends_in_order() {
+fn garbage_with_the_right_tag_does_no_harm() {
     for seed in 1..=100_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut w = World::new();
@@ -168,7 +170,7 @@ fn garbage_behind_the_right_tag_ends_in_order() {
             bytes.resize(12, 0);
             bytes[..8].copy_from_slice(&p.build(p.peer_tag, |b| b.cookie_ack())[..8]);
             while bytes.len() < 12 + len {
-                // Chunks with a type that exists, and a length that may lie.
+                // Chunks of known types with possibly wrong lengths.
                 let size = random.below(40);
                 let claimed = if random.below(8) == 0 {
                     random.next() as u16
@@ -191,7 +193,7 @@ fn garbage_behind_the_right_tag_ends_in_order() {
 }
 
 #[test]
-fn lengths_that_lie_and_overlap_are_not_believed() {
+fn false_and_overlapping_lengths_are_rejected() {
     // Each value as the length of the first chunk, of its first parameter or cause.
     let packets: [fn(&Puppet, &mut PacketBuilder<'_>); 5] = [
         |p, b| {
@@ -234,7 +236,7 @@ fn lengths_that_lie_and_overlap_are_not_believed() {
                 fix_checksum(&mut bytes);
                 w.inject(0, &p.route(), bytes);
                 assert!(
-                    p.hear(&mut w).len() <= 2,
+                    p.receive(&mut w).len() <= 2,
                     "packet {number} at {at}: {length}"
                 );
                 w.run(secs(1));
@@ -244,7 +246,7 @@ fn lengths_that_lie_and_overlap_are_not_believed() {
 }
 
 #[test]
-fn the_counters_say_what_was_wrong() {
+fn counters_name_the_fault() {
     let mut w = World::new();
     let (p, _) = Puppet::new().connect(&mut w);
     let before = w.ends[0].stats();
@@ -261,8 +263,8 @@ fn the_counters_say_what_was_wrong() {
     let mut corrupt = good.to_vec();
     corrupt[13] ^= 1;
     w.inject(0, &p.route(), corrupt);
-    p.say_with(&mut w, VerificationTag(1), |b| b.heartbeat(b"info"));
-    p.say(&mut w, |b| {
+    p.send_with_tag(&mut w, VerificationTag(1), |b| b.heartbeat(b"info"));
+    p.send(&mut w, |b| {
         b.heartbeat(b"info");
         b.raw(ChunkType::SACK, 0, b"short");
     });

@@ -1,4 +1,4 @@
-//! What all peers together may make an endpoint keep.
+//! Memory that all peers together can occupy.
 
 use carrick_proto::{AssociationId, EndpointStats};
 
@@ -6,12 +6,12 @@ use crate::common::*;
 
 const BUDGET: usize = 1 << 20;
 
-/// Bytes that an association may always hold.
+/// Bytes that each association may always hold.
 const LEAST: usize = 4096;
 
-fn world() -> World {
+fn limited() -> World {
     let mut w = World::with(1, |_, c| c.receive_memory = BUDGET);
-    w.forget = true;
+    w.discard_log = true;
     w
 }
 
@@ -37,10 +37,12 @@ fn flood(w: &mut World, puppet: &mut Puppet, count: u16) {
     }
 }
 
-/// RFC 9260, section 6.2: what there is no memory for is dropped
+/// Data above the memory limit is dropped.
+///
+/// RFC 9260, section 6.2
 #[test]
 fn received_data_of_all_peers_has_one_budget() {
-    let mut w = world();
+    let mut w = limited();
     let mut all = Vec::new();
     for host in 1..=40 {
         for port in 1..=2 {
@@ -72,10 +74,12 @@ fn received_data_of_all_peers_has_one_budget() {
     assert_eq!(stats(&w).receive_memory, 0);
 }
 
-/// RFC 9260, section 6.2: one source does not take the memory of others
+/// One source cannot take the memory of other sources.
+///
+/// RFC 9260, section 6.2
 #[test]
 fn a_flood_leaves_receive_memory_to_other_sources() {
-    let mut w = world();
+    let mut w = limited();
     for port in 1..=30 {
         let (mut puppet, _) = join(&mut w, 66, port);
         flood(&mut w, &mut puppet, 60);
@@ -108,7 +112,7 @@ fn a_flood_leaves_receive_memory_to_other_sources() {
             flags,
             ..Puppet::data_header(first.plus(n), 0, 0)
         };
-        puppet.say(&mut w, |p| p.data(&header, &[7; 1400]));
+        puppet.send(&mut w, |p| p.data(&header, &[7; 1400]));
         read += w.receive_lengths(0, id).iter().sum::<usize>();
     }
     assert_eq!(read, 40 * 1400);

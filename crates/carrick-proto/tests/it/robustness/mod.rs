@@ -1,6 +1,6 @@
-//! Whatever arrives: no panic, no state for strangers, bounded answers, memory and work.
+//! Arbitrary input: no panic, no state for unknown peers, bounded answers, memory and work.
 
+mod floods;
 mod garbage;
 mod memory;
 mod peers;
-mod strangers;

@@ -1,4 +1,4 @@
-//! What a peer may ask for: answers, memory and work are bounded (section 12.4).
+//! Answers, memory and work that a peer can cause are bounded (section 12.4).
 
 use bytes::Bytes;
 use carrick_proto::{AssociationId, Event, StateName, Tsn};
@@ -11,13 +11,14 @@ fn with_outstanding_data() -> (World, Puppet, AssociationId) {
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     w.send(0, id, 0, pattern(3 * 1452));
-    let sent = p.hear(&mut w);
+    let sent = p.receive(&mut w);
     assert_eq!(p.numbers(&sent), [0, 1, 2]);
     (w, p, id)
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn a_sack_for_what_was_not_sent_aborts_12_4() {
+fn a_sack_of_an_unsent_tsn_aborts() {
     for (cumulative, gaps) in [
         (3, vec![]),
         (0x7fff_0000, vec![]),
@@ -26,15 +27,16 @@ fn a_sack_for_what_was_not_sent_aborts_12_4() {
         (0, vec![(2, 2), (0xfffe, 0xffff)]),
     ] {
         let (mut w, p, _) = with_outstanding_data();
-        let answers = p.sack(&mut w, p.theirs(cumulative), 10_000, &gaps);
+        let answers = p.sack(&mut w, p.endpoint_tsn(cumulative), 10_000, &gaps);
         assert_eq!(answers.len(), 1, "{cumulative} {gaps:?}");
         assert_eq!(answers[0].kinds(), [ChunkType::ABORT]);
         assert!(matches!(w.events(0).last(), Some(Event::Closed(_))));
     }
 }
 
+/// RFC 9260, section 3.3.4
 #[test]
-fn a_sack_with_absurd_gaps_does_no_harm_3_3_4() {
+fn a_sack_with_absurd_gap_blocks_is_harmless() {
     for gaps in [
         vec![(0, 0)],
         vec![(2, 1)],
@@ -46,25 +48,26 @@ fn a_sack_with_absurd_gaps_does_no_harm_3_3_4() {
         vec![(1, 1), (2, 2), (3, 3)],
     ] {
         let (mut w, mut p, id) = with_outstanding_data();
-        let before = p.theirs(0).previous();
+        let before = p.endpoint_tsn(0).previous();
         p.sack(&mut w, before, 10_000, &gaps);
         assert_eq!(w.stats(0, id).outstanding_chunks, 3, "{gaps:?}");
         // An old SACK is nothing.
         p.sack(&mut w, Tsn::new(before.value().wrapping_sub(5)), 0, &gaps);
-        // It goes on after this.
-        p.sack(&mut w, p.theirs(2), 10_000, &[]);
+        // The endpoint continues after this.
+        p.sack(&mut w, p.endpoint_tsn(2), 10_000, &[]);
         assert_eq!(w.stats(0, id).outstanding_chunks, 0);
         p.data(&mut w, 0, 0, b"fine");
         assert_eq!(w.receive_lengths(0, id), [4]);
     }
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn heartbeats_get_one_packet_of_answers_for_a_packet_12_4() {
+fn heartbeats_in_a_packet_get_one_packet_of_answers() {
     let mut w = World::new();
     let (p, _) = Puppet::new().connect(&mut w);
     for info in [1_usize, 50, 1000, 8000] {
-        let answers = p.say(&mut w, |b| {
+        let answers = p.send(&mut w, |b| {
             while b.fits(8 + info) {
                 b.heartbeat(&vec![b'i'; info]);
             }
@@ -72,16 +75,17 @@ fn heartbeats_get_one_packet_of_answers_for_a_packet_12_4() {
         assert_eq!(answers.len(), 1);
         assert!(answers[0].bytes.len() <= info + 1300);
     }
-    let counters = w.stats(0, w.only(0)).counters;
+    let counters = w.stats(0, w.association(0)).counters;
     assert!(counters.replies_dropped > 0);
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn unknown_chunks_get_one_packet_of_errors_for_a_packet_12_4() {
+fn unknown_chunks_get_one_packet_of_errors() {
     let mut w = World::new();
     let (p, _) = Puppet::new().connect(&mut w);
     for size in [0_usize, 30, 1000, 10_000] {
-        let answers = p.say(&mut w, |b| {
+        let answers = p.send(&mut w, |b| {
             while b.fits(4 + size) {
                 b.raw(ChunkType(0xfe), 0, &vec![b'u'; size]);
             }
@@ -91,18 +95,19 @@ fn unknown_chunks_get_one_packet_of_errors_for_a_packet_12_4() {
     }
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn data_on_streams_that_do_not_exist_gets_one_packet_of_errors_12_4() {
+fn data_on_invalid_streams_gets_one_packet_of_errors() {
     let mut w = World::new();
     let (mut p, id) = Puppet::new().connect(&mut w);
-    let answers = p.say(&mut w, |b| {
+    let answers = p.send(&mut w, |b| {
         for number in 0..2000 {
             b.data(&Puppet::data_header(p.tsn.plus(number), 5000, 0), b"x");
         }
     });
     assert!(answers.len() <= 2, "an ERROR and a SACK");
     p.tsn = p.tsn.plus(2000);
-    let sack = answers.iter().find_map(Seen::sack).expect("a SACK");
+    let sack = answers.iter().find_map(SentPacket::sack).expect("a SACK");
     assert_eq!(
         sack.cumulative_tsn_ack,
         p.tsn.previous(),
@@ -111,17 +116,18 @@ fn data_on_streams_that_do_not_exist_gets_one_packet_of_errors_12_4() {
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn a_datagram_of_64_kib_full_of_tiny_chunks_is_read_and_bounded() {
+fn a_64_kib_datagram_of_tiny_chunks_is_bounded() {
     let mut w = World::new();
     let (mut p, id) = Puppet::new().connect(&mut w);
-    let limit = w.config.receive_buffer;
+    let limit = w.config.buffers.receive_buffer;
     let mut count = 0_u32;
     let mut delivered = 0;
     for _ in 0..10 {
         let first = p.tsn;
         let mut number = 0;
-        let mut answers = p.say(&mut w, |b| {
+        let mut answers = p.send(&mut w, |b| {
             while b.fits(17) {
                 let header = Puppet::data_header(first.plus(number), 0, (count + number) as u16);
                 b.data(&header, b"t");
@@ -131,7 +137,7 @@ fn a_datagram_of_64_kib_full_of_tiny_chunks_is_read_and_bounded() {
         count += number;
         p.tsn = first.plus(number);
         w.run(ms(200));
-        answers.extend(p.hear(&mut w));
+        answers.extend(p.receive(&mut w));
         answers.retain(|s| s.has(ChunkType::SACK));
         assert_eq!(answers.len(), 1, "one SACK");
         let held = w.stats(0, id).receive_buffer_bytes;
@@ -150,9 +156,10 @@ fn a_datagram_of_64_kib_full_of_tiny_chunks_is_read_and_bounded() {
     assert_eq!(w.stats(0, id).receive_buffer_bytes, 0);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn a_scrap_does_not_keep_a_large_datagram_in_memory() {
-    // What a message costs is what the window says: not 64 KiB of padding behind one byte.
+fn a_small_message_does_not_retain_a_large_datagram() {
+    // A message costs what the window accounts for, not 64 KiB of padding behind one byte.
     let mut w = World::new();
     let (mut p, id) = Puppet::new().connect(&mut w);
     for (ssn, padding) in [(0, 1000), (1, 60_000)] {
@@ -175,14 +182,15 @@ fn a_scrap_does_not_keep_a_large_datagram_in_memory() {
     assert!(bytes.as_ptr_range().contains(&message.as_ptr()));
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn gaps_without_end_are_bounded_12_4() {
+fn endless_gaps_are_bounded() {
     // Every other TSN on streams that do not exist: nothing is charged to the receive buffer.
     let mut w = World::new();
     let (p, id) = Puppet::new().connect(&mut w);
     let mut number = 1;
     for _ in 0..40 {
-        let answers = p.say(&mut w, |b| {
+        let answers = p.send(&mut w, |b| {
             while b.fits(17) {
                 b.data(&Puppet::data_header(p.tsn.plus(number), 5000, 0), b"x");
                 number += 2;
@@ -199,11 +207,12 @@ fn gaps_without_end_are_bounded_12_4() {
     );
 }
 
+/// RFC 9260, section 12.4
 #[test]
-fn an_error_chunk_full_of_causes_tells_a_few_to_the_user() {
+fn an_error_chunk_notifies_a_bounded_number_of_causes() {
     let mut w = World::new();
     let (p, _) = Puppet::new().connect(&mut w);
-    let answers = p.say(&mut w, |b| {
+    let answers = p.send(&mut w, |b| {
         b.error(|c| {
             while c.fits(4) {
                 c.invalid_stream(carrick_proto::StreamId(1));
@@ -211,6 +220,6 @@ fn an_error_chunk_full_of_causes_tells_a_few_to_the_user() {
         });
     });
     assert!(answers.is_empty());
-    let told = w.events(0).len();
-    assert!(told > 0 && told <= 64, "{told} events");
+    let reported = w.events(0).len();
+    assert!(reported > 0 && reported <= 64, "{reported} events");
 }

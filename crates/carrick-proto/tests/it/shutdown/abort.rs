@@ -6,8 +6,9 @@ use carrick_wire::{CauseCode, ChunkType};
 use crate::common::*;
 use crate::shutdown::support::*;
 
+/// RFC 9260, section 8.5.1, rule B
 #[test]
-fn abort_needs_the_right_tag_8_5_1_b() {
+fn an_abort_needs_the_right_tag() {
     for (reflected, own_tag, accepted) in [
         (false, true, true),
         (true, false, true),
@@ -17,14 +18,15 @@ fn abort_needs_the_right_tag_8_5_1_b() {
         let mut w = World::single_homed();
         let (peer, _) = Puppet::new().accept(&mut w);
         let tag = if own_tag { peer.peer_tag } else { peer.tag };
-        let answers = peer.say_with(&mut w, tag, |p| p.abort(reflected, |_| {}));
+        let answers = peer.send_with_tag(&mut w, tag, |p| p.abort(reflected, |_| {}));
         assert_eq!(answers.len(), 0, "never an answer to ABORT");
         assert_eq!(gone(&w), accepted, "T bit {reflected}, own tag {own_tag}");
     }
 }
 
+/// RFC 9260, section 9.1
 #[test]
-fn an_abort_tells_the_reason_9_1() {
+fn an_abort_carries_the_reason() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.send(0, a, 0, pattern(10));
@@ -46,8 +48,9 @@ fn an_abort_tells_the_reason_9_1() {
     assert_eq!(w.log.last().unwrap().from, 0, "no answer to the ABORT");
 }
 
+/// RFC 9260, section 9.1
 #[test]
-fn a_long_reason_still_fits_into_a_packet_9_1() {
+fn a_long_reason_fits_into_a_packet() {
     let mut w = World::new();
     let (a, _) = w.connect();
     w.ends[0].abort(w.now, a, &pattern(70_000)).unwrap();

@@ -6,8 +6,9 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::shutdown::support::*;
 
+/// RFC 9260, section 9.2
 #[test]
-fn three_packets_end_an_association_9_2() {
+fn three_packets_end_an_association() {
     let mut w = World::single_homed();
     let (a, b) = w.connect();
     w.log.clear();
@@ -35,8 +36,9 @@ fn three_packets_end_an_association_9_2() {
     assert_eq!((w.ends[0].stats().closed, w.ends[1].stats().closed), (1, 1));
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn each_lost_packet_of_the_end_is_sent_again_9_2() {
+fn each_lost_packet_of_a_shutdown_is_retransmitted() {
     for (end, kind) in [
         (0, ChunkType::SHUTDOWN),
         (1, ChunkType::SHUTDOWN_ACK),
@@ -55,8 +57,9 @@ fn each_lost_packet_of_the_end_is_sent_again_9_2() {
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn all_messages_of_both_sides_arrive_before_the_end_9_2() {
+fn all_messages_arrive_before_the_end() {
     let mut w = World::new();
     let (a, b) = w.connect();
     w.lose_data(0, &[5, 20]);
@@ -79,8 +82,9 @@ fn all_messages_of_both_sides_arrive_before_the_end_9_2() {
     assert_eq!(closed(&w.events(0)), [&CloseReason::Shutdown]);
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn both_sides_may_shut_down_at_once_9_2() {
+fn both_sides_may_shut_down_at_once() {
     for data in [0, 20] {
         let mut w = World::new();
         let (a, b) = w.connect();
@@ -99,8 +103,9 @@ fn both_sides_may_shut_down_at_once_9_2() {
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn crossing_shutdown_and_shutdown_ack_with_losses_end_9_2() {
+fn a_crossing_shutdown_survives_losses() {
     for lost in [
         ChunkType::SHUTDOWN,
         ChunkType::SHUTDOWN_ACK,
@@ -119,12 +124,13 @@ fn crossing_shutdown_and_shutdown_ack_with_losses_end_9_2() {
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn no_new_messages_while_shutting_down_9_2() {
+fn no_message_is_accepted_while_shutting_down() {
     let mut w = World::new();
     let (a, b) = w.connect();
-    w.kill(addresses(0)[0]);
-    w.kill(addresses(0)[1]);
+    w.block(addresses(0)[0]);
+    w.block(addresses(0)[1]);
     w.send(0, a, 0, pattern(10));
     w.ends[0].shutdown(w.now, a).unwrap();
     w.pump();
@@ -133,11 +139,11 @@ fn no_new_messages_while_shutting_down_9_2() {
         w.ends[end].send(w.now, id, SendOptions::default(), pattern(1))
     };
     assert_eq!(refuse(&mut w, 0, a), Err(SendError::ShuttingDown));
-    w.revive(addresses(0)[0]);
-    w.revive(addresses(0)[1]);
+    w.unblock(addresses(0)[0]);
+    w.unblock(addresses(0)[1]);
     w.rule(|p| {
         let hold = p.from == 1 && p.has(ChunkType::DATA);
-        if hold { Fate::Drop } else { Fate::Pass }
+        if hold { Verdict::Drop } else { Verdict::Pass }
     });
     w.send(1, b, 0, pattern(1000));
     assert!(w.run_until(secs(10), |w| {
@@ -154,25 +160,26 @@ fn no_new_messages_while_shutting_down_9_2() {
     assert!(gone(&w));
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn t2_gives_up_after_association_max_retrans_9_2() {
+fn t2_ends_after_association_max_retrans() {
     for (survivor, kind) in [(0, ChunkType::SHUTDOWN), (1, ChunkType::SHUTDOWN_ACK)] {
         let mut w = World::with(2, |_, c| {
             c.local_addresses.truncate(1);
-            c.association.shutdown_guard = Some(secs(100_000));
+            c.association.timers.shutdown_guard = Some(secs(100_000));
         });
-        w.config.shutdown_guard = Some(secs(100_000));
+        w.config.timers.shutdown_guard = Some(secs(100_000));
         let (a, _) = w.connect();
         let other = 1 - survivor;
-        // What the other side says from now on is lost; the SHUTDOWN still gets there.
+        // Packets of the other side are lost from now on; the SHUTDOWN arrives.
         w.rule(move |p| {
             let silent = p.from == other && !(survivor == 1 && p.has(ChunkType::SHUTDOWN));
-            if silent { Fate::Drop } else { Fate::Pass }
+            if silent { Verdict::Drop } else { Verdict::Pass }
         });
         w.ends[0].shutdown(w.now, a).unwrap();
         w.run(secs(5));
         // After the first answer the other end has done its part and is silent for good.
-        w.kill(addresses(other)[0]);
+        w.block(addresses(other)[0]);
         w.run(secs(2000));
         assert_eq!(w.sent(survivor, kind).len(), 11, "once and ten times again");
         assert_eq!(
@@ -183,15 +190,16 @@ fn t2_gives_up_after_association_max_retrans_9_2() {
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn t2_uses_all_paths_and_doubles_9_2() {
+fn t2_uses_all_paths_and_doubles() {
     let mut w = World::new();
     let (a, _) = w.connect();
-    w.kill(addresses(1)[0]);
+    w.block(addresses(1)[0]);
     w.log.clear();
     w.ends[0].shutdown(w.now, a).unwrap();
     w.run(ms(1500));
-    assert!(gone(&w), "the answer goes where the SHUTDOWN came from");
+    assert!(gone(&w), "the answer goes to the source of the SHUTDOWN");
     let to: Vec<_> = w
         .sent(0, ChunkType::SHUTDOWN)
         .iter()
@@ -200,15 +208,16 @@ fn t2_uses_all_paths_and_doubles_9_2() {
     assert_eq!(to, addresses(1));
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn t5_guard_aborts_a_shutdown_that_takes_too_long_9_2() {
+fn t5_guard_aborts_a_long_shutdown() {
     let mut w = World::single_homed();
-    w.config.rto_max = secs(10);
+    w.config.timers.rto_max = secs(10);
     let (mut peer, id) = Puppet::new().accept(&mut w);
     w.ends[0].shutdown(w.now, id).unwrap();
     let began = w.now;
     let mut aborted = None;
-    // The peer goes on sending data and never answers the SHUTDOWN.
+    // The peer keeps sending data and never answers the SHUTDOWN.
     for i in 0..200 {
         w.run(ms(500));
         if w.ends[0].associations().next().is_none() {
@@ -225,5 +234,20 @@ fn t5_guard_aborts_a_shutdown_that_takes_too_long_9_2() {
         "5 * RTO.Max: {took:?}"
     );
     assert_eq!(closed(&w.events(0)), [&CloseReason::ShutdownTimedOut]);
-    assert!(peer.hear(&mut w).iter().any(|p| p.has(ChunkType::ABORT)));
+    assert!(peer.receive(&mut w).iter().any(|p| p.has(ChunkType::ABORT)));
+}
+
+/// RFC 9260, sections 5.4 and 8.3; world 29930.
+#[test]
+fn addresses_are_verified_when_confirmed_ones_fail() {
+    let mut w = World::new();
+    w.block(addresses(1)[1]);
+    let (a, _) = w.connect();
+    w.block(addresses(1)[0]);
+    w.ends[0].shutdown(w.now, a).unwrap();
+    w.run(ms(500));
+    w.unblock(addresses(1)[1]);
+    w.run(secs(290));
+    assert_eq!(w.states(), [None, None]);
+    assert!(w.events(0).contains(&Event::Closed(CloseReason::Shutdown)));
 }

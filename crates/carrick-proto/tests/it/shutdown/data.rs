@@ -6,11 +6,12 @@ use carrick_wire::ChunkType;
 use crate::common::*;
 use crate::shutdown::support::*;
 
+/// RFC 9260, section 9.2
 #[test]
-fn a_peer_that_sends_data_now_and_then_is_not_given_up_in_shutdown_sent_9_2() {
+fn a_peer_sending_data_keeps_shutdown_sent_alive() {
     // Any packet of the peer clears the count of retransmissions.
     let mut w = World::single_homed();
-    w.config.shutdown_guard = Some(secs(100_000));
+    w.config.timers.shutdown_guard = Some(secs(100_000));
     let (mut peer, id) = Puppet::new().accept(&mut w);
     w.ends[0].shutdown(w.now, id).unwrap();
     for i in 0..30 {
@@ -19,13 +20,15 @@ fn a_peer_that_sends_data_now_and_then_is_not_given_up_in_shutdown_sent_9_2() {
         w.receive(0, id);
         assert_eq!(w.states()[0], Some("ShutdownSent"), "after message {i}");
     }
-    peer.say(&mut w, |p| p.shutdown_ack());
+    peer.send(&mut w, |p| p.shutdown_ack());
     assert!(gone(&w));
 }
 
-/// The SACK that the shutdown waited for is the same that tells it.
+/// The SACK that lets the shutdown proceed also notifies the user.
+///
+/// RFC 9260, section 9.2
 #[test]
-fn a_user_hears_that_all_is_acknowledged_before_the_end_9_2() {
+fn the_last_acknowledgement_precedes_the_end() {
     for ours in [true, false] {
         let mut w = World::single_homed();
         let (peer, id) = Puppet::new().accept(&mut w);
@@ -34,9 +37,9 @@ fn a_user_hears_that_all_is_acknowledged_before_the_end_9_2() {
             w.ends[0].shutdown(w.now, id).unwrap();
         } else {
             let last = peer.tsn.previous();
-            peer.say(&mut w, |p| p.shutdown(last));
+            peer.send(&mut w, |p| p.shutdown(last));
         }
-        let first = peer.theirs(0);
+        let first = peer.endpoint_tsn(0);
         assert!(!w.events(0).contains(&Event::AllAcknowledged));
         peer.sack(&mut w, first, 1 << 20, &[]);
         let state = if ours {
@@ -46,18 +49,19 @@ fn a_user_hears_that_all_is_acknowledged_before_the_end_9_2() {
         };
         assert_eq!(w.states()[0], Some(state));
         let all = w.events(0).into_iter();
-        let told = all.filter(|e| *e == Event::AllAcknowledged);
-        assert_eq!(told.count(), 1, "{state}");
+        let reported = all.filter(|e| *e == Event::AllAcknowledged);
+        assert_eq!(reported.count(), 1, "{state}");
     }
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn data_in_shutdown_sent_is_answered_with_shutdown_9_2() {
+fn data_in_shutdown_sent_is_answered_with_shutdown() {
     let mut w = World::single_homed();
     let (mut peer, id) = Puppet::new().accept(&mut w);
     peer.data(&mut w, 0, 0, b"before");
     w.ends[0].shutdown(w.now, id).unwrap();
-    let shutdown = peer.hear(&mut w);
+    let shutdown = peer.receive(&mut w);
     assert_eq!(shutdown[0].kinds(), [ChunkType::SHUTDOWN]);
     // In order: SHUTDOWN acknowledges it.
     let answers = peer.data(&mut w, 0, 1, b"one");
@@ -75,7 +79,7 @@ fn data_in_shutdown_sent_is_answered_with_shutdown_9_2() {
     let gap = Puppet::data_header(peer.tsn.plus(1), 0, 3);
     let duplicate = Puppet::data_header(peer.tsn.previous(), 0, 1);
     for header in [gap, duplicate] {
-        let answers = peer.say(&mut w, |p| p.data(&header, b"two"));
+        let answers = peer.send(&mut w, |p| p.data(&header, b"two"));
         let kinds: Vec<_> = answers.iter().flat_map(|p| p.kinds()).collect();
         assert!(kinds.contains(&ChunkType::SACK), "{kinds:?}");
         assert!(kinds.contains(&ChunkType::SHUTDOWN), "{kinds:?}");
@@ -83,22 +87,24 @@ fn data_in_shutdown_sent_is_answered_with_shutdown_9_2() {
     assert_eq!(w.receive_lengths(0, id), [6, 3]);
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn a_shutdown_acknowledges_data_9_2() {
+fn a_shutdown_acknowledges_data() {
     let mut w = World::single_homed();
     let (peer, id) = Puppet::new().accept(&mut w);
     w.send(0, id, 0, pattern(100));
-    let sent = peer.hear(&mut w);
+    let sent = peer.receive(&mut w);
     assert_eq!(peer.numbers(&sent), [0]);
-    // The peer's SHUTDOWN says that the message arrived: nothing is left, SHUTDOWN ACK.
-    let answers = peer.say(&mut w, |p| p.shutdown(peer.theirs(0)));
+    // The peer's SHUTDOWN acknowledges the last message, so SHUTDOWN ACK follows.
+    let answers = peer.send(&mut w, |p| p.shutdown(peer.endpoint_tsn(0)));
     assert_eq!(answers[0].kinds(), [ChunkType::SHUTDOWN_ACK]);
-    peer.say(&mut w, |p| p.shutdown_complete(false));
+    peer.send(&mut w, |p| p.shutdown_complete(false));
     assert!(gone(&w));
 }
 
+/// RFC 9260, section 9.2
 #[test]
-fn a_shutdown_gives_the_window_back_that_its_data_had_taken() {
+fn acknowledging_shutdown_restores_the_window() {
     // A peer may acknowledge with SHUTDOWN alone, which has no window.
     let mut w = World::single_homed();
     let mut peer = Puppet::new();
@@ -108,7 +114,7 @@ fn a_shutdown_gives_the_window_back_that_its_data_had_taken() {
         w.send(0, id, 0, pattern(1000));
     }
     let mut highest = 0;
-    let mut next = peer.hear(&mut w);
+    let mut next = peer.receive(&mut w);
     let began = w.now;
     while highest < 29 {
         let numbers = peer.numbers(&next);
@@ -120,8 +126,8 @@ fn a_shutdown_gives_the_window_back_that_its_data_had_taken() {
             .max(highest);
         assert!(w.now - began < secs(1), "stuck after {highest}");
         w.run(ms(10));
-        next = peer.hear(&mut w);
-        let cumulative = peer.theirs(highest);
-        next.extend(peer.say(&mut w, |p| p.shutdown(cumulative)));
+        next = peer.receive(&mut w);
+        let cumulative = peer.endpoint_tsn(highest);
+        next.extend(peer.send(&mut w, |p| p.shutdown(cumulative)));
     }
 }

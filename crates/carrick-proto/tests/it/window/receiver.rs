@@ -1,4 +1,4 @@
-//! A receiver keeps to its buffer, and says what is left (section 6.2).
+//! The receiver stays within its buffer and advertises the remaining window (section 6.2).
 
 use carrick_proto::policy::WindowAnnouncement;
 use carrick_proto::{AssociationConfig, AssociationId, AssociationStats, Event};
@@ -18,7 +18,7 @@ fn from_puppet(change: impl FnOnce(&mut AssociationConfig)) -> (World, Puppet, A
     let mut change = Some(change);
     let mut w = World::with(1, |_, config| {
         config.local_addresses.truncate(1);
-        config.association.heartbeat = false;
+        config.association.paths.heartbeat = false;
         if let Some(change) = change.take() {
             change(&mut config.association);
         }
@@ -29,16 +29,17 @@ fn from_puppet(change: impl FnOnce(&mut AssociationConfig)) -> (World, Puppet, A
 
 // ---- The receiver: section 6.2 ----
 
-/// Whether the announced window and what is held are the whole buffer, or the window is small.
+/// Returns whether the advertised window and the data held fill the buffer, or the window is small.
 fn truthful(stats: &AssociationStats, window: u32, buffer: usize) -> bool {
     window <= 1 || window as usize + stats.receive_buffer_bytes == buffer
 }
 
+/// RFC 9260, section 6.2, rule B
 #[test]
-fn the_window_counts_what_small_messages_cost_6_2_b() {
+fn the_window_counts_overhead_of_small_messages() {
     let (mut w, mut p, id) = from_puppet(|c| {
-        c.receive_buffer = 100_000;
-        c.policies.window_announcement = WindowAnnouncement::True;
+        c.buffers.receive_buffer = 100_000;
+        c.research.policies.window_announcement = WindowAnnouncement::True;
     });
     for n in 0..200 {
         p.data(&mut w, 0, n, b"x");
@@ -52,12 +53,13 @@ fn the_window_counts_what_small_messages_cost_6_2_b() {
     assert_eq!(w.stats(0, id).a_rwnd, 100_000);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn a_flood_of_small_messages_stays_within_the_buffer_6_2() {
-    let (mut w, mut p, id) = from_puppet(|c| c.receive_buffer = 50_000);
-    w.forget = true;
+fn small_messages_stay_within_the_receive_buffer() {
+    let (mut w, mut p, id) = from_puppet(|c| c.buffers.receive_buffer = 50_000);
+    w.discard_log = true;
     for n in 0..5000_u32 {
-        // Whatever the window says, in order and out of order.
+        // Regardless of the advertised window, in order and out of order.
         if n % 2 == 1 {
             p.tsn = p.tsn.next();
         }
@@ -69,11 +71,12 @@ fn a_flood_of_small_messages_stays_within_the_buffer_6_2() {
     assert!(stats.counters.dropped_for_buffer > 4000);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn the_number_of_chunks_is_bounded_6_2() {
+fn the_number_of_chunks_is_bounded() {
     let (mut w, mut p, id) = from_puppet(|c| {
-        c.receive_buffer_chunks = 100;
-        c.message_overhead = 0;
+        c.buffers.receive_buffer_chunks = 100;
+        c.buffers.message_overhead = 0;
     });
     for n in 0..500 {
         p.data(&mut w, 0, n, b"x");
@@ -84,11 +87,12 @@ fn the_number_of_chunks_is_bounded_6_2() {
     assert_eq!(w.receive(0, id).len(), 100);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn a_full_receiver_drops_new_data_and_says_so_at_once_6_2() {
+fn a_full_receiver_drops_new_data_and_sacks_at_once() {
     let (mut w, mut p, id) = from_puppet(|c| {
-        c.receive_buffer = 4000;
-        c.message_overhead = 0;
+        c.buffers.receive_buffer = 4000;
+        c.buffers.message_overhead = 0;
     });
     for n in 0..4 {
         p.data(&mut w, 0, n, &pattern(1000));
@@ -106,11 +110,12 @@ fn a_full_receiver_drops_new_data_and_says_so_at_once_6_2() {
     assert_eq!(w.receive_lengths(0, id), [1000; 4]);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn a_full_receiver_takes_what_fills_a_gap_for_the_highest_tsn_6_2() {
+fn a_full_receiver_prefers_data_that_fills_a_gap() {
     let (mut w, mut p, id) = from_puppet(|c| {
-        c.receive_buffer = 4000;
-        c.message_overhead = 0;
+        c.buffers.receive_buffer = 4000;
+        c.buffers.message_overhead = 0;
     });
     let first = p.tsn;
     p.tsn = first.next();
@@ -133,11 +138,12 @@ fn a_full_receiver_takes_what_fills_a_gap_for_the_highest_tsn_6_2() {
     assert_eq!(w.receive_lengths(0, id), [1000]);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn what_was_acknowledged_cumulatively_is_never_dropped_6_2() {
+fn cumulatively_acknowledged_data_is_never_dropped() {
     let (mut w, mut p, id) = from_puppet(|c| {
-        c.receive_buffer = 4000;
-        c.message_overhead = 0;
+        c.buffers.receive_buffer = 4000;
+        c.buffers.message_overhead = 0;
     });
     for n in 0..4 {
         p.data(&mut w, 0, n, &pattern(1000));
@@ -151,9 +157,10 @@ fn what_was_acknowledged_cumulatively_is_never_dropped_6_2() {
     assert_eq!(w.receive_lengths(0, id), [1000; 4]);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn no_silly_window_is_announced_6_2() {
-    let (mut w, mut p, id) = from_puppet(|c| c.receive_buffer = 20_000);
+fn no_silly_window_is_advertised() {
+    let (mut w, mut p, id) = from_puppet(|c| c.buffers.receive_buffer = 20_000);
     for n in 0..40 {
         p.data(&mut w, 0, n, &pattern(500));
         if n % 8 == 7 {
@@ -167,11 +174,12 @@ fn no_silly_window_is_announced_6_2() {
     assert!(windows.iter().any(|w| *w <= 1));
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn window_updates_come_with_each_quarter_of_the_buffer_6_2() {
+fn window_updates_follow_each_quarter_of_the_buffer() {
     let (mut w, mut p, id) = from_puppet(|c| {
-        c.receive_buffer = 100_000;
-        c.message_overhead = 0;
+        c.buffers.receive_buffer = 100_000;
+        c.buffers.message_overhead = 0;
     });
     for n in 0..100 {
         p.data(&mut w, 0, n, &pattern(1000));
@@ -186,8 +194,9 @@ fn window_updates_come_with_each_quarter_of_the_buffer_6_2() {
     assert_eq!(windows(&w, 0), [25_000, 50_000, 75_000, 100_000]);
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn the_window_opens_again_and_all_arrives_6_2() {
+fn the_window_reopens_and_all_data_arrives() {
     for size in [1, 10, 100, 1000, 5000] {
         let (mut w, a, b) = pair(20_000);
         for _ in 0..400 {
@@ -206,11 +215,12 @@ fn the_window_opens_again_and_all_arrives_6_2() {
     }
 }
 
+/// RFC 9260, section 6.1, rule A
 #[test]
-fn a_user_who_reads_nothing_for_a_day_loses_nothing_6_1_a() {
+fn a_user_idle_for_a_day_loses_nothing() {
     for size in [1, 10, 100, 1000] {
         let (mut w, a, b) = pair(20_000);
-        w.forget = true;
+        w.discard_log = true;
         for _ in 0..1000 {
             w.send(0, a, 0, pattern(size));
         }

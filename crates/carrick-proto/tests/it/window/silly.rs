@@ -1,19 +1,19 @@
-//! Windows that are too small to be of use.
+//! Silly windows.
 
 use carrick_proto::policy::WindowAnnouncement;
 
 use crate::common::*;
 
-/// Chunks that had to be dropped when a sender filled the window of a user who reads nothing.
+/// Number of chunks dropped when a sender fills the window of a user that does not read.
 fn dropped_when_filled(announcement: WindowAnnouncement, size: usize) -> u64 {
     let mut w = World::with(2, |end, config| {
         config.local_addresses.truncate(1);
         if end == 1 {
-            config.association.receive_buffer = 400_000;
-            config.association.policies.window_announcement = announcement;
+            config.association.buffers.receive_buffer = 400_000;
+            config.association.research.policies.window_announcement = announcement;
         }
     });
-    w.config.send_buffer = 1 << 24;
+    w.config.buffers.send_buffer = 1 << 24;
     let (a, b) = w.connect();
     for _ in 0..2_000_000 / size {
         w.send(0, a, 0, pattern(size));
@@ -25,8 +25,9 @@ fn dropped_when_filled(announcement: WindowAnnouncement, size: usize) -> u64 {
     stats.counters.dropped_for_buffer
 }
 
+/// RFC 9260, section 6.2
 #[test]
-fn a_window_that_fits_never_makes_the_peer_send_twice() {
+fn a_sufficient_window_causes_no_retransmission() {
     for size in [200, 1000, 1452, 20_000] {
         let dropped = dropped_when_filled(WindowAnnouncement::Fitting, size);
         assert_eq!(dropped, 0, "messages of {size}");
@@ -34,43 +35,45 @@ fn a_window_that_fits_never_makes_the_peer_send_twice() {
     assert!(dropped_when_filled(WindowAnnouncement::True, 1000) > 0);
 }
 
+/// RFC 9260, section 6.1, rule A
 #[test]
-fn a_silly_window_is_probed_although_sacks_keep_coming_6_1_a() {
+fn a_silly_window_is_probed_despite_sacks() {
     let mut w = World::with(1, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.max_payload = Some(100);
+        c.association.mtu.max_payload = Some(100);
     });
     let mut peer = Puppet::new();
     peer.a_rwnd = 10_000;
     let (peer, a) = peer.connect(&mut w);
     w.send(0, a, 0, pattern(100));
-    peer.hear(&mut w);
-    peer.sack(&mut w, peer.theirs(0), 1000, &[]);
+    peer.receive(&mut w);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 1000, &[]);
     // There is room for chunks, but not for a packet of them.
     w.send(0, a, 0, pattern(16_000));
     let mut probes = 0;
     for _ in 0..10 {
         w.run(ms(300));
-        probes += peer.numbers(&peer.hear(&mut w)).len();
-        peer.sack(&mut w, peer.theirs(probes as u32), 1000, &[]);
+        probes += peer.numbers(&peer.receive(&mut w)).len();
+        peer.sack(&mut w, peer.endpoint_tsn(probes as u32), 1000, &[]);
     }
     assert!((1..=4).contains(&probes), "{probes} probes in 3 s");
 }
 
+/// RFC 9260, section 6.1, rule A
 #[test]
-fn a_window_that_packets_of_small_chunks_fill_is_not_silly_6_1_a() {
+fn a_window_filled_by_small_chunks_is_not_silly() {
     let mut w = World::with(1, |_, c| {
         c.local_addresses.truncate(1);
-        c.association.max_payload = Some(7);
+        c.association.mtu.max_payload = Some(7);
     });
     let mut peer = Puppet::new();
     peer.a_rwnd = 10_000;
     let (peer, a) = peer.connect(&mut w);
     w.send(0, a, 0, pattern(7));
-    peer.hear(&mut w);
-    peer.sack(&mut w, peer.theirs(0), 1037, &[]);
+    peer.receive(&mut w);
+    peer.sack(&mut w, peer.endpoint_tsn(0), 1037, &[]);
     // One message, but it leaves in chunks of 7 bytes, and each has a header.
     w.send(0, a, 0, pattern(7000));
-    let chunks = peer.numbers(&peer.hear(&mut w)).len();
+    let chunks = peer.numbers(&peer.receive(&mut w)).len();
     assert!(chunks > 100, "{chunks} chunks");
 }

@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers shared by the modules.
 
 use carrick_proto::AssociationId;
 
@@ -9,10 +9,10 @@ pub(crate) fn pair(receive_buffer: usize) -> (World, AssociationId, AssociationI
     let mut w = World::with(2, |end, config| {
         config.local_addresses.truncate(1);
         if end == 1 {
-            config.association.receive_buffer = receive_buffer;
+            config.association.buffers.receive_buffer = receive_buffer;
         }
     });
-    w.config.send_buffer = 1 << 24;
+    w.config.buffers.send_buffer = 1 << 24;
     let (a, b) = w.connect();
     (w, a, b)
 }

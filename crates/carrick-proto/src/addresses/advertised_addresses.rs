@@ -1,0 +1,193 @@
+//! Local addresses in INIT and INIT ACK (RFC 9260 sections 3.3.2 and 5.1.2), and which of them the peer of
+//! an association knows from there.
+//!
+//! There may be more addresses than a packet has room for. ASCONF adds the rest where both sides have
+//! dynamic addresses (RFC 5061); until then nothing is sent from them.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use carrick_wire::ParameterWriter;
+
+use super::{AddressVersion, LocalAddresses};
+use crate::route::{Route, in_scope};
+
+/// Addresses in an INIT or INIT ACK at most.
+const MAX_ADVERTISED: usize = 100;
+
+/// Returns the local addresses to advertise in a packet on this route: those that the peer can use. Empty
+/// if that is only the source, which the peer learns from the packet, also behind a NAT (RFC 9260
+/// section 3.3.2.1.2 and RFC 6951 section 5.7).
+fn usable(
+    local: &[IpAddr],
+    route: &Route,
+    supported: impl Fn(IpAddr) -> bool,
+) -> impl Iterator<Item = IpAddr> {
+    let fit = |a: &IpAddr| in_scope(*a, route.remote) && supported(*a);
+    let mut all: Vec<IpAddr> = local.iter().copied().filter(fit).collect();
+    let shown = match route.local {
+        Some(source) if local.len() > 1 => all.iter().all(|a| *a == source),
+        _ => all.len() < 2,
+    };
+    if shown {
+        all.clear();
+    }
+    all.into_iter()
+}
+
+/// Advertises in an INIT the local addresses that the peer can use. Returns those that fit, if not all
+/// did.
+pub(crate) fn write_addresses(
+    parameters: &mut ParameterWriter<'_>,
+    local: &[IpAddr],
+    route: &Route,
+) -> Option<Vec<IpAddr>> {
+    let all: Vec<IpAddr> = usable(local, route, |_| true).collect();
+    let mut written = 0;
+    for &address in all.iter().take(MAX_ADVERTISED) {
+        let len = if address.is_ipv4() { 4 } else { 16 };
+        if !parameters.fits(len) {
+            break;
+        }
+        parameters.ip_address(address);
+        written += 1;
+    }
+    (written < all.len()).then(|| all[..written].to_vec())
+}
+
+/// Addresses that an INIT ACK may contain whatever the length of the INIT.
+const MIN_ADVERTISED: usize = 4;
+
+/// The addresses in an INIT ACK. It may be larger than a packet, but is sent to a source that is not
+/// verified: the addresses take no more bytes than the packet with the INIT, or are at most four. ASCONF
+/// adds the rest, see `docs/decisions/amplification.md`.
+#[derive(Debug, Default)]
+pub(crate) struct InitAckAddresses {
+    pub(crate) addresses: Vec<IpAddr>,
+    /// The last of them, if some were left out.
+    pub(crate) cut: Option<IpAddr>,
+}
+
+impl InitAckAddresses {
+    pub(crate) fn new(
+        local: &[IpAddr],
+        route: &Route,
+        init_len: usize,
+        supported: impl Fn(IpAddr) -> bool,
+    ) -> Self {
+        let mut all = usable(local, route, supported).peekable();
+        let mut addresses = Vec::new();
+        let mut room = init_len;
+        while addresses.len() < MAX_ADVERTISED
+            && let Some(address) = all.peek()
+        {
+            let len = if address.is_ipv4() { 8 } else { 20 };
+            if len > room && addresses.len() >= MIN_ADVERTISED {
+                break;
+            }
+            room = room.saturating_sub(len);
+            addresses.extend(all.next());
+        }
+        let cut = all.next().and(addresses.last().copied());
+        Self { addresses, cut }
+    }
+}
+
+/// The version of the endpoint's addresses that was advertised, without those that were left out.
+#[derive(Debug)]
+pub(crate) struct AdvertisedAddresses {
+    version: AddressVersion,
+    /// The addresses that each INIT or INIT ACK contained; `None` for all of the version.
+    subset: Option<Box<[IpAddr]>>,
+}
+
+impl AdvertisedAddresses {
+    pub(crate) fn new(version: AddressVersion) -> Self {
+        Self {
+            version,
+            subset: None,
+        }
+    }
+
+    pub(crate) fn version(&self) -> AddressVersion {
+        self.version
+    }
+
+    /// Returns the advertised addresses that are present.
+    pub(crate) fn present(&self, local: &LocalAddresses) -> Vec<IpAddr> {
+        let mut present = local.advertised(self.version).into_owned();
+        present.retain(|a| self.contains(*a));
+        present
+    }
+
+    /// Returns the advertised addresses that have been removed.
+    pub(crate) fn removed(&self, local: &LocalAddresses) -> impl Iterator<Item = IpAddr> {
+        let removed = local.removed_since(self.version, self.version);
+        removed.filter(|a| self.contains(*a))
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        let subset = self.subset.as_deref();
+        subset.is_none_or(|subset| subset.contains(&address))
+    }
+
+    /// Leaves removed addresses out of each INIT and INIT ACK that follows in this set-up. Should an
+    /// address return, the peer may have processed a packet without it.
+    pub(crate) fn leave_out_removed(&mut self, local: &LocalAddresses) {
+        let mut removed = local.removed_since(self.version, self.version);
+        if removed.next().is_some() {
+            self.subset = Some(self.present(local).into());
+        }
+    }
+
+    /// Records the addresses that an INIT contained, which had no room for all, and its source.
+    pub(crate) fn record_init(&mut self, written: Vec<IpAddr>, source: Option<IpAddr>) {
+        self.subset = Some(with_source(written, source));
+    }
+
+    /// Records that the peer knows the source of the INIT, which its INIT ACK was sent to. Without
+    /// addresses in the INIT it knows only that.
+    pub(crate) fn record_source(
+        &mut self,
+        source: Option<IpAddr>,
+        wildcards: bool,
+        local: &LocalAddresses,
+    ) {
+        if wildcards {
+            self.record_source_only(source, local);
+        } else if let Some(subset) = self.subset.take() {
+            self.subset = Some(with_source(subset.into_vec(), source));
+        }
+    }
+
+    /// Records that no address was advertised: the peer knows the source of the packets to it. If that is
+    /// not recorded, it can only be the single local address, or is not known yet.
+    pub(crate) fn record_source_only(&mut self, source: Option<IpAddr>, local: &LocalAddresses) {
+        self.subset = Some(match (source, local.all()) {
+            (Some(source), _) => [source].into(),
+            (None, &[only]) => [only].into(),
+            (None, _) => [].into(),
+        });
+    }
+
+    /// Records the addresses up to `last` in an INIT ACK that had no room for all, and its source.
+    pub(crate) fn record_init_ack(
+        &mut self,
+        last: AddressVersion,
+        source: Option<IpAddr>,
+        in_scope: impl Fn(IpAddr) -> bool,
+        local: &LocalAddresses,
+    ) {
+        let mut advertised = local.advertised_up_to(self.version, last).into_owned();
+        advertised.extend(local.removed_since(self.version, last));
+        advertised.retain(|a| in_scope(*a));
+        self.subset = Some(with_source(advertised, source));
+    }
+}
+
+/// Adds the source of a packet to the addresses in it.
+fn with_source(mut advertised: Vec<IpAddr>, source: Option<IpAddr>) -> Box<[IpAddr]> {
+    advertised.extend(source.filter(|s| !advertised.contains(s)));
+    advertised.into()
+}

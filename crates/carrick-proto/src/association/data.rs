@@ -1,0 +1,184 @@
+//! User data of the peer: DATA, I-DATA and what follows from packets with them (RFC 9260 section 6.2).
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use carrick_wire::{CauseCode, ChunkType, Data, IData, Tsn};
+
+use super::input::PacketNotes;
+use super::{Association, Context, Reply};
+use crate::error::AbortCause;
+use crate::event::CloseReason;
+use crate::extensions::Extensions;
+use crate::policy::UnlistedIForwardTsn;
+use crate::route::Route;
+use crate::rx::DataOutcome;
+use crate::trace::TraceEvent;
+
+impl Association {
+    /// DATA (section 6.2).
+    pub(super) fn on_data(
+        &mut self,
+        data: &Data<'_>,
+        datagram: &Bytes,
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        if self.check_data(data.tsn, data.payload, notes, cx) {
+            self.note_source_path(route);
+            let outcome = self.receiver.on_data(data, datagram);
+            self.on_data_outcome(outcome, data.tsn, data.payload, route, notes, cx);
+        }
+    }
+
+    /// I-DATA (RFC 8260 section 2.2.3).
+    pub(super) fn on_i_data(
+        &mut self,
+        data: &IData<'_>,
+        datagram: &Bytes,
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        let tsn = data.header.tsn;
+        if self.check_data(tsn, data.payload, notes, cx) {
+            self.note_source_path(route);
+            let outcome = self.receiver.on_i_data(data, datagram);
+            self.on_data_outcome(outcome, tsn, data.payload, route, notes, cx);
+        }
+    }
+
+    /// Returns the round-trip time of the path for data. With concurrent transfer it is the longest of all
+    /// paths, since the peer presumably uses several, too.
+    fn data_round_trip(&self) -> Option<core::time::Duration> {
+        if self
+            .config
+            .research
+            .policies
+            .multipath
+            .data_route
+            .concurrent()
+        {
+            let usable = self.paths.iter().filter(|p| p.usable());
+            return usable.filter_map(|p| p.rto.srtt()).max();
+        }
+        self.paths[self.paths.current()].rto.srtt()
+    }
+
+    /// Returns the protocol violation if a chunk of this type contradicts the negotiation of I-DATA (RFC
+    /// 8260 sections 2.2.3 and 2.3.1).
+    pub(super) fn data_violation(&self, kind: ChunkType) -> Option<&'static str> {
+        let Extensions {
+            interleaving,
+            interleaved_partial_reliability,
+            ..
+        } = self.extensions;
+        let known = self.config.extensions;
+        let known = known.interleaving || known.interleaved_partial_reliability;
+        match kind {
+            ChunkType::DATA if interleaving => Some("DATA although I-DATA was negotiated"),
+            ChunkType::I_DATA if !interleaving => Some("I-DATA was not negotiated"),
+            ChunkType::FORWARD_TSN if interleaving => {
+                Some("FORWARD-TSN although I-DATA was negotiated")
+            }
+            // Without interleaving at this side it is an unknown chunk.
+            ChunkType::I_FORWARD_TSN
+                if known && !interleaved_partial_reliability && !self.accepts_unlisted(kind) =>
+            {
+                Some("I-FORWARD-TSN was not negotiated")
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether a chunk is accepted that this side lists as supported and the peer does not.
+    pub(super) fn accepts_unlisted(&self, kind: ChunkType) -> bool {
+        kind == ChunkType::I_FORWARD_TSN
+            && self.extensions.interleaving
+            && self.config.extensions.interleaved_partial_reliability
+            && self.config.research.policies.unlisted_i_forward_tsn == UnlistedIForwardTsn::Take
+    }
+
+    /// Returns whether a chunk with user data is to be processed; one without payload ends the association
+    /// (section 6.2).
+    fn check_data(
+        &mut self,
+        tsn: Tsn,
+        payload: &[u8],
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        if !self.state.receives_data() {
+            return false;
+        }
+        if payload.is_empty() {
+            let cause = AbortCause::new(CauseCode::NO_USER_DATA.0, &tsn.value().to_be_bytes());
+            self.abort(CloseReason::AbortedByProtocol(cause.clone()), &cause, cx);
+            return false;
+        }
+        if !notes.data {
+            self.queue_missing_report(cx);
+        }
+        notes.data = true;
+        if notes.lowest.is_none_or(|lowest| lowest.is_after(tsn)) {
+            notes.lowest = Some(tsn);
+        }
+        true
+    }
+
+    fn on_data_outcome(
+        &mut self,
+        outcome: DataOutcome,
+        tsn: Tsn,
+        payload: &[u8],
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        match outcome {
+            DataOutcome::Accepted => {
+                notes.advanced = true;
+                self.counters.data_chunks_received += 1;
+                self.counters.data_bytes_received += payload.len() as u64;
+                self.trace.record(cx.now, TraceEvent::ChunkReceived { tsn });
+            }
+            DataOutcome::Duplicate => self.counters.duplicates_received += 1,
+            DataOutcome::Dropped => self.counters.dropped_for_buffer += 1,
+            DataOutcome::InvalidStream(stream) => {
+                let mut causes = Vec::with_capacity(8);
+                causes.extend_from_slice(&CauseCode::INVALID_STREAM.0.to_be_bytes());
+                causes.extend_from_slice(&[0, 8]);
+                causes.extend_from_slice(&stream.0.to_be_bytes());
+                causes.extend_from_slice(&[0, 0]);
+                self.reply(route, Reply::Error(causes.into()), 12, notes);
+            }
+            DataOutcome::Violation(what) => self.violation(what, cx),
+        }
+    }
+
+    /// Ends the processing of a packet with DATA or FORWARD-TSN.
+    pub(super) fn after_data_packet(
+        &mut self,
+        route: &Route,
+        notes: &mut PacketNotes,
+        cx: &mut Context<'_>,
+    ) {
+        self.after_advance(notes);
+        if let Some(lowest) = notes.lowest {
+            self.note_congestion_mark(route, lowest);
+        }
+        let rtt = self.data_round_trip();
+        self.receiver.on_packet_end(cx.now, rtt);
+        self.data_route = Some(self.way_back(route));
+        self.answer_data_with_shutdown();
+        self.advance_deferred_reset(route, notes, cx);
+    }
+
+    /// Cancels the reset of all numbers that the peer requested, if it continues without.
+    pub(super) fn after_advance(&mut self, notes: &mut PacketNotes) {
+        if core::mem::take(&mut notes.advanced) {
+            self.cancel_deferred_reset();
+        }
+    }
+}

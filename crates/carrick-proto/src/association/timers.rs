@@ -1,0 +1,288 @@
+//! All timers of an association in one table: when each expires, and what its expiry does.
+
+use carrick_wire::CauseCode;
+
+use super::state::State;
+use super::{Association, Context};
+use crate::error::AbortCause;
+use crate::event::CloseReason;
+use crate::path::{Path, PathId};
+use crate::time::{Time, earliest};
+use crate::tx::{SackContext, Sender};
+
+/// A timer of an association, or of one of its paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Timer {
+    /// T1-init, T1-cookie, T2-shutdown, T5-shutdown-guard (RFC 9260 sections 5.1 and 9.2).
+    State,
+    /// SACK.Delay (RFC 9260 section 6.2).
+    SackDelay,
+    /// T4-rto (RFC 5061 section 5.1).
+    Asconf,
+    /// The next window probe (RFC 9260 section 6.1, A), or the end of a message's lifetime (RFC 3758
+    /// section 3.5).
+    Sender,
+    /// The Re-configuration Timer (RFC 6525 section 5.1.1).
+    Reconfig,
+    /// Of a path: RACK's reordering timer and the tail loss probe (RFC 8985). Before T3-rtx, which a probe
+    /// defers.
+    LossDetection,
+    /// Of a path: T3-rtx (RFC 9260 section 6.3.3).
+    T3Rtx,
+    /// Of a path: the next heartbeat, or the end of waiting for its answer (RFC 9260 section 8.3).
+    Heartbeat,
+    /// The same of an unconfirmed path without which a shutdown can't be completed (RFC 9260 section 5.4).
+    Confirmation,
+    /// Of a path: MTU discovery (RFC 8899 section 5.1.1).
+    MtuDiscovery,
+}
+
+/// Timers that run in a state, in the order in which expired ones are handled.
+struct RunningTimers {
+    association: &'static [Timer],
+    /// Of each path.
+    path: &'static [Timer],
+}
+
+impl RunningTimers {
+    const SETUP: Self = Self {
+        association: &[Timer::State],
+        path: &[],
+    };
+    const TRANSFER: Self = Self {
+        association: &[
+            Timer::State,
+            Timer::SackDelay,
+            Timer::Asconf,
+            Timer::Sender,
+            Timer::Reconfig,
+        ],
+        path: &[
+            Timer::LossDetection,
+            Timer::T3Rtx,
+            Timer::Heartbeat,
+            Timer::MtuDiscovery,
+        ],
+    };
+    const SHUTDOWN: Self = Self {
+        association: &[Timer::State, Timer::SackDelay, Timer::Asconf],
+        path: &[Timer::Confirmation],
+    };
+
+    fn of(state: &State) -> &'static Self {
+        if state.is_setup() || state.is_closed() {
+            &Self::SETUP
+        } else if state.sends_data() {
+            &Self::TRANSFER
+        } else {
+            &Self::SHUTDOWN
+        }
+    }
+}
+
+impl Association {
+    /// Returns when [`Self::handle_timeout`] is to be called next.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let timers = RunningTimers::of(&self.state);
+        let mut next = None;
+        for timer in timers.association {
+            next = earliest(next, self.expiry(*timer));
+        }
+        for path in self.paths.iter() {
+            for timer in timers.path {
+                next = earliest(next, self.path_expiry(*timer, path));
+            }
+        }
+        next
+    }
+
+    /// Handles the timers that have expired.
+    pub(crate) fn handle_timeout(&mut self, cx: &mut Context<'_>) {
+        let timers = RunningTimers::of(&self.state);
+        let now = cx.now;
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        for timer in timers.association {
+            if is_due(self.expiry(*timer)) {
+                self.on_expiry(*timer, cx);
+            }
+            if self.state.is_closed() {
+                return;
+            }
+        }
+        if timers.association.contains(&Timer::Sender) {
+            self.expire_messages(cx);
+        }
+        for id in self.paths.ids() {
+            for timer in timers.path {
+                if is_due(self.path_expiry(*timer, &self.paths[id])) {
+                    self.on_path_expiry(*timer, id, cx);
+                }
+                if self.state.is_closed() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Expiry of a timer, if it runs.
+    fn expiry(&self, timer: Timer) -> Option<Time> {
+        match timer {
+            Timer::State => self.state.next_timeout(),
+            Timer::SackDelay => self.receiver.next_timeout(),
+            Timer::Asconf => self.dynamic.as_ref()?.next_timeout(),
+            Timer::Sender => self.sender.next_timeout(),
+            Timer::Reconfig => self.streams.next_timeout(),
+            Timer::LossDetection
+            | Timer::T3Rtx
+            | Timer::Heartbeat
+            | Timer::Confirmation
+            | Timer::MtuDiscovery => None,
+        }
+    }
+
+    /// Expiry of a path's timer, if it runs.
+    fn path_expiry(&self, timer: Timer, path: &Path) -> Option<Time> {
+        match timer {
+            Timer::LossDetection => Sender::next_path_timeout(path),
+            Timer::T3Rtx => path.t3(),
+            Timer::Confirmation if path.confirmed || !self.verifies_to_end() => None,
+            Timer::Heartbeat | Timer::Confirmation => path.heartbeat.next_timeout(),
+            Timer::MtuDiscovery => path.discovery.as_ref()?.next_timeout(),
+            Timer::State | Timer::SackDelay | Timer::Asconf | Timer::Sender | Timer::Reconfig => {
+                None
+            }
+        }
+    }
+
+    fn on_expiry(&mut self, timer: Timer, cx: &mut Context<'_>) {
+        match timer {
+            Timer::State => self.handle_state_timers(cx),
+            Timer::SackDelay => self.receiver.handle_timeout(cx.now),
+            Timer::Asconf => self.handle_asconf_timer(cx),
+            Timer::Sender => self.sender.handle_timeout(cx.now),
+            Timer::Reconfig => self.on_reconfig_timers(cx),
+            Timer::LossDetection
+            | Timer::T3Rtx
+            | Timer::Heartbeat
+            | Timer::Confirmation
+            | Timer::MtuDiscovery => {}
+        }
+    }
+
+    fn on_path_expiry(&mut self, timer: Timer, id: PathId, cx: &mut Context<'_>) {
+        match timer {
+            Timer::LossDetection => self.on_loss_detection_timers(id, cx),
+            Timer::T3Rtx => self.on_t3(id, cx),
+            Timer::Heartbeat | Timer::Confirmation => self.on_heartbeat_timer(id, cx),
+            Timer::MtuDiscovery => self.on_mtu_timer(id, cx.now),
+            Timer::State | Timer::SackDelay | Timer::Asconf | Timer::Sender | Timer::Reconfig => {}
+        }
+    }
+
+    fn on_loss_detection_timers(&mut self, id: PathId, cx: &mut Context<'_>) {
+        let mut sack_cx = SackContext {
+            now: cx.now,
+            arrived_on: None,
+            paths: &mut self.paths,
+            config: &self.config,
+            trace: &mut self.trace,
+        };
+        self.sender.on_path_timers(id, &mut sack_cx);
+        self.report_abandoned();
+    }
+
+    /// Expiry of T3-rtx (RFC 9260 section 6.3.3):
+    ///
+    /// 1. Count it and inform MTU discovery, which may have found a black hole (RFC 8899 section 4.3).
+    /// 2. Let the sender reduce its window, back off the RTO and mark the data in flight (rules E1 to E3).
+    /// 3. Unless a closed window is probed, count an error of path and association (sections 8.1, 8.2).
+    fn on_t3(&mut self, id: PathId, cx: &mut Context<'_>) {
+        if self.paths[id].flight_size == 0 && !self.sender.awaits_forward_on(id) {
+            // All data that was in flight here has been marked for retransmission elsewhere.
+            self.paths[id].stop_t3();
+            return;
+        }
+        self.counters.t3_expirations += 1;
+        let path = &mut self.paths[id];
+        if let Some(discovery) = &mut path.discovery {
+            discovery.on_t3(path.rto.value());
+        }
+        let is_error =
+            self.sender
+                .on_t3(id, cx.now, &mut self.paths, &self.config, &mut self.trace);
+        self.report_abandoned();
+        if is_error {
+            self.forget_awaited_heartbeat(id);
+            self.on_path_error(id, true, cx);
+        }
+    }
+
+    fn handle_state_timers(&mut self, cx: &mut Context<'_>) {
+        let due = |timer: Option<Time>| timer.is_some_and(|at| at <= cx.now);
+        match &mut self.state {
+            State::CookieWait(wait) if due(wait.init.timer) => {
+                wait.init.timer = None;
+                wait.init.due = true;
+                wait.init.retransmissions += 1;
+                wait.sent = None;
+                let retransmissions = wait.init.retransmissions;
+                self.on_setup_timeout(retransmissions, cx);
+            }
+            State::CookieEchoed(echoed) if due(echoed.echo.timer) => {
+                echoed.echo.timer = None;
+                echoed.echo.due = true;
+                echoed.echo.retransmissions += 1;
+                echoed.sent = None;
+                let retransmissions = echoed.echo.retransmissions;
+                self.resend_all();
+                self.on_setup_timeout(retransmissions, cx);
+            }
+            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => {
+                if due(ending.guard) {
+                    let cause = AbortCause::new(
+                        CauseCode::PROTOCOL_VIOLATION.0,
+                        b"shutdown took longer than T5-shutdown-guard",
+                    );
+                    return self.abort(CloseReason::ShutdownTimedOut, &cause, cx);
+                }
+                if due(ending.chunk.timer) {
+                    ending.chunk.timer = None;
+                    ending.chunk.due = true;
+                    ending.chunk.retransmissions += 1;
+                    self.on_t2(cx);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// T1-init or T1-cookie expired: the next address is tried (section 5.1).
+    fn on_setup_timeout(&mut self, retransmissions: u32, cx: &mut Context<'_>) {
+        if retransmissions > self.config.timers.max_init_retransmits {
+            return self.close(CloseReason::SetupTimedOut, cx);
+        }
+        let current = self.paths.current();
+        self.paths[current].rto.back_off(&self.config);
+        self.paths.rotate();
+    }
+
+    /// T2-shutdown expired: the chunk goes to another path.
+    fn on_t2(&mut self, cx: &mut Context<'_>) {
+        let sent_to = match &self.state {
+            State::ShutdownSent(ending) | State::ShutdownAckSent(ending) => ending.sent_to,
+            _ => None,
+        };
+        let path = sent_to.and_then(|route| self.path_of(&route));
+        let path = path.unwrap_or(self.paths.current());
+        self.paths[path].rto.back_off(&self.config);
+        // A SACK bundled with the SHUTDOWN also reports reneged data and the window.
+        if matches!(self.state, State::ShutdownSent(_)) && self.receiver.has_received() {
+            self.receiver.acknowledge_now();
+        }
+        self.on_path_error(path, true, cx);
+        // If the path failed by this, another one has been chosen.
+        if !self.state.is_closed() && self.paths.current() == path {
+            self.paths.rotate();
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Changes of protocol parameters while associations exist (SET PROTOCOL PARAMETERS, RFC 9260
+//! section 11.1.13; RFC 6458 section 8.1).
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::Endpoint;
+use crate::association::AssociationId;
+use crate::config::{AssociationConfig, ConfigError};
+use crate::error::OperationError;
+use crate::time::Time;
+
+/// Protocol parameters to be changed; those that are `None` keep their value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ParameterChanges {
+    /// RTO.Initial, for paths that become known later.
+    pub rto_initial: Option<Duration>,
+    /// RTO.Min. A path's RTO follows with its next RTT measurement.
+    pub rto_min: Option<Duration>,
+    /// RTO.Max. A path's RTO follows with its next RTT measurement or timeout.
+    pub rto_max: Option<Duration>,
+    /// Association.Max.Retrans.
+    pub association_max_retrans: Option<u32>,
+    /// HB.interval, for heartbeats scheduled from now on.
+    pub hb_interval: Option<Duration>,
+    /// Delay of SACKs, at most 500 ms. A SACK that is already delayed keeps its deadline.
+    pub sack_delay: Option<Duration>,
+    /// Packets with DATA per SACK, at least 1.
+    pub sack_frequency: Option<u32>,
+    /// Nagle algorithm.
+    pub nagle: Option<bool>,
+    /// Max.Burst, at least 1.
+    pub max_burst: Option<u32>,
+}
+
+impl ParameterChanges {
+    /// No change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets RTO.Initial, RTO.Min and RTO.Max (`SCTP_RTOINFO`).
+    #[must_use]
+    pub fn rto(mut self, initial: Duration, min: Duration, max: Duration) -> Self {
+        self.rto_initial = Some(initial);
+        self.rto_min = Some(min);
+        self.rto_max = Some(max);
+        self
+    }
+
+    /// Sets Association.Max.Retrans (`SCTP_ASSOCINFO`).
+    #[must_use]
+    pub fn association_max_retrans(mut self, errors: u32) -> Self {
+        self.association_max_retrans = Some(errors);
+        self
+    }
+
+    /// Sets HB.interval (`SCTP_PEER_ADDR_PARAMS`).
+    #[must_use]
+    pub fn hb_interval(mut self, interval: Duration) -> Self {
+        self.hb_interval = Some(interval);
+        self
+    }
+
+    /// Sets the delay of SACKs and the packets with DATA per SACK (`SCTP_DELAYED_SACK`).
+    #[must_use]
+    pub fn sack(mut self, delay: Duration, frequency: u32) -> Self {
+        self.sack_delay = Some(delay);
+        self.sack_frequency = Some(frequency);
+        self
+    }
+
+    /// Turns the Nagle algorithm on or off (`SCTP_NODELAY` is its negation).
+    #[must_use]
+    pub fn nagle(mut self, on: bool) -> Self {
+        self.nagle = Some(on);
+        self
+    }
+
+    /// Sets Max.Burst (`SCTP_MAX_BURST`).
+    #[must_use]
+    pub fn max_burst(mut self, packets: u32) -> Self {
+        self.max_burst = Some(packets);
+        self
+    }
+
+    /// Changes a copy of a configuration.
+    fn applied(&self, to: &AssociationConfig) -> Result<AssociationConfig, ConfigError> {
+        fn set<T: Copy>(parameter: &mut T, change: Option<T>) {
+            if let Some(value) = change {
+                *parameter = value;
+            }
+        }
+        let mut config = to.clone();
+        set(&mut config.timers.rto_initial, self.rto_initial);
+        set(&mut config.timers.rto_min, self.rto_min);
+        set(&mut config.timers.rto_max, self.rto_max);
+        set(
+            &mut config.paths.association_max_retrans,
+            self.association_max_retrans,
+        );
+        set(&mut config.paths.hb_interval, self.hb_interval);
+        set(&mut config.timers.sack_delay, self.sack_delay);
+        set(&mut config.timers.sack_frequency, self.sack_frequency);
+        set(&mut config.transmission.nagle, self.nagle);
+        set(&mut config.transmission.max_burst, self.max_burst);
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+impl Endpoint {
+    /// Changes parameters of an association.
+    ///
+    /// # Errors
+    /// The association is not known, or a parameter would be out of its range; then none is changed.
+    pub fn change_parameters(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        changes: &ParameterChanges,
+    ) -> Result<(), OperationError> {
+        self.update_open_association(now, id, |association, _| {
+            let config = changes.applied(&association.config);
+            let config = config.map_err(OperationError::InvalidConfig)?;
+            association.receiver.set_sack_timing(&config);
+            association.config = Arc::new(config);
+            Ok(())
+        })
+    }
+
+    /// Changes parameters of the associations that are set up from now on, by peers or with
+    /// [`Self::default_config`]. Existing associations keep theirs.
+    ///
+    /// # Errors
+    /// A parameter would be out of its range; then none is changed.
+    pub fn change_default_parameters(
+        &mut self,
+        changes: &ParameterChanges,
+    ) -> Result<(), ConfigError> {
+        let config = changes.applied(&self.accepted)?;
+        self.accepted = Arc::new(config.clone());
+        self.config.association = config;
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Lookup of the association to which an INIT or a COOKIE ECHO refers, where several peers have one
+//! address: hosts behind a translator share its address and may use the same SCTP port. A packet refers
+//! to an association with the same encapsulation: the same UDP port, or plain IP (RFC 9260,
+//! section 5.1.2 D; RFC 6951).
+//!
+//! Only a confirmed address identifies an association here. A peer may list addresses that are not its
+//! own: private addresses that many networks use, or those of another host, to block its INIT (address
+//! camping, RFC 5062, section 2). Later packets are found by their tag, also at unconfirmed addresses.
+
+use super::cookie_echo::CookieMatch;
+use super::{Cookie, Endpoint};
+use crate::association::{AssociationId, PeerParameters};
+use crate::route::Route;
+
+impl Endpoint {
+    /// Returns the existing association with the sender of an INIT: one in which the source address or
+    /// an address in the INIT is confirmed.
+    pub(super) fn find_by_init(
+        &self,
+        route: &Route,
+        port: u16,
+        peer: &PeerParameters<'_>,
+    ) -> Option<AssociationId> {
+        let mut all = core::iter::once(&route.remote).chain(&peer.addresses);
+        all.find_map(|a| self.registry.find_confirmed(*a, port, route.encapsulation))
+    }
+
+    /// Returns the existing association to which a valid cookie refers: one that its tags identify, or
+    /// else one in which an address of the cookie is confirmed with the encapsulation of the INIT.
+    pub(super) fn find_by_cookie(
+        &self,
+        route: &Route,
+        port: u16,
+        cookie: &Cookie,
+    ) -> Option<AssociationId> {
+        let encapsulation = cookie.encapsulation;
+        let addresses = || {
+            let from = [&route.remote, &cookie.remote].into_iter();
+            from.chain(&cookie.addresses)
+        };
+        let mut best = None;
+        for found in addresses().flat_map(|at| self.registry.at_address(*at, port)) {
+            let Some(association) = self.registry.get(found.id) else {
+                continue;
+            };
+            let is_confirmed = found.encapsulation == encapsulation && found.confirmed;
+            match CookieMatch::of(cookie, association) {
+                CookieMatch::Restart | CookieMatch::Collision | CookieMatch::Duplicate => {
+                    return Some(found.id);
+                }
+                // Both sides initiated at the same time with different encapsulations. Unrelated
+                // peers at one address choose their tags independently, so only an association that
+                // this side initiated matches without a confirmed address.
+                CookieMatch::Late if is_confirmed || !association.was_accepted() => {
+                    best = best.or(Some(found.id));
+                }
+                _ => {}
+            }
+        }
+        if best.is_some() || cookie.is_additional {
+            return best;
+        }
+        addresses().find_map(|a| self.registry.find_confirmed(*a, port, encapsulation))
+    }
+}

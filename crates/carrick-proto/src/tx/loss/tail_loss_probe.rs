@@ -1,0 +1,151 @@
+//! Tail loss probe of one path (RFC 8985, section 7): a packet that elicits a SACK before T3-rtx expires.
+
+use core::time::Duration;
+
+use crate::config::AssociationConfig;
+use crate::path::Path;
+use crate::time::Time;
+
+/// Least PTO: timers of hosts are not finer, and a peer may take that long to respond.
+const MIN_PTO: Duration = Duration::from_millis(10);
+/// PTO without a measured round trip (RFC 8985, section 7.2).
+const INITIAL_PTO: Duration = Duration::from_secs(1);
+
+/// Probe that has been sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ProbeTransmission {
+    /// Last chunk of the packet.
+    pub(crate) index: u64,
+    pub(crate) at: Time,
+    /// The chunk had been sent before.
+    pub(crate) retransmission: bool,
+}
+
+/// Probe and probe timer of one path.
+#[derive(Debug)]
+pub(crate) struct TailLossProbe {
+    pub(crate) timer: Option<Time>,
+    /// The timer expired: the next packet of the path is the probe.
+    pub(crate) due: bool,
+    /// Probe that is not acknowledged.
+    pub(crate) sent: Option<ProbeTransmission>,
+    /// A round trip has been measured since the last probe.
+    pub(crate) measured: bool,
+}
+
+impl Default for TailLossProbe {
+    fn default() -> Self {
+        Self {
+            timer: None,
+            due: false,
+            sent: None,
+            measured: true,
+        }
+    }
+}
+
+/// Inputs of the PTO.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeoutInput {
+    pub(crate) srtt: Option<Duration>,
+    /// A single packet is in flight, the SACK for which the peer may delay.
+    pub(crate) one_packet: bool,
+    /// Delay of the peer's SACKs, assumed to be the local one.
+    pub(crate) sack_delay: Duration,
+    /// Expiry of T3-rtx.
+    pub(crate) t3: Option<Time>,
+}
+
+impl TimeoutInput {
+    pub(super) fn of(path: &Path, config: &AssociationConfig) -> Self {
+        Self {
+            srtt: path.rto.srtt(),
+            one_packet: path.flight_size <= path.pmdcs(),
+            sack_delay: config.timers.sack_delay,
+            t3: path.t3(),
+        }
+    }
+}
+
+impl TailLossProbe {
+    /// Starts or restarts the timer (RFC 8985, section 7.2).
+    pub(crate) fn arm(&mut self, now: Time, input: &TimeoutInput) {
+        let timeout = match input.srtt {
+            None => INITIAL_PTO,
+            Some(srtt) => {
+                let delay = if input.one_packet {
+                    input.sack_delay
+                } else {
+                    Duration::ZERO
+                };
+                (srtt * 2).max(MIN_PTO) + delay
+            }
+        };
+        let at = now + timeout;
+        self.timer = Some(input.t3.map_or(at, |t3| t3.min(at)));
+    }
+
+    /// Handles the expiry of the timer; returns whether a probe is due (RFC 8985, section 7.3).
+    pub(crate) fn expire(&mut self) -> bool {
+        self.timer = None;
+        self.due = self.sent.is_none() && core::mem::take(&mut self.measured);
+        self.due
+    }
+
+    /// Cancels the probe: T3-rtx expired, or a loss was detected.
+    pub(crate) fn cancel(&mut self) {
+        self.timer = None;
+        self.due = false;
+        self.sent = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    /// RFC 8985, section 7.2
+    #[test]
+    fn the_pto_is_two_round_trips_and_a_sack_delay() {
+        let mut probe = TailLossProbe::default();
+        let mut input = TimeoutInput {
+            srtt: Some(ms(100)),
+            one_packet: false,
+            sack_delay: ms(200),
+            t3: Some(Time::from_millis(5000)),
+        };
+        let mut at = |s: &TimeoutInput| {
+            probe.arm(Time::from_millis(1000), s);
+            probe.timer
+        };
+        assert_eq!(at(&input), Some(Time::from_millis(1200)));
+        input.one_packet = true;
+        assert_eq!(at(&input), Some(Time::from_millis(1400)));
+        input.t3 = Some(Time::from_millis(1300));
+        assert_eq!(at(&input), Some(Time::from_millis(1300)), "not later");
+        input.srtt = None;
+        input.t3 = None;
+        assert_eq!(at(&input), Some(Time::from_millis(2000)));
+    }
+
+    /// RFC 8985, section 7.3
+    #[test]
+    fn one_probe_at_a_time_and_one_a_round_trip() {
+        let mut probe = TailLossProbe::default();
+        assert!(probe.expire());
+        probe.sent = Some(ProbeTransmission {
+            index: 1,
+            at: Time::ZERO,
+            retransmission: true,
+        });
+        probe.measured = true;
+        assert!(!probe.expire(), "one is out");
+        probe.sent = None;
+        assert!(probe.expire());
+        assert!(!probe.expire(), "nothing was measured since");
+    }
+}

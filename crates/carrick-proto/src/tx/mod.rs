@@ -1,0 +1,449 @@
+//! Data sender of an association (RFC 9260, sections 6.1, 6.2.1, 6.3, 6.9 and 7).
+//!
+//! - `queue`, `scheduler`: messages that wait, and the stream that is served next
+//! - `packet_plan`, `assemble`: the next packet of DATA, and its chunks
+//! - `outstanding`: chunks that were sent
+//! - `sack_processing`, `acknowledge`: received SACKs
+//! - `loss`, `recovery`: detection of losses, and the response
+//! - `t3_expiry`, `path_changes`: retransmission of all chunks of a path
+//! - `abandonment`: partial reliability
+//! - `multipath`: concurrent multipath transfer
+
+mod abandonment;
+mod acknowledge;
+mod assemble;
+mod loss;
+pub(crate) mod message;
+mod multipath;
+mod outstanding;
+mod packet_plan;
+mod path_changes;
+mod peer_window;
+mod queue;
+pub(crate) mod recovery;
+mod reneging_limiter;
+mod sack_processing;
+pub(crate) mod scheduler;
+mod send_failure;
+mod t3_expiry;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use carrick_wire::{DATA_HEADER_LEN, I_DATA_HEADER_LEN, StreamId, Tsn};
+
+use crate::config::AssociationConfig;
+use crate::error::SendError;
+use crate::event::SendFailure;
+use crate::extensions::Extensions;
+use crate::path::{PathId, Paths};
+use crate::policy::WindowGrowth;
+use crate::time::{Time, earliest};
+use crate::trace::Trace;
+use abandonment::Abandonment;
+use loss::LossDetector;
+use message::{PendingMessage, SendOptions};
+use multipath::Multipath;
+use outstanding::Outstanding;
+use peer_window::PeerWindow;
+use queue::{DeferredMessages, SendQueue};
+use reneging_limiter::RenegingLimiter;
+use scheduler::StreamScheduler;
+use send_failure::FailureBuilder;
+
+pub(crate) use packet_plan::DataPacketPlan;
+pub(crate) use packet_plan::TransmitContext;
+pub(crate) use recovery::PathRecovery;
+pub(crate) use sack_processing::{Acked, SackContext, SackError};
+
+/// Limit of the chunks outstanding: Gap Ack Blocks reach 65,535 TSNs above the cumulative one.
+const MAX_OUTSTANDING: usize = 65_000;
+
+/// Limit of the ordered messages in the send window (RFC 9260, section 6.1).
+const MAX_MESSAGES: usize = 65_535;
+
+/// Data sender of an association.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    queue: SendQueue,
+    /// Messages for streams that are being reset.
+    deferred: DeferredMessages,
+    outstanding: Outstanding,
+    window: PeerWindow,
+    detector: LossDetector,
+    multipath: Multipath,
+    /// The next chunk is the first of its packet.
+    next_is_first: bool,
+    /// Index up to which the last SACK had room to report all that had arrived.
+    complete_up_to: u64,
+    /// The tail loss probe of some path is due.
+    probe_due: bool,
+    /// The packet being assembled is a tail loss probe.
+    probing: bool,
+    abandonment: Abandonment,
+    reneging: RenegingLimiter,
+    outbound_streams: u16,
+    /// User data is carried in I-DATA chunks instead of DATA chunks (RFC 8260, section 2.2).
+    interleaving: bool,
+    /// One packet of retransmissions may leave whatever cwnd is (RFC 9260, section 6.3.3, E3, and
+    /// section 7.2.4, step 3).
+    forced: bool,
+    /// A message was refused, and the user is notified when there is room.
+    refused: bool,
+    /// Time of the last progress of acknowledgements, or of the first data after an idle time.
+    progress: Time,
+    /// The user has been notified of the empty send buffer.
+    drained: bool,
+}
+
+impl Sender {
+    pub(crate) fn new(initial_tsn: Tsn, config: &AssociationConfig) -> Self {
+        let policies = &config.research.policies;
+        let detector = LossDetector::new(policies);
+        let multipath = Multipath::new(policies);
+        let pseudo_cumulative = policies.multipath.window_growth == WindowGrowth::PseudoCumulative;
+        let repeated = policies.repeated_fast_retransmit;
+        let tracking = detector.tracking(multipath.is_concurrent(), pseudo_cumulative, repeated);
+        Self {
+            queue: SendQueue::new(config.streams.scheduler),
+            deferred: DeferredMessages::default(),
+            outstanding: Outstanding::new(initial_tsn, policies.count_data_header, tracking),
+            window: PeerWindow::new(0),
+            detector,
+            multipath,
+            next_is_first: false,
+            complete_up_to: u64::MAX,
+            probe_due: false,
+            probing: false,
+            abandonment: Abandonment::default(),
+            reneging: RenegingLimiter::default(),
+            outbound_streams: config.streams.outbound_streams,
+            interleaving: false,
+            forced: false,
+            refused: false,
+            progress: Time::ZERO,
+            drained: true,
+        }
+    }
+
+    /// Applies the values of the peer's INIT or INIT ACK. Returns the queued messages of streams that the
+    /// peer does not accept (RFC 9260, section 5.1.1).
+    pub(crate) fn negotiated(
+        &mut self,
+        a_rwnd: u32,
+        outbound_streams: u16,
+        extensions: Extensions,
+    ) -> Vec<SendFailure> {
+        self.window = PeerWindow::new(a_rwnd);
+        self.outbound_streams = outbound_streams;
+        self.set_extensions(extensions);
+        self.queue
+            .remove_above(outbound_streams)
+            .into_iter()
+            .map(|pending| {
+                self.abandonment.forget(pending.number);
+                let mut failure = FailureBuilder::for_pending(&pending);
+                failure.append_unsent(pending.rest);
+                failure.build()
+            })
+            .collect()
+    }
+
+    /// Sets the negotiated extensions: whether user data is carried in I-DATA chunks (RFC 8260, section
+    /// 2.2.1), and whether messages that were begun may be abandoned (RFC 3758, section 3.3).
+    pub(crate) fn set_extensions(&mut self, extensions: Extensions) {
+        let interleaving = extensions.interleaving;
+        self.abandonment.set_extensions(extensions);
+        self.interleaving = interleaving;
+        self.queue.set_interleaving(interleaving);
+        self.outstanding.set_header_len(header_len(interleaving));
+    }
+
+    /// Starts again after a restart of the peer. Returns the messages that are not acknowledged.
+    pub(crate) fn restart(
+        &mut self,
+        initial_tsn: Tsn,
+        config: &AssociationConfig,
+        paths: &mut Paths,
+    ) -> Vec<SendFailure> {
+        let failures = self.take_failures();
+        for path in paths.iter_mut() {
+            path.flight_size = 0;
+            path.earliest = None;
+            path.buffered = 0;
+            path.chunks = 0;
+            path.recovery = PathRecovery::default();
+        }
+        let new = Self::new(initial_tsn, config);
+        let mut old = core::mem::replace(self, new);
+        self.refused = old.refused;
+        self.abandonment = old.abandonment.restart();
+        // Empty, with the scheduler and values that the user set.
+        self.queue = old.queue;
+        failures
+    }
+
+    pub(crate) fn outbound_streams(&self) -> u16 {
+        self.outbound_streams
+    }
+
+    /// Queues a message.
+    pub(crate) fn send(
+        &mut self,
+        options: SendOptions,
+        data: Bytes,
+        now: Time,
+        paths: &mut Paths,
+        config: &AssociationConfig,
+    ) -> Result<(), SendError> {
+        if data.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if options.stream.0 >= self.outbound_streams {
+            return Err(SendError::InvalidStream {
+                streams: self.outbound_streams,
+            });
+        }
+        if options.path.is_some_and(|p| !paths.contains(p)) {
+            return Err(SendError::UnknownPath);
+        }
+        let limit = self.max_payload(paths, config);
+        if !config.mtu.fragment && data.len() > limit {
+            return Err(SendError::TooLarge { limit });
+        }
+        let needed = data.len();
+        if !self.has_room(needed, paths, config)
+            && !self.make_room(needed, options.reliability, now, paths, config)
+        {
+            self.refused = true;
+            return Err(SendError::BufferFull);
+        }
+        let number = self.abandonment.add(&options, needed, now);
+        let pending = PendingMessage::new(number, options, data);
+        if self.deferred.covers(options.stream) {
+            self.deferred.push(pending);
+        } else {
+            self.queue.push(pending);
+        }
+        self.drained = false;
+        Ok(())
+    }
+
+    fn has_room(&self, bytes: usize, paths: &Paths, config: &AssociationConfig) -> bool {
+        let held = self.buffered_bytes();
+        let messages = self.queued_messages() + self.outstanding.messages();
+        messages < config.buffers.send_buffer_messages.min(MAX_MESSAGES)
+            && (held == 0 || held + bytes <= self.send_buffer(paths, config))
+    }
+
+    /// Size of the send buffer in bytes. If it may grow and several paths carry data, bytes that fast paths
+    /// have delivered, and that wait for slow ones, take no room from further data.
+    pub(super) fn send_buffer(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+        let size = send_buffer(paths, config);
+        match config.buffers.max_send_buffer {
+            Some(max) if self.multipath.is_concurrent() => {
+                let (held, flight) = (self.outstanding.held(), self.outstanding.in_flight());
+                let delivered = held.saturating_sub(flight);
+                size.saturating_add(2 * delivered).min(max).max(size)
+            }
+            _ => size,
+        }
+    }
+
+    /// Returns once whether a user whose message was refused can send again: half of the buffer is free.
+    pub(crate) fn take_room(&mut self, paths: &Paths, config: &AssociationConfig) -> bool {
+        if !self.refused {
+            return false;
+        }
+        let has_room = self.buffered_bytes() <= self.send_buffer(paths, config) / 2
+            && self.queued_messages() + self.outstanding.messages()
+                <= config.buffers.send_buffer_messages.min(MAX_MESSAGES) / 2;
+        has_room && core::mem::take(&mut self.refused)
+    }
+
+    /// Returns once whether everything sent is acknowledged.
+    pub(crate) fn take_drained(&mut self) -> bool {
+        self.is_drained() && !core::mem::replace(&mut self.drained, true)
+    }
+
+    /// Returns whether no message waits and none is unacknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_flushed() && self.deferred.len() == 0
+    }
+
+    /// Returns whether no message waits, and each chunk is acknowledged cumulatively, is abandoned (RFC 3758,
+    /// section 3.5, A2) or is acknowledged as non-renegable.
+    pub(crate) fn is_finished(&self) -> bool {
+        let waits = !self.queue.is_empty() || self.deferred.len() > 0;
+        !waits && self.outstanding.is_finished()
+    }
+
+    /// Returns whether the peer has acknowledged any data.
+    pub(crate) fn was_acknowledged(&self) -> bool {
+        self.outstanding.was_acknowledged()
+    }
+
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.queue.bytes() + self.deferred.bytes() + self.outstanding.held()
+    }
+
+    pub(crate) fn queued_messages(&self) -> usize {
+        self.queue.len() + self.deferred.len()
+    }
+
+    pub(crate) fn outstanding_chunks(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    pub(crate) fn outstanding_bytes(&self) -> usize {
+        self.outstanding.in_flight()
+    }
+
+    /// Highest TSN that was sent, if any.
+    pub(crate) fn last_sent(&self) -> Option<Tsn> {
+        let next = self.outstanding.next_index();
+        (next > 1).then(|| self.outstanding.tsn(next - 1))
+    }
+
+    /// Reduces the window of the path that this TSN was sent to, or of path `otherwise`, as after a loss,
+    /// because its packet was marked (ECN). Returns whether it did: not during Fast Recovery, and not a
+    /// window below the minimum of a reduction (RFC 9260, section 7.2.3).
+    pub(crate) fn reduce_for_mark(
+        &mut self,
+        tsn: Tsn,
+        otherwise: PathId,
+        now: Time,
+        paths: &mut Paths,
+        trace: &mut Trace,
+    ) -> bool {
+        let index = self.outstanding.index_of(tsn);
+        let chunk = index.and_then(|index| self.outstanding.chunk(index));
+        let id = chunk.map_or(otherwise, |c| c.path);
+        let path = &mut paths[id];
+        let reduced = self.detector.is_in_fast_recovery() || path.recovery.is_fast();
+        if reduced || path.congestion.cwnd() <= 4 * path.pmdcs() {
+            return false;
+        }
+        self.update_coupled_windows(id, paths);
+        let path = &mut paths[id];
+        path.congestion.on_loss();
+        trace.record(now, sack_processing::window_event(path));
+        true
+    }
+
+    /// Expiry of the window probe timer, or lifetime of a message.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        earliest(self.window.next_timeout(), self.abandonment.next_deadline())
+    }
+
+    /// Handles the expiry of the window probe timer.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.window.handle_timeout(now);
+    }
+
+    pub(crate) fn rwnd(&self) -> usize {
+        self.window.rwnd()
+    }
+
+    /// Time since which data is outstanding and nothing was acknowledged; `None` while the peer's window
+    /// is closed.
+    pub(crate) fn stalled_since(&self) -> Option<Time> {
+        let open = self.window.rwnd() > 0 && !self.window.is_probing();
+        (!self.outstanding.is_empty() && open).then_some(self.progress)
+    }
+
+    /// Empties the send buffer; returns the messages that are not acknowledged, for SEND FAILURE.
+    pub(crate) fn take_failures(&mut self) -> Vec<SendFailure> {
+        let mut failures = self.take_abandoned();
+        self.abandonment.clear();
+        // With interleaving, several messages may have been begun.
+        let mut open: BTreeMap<(StreamId, bool, u32), FailureBuilder> = BTreeMap::new();
+        while let Some(chunk) = self.outstanding.pop_front() {
+            if chunk.is_abandoned() {
+                continue;
+            }
+            let message = (chunk.stream, chunk.flags.unordered, chunk.mid.value());
+            if chunk.is_non_renegable() {
+                // Delivered, but the rest of its message may not be.
+                if let Some(failure_builder) = open.get_mut(&message) {
+                    failure_builder.append_delivered(chunk.len());
+                }
+            } else {
+                let failure_builder = open.entry(message);
+                failure_builder
+                    .or_insert_with(|| FailureBuilder::for_chunk(&chunk))
+                    .append_unsent(chunk.payload);
+            }
+            if chunk.flags.ending {
+                failures.extend(open.remove(&message).map(FailureBuilder::build));
+            }
+        }
+        let deferred = self.deferred.take();
+        for pending in self.queue.restart().into_iter().chain(deferred) {
+            let options = pending.options;
+            let message = (options.stream, options.unordered, pending.mid.value());
+            let begun = pending.begun.then(|| open.remove(&message)).flatten();
+            let mut failure_builder =
+                begun.unwrap_or_else(|| FailureBuilder::for_pending(&pending));
+            failure_builder.append_unsent(pending.rest);
+            failures.push(failure_builder.build());
+        }
+        failures.extend(open.into_values().map(FailureBuilder::build));
+        failures
+    }
+
+    /// Largest payload of one chunk.
+    fn max_payload(&self, paths: &Paths, config: &AssociationConfig) -> usize {
+        let fits = paths.amdcs().saturating_sub(self.outstanding.header_len());
+        config.mtu.max_payload.map_or(fits, |p| p.min(fits)).max(1)
+    }
+
+    pub(crate) fn scheduler(&self) -> StreamScheduler {
+        self.queue.scheduler()
+    }
+
+    pub(crate) fn set_scheduler(&mut self, scheduler: StreamScheduler) {
+        self.queue.set_scheduler(scheduler);
+    }
+
+    /// Priority or weight that the user set for a stream; `None` if there is no such stream.
+    pub(crate) fn stream_value(&self, stream: StreamId) -> Option<u16> {
+        (stream.0 < self.outbound_streams).then(|| self.queue.value(stream))
+    }
+
+    /// Sets the priority or weight of a stream; returns whether there is such a stream.
+    pub(crate) fn set_stream_value(&mut self, stream: StreamId, value: u16) -> bool {
+        let exists = stream.0 < self.outbound_streams;
+        if exists {
+            self.queue.set_value(stream, value);
+        }
+        exists
+    }
+}
+
+/// Length of the header of a chunk with user data.
+fn header_len(interleaving: bool) -> usize {
+    if interleaving {
+        I_DATA_HEADER_LEN
+    } else {
+        DATA_HEADER_LEN
+    }
+}
+
+/// Size of the send buffer in bytes. If it may grow, half of it, at which the user is notified of room, is
+/// more than what may be in flight, so that data is always queued.
+fn send_buffer(paths: &Paths, config: &AssociationConfig) -> usize {
+    let Some(max) = config.buffers.max_send_buffer else {
+        return config.buffers.send_buffer;
+    };
+    let windows = paths.iter().filter(|p| p.usable());
+    let cwnd: usize = windows.map(|p| p.congestion.cwnd()).sum();
+    let wanted = cwnd
+        .saturating_mul(2)
+        .saturating_add(config.buffers.send_buffer);
+    wanted.min(max).max(config.buffers.send_buffer)
+}
+
+#[cfg(test)]
+mod work_tests;

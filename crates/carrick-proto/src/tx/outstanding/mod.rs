@@ -1,0 +1,388 @@
+//! DATA chunks that were sent and are not acknowledged cumulatively, by their TSN.
+//!
+//! Internally, a TSN is an index, which never wraps; the initial TSN has index 1. The Gap Ack Blocks of a
+//! SACK are compared with those of the last one, range by range, so that only chunks whose state changes
+//! are visited.
+//!
+//! - `chunk`: one chunk
+//! - `flight`: chunks that enter and leave flight
+//! - `order`: order of transmission
+//! - `moves`: all chunks of a path at once
+//! - `marked`: chunks marked for retransmission
+//! - `abandoned`: abandoned chunks
+//! - `non_renegable`: chunks that the peer may not renege on
+//! - `reported`: comparison of reports
+//! - `ranges`: ranges of indexes
+
+mod abandoned;
+mod chunk;
+mod flight;
+mod marked;
+mod moves;
+mod non_renegable;
+mod order;
+mod ranges;
+mod reported;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+
+use carrick_wire::{DATA_HEADER_LEN, Tsn, padded};
+
+use super::queue::NewChunk;
+use crate::path::{Path, PathId, Paths};
+use crate::time::Time;
+use crate::work_counter::WorkCounter;
+use abandoned::AbandonedChunks;
+pub(super) use chunk::AckedChunk;
+pub(crate) use chunk::{Chunk, ChunkState};
+use marked::MarkedChunks;
+use non_renegable::NonRenegable;
+pub(super) use ranges::{Ranges, from_gap_ack_blocks, union};
+pub(super) use reported::count;
+
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    chunks: VecDeque<Chunk>,
+    /// Index of the first of `chunks`, right above the Cumulative TSN Ack Point.
+    first: u64,
+    /// TSN of index 0.
+    origin: Tsn,
+    /// Ranges of the last report's Gap Ack Blocks.
+    reported: Ranges,
+    /// Chunks acknowledged as non-renegable, whether the last report lists them or not.
+    non_renegable: NonRenegable,
+    /// Indexes of chunks in state [`ChunkState::Marked`].
+    marked: MarkedChunks,
+    /// User bytes in flight.
+    in_flight: usize,
+    /// User bytes held for retransmission, acknowledged in gap blocks or not.
+    held: usize,
+    /// Number of chunks that are acknowledged as non-renegable and not abandoned.
+    released: usize,
+    /// Number of messages whose last fragment is outstanding.
+    messages: usize,
+    count_header: bool,
+    /// Number of the last transmission; chunks that the peer reneged on count as sent again.
+    serial: u64,
+    /// Number of transmissions.
+    sent: u64,
+    /// Number of chunks examined for moves between paths; see [`Self::affords_move`].
+    examined: u64,
+    tracking: Tracking,
+    /// Length of the header of DATA or I-DATA.
+    header_len: usize,
+    /// Allocated with the first chunk of a message that may be abandoned.
+    abandoned: Option<Box<AbandonedChunks>>,
+    /// Chunks that are in flight once more: retransmitted, or reneged on. All others have been in flight
+    /// since their first transmission; see [`Self::find_earliest`].
+    in_flight_again: BTreeSet<(PathId, u64)>,
+    /// Chunks examined in search of the lowest in flight.
+    pub(super) searched: WorkCounter,
+    /// Chunks acknowledged and reneged on.
+    pub(super) changed: WorkCounter,
+}
+
+/// Optional records about outstanding chunks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tracking {
+    /// Order of transmission on each path.
+    pub(super) ordered: bool,
+    /// Chunks stay in that order after a fast retransmission; otherwise they are not fast retransmitted again
+    /// (RFC 9260, section 7.2.4, step 5).
+    pub(super) repeated: bool,
+    /// Path on which marked chunks were lost.
+    pub(super) marked_by_path: bool,
+}
+
+impl Outstanding {
+    pub(super) fn new(initial_tsn: Tsn, count_header: bool, tracking: Tracking) -> Self {
+        Self {
+            chunks: VecDeque::new(),
+            first: 1,
+            origin: initial_tsn.previous(),
+            reported: Ranges::new(),
+            non_renegable: NonRenegable::default(),
+            marked: MarkedChunks::new(tracking.marked_by_path),
+            in_flight: 0,
+            held: 0,
+            released: 0,
+            messages: 0,
+            count_header,
+            abandoned: None,
+            serial: 0,
+            sent: 0,
+            examined: 0,
+            tracking,
+            header_len: DATA_HEADER_LEN,
+            in_flight_again: BTreeSet::new(),
+            searched: WorkCounter::default(),
+            changed: WorkCounter::default(),
+        }
+    }
+
+    pub(crate) fn header_len(&self) -> usize {
+        self.header_len
+    }
+
+    /// Sets the length of the chunks' headers. No chunk is outstanding.
+    pub(crate) fn set_header_len(&mut self, header_len: usize) {
+        self.header_len = header_len;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Returns whether each chunk is abandoned or acknowledged as non-renegable.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.not_abandoned() == self.released
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// User bytes in flight on all paths: neither acknowledged nor marked.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// User bytes that are held because the peer has not acknowledged them cumulatively.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Number of messages that are sent completely and not acknowledged.
+    pub(crate) fn messages(&self) -> usize {
+        self.messages
+    }
+
+    /// Index of the next new chunk.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.first + self.chunks.len() as u64
+    }
+
+    pub(crate) fn first_index(&self) -> u64 {
+        self.first
+    }
+
+    pub(crate) fn tsn(&self, index: u64) -> Tsn {
+        self.origin.plus(index as u32)
+    }
+
+    /// Continues with this TSN. No chunk is outstanding.
+    pub(crate) fn renumber(&mut self, next: Tsn) {
+        debug_assert!(self.is_empty());
+        self.origin = next.minus(self.next_index() as u32);
+    }
+
+    pub(crate) fn cumulative_point(&self) -> Tsn {
+        self.tsn(self.first - 1)
+    }
+
+    /// Index of a TSN at or above the Cumulative TSN Ack Point; `None` below it.
+    pub(crate) fn index_of(&self, tsn: Tsn) -> Option<u64> {
+        let point = self.cumulative_point();
+        tsn.is_at_or_after(point)
+            .then(|| self.first - 1 + u64::from(tsn.since(point)))
+    }
+
+    /// Index of a TSN that was sent, acknowledged or not.
+    pub(crate) fn index_of_any(&self, tsn: Tsn) -> Option<u64> {
+        let point = self.cumulative_point();
+        match self.index_of(tsn) {
+            Some(index) => Some(index).filter(|i| *i < self.next_index()),
+            None => (self.first - 1).checked_sub(u64::from(point.since(tsn))),
+        }
+    }
+
+    pub(crate) fn chunk(&self, index: u64) -> Option<&Chunk> {
+        self.chunks
+            .get(usize::try_from(index.checked_sub(self.first)?).ok()?)
+    }
+
+    pub(crate) fn chunk_mut(&mut self, index: u64) -> Option<&mut Chunk> {
+        self.chunks
+            .get_mut(usize::try_from(index.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Bytes that a chunk counts in the flight size.
+    pub(super) fn weight(&self, payload: usize) -> usize {
+        if self.count_header {
+            padded(self.header_len + payload)
+        } else {
+            payload
+        }
+    }
+
+    /// Adds a new chunk, which leaves on a path; returns its index.
+    pub(crate) fn push(
+        &mut self,
+        chunk: NewChunk,
+        to: PathId,
+        first_in_packet: bool,
+        now: Time,
+        paths: &mut Paths,
+    ) -> u64 {
+        let index = self.next_index();
+        let payload = chunk.payload.len();
+        self.held += payload;
+        self.in_flight += payload;
+        self.messages += usize::from(chunk.flags.ending);
+        self.serial += 1;
+        self.sent += 1;
+        let path = &mut paths[to];
+        path.buffered += payload;
+        path.chunks += 1;
+        path.losses.on_sent();
+        path.flight_size += self.weight(payload);
+        path.earliest.get_or_insert(index);
+        self.chunks.push_back(Chunk {
+            payload: chunk.payload,
+            released: 0,
+            message: chunk.message,
+            context: chunk.context,
+            ppid: chunk.ppid,
+            transmissions: 1,
+            stream: chunk.stream,
+            mid: chunk.mid,
+            fsn: chunk.fsn,
+            flags: chunk.flags,
+            path: to,
+            ambiguous: false,
+            state: ChunkState::InFlight,
+            fast_retransmitted: false,
+            first_in_packet,
+            delivery_uncertain: false,
+            in_flight_again: false,
+            sent: now,
+            serial: self.serial,
+            older: 0,
+            newer: 0,
+        });
+        self.link(index, to, paths);
+        index
+    }
+
+    /// Number of transmissions.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Number of the last transmission.
+    pub(crate) fn transmissions(&self) -> u64 {
+        self.serial
+    }
+
+    /// Acknowledges a chunk; returns it if it was not acknowledged before.
+    pub(super) fn acknowledge(&mut self, index: u64, paths: &mut Paths) -> Option<AckedChunk> {
+        let chunk = self.chunk_mut(index)?;
+        let in_flight = match &mut chunk.state {
+            ChunkState::Acked => return None,
+            ChunkState::Abandoned { awaited } => {
+                *awaited = false;
+                return None;
+            }
+            ChunkState::InFlight => true,
+            ChunkState::Marked(_) => false,
+        };
+        chunk.state = ChunkState::Acked;
+        let (payload, path) = (chunk.len(), chunk.path);
+        let acked = AckedChunk {
+            path,
+            weight: 0,
+            transmissions: chunk.transmissions,
+            ambiguous: chunk.ambiguous,
+            delivery_uncertain: chunk.delivery_uncertain,
+            first_in_packet: chunk.first_in_packet,
+            serial: chunk.serial,
+            sent: chunk.sent,
+        };
+        if in_flight {
+            self.leave_flight(index, path, payload, paths);
+        } else {
+            self.marked.remove(index, path);
+        }
+        self.changed.note();
+        Some(AckedChunk {
+            weight: self.weight(payload),
+            ..acked
+        })
+    }
+
+    /// Frees the bytes of a chunk that is acknowledged as non-renegable. Returns the number of its message
+    /// and the freed bytes, if the chunk was renegable before.
+    pub(super) fn release(&mut self, index: u64, paths: &mut Paths) -> Option<(u64, usize)> {
+        let chunk = self.chunk_mut(index)?;
+        if chunk.state != ChunkState::Acked || chunk.is_non_renegable() {
+            return None;
+        }
+        let freed = core::mem::take(&mut chunk.payload).len();
+        chunk.released = freed as u32;
+        let (message, path) = (chunk.message, &mut paths[chunk.path]);
+        path.buffered = path.buffered.saturating_sub(freed);
+        self.held -= freed;
+        self.released += 1;
+        Some((message, freed))
+    }
+
+    /// Removes the first chunk, which is acknowledged, or whose association ends.
+    pub(super) fn pop_front(&mut self) -> Option<Chunk> {
+        let chunk = self.chunks.pop_front()?;
+        self.first += 1;
+        if chunk.state == ChunkState::InFlight {
+            self.in_flight -= chunk.len();
+            self.in_flight_again.remove(&(chunk.path, self.first - 1));
+        }
+        self.held -= chunk.payload.len();
+        if chunk.is_abandoned() {
+            self.abandoned_chunks().count -= 1;
+        } else {
+            self.messages -= usize::from(chunk.flags.ending);
+            self.released -= usize::from(chunk.is_non_renegable());
+        }
+        Some(chunk)
+    }
+
+    /// Returns the lowest chunk in flight on a path.
+    ///
+    /// Chunks in flight once more are found in [`Self::in_flight_again`]. So the search through all others
+    /// never goes back: it examines each chunk once for each path.
+    pub(super) fn find_earliest(&self, path: &mut Path) -> Option<u64> {
+        let id = path.id;
+        let mut index = path.recovery.searched.max(self.first);
+        let unbroken =
+            |c: &Chunk| c.path == id && c.state == ChunkState::InFlight && !c.in_flight_again;
+        while let Some(chunk) = self.chunk(index) {
+            self.searched.note();
+            if unbroken(chunk) {
+                break;
+            }
+            index += 1;
+        }
+        path.recovery.searched = index;
+        let unbroken = (index < self.next_index()).then_some(index);
+        let again = self.in_flight_again.range((id, 0)..=(id, u64::MAX)).next();
+        unbroken.into_iter().chain(again.map(|a| a.1)).min()
+    }
+
+    /// Lowest chunk marked for retransmission.
+    pub(crate) fn first_marked(&self) -> Option<u64> {
+        self.marked.next(None, 0)
+    }
+
+    pub(crate) fn has_marked(&self) -> bool {
+        !self.marked.is_empty()
+    }
+
+    /// Lowest chunk marked for retransmission, from an index on.
+    pub(crate) fn next_marked(&self, from: u64) -> Option<u64> {
+        self.marked.next(None, from)
+    }
+
+    /// Lowest chunk marked for retransmission that was lost on a path, where that is recorded.
+    pub(crate) fn next_marked_of(&self, of: Option<PathId>, from: u64) -> Option<u64> {
+        self.marked.next(of, from)
+    }
+}

@@ -1,0 +1,170 @@
+//! Messages for streams that are being reset. They are numbered after the response to the request (RFC
+//! 6525, section 5.1.2, A1, and section 5.1.4, C2).
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use carrick_wire::{StreamId, Tsn};
+
+use crate::path::PathId;
+use crate::streams::StreamSet;
+use crate::tx::Sender;
+use crate::tx::message::PendingMessage;
+
+/// Deferred messages; allocated when streams are first reset or renumbered.
+#[derive(Debug, Default)]
+pub(in crate::tx) struct DeferredMessages(Option<Box<Deferred>>);
+
+#[derive(Debug, Default)]
+struct Deferred {
+    streams: Option<StreamSet>,
+    /// Messages in the order in which the user sent them.
+    pending: BTreeMap<u64, PendingMessage>,
+    pushed: u64,
+    /// Position of each message that may be abandoned, by number.
+    numbered: BTreeMap<u64, u64>,
+    /// Positions of the messages that the user directed to a path.
+    routed: BTreeSet<(PathId, u64)>,
+    bytes: usize,
+    /// A request that renumbers has been sent.
+    renumbering: bool,
+    /// Last TSN before the renumbering (RFC 6525, section 5.2.7, H5).
+    retired: Option<Tsn>,
+}
+
+impl DeferredMessages {
+    pub(in crate::tx) fn covers(&self, stream: StreamId) -> bool {
+        let streams = self.0.as_ref().and_then(|w| w.streams.as_ref());
+        streams.is_some_and(|s| s.contains(stream))
+    }
+
+    pub(in crate::tx) fn push(&mut self, pending: PendingMessage) {
+        let waiting = self.0.get_or_insert_default();
+        waiting.bytes += pending.rest.len();
+        waiting.pushed += 1;
+        if pending.number != 0 {
+            waiting.numbered.insert(pending.number, waiting.pushed);
+        }
+        let path = pending.options.path;
+        waiting.routed.extend(path.map(|p| (p, waiting.pushed)));
+        waiting.pending.insert(waiting.pushed, pending);
+    }
+
+    pub(in crate::tx) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |w| w.pending.len())
+    }
+
+    pub(in crate::tx) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |w| w.bytes)
+    }
+
+    /// Ends the deferral; returns the messages in the order in which the user sent them.
+    pub(in crate::tx) fn take(&mut self) -> impl Iterator<Item = PendingMessage> + use<> {
+        let pending = self.0.as_mut().map(|waiting| {
+            let before = core::mem::take(&mut **waiting);
+            waiting.retired = before.retired;
+            before.pending
+        });
+        pending.into_iter().flat_map(BTreeMap::into_values)
+    }
+
+    /// Removes a message that may be abandoned, by its number.
+    pub(in crate::tx) fn remove_numbered(&mut self, number: u64) -> Option<PendingMessage> {
+        let waiting = self.0.as_mut()?;
+        let at = waiting.numbered.remove(&number)?;
+        let pending = waiting.pending.remove(&at)?;
+        waiting.bytes -= pending.rest.len();
+        if let Some(path) = pending.options.path {
+            waiting.routed.remove(&(path, at));
+        }
+        Some(pending)
+    }
+
+    /// Removes a path from the messages that the user directed to it.
+    pub(in crate::tx) fn forget_path(&mut self, path: PathId) {
+        let Some(waiting) = &mut self.0 else { return };
+        let all = (path, 0)..=(path, u64::MAX);
+        while let Some(&(_, at)) = waiting.routed.range(all.clone()).next() {
+            waiting.routed.remove(&(path, at));
+            if let Some(pending) = waiting.pending.get_mut(&at) {
+                pending.options.path = None;
+            }
+        }
+    }
+
+    /// Returns whether a TSN that is not outstanding may be of the numbering before a renumbering, in a
+    /// delayed packet, or of the one that the peer was asked to begin.
+    pub(in crate::tx) fn may_be_renumbered(&self, tsn: Tsn) -> bool {
+        let old = |last: Tsn| last.since(tsn) < 1 << 30;
+        self.0
+            .as_ref()
+            .is_some_and(|w| w.renumbering || w.retired.is_some_and(old))
+    }
+}
+
+impl Sender {
+    /// Defers the messages that the user sends on these streams from now on.
+    pub(crate) fn hold(&mut self, streams: StreamSet) {
+        self.deferred.0.get_or_insert_default().streams = Some(streams);
+    }
+
+    /// Queues the deferred messages.
+    pub(crate) fn release(&mut self) {
+        for pending in self.deferred.take() {
+            self.queue.push(pending);
+        }
+    }
+
+    /// Index of the next new chunk, below which are all chunks of these streams; `None` while messages
+    /// for the streams are queued and not deferred.
+    pub(crate) fn sent_below(&self, streams: &StreamSet) -> Option<u64> {
+        (!self.queue.has_any(streams)).then(|| self.outstanding.next_index())
+    }
+
+    /// Returns whether all chunks below this index are acknowledged cumulatively.
+    pub(crate) fn is_acknowledged_below(&self, index: u64) -> bool {
+        self.outstanding.first_index() >= index
+    }
+
+    /// Returns whether all messages that are not deferred are acknowledged.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.queue.is_empty() && self.outstanding.is_empty()
+    }
+
+    /// Index of [`Self::last_tsn`], which never wraps.
+    pub(crate) fn last_index(&self) -> u64 {
+        self.outstanding.next_index() - 1
+    }
+
+    /// Last TSN that was assigned.
+    pub(crate) fn last_tsn(&self) -> Tsn {
+        self.outstanding.tsn(self.outstanding.next_index() - 1)
+    }
+
+    /// Restarts the message numbers of these streams at 0.
+    pub(crate) fn reset_streams(&mut self, streams: &StreamSet) {
+        self.queue.reset(streams);
+    }
+
+    /// Returns whether the message numbers of these streams are at 0.
+    pub(crate) fn is_reset(&self, streams: &StreamSet) -> bool {
+        self.queue.is_reset(streams)
+    }
+
+    /// Adds outgoing streams.
+    pub(crate) fn add_streams(&mut self, count: u16) {
+        self.outbound_streams = self.outbound_streams.saturating_add(count);
+    }
+
+    /// Notes that a request to renumber has been sent: the peer may acknowledge TSNs of the new
+    /// numbering before its response arrives.
+    pub(crate) fn expect_renumbering(&mut self) {
+        self.deferred.0.get_or_insert_default().renumbering = true;
+    }
+
+    /// Continues with this TSN. No chunk is outstanding.
+    pub(crate) fn renumber(&mut self, next: Tsn) {
+        self.deferred.0.get_or_insert_default().retired = Some(self.last_tsn());
+        self.outstanding.renumber(next);
+    }
+}

@@ -1,0 +1,223 @@
+//! Stream schedulers (RFC 8260, section 3).
+//!
+//! A [`Discipline`] ranks each stream with data from its [`ScheduleEntry`]; [`Schedule`] keeps the
+//! streams in that order. A message is scheduled as a whole with DATA, a chunk with I-DATA. A change
+//! of the order costs the logarithm of the number of waiting streams, and nothing while the same
+//! stream stays at the head.
+
+mod disciplines;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use core::fmt;
+
+/// Scheduling of the messages of several streams (RFC 8260, section 3).
+///
+/// Without interleaving (I-DATA), a message that has begun is finished before another one begins,
+/// whatever the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum StreamScheduler {
+    /// In the order in which the user sent them (section 3.1, `SCTP_SS_FCFS`).
+    #[default]
+    FirstCome,
+    /// Streams in turn, a message each, or a chunk each with interleaving (section 3.2,
+    /// `SCTP_SS_RR`).
+    RoundRobin,
+    /// Streams in turn, a packet each: a packet has chunks of one stream only (section 3.3,
+    /// `SCTP_SS_RR_PKT`).
+    RoundRobinPerPacket,
+    /// Streams with a lower [value](crate::Endpoint::set_stream_value) strictly before those with a
+    /// higher one; first come, first served among equals (section 3.4, `SCTP_SS_PRIO`).
+    Priority,
+    /// Streams get the same number of bytes (section 3.5, `SCTP_SS_FB`).
+    FairBandwidth,
+    /// Streams get bytes in proportion to their [value](crate::Endpoint::set_stream_value), where 0
+    /// counts as 1 (section 3.6, `SCTP_SS_WFQ`).
+    WeightedFair,
+}
+
+impl StreamScheduler {
+    /// All schedulers, in the order of the RFC.
+    pub const ALL: [Self; 6] = [
+        Self::FirstCome,
+        Self::RoundRobin,
+        Self::RoundRobinPerPacket,
+        Self::Priority,
+        Self::FairBandwidth,
+        Self::WeightedFair,
+    ];
+
+    fn discipline(self) -> Box<dyn Discipline> {
+        match self {
+            Self::FirstCome => Box::new(disciplines::FirstCome),
+            Self::RoundRobin => Box::new(disciplines::RoundRobin::default()),
+            Self::RoundRobinPerPacket => Box::new(disciplines::RoundRobinPerPacket::default()),
+            Self::Priority => Box::new(disciplines::Priority),
+            Self::FairBandwidth => Box::new(disciplines::FairBandwidth::default()),
+            Self::WeightedFair => Box::new(disciplines::WeightedFair::default()),
+        }
+    }
+}
+
+/// Rank of a stream among those with data; the lowest is served first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) struct Rank(u128, u64);
+
+/// Scheduling state of one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ScheduleEntry {
+    /// Number, in the order in which the user sent them, of the stream's first message.
+    pub(super) arrival: u64,
+    /// Priority or weight that the user set.
+    pub(super) value: u16,
+    /// State of the discipline.
+    clock: u128,
+    /// Rank while the stream has data.
+    rank: Rank,
+}
+
+impl ScheduleEntry {
+    pub(super) fn new(arrival: u64, value: u16) -> Self {
+        Self {
+            arrival,
+            value,
+            ..Self::default()
+        }
+    }
+}
+
+/// Order of streams.
+trait Discipline: fmt::Debug + Send + Sync {
+    /// Rank of a stream.
+    fn rank(&self, entry: &ScheduleEntry) -> Rank;
+
+    /// Handles a stream that has data again.
+    fn enter(&mut self, _turn: &mut ScheduleEntry) {}
+
+    /// Handles a message, or with interleaving a chunk, that the stream at the head sent.
+    fn served(&mut self, _turn: &mut ScheduleEntry, _bytes: usize) {}
+
+    /// Handles the end of a packet of the stream at the head.
+    fn packet_over(&mut self, _turn: &mut ScheduleEntry) {}
+}
+
+/// Streams with data, by their slots, in the order of a discipline.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    kind: StreamScheduler,
+    discipline: Box<dyn Discipline>,
+    /// Stream that is served next.
+    head: Option<(Rank, u32)>,
+    /// Further streams with data.
+    waiting: BTreeSet<(Rank, u32)>,
+    /// The stream at the head has begun a message, and stays there until its end.
+    pinned: bool,
+}
+
+impl Schedule {
+    pub(super) fn new(kind: StreamScheduler) -> Self {
+        Self {
+            kind,
+            discipline: kind.discipline(),
+            head: None,
+            waiting: BTreeSet::new(),
+            pinned: false,
+        }
+    }
+
+    pub(super) fn kind(&self) -> StreamScheduler {
+        self.kind
+    }
+
+    /// Slot of the stream that is served next.
+    pub(super) fn head(&self) -> Option<u32> {
+        self.head.map(|(_, slot)| slot)
+    }
+
+    /// Adds a stream that has data again.
+    pub(super) fn enter(&mut self, slot: u32, entry: &mut ScheduleEntry) {
+        self.discipline.enter(entry);
+        entry.rank = self.discipline.rank(entry);
+        let new = (entry.rank, slot);
+        match self.head {
+            None => self.head = Some(new),
+            Some(head) if self.pinned || head < new => {
+                self.waiting.insert(new);
+            }
+            Some(head) => {
+                self.waiting.insert(head);
+                self.head = Some(new);
+            }
+        }
+    }
+
+    /// Removes a stream without further data.
+    pub(super) fn leave(&mut self, slot: u32, entry: &ScheduleEntry) {
+        if self.head() == Some(slot) {
+            self.pinned = false;
+            self.head = self.waiting.pop_first();
+        } else {
+            self.waiting.remove(&(entry.rank, slot));
+        }
+    }
+
+    /// Keeps the stream at the head until its message, which has begun, is complete.
+    pub(super) fn pin_head(&mut self) {
+        self.pinned = true;
+    }
+
+    /// Records a message or chunk of the stream at the head; with `last`, the stream has no further data.
+    pub(super) fn served(
+        &mut self,
+        slot: u32,
+        entry: &mut ScheduleEntry,
+        bytes: usize,
+        last: bool,
+    ) {
+        self.discipline.served(entry, bytes);
+        if last {
+            return self.leave(slot, entry);
+        }
+        self.pinned = false;
+        self.rerank_head(entry);
+    }
+
+    /// Records the end of a packet with chunks of the stream at the head.
+    pub(super) fn packet_over(&mut self, entry: &mut ScheduleEntry) {
+        if !self.pinned {
+            self.discipline.packet_over(entry);
+            self.rerank_head(entry);
+        }
+    }
+
+    /// Ranks a stream again whose first message or value changed.
+    pub(super) fn changed(&mut self, slot: u32, entry: &mut ScheduleEntry) {
+        if self.head() == Some(slot) {
+            return self.rerank_head(entry);
+        }
+        self.waiting.remove(&(entry.rank, slot));
+        entry.rank = self.discipline.rank(entry);
+        self.waiting.insert((entry.rank, slot));
+        self.elect();
+    }
+
+    /// Ranks the stream at the head again.
+    fn rerank_head(&mut self, entry: &mut ScheduleEntry) {
+        entry.rank = self.discipline.rank(entry);
+        if let Some(head) = &mut self.head {
+            head.0 = entry.rank;
+        }
+        self.elect();
+    }
+
+    /// Puts the stream of the lowest rank at the head.
+    fn elect(&mut self) {
+        let Some(head) = self.head.filter(|_| !self.pinned) else {
+            return;
+        };
+        if self.waiting.first().is_some_and(|first| *first < head) {
+            self.head = self.waiting.pop_first();
+            self.waiting.insert(head);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Resetting and adding streams of an established association (RFC 6525).
+
+use carrick_proto::{StreamDirection, StreamId};
+
+use super::SendHalf;
+use crate::error::OperationError;
+
+impl SendHalf {
+    /// Requests a reset of these streams, or of all if none is named: their stream sequence numbers
+    /// start again at 0. Messages keep their order; messages for outgoing streams that are sent after
+    /// this call wait for the peer's response.
+    ///
+    /// Ready when the request is queued. [`crate::Event::StreamsReset`] reports its result, once for
+    /// each direction.
+    ///
+    /// # Errors
+    /// The extension is not in force, another request is under way, there is no such stream, or the
+    /// association is not established.
+    pub async fn reset_streams(
+        &self,
+        direction: StreamDirection,
+        streams: impl Into<Vec<StreamId>>,
+    ) -> Result<(), OperationError> {
+        let streams = streams.into();
+        self.operate(move |core, now, id| core.reset_streams(now, id, direction, &streams))
+            .await
+    }
+
+    /// Requests new TSNs in both directions and a reset of all streams.
+    /// [`crate::Event::AssociationReset`] reports the result.
+    ///
+    /// # Errors
+    /// As [`Self::reset_streams`], and within 30 seconds of the last time.
+    pub async fn reset_association(&self) -> Result<(), OperationError> {
+        self.operate(|core, now, id| core.reset_association(now, id))
+            .await
+    }
+
+    /// Requests more streams, for this side (`outgoing`) and for the peer (`incoming`) to send on.
+    /// [`crate::Event::StreamsChanged`] reports that they exist.
+    ///
+    /// # Errors
+    /// As [`Self::reset_streams`], and where there would be too many.
+    pub async fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.add_streams(now, id, outgoing, incoming))
+            .await
+    }
+}

@@ -1,0 +1,61 @@
+//! Stream schedulers (RFC 8260 section 4.3).
+
+use carrick_proto::{StreamId, StreamScheduler};
+
+use super::SendHalf;
+use crate::error::OperationError;
+
+impl SendHalf {
+    /// Sets the stream scheduler, at first [`crate::StreamConfig::scheduler`]
+    /// (`SCTP_STREAM_SCHEDULER`, RFC 8260 section 4.3.2). Messages that wait in front of the send
+    /// buffer ([`crate::Config::send_queue`]) are not ordered by it.
+    ///
+    /// # Errors
+    /// The association has ended.
+    pub async fn set_scheduler(&self, scheduler: StreamScheduler) -> Result<(), OperationError> {
+        self.operate(move |core, now, id| core.set_scheduler(now, id, scheduler))
+            .await
+    }
+
+    /// Sets the priority or weight of an outbound stream, depending on the
+    /// [scheduler](StreamScheduler) (`SCTP_STREAM_SCHEDULER_VALUE`, RFC 8260 section 4.3.3). Streams
+    /// start with 0.
+    ///
+    /// # Errors
+    /// The association has ended, or has no such stream.
+    pub async fn set_stream_value(
+        &self,
+        stream: impl Into<StreamId>,
+        value: u16,
+    ) -> Result<(), OperationError> {
+        let stream = stream.into();
+        self.operate(move |core, now, id| core.set_stream_value(now, id, stream, value))
+            .await
+    }
+
+    /// Returns the stream scheduler (RFC 8260 section 4.3.2).
+    ///
+    /// # Errors
+    /// The association has ended.
+    pub async fn scheduler(&self) -> Result<StreamScheduler, OperationError> {
+        let scheduler = self.link.work(|core, _, id| core.scheduler(id));
+        scheduler.await?.ok_or_else(|| self.link.unknown())
+    }
+
+    /// Returns the priority or weight of an outbound stream (RFC 8260 section 4.3.3).
+    ///
+    /// # Errors
+    /// The association has ended, or has no such stream.
+    pub async fn stream_value(&self, stream: impl Into<StreamId>) -> Result<u16, OperationError> {
+        let stream = stream.into();
+        let value = self.link.work(move |core, _, id| {
+            let exists = core.scheduler(id).is_some();
+            (exists, core.stream_value(id, stream))
+        });
+        match value.await? {
+            (_, Some(value)) => Ok(value),
+            (true, None) => Err(OperationError::InvalidStream),
+            (false, None) => Err(self.link.unknown()),
+        }
+    }
+}

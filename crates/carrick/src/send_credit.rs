@@ -1,0 +1,255 @@
+//! Credit of the send queue of an association: taken by senders, returned by the endpoint's task.
+//!
+//! Both are atomic operations on one counter. Only a sender that finds no credit takes a lock, to wait
+//! in order; other senders wait behind it, so that small messages do not starve a large one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{Notify, Semaphore};
+
+/// Nothing more is taken. The bits above count what is free.
+const CLOSED: u64 = 1;
+
+/// Reason for which no credit was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoCredit {
+    /// Not now.
+    Full,
+    /// Never again.
+    Closed,
+}
+
+/// Credit, in units of the caller.
+#[derive(Debug)]
+pub(crate) struct SendCredit {
+    capacity: u32,
+    /// Free credit, shifted by one, and [`CLOSED`].
+    state: AtomicU64,
+    /// Order of the waiting senders.
+    turn: Semaphore,
+    /// Credit that the first waiting sender needs; 0 without one.
+    wanted: AtomicU64,
+    freed: Notify,
+}
+
+/// Credit that was taken; free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    credit: Arc<SendCredit>,
+    amount: u32,
+}
+
+impl SendCredit {
+    pub(crate) fn new(capacity: u32) -> Arc<Self> {
+        Arc::new(Self {
+            capacity,
+            state: AtomicU64::new(u64::from(capacity) << 1),
+            turn: Semaphore::new(1),
+            wanted: AtomicU64::new(0),
+            freed: Notify::new(),
+        })
+    }
+
+    /// Takes credit, at most the capacity, as soon as there is enough.
+    ///
+    /// Cancel-safe: dropped before it is ready, it has taken nothing.
+    pub(crate) async fn take(self: &Arc<Self>, amount: u32) -> Result<Permit, NoCredit> {
+        match self.try_take(amount) {
+            Err(NoCredit::Full) => {}
+            taken => return taken,
+        }
+        let _turn = self.turn.acquire().await.map_err(|_| NoCredit::Closed)?;
+        let _wanted = Wanted::new(self, amount);
+        loop {
+            match self.take_now(amount) {
+                Err(NoCredit::Full) => self.freed.notified().await,
+                taken => return taken,
+            }
+        }
+    }
+
+    /// Takes credit if there is enough and no sender waits.
+    pub(crate) fn try_take(self: &Arc<Self>, amount: u32) -> Result<Permit, NoCredit> {
+        if self.turn.available_permits() == 0 && !self.is_closed() {
+            return Err(NoCredit::Full);
+        }
+        self.take_now(amount)
+    }
+
+    fn take_now(self: &Arc<Self>, amount: u32) -> Result<Permit, NoCredit> {
+        let amount = amount.min(self.capacity);
+        let mut state = self.state.load(Ordering::SeqCst);
+        loop {
+            if state & CLOSED != 0 {
+                return Err(NoCredit::Closed);
+            }
+            let Some(left) = state.checked_sub(u64::from(amount) << 1) else {
+                return Err(NoCredit::Full);
+            };
+            let order = (Ordering::SeqCst, Ordering::SeqCst);
+            match (self.state).compare_exchange_weak(state, left, order.0, order.1) {
+                Ok(_) => {
+                    let credit = Arc::clone(self);
+                    return Ok(Permit { credit, amount });
+                }
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Refuses further credit, also to waiting senders.
+    pub(crate) fn close(&self) {
+        self.state.fetch_or(CLOSED, Ordering::SeqCst);
+        self.turn.close();
+        self.freed.notify_one();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state.load(Ordering::SeqCst) & CLOSED != 0
+    }
+
+    /// Returns whether no credit is taken.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.state.load(Ordering::SeqCst) >> 1 == u64::from(self.capacity)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let amount = u64::from(self.amount) << 1;
+        let free = (self.credit.state.fetch_add(amount, Ordering::SeqCst) + amount) >> 1;
+        // A waiting sender stores its need before it reads the counter, and this function the other
+        // way round, so that one of them sees the other.
+        let wanted = self.credit.wanted.load(Ordering::SeqCst);
+        if wanted > 0 && free >= wanted {
+            self.credit.freed.notify_one();
+        }
+    }
+}
+
+/// Credit that the first waiting sender needs, while it waits.
+struct Wanted<'a>(&'a SendCredit);
+
+impl<'a> Wanted<'a> {
+    fn new(credit: &'a SendCredit, amount: u32) -> Self {
+        let amount = u64::from(amount.min(credit.capacity)).max(1);
+        credit.wanted.store(amount, Ordering::SeqCst);
+        Self(credit)
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.wanted.store(0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::AtomicU32;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn is_pending(future: impl Future) -> bool {
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_not_overtaken() {
+        let credit = SendCredit::new(10);
+        let nine = credit.try_take(9).unwrap();
+        let mut large = Box::pin(credit.take(100));
+        assert!(is_pending(&mut large).await);
+        assert_eq!(credit.try_take(1).unwrap_err(), NoCredit::Full);
+        let mut small = Box::pin(credit.take(1));
+        assert!(is_pending(&mut small).await);
+        drop(nine);
+        let all = large.await.unwrap();
+        assert!(is_pending(&mut small).await);
+        drop(all);
+        drop(small.await.unwrap());
+        assert!(credit.is_whole());
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_lets_the_next_one_in() {
+        let credit = SendCredit::new(10);
+        let nine = credit.try_take(9).unwrap();
+        let mut large = Box::pin(credit.take(5));
+        let mut small = Box::pin(credit.take(1));
+        assert!(is_pending(&mut large).await && is_pending(&mut small).await);
+        drop(large);
+        drop(small.await.unwrap());
+        drop(nine);
+        assert!(credit.is_whole());
+    }
+
+    #[tokio::test]
+    async fn closing_turns_away_all_who_wait() {
+        let credit = SendCredit::new(10);
+        let all = credit.try_take(10).unwrap();
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let credit = Arc::clone(&credit);
+                tokio::spawn(async move { credit.take(1).await.map(drop) })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        credit.close();
+        for one in waiting {
+            assert_eq!(one.await.unwrap(), Err(NoCredit::Closed));
+        }
+        assert!(!credit.is_whole());
+        drop(all);
+        assert!(credit.is_whole());
+        assert_eq!(credit.try_take(1).unwrap_err(), NoCredit::Closed);
+    }
+
+    /// Takes, holds, cancels and gives back on several threads at once: never more than there is,
+    /// and nobody waits for what is free.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn credit_is_neither_lost_nor_given_twice() {
+        const CAPACITY: u32 = 100;
+        let credit = SendCredit::new(CAPACITY);
+        let held = Arc::new(AtomicU32::new(0));
+        let tasks: Vec<_> = (0..8_u32)
+            .map(|task| {
+                let (credit, held) = (Arc::clone(&credit), Arc::clone(&held));
+                tokio::spawn(async move {
+                    let mut taken = 0;
+                    for round in 0..20_000_u32 {
+                        let amount = 1 + (round * 7 + task * 31) % 60;
+                        if round % 5 == 0 {
+                            // Polled once and given up.
+                            let mut taking = pin!(credit.take(amount));
+                            let _ = std::future::poll_fn(|cx| {
+                                Poll::Ready(taking.as_mut().poll(cx).is_ready())
+                            })
+                            .await;
+                            continue;
+                        }
+                        let permit = credit.take(amount).await.unwrap();
+                        assert!(held.fetch_add(amount, Ordering::SeqCst) + amount <= CAPACITY);
+                        if round % 3 == 0 {
+                            tokio::task::yield_now().await;
+                        }
+                        held.fetch_sub(amount, Ordering::SeqCst);
+                        drop(permit);
+                        taken += 1;
+                    }
+                    taken
+                })
+            })
+            .collect();
+        for task in tasks {
+            let done = tokio::time::timeout(Duration::from_secs(60), task).await;
+            assert_eq!(done.expect("somebody waits for ever").unwrap(), 16_000);
+        }
+        assert!(credit.is_whole());
+    }
+}

@@ -1,0 +1,135 @@
+//! Adapters, settings at run time, and associations before they are accepted.
+
+use std::time::Duration;
+
+use carrick::{
+    CloseReason, OperationError, ParameterChanges, PathId, RecvError, SendOptions, TryRecvError,
+};
+use futures_util::{SinkExt, StreamExt};
+
+use crate::support::{endpoint, ip, on, pair, soon, to};
+
+#[tokio::test]
+async fn try_recv_separates_empty_from_finished() {
+    let (_client, _server, a, mut b) = pair().await;
+    assert_eq!(b.try_recv(), Err(TryRecvError::Empty));
+    a.send("hello", on(0)).await.unwrap();
+    soon("acknowledgement", a.flushed()).await.unwrap();
+    let message = loop {
+        match b.try_recv() {
+            Ok(message) => break message,
+            Err(error) => assert_eq!(error, TryRecvError::Empty),
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(message.payload.into_bytes(), "hello");
+    soon("shutdown", a.shutdown()).await.unwrap();
+    assert_eq!(soon("end", b.recv()).await, Ok(None));
+    assert_eq!(b.try_recv(), Err(TryRecvError::Finished));
+}
+
+#[tokio::test]
+async fn messages_pass_through_sink_and_stream() {
+    let (_client, _server, a, mut b) = pair().await;
+    let mut events = b.take_events().unwrap();
+    let mut sink = a.sink(SendOptions::on_stream(1).ppid(46));
+    let sending = async {
+        // More than the send queue holds.
+        for number in 0..2000_u32 {
+            let message = vec![number as u8; 1000];
+            sink.send(message.into()).await.unwrap();
+        }
+        sink.close().await.unwrap();
+    };
+    let receiving = async {
+        let mut received = 0_u32;
+        while let Some(message) = b.next().await {
+            let message = message.unwrap();
+            assert_eq!((message.stream.0, message.ppid.0), (1, 46));
+            assert_eq!(message.payload.into_bytes()[0], received as u8);
+            received += 1;
+        }
+        received
+    };
+    let ((), received) = soon("transfer", async { tokio::join!(sending, receiving) }).await;
+    assert_eq!(received, 2000);
+    assert!(b.next().await.is_none());
+    let last = soon("events", async {
+        let mut last = None;
+        while let Some(event) = StreamExt::next(&mut events).await {
+            last = Some(event);
+        }
+        last
+    });
+    let closed = carrick::Event::Closed(CloseReason::Shutdown);
+    assert_eq!(last.await, Some(carrick::Notification::Event(closed)));
+}
+
+#[tokio::test]
+async fn a_stream_of_messages_ends_after_its_error() {
+    let (_client, _server, a, mut b) = pair().await;
+    a.abort(b"reason");
+    let end = soon("end", b.next()).await.unwrap();
+    assert!(matches!(end, Err(RecvError::Ended(_))), "{end:?}");
+    assert!(b.next().await.is_none());
+}
+
+#[tokio::test]
+async fn an_incoming_association_is_refused_with_a_reason() {
+    let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
+    let peer = (ip("127.0.0.1"), server.port());
+    let both = async { tokio::join!(client.connect_with(peer, to(&server)), server.accept()) };
+    let (a, incoming) = soon("set-up", both).await;
+    let (mut a, incoming) = (a.unwrap(), incoming.unwrap());
+    assert_eq!(incoming.peer_port(), client.port());
+    assert_eq!(incoming.peer_addresses(), [ip("127.0.0.1")]);
+    assert_eq!(incoming.inbound_streams(), a.outbound_streams());
+    assert_eq!(incoming.extensions(), a.extensions());
+    incoming.refuse(b"not today");
+    let end = soon("end", a.recv()).await.unwrap_err();
+    assert!(end.to_string().contains("not today"), "{end}");
+}
+
+/// RFC 9260, section 11.1.13
+#[tokio::test]
+async fn parameters_change_at_run_time() {
+    let (client, server) = (endpoint(&["127.0.0.1"]), endpoint(&["127.0.0.1"]));
+    let bounds = |min| {
+        let changes = ParameterChanges::new();
+        let min = Duration::from_millis(min);
+        changes.rto(min, min, Duration::from_secs(9))
+    };
+    client.change_parameters(bounds(700)).await.unwrap();
+    let peer = (ip("127.0.0.1"), server.port());
+    let mut options = to(&server);
+    options.association = None;
+    let both = async { tokio::join!(client.connect_with(peer, options), server.accept()) };
+    let (a, incoming) = soon("set-up", both).await;
+    let (a, incoming) = (a.unwrap(), incoming.unwrap());
+    let b = incoming.accept_with(bounds(400)).await.unwrap();
+    for (sender, rto) in [(&a, 700), (&b, 400)] {
+        sender.send("measured", on(0)).await.unwrap();
+        soon("acknowledgement", sender.flushed()).await.unwrap();
+        let path = sender.paths().await.unwrap()[0];
+        assert!(path.rto >= Duration::from_millis(rto), "{path:?}");
+        assert!(path.rto < Duration::from_secs(1), "{path:?}");
+    }
+    let wrong = ParameterChanges::new().sack(Duration::from_secs(1), 2);
+    let Err(OperationError::Config(error)) = a.change_parameters(wrong).await else {
+        panic!("accepted");
+    };
+    assert_eq!(error.field, "sack_delay");
+    a.set_path_mtu(PathId(0), 1000).await.unwrap();
+    assert!(a.paths().await.unwrap()[0].mtu <= 1000);
+    let refused = a.set_path_mtu(PathId(0), 100).await;
+    assert!(matches!(refused, Err(OperationError::Config(_))));
+}
+
+#[tokio::test]
+async fn handles_have_a_debug_form() {
+    let (client, _server, a, mut b) = pair().await;
+    let events = b.take_events();
+    let (sender, receiver) = b.split();
+    let text = format!("{client:?} {a:?} {sender:?} {receiver:?} {events:?}");
+    assert!(text.contains("127.0.0.1"), "{text}");
+}
