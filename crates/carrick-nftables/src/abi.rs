@@ -1,4 +1,4 @@
-//! Numbers of the kernel's interface (`linux/netfilter/nf_tables.h` and its neighbours).
+//! Constants of the kernel's interface (`linux/netfilter/nf_tables.h` and related headers).
 
 #![allow(clippy::unreadable_literal)]
 
@@ -9,7 +9,7 @@ pub(crate) mod netlink {
     pub(crate) const ACK: u16 = 0x4;
     pub(crate) const ECHO: u16 = 0x8;
     pub(crate) const DUMP: u16 = 0x300;
-    /// What a dump tells may be of different moments.
+    /// The dump may be inconsistent.
     pub(crate) const DUMP_INTERRUPTED: u16 = 0x10;
     pub(crate) const CREATE: u16 = 0x400;
     pub(crate) const APPEND: u16 = 0x800;
@@ -21,7 +21,7 @@ pub(crate) const CONNTRACK: u16 = 1;
 pub(crate) const BATCH_BEGIN: u16 = 16;
 pub(crate) const BATCH_END: u16 = 17;
 
-/// Families.
+/// Address families.
 pub(crate) const INET: u8 = 1;
 pub(crate) const IPV4: u8 = 2;
 pub(crate) const IPV6: u8 = 10;
@@ -50,7 +50,7 @@ pub(crate) mod table {
     pub(crate) const NAME: u16 = 1;
     pub(crate) const FLAGS: u16 = 2;
     pub(crate) const HANDLE: u16 = 4;
-    /// In the flags: it is there, but no packet comes to it.
+    /// Table flag: packets do not pass the table.
     pub(crate) const DORMANT: u32 = 1;
 }
 
@@ -97,7 +97,7 @@ pub(crate) mod set {
     pub(crate) const HAS_TIMEOUT: u32 = 0x10;
     pub(crate) const IS_CONCAT: u32 = 0x80;
     pub(crate) const HAS_EXPR: u32 = 0x100;
-    /// In the user data, what `nft` shows as a comment.
+    /// User data shown as a comment by `nft`.
     pub(crate) const UDATA_COMMENT: u8 = 7;
 }
 
@@ -133,7 +133,7 @@ pub(crate) mod expr {
     pub(crate) const DATA: u16 = 2;
 }
 
-/// Registers of 4 octets: 8 to 23.
+/// 4-octet registers: 8 to 23.
 pub(crate) const REGISTER_0: u32 = 8;
 
 pub(crate) mod meta {
@@ -209,7 +209,7 @@ pub(crate) mod conntrack {
     pub(crate) const DST_PORT: u16 = 3;
 }
 
-/// Types of keys, for `nft` to show them: one of these in each 6 bits.
+/// Types of key fields, 6 bits each, for `nft`.
 pub(crate) mod datatype {
     pub(crate) const IPV4_ADDR: u32 = 7;
     pub(crate) const IPV6_ADDR: u32 = 8;

@@ -1,4 +1,4 @@
-//! Netlink messages and attributes in octets (RFC 3549 section 2.3.2).
+//! Encoding of netlink messages and attributes (RFC 3549, section 2.3.2).
 //!
 //! ```text
 //! +-------------------------------+---------------+---------------+
@@ -12,7 +12,7 @@
 //! +---------------+---------------+
 //! ```
 
-/// Octets of a message's header, and of that with netfilter's.
+/// Size of a message's header in octets, and with the header of netfilter.
 pub(crate) const HEADER_LEN: usize = 16;
 pub(crate) const GENERIC_LEN: usize = 20;
 
@@ -20,14 +20,14 @@ const ATTRIBUTE_LEN: usize = 4;
 const NESTED: u16 = 0x8000;
 const TYPE_MASK: u16 = 0x3fff;
 
-/// Writes messages one after the other.
+/// Writer of messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writer {
     pub(crate) octets: Vec<u8>,
 }
 
 impl Writer {
-    /// A message; `build` writes its attributes.
+    /// Writes a message; `build` writes its attributes.
     pub(crate) fn message(
         &mut self,
         kind: u16,
@@ -50,7 +50,7 @@ impl Writer {
         self.octets[start..start + 4].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// An attribute with this value, which is much shorter than 64 KiB.
+    /// Writes an attribute with this value, which must be much shorter than 64 KiB.
     pub(crate) fn value(&mut self, kind: u16, value: &[u8]) {
         let length = (ATTRIBUTE_LEN + value.len()) as u16;
         self.octets.extend_from_slice(&length.to_ne_bytes());
@@ -59,7 +59,7 @@ impl Writer {
         self.octets.resize(self.octets.len().next_multiple_of(4), 0);
     }
 
-    /// A name, with the zero at its end.
+    /// Writes a name with a terminating zero.
     pub(crate) fn name(&mut self, kind: u16, name: &str) {
         let mut value = Vec::with_capacity(name.len() + 1);
         value.extend_from_slice(name.as_bytes());
@@ -67,17 +67,17 @@ impl Writer {
         self.value(kind, &value);
     }
 
-    /// A number of 32 bits, in network byte order.
+    /// Writes a 32-bit number in network byte order.
     pub(crate) fn number(&mut self, kind: u16, number: u32) {
         self.value(kind, &number.to_be_bytes());
     }
 
-    /// A number of 64 bits, in network byte order.
+    /// Writes a 64-bit number in network byte order.
     pub(crate) fn long(&mut self, kind: u16, number: u64) {
         self.value(kind, &number.to_be_bytes());
     }
 
-    /// An attribute that holds others.
+    /// Writes an attribute with nested attributes.
     pub(crate) fn nest(&mut self, kind: u16, build: impl FnOnce(&mut Self)) {
         let start = self.octets.len();
         self.octets.extend_from_slice(&[0; 2]);
@@ -89,24 +89,24 @@ impl Writer {
     }
 }
 
-/// A message that came.
+/// Received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) flags: u16,
     pub(crate) sequence: u32,
-    /// What follows the header.
+    /// Octets after the header.
     pub(crate) body: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// Its attributes, after netfilter's header.
+    /// Returns its attributes, after netfilter's header.
     pub(crate) fn attributes(&self) -> Attributes<'a> {
         Attributes(self.body.get(GENERIC_LEN - HEADER_LEN..).unwrap_or(&[]))
     }
 }
 
-/// The messages of a datagram. What is cut short ends them.
+/// Messages of a datagram. A truncated one ends the iteration.
 pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
@@ -127,7 +127,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Attributes one after the other. What is cut short ends them.
+/// Attributes. A truncated one ends the iteration.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
@@ -144,29 +144,29 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// The value of the first attribute of a type.
+    /// Returns the value of the first attribute of a type.
     pub(crate) fn find(&self, wanted: u16) -> Option<&'a [u8]> {
         self.clone()
             .find_map(|(kind, value)| (kind == wanted).then_some(value))
     }
 
-    /// The attributes in the first attribute of a type.
+    /// Returns the attributes nested in the first attribute of a type.
     pub(crate) fn inner(&self, wanted: u16) -> Option<Attributes<'a>> {
         self.find(wanted).map(Attributes)
     }
 
-    /// A name, without the zero at its end.
+    /// Returns a name without the terminating zero.
     pub(crate) fn name(&self, wanted: u16) -> Option<&'a [u8]> {
         self.find(wanted)?.strip_suffix(&[0])
     }
 
-    /// A number of 32 bits.
+    /// Returns a 32-bit number.
     pub(crate) fn number(&self, wanted: u16) -> Option<u32> {
         let octets = self.find(wanted)?.first_chunk::<4>()?;
         Some(u32::from_be_bytes(*octets))
     }
 
-    /// A number of 64 bits.
+    /// Returns a 64-bit number.
     pub(crate) fn long(&self, wanted: u16) -> Option<u64> {
         let octets = self.find(wanted)?.first_chunk::<8>()?;
         Some(u64::from_be_bytes(*octets))
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_what_is_cut_short_ends_quietly() {
+    fn attributes_round_trip_and_tolerate_truncation() {
         let mut writer = Writer::default();
         writer.message(0x0a03, 0x5, 77, 1, 10, |w| {
             w.name(1, "carrick");

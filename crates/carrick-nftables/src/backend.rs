@@ -1,4 +1,4 @@
-//! The backend of a middlebox.
+//! Backend of a middlebox on `nf_tables`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use crate::config::NftablesConfig;
 use crate::entry::{Key, Set, entries_of};
 use crate::error::{NftablesError, backend_error};
-use crate::held::{Changes, Difference, Held, Wanted, Who};
+use crate::flow_elements::{Changes, Difference, FlowClaim, FlowElements, Wanted};
 use crate::layout::ALIVE;
 use crate::lock::Lock;
 use crate::make::{Made, make};
@@ -21,37 +21,37 @@ use crate::patterns::{PatternChanges, Patterns};
 use crate::socket::{Batch, Socket};
 use crate::table::{self, Rule};
 
-/// Elements that are told to the kernel in one batch at most.
-const MOST_AT_ONCE: usize = 4096;
+/// Maximum number of elements in a batch.
+const BATCH_SIZE: usize = 4096;
 
-/// Pinholes in the Linux kernel, in a table of its own.
+/// Pinholes in the Linux kernel, in a table of their own.
 ///
-/// Each call is a batch that the kernel does wholly or not at all, and it is in force when the call
-/// returns. It works in the network namespace that the thread was in when it was opened.
+/// Each call is a batch that the kernel applies entirely or not at all, and it is in force when the
+/// call returns. It uses the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct NftablesBackend {
     config: NftablesConfig,
     socket: Socket,
-    /// For what is read on other threads. Opened with the other, for it may be another namespace there.
-    questions: Arc<Mutex<Socket>>,
-    /// Whether the kernel changes the timeout of an element (Linux 6.12). If not, elements are
-    /// removed and added in one batch, and count anew.
+    /// Socket for queries from other threads. Opened here, since those may be in another namespace.
+    queries: Arc<Mutex<Socket>>,
+    /// True if the kernel can change the timeout of an element (Linux 6.12). Otherwise elements are
+    /// removed and added in one batch, and their counters restart.
     updates: bool,
-    held: Held,
+    flow_elements: FlowElements,
     patterns: Patterns,
     made: Made,
-    /// Given back last of all.
+    /// Released last.
     _lock: Lock,
 }
 
-/// What may have reached its own timeout.
+/// State of elements that may have reached their timeout.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum InKernel {
     Flow(Key),
     Pattern(u32),
 }
 
-/// What one call changes.
+/// Changes of one call.
 #[derive(Debug, Default)]
 struct Plan {
     flows: Changes,
@@ -59,13 +59,13 @@ struct Plan {
 }
 
 impl NftablesBackend {
-    /// Makes the table as it should be, whatever is there. The flows and patterns that are granted stay
-    /// as they are until [`Backend::reconcile`]. From now on what no rule lets pass is dropped, if
-    /// the policy is so.
+    /// Creates or corrects the table. Flows and patterns of an earlier run stay until
+    /// [`Backend::reconcile`]. From here on, packets that no rule enables are dropped if the policy
+    /// says so.
     ///
     /// # Errors
-    /// When another backend has the table in this network namespace, the process may not, the kernel
-    /// can't, or the configuration is wrong.
+    /// When another backend uses the table in this network namespace, the process lacks permission,
+    /// the kernel lacks support, or the configuration is invalid.
     pub fn open(config: NftablesConfig) -> Result<Self, NftablesError> {
         config.check()?;
         let lock = Lock::take(&config.table)?;
@@ -75,21 +75,21 @@ impl NftablesBackend {
         Ok(Self {
             config,
             socket,
-            questions: Arc::new(Mutex::new(Socket::open()?)),
+            queries: Arc::new(Mutex::new(Socket::open()?)),
             updates,
-            held: Held::default(),
+            flow_elements: FlowElements::default(),
             patterns: Patterns::default(),
             made,
             _lock: lock,
         })
     }
 
-    /// Elements in the kernel's sets, those of patterns included.
+    /// Returns the number of elements in the kernel's sets, including those of patterns.
     pub fn elements(&self) -> usize {
-        self.held.len() + self.patterns.len()
+        self.flow_elements.len() + self.patterns.len()
     }
 
-    /// Removes the table. What it blocked passes then, if nothing else blocks it.
+    /// Removes the table. Packets that it blocked pass unless another table blocks them.
     ///
     /// # Errors
     /// When that failed.
@@ -98,7 +98,7 @@ impl NftablesBackend {
         table::remove(&mut self.socket, &self.config.table)
     }
 
-    /// What counts for a rule with these elements. Maps do not count, the flows that they translate do.
+    /// Returns the counters of a rule with these elements: flows count, maps do not.
     fn counters(&self, elements: &[Element]) -> Vec<Counter> {
         let mut counters = Vec::new();
         for element in elements {
@@ -112,18 +112,18 @@ impl NftablesBackend {
         counters
     }
 
-    /// Does what is planned, or nothing.
+    /// Applies a plan entirely or not at all.
     fn run(&mut self, now: Time, plan: Plan) -> Result<(), BackendError> {
-        let differences = plan.flows.differences(&self.held);
+        let differences = plan.flows.differences(&self.flow_elements);
         let (rules, made) = self.commit(now, Batch::default, &differences, &plan)?;
         self.patterns.apply(&plan.patterns, &rules, made)?;
-        plan.flows.apply(&mut self.held);
+        plan.flows.apply(&mut self.flow_elements);
         self.forget_connections(&differences);
         Ok(())
     }
 
-    /// Tells the kernel in one batch, after what `begin` says. Returns how many rules each new pattern
-    /// has, and all of them as they were made.
+    /// Commits a batch after the messages of `begin`. Returns the number of rules of each new pattern
+    /// and all rules created.
     fn commit(
         &mut self,
         now: Time,
@@ -131,7 +131,7 @@ impl NftablesBackend {
         differences: &[Difference],
         plan: &Plan,
     ) -> Result<(Vec<usize>, Vec<Rule>), BackendError> {
-        // Elements that had reached their own timeouts count as removed.
+        // Elements that have reached their timeout count as removed.
         let mut gone = BTreeSet::new();
         loop {
             let mut batch = begin();
@@ -157,7 +157,7 @@ impl NftablesBackend {
         }
     }
 
-    /// Finds out which of the elements that were there are no more.
+    /// Determines which of the known elements no longer exist.
     fn find_gone(
         &mut self,
         differences: &[Difference],
@@ -193,7 +193,7 @@ impl NftablesBackend {
             }
         }
         if gone.len() == known {
-            // Something else is missing: rules of patterns.
+            // Rules of patterns are missing.
             return Err(BackendError::OutOfStep);
         }
         Ok(())
@@ -235,15 +235,15 @@ impl NftablesBackend {
         }
     }
 
-    /// The kernel translates the packets of a connection as it did the first one's. Where that has
-    /// changed, it must look again.
+    /// Makes the kernel translate changed flows again: it translates a connection like its first
+    /// packet.
     fn forget_connections(&mut self, differences: &[Difference]) {
         for Difference { key, before, after } in differences {
             let data = |wanted: &Option<Wanted>| wanted.and_then(|wanted| wanted.data);
             if key.set.is_map() && data(before) != data(after) {
-                // None there, mostly.
+                // Usually there is no such connection.
                 let _ = table::forget_connection(&mut self.socket, key);
-                // One that came the other way has the addresses of the one that should be.
+                // A connection from the other side has the addresses of the new translation.
                 if let Some(other_way) = data(after).and_then(|data| key.other_way(data)) {
                     let _ = table::forget_connection(&mut self.socket, &other_way);
                 }
@@ -259,7 +259,8 @@ impl NftablesBackend {
     ) -> Result<(), BackendError> {
         if let Element::Flow(flow) = element {
             for (key, data) in entries_of(flow) {
-                plan.flows.add(&self.held, key, Who::new(flow, data), until);
+                plan.flows
+                    .add(&self.flow_elements, key, FlowClaim::new(flow, data), until);
             }
             return Ok(());
         }
@@ -267,13 +268,13 @@ impl NftablesBackend {
             .add(&mut plan.patterns, &self.config, element, until)
     }
 
-    /// What is too small for what an earlier life granted, with the number that is needed.
+    /// Returns the limit that is too small for the rules to restore, with the number needed.
     fn needed(&self, elements: &[(Element, Lifetime)]) -> Option<BackendError> {
         let count = |is: fn(&Element) -> bool| elements.iter().filter(|(e, _)| is(e)).count();
         let allowed = count(|element| matches!(element, Element::Allow(..)));
         let blocks = count(|element| matches!(element, Element::Block(_)));
         let mut flows: BTreeMap<Set, usize> = BTreeMap::new();
-        for (key, _) in self.held.wanted() {
+        for (key, _) in self.flow_elements.wanted() {
             *flows.entry(key.set).or_default() += 1;
         }
         let flows = flows.into_values().max().unwrap_or(0);
@@ -290,11 +291,11 @@ impl NftablesBackend {
         .into_iter()
         .find(|(_, needed, most)| needed > most)?;
         Some(BackendError::System(format!(
-            "{needed} {what} are granted, and the configuration has room for {most}: give room for {needed} at least, and for less when they have ended"
+            "the state has {needed} {what}, but the configuration allows {most}: allow at least {needed} until they have expired"
         )))
     }
 
-    /// Elements of the kernel's sets as they are.
+    /// Returns the elements of the kernel's sets.
     fn in_kernel(&mut self, now: Time) -> Result<BTreeMap<Key, Wanted>, BackendError> {
         let mut found = BTreeMap::new();
         let translates = !self.config.translation.is_empty();
@@ -311,7 +312,7 @@ impl NftablesBackend {
         Ok(found)
     }
 
-    /// Brings the sets of flows from what they are to what they shall be.
+    /// Changes the sets of flows to the required state.
     fn reconcile_flows(&mut self, now: Time) -> Result<(), BackendError> {
         let found = self.in_kernel(now)?;
         let differs = |before: &Wanted, after: &Wanted| {
@@ -320,7 +321,7 @@ impl NftablesBackend {
         };
         let mut differences: Vec<Difference> = Vec::new();
         for (key, before) in &found {
-            let after = self.held.wanted_of(key);
+            let after = self.flow_elements.wanted_of(key);
             if after.is_none_or(|after| differs(before, &after)) {
                 differences.push(Difference {
                     key: *key,
@@ -329,7 +330,7 @@ impl NftablesBackend {
                 });
             }
         }
-        for (key, after) in self.held.wanted() {
+        for (key, after) in self.flow_elements.wanted() {
             if !found.contains_key(&key) {
                 differences.push(Difference {
                     key,
@@ -338,16 +339,16 @@ impl NftablesBackend {
                 });
             }
         }
-        // What must not pass first.
+        // First the changes that block.
         differences.sort_by_key(|difference| difference.after.is_some());
-        for some in differences.chunks(MOST_AT_ONCE) {
+        for some in differences.chunks(BATCH_SIZE) {
             self.commit(now, Batch::default, some, &Plan::default())?;
         }
         self.forget_connections(&differences);
         Ok(())
     }
 
-    /// Makes the rules of patterns anew, in one batch.
+    /// Recreates the rules of patterns in one batch.
     fn reconcile_patterns(&mut self, now: Time, plan: &Plan) -> Result<(), BackendError> {
         let table = self.config.table.clone();
         let begin = || {
@@ -360,7 +361,7 @@ impl NftablesBackend {
     }
 }
 
-/// What is left until then, for the kernel.
+/// Returns the time left, for the kernel.
 pub(crate) fn left(now: Time, until: Time) -> Duration {
     until.since(now).max(Duration::from_millis(1))
 }
@@ -395,7 +396,7 @@ impl Backend for NftablesBackend {
             if let Element::Flow(flow) = element {
                 for (key, data) in entries_of(flow) {
                     plan.flows
-                        .extend(&self.held, key, Who::new(flow, data), until);
+                        .extend(&self.flow_elements, key, FlowClaim::new(flow, data), until);
                 }
             } else {
                 self.patterns.extend(&mut plan.patterns, element, until)?;
@@ -409,7 +410,8 @@ impl Backend for NftablesBackend {
         for element in elements {
             if let Element::Flow(flow) = element {
                 for (key, data) in entries_of(flow) {
-                    plan.flows.remove(&self.held, key, Who::new(flow, data));
+                    plan.flows
+                        .remove(&self.flow_elements, key, FlowClaim::new(flow, data));
                 }
             } else {
                 self.patterns.remove(&mut plan.patterns, element)?;
@@ -423,14 +425,14 @@ impl Backend for NftablesBackend {
         now: Time,
         elements: &[(Element, Lifetime)],
     ) -> Result<(), BackendError> {
-        self.held = Held::default();
+        self.flow_elements = FlowElements::default();
         self.patterns = Patterns::default();
         let mut plan = Plan::default();
         for (element, lifetime) in elements {
             self.plan_new(&mut plan, element, ends(now, *lifetime))
                 .map_err(|error| self.needed(elements).unwrap_or(error))?;
         }
-        std::mem::take(&mut plan.flows).apply(&mut self.held);
+        std::mem::take(&mut plan.flows).apply(&mut self.flow_elements);
         if let Some(error) = self.needed(elements) {
             return Err(error);
         }
@@ -444,7 +446,7 @@ impl Backend for NftablesBackend {
             Ok(true) => Ok(()),
             Ok(false) => Err(BackendError::Gone),
             Err(errno) => Err(BackendError::System(format!(
-                "can't look at the table: {errno}"
+                "cannot read the table: {errno}"
             ))),
         }
     }
@@ -452,9 +454,9 @@ impl Backend for NftablesBackend {
     fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
         let rules: Vec<_> = rules.iter().map(|rule| self.counters(rule)).collect();
         let table = self.config.table.clone();
-        let socket = Arc::clone(&self.questions);
+        let socket = Arc::clone(&self.queries);
         Some(Box::new(move || {
-            // Whoever panicked with it left no answer half read: each begins with a number of its own.
+            // A panic leaves no partly read answer: each query has its own sequence number.
             let mut socket = socket.lock().unwrap_or_else(PoisonError::into_inner);
             meter::read(&mut socket, &table, &rules).map_err(backend_error)
         }))
@@ -498,7 +500,7 @@ impl Backend for NftablesBackend {
 impl Drop for NftablesBackend {
     fn drop(&mut self) {
         if !self.config.keep {
-            // Nobody is left to be told.
+            // There is no caller to report an error to.
             let _ = table::remove(&mut self.socket, &self.config.table);
         }
     }

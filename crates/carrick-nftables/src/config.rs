@@ -1,38 +1,37 @@
-//! What a table is made of.
+//! Configuration of a table.
 
 use carrick_simco::backend::PortPool;
 
 use crate::error::NftablesError;
 
-/// How the packet filter is to be.
+/// Configuration of the packet filter.
 #[derive(Clone, Debug)]
 pub struct NftablesConfig {
-    /// The name of the table, of family inet, which belongs to this backend.
+    /// Name of the table of family inet, owned by this backend.
     pub table: String,
-    /// What happens to packets that no rule lets pass.
+    /// Policy for packets that no rule enables.
     pub policy: Policy,
-    /// The priority of the chain at the hook forward; 0 is `filter`.
+    /// Priority of the chain at the forward hook; 0 is `filter`.
     pub priority: i32,
-    /// The interface to the internal hosts. With it, packets must come from and go to the side that
-    /// their addresses claim.
+    /// Interface to the internal hosts. If set, packets must arrive and leave on the side that their
+    /// addresses indicate.
     pub internal_interface: Option<String>,
-    /// Elements of a set at most.
+    /// Maximum number of elements of a set.
     pub max_elements: u32,
-    /// Rules with wildcards or port ranges at most: each packet that no exact flow matches is compared
-    /// with all of them.
+    /// Maximum number of rules with wildcards or port ranges. Each packet without an exact flow is
+    /// compared with all of them.
     pub max_patterns: usize,
-    /// Prohibits at most: each packet is compared with all of them. They have places of their own, so
-    /// that nothing that lets pass keeps anybody from blocking.
+    /// Maximum number of prohibits. Each packet is compared with all of them. Counted apart, so that
+    /// pinholes never prevent a prohibit.
     pub max_blocks: usize,
-    /// Addresses and ports for traditional NAT; none for a packet filter only. Packets to the
-    /// addresses must reach this host.
+    /// Addresses and ports for traditional NAT; empty for a packet filter only. Packets to the
+    /// addresses must be routed to this host.
     pub translation: Vec<PortPool>,
-    /// Whether the end of an element is moved in its place, where the kernel can (since Linux 6.12).
-    /// If not, it is removed and added in one batch, as on older kernels, and counts anew.
+    /// True if the timeout of an element is changed in place if the kernel can (Linux 6.12). Otherwise
+    /// the element is removed and added in one batch, as on older kernels, and its counters restart.
     pub move_ends: bool,
-    /// Whether the table stays when the backend is dropped, so that what was granted goes on while
-    /// the middlebox starts again. If not, the table goes with all of its rules, and what it
-    /// blocked passes.
+    /// True if the table stays when the backend is dropped, so that rules stay in force during a
+    /// restart. Otherwise the table is removed, and packets that it blocked pass.
     pub keep: bool,
 }
 
@@ -53,21 +52,21 @@ impl Default for NftablesConfig {
     }
 }
 
-/// What happens to forwarded packets that no rule lets pass.
+/// Policy for forwarded packets that no rule enables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
-    /// They are dropped.
+    /// Drop them.
     #[default]
     Drop,
-    /// They pass, if no other table drops them: only prohibits (PDR) have an effect.
+    /// Accept them unless another table drops them: only prohibits (PDR) have an effect.
     Accept,
 }
 
 impl NftablesConfig {
-    /// Whether its values make sense.
+    /// Validates the values.
     ///
     /// # Errors
-    /// [`NftablesError::Configuration`] says which doesn't.
+    /// [`NftablesError::Configuration`] with the invalid value.
     pub fn check(&self) -> Result<(), NftablesError> {
         let wrong = |text: String| Err(NftablesError::Configuration(text));
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -85,7 +84,7 @@ impl NftablesConfig {
             ));
         }
         if self.max_elements == 0 {
-            return wrong("elements is 0: give at least 1".to_owned());
+            return wrong("elements: must be at least 1".to_owned());
         }
         Ok(())
     }

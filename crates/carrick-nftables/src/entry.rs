@@ -1,4 +1,4 @@
-//! What flows become in the kernel's sets.
+//! Elements of flows in the kernel's sets.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use carrick_simco::message::Direction;
 
 use crate::expression::{Ip, V4, V6};
 
-/// A set of flows, by protocol, source address and port, destination address and port.
+/// Set of flows by protocol, source address and port, destination address and port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Set {
     /// From internal to external hosts.
@@ -16,10 +16,10 @@ pub(crate) enum Set {
     /// From external to internal hosts.
     In4,
     In6,
-    /// From external hosts to an address of the translator: where to in truth.
+    /// From external hosts to an address of the translator; maps to the internal address.
     Dnat4,
     Dnat6,
-    /// From internal to external hosts: what they shall seem to come from.
+    /// From internal to external hosts; maps to the outside address.
     Snat4,
     Snat6,
 }
@@ -60,16 +60,16 @@ impl Set {
         matches!(self, Self::Dnat4 | Self::Dnat6 | Self::Snat4 | Self::Snat6)
     }
 
-    /// Octets of a key: each field is filled up to 4.
+    /// Returns the size of a key in octets: each field is padded to 4.
     pub(crate) const fn key_len(self) -> usize {
         12 + 2 * self.ip().length as usize
     }
 }
 
-/// The longest key.
+/// Maximum size of a key.
 const MAX_KEY: usize = 44;
 
-/// One element of a set.
+/// Element of a set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
     pub(crate) set: Set,
@@ -89,13 +89,12 @@ impl Key {
         Self { set, octets }
     }
 
-    /// As the kernel has it.
+    /// Returns the key in the kernel's format.
     pub(crate) fn octets(&self) -> &[u8] {
         &self.octets[..self.set.key_len()]
     }
 
-    /// For a flow that shall seem to come from an address: what is sent to that address by whom the
-    /// flow goes to.
+    /// Returns the key of the reverse flow, sent to the outside address.
     pub(crate) fn other_way(&self, outside: SocketAddr) -> Option<Self> {
         let set = match self.set {
             Set::Snat4 => Set::Dnat4,
@@ -106,7 +105,7 @@ impl Key {
         Some(Self::new(set, self.octets[0], destination, outside))
     }
 
-    /// From what the kernel has.
+    /// Parses the kernel's format.
     pub(crate) fn from_octets(set: Set, found: &[u8]) -> Option<Self> {
         let mut octets = [0; MAX_KEY];
         octets
@@ -117,7 +116,7 @@ impl Key {
     }
 }
 
-/// An address and port as two fields.
+/// Writes an address and port as two fields.
 fn write_end(octets: &mut [u8], end: SocketAddr) {
     let length = match end.ip() {
         IpAddr::V4(v4) => {
@@ -132,14 +131,14 @@ fn write_end(octets: &mut [u8], end: SocketAddr) {
     octets[length..length + 2].copy_from_slice(&end.port().to_be_bytes());
 }
 
-/// What a map holds for a key.
+/// Returns the map data of an address and port.
 pub(crate) fn map_data(end: SocketAddr) -> Vec<u8> {
     let mut octets = vec![0; if end.is_ipv4() { 8 } else { 20 }];
     write_end(&mut octets, end);
     octets
 }
 
-/// What [`map_data`] wrote.
+/// Parses the data of [`map_data`].
 pub(crate) fn from_map_data(octets: &[u8]) -> Option<SocketAddr> {
     let (address, port) = match octets.len() {
         8 => (IpAddr::from(*octets.first_chunk::<4>()?), &octets[4..]),
@@ -152,8 +151,7 @@ pub(crate) fn from_map_data(octets: &[u8]) -> Option<SocketAddr> {
     ))
 }
 
-/// The elements of a flow, with what maps hold for them. A flow whose ends are of different IP
-/// versions has none: no packet is of it.
+/// Returns the elements of a flow with their map data. A flow between different IP versions has none.
 pub(crate) fn entries_of(flow: &Flow) -> Vec<(Key, Option<SocketAddr>)> {
     let Flow {
         protocol,

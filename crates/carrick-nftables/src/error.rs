@@ -1,43 +1,43 @@
-//! What can go wrong at the start.
+//! Errors at the start.
 
 use carrick_simco::backend::BackendError;
 use nix::errno::Errno;
 
-/// Why a table could not be made.
+/// Reason for which a table could not be created.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NftablesError {
-    /// The process may not.
+    /// The process lacks permission.
     #[error(
         "not permitted to change the packet filter: run as root, or give the program CAP_NET_ADMIN (`setcap cap_net_admin+ep`, in systemd `AmbientCapabilities=CAP_NET_ADMIN`)"
     )]
     NotPermitted,
-    /// The kernel can't.
+    /// The kernel lacks support.
     #[error(
         "this kernel lacks nf_tables with sets of counters and timeouts, or for the family inet ({0}): Linux 5.7 or later with CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET and, to translate addresses, CONFIG_NFT_NAT is needed (try `modprobe nf_tables`)"
     )]
     Unsupported(Errno),
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Configuration(String),
-    /// The table is not as it should be, and can't be made so.
+    /// The table differs from the configuration and can't be replaced.
     #[error(
-        "table {0} was made with other settings or changed, and can't be made anew: chain site or another chain of yours uses sets or chains of the middlebox. It is as it was. Take those rules out (`nft -a list table inet {0}`), then start again"
+        "cannot replace table {0}, which has other settings or was changed: rules in chain site or another chain of yours refer to its sets or chains. It is unchanged. Remove those rules (`nft -a list table inet {0}`), then restart"
     )]
     InUse(String),
-    /// Another middlebox has the table.
+    /// Another middlebox uses the table.
     #[error(
-        "table {0} is in use by another middlebox: stop that (`ss -xap | grep carrick-nftables-{0}` names it), or give each a table of its own (`table` of the backend)"
+        "table {0} is in use by another middlebox: stop it (`ss -xap | grep carrick-nftables-{0}` shows the process), or give each middlebox its own table (`backend.table`)"
     )]
     Taken(String),
-    /// The table was removed after it was made.
-    #[error("the table was removed: something else changes the rule set; start again")]
+    /// The table was removed after its creation.
+    #[error("the table was removed by another program: restart the middlebox")]
     Missing,
-    /// What the system says.
-    #[error("can't {what}: {errno}")]
+    /// Error of the system.
+    #[error("cannot {what}: {errno}")]
     System {
-        /// What was tried.
+        /// Operation.
         what: &'static str,
-        /// What the system says.
+        /// Error of the system.
         errno: Errno,
     },
 }
@@ -54,7 +54,7 @@ impl NftablesError {
     }
 }
 
-/// What an error of the kernel means for a request.
+/// Converts an error of the kernel to that of a backend.
 pub(crate) fn backend_error(errno: Errno) -> BackendError {
     match errno {
         Errno::ENFILE | Errno::ENOSPC | Errno::ENOMEM | Errno::ENOBUFS | Errno::EMSGSIZE => {
@@ -62,6 +62,6 @@ pub(crate) fn backend_error(errno: Errno) -> BackendError {
         }
         Errno::EEXIST | Errno::EBUSY => BackendError::OutOfStep,
         Errno::ENOENT => BackendError::Gone,
-        errno => BackendError::System(format!("the packet filter: {errno}")),
+        errno => BackendError::System(format!("packet filter: {errno}")),
     }
 }

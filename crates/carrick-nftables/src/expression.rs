@@ -1,4 +1,4 @@
-//! Rules: what a packet is compared with, and what happens to it then.
+//! Expressions of rules: matches and verdicts.
 
 use crate::abi::{
     IPV4, IPV6, LIST_ELEM, REGISTER_0, bitwise, cmp, data, expr, immediate, lookup, meta, nat,
@@ -6,14 +6,14 @@ use crate::abi::{
 };
 use crate::attribute::Writer;
 
-/// Where fields stand in a header of one IP version.
+/// Positions of fields in the header of one IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ip {
-    /// The family's number.
+    /// Number of the address family.
     pub(crate) family: u8,
     source: u32,
     destination: u32,
-    /// Octets of an address.
+    /// Size of an address in octets.
     pub(crate) length: u32,
 }
 
@@ -32,20 +32,20 @@ pub(crate) const V6: Ip = Ip {
 };
 
 impl Ip {
-    /// Registers that an address takes.
+    /// Returns the number of registers that an address takes.
     fn registers(self) -> u32 {
         self.length / 4
     }
 }
 
-/// One end of a packet.
+/// End of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     Source,
     Destination,
 }
 
-/// The expressions of a rule.
+/// Writer of a rule's expressions.
 pub(crate) struct Expressions<'a>(pub(crate) &'a mut Writer);
 
 impl Expressions<'_> {
@@ -96,19 +96,19 @@ impl Expressions<'_> {
         self.load(payload::TRANSPORT, offset, 2, register);
     }
 
-    /// The packet is of this IP version.
+    /// Matches the IP version.
     pub(crate) fn version(&mut self, ip: Ip) {
         self.meta(meta::NFPROTO, REGISTER_0);
         self.compare(REGISTER_0, cmp::EQUAL, &[ip.family]);
     }
 
-    /// The packet's transport protocol.
+    /// Matches the transport protocol.
     pub(crate) fn protocol(&mut self, protocol: u8) {
         self.meta(meta::L4PROTO, REGISTER_0);
         self.compare(REGISTER_0, cmp::EQUAL, &[protocol]);
     }
 
-    /// The packet came from this interface (source), or goes to it (destination).
+    /// Matches the input (source) or output (destination) interface.
     pub(crate) fn interface(&mut self, end: End, name: &str) {
         let key = match end {
             End::Source => meta::IIFNAME,
@@ -121,7 +121,7 @@ impl Expressions<'_> {
         self.compare(REGISTER_0, cmp::EQUAL, &padded);
     }
 
-    /// The first `prefix` bits of an address.
+    /// Matches the first `prefix` bits of an address.
     pub(crate) fn network(&mut self, ip: Ip, end: End, network: &[u8], prefix: u8) {
         if prefix == 0 {
             return;
@@ -143,7 +143,7 @@ impl Expressions<'_> {
         self.compare(REGISTER_0, cmp::EQUAL, network);
     }
 
-    /// A port from `first` to `last`.
+    /// Matches a port from `first` to `last`.
     pub(crate) fn ports(&mut self, end: End, first: u16, last: u16) {
         if (first, last) == (0, u16::MAX) {
             return;
@@ -156,8 +156,8 @@ impl Expressions<'_> {
         self.compare(REGISTER_0, cmp::AT_MOST, &last.to_be_bytes());
     }
 
-    /// Protocol, source and destination of the packet are in a set; in a map, what is found there
-    /// goes into the first registers.
+    /// Looks up protocol, source and destination in a set; the value of a map is stored in the first
+    /// registers.
     pub(crate) fn flow_in(&mut self, ip: Ip, set: &str, is_map: bool) {
         let address = ip.registers();
         let mut register = REGISTER_0;
@@ -181,7 +181,7 @@ impl Expressions<'_> {
         });
     }
 
-    /// A number is in a set.
+    /// Looks up a number in a set.
     pub(crate) fn number_in(&mut self, number: u32, set: &str) {
         self.push("immediate", |w| {
             w.number(immediate::DREG, REGISTER_0);

@@ -1,4 +1,4 @@
-//! The table: its sets, chains and rules.
+//! Layout of the table: sets, chains and rules.
 //!
 //! ```text
 //! table inet carrick {
@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! The comment of a set tells how it was made, so that a start keeps what it would make the same.
+//! The comment of a set identifies its layout, so that a start keeps sets of the same layout.
 
 use carrick_simco::backend::{Element, Pattern, PatternSide};
 use carrick_simco::message::Direction;
@@ -26,9 +26,9 @@ use crate::expression::{End, Expressions, Ip, V4, V6};
 use crate::socket::Batch;
 use crate::table::hash;
 
-/// Numbers of patterns that live.
+/// Set of the numbers of unexpired patterns.
 pub(crate) const ALIVE: &str = "alive";
-/// Exists only while the backend is opened.
+/// Set that exists only while the backend is opened.
 pub(crate) const PROBE: &str = "probe";
 pub(crate) const BLOCKS: &str = "blocks";
 pub(crate) const PATTERNS: &str = "patterns";
@@ -37,11 +37,10 @@ const FORWARD: &str = "forward";
 const PREROUTING: &str = "prerouting";
 const POSTROUTING: &str = "postrouting";
 
-/// The middlebox's own chains, in an order in which they can be removed.
+/// Chains of the middlebox, in an order in which they can be removed.
 pub(crate) const CHAINS: [&str; 5] = [FORWARD, PREROUTING, POSTROUTING, BLOCKS, PATTERNS];
 
-/// Where a chain stands that packets come to by themselves, and what becomes of those that no rule
-/// of it decides on.
+/// Hook of a base chain and its policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hook {
     pub(crate) kind: &'static str,
@@ -50,7 +49,7 @@ pub(crate) struct Hook {
     pub(crate) policy: u32,
 }
 
-/// The middlebox's own chains as this configuration has them.
+/// Returns the chains of the middlebox in this configuration.
 pub(crate) fn chains(config: &NftablesConfig) -> Vec<(&'static str, Option<Hook>)> {
     let hook = |kind, number, priority, policy| {
         Some(Hook {
@@ -75,18 +74,18 @@ pub(crate) fn chains(config: &NftablesConfig) -> Vec<(&'static str, Option<Hook>
     chains
 }
 
-/// A set as this configuration has it.
+/// Set in this configuration.
 #[derive(Debug)]
 pub(crate) struct WantedSet {
     pub(crate) name: &'static str,
-    /// How it is made; `nft` shows it as a comment.
+    /// Layout identifier; `nft` shows it as a comment.
     pub(crate) comment: Vec<u8>,
     id: u32,
-    /// `None` for that of patterns.
+    /// `None` for the set of patterns.
     flows: Option<Set>,
 }
 
-/// The sets of this configuration.
+/// Returns the sets of this configuration.
 pub(crate) fn sets(config: &NftablesConfig) -> Vec<WantedSet> {
     let translates = !config.translation.is_empty();
     let flows = (1..).zip(Set::ALL.map(Some));
@@ -107,7 +106,7 @@ pub(crate) fn sets(config: &NftablesConfig) -> Vec<WantedSet> {
 }
 
 impl WantedSet {
-    /// Writes it.
+    /// Writes the set.
     pub(crate) fn add(&self, batch: &mut Batch, config: &NftablesConfig) {
         match self.flows {
             Some(which) => add_flow_set(batch, config, which, self.id, &self.comment),
@@ -116,7 +115,7 @@ impl WantedSet {
     }
 }
 
-/// A comment as `nft` shows it, which tells sets of different make apart.
+/// Returns a comment for `nft` that distinguishes layouts.
 fn comment_of(octets: &[u8]) -> Vec<u8> {
     let text = format!("carrick layout {:016x}\0", hash(octets));
     let mut out = vec![set::UDATA_COMMENT, text.len() as u8];
@@ -124,7 +123,7 @@ fn comment_of(octets: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The set with one key of 32 bits and timeouts.
+/// Writes a set with one 32-bit key and timeouts.
 pub(crate) fn add_number_set(batch: &mut Batch, table: &str, name: &str, id: u32, counts: bool) {
     add_commented(batch, table, name, id, counts, &[]);
 }
@@ -242,14 +241,15 @@ fn add_rule(
     });
 }
 
-/// The chains, and the table, of which what is there stays; but the policies are these.
+/// Writes the table and its chains; existing ones stay, with these policies.
 pub(crate) fn add_chains(batch: &mut Batch, config: &NftablesConfig) {
     for (name, hook) in [(SITE, None)].into_iter().chain(chains(config)) {
         add_chain(batch, &config.table, name, hook);
     }
 }
 
-/// The rules of the chains at hooks, each of which the kernel echoes with its handle. Returns how many.
+/// Writes the rules of the base chains, which the kernel echoes with their handles. Returns their
+/// number.
 pub(crate) fn add_rules(batch: &mut Batch, config: &NftablesConfig) -> usize {
     let mut rules = 0;
     let mut add = |chain: &str, build: &dyn Fn(&mut Expressions<'_>)| {
@@ -294,8 +294,7 @@ pub(crate) fn add_rules(batch: &mut Batch, config: &NftablesConfig) -> usize {
     rules
 }
 
-/// The rules of an element that is a pattern, each of which the kernel echoes with its handle.
-/// Returns how many.
+/// Writes the rules of a pattern, which the kernel echoes with their handles. Returns their number.
 pub(crate) fn add_pattern(
     batch: &mut Batch,
     config: &NftablesConfig,
@@ -349,7 +348,7 @@ pub(crate) fn add_pattern(
     rules
 }
 
-/// The chain with the rules of an element that is a pattern.
+/// Returns the chain of a pattern's rules.
 pub(crate) fn chain_of(element: &Element) -> &'static str {
     match element {
         Element::Block(_) => BLOCKS,
@@ -357,7 +356,7 @@ pub(crate) fn chain_of(element: &Element) -> &'static str {
     }
 }
 
-/// The IP version of a pattern; no packet is of two.
+/// Returns the IP version of a pattern.
 fn version_of(pattern: &Pattern) -> Option<Ip> {
     let (internal, external) = (pattern.internal.address, pattern.external.address);
     (internal.is_ipv4() == external.is_ipv4()).then_some(if internal.is_ipv4() { V4 } else { V6 })

@@ -1,10 +1,10 @@
-//! Pinholes and address translation in the Linux kernel, for SIMCO middleboxes: a
+//! Pinholes and address translation in the Linux kernel for SIMCO middleboxes: a
 //! [`carrick_simco::backend::Backend`] on `nf_tables`, over netlink and without the program `nft`.
 //!
-//! What a middlebox grants for one flow is an element of a hash set, so that adding, finding and
-//! removing it cost the same with one rule and with a hundred thousand. Wildcards and prohibits are
-//! rules of their own. Nothing is let pass because a connection is established: when a rule ends, its
-//! next packet is dropped. `docs/decisions/nftables.md` has the reasons.
+//! A granted flow is an element of a hash set, so the cost of adding, finding and removing it does not
+//! depend on the number of rules. Wildcards and prohibits are rules of their own. Established
+//! connections are not accepted as such: when a rule ends, the next packet is dropped.
+//! `docs/decisions/nftables.md` has the reasons.
 //!
 //! Linux 5.7 or later; `CAP_NET_ADMIN` in the network namespace.
 
@@ -17,7 +17,7 @@ mod config;
 mod entry;
 mod error;
 mod expression;
-mod held;
+mod flow_elements;
 mod layout;
 mod lock;
 mod make;

@@ -1,8 +1,7 @@
-//! A table belongs to one middlebox at a time.
+//! Lock of a table, which belongs to one middlebox at a time.
 //!
-//! The lock is a Unix socket with an abstract name, which nothing is sent to. It is per network
-//! namespace, as tables are, wants no folder that two middleboxes would have to agree on, and goes with
-//! its process, however that dies.
+//! The lock is a Unix socket with an abstract name, to which nothing is sent. It is per network
+//! namespace like tables, needs no common folder, and is released when its process ends.
 
 use std::io::{Error, ErrorKind};
 use std::os::linux::net::SocketAddrExt as _;
@@ -12,21 +11,21 @@ use nix::errno::Errno;
 
 use crate::error::NftablesError;
 
-/// As long as it lives, nobody else has the table.
+/// Holds the lock of a table.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _socket: UnixDatagram,
 }
 
 impl Lock {
-    /// Takes the table in the thread's network namespace.
+    /// Locks the table in the thread's network namespace.
     pub(crate) fn take(table: &str) -> Result<Self, NftablesError> {
         let name = SocketAddr::from_abstract_name(format!("carrick-nftables-{table}"));
         let socket = name.and_then(|name| UnixDatagram::bind_addr(&name));
         let socket = socket.map_err(|error: Error| match error.kind() {
             ErrorKind::AddrInUse => NftablesError::Taken(table.to_owned()),
             _ => NftablesError::System {
-                what: "take the lock of the table",
+                what: "lock the table",
                 errno: Errno::from_raw(error.raw_os_error().unwrap_or_default()),
             },
         })?;

@@ -1,5 +1,5 @@
-//! The table is made at the start as it should be, whatever is there, and looked at while the
-//! middlebox runs: others may change it.
+//! Creation of the table at the start, and checks of it at run time, since other programs may change
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use crate::layout::{self, ALIVE, CHAINS, Hook, PROBE};
 use crate::socket::{Batch, Socket};
 use crate::table::{Rule, delete_set, echoed_rule};
 
-/// The table that was made.
+/// Created table.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// Another table of this name has another handle.
+    /// Handle of the table, which changes if it is recreated.
     table: u64,
-    /// Those in chains at hooks.
+    /// Rules of the base chains.
     rules: Vec<Rule>,
-    /// How often others had changed the rule set when the table was whole.
+    /// Number of changes of the rule set by others when the table was last intact.
     others: Option<u32>,
 }
 
-/// Makes the table in one batch: on an error it is as it was. Sets that this configuration would make
-/// the same stay with their elements. The rules of patterns stay until they are made anew too, so
-/// that nothing that is blocked passes meanwhile, unless they hold a set that can't stay.
+/// Creates the table in one batch: after an error it is unchanged. Sets of the same layout keep their
+/// elements. Rules of patterns stay until they are recreated, so that blocked packets do not pass
+/// meanwhile, unless they use a set that has to be replaced.
 pub(crate) fn make(socket: &mut Socket, config: &NftablesConfig) -> Result<Made, NftablesError> {
-    let wrong = |errno| NftablesError::of("make the table", errno);
+    let wrong = |errno| NftablesError::of("create the table", errno);
     wake(socket, &config.table).map_err(wrong)?;
     let chains = chains(socket, &config.table).map_err(wrong)?;
     let sets = sets(socket, &config.table).map_err(wrong)?;
@@ -56,8 +56,8 @@ pub(crate) fn make(socket: &mut Socket, config: &NftablesConfig) -> Result<Made,
     })
 }
 
-/// A table that is put to sleep filters nothing. It is woken before anything else, because the
-/// kernel takes no chains at hooks in the same batch.
+/// Activates a dormant table, which filters nothing. Done first, because the kernel accepts no base
+/// chains in the same batch.
 fn wake(socket: &mut Socket, name: &str) -> Result<(), Errno> {
     if state(socket, name)?.is_none_or(|(_, dormant)| !dormant) {
         return Ok(());
@@ -70,7 +70,7 @@ fn wake(socket: &mut Socket, name: &str) -> Result<(), Errno> {
     socket.commit(batch, |_| ())
 }
 
-/// What is to be done to what is there, and how many rules are made.
+/// Plans the changes of an existing table. Returns the number of rules created.
 fn plan(
     config: &NftablesConfig,
     chains: &BTreeMap<&'static str, Option<FoundHook>>,
@@ -82,7 +82,7 @@ fn plan(
     for (name, there) in CHAINS.iter().filter_map(|name| chains.get_key_value(name)) {
         let as_wanted = wanted.iter().find(|(wanted, _)| wanted == name);
         match as_wanted {
-            // What stands where it should is not removed: packets come to it all the time.
+            // Chains at the right hook are kept: packets pass them all the time.
             Some((_, hook)) if is_at(there.as_ref(), hook.as_ref()) => {
                 if hook.is_some() || !patterns_stay {
                     batch.push(msg::DEL_RULE, 0, |w| {
@@ -116,7 +116,8 @@ fn plan(
     (batch, rules)
 }
 
-/// How often others have changed the kernel's rule set, up to a number that stays: each batch counts.
+/// Returns the number of changes of the kernel's rule set by others, plus a constant: each batch
+/// counts.
 fn others(socket: &mut Socket) -> Result<u32, Errno> {
     let mut now = 0;
     socket.ask(
@@ -131,15 +132,15 @@ fn others(socket: &mut Socket) -> Result<u32, Errno> {
 }
 
 impl Made {
-    /// Whether the table is as it was made, and `patterns` are all rules of patterns.
-    /// It is looked at only when somebody else has changed something since.
+    /// Returns whether the table is intact and `patterns` are all rules of patterns. Examined only if
+    /// another program has changed the rule set since.
     pub(crate) fn is_whole(
         &mut self,
         socket: &mut Socket,
         config: &NftablesConfig,
         patterns: impl Iterator<Item = Rule>,
     ) -> Result<bool, Errno> {
-        // Before the look: what is changed during it is seen the next time.
+        // Read first: later changes are detected next time.
         let others = others(socket)?;
         if self.others == Some(others) {
             return Ok(true);
@@ -184,7 +185,7 @@ impl Made {
     }
 }
 
-/// The table's handle, and whether it sleeps; `None` if there is none.
+/// Returns the handle of the table and whether it is dormant; `None` if it does not exist.
 fn state(socket: &mut Socket, name: &str) -> Result<Option<(u64, bool)>, Errno> {
     let mut found = None;
     let asked = socket.ask(
@@ -205,7 +206,7 @@ fn state(socket: &mut Socket, name: &str) -> Result<Option<(u64, bool)>, Errno> 
     }
 }
 
-/// Where a chain stands that is there.
+/// Hook of an existing chain.
 #[derive(Debug)]
 struct FoundHook {
     kind: Vec<u8>,
@@ -214,7 +215,7 @@ struct FoundHook {
     policy: u32,
 }
 
-/// Whether a chain stands where it should, whatever its policy.
+/// Returns whether a chain has the right hook, whatever its policy.
 fn is_at(found: Option<&FoundHook>, wanted: Option<&Hook>) -> bool {
     match (found, wanted) {
         (None, None) => true,
@@ -227,7 +228,7 @@ fn is_at(found: Option<&FoundHook>, wanted: Option<&Hook>) -> bool {
     }
 }
 
-/// The own chains that are there.
+/// Returns the existing chains of the middlebox.
 fn chains(
     socket: &mut Socket,
     table: &str,
@@ -237,7 +238,7 @@ fn chains(
         |_| (),
         |chains: &mut BTreeMap<_, _>, message| {
             let attributes = message.attributes();
-            // All tables' chains come.
+            // The dump contains the chains of all tables.
             if attributes.name(chain::TABLE) != Some(table.as_bytes()) {
                 return;
             }
@@ -254,7 +255,7 @@ fn chains(
     )
 }
 
-/// The own sets that are there, with how they were made.
+/// Returns the existing sets of the middlebox with their layout.
 fn sets(socket: &mut Socket, table: &str) -> Result<BTreeMap<&'static str, Vec<u8>>, Errno> {
     let own = Set::ALL.map(Set::name).into_iter().chain([ALIVE, PROBE]);
     socket.dump(
@@ -272,7 +273,7 @@ fn sets(socket: &mut Socket, table: &str) -> Result<BTreeMap<&'static str, Vec<u
     )
 }
 
-/// The rules in some chains.
+/// Returns the rules of some chains.
 fn rules(socket: &mut Socket, table: &str, of: impl Fn(&[u8]) -> bool) -> Result<Vec<Rule>, Errno> {
     socket.dump(
         NFTABLES << 8 | msg::GET_RULE,

@@ -1,4 +1,4 @@
-//! What elements of the kernel's sets have counted, read on a socket of its own.
+//! Counters of elements, read on a separate socket.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::layout::ALIVE;
 use crate::socket::Socket;
 use crate::table;
 
-/// Elements of a set that are asked for one by one at most. With more, the set is read once as a
-/// whole.
-const SINGLY: usize = 256;
+/// Maximum number of elements of a set that are queried one by one. With more, the whole set is dumped
+/// once.
+const MAX_SINGLE: usize = 256;
 
-/// An element that counts.
+/// Element with a counter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Counter {
-    /// Of a set of flows.
+    /// Element of a set of flows.
     Flow(Key),
-    /// What stands for a pattern in the set of those that live.
+    /// Element of a pattern in the set of unexpired patterns.
     Pattern([u8; 4]),
 }
 
@@ -39,7 +39,7 @@ impl Counter {
     }
 }
 
-/// What the counters of each rule have counted together. One that is gone has counted nothing.
+/// Returns the sum of the counters of each rule. A missing element counts nothing.
 pub(crate) fn read(
     socket: &mut Socket,
     table: &str,
@@ -51,7 +51,7 @@ pub(crate) fn read(
         of_set.insert(counter.octets(), Traffic::default());
     }
     for (set, counters) in &mut found {
-        if counters.len() > SINGLY {
+        if counters.len() > MAX_SINGLE {
             table::counters(socket, table, set, |key, traffic| {
                 if let Some(counted) = counters.get_mut(key) {
                     *counted = traffic;
@@ -62,7 +62,7 @@ pub(crate) fn read(
         for (key, counted) in counters {
             match table::counter(socket, table, set, key) {
                 Ok(traffic) => *counted = traffic,
-                // It has ended meanwhile.
+                // The element has expired meanwhile.
                 Err(Errno::ENOENT) => {}
                 Err(errno) => return Err(errno),
             }

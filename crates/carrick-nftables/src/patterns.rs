@@ -1,5 +1,5 @@
-//! Wildcards and prohibits: which there are, and what the kernel is told of them. Each is rules of its
-//! own, which ask for its number in the set of those that live.
+//! Wildcards and prohibits. Each consists of rules that look up its number in the set of unexpired
+//! patterns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,30 +12,30 @@ use crate::layout::{ALIVE, add_pattern, chain_of};
 use crate::socket::Batch;
 use crate::table::{self, Rule};
 
-/// A pattern in the kernel.
+/// Pattern in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Rules {
-    /// What stands for it in the set of those that live.
+    /// Its number in the set of unexpired patterns.
     number: u32,
     made: Vec<Rule>,
     until: Time,
 }
 
-/// All of them.
+/// All patterns.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
     rules: BTreeMap<Element, Rules>,
     numbers: BTreeSet<u32>,
-    /// Those that block.
+    /// Number of blocking patterns.
     blocks: usize,
     last_number: u32,
 }
 
-/// What one call changes.
+/// Changes of one call.
 #[derive(Debug, Default)]
 pub(crate) struct PatternChanges {
     new: Vec<(Element, u32, Time)>,
-    /// Those of the new ones that block.
+    /// Number of new blocking patterns.
     new_blocks: usize,
     moved: Vec<(Element, u32, Time)>,
     gone: Vec<(Element, Rules)>,
@@ -50,20 +50,20 @@ impl Patterns {
         self.rules.len()
     }
 
-    /// The rules of all of them.
+    /// Returns the rules of all patterns.
     pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> + '_ {
         self.rules.values().flat_map(|rules| &rules.made).copied()
     }
 
-    /// What stands for a pattern in the set of those that live.
+    /// Returns the number of a pattern in the set of unexpired patterns.
     pub(crate) fn number(&self, element: &Element) -> Option<u32> {
         self.rules.get(element).map(|rules| rules.number)
     }
 
-    /// One more.
+    /// Adds a pattern.
     ///
     /// # Errors
-    /// When it is there, or there are too many: those that block have places of their own.
+    /// When it exists or the limit is reached; blocking patterns have a separate limit.
     pub(crate) fn add(
         &mut self,
         changes: &mut PatternChanges,
@@ -98,7 +98,7 @@ impl Patterns {
         }
     }
 
-    /// One lives until then.
+    /// Changes the expiry of a pattern.
     pub(crate) fn extend(
         &self,
         changes: &mut PatternChanges,
@@ -112,7 +112,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// One less.
+    /// Removes a pattern.
     pub(crate) fn remove(
         &self,
         changes: &mut PatternChanges,
@@ -123,7 +123,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// The changes are in force: so many rules has each new pattern, and this was made of all.
+    /// Applies committed changes, with the number of rules of each new pattern and all rules created.
     pub(crate) fn apply(
         &mut self,
         changes: &PatternChanges,
@@ -159,14 +159,14 @@ impl Patterns {
 }
 
 impl PatternChanges {
-    /// The numbers of those that are changed, and so were there.
+    /// Returns the numbers of changed patterns that existed before.
     pub(crate) fn changed(&self) -> impl Iterator<Item = u32> + '_ {
         let gone = self.gone.iter().map(|(_, rules)| rules.number);
         gone.chain(self.moved.iter().map(|(_, number, _)| *number))
     }
 
-    /// Writes them, but for what is `gone` from the kernel already. Returns how many rules each new
-    /// pattern has. `updates`: the kernel moves the end of an element in its place.
+    /// Writes the changes except those of elements `gone` from the kernel. Returns the number of rules
+    /// of each new pattern. `updates`: the kernel can change timeouts in place.
     pub(crate) fn push(
         &self,
         batch: &mut Batch,

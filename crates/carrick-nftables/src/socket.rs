@@ -1,5 +1,5 @@
-//! The netlink socket to the kernel's netfilter. All calls are answered before they return: the
-//! kernel does what a message says while it is sent.
+//! Netlink socket to the kernel's netfilter. Calls are synchronous: the kernel processes a message
+//! while it is sent.
 
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -14,37 +14,37 @@ use crate::abi::{self, netlink};
 use crate::attribute::{HEADER_LEN, Message, Messages, Writer};
 use crate::error::NftablesError;
 
-/// The largest batch that is sent, in octets; longer ones are the caller's fault.
+/// Maximum size of a batch in octets.
 const SEND_BUFFER: usize = 8 << 20;
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// How often something is asked for that changes while it is told.
-const DUMPS: usize = 64;
+/// Maximum number of attempts at a dump that is interrupted by changes.
+const DUMP_ATTEMPTS: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
     sequence: u32,
-    /// Batches that were done.
+    /// Number of committed batches.
     commits: u32,
     buffer: Vec<u8>,
 }
 
-/// Messages that change things, all or none.
+/// Batch of changes, applied entirely or not at all.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     writer: Writer,
     count: u32,
-    /// Where the last message's flags stand.
+    /// Position of the last message's flags.
     last_flags: usize,
 }
 
 impl Batch {
-    /// A message of `nf_tables`; `build` writes its attributes.
+    /// Adds a message of `nf_tables`; `build` writes its attributes.
     pub(crate) fn push(&mut self, kind: u16, flags: u16, build: impl FnOnce(&mut Writer)) {
         self.last_flags = self.writer.octets.len() + 6;
         let kind = abi::NFTABLES << 8 | kind;
-        // The number of a message in its batch tells whose an error is.
+        // Errors refer to the number of a message in its batch.
         let (flags, number) = (flags | netlink::REQUEST, self.count);
         self.count += 1;
         self.writer
@@ -55,7 +55,7 @@ impl Batch {
         self.count == 0
     }
 
-    /// What it says, for telling whether a set is of this make.
+    /// Returns the encoded batch, from which the layout identifier of a set is computed.
     pub(crate) fn octets(&self) -> &[u8] {
         &self.writer.octets
     }
@@ -75,7 +75,7 @@ impl Socket {
         })?;
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, 0))
             .map_err(|errno| NftablesError::of("bind a netlink socket", errno))?;
-        // Without CAP_NET_ADMIN the first change tells better what is missing.
+        // Without CAP_NET_ADMIN, the error of the first change is clearer.
         let _ = setsockopt(&fd, sockopt::SndBufForce, &SEND_BUFFER);
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER);
         Ok(Self {
@@ -86,7 +86,7 @@ impl Socket {
         })
     }
 
-    /// Does what a batch says, and hands over what the kernel echoes.
+    /// Commits a batch and passes on the messages that the kernel echoes.
     ///
     /// # Errors
     /// The first error of the kernel; nothing was changed.
@@ -115,7 +115,7 @@ impl Socket {
                     outcome.get_or_insert(Ok(()));
                 }
                 Some(errno) => {
-                    // An acknowledgement means nothing beside an error: it is all or none.
+                    // Acknowledgements have no meaning next to an error: the batch is atomic.
                     if !matches!(outcome, Some(Err(_))) {
                         outcome = Some(Err(Errno::from_raw(errno)));
                     }
@@ -129,16 +129,16 @@ impl Socket {
         Ok(())
     }
 
-    /// Batches of this socket that were done, up to the end of the numbers.
+    /// Returns the number of committed batches, with wrap-around.
     pub(crate) fn commits(&self) -> u32 {
         self.commits
     }
 
-    /// Asks for something, and hands over each message of the answer.
+    /// Sends a query and passes on each message of the answer.
     ///
     /// # Errors
-    /// The kernel's. EINTR when something changed while it told: what was handed over may lack
-    /// something, and has to be asked for again.
+    /// Those of the kernel. EINTR if something changed during the dump: it may be incomplete and has
+    /// to be repeated.
     pub(crate) fn ask(
         &mut self,
         kind: u16,
@@ -149,7 +149,7 @@ impl Socket {
         self.ask_family(abi::INET, kind, flags, build, each)
     }
 
-    /// The same of a family.
+    /// Queries one address family.
     pub(crate) fn ask_family(
         &mut self,
         family: u8,
@@ -160,7 +160,7 @@ impl Socket {
     ) -> Result<(), Errno> {
         let number = self.take_numbers(1);
         let mut request = Writer::default();
-        // A dump ends with DONE, anything else with an acknowledgement.
+        // A dump ends with DONE, other answers with an acknowledgement.
         let end = if flags & netlink::DUMP == 0 {
             netlink::ACK
         } else {
@@ -191,14 +191,14 @@ impl Socket {
         }
     }
 
-    /// Asks for all of something, in which `each` puts a message, until nothing changes meanwhile.
+    /// Dumps all objects of a kind with `each`, until no change interrupts the dump.
     pub(crate) fn dump<T: Default>(
         &mut self,
         kind: u16,
         build: impl Fn(&mut Writer),
         mut each: impl FnMut(&mut T, &Message<'_>),
     ) -> Result<T, Errno> {
-        for _ in 0..DUMPS {
+        for _ in 0..DUMP_ATTEMPTS {
             let mut all = T::default();
             match self.ask(kind, netlink::DUMP, &build, |m| each(&mut all, m)) {
                 Err(Errno::EINTR) => {}
@@ -212,7 +212,7 @@ impl Socket {
         let first = self.sequence;
         self.sequence = first.wrapping_add(count);
         if self.sequence < first {
-            // Around the end: begin anew, so that numbers of a batch are in order.
+            // Start over at the wrap-around, so that the numbers of a batch are in order.
             self.sequence = count;
             return 0;
         }
@@ -230,8 +230,8 @@ impl Socket {
         }
     }
 
-    /// Hands over messages until `each` says that it was the last, or, unless it is to `wait`, none
-    /// is left.
+    /// Passes on messages until `each` returns that it was the last one or, without `wait`, none is
+    /// left.
     fn receive(
         &mut self,
         wait: bool,
@@ -259,7 +259,7 @@ impl Socket {
     }
 }
 
-/// The error that a message tells: 0 for an acknowledgement, `None` if it is something else.
+/// Returns the error of a message: 0 for an acknowledgement, `None` for other messages.
 fn error_of(message: &Message<'_>) -> Option<i32> {
     if message.kind != netlink::ERROR {
         return None;
@@ -268,10 +268,10 @@ fn error_of(message: &Message<'_>) -> Option<i32> {
     Some(i32::from_ne_bytes(*negative).saturating_neg())
 }
 
-/// The error that ends an answer, 0 if none; `None` if more comes.
+/// Returns the error that ends an answer, 0 if none; `None` if more messages follow.
 fn end_of(message: &Message<'_>) -> Option<i32> {
     match message.kind {
-        // A dump may fail in its middle.
+        // A dump may fail in the middle.
         netlink::DONE => {
             let negative = message.body.first_chunk::<4>();
             Some(negative.map_or(0, |octets| i32::from_ne_bytes(*octets).saturating_neg()))
@@ -286,7 +286,7 @@ fn set_flag(octets: &mut [u8], at: usize, flag: u16) {
     }
 }
 
-/// Adds to the number of each message.
+/// Adds a base to the sequence number of each message.
 fn renumber(octets: &mut [u8], base: u32) {
     let mut at = 0;
     while let Some(header) = octets
@@ -306,7 +306,7 @@ fn renumber(octets: &mut [u8], base: u32) {
 mod tests {
     use super::*;
 
-    /// Both ends of a line that speaks like the kernel's.
+    /// Returns a socket connected to a simulated kernel.
     fn line() -> (Socket, OwnedFd) {
         use nix::sys::socket::socketpair;
         let flags = SockFlag::SOCK_CLOEXEC;
@@ -321,7 +321,7 @@ mod tests {
         (socket, kernel)
     }
 
-    /// An answer of one element and DONE, with these flags and this error.
+    /// Sends an answer of one element and DONE, with these flags and this error.
     fn answer(kernel: &OwnedFd, number: u32, name: &str, flags: u16, error: i32) {
         let mut out = Writer::default();
         out.message(7, flags, number, 0, 0, |w| w.name(1, name));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_that_was_disturbed_is_asked_for_again_and_not_believed() {
+    fn interrupted_dump_is_repeated() {
         let (mut socket, kernel) = line();
         answer(&kernel, 0, "old", netlink::DUMP_INTERRUPTED, 0);
         answer(&kernel, 1, "new", 0, 0);

@@ -1,4 +1,4 @@
-//! Elements and rules of patterns: what is asked of the kernel and told it.
+//! Messages about elements and rules of patterns.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) fn delete_set(batch: &mut Batch, table: &str, name: &str) {
     });
 }
 
-/// Removes a table with all that it has; it need not be there.
+/// Removes a table and its contents, if it exists.
 pub(crate) fn remove(socket: &mut Socket, name: &str) -> Result<(), NftablesError> {
     let mut batch = Batch::default();
     batch.push(msg::DEL_TABLE, 0, |w| w.name(table::NAME, name));
@@ -33,9 +33,9 @@ pub(crate) fn remove(socket: &mut Socket, name: &str) -> Result<(), NftablesErro
     }
 }
 
-/// Whether the kernel changes the timeout of an element that is there.
+/// Returns whether the kernel can change the timeout of an existing element.
 pub(crate) fn can_update(socket: &mut Socket, table: &str) -> Result<bool, NftablesError> {
-    let wrong = |errno| NftablesError::of("try the sets of the table", errno);
+    let wrong = |errno| NftablesError::of("check the sets of the table", errno);
     let key = [1, 0, 0, 0];
     let [short, long] = [100, 10_000].map(Duration::from_secs);
     let mut batch = Batch::default();
@@ -85,7 +85,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Adds an element that ends by itself.
+/// Writes an element with a timeout.
 pub(crate) fn add_element(
     batch: &mut Batch,
     table: &str,
@@ -100,7 +100,7 @@ pub(crate) fn add_element(
     });
 }
 
-/// Moves the end of an element.
+/// Writes a change of an element's timeout.
 pub(crate) fn update_element(
     batch: &mut Batch,
     table: &str,
@@ -116,18 +116,18 @@ pub(crate) fn update_element(
     });
 }
 
-/// Removes an element.
+/// Writes the removal of an element.
 pub(crate) fn delete_element(batch: &mut Batch, table: &str, set: &str, key: &[u8]) {
     write_element(batch, msg::DEL_ELEMENT, table, set, |w| {
         write_key(w, key, None);
     });
 }
 
-/// A rule as the kernel has it.
+/// Rule in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Rule {
     handle: u64,
-    /// A hash of what it does: one that is replaced keeps its handle.
+    /// Hash of its expressions: a replaced rule keeps its handle.
     does: u64,
 }
 
@@ -140,7 +140,7 @@ impl Rule {
     }
 }
 
-/// FNV-1a: any hash will do, it guards against no one.
+/// FNV-1a hash. Need not resist attacks.
 pub(crate) fn hash(octets: &[u8]) -> u64 {
     let begin = 0xcbf2_9ce4_8422_2325_u64;
     octets.iter().fold(begin, |hash, octet| {
@@ -148,7 +148,7 @@ pub(crate) fn hash(octets: &[u8]) -> u64 {
     })
 }
 
-/// Removes rules of patterns.
+/// Writes the removal of rules of patterns.
 pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, rules: &[Rule]) {
     for rule in rules {
         batch.push(msg::DEL_RULE, 0, |w| {
@@ -159,7 +159,7 @@ pub(crate) fn delete_rules(batch: &mut Batch, table: &str, chain: &str, rules: &
     }
 }
 
-/// Removes all patterns.
+/// Writes the removal of all patterns.
 pub(crate) fn empty_patterns(batch: &mut Batch, table: &str) {
     for chain in [BLOCKS, PATTERNS] {
         batch.push(msg::DEL_RULE, 0, |w| {
@@ -173,7 +173,7 @@ pub(crate) fn empty_patterns(batch: &mut Batch, table: &str) {
     });
 }
 
-/// A rule that the kernel echoes.
+/// Returns a rule that the kernel echoes.
 pub(crate) fn echoed_rule(message: &Message<'_>) -> Option<Rule> {
     if message.kind != NFTABLES << 8 | msg::NEW_RULE {
         return None;
@@ -181,7 +181,7 @@ pub(crate) fn echoed_rule(message: &Message<'_>) -> Option<Rule> {
     Rule::of(&message.attributes())
 }
 
-/// Collects the elements of a set.
+/// Dumps the elements of a set.
 fn dump<T: Default>(
     socket: &mut Socket,
     table: &str,
@@ -210,7 +210,7 @@ fn expiration(element: &Attributes<'_>) -> Duration {
     Duration::from_millis(millis.unwrap_or(0))
 }
 
-/// The elements of a set of flows, with what a map holds, and the time that is left.
+/// Returns the elements of a set of flows with map data and remaining time.
 pub(crate) fn elements(
     socket: &mut Socket,
     table: &str,
@@ -236,15 +236,15 @@ fn counted(element: &Attributes<'_>) -> Traffic {
     }
 }
 
-/// Hands over the key of each element of a set, and what it has counted. Those that come or go
-/// meanwhile may be left out.
+/// Passes on the key and counter of each element of a set. Elements added or removed meanwhile may be
+/// missing.
 pub(crate) fn counters(
     socket: &mut Socket,
     table: &str,
     set: &str,
     mut each: impl FnMut(&[u8], Traffic),
 ) -> Result<(), Errno> {
-    let told = socket.ask(
+    let outcome = socket.ask(
         NFTABLES << 8 | msg::GET_ELEMENT,
         netlink::DUMP,
         |w| {
@@ -260,13 +260,13 @@ pub(crate) fn counters(
             });
         },
     );
-    match told {
+    match outcome {
         Err(Errno::EINTR) => Ok(()),
-        told => told,
+        outcome => outcome,
     }
 }
 
-/// What an element has counted.
+/// Returns the counter of an element.
 pub(crate) fn counter(
     socket: &mut Socket,
     table: &str,
@@ -291,7 +291,7 @@ pub(crate) fn counter(
     Ok(traffic)
 }
 
-/// Lets the kernel forget the connection that began with a packet from and to these ends.
+/// Removes the tracked connection that began with a packet between these ends.
 pub(crate) fn forget_connection(socket: &mut Socket, key: &Key) -> Result<(), Errno> {
     let v4 = key.set.ip().length == 4;
     let length = key.set.ip().length as usize;

@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn random_requests_in_open_sessions_end_with_nothing_left(
+    fn random_requests_leave_nothing_behind(
         requests in vec((any::<[u8; 8]>(), 3..10u8, any::<bool>()), 1..120)
     ) {
         let mut octets = vec![0x00, 0x06, 0x00];

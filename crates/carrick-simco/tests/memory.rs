@@ -1,4 +1,4 @@
-//! What an agent costs that asks for far more than it may have, alone in its process.
+//! Memory used by an agent far above its quotas, measured in a process of its own.
 
 #![cfg(target_os = "linux")]
 
@@ -110,7 +110,7 @@ impl World {
 }
 
 #[test]
-fn an_agent_that_asks_for_ten_million_rules_gets_its_quota_and_costs_no_more() {
+fn ten_million_requests_take_bounded_memory() {
     let mut world = World::new();
     let [greedy, other] = ["greedy", "other"].map(|name| world.open(name));
     let (mut granted, mut refused, mut served) = (0, 0, 0);

@@ -16,7 +16,7 @@ const WILD: u16 = 101;
 const BLOCKED: u16 = 102;
 const NOTHING: u16 = 103;
 
-/// What is told of one port inside, whatever the one outside.
+/// Flows of one internal port, by external port.
 fn pattern(port: u16) -> Pattern {
     let side = |address, first_port, last_port| PatternSide {
         address,
@@ -112,7 +112,7 @@ const NOTICED: &[&str] = &[
 
 #[test]
 #[ignore = "needs root"]
-fn whatever_was_done_to_the_table_is_found_out_and_the_next_start_mends_it() {
+fn changes_of_the_table_are_detected_and_repaired() {
     let network = Network::new();
     for policy in [Policy::Drop, Policy::Accept] {
         let config = NftablesConfig {
@@ -147,7 +147,7 @@ fn whatever_was_done_to_the_table_is_found_out_and_the_next_start_mends_it() {
 
 #[test]
 #[ignore = "needs root"]
-fn elements_that_were_changed_by_hand_are_right_after_the_next_start() {
+fn restart_repairs_changed_elements() {
     let network = Network::new();
     let policy = Policy::Drop;
     let config = NftablesConfig::default();
@@ -170,7 +170,7 @@ fn elements_that_were_changed_by_hand_are_right_after_the_next_start() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_the_administrator_does_beside_it_is_no_alarm_and_stays() {
+fn administrator_rules_are_kept() {
     let network = Network::new();
     let mut filter = start(&network, &NftablesConfig::default());
     for command in [
@@ -267,7 +267,7 @@ const PACKETS: u32 = 2000;
 
 #[test]
 #[ignore = "needs root"]
-fn no_packet_is_lost_or_let_through_while_the_middlebox_starts_again() {
+fn restart_changes_no_packet_decision() {
     let network = Network::new();
     let config = NftablesConfig::default();
     drop(start(&network, &config));

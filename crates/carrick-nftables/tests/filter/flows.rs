@@ -10,7 +10,7 @@ use crate::network::{LONG, Network, Side, TCP, UDP, at, flow, inside, outside};
 
 #[test]
 #[ignore = "needs root"]
-fn a_flow_passes_in_its_direction_and_no_other_until_it_is_removed() {
+fn flow_passes_in_its_direction_until_removed() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     for v6 in [false, true] {
@@ -44,7 +44,7 @@ fn a_flow_passes_in_its_direction_and_no_other_until_it_is_removed() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_running_connection_is_blocked_at_once_when_its_rule_ends() {
+fn ended_rule_blocks_its_connection_at_once() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     for v6 in [false, true] {
@@ -65,7 +65,7 @@ fn a_running_connection_is_blocked_at_once_when_its_rule_ends() {
 
 #[test]
 #[ignore = "needs root"]
-fn flows_that_share_an_element_keep_it_until_the_last_is_gone() {
+fn shared_element_stays_until_the_last_flow() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let (internal, external) = (inside(false, 300), outside(false, 300));
@@ -81,7 +81,7 @@ fn flows_that_share_an_element_keep_it_until_the_last_is_gone() {
 
 #[test]
 #[ignore = "needs root"]
-fn the_kernel_ends_what_the_middlebox_did_not_and_can_be_told_to_wait() {
+fn kernel_expires_elements_and_extends_them() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let [short, long] = [400, 401].map(|port| [flow(false, UDP, port, Direction::Both)]);
@@ -93,7 +93,7 @@ fn the_kernel_ends_what_the_middlebox_did_not_and_can_be_told_to_wait() {
     assert_eq!([passes(400), passes(401)], [[true; 2]; 2]);
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!([passes(400), passes(401)], [[false; 2], [true; 2]]);
-    // What ended by itself can still be removed, with others.
+    // An expired element can still be removed together with others.
     filter.remove(at(3), &[short[0], long[0]]).unwrap();
     assert_eq!(passes(401), [false; 2]);
     // Or be prolonged: the middlebox is right.
@@ -105,7 +105,7 @@ fn the_kernel_ends_what_the_middlebox_did_not_and_can_be_told_to_wait() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_passed_is_counted_by_flow_also_when_it_is_extended() {
+fn counters_continue_after_extension() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let elements = [500, 501].map(|port| flow(false, UDP, port, Direction::Both));
@@ -125,7 +125,7 @@ fn what_passed_is_counted_by_flow_also_when_it_is_extended() {
 
 #[test]
 #[ignore = "needs root"]
-fn counters_of_few_and_of_many_rules_are_read_on_any_thread_while_others_change() {
+fn counters_are_read_concurrently() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let rule = |port| vec![flow(false, UDP, port, Direction::Both)];
@@ -143,7 +143,7 @@ fn counters_of_few_and_of_many_rules_are_read_on_any_thread_while_others_change(
         octets: 2 * (20 + 8 + 6),
     };
     let read = |filter: &mut NftablesBackend, rules: &[Vec<Element>]| {
-        // This thread is in another namespace than the one that opened the filter.
+        // This thread uses another namespace than the one that opened the filter.
         let meter = filter.meter(rules).unwrap();
         std::thread::spawn(meter).join().unwrap().unwrap()
     };
@@ -164,7 +164,7 @@ fn counters_of_few_and_of_many_rules_are_read_on_any_thread_while_others_change(
 
 #[test]
 #[ignore = "needs root"]
-fn more_than_fits_is_refused_and_nothing_of_it_is_let_pass() {
+fn full_set_refuses_the_whole_request() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig {
         max_elements: 3,
@@ -187,7 +187,7 @@ fn more_than_fits_is_refused_and_nothing_of_it_is_let_pass() {
 
 #[test]
 #[ignore = "needs root"]
-fn packets_that_claim_the_other_sides_addresses_are_dropped() {
+fn spoofed_packets_are_dropped() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig {
         internal_interface: Some("inner".to_owned()),
@@ -212,7 +212,7 @@ fn packets_that_claim_the_other_sides_addresses_are_dropped() {
 
 #[test]
 #[ignore = "needs root"]
-fn with_the_policy_accept_all_passes_and_the_table_goes_if_it_shall() {
+fn policy_accept_passes_everything() {
     let network = Network::new();
     let filter = network.filter(NftablesConfig {
         policy: Policy::Accept,

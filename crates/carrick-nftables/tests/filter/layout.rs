@@ -26,7 +26,7 @@ fn open(network: &Network, config: NftablesConfig) -> Result<NftablesBackend, Nf
 
 #[test]
 #[ignore = "needs root"]
-fn the_administrators_rules_survive_a_change_of_the_layout() {
+fn administrator_rules_survive_a_new_layout() {
     let network = Network::new();
     drop(network.filter(NftablesConfig::default()));
     // With all that rules can hang on.
@@ -67,13 +67,13 @@ fn the_administrators_rules_survive_a_change_of_the_layout() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_table_that_could_not_be_made_anew_is_as_it_was() {
+fn failed_replacement_leaves_the_table_unchanged() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let element = [flow(false, UDP, 100, Direction::Both)];
     filter.add(at(0), &element, LONG).unwrap();
     drop(filter);
-    // What is in use can't be removed.
+    // A set in use can't be removed.
     let flow = "meta l4proto . ip saddr . th sport . ip daddr . th dport";
     network.nft(&format!("add rule inet carrick site {flow} @out4 continue"));
     let before = network.nft("list table inet carrick");

@@ -21,7 +21,7 @@ pub(crate) const TCP: u8 = 6;
 /// Always lets pass, by the administrator's chain: what arrived after it would not have come.
 const WITNESS: u16 = 9;
 
-/// Where a packet begins or ends.
+/// End of a packet's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Inside,
@@ -80,12 +80,12 @@ impl Network {
         backend
     }
 
-    /// What `nft` says on the firewall.
+    /// Output of `nft` on the firewall.
     pub(crate) fn nft(&self, command: &str) -> String {
         self.hosts.nft(Host::Firewall, command)
     }
 
-    /// Where a host is.
+    /// Network namespace of a host.
     pub(crate) fn path(&self, host: Host) -> PathBuf {
         self.hosts.path(host)
     }
@@ -128,7 +128,7 @@ impl Network {
         panic!("no packet passes the administrator's chain from {from:?}");
     }
 
-    /// Whether a datagram passes between these ends of flows, and from where it seems to come.
+    /// Returns whether a datagram passes between these ends, and its apparent source.
     pub(crate) fn datagram(
         &self,
         from: Side,
@@ -153,7 +153,7 @@ impl Network {
         }
     }
 
-    /// Whether a datagram passes from the inner to the outer host, and one the other way.
+    /// Returns whether a datagram passes outwards and inwards.
     pub(crate) fn both_ways(&self, internal: SocketAddr, external: SocketAddr) -> [bool; 2] {
         [
             self.datagram(Side::Inside, internal, external, external),
@@ -162,7 +162,7 @@ impl Network {
         .map(|seen| seen.is_some())
     }
 
-    /// Whether an echo request (ICMP) of the inner host to the outer one is answered.
+    /// Returns whether an echo request (ICMP) of the inner host is answered.
     pub(crate) fn echoes(&self) -> bool {
         use nix::sys::socket::{
             AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv,
@@ -222,7 +222,7 @@ impl Network {
         }
     }
 
-    /// Whether octets pass from one end of a connection of the inner host to the other.
+    /// Returns whether octets pass over a connection of the inner host.
     pub(crate) fn carries(&self, streams: &mut [TcpStream; 2], from: Side, v6: bool) -> bool {
         let [client, server] = streams;
         let (sender, receiver) = match from {

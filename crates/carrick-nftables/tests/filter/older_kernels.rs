@@ -29,7 +29,7 @@ fn wildcard() -> Element {
     Element::Allow(pattern, Direction::Both)
 }
 
-/// Whether the wildcard lets pass.
+/// Returns whether the wildcard passes packets.
 fn connects(network: &Network, port: u16) -> bool {
     let (internal, external) = (inside(false, port), outside(false, port));
     network.connect(internal, external).is_some()
@@ -37,7 +37,7 @@ fn connects(network: &Network, port: u16) -> bool {
 
 #[test]
 #[ignore = "needs root"]
-fn what_is_prolonged_lives_on_and_counts_anew_on_older_kernels() {
+fn older_kernels_extend_and_restart_counters() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let [short, long] = [400, 401].map(|port| flow(false, UDP, port, Direction::Both));
@@ -55,7 +55,7 @@ fn what_is_prolonged_lives_on_and_counts_anew_on_older_kernels() {
         octets: 2 * (20 + 8 + 6),
     };
     assert_eq!(filter.traffic(&[long]), Ok(Some(since)));
-    // What has ended by itself is prolonged all the same: the middlebox is right.
+    // An expired element is extended nevertheless: the middlebox decides.
     filter.extend(at(3), &[short, wildcard()], LONG).unwrap();
     assert_eq!(passes(400), [true; 2]);
     filter.remove(at(3), &all).unwrap();
@@ -67,7 +67,7 @@ fn what_is_prolonged_lives_on_and_counts_anew_on_older_kernels() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_wildcard_that_ended_by_itself_is_prolonged_on_older_kernels() {
+fn older_kernels_extend_an_expired_wildcard() {
     let network = Network::new();
     let mut filter = network.filter(config());
     filter.add(at(0), &[wildcard()], Lifetime(1)).unwrap();
@@ -82,7 +82,7 @@ const PACKETS: u32 = 2000;
 
 #[test]
 #[ignore = "needs root"]
-fn no_packet_is_dropped_while_a_flow_is_prolonged_on_older_kernels() {
+fn older_kernels_drop_no_packet_on_extension() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let element = [flow(false, UDP, 400, Direction::Outbound)];
@@ -127,7 +127,7 @@ fn no_packet_is_dropped_while_a_flow_is_prolonged_on_older_kernels() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_translated_flow_is_prolonged_and_taken_up_on_older_kernels() {
+fn older_kernels_extend_a_translated_flow() {
     let network = Network::new();
     let config = NftablesConfig {
         translation: vec![PortPool::new(translator(false, 0).ip(), 4000..=4100)],

@@ -33,7 +33,7 @@ fn wildcard(v6: bool, protocol: u8, port: u16, ports: u16) -> Pattern {
 
 #[test]
 #[ignore = "needs root"]
-fn wildcards_let_pass_what_they_cover_in_their_direction() {
+fn wildcards_pass_their_direction_only() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     for v6 in [false, true] {
@@ -67,7 +67,7 @@ fn wildcards_let_pass_what_they_cover_in_their_direction() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_protocol_without_ports_passes_and_is_blocked_by_its_addresses() {
+fn portless_protocols_match_by_addresses() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let pattern = wildcard(false, ICMP, 0, 1);
@@ -83,7 +83,7 @@ fn a_protocol_without_ports_passes_and_is_blocked_by_its_addresses() {
 
 #[test]
 #[ignore = "needs root"]
-fn overlapping_wildcards_are_all_accepted_and_each_ends_alone() {
+fn overlapping_wildcards_are_independent() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let first = [Element::Allow(
@@ -110,7 +110,7 @@ fn overlapping_wildcards_are_all_accepted_and_each_ends_alone() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_prohibit_blocks_running_flows_whatever_lets_them_pass() {
+fn prohibit_blocks_running_flows() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     for v6 in [false, true] {
@@ -138,7 +138,7 @@ fn a_prohibit_blocks_running_flows_whatever_lets_them_pass() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_prohibit_counts_what_it_dropped_and_what_it_overrules_counts_nothing() {
+fn prohibit_counts_dropped_packets() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let lets_pass = flow(false, UDP, 100, Direction::Both);
@@ -154,9 +154,10 @@ fn a_prohibit_counts_what_it_dropped_and_what_it_overrules_counts_nothing() {
     assert_eq!(filter.traffic(&[lets_pass]), Ok(Some(Traffic::default())));
 }
 
+/// RFC 4540, section 8.5
 #[test]
 #[ignore = "needs root"]
-fn nothing_that_lets_pass_keeps_anybody_from_blocking_rfc_4540_8_5() {
+fn pinholes_do_not_prevent_prohibits() {
     let network = Network::new();
     let config = NftablesConfig {
         max_elements: 2,
@@ -199,7 +200,7 @@ fn nothing_that_lets_pass_keeps_anybody_from_blocking_rfc_4540_8_5() {
 
 #[test]
 #[ignore = "needs root"]
-fn wildcards_end_by_themselves_are_prolonged_and_counted() {
+fn wildcards_expire_extend_and_count() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig {
         max_patterns: 2,

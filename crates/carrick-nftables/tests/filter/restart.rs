@@ -20,7 +20,7 @@ use crate::network::{LONG, Network, TCP, UDP, at, flow, inside, outside, transla
 
 #[test]
 #[ignore = "needs root"]
-fn what_is_to_be_there_stays_and_counts_on_and_everything_else_goes() {
+fn restart_keeps_known_elements_only() {
     let network = Network::new();
     let pool = PortPool::new(translator(false, 0).ip(), 4000..=4100);
     let config = NftablesConfig {
@@ -56,7 +56,7 @@ fn what_is_to_be_there_stays_and_counts_on_and_everything_else_goes() {
     filter.add(at(0), &before, Lifetime(60)).unwrap();
     let passes = |port| network.both_ways(inside(false, port), outside(false, port));
     assert_eq!(passes(100), [true; 2]);
-    // It dies. The kernel goes on.
+    // The middlebox crashes; the kernel continues.
     drop(filter);
     assert_eq!(passes(100), [true; 2]);
     let mut filter = network.open(config.clone());
@@ -102,18 +102,18 @@ fn what_is_to_be_there_stays_and_counts_on_and_everything_else_goes() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_table_that_somebody_flushed_is_told_of() {
+fn flushed_table_is_detected() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     network.nft("flush ruleset");
     let element = [flow(false, UDP, 100, Direction::Both)];
     let error = filter.add(at(0), &element, LONG).unwrap_err();
-    assert!(error.to_string().contains("start the middlebox again"));
+    assert!(error.to_string().contains("restart the middlebox"));
 }
 
 #[test]
 #[ignore = "needs root"]
-fn what_cannot_be_removed_because_the_table_is_gone_is_no_success() {
+fn removal_from_a_missing_table_fails() {
     let network = Network::new();
     let mut filter = network.filter(NftablesConfig::default());
     let element = [flow(false, UDP, 100, Direction::Both)];
@@ -124,7 +124,7 @@ fn what_cannot_be_removed_because_the_table_is_gone_is_no_success() {
 
 #[test]
 #[ignore = "needs root"]
-fn room_that_is_too_small_for_what_was_granted_is_told_with_the_number_that_is_needed() {
+fn too_small_limits_name_the_needed_number() {
     let network = Network::new();
     let pattern = |port| {
         let any = |location| AddressTuple::single(location, UDP, inside(false, 0).ip(), port);
@@ -174,7 +174,7 @@ fn room_that_is_too_small_for_what_was_granted_is_told_with_the_number_that_is_n
         let error = filter.reconcile(at(0), &elements).unwrap_err().to_string();
         assert!(error.contains(key), "{error}");
         assert!(
-            error.contains(&format!("room for {needed} at least")),
+            error.contains(&format!("allow at least {needed}")),
             "{error}"
         );
     }
@@ -183,7 +183,7 @@ fn room_that_is_too_small_for_what_was_granted_is_told_with_the_number_that_is_n
 
 #[test]
 #[ignore = "needs root"]
-fn what_had_ended_by_itself_does_not_make_a_change_one_by_halves() {
+fn expired_elements_do_not_break_a_change() {
     for move_ends in [true, false] {
         let network = Network::new();
         let mut filter = network.filter(NftablesConfig {
@@ -340,7 +340,7 @@ impl Life {
 
 #[test]
 #[ignore = "needs root"]
-fn rules_of_agents_survive_the_middlebox_and_the_rule_set_is_empty_in_the_end() {
+fn rules_survive_the_middlebox() {
     let network = Network::new();
     let folder = std::env::temp_dir().join(format!("carrick-nftables-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -379,7 +379,7 @@ fn rules_of_agents_survive_the_middlebox_and_the_rule_set_is_empty_in_the_end() 
 
 #[test]
 #[ignore = "needs root"]
-fn what_expires_while_the_middlebox_is_down_is_closed_by_the_kernel() {
+fn kernel_expires_rules_during_downtime() {
     let network = Network::new();
     let folder = std::env::temp_dir().join(format!("carrick-down-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -424,7 +424,7 @@ fn what_expires_while_the_middlebox_is_down_is_closed_by_the_kernel() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_life_that_was_shortened_ends_in_the_kernel_while_the_middlebox_is_down() {
+fn kernel_expires_shortened_rules() {
     let network = Network::new();
     let folder = std::env::temp_dir().join(format!("carrick-short-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);

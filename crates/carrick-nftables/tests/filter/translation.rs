@@ -42,12 +42,12 @@ impl Network {
 
 #[test]
 #[ignore = "needs root"]
-fn a_flow_is_translated_both_ways_whoever_begins_and_only_while_it_lives() {
+fn flow_is_translated_in_both_directions() {
     let network = Network::new();
     let mut filter = network.filter(config());
     for v6 in [false, true] {
         for (port, outward_first) in [(4000, true), (4001, false)] {
-            // What came too early must not spoil it.
+            // An earlier packet must not affect the translation.
             assert_eq!(network.seen_inside(v6, port, 5000), None);
             assert_eq!(network.seen_outside(v6, 5000), None);
             let element = translated(v6, 5000, port, Direction::Both);
@@ -71,7 +71,7 @@ fn a_flow_is_translated_both_ways_whoever_begins_and_only_while_it_lives() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_port_that_is_given_again_leads_to_the_new_host_at_once() {
+fn reused_port_leads_to_the_new_host() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let first = translated(false, 5000, 4000, Direction::Inbound);
@@ -88,7 +88,7 @@ fn a_port_that_is_given_again_leads_to_the_new_host_at_once() {
 
 #[test]
 #[ignore = "needs root"]
-fn of_two_that_want_a_flow_translated_the_first_has_it_then_the_second() {
+fn translation_of_a_flow_is_first_come_first_served() {
     let network = Network::new();
     let mut filter = network.filter(config());
     let first = translated(false, 5000, 4000, Direction::Both);

@@ -84,12 +84,12 @@ impl Hosts {
         }
     }
 
-    /// Where it is.
+    /// Network namespace of the host.
     pub(crate) fn path(&self, host: Host) -> PathBuf {
         Path::new("/run/netns").join(self.name(host))
     }
 
-    /// What `nft` says on a host.
+    /// Output of `nft` on a host.
     pub(crate) fn nft(&self, host: Host, command: &str) -> String {
         run("ip", &["netns", "exec", self.name(host), "nft", command])
     }

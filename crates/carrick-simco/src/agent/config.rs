@@ -1,21 +1,21 @@
-//! What an agent is told at the start.
+//! Configuration of an agent.
 
 use std::time::Duration;
 
 use crate::session::{Identity, Key};
 
-/// Everything an agent is made of.
+/// Configuration of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentSettings {
-    /// Who it is; `None` for an agent that the middlebox knows without proof.
+    /// Name and key; `None` for an agent that does not authenticate itself.
     pub credentials: Option<Credentials>,
-    /// The middlebox must prove that it has the key too. Only with `credentials`.
+    /// True if the middlebox must authenticate itself. Only with `credentials`.
     pub verify_middlebox: bool,
-    /// How long an answer may take.
+    /// Reply timeout.
     pub timeout: Duration,
-    /// Requests without an answer at a time.
+    /// Maximum number of outstanding requests.
     pub max_pending: usize,
-    /// Rules whose stream is remembered.
+    /// Maximum number of rules whose stream is remembered.
     pub max_bindings: usize,
 }
 
@@ -31,14 +31,14 @@ impl Default for AgentSettings {
     }
 }
 
-/// A name and its proof.
+/// Name and key of an agent.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The agent's name.
     pub agent: Identity,
-    /// The key that it shares with the middlebox.
+    /// Key shared with the middlebox.
     pub key: Key,
-    /// The middlebox's name; `None` to take any that has the key.
+    /// Expected name of the middlebox; `None` to accept any with the key.
     pub middlebox: Option<Identity>,
 }
 

@@ -1,4 +1,4 @@
-//! What an agent tells.
+//! Events of an agent.
 
 use core::fmt;
 use std::time::Duration;
@@ -8,124 +8,124 @@ use crate::message::{
 };
 use crate::session::Identity;
 
-/// Something that happened in a session.
+/// Event of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AgentEvent {
-    /// The session is open; this is what the middlebox can do.
+    /// The session is open, with these capabilities of the middlebox.
     Opened(Capabilities),
     /// A request was answered.
     Reply {
-        /// Which request.
+        /// Transaction of the request.
         transaction: TransactionId,
-        /// Its kind.
+        /// Kind of request.
         request: RequestKind,
-        /// The rule that it was about.
+        /// Rule that the request concerns.
         rule: Option<PolicyRuleId>,
-        /// The answer.
+        /// The reply.
         reply: Reply,
-        /// From [`super::Agent::submit`] to the answer.
+        /// Time from [`super::Agent::submit`] to the reply.
         elapsed: Duration,
     },
-    /// A request was not answered in time. What became of it is not known.
+    /// A request was not answered in time. Its outcome is unknown.
     TimedOut {
-        /// Which request.
+        /// Transaction of the request.
         transaction: TransactionId,
-        /// Its kind.
+        /// Kind of request.
         request: RequestKind,
-        /// The rule that it was about.
+        /// Rule that the request concerns.
         rule: Option<PolicyRuleId>,
     },
-    /// An answer to a request that had been given up, or to none.
+    /// Reply to a request that had timed out, or to none.
     LateReply {
-        /// Which request.
+        /// Transaction of the reply.
         transaction: TransactionId,
-        /// The answer.
+        /// The reply.
         reply: Reply,
     },
-    /// The session ended before this request was answered. What became of it is not known.
+    /// The session ended before this request was answered. Its outcome is unknown.
     Lost {
-        /// Which request.
+        /// Transaction of the request.
         transaction: TransactionId,
-        /// Its kind.
+        /// Kind of request.
         request: RequestKind,
-        /// The rule that it was about.
+        /// Rule that the request concerns.
         rule: Option<PolicyRuleId>,
     },
-    /// ARE: a rule was created, changed or, with a lifetime of zero, has ended. It may overtake a
-    /// reply that tells of the rule: then the end is told again after that reply. One with a lifetime
-    /// may come after the reply with which the agent ended the rule, and says nothing then.
+    /// ARE: a rule was created, changed or, with a lifetime of zero, ended. An end that overtakes a
+    /// reply about the rule is reported again after that reply. A lifetime that arrives after the
+    /// reply with which the agent ended the rule has no meaning.
     Rule {
-        /// Which rule.
+        /// Identifier of the rule.
         rule: PolicyRuleId,
-        /// What is left of its life.
+        /// Remaining lifetime.
         lifetime: Lifetime,
     },
-    /// The session is over; the connection is to be closed.
+    /// The session has ended; the connection is to be closed.
     Closed(CloseReason),
 }
 
-/// Why a session is over. As text it says whose fault that is.
+/// Reason for the end of a session. Its text names the cause and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CloseReason {
-    /// This side asked for it.
+    /// Requested by this side.
     Requested,
-    /// AST: the middlebox ended it.
+    /// AST: terminated by the middlebox.
     Terminated,
-    /// BFM: the middlebox says that what it got was no message.
+    /// BFM: the middlebox received a badly formed message.
     BadlyFormed,
     /// The middlebox refused the session.
     Refused(NegativeReply),
-    /// The middlebox did not prove that it has the agent's key.
+    /// The middlebox failed to authenticate itself.
     MiddleboxNotAuthenticated,
-    /// The middlebox has another name than the one that was asked for: this one, which it proved where
-    /// a proof was asked for.
+    /// The middlebox has this name instead of the expected one. The name is authenticated if
+    /// authentication was requested.
     OtherMiddlebox(Identity),
-    /// The middlebox sent what is no message, or none that fits.
+    /// The middlebox sent a malformed or mismatched message.
     Misbehaved,
     /// SE, SA or ST was not answered in time.
     NoAnswer,
-    /// The connection is gone.
+    /// The connection was lost.
     Disconnected,
 }
 
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Requested => "this side ended it",
-            Self::Terminated => "the middlebox ended it",
-            Self::BadlyFormed => "the middlebox could not read what was sent",
+            Self::Requested => "terminated by this agent",
+            Self::Terminated => "terminated by the middlebox",
+            Self::BadlyFormed => "the middlebox reported a badly formed message",
             Self::Refused(NegativeReply::AuthenticationFailed) => {
-                "the middlebox does not take the agent's name and key, or wants them where none are given"
+                "authentication failed: the middlebox does not accept the name and key of the agent, or requires them"
             }
             Self::Refused(reply) => {
-                return write!(f, "the middlebox refused it: {}", reply.text());
+                return write!(f, "refused by the middlebox: {}", reply.text());
             }
             Self::MiddleboxNotAuthenticated => {
-                "the middlebox did not prove that it has the key of this agent: check the agent's name and key, and who answers there"
+                "the middlebox failed to authenticate itself: check the name and key of the agent and the address of the middlebox"
             }
             Self::OtherMiddlebox(name) => {
                 return write!(
                     f,
-                    "the middlebox that answers is \"{name}\", and another one was asked for: check its name, and who answers there"
+                    "the middlebox has the name \"{name}\" instead of the expected one: check its name and address"
                 );
             }
-            Self::Misbehaved => "the middlebox sent what is no answer",
+            Self::Misbehaved => "protocol violation by the middlebox",
             Self::NoAnswer => "the middlebox did not answer",
-            Self::Disconnected => "the connection broke",
+            Self::Disconnected => "connection lost",
         })
     }
 }
 
-/// Why a request was not taken.
+/// Reason for which a request was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubmitError {
     /// The session is not open.
     #[error("the session is not open")]
     NotOpen,
-    /// As many requests as may be have no answer yet.
-    #[error("too many requests have no answer yet")]
+    /// The limit of outstanding requests is reached.
+    #[error("too many outstanding requests")]
     TooMany,
-    /// SE, SA and ST are made by the agent itself.
-    #[error("session control is the agent's own")]
+    /// SE, SA and ST are sent by the agent itself.
+    #[error("session control messages are sent by the agent itself")]
     SessionControl,
 }

@@ -1,18 +1,18 @@
-//! The agent's side of a session: requests out, replies and notifications in.
+//! Agent's side of a session (RFC 4540, section 7).
 //!
-//! [`Agent`] is a state machine. The driver tells it when the transport is up
-//! ([`Agent::connected`]), when a message came ([`Agent::handle_message`]) and of the time
-//! ([`Agent::poll_timeout`], [`Agent::handle_timeout`]). It takes what is to be sent from
-//! [`Agent::poll_transmit`] and what happened from [`Agent::poll_event`], until both are empty.
+//! [`Agent`] is a state machine. The driver reports the connection ([`Agent::connected`]), received
+//! messages ([`Agent::handle_message`]) and the time ([`Agent::poll_timeout`],
+//! [`Agent::handle_timeout`]). It takes messages to send from [`Agent::poll_transmit`] and events from
+//! [`Agent::poll_event`] until both are empty.
 //!
-//! A request that gets no answer is not repeated, and nothing is guessed of its outcome: after the
-//! configured time the agent tells [`AgentEvent::TimedOut`], and its user can ask with PRS or PRL.
-//! An answer that comes later is told as [`AgentEvent::LateReply`]. A request that was given up before
-//! the transport took it is never sent. Answers that nobody asked for are counted and left out; one
-//! that doesn't fit its request ends the session.
+//! A request without a reply is not repeated: after the configured time the agent reports
+//! [`AgentEvent::TimedOut`], and its user can query the outcome with PRS or PRL. A later reply is
+//! reported as [`AgentEvent::LateReply`]. A request that timed out before the transport accepted it is
+//! never sent. Unsolicited replies are counted and ignored; a reply that does not match its request
+//! ends the session.
 
 mod config;
-mod ended;
+mod ended_rules;
 mod event;
 mod pending;
 #[cfg(test)]
@@ -35,26 +35,26 @@ use crate::session::{
 };
 
 pub use config::{AgentSettings, Credentials};
-use ended::Ended;
+use ended_rules::EndedRules;
 pub use event::{AgentEvent, CloseReason, SubmitError};
 use pending::Pending;
 
-/// The states of RFC 4540 section 7.1, as the agent sees them.
+/// States of RFC 4540, section 7.1, as seen by the agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum State {
-    /// No session, or no longer one.
+    /// No session.
     Closed,
-    /// SE is out, with this challenge.
+    /// SE was sent, with this challenge.
     Establishing(Option<Challenge>),
-    /// SA is out.
+    /// SA was sent.
     Authenticating,
     /// The session is open.
     Open,
-    /// ST is out.
+    /// ST was sent.
     Terminating,
 }
 
-/// One side of a session: the agent.
+/// Agent's side of a session.
 #[derive(Debug)]
 pub struct Agent {
     settings: AgentSettings,
@@ -62,15 +62,15 @@ pub struct Agent {
     streams: StreamPairs,
     last_transaction: TransactionId,
     pending: BTreeMap<TransactionId, Pending>,
-    /// Requests made since the start.
+    /// Number of requests sent so far.
     made: u64,
-    /// Requests that were given up and may be answered yet.
+    /// Timed-out requests that may still be answered.
     given_up: BTreeMap<TransactionId, Pending>,
-    /// Ends that may have overtaken replies.
-    ended: Ended,
-    /// Replies that nobody asked for.
+    /// Ends of rules that may have overtaken replies.
+    ended: EndedRules,
+    /// Unsolicited replies.
     unexpected: u64,
-    /// Deadlines of `pending`, in the order of sending, which is that of the deadlines.
+    /// Deadlines of `pending` in the order of sending, which is the order of deadlines.
     deadlines: VecDeque<(Time, TransactionId)>,
     out: VecDeque<(u16, TransactionId, Bytes)>,
     events: VecDeque<AgentEvent>,
@@ -78,7 +78,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent without a connection. On a real network, the seed must come from the operating
+    /// Creates an agent without a connection. On a real network, the seed must come from the operating
     /// system.
     pub fn new(settings: AgentSettings, seed: [u8; 32]) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Agent {
             pending: BTreeMap::new(),
             made: 0,
             given_up: BTreeMap::new(),
-            ended: Ended::default(),
+            ended: EndedRules::default(),
             unexpected: 0,
             deadlines: VecDeque::new(),
             out: VecDeque::new(),
@@ -98,39 +98,39 @@ impl Agent {
         }
     }
 
-    /// Whether requests are taken.
+    /// Returns whether requests are accepted.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// Requests without an answer.
+    /// Returns the number of outstanding requests.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Messages that the transport has not taken; of requests that were given up, not all count.
+    /// Returns the number of unsent messages, without some of timed-out requests.
     pub fn queued(&self) -> usize {
         self.out.len()
     }
 
-    /// Replies that nobody asked for, since the start.
+    /// Returns the number of unsolicited replies.
     pub fn unexpected(&self) -> u64 {
         self.unexpected
     }
 
-    /// Ends of rules that are remembered, because requests are under way that may be answered as if
-    /// the rules lived. At most [`AgentSettings::max_pending`].
+    /// Returns the number of remembered ends of rules, at most [`AgentSettings::max_pending`].
+    /// Outstanding requests may be answered as if these rules had not ended.
     pub fn remembered(&self) -> usize {
         self.ended.len()
     }
 
-    /// The stream pairs and what is bound to them.
+    /// Returns the stream pairs and the rules bound to them.
     pub fn streams(&self) -> &StreamPairs {
         &self.streams
     }
 
-    /// The transport is up, with so many stream pairs (the smaller of the streams both ways; 1 over
-    /// TCP): the session begins. One on another connection is over.
+    /// Starts a session on a new connection with this number of stream pairs: the minimum of both
+    /// directions, 1 over TCP. A session on an earlier connection ends.
     pub fn connected(&mut self, now: Time, streams: u16) {
         self.close(CloseReason::Disconnected);
         self.streams.restart(streams);
@@ -147,7 +147,7 @@ impl Agent {
         self.send(now, 0, &request);
     }
 
-    /// The transport is gone. Requests without an answer are told as lost.
+    /// Reports the loss of the connection. Outstanding requests are reported as lost.
     pub fn disconnected(&mut self) {
         self.close(CloseReason::Disconnected);
     }
@@ -155,8 +155,8 @@ impl Agent {
     /// Sends a request about policy rules.
     ///
     /// # Errors
-    /// When the session is not open, too many requests have no answer yet, or it is a request of
-    /// session control, which the agent makes itself.
+    /// When the session is not open, too many requests are outstanding, or the request is one of
+    /// session control, which the agent sends itself.
     pub fn submit(&mut self, now: Time, request: &Request) -> Result<TransactionId, SubmitError> {
         if self.state != State::Open {
             return Err(SubmitError::NotOpen);
@@ -174,7 +174,7 @@ impl Agent {
         Ok(self.send(now, stream, request))
     }
 
-    /// Ends the session with ST, or gives it up if the middlebox knows of none yet. Rules stay.
+    /// Ends the session with ST, or closes the connection if no session is open yet. Rules remain.
     pub fn terminate(&mut self, now: Time) {
         match self.state {
             State::Open | State::Authenticating => {
@@ -186,7 +186,7 @@ impl Agent {
         }
     }
 
-    /// A message came on a stream (0 over TCP): one whole user message, whatever it holds.
+    /// Handles a message received on a stream (0 over TCP): one user message with any content.
     pub fn handle_message(&mut self, now: Time, stream: u16, message: &Bytes) {
         if self.state == State::Closed {
             return;
@@ -200,12 +200,12 @@ impl Agent {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called.
+    /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((deadline, transaction)) = self.deadlines.front().copied() {
             if deadline > now {
@@ -239,7 +239,7 @@ impl Agent {
         }
     }
 
-    /// The next message to send, and its stream.
+    /// Returns the next message to send and its stream.
     pub fn poll_transmit(&mut self) -> Option<(u16, Bytes)> {
         while let Some((stream, transaction, message)) = self.out.pop_front() {
             if self.pending.contains_key(&transaction) {
@@ -249,14 +249,14 @@ impl Agent {
         None
     }
 
-    /// What happened, oldest first.
+    /// Returns the next event, oldest first.
     pub fn poll_event(&mut self) -> Option<AgentEvent> {
         self.events.pop_front()
     }
 
     fn send(&mut self, now: Time, stream: u16, request: &Request) -> TransactionId {
         self.last_transaction = self.last_transaction.next();
-        // Around the end of the number range: none that may be answered yet is used again.
+        // After a wrap-around, identifiers of requests that may still be answered are skipped.
         while self.pending.contains_key(&self.last_transaction)
             || self.given_up.contains_key(&self.last_transaction)
         {
@@ -273,8 +273,7 @@ impl Agent {
         transaction
     }
 
-    /// Forgets deadlines of requests that were answered, so that there are no more deadlines than
-    /// the oldest unanswered request leaves behind it.
+    /// Drops deadlines of answered requests before the oldest outstanding one.
     fn skip_answered(&mut self) {
         while let Some((_, transaction)) = self.deadlines.front() {
             if self.pending.contains_key(transaction) {
@@ -355,7 +354,7 @@ impl Agent {
         let own = own.clone();
         match reply {
             Reply::Established(capabilities) => {
-                // Who asked for a proof takes no session without one.
+                // An agent that requested authentication accepts no session without it.
                 if own.is_some() && self.settings.verify_middlebox {
                     return self.close(CloseReason::MiddleboxNotAuthenticated);
                 }
@@ -388,7 +387,7 @@ impl Agent {
                         let Some(middlebox) = challenge_identity(&challenge) else {
                             return self.close(CloseReason::Misbehaved);
                         };
-                        // A middlebox could pass on the challenge of another one.
+                        // A middlebox could relay the challenge of another one.
                         if proved.is_some_and(|proved| proved != middlebox) {
                             return self.close(CloseReason::MiddleboxNotAuthenticated);
                         }
@@ -435,7 +434,7 @@ impl Agent {
         }
     }
 
-    /// Requests under way may be answered as if the rule had not ended.
+    /// Records an end that outstanding requests may not reflect.
     fn remember_end(&mut self, rule: PolicyRuleId) {
         if !self.pending.is_empty() {
             self.ended.add(rule, self.made, self.settings.max_pending);
@@ -449,7 +448,7 @@ impl Agent {
         self.events.push_back(AgentEvent::Rule { rule, lifetime });
     }
 
-    /// The session is over; the driver closes the connection.
+    /// Ends the session; the driver closes the connection.
     fn close(&mut self, reason: CloseReason) {
         if self.state == State::Closed {
             return;
@@ -474,7 +473,7 @@ impl Agent {
         self.events.push_back(AgentEvent::Closed(reason));
     }
 
-    /// The name of this agent, if it has one.
+    /// Returns the name of this agent, if it has one.
     pub fn identity(&self) -> Option<&Identity> {
         self.settings.credentials.as_ref().map(|c| &c.agent)
     }

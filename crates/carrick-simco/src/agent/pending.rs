@@ -1,17 +1,17 @@
-//! A request without an answer, and which answers fit it.
+//! Outstanding requests and their matching replies.
 
 use crate::Time;
 use crate::message::{Lifetime, PolicyRuleId, Reply, Request, RequestKind};
 
-/// A request without an answer.
+/// Outstanding request.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) kind: RequestKind,
     pub(super) rule: Option<PolicyRuleId>,
     pub(super) sent: Time,
-    /// Which request of this agent it is.
+    /// Number of the request, counted by this agent.
     pub(super) number: u64,
-    /// PLC with a lifetime of zero.
+    /// True if it is a PLC with a lifetime of zero.
     ends: bool,
 }
 
@@ -32,10 +32,10 @@ impl Pending {
         }
     }
 
-    /// Whether the reply is one to this request (RFC 4540 section 5.3), and of its rule.
+    /// Returns whether a reply matches this request and its rule (RFC 4540, section 5.3).
     pub(super) fn fits(&self, reply: &Reply) -> bool {
         match (self.kind, reply) {
-            // Session control looks at its replies itself.
+            // Replies of session control are checked by their handlers.
             (RequestKind::Establish | RequestKind::Authenticate | RequestKind::Terminate, _)
             | (_, Reply::Negative(_))
             | (RequestKind::Reserve, Reply::Reserved(_))

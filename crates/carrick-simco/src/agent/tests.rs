@@ -1,10 +1,11 @@
-//! What is not to be seen from outside.
+//! Tests of internal state.
 
 use super::*;
 use crate::message::Capabilities;
 
+/// RFC 4540, section 4.2.5
 #[test]
-fn a_transaction_identifier_that_may_be_answered_yet_is_not_used_again_4_2_5() {
+fn pending_transaction_ids_are_not_reused() {
     let mut agent = Agent::new(AgentSettings::default(), [1; 32]);
     agent.last_transaction = TransactionId(u32::MAX - 2);
     agent.connected(Time::ZERO, 1);
@@ -20,7 +21,7 @@ fn a_transaction_identifier_that_may_be_answered_yet_is_not_used_again_4_2_5() {
     agent.handle_timeout(Time::from_millis(60_000));
     let now = Time::from_millis(60_000);
     assert_eq!(agent.submit(now, &Request::List), Ok(TransactionId(0)));
-    // Once around.
+    // Identifiers wrap around.
     agent.last_transaction = TransactionId(u32::MAX - 1);
     let next = agent.submit(now, &Request::List).unwrap();
     assert_eq!(

@@ -1,21 +1,21 @@
-//! What a packet filter is told: exact flows, and patterns for everything else.
+//! Elements of a packet filter: exact flows, and patterns for the rest.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::message::{AddressTuple, Direction, IpVersion, Scope};
 
-/// One thing in a packet filter.
+/// Element of a packet filter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Element {
-    /// Lets one flow pass: an entry of a hash set.
+    /// Passes one flow: an entry of a hash set.
     Flow(Flow),
-    /// Lets all flows of a pattern pass.
+    /// Passes all flows of a pattern.
     Allow(Pattern, Direction),
-    /// Blocks all flows of a pattern, whatever else lets them pass.
+    /// Blocks all flows of a pattern, whatever other elements pass them.
     Block(Pattern),
 }
 
-/// One flow: protocol, both ends, direction.
+/// Flow: protocol, both ends, direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Flow {
     /// Transport protocol.
@@ -26,11 +26,11 @@ pub struct Flow {
     pub external: SocketAddr,
     /// A2 on a translator.
     pub outside: Option<SocketAddr>,
-    /// Which way packets may go.
+    /// Direction in which packets may pass.
     pub direction: Direction,
 }
 
-/// Flows by prefix and port range.
+/// Set of flows by prefixes and port ranges.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Pattern {
     /// Transport protocol, 0 for any.
@@ -44,13 +44,13 @@ pub struct Pattern {
 /// Addresses and ports of one side of a [`Pattern`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PatternSide {
-    /// Network address: the bits after the prefix are zero.
+    /// Network address; the bits after the prefix are zero.
     pub address: IpAddr,
-    /// Bits of the prefix.
+    /// Length of the prefix in bits.
     pub prefix: u8,
-    /// The first port.
+    /// First port.
     pub first_port: u16,
-    /// The last port.
+    /// Last port.
     pub last_port: u16,
 }
 
@@ -84,14 +84,14 @@ impl PatternSide {
         }
     }
 
-    /// Whether an address and port belong to it.
+    /// Returns whether an address and port match.
     pub fn contains(&self, address: SocketAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4()
             && network(address.ip(), self.prefix) == self.address
             && (self.first_port..=self.last_port).contains(&address.port())
     }
 
-    /// Whether some address and port belong to both.
+    /// Returns whether some address and port match both.
     pub fn overlaps(&self, other: &Self) -> bool {
         let prefix = self.prefix.min(other.prefix);
         self.address.is_ipv4() == other.address.is_ipv4()
@@ -102,14 +102,14 @@ impl PatternSide {
 }
 
 impl Pattern {
-    /// Whether a flow of this protocol between these addresses belongs to it.
+    /// Returns whether a flow matches.
     pub fn contains(&self, protocol: u8, internal: SocketAddr, external: SocketAddr) -> bool {
         (self.protocol == 0 || self.protocol == protocol)
             && self.internal.contains(internal)
             && self.external.contains(external)
     }
 
-    /// Whether some packet belongs to both: the conflict of RFC 4540 section 8.8.1.
+    /// Returns whether some packet matches both: the conflict of RFC 4540, section 8.8.1.
     pub fn overlaps(&self, other: &Self) -> bool {
         (self.protocol == 0 || other.protocol == 0 || self.protocol == other.protocol)
             && self.internal.overlaps(&other.internal)
@@ -117,13 +117,13 @@ impl Pattern {
     }
 }
 
-/// Whether a transport protocol has ports, in the place where a packet filter looks for them: TCP, UDP,
+/// Returns whether a transport protocol has ports where a packet filter looks for them: TCP, UDP,
 /// DCCP, SCTP, UDP-Lite.
 pub const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
 
-/// The first `prefix` bits of an address.
+/// Returns the first `prefix` bits of an address.
 pub(crate) fn network(address: IpAddr, prefix: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
@@ -139,7 +139,7 @@ pub(crate) fn network(address: IpAddr, prefix: u8) -> IpAddr {
     }
 }
 
-/// All flows between two tuples.
+/// Returns the pattern of all flows between two tuples.
 pub fn pattern_of(internal: &AddressTuple, external: &AddressTuple) -> Pattern {
     Pattern {
         protocol: internal.protocol,
@@ -148,7 +148,7 @@ pub fn pattern_of(internal: &AddressTuple, external: &AddressTuple) -> Pattern {
     }
 }
 
-/// Whether the tuple stands for consecutive ports of one host, and for which.
+/// Returns host, first port and number of ports, if the tuple has consecutive ports of one host.
 fn exact(tuple: &AddressTuple) -> Option<(IpAddr, u16, u16)> {
     match tuple.scope {
         Scope::Full {
@@ -163,7 +163,7 @@ fn exact(tuple: &AddressTuple) -> Option<(IpAddr, u16, u16)> {
     }
 }
 
-/// How many flows two tuples are, if they are consecutive ports of one host each, and as many.
+/// Returns the number of flows of two tuples with as many consecutive ports of one host each.
 pub(crate) fn single_flows(internal: &AddressTuple, external: &AddressTuple) -> Option<u16> {
     let (_, port, ports) = exact(internal)?;
     let (_, external_port, external_ports) = exact(external)?;
@@ -173,9 +173,8 @@ pub(crate) fn single_flows(internal: &AddressTuple, external: &AddressTuple) -> 
     (ports == external_ports).then_some(ports)
 }
 
-/// What to add to a packet filter so that the streams between two tuples pass. With port ranges,
-/// the first port belongs to the first, the second to the second, and so on (RFC 5189 section
-/// 2.3.6): RTP and RTCP are two flows. Wildcards become a pattern.
+/// Returns the elements that pass the streams between two tuples. Port ranges are mapped in order (RFC
+/// 5189, section 2.3.6): RTP and RTCP are two flows. Wildcards become a pattern.
 pub fn elements_of(
     internal: &AddressTuple,
     external: &AddressTuple,
@@ -234,8 +233,9 @@ mod tests {
         a.overlaps(&b)
     }
 
+    /// RFC 4540, section 8.8.1
     #[test]
-    fn the_rfcs_example_is_a_conflict_8_8_1() {
+    fn example_of_the_rfc_is_a_conflict() {
         let enable = (
             internal("10.1.8.3", 32, 12345, 1),
             external("0.0.0.0", 0, 0, 1),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_one_flow_a_port_and_wildcards_are_patterns() {
+    fn port_ranges_are_flows_and_wildcards_patterns() {
         let (a, b) = (
             internal("10.0.0.1", 32, 100, 2),
             external("192.0.2.1", 32, 200, 2),

@@ -1,4 +1,4 @@
-//! Elements of no rule that a backend did not remove when it should.
+//! Elements without a rule that a backend failed to remove.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,33 +7,33 @@ use std::time::Duration;
 use super::{Backend, Element, Reservation};
 use crate::Time;
 
-/// The first pause before a backend is asked again; each further one is twice as long.
+/// Pause before the first retry; it doubles with each further one.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// Maximum pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Elements that a backend is asked for at a time.
+/// Maximum number of elements per retry.
 const AT_ONCE: usize = 256;
 
-/// What is left in a backend. No more than it has ever held at a time.
+/// Elements left in a backend.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    /// With the time at which the backend has ended the element by itself, if it does that.
+    /// Elements with the time at which the backend removes them by itself.
     elements: BTreeMap<Element, Time>,
-    /// The last that was tried.
+    /// The last element tried.
     tried: Option<Element>,
     due: Option<Time>,
     pause: Duration,
-    /// Addresses that some of them are bound to: nobody else may have them before.
+    /// Reservations of some of them, which must not be reused before.
     held: Vec<(Reservation, Vec<Element>)>,
 }
 
 impl Leftovers {
-    /// Whether the element is left.
+    /// Returns whether the element is left.
     pub(super) fn contains(&self, element: &Element) -> bool {
         self.elements.contains_key(element)
     }
 
-    /// These were not removed.
+    /// Adds elements that were not removed.
     pub(super) fn keep(&mut self, now: Time, elements: Vec<Element>, gone: Time) {
         if self.due.is_none() {
             self.pause = PAUSE;
@@ -43,7 +43,7 @@ impl Leftovers {
             .extend(elements.into_iter().map(|e| (e, gone)));
     }
 
-    /// Gives addresses back, as soon as none of these elements is left.
+    /// Releases a reservation as soon as none of these elements is left.
     pub(super) fn release<B: Backend>(
         &mut self,
         backend: &mut B,
@@ -60,14 +60,14 @@ impl Leftovers {
         }
     }
 
-    /// The backend ends the element by itself at another time.
+    /// Changes the time at which the backend removes the element.
     pub(super) fn lengthen(&mut self, element: &Element, gone: Time) {
         if let Some(end) = self.elements.get_mut(element) {
             *end = gone;
         }
     }
 
-    /// The element is a rule's again.
+    /// Removes an element that belongs to a rule again.
     pub(super) fn forget(&mut self, element: &Element) {
         self.elements.remove(element);
         if self.elements.is_empty() {
@@ -75,13 +75,13 @@ impl Leftovers {
         }
     }
 
-    /// When [`Self::retry`] must be called.
+    /// Returns the time of the next call of [`Self::retry`].
     pub(super) fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// Asks for some of them again, all at once, and then one by one: one that is stuck must not keep
-    /// the others.
+    /// Retries some removals together, then one by one, so that one failing element does not block the
+    /// others.
     pub(super) fn retry<B: Backend>(&mut self, now: Time, backend: &mut B) {
         if self.due.is_none_or(|due| due > now) {
             return;

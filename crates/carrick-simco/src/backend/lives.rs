@@ -1,24 +1,24 @@
-//! When the rules that share an element end.
+//! Expiry times of the rules that share an element.
 
 use std::collections::BTreeMap;
 
 use crate::Time;
 
-/// The ends of the lives of some rules, at least one: almost always just that.
+/// Expiry times of at least one rule, almost always exactly one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Lives {
     One(Time),
-    /// How many end when.
+    /// Number of rules by expiry time.
     More(BTreeMap<Time, u32>),
 }
 
 impl Lives {
-    /// Of one rule.
+    /// Starts with one rule.
     pub(super) fn new(until: Time) -> Self {
         Self::One(until)
     }
 
-    /// The end of the one that lives longest.
+    /// Returns the latest expiry.
     pub(super) fn longest(&self) -> Time {
         match self {
             Self::One(until) => *until,
@@ -28,7 +28,7 @@ impl Lives {
         }
     }
 
-    /// One rule more.
+    /// Adds a rule.
     pub(super) fn add(&mut self, until: Time) {
         if let Self::One(first) = self {
             *self = Self::More(BTreeMap::from([(*first, 1)]));
@@ -38,7 +38,7 @@ impl Lives {
         }
     }
 
-    /// One rule less, which was to end then. Returns whether there is another.
+    /// Removes a rule with this expiry. Returns whether another one is left.
     pub(super) fn remove(&mut self, until: Time) -> bool {
         let Self::More(ends) = self else {
             return false;
@@ -57,7 +57,7 @@ impl Lives {
         true
     }
 
-    /// A rule that was to end at `before` ends at `after`.
+    /// Changes the expiry of a rule.
     pub(super) fn replace(&mut self, before: Time, after: Time) {
         match self {
             Self::One(until) => *until = after,

@@ -1,4 +1,4 @@
-//! A packet filter that is none, for tests and load: it behaves like the sets of a kernel, strictly.
+//! Packet filter in memory, for tests and load. It behaves like the sets of a kernel.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,12 +8,12 @@ use super::{Backend, BackendError, Element, PortPool, Reservation};
 use crate::Time;
 use crate::message::{Direction, Lifetime, PrrParameters};
 
-/// How much a [`MemoryBackend`] holds.
+/// Limits of a [`MemoryBackend`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryLimits {
-    /// Elements that let pass at most, as the size of a kernel's set.
+    /// Maximum number of passing elements, like the size of a kernel's set.
     pub elements: usize,
-    /// Elements that block at most.
+    /// Maximum number of blocking elements.
     pub blocks: usize,
 }
 
@@ -30,15 +30,15 @@ impl Default for MemoryLimits {
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
     limits: MemoryLimits,
-    /// Elements with the time at which they end by themselves.
+    /// Elements with their expiry.
     elements: BTreeMap<Element, Time>,
-    /// Those of them that block.
+    /// Number of blocking elements.
     blocks: usize,
     pool: Option<PortPool>,
 }
 
 impl MemoryBackend {
-    /// A packet filter with these limits.
+    /// Creates a packet filter with these limits.
     pub fn new(limits: MemoryLimits) -> Self {
         Self {
             limits,
@@ -46,14 +46,14 @@ impl MemoryBackend {
         }
     }
 
-    /// The same that translates addresses too, with these ports outside.
+    /// Adds address translation with these outside ports.
     #[must_use]
     pub fn with_translation(mut self, pool: PortPool) -> Self {
         self.pool = Some(pool);
         self
     }
 
-    /// The elements that have not ended by themselves.
+    /// Returns the elements that have not expired.
     pub fn live(&self, now: Time) -> impl Iterator<Item = &Element> {
         let live = move |(_, until): &(&Element, &Time)| **until > now;
         self.elements
@@ -62,13 +62,13 @@ impl MemoryBackend {
             .map(|(element, _)| element)
     }
 
-    /// Ports that are reserved.
+    /// Returns the number of reserved ports.
     pub fn reserved_ports(&self) -> usize {
         self.pool.as_ref().map_or(0, PortPool::used)
     }
 
-    /// Whether a packet between these addresses would pass in this direction, [`Direction::Inbound`]
-    /// or [`Direction::Outbound`].
+    /// Returns whether a packet between these addresses would pass in this direction,
+    /// [`Direction::Inbound`] or [`Direction::Outbound`].
     pub fn passes(
         &self,
         now: Time,
@@ -108,7 +108,7 @@ fn blocks<'a>(elements: impl IntoIterator<Item = &'a Element>) -> usize {
 }
 
 impl MemoryBackend {
-    /// Whether these find room.
+    /// Returns whether there is room for these elements.
     fn has_room(&self, elements: &[Element]) -> bool {
         let (blocks, held) = (blocks(elements), self.elements.len() - self.blocks);
         self.blocks + blocks <= self.limits.blocks
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_is_added_once_and_removed_once_and_all_or_none() {
+    fn elements_are_added_all_or_none() {
         let mut backend = MemoryBackend::new(MemoryLimits {
             elements: 3,
             blocks: 0,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_pass_in_the_direction_allowed_unless_blocked_or_expired() {
+    fn packets_pass_unless_blocked_or_expired() {
         let mut backend = MemoryBackend::default();
         let [internal, external] = ends(5);
         let flow = flow(5, Direction::Inbound);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_has_ended_by_itself_is_in_nobodys_way() {
+    fn expired_element_does_not_conflict() {
         let mut backend = MemoryBackend::new(MemoryLimits {
             elements: 1,
             blocks: 0,
@@ -281,8 +281,9 @@ mod tests {
         assert_eq!(backend.live(at(18)).collect::<Vec<_>>(), [&b]);
     }
 
+    /// RFC 4540, section 8.8
     #[test]
-    fn elements_that_let_pass_take_no_place_of_a_block_and_the_other_way_8_8() {
+    fn blocks_and_pinholes_have_separate_room() {
         let mut backend = MemoryBackend::new(MemoryLimits {
             elements: 2,
             blocks: 1,
@@ -301,7 +302,7 @@ mod tests {
         backend.remove(at(0), &flows[..1]).unwrap();
         assert_eq!(backend.add(at(0), &[block(2)], Lifetime(9)), full);
         backend.add(at(0), &flows[2..], Lifetime(9)).unwrap();
-        // What has ended by itself makes room, each for its own kind.
+        // Expired elements make room, for each kind separately.
         backend.add(at(9), &flows[..2], Lifetime(9)).unwrap();
         backend.remove(at(9), &[block(1)]).unwrap();
         assert_eq!(backend.add(at(9), &[block(2)], Lifetime(9)), Ok(()));
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fail_safe_is_that_of_the_longest_rule_also_when_it_is_shortened_or_gone() {
+    fn expiry_is_that_of_the_longest_rule() {
         let mut backend = MemoryBackend::default();
         let mut references = References::default();
         let element = [flow(5, Direction::Both)];

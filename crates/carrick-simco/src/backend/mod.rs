@@ -1,7 +1,7 @@
-//! What a middlebox changes: a packet filter or a translator behind one trait.
+//! Interface to packet filters and translators.
 //!
-//! A policy rule becomes [`Element`]s. Rules may overlap or be the same, so that several rules can
-//! share an element: the middlebox counts them, and a backend sees each element once.
+//! A policy rule consists of [`Element`]s. Rules may overlap, so several can share an element: the
+//! middlebox counts references, and a backend sees each element once.
 
 mod element;
 mod leftovers;
@@ -20,33 +20,33 @@ pub(crate) use references::References;
 use crate::Time;
 use crate::message::{AddressTuple, Lifetime, NegativeReply, PrrParameters};
 
-/// Why a backend didn't do it.
+/// Error of a backend.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BackendError {
-    /// No more elements, or no more memory.
+    /// No room for more elements, or no memory.
     #[error("the packet filter is full")]
     Full,
-    /// No more ports to reserve.
-    #[error("no port is left")]
+    /// No free ports.
+    #[error("no free outside port")]
     NoPorts,
     /// The backend has no address of this IP version.
-    #[error("no address of this IP version")]
+    #[error("no outside address of this IP version")]
     NoAddresses,
-    /// The element is there, or isn't there, against what the middlebox knows.
-    #[error("the packet filter is not as the middlebox left it")]
+    /// An element exists, or is missing, contrary to the state of the middlebox.
+    #[error("the packet filter does not match the state of the middlebox")]
     OutOfStep,
-    /// What the backend made is not there any more, or not whole: it may let everything pass.
+    /// The table was removed or changed; packets may pass unfiltered.
     #[error(
-        "the middlebox's table is gone from the packet filter, or was changed: somebody flushed the rule set; start the middlebox again"
+        "the table of the middlebox was removed or changed by another program (e.g. nft flush ruleset); restart the middlebox"
     )]
     Gone,
-    /// What the system says.
+    /// Error of the system.
     #[error("{0}")]
     System(String),
 }
 
 impl BackendError {
-    /// What the agent is told.
+    /// Returns the reply to the agent.
     pub fn reply(&self) -> NegativeReply {
         match self {
             Self::Full => NegativeReply::NoResources,
@@ -57,7 +57,7 @@ impl BackendError {
     }
 }
 
-/// Addresses that are reserved on a translator.
+/// Addresses reserved on a translator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
     /// A2.
@@ -66,28 +66,28 @@ pub struct Reservation {
     pub inside: Option<AddressTuple>,
 }
 
-/// What an element has met: what it let pass, or, with [`Element::Block`], what was dropped by it.
+/// Traffic that an element passed or, for [`Element::Block`], dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
     /// Packets.
     pub packets: u64,
-    /// Octets, headers of IP included.
+    /// Octets including IP headers.
     pub octets: u64,
 }
 
-/// What reads counters of rules, in their order. It asks the system, which may take long where there
-/// are many, and may run on any thread: it holds up no changes.
+/// Function that reads the counters of rules, in their order. It may block while it queries the
+/// system, may run on any thread, and does not delay changes.
 pub type Meter = Box<dyn FnOnce() -> Result<Vec<Traffic>, BackendError> + Send>;
 
-/// A packet filter or translator.
+/// Packet filter or translator.
 ///
-/// Each call is atomic: on an error nothing has changed. Lifetimes are a fail-safe, a little longer
-/// than those of the rules: the middlebox removes elements itself.
+/// Each call is atomic: on an error nothing has changed. Lifetimes are a fail-safe slightly longer
+/// than those of the rules; the middlebox removes elements itself.
 pub trait Backend {
-    /// Adds elements, none of which is there. They may end by themselves after `lifetime`.
+    /// Adds elements, none of which exists. They may be removed automatically after `lifetime`.
     ///
-    /// Elements that block ([`Element::Block`]) have places of their own: those that let pass never
-    /// take them, so that whoever must block can, however much others have opened.
+    /// Elements that block ([`Element::Block`]) have room of their own, so that open pinholes never
+    /// prevent a prohibit.
     ///
     /// # Errors
     /// When not all of them could be added; none was.
@@ -98,11 +98,10 @@ pub trait Backend {
         lifetime: Lifetime,
     ) -> Result<(), BackendError>;
 
-    /// Elements that are there shall end by themselves when `lifetime` has passed, be that later or
-    /// sooner than before.
+    /// Sets the timeout of existing elements to `lifetime` from now, later or earlier than before.
     ///
     /// # Errors
-    /// When that could not be changed.
+    /// When it could not be changed.
     fn extend(
         &mut self,
         now: Time,
@@ -110,17 +109,17 @@ pub trait Backend {
         lifetime: Lifetime,
     ) -> Result<(), BackendError>;
 
-    /// Removes elements that are there.
+    /// Removes existing elements.
     ///
     /// # Errors
     /// When not all of them could be removed.
     fn remove(&mut self, now: Time, elements: &[Element]) -> Result<(), BackendError>;
 
-    /// At the start, before anything else: these elements shall be there, none shorter than its
-    /// lifetime, and nothing else that this backend ever made. The default adds them to an empty one.
+    /// Makes the backend contain exactly these elements with at least these lifetimes. Called first,
+    /// at the start. The default adds them to an empty backend.
     ///
     /// # Errors
-    /// When that could not be brought about.
+    /// When the backend could not be changed.
     fn reconcile(
         &mut self,
         now: Time,
@@ -132,27 +131,27 @@ pub trait Backend {
         Ok(())
     }
 
-    /// Whether what the backend made is still there: others may change the packet filter too. The
-    /// default's is.
+    /// Checks that the backend's configuration is intact, since other programs may change it. The
+    /// default does nothing.
     ///
     /// # Errors
-    /// [`BackendError::Gone`] if it isn't; others if that can't be found out.
+    /// [`BackendError::Gone`] if it is not; others if that can't be determined.
     fn check(&mut self) -> Result<(), BackendError> {
         Ok(())
     }
 
-    /// What reads what the elements of each of these rules have let pass or blocked since they were added. An
-    /// element that rules share counts for each of them; what is gone when it reads counts nothing.
-    /// The default doesn't count: `None`.
+    /// Returns the function that reads the traffic of each of these rules since their elements were
+    /// added. A shared element counts for each of its rules, a removed one counts nothing. The default
+    /// returns `None`: no counters.
     fn meter(&mut self, rules: &[Vec<Element>]) -> Option<Meter> {
         let _ = rules;
         None
     }
 
-    /// The same of one rule, at once; `None` where nothing counts.
+    /// Reads the traffic of one rule; `None` without counters.
     ///
     /// # Errors
-    /// When the packet filter can't be asked.
+    /// When the packet filter can't be queried.
     fn traffic(&mut self, elements: &[Element]) -> Result<Option<Traffic>, BackendError> {
         let Some(meter) = self.meter(&[elements.to_vec()]) else {
             return Ok(None);
@@ -160,7 +159,7 @@ pub trait Backend {
         Ok(Some(meter()?.into_iter().next().unwrap_or_default()))
     }
 
-    /// Whether addresses are translated, so that rules need reservations.
+    /// Returns whether addresses are translated, so that rules need reservations.
     fn translates(&self) -> bool {
         false
     }
@@ -174,16 +173,16 @@ pub trait Backend {
         Err(BackendError::NoAddresses)
     }
 
-    /// Takes up a reservation of an earlier life.
+    /// Takes a reservation of an earlier run.
     ///
     /// # Errors
-    /// When its addresses are not this backend's any more, or not free. The default has none.
+    /// When its addresses do not belong to this backend or are not free. The default has none.
     fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let _ = reservation;
         Err(BackendError::NoAddresses)
     }
 
-    /// Gives a reservation back.
+    /// Releases a reservation.
     fn release(&mut self, reservation: &Reservation) {
         let _ = reservation;
     }

@@ -1,4 +1,4 @@
-//! Ports of a translator's outside address.
+//! Port pools of a translator's outside addresses.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,20 +8,20 @@ use super::ports::Ports;
 use super::{BackendError, Reservation};
 use crate::message::{AddressTuple, IpVersion, Location, NatMode, PrrParameters, Scope};
 
-/// Consecutive free ports of one address, for traditional NAT.
+/// Ports of one outside address, for traditional NAT.
 ///
-/// Finding and giving back cost the same whether the pool is empty or nearly full. A port that was
-/// given back rests until no other fits.
+/// Allocation and release take the same time whether the pool is empty or nearly full. Freed ports are
+/// reused as late as possible.
 #[derive(Clone, Debug)]
 pub struct PortPool {
     address: IpAddr,
     ports: RangeInclusive<u16>,
-    /// By protocol, once somebody has asked for one of it.
+    /// Pools by protocol, created on demand.
     protocols: BTreeMap<u8, Ports>,
 }
 
 impl PortPool {
-    /// A pool of these ports of an address, for each protocol.
+    /// Creates a pool of these ports of an address, for each protocol.
     pub fn new(address: IpAddr, ports: RangeInclusive<u16>) -> Self {
         Self {
             address,
@@ -30,11 +30,11 @@ impl PortPool {
         }
     }
 
-    /// Takes as many consecutive ports as wanted, of the parity wanted.
+    /// Allocates consecutive ports of the requested parity.
     ///
     /// # Errors
-    /// When there are none; when an address is wanted and not ports of it, or another IP version, or
-    /// an address inside.
+    /// When there are none, or the request is for an address without ports, another IP version or an
+    /// inside address.
     pub fn take(&mut self, wanted: &PrrParameters) -> Result<Reservation, BackendError> {
         let version = IpVersion::of(self.address);
         if wanted.outside.is_some_and(|v| v != version)
@@ -58,10 +58,10 @@ impl PortPool {
         })
     }
 
-    /// Takes the ports of a reservation that an earlier pool gave.
+    /// Allocates the ports of a restored reservation.
     ///
     /// # Errors
-    /// When the pool has another address, not all of the ports, or has given some of them.
+    /// When the pool has another address or not all of the ports, or some are allocated.
     pub fn readopt(&mut self, reservation: &Reservation) -> Result<(), BackendError> {
         let (protocol, port, count) = self.own(reservation).ok_or(BackendError::NoAddresses)?;
         if self.protocol(protocol).take_at(port, count) {
@@ -71,7 +71,7 @@ impl PortPool {
         }
     }
 
-    /// Gives the ports back. Those of another address, or that the pool has not given so, are left.
+    /// Frees the ports of a reservation, unless they were not allocated by this pool.
     pub fn give(&mut self, reservation: &Reservation) {
         if let Some((protocol, port, count)) = self.own(reservation)
             && let Some(ports) = self.protocols.get_mut(&protocol)
@@ -80,7 +80,7 @@ impl PortPool {
         }
     }
 
-    /// Ports that are taken.
+    /// Returns the number of allocated ports.
     pub fn used(&self) -> usize {
         self.protocols.values().map(Ports::used).sum()
     }
@@ -90,7 +90,7 @@ impl PortPool {
         self.protocols.entry(protocol).or_insert_with(all)
     }
 
-    /// Protocol, first port and number of ports of a reservation of this pool's address.
+    /// Returns protocol, first port and number of ports of a reservation of this pool's address.
     fn own(&self, reservation: &Reservation) -> Option<(u8, u16, u16)> {
         match reservation.outside.scope {
             Scope::Full {

@@ -1,20 +1,20 @@
-//! Free ports of one protocol, found by how many follow each other.
+//! Free ports of one protocol, indexed by the length of their runs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use crate::message::Parity;
 
-/// Ports that are free, in runs; ports that were given back and rest; and those that are taken.
+/// Runs of free ports, freed ports that are not reused yet, and allocated ports.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
-    /// Runs of free ports: first and last.
+    /// Runs of free ports: first and last port.
     runs: BTreeMap<u16, u16>,
-    /// The same runs by length less one, parity of the first, and first.
+    /// The same runs by length less one, parity of the first port, and first port.
     lengths: BTreeSet<(u16, u16, u16)>,
-    /// Given back, the earliest first: first port and number.
+    /// Freed ports not in `runs` yet, earliest first: first port and number.
     resting: VecDeque<(u16, u16)>,
-    /// First port and number.
+    /// Allocated ports: first port and number.
     taken: BTreeMap<u16, u16>,
     used: usize,
 }
@@ -34,12 +34,12 @@ impl Ports {
         all
     }
 
-    /// Ports that are taken.
+    /// Returns the number of allocated ports.
     pub(super) fn used(&self) -> usize {
         self.used
     }
 
-    /// Takes as many ports one behind the other, from the shortest run that has them.
+    /// Allocates consecutive ports from the shortest run that has them.
     pub(super) fn take(&mut self, count: u16, parity: Parity) -> Option<u16> {
         let more = count.checked_sub(1)?;
         if self.find(more, parity).is_none() {
@@ -50,17 +50,17 @@ impl Ports {
         Some(base)
     }
 
-    /// Takes these ports. Returns whether all of them were free.
+    /// Allocates these ports. Returns whether all of them were free.
     pub(super) fn take_at(&mut self, base: u16, count: u16) -> bool {
         let Some(last) = count.checked_sub(1).and_then(|more| base.checked_add(more)) else {
             return false;
         };
-        // Rare: what rests need not be looked through.
+        // Rare, so the resting ports need not be searched.
         self.wake();
         self.carve(base, last)
     }
 
-    /// Gives back what was taken with this first port and number.
+    /// Frees ports allocated with this first port and number.
     pub(super) fn give(&mut self, base: u16, count: u16) {
         if self.taken.get(&base) == Some(&count) {
             self.taken.remove(&base);
@@ -69,7 +69,7 @@ impl Ports {
         }
     }
 
-    /// What rests is free again. Each port is moved once for each time that it was taken.
+    /// Moves resting ports to the free runs. Each port is moved once per allocation.
     fn wake(&mut self) {
         while let Some((base, count)) = self.resting.pop_front() {
             let (mut first, mut last) = (base, base + (count - 1));
@@ -90,7 +90,7 @@ impl Ports {
         }
     }
 
-    /// Where `more` ports follow one of this parity.
+    /// Returns the start of `more` further ports after one of this parity.
     fn find(&self, more: u16, parity: Parity) -> Option<u16> {
         let wanted = match parity {
             Parity::Any => None,
@@ -104,13 +104,13 @@ impl Ports {
         if let Some((.., first)) = self.lengths.range(exact).next() {
             return Some(*first);
         }
-        // One that is longer has both parities.
+        // A longer run has both parities.
         let longer = more.checked_add(1)?;
         let (_, odd, first) = *self.lengths.range((longer, 0, 0)..).next()?;
         Some(if odd == wanted { first } else { first + 1 })
     }
 
-    /// Takes ports that are all of one free run; if not, nothing.
+    /// Removes ports from one free run; nothing if they are not all in it.
     fn carve(&mut self, base: u16, last: u16) -> bool {
         let run = self.runs.range(..=base).next_back();
         let Some((first, end)) = run.map(|(first, end)| (*first, *end)) else {
@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ports_are_free_until_taken_and_found_if_they_are_there(
+        fn free_ports_are_found(
             steps in prop::collection::vec((0_u8..4, 1_u16..6, 0_u8..3, any::<prop::sample::Index>()), 1..200),
         ) {
             const ALL: RangeInclusive<u16> = 1001..=1040;
@@ -205,17 +205,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_does_not_grow_when_nearly_all_are_taken() {
+    fn port_search_is_bounded_when_nearly_full() {
         let mut ports = Ports::new(&(1..=u16::MAX));
         for _ in 1..=u16::MAX {
             ports.take(1, Parity::Any);
         }
-        // Every other port is free again, and no two beside each other.
+        // Every other port is free, and no two are adjacent.
         for port in (1..=u16::MAX).step_by(2) {
             ports.give(port, 1);
         }
         assert_eq!(ports.take(2, Parity::Any), None);
-        // All have one length: two lookups, and nothing that rests, for each of these.
+        // All runs have one length: two lookups, and no resting ports.
         assert_eq!((ports.lengths.len(), ports.resting.len()), (32_768, 0));
         for _ in 0..100_000 {
             assert_eq!(ports.take(2, Parity::Even), None);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_port_of_all_is_taken_and_given_like_any_other() {
+    fn port_65535_is_allocated_and_freed() {
         let mut ports = Ports::new(&(u16::MAX - 1..=u16::MAX));
         assert_eq!(ports.take(2, Parity::Even), Some(u16::MAX - 1));
         ports.give(u16::MAX - 1, 2);

@@ -1,4 +1,4 @@
-//! How many rules share an element.
+//! Reference counts of elements shared by rules.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use super::{Backend, BackendError, Element, Flow, Reservation};
 use crate::Time;
 use crate::message::{Direction, Lifetime};
 
-/// Counts rules per element, and tells a backend of the first and the last.
+/// Counts rules per element and passes the first and the last to the backend.
 #[derive(Debug, Default)]
 pub(crate) struct References {
     elements: BTreeMap<Element, Reference>,
@@ -18,15 +18,14 @@ pub(crate) struct References {
 
 #[derive(Debug)]
 struct Reference {
-    /// When its rules end.
+    /// Expiry times of its rules.
     lives: Lives,
-    /// The fail-safe of the backend ends then, at the latest.
+    /// Latest time at which the backend removes the element by itself.
     gone: Time,
 }
 
 impl References {
-    /// At the start: rules with these elements, each of which lives until then; then the backend is
-    /// told of all at once.
+    /// Restores rules with these elements and expiry times, in one call of the backend.
     pub(crate) fn restore<B: Backend>(
         &mut self,
         now: Time,
@@ -46,8 +45,8 @@ impl References {
         backend.reconcile(now, &elements)
     }
 
-    /// One more rule with these elements, which lives so long. On an error nothing has changed but
-    /// that some elements may stay a little longer if the middlebox forgets them.
+    /// Adds a rule with these elements and this lifetime. After an error nothing has changed, except
+    /// that some elements may expire slightly later if the middlebox forgets them.
     pub(crate) fn add<B: Backend>(
         &mut self,
         now: Time,
@@ -55,14 +54,14 @@ impl References {
         elements: &[Element],
         lifetime: Lifetime,
     ) -> Result<(), BackendError> {
-        // What can fail comes first, what is new last: it needs no taking back.
+        // Steps that can fail come first, new elements last, so that nothing has to be undone.
         let until = ends(now, lifetime);
         self.prolong(now, backend, elements, until)?;
         let missing = |e: &&Element| !self.elements.contains_key(e);
         let mut new: Vec<Element> = elements.iter().filter(missing).copied().collect();
         let left = &mut self.left;
         new.retain(|e| {
-            // One that could not be removed goes on, unless it has ended by itself.
+            // An element that could not be removed is extended, unless it has expired.
             let there = left.contains(e) && backend.extend(now, &[*e], failsafe(lifetime)).is_ok();
             if there {
                 left.lengthen(e, ends(now, failsafe(lifetime)));
@@ -93,10 +92,10 @@ impl References {
         }
     }
 
-    /// A rule with these elements that was to end at `before` lives so long from now.
+    /// Extends a rule with these elements that was to end at `before`.
     ///
     /// # Errors
-    /// When its life could not be prolonged; nothing has changed.
+    /// When it could not be extended; nothing has changed.
     pub(crate) fn extend<B: Backend>(
         &mut self,
         now: Time,
@@ -115,10 +114,10 @@ impl References {
         Ok(())
     }
 
-    /// A rule with these elements that was to end at `before` is to end sooner, so long from now.
+    /// Shortens a rule with these elements that was to end at `before`.
     ///
     /// # Errors
-    /// When the backend keeps its fail-safe of before; the rule ends then all the same.
+    /// When the backend keeps the previous timeout; the rule ends nevertheless.
     pub(crate) fn shorten<B: Backend>(
         &mut self,
         now: Time,
@@ -139,7 +138,7 @@ impl References {
         self.end_sooner(now, backend, sooner)
     }
 
-    /// These live on, for less long than the backend knows.
+    /// Shortens the timeouts of elements.
     fn end_sooner<B: Backend>(
         &mut self,
         now: Time,
@@ -163,7 +162,7 @@ impl References {
         outcome
     }
 
-    /// The backend keeps these until then, at least.
+    /// Extends the timeouts of elements at least until this time.
     fn prolong<B: Backend>(
         &mut self,
         now: Time,
@@ -187,8 +186,8 @@ impl References {
         Ok(())
     }
 
-    /// One rule less with these elements, which was to end at `before`. What the backend doesn't
-    /// remove now it is asked to remove again later, with [`Self::retry`].
+    /// Removes a rule with these elements that was to end at `before`. Removals that fail are retried
+    /// with [`Self::retry`].
     pub(crate) fn remove<B: Backend>(
         &mut self,
         now: Time,
@@ -222,7 +221,7 @@ impl References {
         removed.and(shortened)
     }
 
-    /// Gives back the addresses that these elements were bound to, once they are removed.
+    /// Releases the addresses of these elements once they are removed.
     pub(crate) fn release<B: Backend>(
         &mut self,
         backend: &mut B,
@@ -232,17 +231,17 @@ impl References {
         self.left.release(backend, reservation, elements);
     }
 
-    /// When [`Self::retry`] must be called.
+    /// Returns the time of the next call of [`Self::retry`].
     pub(crate) fn next_retry(&self) -> Option<Time> {
         self.left.due()
     }
 
-    /// Asks the backend again to remove what it did not.
+    /// Retries failed removals.
     pub(crate) fn retry<B: Backend>(&mut self, now: Time, backend: &mut B) {
         self.left.retry(now, backend);
     }
 
-    /// Whether one of the flows is bound to another outside address already.
+    /// Returns whether one of the flows is bound to another outside address already.
     pub(crate) fn bound_elsewhere(&self, elements: &[Element]) -> bool {
         elements.iter().any(|element| {
             let Element::Flow(flow) = element else {
@@ -266,8 +265,7 @@ impl References {
     }
 }
 
-/// Elements that are to end sooner than the backend knows, by their new end: usually one, that of the
-/// rule that was changed.
+/// Elements whose timeout is to be shortened, by their new end: usually that of the changed rule.
 #[derive(Debug, Default)]
 struct Sooner(BTreeMap<Time, Vec<Element>>);
 
@@ -279,8 +277,8 @@ impl Sooner {
     }
 }
 
-/// How long after the rule the backend ends an element by itself, in seconds: a middlebox that runs is
-/// first, and one that is down leaves nothing open for longer.
+/// Seconds between the end of a rule and the timeout of its elements in the backend: a running
+/// middlebox removes them first, and a stopped one leaves them open for no longer.
 const FAILSAFE: u32 = 5;
 
 fn failsafe(lifetime: Lifetime) -> Lifetime {
@@ -291,7 +289,7 @@ fn ends(now: Time, lifetime: Lifetime) -> Time {
     now + std::time::Duration::from_secs(u64::from(lifetime.0))
 }
 
-/// What is left until then, in whole seconds, rounded up.
+/// Returns the remaining time in whole seconds, rounded up.
 fn left(now: Time, until: Time) -> Lifetime {
     let left = until.since(now);
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);

@@ -1,4 +1,4 @@
-//! The generator.
+//! Load generator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::Time;
 use crate::agent::{Agent, AgentEvent};
 use crate::message::{Lifetime, NegativeReply, PolicyRuleId, Reply, Request, TransactionId};
 
-/// A request under way.
+/// Outstanding request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     Open { number: u32, preload: bool },
@@ -21,7 +21,7 @@ enum Asked {
     Close,
 }
 
-/// What went wrong first, for whoever wonders.
+/// First failure of a load.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// A request was refused.
@@ -30,28 +30,28 @@ pub enum Failure {
     Closed,
 }
 
-/// Asks an agent for pinholes.
+/// Requests pinholes through an agent.
 ///
-/// [`start`](Self::start) once the agent's session is open; then [`handle_timeout`](Self::handle_timeout)
-/// whenever [`poll_timeout`](Self::poll_timeout) says so, and [`handle_event`](Self::handle_event)
-/// for all that the agent tells.
+/// Call [`start`](Self::start) once the agent's session is open, then
+/// [`handle_timeout`](Self::handle_timeout) at each [`poll_timeout`](Self::poll_timeout), and
+/// [`handle_event`](Self::handle_event) for each event of the agent.
 #[derive(Debug)]
 pub struct Generator {
     workload: Workload,
     random: ChaCha8Rng,
     pinholes: BTreeMap<u32, Pinhole>,
     rules: BTreeMap<PolicyRuleId, u32>,
-    /// Refreshes and closings, by time.
+    /// Times of refreshes and closings.
     due: BTreeSet<(Time, u32)>,
-    /// With whether it was asked while it measured.
+    /// Outstanding requests, with whether they belong to the measurement.
     asked: BTreeMap<TransactionId, (Asked, bool)>,
     next_number: u32,
     preloaded: u32,
     preload_pending: u32,
     arrival: Option<Time>,
-    /// Nothing more is asked for.
+    /// True if no more requests are made.
     stopped: bool,
-    /// When the steady state was reached.
+    /// Start of the steady state.
     steady: Option<Time>,
     measuring: bool,
     measures: Measures,
@@ -59,7 +59,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator whose randomness comes from `seed`.
+    /// Creates a generator with a random seed.
     pub fn new(workload: Workload, seed: u64) -> Self {
         Self {
             workload,
@@ -80,56 +80,56 @@ impl Generator {
         }
     }
 
-    /// The agent's session is open: the preload begins.
+    /// Starts the preload; the agent's session is open.
     pub fn start(&mut self, now: Time, agent: &mut Agent) {
         self.preload(now, agent);
     }
 
-    /// From now on response times count, of requests that are made from now on.
+    /// Starts the measurement: requests made from now on count.
     pub fn start_measuring(&mut self) {
         self.measuring = true;
         self.measures = Measures::default();
     }
 
-    /// Nothing is asked for any more; what is under way is answered or given up, and counts.
+    /// Stops making requests. Outstanding ones still count.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.arrival = None;
         self.due.clear();
     }
 
-    /// Requests without an answer.
+    /// Returns the number of outstanding requests.
     pub fn under_way(&self) -> usize {
         self.asked.len()
     }
 
-    /// When all of the preload was answered and the steady state began.
+    /// Returns the time at which all of the preload was answered.
     pub fn steady_since(&self) -> Option<Time> {
         self.steady
     }
 
-    /// Pinholes that are open or being opened.
+    /// Returns the number of pinholes, open or being opened.
     pub fn pinholes(&self) -> usize {
         self.pinholes.len()
     }
 
-    /// What was measured.
+    /// Returns the measurements.
     pub fn measures(&self) -> &Measures {
         &self.measures
     }
 
-    /// What went wrong first.
+    /// Returns the first failure.
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called.
+    /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
         let due = self.due.first().map(|(time, _)| *time);
         [due, self.arrival].into_iter().flatten().min()
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn handle_timeout(&mut self, now: Time, agent: &mut Agent) {
         while let Some(arrival) = self.arrival.filter(|time| *time <= now) {
             let calls = self.workload.pinholes_per_call.max(1);
@@ -149,7 +149,7 @@ impl Generator {
         }
     }
 
-    /// The agent has told something.
+    /// Handles an event of the agent.
     pub fn handle_event(&mut self, now: Time, agent: &mut Agent, event: &AgentEvent) {
         match event {
             AgentEvent::Reply {
@@ -182,7 +182,7 @@ impl Generator {
                 lifetime: Lifetime(0),
             } => {
                 if let Some(number) = self.rules.remove(rule) {
-                    // Without refreshes they end.
+                    // Without refreshes, pinholes expire.
                     self.measures.expired += u64::from(!self.stopped);
                     self.forget(number);
                 }
@@ -196,15 +196,15 @@ impl Generator {
         }
     }
 
-    /// The mean time between two calls. Zero is no rate that anything could keep up with: none come.
+    /// Returns the mean interval between calls. Zero means that none are made.
     fn call_interval(&self) -> Duration {
         let pinholes = self.workload.pinholes_per_call.max(1);
         self.workload.opening_interval.saturating_mul(pinholes)
     }
 
-    /// A time from the exponential distribution with this mean.
+    /// Draws from the exponential distribution with this mean.
     fn exponential(&mut self, mean: Duration) -> Duration {
-        // 2^-53 to 1: never the logarithm of zero.
+        // Between 2^-53 and 1, so the logarithm is finite.
         let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         mean.mul_f64(-uniform.ln())
     }
@@ -216,7 +216,7 @@ impl Generator {
         while self.preloaded < self.workload.preload
             && self.preload_pending < self.workload.preload_window
         {
-            // What is left of an exponential life is exponential again.
+            // The exponential distribution is memoryless.
             let life = self.exponential(self.workload.holding);
             self.preloaded += 1;
             if self.open(now, agent, now + life, true) {
@@ -241,7 +241,8 @@ impl Generator {
         if !self.submit(now, agent, &request, Asked::Open { number, preload }) {
             return false;
         }
-        // One that is preloaded has been open for a while: its refreshes are not all at once.
+        // Preloaded pinholes are at random points of their refresh interval, so that refreshes are
+        // spread.
         let refresh = if preload {
             let share = (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
             now + self.workload.refresh.mul_f64(share)
@@ -324,7 +325,7 @@ impl Generator {
         }
     }
 
-    /// Closes or refreshes a pinhole whose time has come.
+    /// Closes or refreshes a pinhole that is due.
     fn act(&mut self, now: Time, agent: &mut Agent, number: u32) {
         let Some(pinhole) = self.pinholes.get_mut(&number) else {
             return;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The longest response time that is told from longer ones: ten minutes, in nanoseconds.
+/// Upper bound of recorded response times: ten minutes, in nanoseconds.
 const LONGEST: u64 = 600_000_000_000;
 
 /// Response times of one kind of transaction.
 #[derive(Clone, Debug)]
 pub struct Latency {
-    /// Nanoseconds, with three digits.
+    /// Nanoseconds with three significant digits.
     histogram: Histogram<u64>,
     sum: f64,
 }
@@ -19,7 +19,7 @@ impl Default for Latency {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1000, LONGEST, 3);
         Self {
-            // The bounds are constants that are valid.
+            // The bounds are valid constants.
             histogram: histogram.unwrap_or_else(|_| unreachable!("valid bounds")),
             sum: 0.0,
         }
@@ -27,31 +27,32 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Notes a response time. One of more than ten minutes counts as ten minutes in the quantiles.
+    /// Records a response time. Quantiles count times above ten minutes as ten minutes.
     pub fn record(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.histogram.saturating_record(nanos.min(LONGEST));
         self.sum += time.as_secs_f64();
     }
 
-    /// How many were noted.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The exact mean; `None` of nothing.
+    /// Returns the exact mean; `None` if nothing was recorded.
     pub fn mean(&self) -> Option<Duration> {
         let count = self.count();
         (count > 0).then(|| Duration::from_secs_f64(self.sum / count as f64))
     }
 
-    /// The quantile at `share` (0 to 1), to three digits; `None` of nothing.
+    /// Returns the quantile at `share` (0 to 1) with three significant digits; `None` if nothing was
+    /// recorded.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let nanos = self.histogram.value_at_quantile(share);
         (self.count() > 0).then(|| Duration::from_nanos(nanos))
     }
 
-    /// Adds the response times of another.
+    /// Adds the times of another recording.
     pub fn add(&mut self, other: &Self) {
         // Both have the same bounds.
         if self.histogram.add(&other.histogram).is_ok() {
@@ -60,31 +61,31 @@ impl Latency {
     }
 }
 
-/// What a load has measured since [`super::Generator::start_measuring`].
+/// Measurements since [`super::Generator::start_measuring`].
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
-    /// Requests that were made. Each is answered, refused, not answered in time, or under way.
+    /// Requests made. Each is answered, refused, timed out or outstanding.
     pub asked: u64,
-    /// PER: from the request to the reply.
+    /// Response times of PER.
     pub enable: Latency,
-    /// PLC that refresh.
+    /// Response times of refreshing PLC.
     pub refresh: Latency,
-    /// PLC that close.
+    /// Response times of closing PLC.
     pub close: Latency,
-    /// Requests with a negative reply, also of those made before.
+    /// Negative replies, including those to earlier requests.
     pub refused: u64,
-    /// Requests without a reply in time, also of those made before.
+    /// Timed-out requests, including earlier ones.
     pub timed_out: u64,
-    /// Pinholes that were not asked for because there were too many.
+    /// Pinholes not requested because of the limit.
     pub suppressed: u64,
-    /// Requests that the agent didn't take.
+    /// Requests that the agent did not accept.
     pub not_taken: u64,
-    /// Pinholes that ended without having been closed.
+    /// Pinholes that ended before they were closed.
     pub expired: u64,
 }
 
 impl Measures {
-    /// Adds what another has measured.
+    /// Adds another measurement.
     pub fn add(&mut self, other: &Self) {
         self.asked += other.asked;
         self.enable.add(&other.enable);
@@ -97,12 +98,12 @@ impl Measures {
         self.expired += other.expired;
     }
 
-    /// Transactions that were answered positively.
+    /// Returns the number of positive replies.
     pub fn transactions(&self) -> u64 {
         self.enable.count() + self.refresh.count() + self.close.count()
     }
 
-    /// Requests that went wrong.
+    /// Returns the number of failed requests.
     pub fn failures(&self) -> u64 {
         self.refused + self.timed_out + self.suppressed + self.not_taken + self.expired
     }

@@ -1,9 +1,9 @@
-//! The workload of the paper (section 4.1): pinholes that are asked for at random moments, live as
-//! long as calls do, and are refreshed meanwhile.
+//! Workload of Kiesel and Scharf (2006), section 4.1: pinholes are opened at random times, refreshed,
+//! and closed after a random lifetime.
 //!
-//! A [`Generator`] is a state machine like the [`Agent`](crate::agent::Agent) that it uses, so that
-//! the same load runs in virtual and in real time. It is an open loop: a slow answer delays no
-//! request but those about the same pinhole.
+//! A [`Generator`] is a state machine like the [`Agent`](crate::agent::Agent) that it uses, so the
+//! same load runs in virtual and in real time. It is an open loop: a slow reply delays only requests
+//! about the same pinhole.
 
 mod generator;
 mod measure;

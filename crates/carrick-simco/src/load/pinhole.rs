@@ -1,4 +1,4 @@
-//! The pinholes of a load.
+//! Pinholes of a load.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,27 +11,28 @@ use crate::message::{
 /// UDP.
 const PROTOCOL: u8 = 17;
 
-/// One pinhole from the request to open it on.
+/// Pinhole, from the request to open it on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pinhole {
-    /// When it is to be closed.
+    /// Time at which it is closed.
     pub(super) closes: Time,
-    /// When it is to be refreshed next.
+    /// Time of its next refresh.
     pub(super) refresh: Time,
     pub(super) state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// PER is out.
+    /// PER was sent.
     Opening,
     /// PER was answered.
     Open(PolicyRuleId),
 }
 
-/// What to ask for: an address and port of its own for each number, one way.
+/// Returns the request for a pinhole: one direction, with a separate address and port for each
+/// number.
 pub(super) fn request(number: u32, lifetime: Lifetime) -> EnableRequest {
-    // 16 million hosts with one port each on the inside, 60,000 ports of one host outside.
+    // 16 million internal hosts with one port each, 60,000 ports of one external host.
     let [_, b, c, d] = number.to_be_bytes();
     let internal = IpAddr::V4(Ipv4Addr::new(10, b, c, d));
     let external = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));

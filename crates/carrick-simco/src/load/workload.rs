@@ -1,31 +1,31 @@
-//! What is asked for, and how often.
+//! Workloads.
 
 use std::time::Duration;
 
 use crate::message::Lifetime;
 use crate::model::Demand;
 
-/// A workload. The default is the paper's (section 5.1).
+/// Workload. The default is that of Kiesel and Scharf (2006), section 5.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// 1/λ: mean time between two requests to open a pinhole, exponentially distributed. With zero,
-    /// none are opened after the preload.
+    /// 1/λ: mean of the exponentially distributed interval between requests to open a pinhole. With
+    /// zero, none are opened after the preload.
     pub opening_interval: Duration,
-    /// h: mean life of a pinhole, exponentially distributed.
+    /// h: mean of the exponentially distributed lifetime of a pinhole.
     pub holding: Duration,
-    /// L: a pinhole is refreshed each time this has passed.
+    /// L: refresh interval.
     pub refresh: Duration,
-    /// The lifetime that is asked for: longer than `refresh`.
+    /// Requested lifetime, longer than `refresh`.
     pub lifetime: Lifetime,
-    /// Pinholes of a call, which are opened and closed at the same time. With 1, each pinhole comes
-    /// and goes by itself, as in the paper's load generator; calls then have two of them.
+    /// Pinholes of a call, opened and closed together. With 1, pinholes are independent, as in the
+    /// paper's load generator, whose calls have two of them.
     pub pinholes_per_call: u32,
-    /// Pinholes that are opened first, as fast as [`preload_window`](Self::preload_window) lets
-    /// them: the load begins in its steady state.
+    /// Pinholes opened first, as fast as [`preload_window`](Self::preload_window) allows, so that the
+    /// load starts in steady state.
     pub preload: u32,
-    /// Requests of the preload without an answer at a time.
+    /// Maximum number of outstanding requests during the preload.
     pub preload_window: u32,
-    /// Pinholes at a time at most; further ones are not asked for, and counted.
+    /// Maximum number of pinholes; further ones are not requested, and counted.
     pub max_pinholes: u32,
 }
 
@@ -45,7 +45,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// The same for the [model](crate::model).
+    /// Returns the demand for the [model](crate::model).
     pub fn demand(&self) -> Demand {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         Demand {

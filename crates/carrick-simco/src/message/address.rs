@@ -1,4 +1,4 @@
-//! Address tuples (RFC 4540 section 4.3.8).
+//! Address tuples (RFC 4540, section 4.3.8).
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -15,7 +15,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A version of IP.
+/// Version of IP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum IpVersion {
     /// IPv4.
@@ -25,7 +25,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// The version of an address.
+    /// Returns the version of an address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() {
             Self::V4
@@ -34,7 +34,7 @@ impl IpVersion {
         }
     }
 
-    /// Bits of an address.
+    /// Returns the number of bits of an address.
     pub const fn bits(self) -> u8 {
         match self {
             Self::V4 => 32,
@@ -50,16 +50,16 @@ impl IpVersion {
     }
 }
 
-/// Where an address is seen: A0 to A3 of RFC 5189.
+/// Location at which an address is valid: A0 to A3 of RFC 5189.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Location {
-    /// A0: the host behind the middlebox.
+    /// A0: address of the internal host.
     Internal,
-    /// A1: what the internal host sees of the external one.
+    /// A1: address of the external host as seen from inside.
     Inside,
-    /// A2: what the external host sees of the internal one.
+    /// A2: address of the internal host as seen from outside.
     Outside,
-    /// A3: the host beyond the middlebox.
+    /// A3: address of the external host.
     External,
 }
 
@@ -75,36 +75,36 @@ impl Location {
     }
 }
 
-/// One end of a data stream.
+/// Address tuple: one end of a data stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddressTuple {
-    /// Where it is seen.
+    /// Location of the addresses.
     pub location: Location,
-    /// Transport protocol as in the IP header, 0 for any.
+    /// Transport protocol number of the IP header, 0 for any.
     pub protocol: u8,
-    /// Which addresses and ports.
+    /// Addresses and ports.
     pub scope: Scope,
 }
 
-/// Which addresses and ports a tuple stands for.
+/// Addresses and ports of a tuple.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Any address and port of this IP version.
     ProtocolsOnly(IpVersion),
     /// These addresses and ports.
     Full {
-        /// An address; its first `prefix` bits count.
+        /// Address, of which the first `prefix` bits are significant.
         address: IpAddr,
-        /// Bits of the address that count: 32 or 128 for one address. Up to 255 on the wire.
+        /// Number of significant bits: 32 or 128 for one address. Up to 255 on the wire.
         prefix: u8,
-        /// The first port, 0 for any.
+        /// First port, 0 for any.
         port: u16,
-        /// The number of ports. Zero is illegal, but can be told.
+        /// Number of ports. Zero is illegal but can be encoded.
         ports: u16,
     },
 }
 
-/// As people write it: `10.0.0.1:5000`, `192.0.2.0/24`, `[2001:db8::1]:5000+2` for two ports, `any`.
+/// Formats as `10.0.0.1:5000`, `192.0.2.0/24`, `[2001:db8::1]:5000+2` for two ports, or `any`.
 impl fmt::Display for AddressTuple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scope::Full {
@@ -132,12 +132,12 @@ impl fmt::Display for AddressTuple {
 }
 
 impl AddressTuple {
-    /// One port of one host.
+    /// Returns a tuple for one port of one host.
     pub fn single(location: Location, protocol: u8, address: IpAddr, port: u16) -> Self {
         Self::range(location, protocol, address, port, 1)
     }
 
-    /// Consecutive ports of one host.
+    /// Returns a tuple for consecutive ports of one host.
     pub fn range(location: Location, protocol: u8, address: IpAddr, port: u16, ports: u16) -> Self {
         let prefix = IpVersion::of(address).bits();
         Self {
@@ -152,13 +152,13 @@ impl AddressTuple {
         }
     }
 
-    /// The tuple as seen elsewhere.
+    /// Returns the tuple at another location.
     #[must_use]
     pub fn at(self, location: Location) -> Self {
         Self { location, ..self }
     }
 
-    /// Its IP version.
+    /// Returns its IP version.
     pub fn version(&self) -> IpVersion {
         match self.scope {
             Scope::ProtocolsOnly(version) => version,
@@ -197,7 +197,7 @@ impl AddressTuple {
         })
     }
 
-    /// The value and its length.
+    /// Returns the encoded value and its length.
     pub(crate) fn write(&self) -> ([u8; 24], usize) {
         let mut out = [0; 24];
         out[2] = self.protocol;

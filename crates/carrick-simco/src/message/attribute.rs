@@ -1,4 +1,4 @@
-//! Attributes one after the other (RFC 4540 section 4.3).
+//! Attributes (RFC 4540, section 4.3).
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use super::{
     PolicyRuleId, ProtocolVersion, PrrParameters, Token,
 };
 
-/// The types of attributes (section 4.3).
+/// Types of attributes (RFC 4540, section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum AttributeType {
@@ -36,15 +36,15 @@ pub enum AttributeType {
     PerParameters = 11,
 }
 
-/// The value of an attribute.
+/// Value of an attribute.
 pub(super) trait Attribute: Sized {
     /// Its type.
     const TYPE: AttributeType;
-    /// The value, if its length and fields are right.
+    /// Parses the value; `None` if its length or a field is invalid.
     fn read(value: Bytes) -> Option<Self>;
 }
 
-/// Takes attributes in the order in which they must come.
+/// Reads attributes in their defined order.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a Bytes,
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next attribute's type, and where its value begins and ends.
+    /// Returns the next attribute's type and the bounds of its value.
     fn peek(&self) -> Result<Option<(u16, usize, usize)>, ParseError> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         Ok(Some((u16::from_be_bytes([t0, t1]), begin, end)))
     }
 
-    /// The next attribute, if it is one of this kind.
+    /// Reads the next attribute if it has this type.
     pub(super) fn optional<T: Attribute>(&mut self) -> Result<Option<T>, ParseError> {
         match self.peek()? {
             Some((found, begin, end)) if found == T::TYPE as u16 => {
@@ -83,12 +83,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next attribute, which must be one of this kind.
+    /// Reads the next attribute, which must have this type.
     pub(super) fn required<T: Attribute>(&mut self) -> Result<T, ParseError> {
         self.optional()?.ok_or(ParseError::Attributes)
     }
 
-    /// Nothing may be left.
+    /// Checks that no octets are left.
     pub(super) fn end(&self) -> Result<(), ParseError> {
         if self.at == self.bytes.len() {
             Ok(())

@@ -1,4 +1,4 @@
-//! What both sides speak and what the middlebox can do (RFC 4540 sections 4.3.1 and 4.3.3).
+//! Protocol version and middlebox capabilities (RFC 4540, sections 4.3.1 and 4.3.3).
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -18,7 +18,7 @@
 
 use super::{IpVersion, Lifetime};
 
-/// A version of the protocol.
+/// Version of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtocolVersion {
     /// Major version number.
@@ -27,7 +27,7 @@ pub struct ProtocolVersion {
     pub minor: u8,
 }
 
-/// The version of RFC 4540: 3.0.
+/// Version of RFC 4540: 3.0.
 pub const VERSION: ProtocolVersion = ProtocolVersion { major: 3, minor: 0 };
 
 impl ProtocolVersion {
@@ -43,14 +43,14 @@ impl ProtocolVersion {
     }
 }
 
-/// What a middlebox is and can do.
+/// Capabilities of a middlebox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
     /// It filters packets.
     pub packet_filter: bool,
     /// It translates network addresses.
     pub address_translator: bool,
-    /// It takes PDR requests.
+    /// It supports PDR.
     pub disable_rules: bool,
     /// It translates ports; only with `address_translator`.
     pub port_translation: bool,
@@ -74,7 +74,7 @@ pub struct Capabilities {
     pub external_v4: bool,
     /// IPv6 on the external side.
     pub external_v6: bool,
-    /// The longest lifetime of a policy rule.
+    /// Maximum lifetime of a policy rule.
     pub max_lifetime: Lifetime,
 }
 
@@ -128,7 +128,7 @@ impl Capabilities {
         [kind, flags, 0, 0, l0, l1, l2, l3]
     }
 
-    /// Whether addresses of this version are known on the internal side.
+    /// Returns whether this IP version is supported on the internal side.
     pub fn internal(&self, version: IpVersion) -> bool {
         match version {
             IpVersion::V4 => self.internal_v4,
@@ -136,7 +136,7 @@ impl Capabilities {
         }
     }
 
-    /// Whether addresses of this version are known on the external side.
+    /// Returns whether this IP version is supported on the external side.
     pub fn external(&self, version: IpVersion) -> bool {
         match version {
             IpVersion::V4 => self.external_v4,

@@ -1,15 +1,15 @@
-//! The SIMCO header (RFC 4540 section 4.2).
+//! The SIMCO header (RFC 4540, section 4.2).
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{ParseError, TransactionId};
 
-/// Octets of the header.
+/// Size of the header in octets.
 pub const HEADER_LEN: usize = 8;
-/// Octets of the longest message: the length field does not count the header.
+/// Maximum size of a message in octets: the length field does not count the header.
 pub const MAX_MESSAGE: usize = HEADER_LEN + u16::MAX as usize;
 
-/// The first octet of a message (section 4.2.1).
+/// First octet of a message (RFC 4540, section 4.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum BasicType {
@@ -24,7 +24,7 @@ pub enum BasicType {
 }
 
 impl BasicType {
-    /// The type with this number, if there is one.
+    /// Returns the type with this number, if defined.
     pub const fn from_u8(value: u8) -> Option<Self> {
         Some(match value {
             1 => Self::Request,
@@ -36,21 +36,21 @@ impl BasicType {
     }
 }
 
-/// A header as it arrived: the types are not checked.
+/// Received header; the types are not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Basic type, see [`BasicType`].
     pub basic: u8,
-    /// Sub-type, whose meaning depends on the basic type.
+    /// Sub-type; its meaning depends on the basic type.
     pub sub_type: u8,
-    /// Octets after the header.
+    /// Number of octets after the header.
     pub length: u16,
-    /// Which transaction the message belongs to.
+    /// Transaction of the message.
     pub transaction: TransactionId,
 }
 
 impl Header {
-    /// Reads the first eight octets; `None` if there are fewer.
+    /// Parses the first eight octets; `None` if there are fewer.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let [basic, sub_type, l0, l1, t0, t1, t2, t3] = *bytes.first_chunk::<HEADER_LEN>()?;
         Some(Self {
@@ -61,10 +61,10 @@ impl Header {
         })
     }
 
-    /// Reads the header of a whole message and checks that its length is the message's.
+    /// Parses the header of a whole message and checks the length.
     ///
     /// # Errors
-    /// [`ParseError::Header`] if it is not.
+    /// [`ParseError::Header`] if the length does not match.
     pub fn parse_whole(message: &[u8]) -> Result<Self, ParseError> {
         let header = Self::parse(message).ok_or(ParseError::Header)?;
         if message.len() == header.message_len() {
@@ -74,13 +74,13 @@ impl Header {
         }
     }
 
-    /// Octets of the whole message.
+    /// Returns the size of the whole message.
     pub fn message_len(&self) -> usize {
         HEADER_LEN + usize::from(self.length)
     }
 }
 
-/// A message under construction.
+/// Message under construction.
 #[derive(Debug)]
 pub(super) struct Builder(BytesMut);
 
@@ -94,7 +94,7 @@ impl Builder {
         Self(bytes)
     }
 
-    /// Adds an attribute. The values' types bound them, so that a message never gets too long.
+    /// Adds an attribute. The types of values bound their size, so a message never gets too long.
     pub(super) fn attribute(&mut self, kind: super::AttributeType, value: &[u8]) {
         self.0.put_u16(kind as u16);
         self.0.put_u16(value.len() as u16);

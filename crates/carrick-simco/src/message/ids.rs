@@ -1,4 +1,4 @@
-//! Identifiers and lifetimes: attributes and fields of 32 bits (RFC 4540 sections 4.2.5, 4.3.4 to
+//! Identifiers and lifetimes: attributes and fields of 32 bits (RFC 4540, sections 4.2.5, 4.3.4 to
 //! 4.3.6).
 //!
 //! ```text
@@ -11,13 +11,13 @@
 
 use core::fmt;
 
-/// Identifies a transaction within a session. The agent chooses those of requests, the middlebox
-/// those of notifications; neither uses one twice in a session.
+/// Identifies a transaction within a session. The agent chooses those of requests, the middlebox those
+/// of notifications; neither reuses one within a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TransactionId(pub u32);
 
 impl TransactionId {
-    /// The one after this, around the end of the number range.
+    /// Returns the next identifier, with wrap-around.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))

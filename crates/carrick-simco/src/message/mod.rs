@@ -1,4 +1,4 @@
-//! SIMCO messages as bytes and as values (RFC 4540 sections 4 and 5).
+//! SIMCO messages (RFC 4540, sections 4 and 5).
 //!
 //! A message is a header of eight octets and attributes, each with type and length:
 //!
@@ -15,10 +15,10 @@
 //! |  value, not padded                                          ...
 //! ```
 //!
-//! The agent sends [`Request`]s; the middlebox answers each with one [`Reply`], and tells what nobody
-//! asked for in a [`Notification`]. Reading is strict: attributes come in the order in which the RFC
-//! draws them, each with exactly its length, and nothing is left at the end. Reserved bits are
-//! written as zero and not read. Variable values are slices of the buffer that arrived.
+//! The agent sends [`Request`]s; the middlebox answers each with one [`Reply`] and sends
+//! [`Notification`]s. Parsing is strict: attributes must have the order of the RFC's figures and their
+//! exact length, and nothing may follow. Reserved bits are written as zero and ignored. Variable
+//! values are slices of the received buffer.
 
 mod address;
 mod attribute;
@@ -46,38 +46,37 @@ pub use reply::{EnableStatus, Enabled, MAX_LISTED, Reply, Reserved, RuleList};
 pub use request::{DisableRequest, EnableRequest, Request, RequestKind, ReserveRequest};
 pub use stream::{FramingError, PARTIAL_MESSAGE_TIMEOUT, StreamReader};
 
-/// Why bytes are no message of the kind that was expected.
+/// Reason for which octets are not a message of the expected kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParseError {
-    /// There are fewer octets than a header has, or the header's length is not that of the message.
-    #[error("the length in the header is not that of the message")]
+    /// There are fewer octets than a header has, or the length in the header does not match.
+    #[error("the length in the header does not match the message")]
     Header,
-    /// The basic type is not one that may come here.
+    /// The basic type is not expected here.
     #[error("wrong basic message type {0:#04x}")]
     BasicType(u8),
     /// The sub-type is not defined for this basic type.
     #[error("wrong message sub-type {0:#04x}")]
     SubType(u8),
-    /// Type, number, order or length of the attributes is not as defined, or a field has a value
-    /// that is not defined.
+    /// Type, number, order or length of the attributes is wrong, or a field has an undefined value.
     #[error("badly formed attributes")]
     Attributes,
 }
 
-/// Anything that a middlebox sends.
+/// Message from a middlebox.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FromMiddlebox {
-    /// The answer to the request with the same transaction identifier.
+    /// Reply to the request with the same transaction identifier.
     Reply(Reply),
-    /// What nobody asked for.
+    /// Unsolicited message.
     Notification(Notification),
 }
 
 impl FromMiddlebox {
-    /// Reads what came from a middlebox, as a whole message.
+    /// Parses a whole message from a middlebox.
     ///
     /// # Errors
-    /// [`ParseError`] for anything else, requests included.
+    /// [`ParseError`] for anything else, including requests.
     pub fn parse(message: &bytes::Bytes) -> Result<(TransactionId, Self), ParseError> {
         let header = Header::parse_whole(message)?;
         let attributes = message.slice(HEADER_LEN..);

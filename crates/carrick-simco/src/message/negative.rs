@@ -1,23 +1,23 @@
-//! Negative replies (RFC 4540 section 4.2.3). All but one are a header only; 0x0322 carries the
-//! version that the middlebox speaks (section 5.2.6).
+//! Negative replies (RFC 4540, section 4.2.3). They consist of a header, except 0x0322, which carries
+//! the version of the middlebox (RFC 4540, section 5.2.6).
 
 use super::{ProtocolVersion, TransactionId};
 
 macro_rules! negative_replies {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// Why a request was not done. The number is the sub-type.
+        /// Reason of a refusal. The number is the sub-type.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum NegativeReply {
             $($(#[$doc])* $name,)*
-            /// 0x22: the middlebox speaks another version, this one.
+            /// 0x22: the middlebox has another protocol version.
             VersionMismatch(ProtocolVersion),
         }
 
         impl NegativeReply {
-            /// All that carry nothing, in the order of their numbers.
+            /// All replies without attributes, in the order of their numbers.
             pub const PLAIN: &[Self] = &[$(Self::$name),*];
 
-            /// The sub-type.
+            /// Returns the sub-type.
             pub const fn code(self) -> u8 {
                 match self {
                     $(Self::$name => $code,)*
@@ -25,7 +25,7 @@ macro_rules! negative_replies {
                 }
             }
 
-            /// The reply without attributes that has this sub-type.
+            /// Returns the reply without attributes with this sub-type.
             pub(super) const fn plain(code: u8) -> Option<Self> {
                 Some(match code {
                     $($code => Self::$name,)*
@@ -33,7 +33,7 @@ macro_rules! negative_replies {
                 })
             }
 
-            /// The words for it.
+            /// Returns the text of the RFC.
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -118,7 +118,7 @@ negative_replies! {
 }
 
 impl NegativeReply {
-    /// The message.
+    /// Encodes the message.
     pub fn to_bytes(self, transaction: TransactionId) -> bytes::Bytes {
         super::Reply::Negative(self).to_bytes(transaction)
     }

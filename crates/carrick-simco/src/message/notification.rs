@@ -1,4 +1,4 @@
-//! Notifications (RFC 4540 sections 4.2.4, 5.1.1, 5.2.7, 5.3.19).
+//! Notifications (RFC 4540, sections 4.2.4, 5.1.1, 5.2.7, 5.3.19).
 //!
 //! ```text
 //! BFM 0x0401, AST 0x0402          ARE 0x0403
@@ -17,24 +17,24 @@ use super::attribute::Reader;
 use super::header::{BasicType, Builder, Header};
 use super::{Lifetime, ParseError, PolicyRuleId, TransactionId};
 
-/// What a middlebox tells unasked.
+/// Notification of a middlebox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notification {
-    /// BFM: a message came that is none.
+    /// BFM: a malformed message was received.
     BadlyFormedMessage,
-    /// AST: the middlebox ends the session.
+    /// AST: the middlebox terminates the session.
     SessionTerminated,
-    /// ARE: something happened to a policy rule. With a lifetime of zero, it ended.
+    /// ARE: event of a policy rule. A lifetime of zero means that it ended.
     RuleEvent {
-        /// Which rule.
+        /// Identifier of the rule.
         rule: PolicyRuleId,
-        /// What is left of its life.
+        /// Remaining lifetime.
         lifetime: Lifetime,
     },
 }
 
 impl Notification {
-    /// The message.
+    /// Encodes the message.
     pub fn to_bytes(self, transaction: TransactionId) -> Bytes {
         let builder = |sub_type| Builder::new(BasicType::Notification, sub_type, transaction);
         match self {

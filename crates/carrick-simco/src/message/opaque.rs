@@ -1,4 +1,4 @@
-//! Values of variable length: challenge, token, owner (RFC 4540 sections 4.3.2 and 4.3.7).
+//! Values of variable length: challenge, token, owner (RFC 4540, sections 4.3.2 and 4.3.7).
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -9,9 +9,9 @@
 
 use bytes::Bytes;
 
-/// Octets of a challenge or token at most.
+/// Maximum size of a challenge or token in octets.
 pub const MAX_AUTHENTICATION: usize = 4096;
-/// Octets of an owner at most.
+/// Maximum size of an owner in octets.
 pub const MAX_OWNER: usize = 255;
 
 macro_rules! opaque {
@@ -21,13 +21,13 @@ macro_rules! opaque {
         pub struct $name(Bytes);
 
         impl $name {
-            /// The value; `None` if it is too long.
+            /// Creates the value; `None` if it is too long.
             pub fn new(value: impl Into<Bytes>) -> Option<Self> {
                 let value = value.into();
                 (value.len() <= $max).then_some(Self(value))
             }
 
-            /// Its octets.
+            /// Returns its octets.
             pub fn as_bytes(&self) -> &[u8] {
                 &self.0
             }
@@ -36,18 +36,19 @@ macro_rules! opaque {
 }
 
 opaque!(
-    /// What the other side is to prove itself with, at most [`MAX_AUTHENTICATION`] octets.
+    /// Challenge that the other side has to answer to authenticate itself, at most
+    /// [`MAX_AUTHENTICATION`] octets.
     Challenge,
     MAX_AUTHENTICATION
 );
 opaque!(
-    /// The answer to a [`Challenge`], at most [`MAX_AUTHENTICATION`] octets. An empty one says that
-    /// the sender can't authenticate itself.
+    /// Answer to a [`Challenge`], at most [`MAX_AUTHENTICATION`] octets. An empty one means that the
+    /// sender can't authenticate itself.
     Token,
     MAX_AUTHENTICATION
 );
 opaque!(
-    /// The authenticated agent that a policy rule belongs to, at most [`MAX_OWNER`] octets.
+    /// Authenticated agent that owns a policy rule, at most [`MAX_OWNER`] octets.
     Owner,
     MAX_OWNER
 );

@@ -1,4 +1,4 @@
-//! The parameter sets of PRR and PER requests (RFC 4540 sections 4.3.9 and 4.3.10).
+//! The parameter sets of PRR and PER requests (RFC 4540, sections 4.3.9 and 4.3.10).
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -16,60 +16,60 @@
 
 use super::IpVersion;
 
-/// Which translation a reservation is for.
+/// Kind of translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NatMode {
-    /// The outside address only.
+    /// Outside address only.
     Traditional,
     /// Outside and inside addresses.
     Twice,
 }
 
-/// Which ports a reservation may begin with.
+/// Parity of the first reserved port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parity {
     /// Any.
     Any,
-    /// Odd ones.
+    /// Odd.
     Odd,
-    /// Even ones.
+    /// Even.
     Even,
 }
 
-/// Whether a translated port keeps the parity of the original.
+/// Parity of a translated port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortParity {
-    /// It need not.
+    /// Any parity.
     Any,
-    /// It must.
+    /// Parity of the original port.
     Same,
 }
 
-/// The way of the data stream that is enabled.
+/// Direction of an enabled data stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Direction {
     /// From the external to the internal host.
     Inbound,
     /// From the internal to the external host.
     Outbound,
-    /// Both.
+    /// Both directions.
     Both,
 }
 
-/// What a PRR request asks for.
+/// Parameters of a PRR request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrrParameters {
-    /// Which translation.
+    /// Kind of translation.
     pub nat_mode: NatMode,
-    /// Which ports.
+    /// Parity of the first port.
     pub parity: Parity,
-    /// IP version inside; any when `None`.
+    /// Inside IP version; `None` for any.
     pub inside: Option<IpVersion>,
-    /// IP version outside; any when `None`.
+    /// Outside IP version; `None` for any.
     pub outside: Option<IpVersion>,
     /// Transport protocol, 0 for an address without protocol and port.
     pub protocol: u8,
-    /// Number of consecutive ports, 0xFFFF for all. Zero is illegal, but can be told.
+    /// Number of consecutive ports, 0xFFFF for all. Zero is illegal but can be encoded.
     pub ports: u16,
 }
 
@@ -126,7 +126,7 @@ impl PrrParameters {
     }
 }
 
-/// What a PER or PEA request asks for besides addresses and lifetime.
+/// Parameters of a PER or PEA request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PerParameters {
     /// Parity of translated ports.

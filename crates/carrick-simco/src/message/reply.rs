@@ -1,4 +1,4 @@
-//! Replies (RFC 4540 sections 5.2.2, 5.2.3, 5.2.5, 5.2.6, 5.3.9 to 5.3.18).
+//! Replies (RFC 4540, sections 5.2.2, 5.2.3, 5.2.5, 5.2.6, 5.3.9 to 5.3.18).
 //!
 //! ```text
 //! SE  0x0201  capabilities
@@ -16,7 +16,7 @@
 //!     0x03xx  none; 0x0322 version
 //! ```
 //!
-//! The inside tuple of a PER or PES reply is not there on a traditional NAT (section 8.3.3).
+//! A traditional NAT omits the inside tuple of PER and PES replies (RFC 4540, section 8.3.3).
 
 use bytes::Bytes;
 
@@ -27,35 +27,35 @@ use super::{
     NegativeReply, Owner, ParseError, PerParameters, PolicyRuleId, Token, TransactionId,
 };
 
-/// The most rules that a PRL reply has room for.
+/// Maximum number of rules in a PRL reply.
 pub const MAX_LISTED: usize = u16::MAX as usize / 8;
 
-/// The answer to a request.
+/// Reply to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
     /// SE: the session is open.
     Established(Capabilities),
-    /// SA: one side or both authenticate themselves first.
+    /// SA: the agent or both sides have to authenticate themselves first.
     Authenticate {
-        /// The agent is to authenticate itself with this.
+        /// Challenge for the agent.
         challenge: Option<Challenge>,
-        /// The middlebox's answer to the agent's challenge.
+        /// Token that answers the agent's challenge.
         token: Option<Token>,
     },
     /// ST: the session is closed.
     Terminated,
-    /// PRR: this is reserved.
+    /// PRR: addresses and ports are reserved.
     Reserved(Reserved),
-    /// PER: the data stream may pass.
+    /// PER: the data stream is enabled.
     Enabled(Enabled),
-    /// PDR: it is blocked.
+    /// PDR: the data stream is blocked.
     Disabled {
-        /// The new rule.
+        /// New rule.
         rule: PolicyRuleId,
-        /// Its life.
+        /// Its lifetime.
         lifetime: Lifetime,
     },
-    /// PLC: the rule lives so much longer.
+    /// PLC: the new remaining lifetime.
     LifetimeChanged(Lifetime),
     /// PRD: the rule has ended.
     Deleted,
@@ -63,60 +63,60 @@ pub enum Reply {
     ReserveStatus {
         /// The reservation.
         reserved: Reserved,
-        /// Whose it is.
+        /// Owner of the reservation.
         owner: Owner,
     },
-    /// PRL: these rules there are.
+    /// PRL: identifiers of rules.
     List(RuleList),
-    /// PES: the rule lets a stream pass.
+    /// PES: the rule enables a data stream.
     EnableStatus(Box<EnableStatus>),
     /// PDS: the rule blocks.
     DisableStatus {
         /// Which rule.
         rule: PolicyRuleId,
-        /// What it blocks, and how long yet.
+        /// Blocked data stream and remaining lifetime.
         disable: DisableRequest,
-        /// Whose it is.
+        /// Owner of the rule.
         owner: Owner,
     },
-    /// The request was not done.
+    /// The request was refused.
     Negative(NegativeReply),
 }
 
-/// A reservation.
+/// Reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserved {
-    /// The rule.
+    /// Identifier of the rule.
     pub rule: PolicyRuleId,
     /// Its group.
     pub group: GroupId,
-    /// What is left of its life.
+    /// Remaining lifetime.
     pub lifetime: Lifetime,
-    /// A2: what is reserved outside.
+    /// A2: reserved outside address and ports.
     pub outside: AddressTuple,
-    /// A1: what is reserved inside, on a twice-NAT only.
+    /// A1: reserved inside address and ports, on a twice-NAT only.
     pub inside: Option<AddressTuple>,
 }
 
-/// A stream that may pass.
+/// Enabled data stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Enabled {
-    /// The rule.
+    /// Identifier of the rule.
     pub rule: PolicyRuleId,
     /// Its group.
     pub group: GroupId,
-    /// What is left of its life.
+    /// Remaining lifetime.
     pub lifetime: Lifetime,
-    /// A2: what the external host sees of the internal one.
+    /// A2: address of the internal host as seen from outside.
     pub outside: AddressTuple,
-    /// A1: what the internal host sees of the external one; a traditional NAT leaves it out.
+    /// A1: address of the external host as seen from inside; omitted by a traditional NAT.
     pub inside: Option<AddressTuple>,
 }
 
-/// All of a stream that may pass.
+/// Complete description of an enabled data stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnableStatus {
-    /// What the PER reply said, with the lifetime of now.
+    /// Contents of the PER reply, with the current lifetime.
     pub enabled: Enabled,
     /// Direction and parity as requested.
     pub parameters: PerParameters,
@@ -124,7 +124,7 @@ pub struct EnableStatus {
     pub internal: AddressTuple,
     /// A3 as requested.
     pub external: AddressTuple,
-    /// Whose it is.
+    /// Owner of the rule.
     pub owner: Owner,
 }
 
@@ -133,19 +133,19 @@ pub struct EnableStatus {
 pub struct RuleList(Vec<PolicyRuleId>);
 
 impl RuleList {
-    /// A list; `None` if it is too long for a message.
+    /// Creates a list; `None` if it is too long for a message.
     pub fn new(rules: Vec<PolicyRuleId>) -> Option<Self> {
         (rules.len() <= MAX_LISTED).then_some(Self(rules))
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn rules(&self) -> &[PolicyRuleId] {
         &self.0
     }
 }
 
 impl Reply {
-    /// The basic type and sub-type.
+    /// Returns basic type and sub-type.
     pub fn message_type(&self) -> (BasicType, u8) {
         let positive = match self {
             Self::Established(_) => 0x01,
@@ -165,7 +165,7 @@ impl Reply {
         (BasicType::PositiveReply, positive)
     }
 
-    /// The message.
+    /// Encodes the message.
     pub fn to_bytes(&self, transaction: TransactionId) -> Bytes {
         let (basic, sub_type) = self.message_type();
         let mut message = Builder::new(basic, sub_type, transaction);
@@ -272,7 +272,7 @@ impl Reply {
         })
     }
 
-    /// The rule that the reply tells of or created.
+    /// Returns the rule that the reply describes or created.
     pub fn rule(&self) -> Option<PolicyRuleId> {
         match self {
             Self::Reserved(Reserved { rule, .. })
@@ -283,7 +283,7 @@ impl Reply {
     }
 }
 
-/// The next attribute: a tuple of this location.
+/// Reads the next attribute, a tuple of this location.
 fn located(reader: &mut Reader<'_>, location: Location) -> Result<AddressTuple, ParseError> {
     let tuple: AddressTuple = reader.required()?;
     if tuple.location == location {
@@ -293,7 +293,7 @@ fn located(reader: &mut Reader<'_>, location: Location) -> Result<AddressTuple, 
     }
 }
 
-/// The next attribute, if it is a tuple: one of the inside.
+/// Reads the next attribute if it is a tuple, which must be an inside one.
 fn inside(reader: &mut Reader<'_>) -> Result<Option<AddressTuple>, ParseError> {
     match reader.optional::<AddressTuple>()? {
         Some(tuple) if tuple.location != Location::Inside => Err(ParseError::Attributes),

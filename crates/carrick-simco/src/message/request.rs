@@ -1,4 +1,4 @@
-//! Requests (RFC 4540 sections 5.2.1, 5.2.4, 5.2.5, 5.3.2 to 5.3.8).
+//! Requests (RFC 4540, sections 5.2.1, 5.2.4, 5.2.5, 5.3.2 to 5.3.8).
 //!
 //! ```text
 //! SE  0x0101  version, [challenge]
@@ -13,8 +13,8 @@
 //! PRL 0x0122
 //! ```
 //!
-//! Whether the first tuple really is internal, and the second external, is for the middlebox to
-//! answer with a reply of its own ('inconsistent request'); so are illegal ports and prefixes.
+//! Locations, ports and prefixes are not checked here, since the middlebox has specific replies for
+//! wrong ones.
 
 use bytes::Bytes;
 
@@ -25,7 +25,7 @@ use super::{
     ProtocolVersion, PrrParameters, Token, TransactionId,
 };
 
-/// The kinds of requests, by their sub-types.
+/// Kinds of requests by their sub-types.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum RequestKind {
@@ -52,7 +52,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 10] = [
         Self::Establish,
         Self::Authenticate,
@@ -66,12 +66,12 @@ impl RequestKind {
         Self::List,
     ];
 
-    /// The kind with this sub-type. Sub-types that only replies have are none.
+    /// Returns the kind with this sub-type. Sub-types of replies only have none.
     pub fn from_sub_type(sub_type: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == sub_type)
     }
 
-    /// The three letters that the RFC has for it.
+    /// Returns the abbreviation of the RFC.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Establish => "SE",
@@ -88,14 +88,14 @@ impl RequestKind {
     }
 }
 
-/// A request with its attributes.
+/// Request with its attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// SE: establish the session.
     Establish {
-        /// What the agent speaks.
+        /// Protocol version of the agent.
         version: ProtocolVersion,
-        /// The middlebox is to authenticate itself with this.
+        /// Challenge for the middlebox.
         challenge: Option<Challenge>,
     },
     /// SA: the agent authenticates itself.
@@ -104,42 +104,42 @@ pub enum Request {
     Terminate,
     /// PRR: reserve addresses and ports.
     Reserve(ReserveRequest),
-    /// PER: let a data stream pass.
+    /// PER: enable a data stream.
     Enable(EnableRequest),
-    /// PEA: let a data stream pass on a reservation. The group is that of the reservation.
+    /// PEA: enable a data stream on a reservation, in its group.
     EnableReserved {
-        /// What to let pass; its `group` is not carried.
+        /// Data stream; its `group` is not encoded.
         enable: EnableRequest,
-        /// The reservation.
+        /// Identifier of the reservation.
         rule: PolicyRuleId,
     },
-    /// PDR: block, and end what lets pass.
+    /// PDR: block a data stream and end the rules that enable it.
     Disable(DisableRequest),
-    /// PLC: a new lifetime, zero to end the rule.
+    /// PLC: change the lifetime, zero to end the rule.
     ChangeLifetime {
-        /// Which rule.
+        /// Identifier of the rule.
         rule: PolicyRuleId,
-        /// What is wanted.
+        /// Requested lifetime.
         lifetime: Lifetime,
     },
-    /// PRS: how is this rule?
+    /// PRS: status of a rule.
     Status(PolicyRuleId),
-    /// PRL: which rules are there?
+    /// PRL: list of rules.
     List,
 }
 
 /// PRR: reserve addresses and ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReserveRequest {
-    /// What to reserve.
+    /// Addresses and ports to reserve.
     pub parameters: PrrParameters,
-    /// For how long.
+    /// Requested lifetime.
     pub lifetime: Lifetime,
-    /// In which group; a new one when `None`.
+    /// Group; `None` for a new one.
     pub group: Option<GroupId>,
 }
 
-/// PER: let a data stream pass.
+/// PER: enable a data stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnableRequest {
     /// Direction and parity.
@@ -148,9 +148,9 @@ pub struct EnableRequest {
     pub internal: AddressTuple,
     /// A3.
     pub external: AddressTuple,
-    /// For how long.
+    /// Requested lifetime.
     pub lifetime: Lifetime,
-    /// In which group; a new one when `None`.
+    /// Group; `None` for a new one.
     pub group: Option<GroupId>,
 }
 
@@ -161,12 +161,12 @@ pub struct DisableRequest {
     pub internal: AddressTuple,
     /// A3.
     pub external: AddressTuple,
-    /// For how long.
+    /// Requested lifetime.
     pub lifetime: Lifetime,
 }
 
 impl Request {
-    /// Which kind it is.
+    /// Returns the kind of request.
     pub const fn kind(&self) -> RequestKind {
         match self {
             Self::Establish { .. } => RequestKind::Establish,
@@ -182,7 +182,7 @@ impl Request {
         }
     }
 
-    /// The message.
+    /// Encodes the message.
     pub fn to_bytes(&self, transaction: TransactionId) -> Bytes {
         let mut message = Builder::new(BasicType::Request, self.kind() as u8, transaction);
         match self {
@@ -230,11 +230,11 @@ impl Request {
         message.finish()
     }
 
-    /// Reads a whole message as a request, in the order of section 6: header, basic type, sub-type,
-    /// attributes.
+    /// Parses a whole message as a request, in the order of RFC 4540, section 6: header, basic type,
+    /// sub-type, attributes.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// The first check that failed.
     pub fn parse(message: &Bytes) -> Result<(TransactionId, Self), ParseError> {
         let header = Header::parse_whole(message)?;
         if header.basic != BasicType::Request as u8 {
@@ -246,7 +246,7 @@ impl Request {
         Ok((header.transaction, request))
     }
 
-    /// Reads the attributes of a request of this kind.
+    /// Parses the attributes of a request of this kind.
     ///
     /// # Errors
     /// [`ParseError::Attributes`].
@@ -289,7 +289,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The lifetime that is wanted, if one is.
+    /// Returns the requested lifetime, if there is one.
     pub const fn lifetime(&self) -> Option<Lifetime> {
         match self {
             Self::Reserve(ReserveRequest { lifetime, .. })
@@ -304,7 +304,7 @@ impl Request {
         }
     }
 
-    /// The rule that the request is about, if it is about one that exists.
+    /// Returns the existing rule that the request concerns, if any.
     pub const fn rule(&self) -> Option<PolicyRuleId> {
         match self {
             Self::EnableReserved { rule, .. }

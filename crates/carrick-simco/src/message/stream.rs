@@ -1,5 +1,4 @@
-//! Messages in a byte stream (RFC 4540 section 6, steps 1 and 2): one after the other, each as long
-//! as its header says.
+//! Messages in a byte stream (RFC 4540, section 6, steps 1 and 2).
 
 use std::time::Duration;
 
@@ -8,38 +7,37 @@ use carrick_proto::Time;
 
 use super::header::{Header, MAX_MESSAGE};
 
-/// How long the rest of a message may take. Counted from the last octets that came.
+/// Time limit for the rest of a message, counted from the last received octets.
 pub const PARTIAL_MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The stream can't be read any further: to be answered with BFM, and closed.
+/// Reason for which the stream can't be read any further: to be answered with BFM and closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FramingError {
-    /// The rest of a message did not come within [`PARTIAL_MESSAGE_TIMEOUT`].
-    #[error("the rest of a message did not come in time")]
+    /// The rest of a message did not arrive within [`PARTIAL_MESSAGE_TIMEOUT`].
+    #[error("timed out in the middle of a message")]
     Timeout,
     /// The stream ended within a message.
     #[error("the stream ended within a message")]
     Truncated,
 }
 
-/// Cuts a byte stream into messages. Holds at most one incomplete message.
+/// Splits a byte stream into messages. Holds at most one incomplete message.
 ///
-/// After [`push`](Self::push), [`next_message`](Self::next_message) is to be called until it returns
-/// `None`.
+/// After [`push`](Self::push), call [`next_message`](Self::next_message) until it returns `None`.
 #[derive(Debug, Default)]
 pub struct StreamReader {
     buffer: BytesMut,
-    /// When the rest of the message in the buffer must have come.
+    /// Deadline for the rest of the buffered message.
     deadline: Option<Time>,
 }
 
 impl StreamReader {
-    /// How many octets the reader takes now. Never zero once all messages were taken out.
+    /// Returns the number of octets accepted now. Never zero once all messages were taken.
     pub fn room(&self) -> usize {
         MAX_MESSAGE.saturating_sub(self.buffer.len())
     }
 
-    /// Octets came. More than [`room`](Self::room) are not taken.
+    /// Adds received octets, at most [`room`](Self::room). Returns their number.
     pub fn push(&mut self, now: Time, octets: &[u8]) -> usize {
         let taken = octets.len().min(self.room());
         self.buffer.extend_from_slice(&octets[..taken]);
@@ -49,7 +47,7 @@ impl StreamReader {
         taken
     }
 
-    /// The next whole message.
+    /// Returns the next whole message.
     pub fn next_message(&mut self) -> Option<Bytes> {
         let whole = Header::parse(&self.buffer).map(|header| header.message_len());
         let message = whole
@@ -61,12 +59,12 @@ impl StreamReader {
         message
     }
 
-    /// When [`check`](Self::check) must be called.
+    /// Returns the time of the next call of [`check`](Self::check).
     pub fn deadline(&self) -> Option<Time> {
         self.deadline
     }
 
-    /// Whether the rest of a message is overdue.
+    /// Checks whether the rest of a message is overdue.
     ///
     /// # Errors
     /// [`FramingError::Timeout`] if it is.
@@ -77,10 +75,10 @@ impl StreamReader {
         }
     }
 
-    /// The stream has ended.
+    /// Handles the end of the stream.
     ///
     /// # Errors
-    /// [`FramingError::Truncated`] if it did within a message.
+    /// [`FramingError::Truncated`] if it ended within a message.
     pub fn finish(&self) -> Result<(), FramingError> {
         if self.buffer.is_empty() {
             Ok(())

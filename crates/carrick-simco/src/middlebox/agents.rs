@@ -1,4 +1,4 @@
-//! Who the agents are, and what they may see and change of each other.
+//! Agents and their access to each other's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,7 @@ struct Agent {
     sessions: BTreeSet<SessionId>,
 }
 
-/// Whether an agent may see rules of another. Who may change a rule has access to it, and so is told
-/// of it.
+/// Returns whether an agent may see rules of another. Control includes seeing.
 fn sees(agent: &AgentConfig, owner: &Identity) -> bool {
     let covers = |access: &Access| match access {
         Access::All => true,
@@ -57,14 +56,14 @@ impl Agents {
         }
     }
 
-    /// All, with the number of their open sessions.
+    /// Returns all agents with the number of their open sessions.
     pub(super) fn iter(&self) -> impl Iterator<Item = (AgentIndex, &Identity, usize)> {
         let agents = (0..).map(AgentIndex).zip(&self.agents);
         agents.map(|(index, agent)| (index, &agent.config.identity, agent.sessions.len()))
     }
 
-    /// Other agents from now on. Those that were there keep their place, because rules know their
-    /// owners by it; one that is gone may do nothing any more. Returns the sessions of those.
+    /// Replaces the agents. Existing ones keep their index, which rules refer to; removed ones lose
+    /// all rights. Returns the sessions of removed agents.
     pub(super) fn replace(&mut self, configs: Vec<AgentConfig>) -> Vec<SessionId> {
         let mut coming: BTreeMap<Identity, AgentConfig> = BTreeMap::new();
         let names: Vec<Identity> = configs.iter().map(|c| c.identity.clone()).collect();
@@ -88,8 +87,8 @@ impl Agents {
         orphans
     }
 
-    /// The agent of this name. One that is not known is from now on, and may do nothing: rules of its
-    /// own live on.
+    /// Returns the agent of this name. An unknown one is added without rights, so that its rules stay
+    /// until they expire.
     pub(super) fn find_or_dismiss(&mut self, name: &Identity) -> AgentIndex {
         if let Some(known) = self.find(name) {
             return known;
@@ -114,7 +113,7 @@ impl Agents {
         self.by_name.get(name).copied()
     }
 
-    /// The configuration of an agent. Indices come from [`Self::find`] only.
+    /// Returns the configuration of an agent. Indices come from [`Self::find`] only.
     pub(super) fn config(&self, agent: AgentIndex) -> &AgentConfig {
         &self.agents[agent.0 as usize].config
     }
@@ -131,12 +130,12 @@ impl Agents {
         self.agents[agent.0 as usize].sessions.remove(&session);
     }
 
-    /// Whether `agent` may see rules of `owner`.
+    /// Returns whether `agent` may see rules of `owner`.
     pub(super) fn sees(&self, agent: AgentIndex, owner: AgentIndex) -> bool {
         self.agents[owner.0 as usize].watchers.contains(&agent)
     }
 
-    /// Whether `agent` may change rules of `owner`.
+    /// Returns whether `agent` may change rules of `owner`.
     pub(super) fn controls(&self, agent: AgentIndex, owner: AgentIndex) -> bool {
         agent == owner
             || match &self.config(agent).controls {
@@ -146,13 +145,13 @@ impl Agents {
             }
     }
 
-    /// All whose rules `agent` may see.
+    /// Returns all owners whose rules `agent` may see.
     pub(super) fn seen_by(&self, agent: AgentIndex) -> impl Iterator<Item = AgentIndex> + '_ {
         let all = (0..self.agents.len() as u32).map(AgentIndex);
         all.filter(move |owner| self.sees(agent, *owner))
     }
 
-    /// The open sessions of all who may see rules of `owner`.
+    /// Returns the open sessions of all agents that may see rules of `owner`.
     pub(super) fn watching(&self, owner: AgentIndex) -> impl Iterator<Item = SessionId> + '_ {
         let watchers = self.agents[owner.0 as usize].watchers.iter();
         watchers.flat_map(|agent| self.sessions(*agent).iter().copied())

@@ -1,5 +1,4 @@
-//! What agents are told of rules unasked (RFC 4540 sections 5.3.19 and 8.9), and how much of it may
-//! wait.
+//! Notifications about rules (RFC 4540, sections 5.3.19 and 8.9), and the limit of queued messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +9,16 @@ use crate::backend::Backend;
 use crate::message::{Lifetime, Notification, PolicyRuleId};
 use crate::rules::AgentIndex;
 
-/// What agents are to be told.
+/// Notifications to be queued.
 #[derive(Debug, Default)]
 pub(super) struct Announcements {
-    /// Rules that ended, of which all are told who may see them. Before the others: nothing that came
-    /// later in the same call is about them.
+    /// Ended rules, reported to all agents that may see them, before the other notifications. Later
+    /// events of the same call do not concern them.
     ends: BTreeMap<AgentIndex, Vec<PolicyRuleId>>,
     others: Vec<Announcement>,
 }
 
-/// ARE to all open sessions whose agents may see a rule, but one.
+/// ARE to all open sessions whose agents may see a rule, except one.
 #[derive(Clone, Copy, Debug)]
 struct Announcement {
     owner: AgentIndex,
@@ -29,9 +28,8 @@ struct Announcement {
 }
 
 impl<B: Backend> Middlebox<B> {
-    /// Whether a session has room for the reply to another request, whatever that is: what waits for
-    /// its agent is at most half of what may wait. If not, the agent's next message should wait until
-    /// the agent has taken something.
+    /// Returns whether another request of a session may be handled: at most half of the queue limit is
+    /// used. Otherwise the driver delays the agent's next message until the agent has read some.
     pub fn takes_requests(&self, session: SessionId) -> bool {
         let limits = &self.config.limits;
         let (messages, octets) = self.sessions.queued(session);
@@ -40,7 +38,8 @@ impl<B: Backend> Middlebox<B> {
         messages == 0 || (room && half)
     }
 
-    /// ARE to all open sessions whose agents may see the rule, but one (section 5.3.19).
+    /// Records an ARE to all open sessions whose agents may see the rule, except one (RFC 4540,
+    /// section 5.3.19).
     pub(super) fn announce(
         &mut self,
         owner: AgentIndex,
@@ -61,23 +60,23 @@ impl<B: Backend> Middlebox<B> {
         });
     }
 
-    /// Tells what was announced. The reply to the request that caused it is queued by now, so that it
-    /// leaves also where the rest is more than an agent takes (section 7.5).
-    pub(super) fn tell(&mut self) {
+    /// Queues the recorded notifications. The reply to the request that caused them is queued already,
+    /// so that it is sent even if the rest exceeds the limit (RFC 4540, section 7.5).
+    pub(super) fn queue_announcements(&mut self) {
         let Announcements { ends, others } = std::mem::take(&mut self.announcements);
         for (owner, rules) in ends {
             let rules: Arc<[PolicyRuleId]> = rules.into();
             let watching: Vec<SessionId> = self.agents.watching(owner).collect();
             for session in watching {
-                self.sessions.tell_ends(session, &rules);
+                self.sessions.queue_ends(session, &rules);
                 self.check_queue(session);
             }
         }
-        for told in others {
-            let (rule, lifetime) = (told.rule, told.lifetime);
-            let watching: Vec<SessionId> = self.agents.watching(told.owner).collect();
+        for announcement in others {
+            let (rule, lifetime) = (announcement.rule, announcement.lifetime);
+            let watching: Vec<SessionId> = self.agents.watching(announcement.owner).collect();
             for session in watching {
-                if Some(session) != told.except {
+                if Some(session) != announcement.except {
                     let event = Notification::RuleEvent { rule, lifetime };
                     self.sessions.notify(session, rule.0, event);
                     self.check_queue(session);
@@ -86,8 +85,8 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// An agent that doesn't take what is sent loses its session; its rules stay. What waits goes out
-    /// before AST (section 7.5), as far as the agent takes it.
+    /// Ends a session whose queue exceeds the limit; its rules stay. Queued messages are sent before
+    /// AST (RFC 4540, section 7.5), as far as the agent reads.
     pub(super) fn check_queue(&mut self, session: SessionId) {
         let open = self.sessions.get(session).map(|s| &s.state) != Some(&State::Ended);
         let (messages, octets) = self.sessions.queued(session);

@@ -1,10 +1,10 @@
-//! The checks that PER, PEA and PDR requests have in common (RFC 4540 sections 8.3.1, 8.4.1, 8.8.2).
+//! Checks common to PER, PEA and PDR (RFC 4540, sections 8.3.1, 8.4.1 and 8.8.2).
 
 use super::config::{AgentConfig, MiddleboxConfig, Network};
 use crate::backend::has_ports;
 use crate::message::{AddressTuple, Direction, IpVersion, Location, NegativeReply, Scope};
 
-/// Which wildcards a pair of tuples has.
+/// Wildcards in a pair of tuples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Wildcards {
     internal_address: bool,
@@ -12,10 +12,10 @@ struct Wildcards {
     port: bool,
 }
 
-/// Locations, protocols and port ranges of the two tuples fit together, every field is legal, the
-/// middlebox knows the protocol, the IP versions and the wildcards, and the agent may use them. For a
-/// stream that may pass both ways no wildcard but the protocol is allowed. What only blocks may have
-/// wildcards that nothing may be let pass by.
+/// Checks that locations, protocols and port ranges of two tuples are consistent, that every field is
+/// legal, that the middlebox supports the protocol, the IP versions and the wildcards, and that the
+/// agent may use them. A bidirectional stream may have no wildcard but the protocol. PDR may have
+/// wildcards that PER may not.
 pub(super) fn check_tuples(
     config: &MiddleboxConfig,
     agent: &AgentConfig,
@@ -69,7 +69,7 @@ pub(super) fn check_tuples(
     Ok(())
 }
 
-/// What a pair of tuples is for.
+/// Request for which a pair of tuples is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     /// PER and PEA.
@@ -78,7 +78,8 @@ pub(super) enum Purpose {
     Block,
 }
 
-/// All addresses of the tuple are in one of the networks; without any, everywhere.
+/// Returns whether all addresses of the tuple are in one of the networks. No networks mean no
+/// restriction.
 fn within(networks: &[Network], tuple: &AddressTuple) -> bool {
     networks.is_empty()
         || match tuple.scope {
@@ -89,7 +90,7 @@ fn within(networks: &[Network], tuple: &AddressTuple) -> bool {
         }
 }
 
-/// The middlebox knows the transport protocol. 0 is any, and more than a limited set.
+/// Checks that the protocol is supported. 0 is any, which exceeds a limited set.
 pub(super) fn check_protocol(config: &MiddleboxConfig, protocol: u8) -> Result<(), NegativeReply> {
     if config.protocols.is_empty() || config.protocols.contains(&protocol) {
         Ok(())
@@ -115,12 +116,12 @@ fn legal(tuple: &AddressTuple) -> Result<(), NegativeReply> {
     if one_host && (address.is_multicast() || address.is_unspecified()) {
         return Err(NegativeReply::IllegalAddress);
     }
-    // Where the protocol or the port is a wildcard, the number of ports doesn't count.
+    // With a wildcard protocol or port, the number of ports has no effect.
     if tuple.protocol == 0 || port == 0 {
         return Ok(());
     }
     if !has_ports(tuple.protocol) {
-        // There is none that it could be.
+        // The protocol has no ports.
         return Err(NegativeReply::IllegalPort);
     }
     if ports == 0 {
@@ -132,7 +133,7 @@ fn legal(tuple: &AddressTuple) -> Result<(), NegativeReply> {
     Ok(())
 }
 
-/// The number of ports, where it counts.
+/// Returns the number of ports, if it has an effect.
 fn ports(tuple: &AddressTuple) -> Option<u16> {
     match tuple.scope {
         Scope::Full { port, ports, .. } if port != 0 && tuple.protocol != 0 => Some(ports),
@@ -149,10 +150,11 @@ fn wildcards(internal: &AddressTuple, external: &AddressTuple) -> Wildcards {
     };
     let port = |tuple: &AddressTuple| match tuple.scope {
         Scope::ProtocolsOnly(_) => tuple.protocol == 0 || has_ports(tuple.protocol),
-        // A protocol without ports has none to leave open.
+        // A protocol without ports has no port wildcard.
         Scope::Full { port, .. } => port == 0 && has_ports(tuple.protocol),
     };
-    // One side with all its ports, and the other with fewer: each of these would pass to each of those.
+    // With all ports on one side and fewer on the other, each of the one could reach each of the
+    // other.
     let crossed = matches!((ports(internal), ports(external)), (Some(a), Some(b)) if a != b);
     Wildcards {
         internal_address: address(internal),

@@ -1,4 +1,4 @@
-//! What a middlebox is told at the start: itself, its agents, its limits.
+//! Configuration of a middlebox: identity, agents, limits.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,28 +7,27 @@ use crate::backend;
 use crate::message::{Capabilities, IpVersion, Lifetime, MAX_MESSAGE, RequestKind};
 use crate::session::{Identity, Key};
 
-/// Everything a middlebox is made of.
+/// Configuration of a middlebox.
 #[derive(Clone, Debug)]
 pub struct MiddleboxConfig {
-    /// Its name, for authentication.
+    /// Name of the middlebox, for authentication.
     pub identity: Identity,
-    /// What it can do. PDR requests are taken if this says so; wildcards and IP versions likewise.
+    /// Capabilities. They determine whether PDR, wildcards and IP versions are accepted.
     pub capabilities: Capabilities,
     /// Transport protocols that may be enabled and reserved; empty for all.
     pub protocols: Vec<u8>,
-    /// The agents. Their order doesn't change while the middlebox lives.
+    /// Agents, in a fixed order.
     pub agents: Vec<AgentConfig>,
-    /// The agent that whoever doesn't authenticate itself counts as; `None` to demand
-    /// authentication of all.
+    /// Agent whose rights apply to sessions without authentication; `None` to require authentication.
     pub anonymous: Option<Identity>,
-    /// Whether the transport must be encrypted.
+    /// True if the transport must be encrypted.
     pub require_security: bool,
-    /// What is bounded.
+    /// Limits.
     pub limits: Limits,
 }
 
 impl MiddleboxConfig {
-    /// A packet filter for IPv4 and IPv6 with all capabilities, that knows no agent yet.
+    /// Returns a packet filter for IPv4 and IPv6 with all capabilities and no agents.
     pub fn packet_filter(identity: Identity) -> Self {
         Self {
             identity,
@@ -54,38 +53,38 @@ impl MiddleboxConfig {
     }
 }
 
-/// One agent.
+/// Agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
     /// Its name, which owns its rules.
     pub identity: Identity,
-    /// What it proves itself with; without one it can't, except by its transport.
+    /// Key for authentication; without one, only its transport can authenticate it.
     pub key: Option<Key>,
-    /// Which transactions it may ask for.
+    /// Permitted transactions.
     pub rights: Rights,
-    /// Whose rules it may see and is told of.
+    /// Owners whose rules it may see and is notified about.
     pub sees: Access,
-    /// Whose rules it may change and end, and so see too.
+    /// Owners whose rules it may change and delete, and therefore see.
     pub controls: Access,
-    /// Where the internal hosts of its rules must be; empty for anywhere.
+    /// Networks of the internal hosts of its rules; empty for any.
     pub internal: Vec<Network>,
-    /// Likewise the external hosts.
+    /// Networks of the external hosts of its rules; empty for any.
     pub external: Vec<Network>,
-    /// Rules it may own at a time, but those by PDR.
+    /// Maximum number of its rules without PDR.
     pub max_rules: usize,
-    /// Elements in the packet filter, or ports of a translator, that these may have at a time.
+    /// Maximum number of elements of the packet filter, or outside ports, of these rules.
     pub max_elements: usize,
-    /// Those of them that may let more pass than single flows: with wildcards or prefixes. A packet
-    /// filter may compare each packet with all of them.
+    /// Maximum number of these elements with wildcards or prefixes. A packet filter may compare each
+    /// packet with all of them.
     pub max_patterns: usize,
-    /// Rules by PDR that it may own at a time.
+    /// Maximum number of its rules by PDR.
     pub max_disable_rules: usize,
-    /// Sessions it may have at a time.
+    /// Maximum number of its sessions.
     pub max_sessions: usize,
 }
 
 impl AgentConfig {
-    /// An agent that may do everything but PDR and wildcards, with its own rules, anywhere.
+    /// Returns an agent with all rights but PDR and wildcards, for its own rules and any network.
     pub fn new(identity: Identity, key: Option<Key>) -> Self {
         Self {
             identity,
@@ -107,7 +106,7 @@ impl AgentConfig {
         }
     }
 
-    /// An agent that is no longer known: it may do nothing; its rules live on.
+    /// Returns an agent removed from the configuration, without rights; its rules stay.
     pub(super) fn dismissed(identity: Identity) -> Self {
         Self {
             rights: Rights::NONE,
@@ -119,7 +118,7 @@ impl AgentConfig {
     }
 }
 
-/// Addresses with the same first bits.
+/// Network prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     address: IpAddr,
@@ -127,14 +126,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of an address; `None` if the prefix is longer than it.
+    /// Returns the network of an address; `None` if the prefix is too long.
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         let fits = prefix <= IpVersion::of(address).bits();
         let address = backend::network(address, prefix);
         fits.then_some(Self { address, prefix })
     }
 
-    /// Whether all addresses with these first bits are in it.
+    /// Returns whether all addresses of a prefix are in it.
     pub fn contains(&self, address: IpAddr, prefix: u8) -> bool {
         self.address.is_ipv4() == address.is_ipv4()
             && self.prefix <= prefix
@@ -142,7 +141,7 @@ impl Network {
     }
 }
 
-/// Transactions that an agent may ask for.
+/// Transactions that an agent may request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rights {
     /// PRR.
@@ -157,12 +156,12 @@ pub struct Rights {
     pub status: bool,
     /// PRL.
     pub list: bool,
-    /// Wildcards of addresses, ports and the protocol in PER and PEA. PDR has them in any case.
+    /// Wildcards of addresses, ports and the protocol in PER and PEA. PDR does not need it.
     pub wildcards: bool,
 }
 
 impl Rights {
-    /// Everything.
+    /// All rights.
     pub const ALL: Self = Self {
         reserve: true,
         enable: true,
@@ -173,7 +172,7 @@ impl Rights {
         wildcards: true,
     };
 
-    /// Nothing.
+    /// No rights.
     pub const NONE: Self = Self {
         reserve: false,
         enable: false,
@@ -184,7 +183,7 @@ impl Rights {
         wildcards: false,
     };
 
-    /// Whether a request of this kind may be asked for.
+    /// Returns whether requests of this kind are permitted.
     pub const fn allow(self, kind: RequestKind) -> bool {
         match kind {
             RequestKind::Reserve => self.reserve,
@@ -198,44 +197,43 @@ impl Rights {
     }
 }
 
-/// Whose rules.
+/// Set of owners of rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// One's own.
+    /// The agent itself.
     Own,
-    /// One's own and those of these agents.
+    /// The agent itself and these agents.
     Of(Vec<Identity>),
-    /// Those of all agents.
+    /// All agents.
     All,
 }
 
-/// What is bounded, and how long things may take.
+/// Limits and timeouts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Rules at a time, but those by PDR.
+    /// Maximum number of rules without PDR.
     pub rules: usize,
-    /// Rules by PDR at a time. They have places of their own, so that nobody who opens keeps out who
-    /// must block.
+    /// Maximum number of rules by PDR. Counted apart, so that open pinholes never prevent a prohibit.
     pub disable_rules: usize,
-    /// Sessions in state OPEN.
+    /// Maximum number of sessions in state OPEN.
     pub open_sessions: usize,
-    /// Connections on which no session is open yet. When there are as many, the oldest gives way.
+    /// Maximum number of connections without an open session. Beyond it the oldest is evicted.
     pub half_open: usize,
-    /// Those of them from one address (of one network with 64 bits in IPv6). When there are as many,
-    /// the oldest of this address gives way, and no other.
+    /// Maximum number of them from one address (one /64 network in IPv6). Beyond it the oldest of this
+    /// address is evicted.
     pub half_open_per_address: usize,
-    /// How long a session may take to get into state OPEN.
+    /// Time limit for opening a session.
     pub establishment: Duration,
-    /// Messages that wait to be sent in a session. With more, its agent doesn't keep up, and the
-    /// session ends. The ends of rules that end at the same time count as one.
+    /// Maximum number of messages queued in a session. Beyond it the session ends. The ends of rules
+    /// that end at the same time count as one.
     pub queued_messages: usize,
-    /// The octets of these messages; a single message may have more. The ends of rules that end at
-    /// the same time count 16 octets for each owner.
+    /// Maximum number of octets of these messages, unless it is a single message. The ends of rules
+    /// that end at the same time count 16 octets for each owner.
     pub queued_octets: usize,
-    /// Octets of a PRL reply at most.
+    /// Maximum size of a PRL reply in octets.
     pub max_reply: usize,
-    /// Ports of a request that lets a range pass: each is an element. More are refused, because a
-    /// pattern would let each port of one side pass to each of the other.
+    /// Maximum number of ports in a request; each takes an element. A pattern would let each port of
+    /// one side reach each of the other.
     pub exact_ports: u16,
 }
 

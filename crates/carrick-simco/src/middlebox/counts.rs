@@ -1,11 +1,11 @@
-//! How many transactions of each type had which result.
+//! Counters of transactions.
 
 use std::collections::BTreeMap;
 
 use crate::message::{NegativeReply, RequestKind};
 use crate::rules::AgentIndex;
 
-/// Transactions since the start, by type and result, and by agent.
+/// Transactions since the start, by type and result and by agent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TransactionCounts {
     accepted: [u64; RequestKind::ALL.len()],
@@ -16,9 +16,9 @@ pub struct TransactionCounts {
 /// Transactions of one agent about policy rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AgentCounts {
-    /// With a positive reply.
+    /// Positive replies.
     pub accepted: u64,
-    /// With a negative reply.
+    /// Negative replies.
     pub refused: u64,
 }
 
@@ -45,18 +45,18 @@ impl TransactionCounts {
         }
     }
 
-    /// Requests of each type that got a positive reply.
+    /// Returns the number of positive replies by type.
     pub fn accepted(&self) -> impl Iterator<Item = (RequestKind, u64)> + '_ {
         RequestKind::ALL.into_iter().zip(self.accepted)
     }
 
-    /// Requests that got a negative reply, by type and by the reply's sub-type.
+    /// Returns the number of negative replies by type and reply sub-type.
     pub fn refused(&self) -> impl Iterator<Item = (RequestKind, u8, u64)> + '_ {
         let refused = self.refused.iter();
         refused.map(|((kind, code), count)| (*kind, *code, *count))
     }
 
-    /// Those of agents in open sessions.
+    /// Returns the transactions by agent.
     pub fn agents(&self) -> impl Iterator<Item = (AgentIndex, AgentCounts)> + '_ {
         self.agents.iter().map(|(agent, counts)| (*agent, *counts))
     }

@@ -1,4 +1,4 @@
-//! Session control: SE, SA, ST (RFC 4540 sections 7.2 to 7.4).
+//! Session control: SE, SA and ST (RFC 4540, sections 7.2 to 7.4).
 
 use rand_core::Rng;
 
@@ -13,7 +13,7 @@ use crate::session::{
 };
 
 impl<B: Backend> Middlebox<B> {
-    /// Does what a request of session control asks for; returns why not.
+    /// Handles a request of session control; returns the reason of a refusal.
     pub(super) fn session_request(
         &mut self,
         to: ReplyTo,
@@ -54,7 +54,7 @@ impl<B: Backend> Middlebox<B> {
     ) -> Option<NegativeReply> {
         let session = self.sessions.get(to.session)?;
         let (authenticated, secure) = (session.authenticated, session.secure);
-        let stranger = session.stranger;
+        let unknown_identity = session.unknown_identity;
         if self.sessions.open() >= self.config.limits.open_sessions {
             return Some(self.refuse(to, NegativeReply::LackOfResources));
         }
@@ -64,10 +64,10 @@ impl<B: Backend> Middlebox<B> {
         if version != VERSION {
             return Some(self.refuse(to, NegativeReply::VersionMismatch(VERSION)));
         }
-        if stranger {
+        if unknown_identity {
             return Some(self.refuse(to, NegativeReply::NoAuthorization));
         }
-        // Whoever can prove who it is does, also where others need not.
+        // Agents that can authenticate themselves do so even if it is not required.
         let can_prove = challenge.is_some_and(|challenge| self.key_of(challenge).is_some());
         let known = authenticated.or(self.anonymous.filter(|_| !can_prove));
         match (known, challenge) {
@@ -91,14 +91,14 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// The agent whose challenge this is, if it has a key.
+    /// Returns the agent of a challenge, if it has a key.
     fn key_of(&self, challenge: &Challenge) -> Option<(&AgentConfig, &Key)> {
         let index = self.agents.find(&challenge_identity(challenge)?)?;
         let config = self.agents.config(index);
         Some((config, config.key.as_ref()?))
     }
 
-    /// The proof of this middlebox; an empty one if the agent that asks is not known, or has no key.
+    /// Returns the token of this middlebox; empty for an agent that is unknown or has no key.
     fn own_token(&self, challenge: &Challenge) -> Token {
         match self.key_of(challenge) {
             Some((config, key)) => make_token(
@@ -119,7 +119,7 @@ impl<B: Backend> Middlebox<B> {
         token: Option<&Token>,
     ) -> Option<NegativeReply> {
         let Some(challenge) = challenge else {
-            // Only the middlebox had to prove itself.
+            // Only the middlebox had to authenticate itself.
             let authenticated = self.sessions.get(to.session).and_then(|s| s.authenticated);
             return match authenticated.or(self.anonymous) {
                 Some(agent) => self.open(to, agent),
@@ -158,7 +158,7 @@ impl<B: Backend> Middlebox<B> {
     }
 
     fn open(&mut self, to: ReplyTo, agent: AgentIndex) -> Option<NegativeReply> {
-        // The configuration may be another one than at SE.
+        // The configuration may have changed since SE.
         if self.config.require_security && !self.sessions.get(to.session)?.secure {
             return Some(self.refuse(to, NegativeReply::InsufficientSecurity));
         }

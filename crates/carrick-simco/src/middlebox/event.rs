@@ -1,4 +1,4 @@
-//! What happens at a middlebox, for logs and for a state that outlives it.
+//! Events of a middlebox, for logs and for the stored state.
 
 use super::SessionId;
 use crate::backend::BackendError;
@@ -6,123 +6,123 @@ use crate::message::{Lifetime, NegativeReply, PolicyRuleId, Request, RequestKind
 use crate::rules::Rule;
 use crate::session::Identity;
 
-/// Who did something, and over which session. Not always the owner of the rule that it was done to.
+/// Agent that made a request, and its session. Not always the owner of the rule concerned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor {
-    /// Over which session.
+    /// Session of the request.
     pub session: SessionId,
-    /// Who.
+    /// Name of the agent.
     pub agent: Identity,
 }
 
-/// Something that happened.
+/// Event of a middlebox.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MiddleboxEvent {
-    /// An agent has a session.
+    /// A session was opened.
     SessionOpened {
         /// The session.
         session: SessionId,
-        /// Who.
+        /// Name of the agent.
         agent: Identity,
     },
-    /// Somebody could not prove who it is, or may not come.
+    /// An agent failed to authenticate itself or is not allowed.
     AuthenticationFailed {
         /// The session.
         session: SessionId,
-        /// Who it said it is, if it said so.
+        /// Claimed name, if any.
         claimed: Option<Identity>,
     },
-    /// A session or an attempt at one is over.
+    /// A session, or an attempt to open one, has ended.
     SessionClosed {
         /// The session.
         session: SessionId,
-        /// Who, if it was open.
+        /// Name of the agent, if the session was open.
         agent: Option<Identity>,
-        /// Why.
+        /// Reason of the end.
         why: SessionEnd,
     },
     /// A request about policy rules got a negative reply.
     Refused {
-        /// Whose request.
+        /// Agent that made the request.
         by: Actor,
-        /// What was asked for.
+        /// The request.
         request: Request,
         /// The reply.
         reply: NegativeReply,
-        /// What the packet filter or the translator says, if the request failed there.
+        /// Error of the packet filter or translator, if that was the cause.
         failure: Option<BackendError>,
     },
     /// A rule was created, or a reservation became an enable rule.
     RuleCreated {
-        /// What it is.
+        /// The rule.
         rule: Rule,
-        /// The lifetime that was granted.
+        /// Granted lifetime.
         lifetime: Lifetime,
-        /// The request that made it: PRR, PER, PEA or PDR.
+        /// Request that created it: PRR, PER, PEA or PDR.
         request: RequestKind,
-        /// Who asked for it.
+        /// Agent that requested it.
         by: Actor,
     },
     /// A rule's lifetime changed.
     LifetimeChanged {
-        /// What it is.
+        /// The rule.
         rule: Rule,
-        /// The lifetime that was granted.
+        /// Granted lifetime.
         lifetime: Lifetime,
-        /// Who asked for it.
+        /// Agent that requested it.
         by: Actor,
     },
     /// A rule has ended.
     RuleEnded {
-        /// What it was.
+        /// The rule.
         rule: Rule,
-        /// Why.
+        /// Reason of the end.
         reason: EndReason,
-        /// Who asked for what ended it; `None` if nobody did.
+        /// Agent whose request ended it; `None` if there was none.
         by: Option<Actor>,
     },
-    /// The packet filter did not remove what a rule had let pass, or keeps it for longer than the
-    /// rule lives; its own timeout will end it.
+    /// The packet filter did not remove the elements of a rule, or keeps them longer than the rule;
+    /// its own timeout will remove them.
     BackendFailed {
-        /// The rule, which has ended or was shortened.
+        /// Rule that has ended or was shortened.
         rule: PolicyRuleId,
-        /// Whose it was.
+        /// Owner of the rule.
         owner: Identity,
-        /// What the packet filter says.
+        /// Error of the packet filter.
         error: BackendError,
     },
 }
 
-/// Why a session ended.
+/// Reason for the end of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionEnd {
-    /// The agent asked for it.
+    /// Requested by the agent.
     Requested,
-    /// The middlebox wanted it.
+    /// Terminated by the middlebox.
     Terminated,
-    /// The connection was gone.
+    /// The connection was lost.
     Disconnected,
-    /// SE was refused, or SA, with this reply.
+    /// SE or SA was refused with this reply.
     Refused(NegativeReply),
-    /// What came was no message, or none that is allowed there.
+    /// Malformed or unexpected message.
     Misbehaved,
-    /// It took too long to open.
+    /// Not opened in time.
     NotEstablished,
-    /// Too many connections had no session; this was the oldest.
-    CrowdedOut,
-    /// The agent didn't take what was sent.
+    /// Evicted as the oldest of too many half-open connections.
+    Evicted,
+    /// The queue of messages to the agent exceeded its limit.
     Overrun,
 }
 
-/// Why a rule ended.
+/// Reason for the end of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndReason {
-    /// Its lifetime was over.
+    /// Its lifetime ended.
     Expired,
-    /// By PLC with a lifetime of zero.
+    /// PLC with a lifetime of zero.
     Requested,
-    /// A PDR that conflicts: this rule.
+    /// Conflict with the PDR that created this rule.
     Disabled(PolicyRuleId),
-    /// The middlebox's administrator.
+    /// Ended by the administrator of the middlebox.
     Administrator,
 }

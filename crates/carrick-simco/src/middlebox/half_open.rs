@@ -1,4 +1,4 @@
-//! Connections on which no session is open yet: by age, and by where they come from.
+//! Connections without an open session, by age and source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,16 +6,16 @@ use std::net::{IpAddr, Ipv6Addr};
 use super::SessionId;
 use crate::Time;
 
-/// Where connections come from: an IPv4 address, or the network of an IPv6 address, because one
-/// host has all of that.
+/// Source of connections: an IPv4 address, or the /64 network of an IPv6 address, which one host may
+/// use entirely.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Source(IpAddr);
 
 impl Source {
-    /// Leading bits of an IPv6 address that count.
+    /// Significant bits of an IPv6 address.
     const V6_BITS: u32 = 64;
 
-    /// The source of a connection from this address.
+    /// Returns the source of a connection from this address.
     pub fn of(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
             IpAddr::V4(v4) => IpAddr::V4(v4),
@@ -27,7 +27,7 @@ impl Source {
     }
 }
 
-/// The half-open sessions, by the time at which they end: the first has existed the longest.
+/// Half-open sessions by their deadline, which is the order of their age.
 #[derive(Debug, Default)]
 pub(super) struct HalfOpen {
     all: BTreeSet<(Time, SessionId)>,
@@ -62,7 +62,7 @@ impl HalfOpen {
         self.all.first().copied()
     }
 
-    /// The oldest of a source that has as many as this or more.
+    /// Returns the oldest session of a source that has at least `most` of them.
     pub(super) fn oldest_of(&self, source: Source, most: usize) -> Option<SessionId> {
         let these = self.of.get(&source).filter(|these| these.len() >= most)?;
         these.first().map(|(_, id)| *id)

@@ -1,25 +1,24 @@
-//! The middlebox: sessions with agents, policy rules, and what they change in a packet filter.
+//! Middlebox: sessions with agents, policy rules, and their effect on a packet filter.
 //!
-//! [`Middlebox`] is a state machine. The driver tells it of connections ([`Middlebox::connected`]),
-//! of messages ([`Middlebox::handle_message`]) and of the time ([`Middlebox::poll_timeout`],
+//! [`Middlebox`] is a state machine. The driver reports connections ([`Middlebox::connected`]),
+//! messages ([`Middlebox::handle_message`]) and the time ([`Middlebox::poll_timeout`],
 //! [`Middlebox::handle_timeout`]). After each call it takes
-//! - what happened to rules and sessions ([`Middlebox::poll_event`]), until there is nothing left:
-//!   for a log, and for a state on disk that must be written before the reply goes out,
-//! - what is to be sent ([`Middlebox::poll_ready`], [`Middlebox::poll_output`]), from each session
-//!   as much as its connection takes.
+//! - all events ([`Middlebox::poll_event`]), for a log, and for a stored state that must be written
+//!   before the reply is sent,
+//! - the messages to send ([`Middlebox::poll_ready`], [`Middlebox::poll_output`]), from each session
+//!   as many as its connection accepts.
 //!
-//! When the lives of many rules are over at once, [`Middlebox::handle_timeout`] ends some of them and
-//! is due again at once: others are served in between. However many rules end at once, an agent is
-//! told of their ends as it takes them, and they count as one message that waits for it. After
-//! [`MiddleboxEvent::SessionClosed`] the driver gives what is left a few seconds to leave, then closes
-//! the connection in any case.
+//! When many rules expire at once, [`Middlebox::handle_timeout`] ends some of them and is due again at
+//! once, so that requests are handled in between. Their ends are reported to an agent as it reads and
+//! count as one queued message. After [`MiddleboxEvent::SessionClosed`] the driver lets queued
+//! messages be sent for a few seconds, then closes the connection in any case.
 //!
-//! A session whose agent doesn't take what is sent ends. Before it hands on an agent's next message,
-//! the driver asks whether the session takes one ([`Middlebox::takes_requests`]), and else lets the
-//! agent wait: so none is cut off for the replies to its own requests.
+//! The session of an agent that does not read ends. Before it passes on an agent's next message, the
+//! driver checks [`Middlebox::takes_requests`] and otherwise delays the agent, so that no session ends
+//! because of the replies to its own requests.
 //!
-//! Rules live in the middlebox, not in a session: they outlive the connection and end with their
-//! lifetime. Requests are atomic: a negative reply changed nothing.
+//! Rules belong to the middlebox, not to a session: they survive the connection and end with their
+//! lifetime. Requests are atomic: a negative reply means that nothing changed.
 
 mod agents;
 mod announcements;
@@ -64,40 +63,39 @@ pub use half_open::Source;
 pub use restore::{NotRestored, Restored};
 pub use sessions::SessionOutput;
 
-/// Rules whose life is over that end in one call at most, so that others are served meanwhile.
+/// Maximum number of expired rules that end in one call.
 const EXPIRED_AT_ONCE: usize = 256;
 
-/// A session of a middlebox. Never used again.
+/// Identifier of a session. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId(pub u64);
 
-/// A rule of which is told what its elements have met.
+/// Rule whose traffic is counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MeteredRule {
-    /// Its PID.
+    /// Its policy rule identifier.
     pub rule: PolicyRuleId,
-    /// Who created it.
+    /// Its owner.
     pub owner: Identity,
-    /// What is counted was dropped by it; else it has let it pass.
+    /// True if its traffic was blocked rather than passed.
     pub blocks: bool,
 }
 
-/// What the driver knows of a new connection.
+/// Properties of a new connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// Stream pairs: the smaller of the streams both ways; 1 over TCP.
+    /// Number of stream pairs: the minimum of both directions, 1 over TCP.
     pub streams: u16,
-    /// It is encrypted.
+    /// True if the connection is encrypted.
     pub secure: bool,
-    /// Who the peer is, if the transport has authenticated it.
+    /// Identity of the peer, if the transport authenticated it.
     pub peer: Option<Identity>,
-    /// Where it comes from, as far as the transport has made sure of it; `None` where no address
-    /// can crowd out others.
+    /// Verified address of the peer; `None` if limits per address do not apply.
     pub address: Option<IpAddr>,
 }
 
 impl Connection {
-    /// A plain connection with so many stream pairs.
+    /// Returns an unencrypted connection.
     pub fn plain(streams: u16) -> Self {
         Self {
             streams,
@@ -111,24 +109,24 @@ impl Connection {
 /// Counters since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MiddleboxStats {
-    /// Requests that got a positive reply.
+    /// Positive replies.
     pub accepted: u64,
-    /// Requests that got a negative reply.
+    /// Negative replies.
     pub refused: u64,
-    /// Messages that were none.
+    /// Malformed messages.
     pub badly_formed: u64,
-    /// Connections that had to give way to others before they had a session.
-    pub crowded_out: u64,
-    /// Sessions ended because their agent didn't take what was sent.
+    /// Half-open connections evicted to admit new ones.
+    pub half_open_evicted: u64,
+    /// Sessions ended because the agent did not read its messages.
     pub overrun: u64,
-    /// Elements that the packet filter didn't remove when it should.
+    /// Elements that the packet filter failed to remove.
     pub backend_failures: u64,
-    /// Requests that were refused because of the packet filter or the translator: it was full, had no
-    /// ports, or failed.
+    /// Requests refused because the packet filter or the translator was full, had no free port or
+    /// failed.
     pub backend_refusals: u64,
 }
 
-/// The middlebox.
+/// State machine of a middlebox.
 #[derive(Debug)]
 pub struct Middlebox<B> {
     config: MiddleboxConfig,
@@ -139,7 +137,7 @@ pub struct Middlebox<B> {
     rules: RuleTable,
     sessions: Sessions,
     events: VecDeque<MiddleboxEvent>,
-    /// What agents are to be told after the reply to the request that caused it.
+    /// Notifications queued after the reply to the request that caused them.
     announcements: Announcements,
     random: ChaCha20Rng,
     stats: MiddleboxStats,
@@ -147,7 +145,8 @@ pub struct Middlebox<B> {
 }
 
 impl<B: Backend> Middlebox<B> {
-    /// A middlebox without rules. On a real network, the seed must come from the operating system.
+    /// Creates a middlebox without rules. On a real network, the seed must come from the operating
+    /// system.
     pub fn new(config: MiddleboxConfig, backend: B, seed: [u8; 32]) -> Self {
         let agents = Agents::new(config.agents.clone());
         let anonymous = config.anonymous.as_ref().and_then(|name| agents.find(name));
@@ -167,14 +166,13 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// The packet filter.
+    /// Returns the packet filter.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// The rules with the smallest identifiers, so many at most, which have mostly lived the longest, and
-    /// what reads what they have let pass or blocked; `None` if the packet filter doesn't count.
-    /// Reservations do neither, and are left out.
+    /// Returns the `most` rules with the lowest identifiers, mostly the oldest, without reservations,
+    /// and the function that reads their counters; `None` if the packet filter does not count.
     pub fn meter(&mut self, most: usize) -> Option<(Vec<MeteredRule>, Meter)> {
         let rules = self.rules.iter().filter(|rule| !rule.is_reserved());
         let rules: Vec<&Rule> = rules.take(most).collect();
@@ -188,18 +186,18 @@ impl<B: Backend> Middlebox<B> {
         Some((metered, self.backend.meter(&elements)?))
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn rules(&self) -> &RuleTable {
         &self.rules
     }
 
-    /// What is bounded, and how.
+    /// Returns the limits.
     pub fn limits(&self) -> &Limits {
         &self.config.limits
     }
 
-    /// What agents are told that the middlebox can do: a translator binds single flows, so that it takes
-    /// wildcards in PDR only, which section 4.3.8 of RFC 4540 doesn't mean by wildcard support.
+    /// Returns the capabilities reported to agents. A translator binds single flows and so accepts
+    /// wildcards in PDR only, which is not wildcard support in the sense of RFC 4540, section 4.3.8.
     pub fn capabilities(&self) -> Capabilities {
         let can = self.config.capabilities;
         let passes = !self.backend.translates();
@@ -211,53 +209,53 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// Counters.
+    /// Returns the counters.
     pub fn stats(&self) -> MiddleboxStats {
         self.stats
     }
 
-    /// Transactions by type, result and agent.
+    /// Returns the transactions by type, result and agent.
     pub fn counts(&self) -> &TransactionCounts {
         &self.counts
     }
 
-    /// The names of all agents, with their rules and open sessions; an agent that is no longer in
-    /// the configuration as long as the middlebox lives.
+    /// Returns the names of all agents with their rules and open sessions, including agents removed
+    /// from the configuration.
     pub fn agents(&self) -> impl Iterator<Item = (AgentIndex, &Identity, usize, usize)> {
         self.agents.iter().map(|(agent, name, sessions)| {
             (agent, name, self.rules.of_owner(agent).len(), sessions)
         })
     }
 
-    /// Sessions in state OPEN, and connections on which none is open.
+    /// Returns the number of open sessions, and of connections without one.
     pub fn session_counts(&self) -> (usize, usize) {
         (self.sessions.open(), self.sessions.half_open.len())
     }
 
-    /// The name of the agent that owns a rule.
+    /// Returns the owner of a rule.
     pub fn owner(&self, rule: &Rule) -> &Identity {
         &self.agents.config(rule.owner).identity
     }
 
-    /// An agent has connected. When too many of its address, or of all, have no session yet, the
-    /// oldest of those gives way.
+    /// Adds a connection. If too many connections, of its address or in total, have no open session,
+    /// the oldest of those is evicted.
     pub fn connected(&mut self, now: Time, connection: &Connection) -> SessionId {
-        while let Some(oldest) = self.in_the_way(connection) {
-            self.stats.crowded_out += 1;
-            self.end_session(oldest, SessionEnd::CrowdedOut);
+        while let Some(oldest) = self.connection_to_evict(connection) {
+            self.stats.half_open_evicted += 1;
+            self.end_session(oldest, SessionEnd::Evicted);
         }
         let authenticated = connection
             .peer
             .as_ref()
             .and_then(|name| self.agents.find(name));
-        let stranger = connection.peer.is_some() && authenticated.is_none();
+        let unknown_identity = connection.peer.is_some() && authenticated.is_none();
         let deadline = now + self.config.limits.establishment;
         self.sessions
-            .add(deadline, connection, authenticated, stranger)
+            .add(deadline, connection, authenticated, unknown_identity)
     }
 
-    /// The half-open session that must give way to another connection.
-    fn in_the_way(&self, connection: &Connection) -> Option<SessionId> {
+    /// Returns the half-open session to evict for a new connection.
+    fn connection_to_evict(&self, connection: &Connection) -> Option<SessionId> {
         let Limits {
             half_open,
             half_open_per_address,
@@ -271,21 +269,21 @@ impl<B: Backend> Middlebox<B> {
         of_source.or(oldest.map(|(_, oldest)| oldest))
     }
 
-    /// The connection of a session is gone. Its rules stay.
+    /// Handles the loss of a connection. Its rules stay.
     pub fn disconnected(&mut self, session: SessionId) {
         self.end_session(session, SessionEnd::Disconnected);
         self.sessions.remove(session);
     }
 
-    /// The byte stream of a session can't be read any further ([`crate::message::FramingError`]).
+    /// Handles a byte stream that can't be split into messages ([`crate::message::FramingError`]).
     pub fn stream_failed(&mut self, session: SessionId) {
         self.badly_formed(session);
     }
 
-    /// A message came on a stream (0 over TCP): one whole user message, whatever it holds.
+    /// Handles a message received on a stream (0 over TCP): one user message with any content.
     pub fn handle_message(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
         self.take_message(now, session, stream, message);
-        self.tell();
+        self.queue_announcements();
     }
 
     fn take_message(&mut self, now: Time, session: SessionId, stream: u16, message: &Bytes) {
@@ -296,7 +294,7 @@ impl<B: Backend> Middlebox<B> {
         if state == State::Ended {
             return;
         }
-        // The checks of section 6, in its order.
+        // The checks of RFC 4540, section 6, in order.
         let Ok(header) = Header::parse_whole(message) else {
             self.badly_formed(session);
             return;
@@ -350,7 +348,7 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// A request about policy rules is refused.
+    /// Refuses a request about policy rules.
     fn refused(
         &mut self,
         session: SessionId,
@@ -371,7 +369,7 @@ impl<B: Backend> Middlebox<B> {
         Reply::Negative(reply)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called.
+    /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
         let half_open = self.sessions.half_open.oldest().map(|(time, _)| time);
         [
@@ -384,7 +382,7 @@ impl<B: Backend> Middlebox<B> {
         .min()
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn handle_timeout(&mut self, now: Time) {
         self.expire(now);
         self.references.retry(now, &mut self.backend);
@@ -394,32 +392,32 @@ impl<B: Backend> Middlebox<B> {
             }
             self.end_session(session, SessionEnd::NotEstablished);
         }
-        self.tell();
+        self.queue_announcements();
     }
 
-    /// What happened, oldest first.
+    /// Returns the next event, oldest first.
     pub fn poll_event(&mut self) -> Option<MiddleboxEvent> {
         self.events.pop_front()
     }
 
-    /// A session with something to do on its connection, told once: the driver takes it from
-    /// [`poll_output`](Self::poll_output), now or when the connection takes more. It is told again
-    /// when more comes up.
+    /// Returns a session with output, once: the driver takes it from
+    /// [`poll_output`](Self::poll_output) when the connection has room. The session is returned again
+    /// when there is more.
     pub fn take_ready(&mut self) -> Option<SessionId> {
         self.sessions.take_ready()
     }
 
-    /// A session with something to send.
+    /// Returns a session with output.
     pub fn poll_ready(&self) -> Option<SessionId> {
         self.sessions.first_ready()
     }
 
-    /// The next thing to do on a session's connection.
+    /// Returns the next action on a session's connection.
     pub fn poll_output(&mut self, session: SessionId) -> Option<SessionOutput> {
         self.sessions.next_output(session)
     }
 
-    /// Ends a session: AST, then the connection is closed.
+    /// Ends a session with AST and closes its connection.
     pub fn terminate(&mut self, session: SessionId) {
         let state = self.sessions.get(session).map(|s| s.state.clone());
         if matches!(state, Some(State::Open(_) | State::NoAuth { .. })) {
@@ -429,10 +427,11 @@ impl<B: Backend> Middlebox<B> {
         self.end_session(session, SessionEnd::Terminated);
     }
 
-    /// Ends a rule that the agent did not ask to end; all who may see it are told (section 8.9).
+    /// Ends a rule on behalf of the administrator and notifies all agents that may see it (RFC 4540,
+    /// section 8.9).
     pub fn end_rule(&mut self, now: Time, rule: PolicyRuleId) {
         self.delete_rule(now, rule, EndReason::Administrator, None);
-        self.tell();
+        self.queue_announcements();
     }
 
     fn actor(&self, session: SessionId, agent: AgentIndex) -> Actor {
@@ -450,7 +449,7 @@ impl<B: Backend> Middlebox<B> {
         self.check_queue(to.session);
     }
 
-    /// A request that is none: the reply, and the end of a connection without a session.
+    /// Answers a malformed request, and closes a connection without an open session.
     fn malformed(&mut self, to: ReplyTo, state: &State, reply: NegativeReply) {
         self.stats.badly_formed += 1;
         self.reply(to, &Reply::Negative(reply));
@@ -459,7 +458,8 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// A message that is none: BFM, AST in an open session, the end.
+    /// Answers a malformed message with BFM, followed by AST in an open session, and closes the
+    /// connection.
     fn badly_formed(&mut self, session: SessionId) {
         self.stats.badly_formed += 1;
         self.sessions
@@ -471,7 +471,7 @@ impl<B: Backend> Middlebox<B> {
         self.end_session(session, SessionEnd::Misbehaved);
     }
 
-    /// The session is closed: what is queued goes out, then the connection ends.
+    /// Closes a session: queued messages are sent, then the connection ends.
     fn end_session(&mut self, session: SessionId, why: SessionEnd) {
         let Some(state) = self.sessions.get(session).map(|s| s.state.clone()) else {
             return;
@@ -483,8 +483,8 @@ impl<B: Backend> Middlebox<B> {
                 Some(self.agents.config(agent).identity.clone())
             }
             State::NoAuth { .. } => {
-                // Nobody has told it yet.
-                if matches!(why, SessionEnd::NotEstablished | SessionEnd::CrowdedOut) {
+                // The agent has not been notified yet.
+                if matches!(why, SessionEnd::NotEstablished | SessionEnd::Evicted) {
                     self.sessions
                         .notify(session, 0, Notification::SessionTerminated);
                 }
@@ -500,7 +500,7 @@ impl<B: Backend> Middlebox<B> {
         self.sessions.set_state(session, State::Ended);
     }
 
-    /// Ends some rules whose life is over.
+    /// Ends some expired rules.
     fn expire(&mut self, now: Time) {
         for _ in 0..EXPIRED_AT_ONCE {
             let Some(rule) = self.rules.expired(now) else {
@@ -510,16 +510,16 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// Whether the packet filter still is what the middlebox made of it; to be asked now and then,
-    /// because others may change it.
+    /// Checks that the packet filter still enforces the rules. To be called periodically, since other
+    /// programs may change it.
     ///
     /// # Errors
-    /// [`BackendError::Gone`] if it isn't: the middlebox must stop, because what it tells agents is
-    /// not so any more.
+    /// [`BackendError::Gone`] if it does not: the middlebox must stop, since its rules are no longer
+    /// enforced.
     pub fn check_backend(&mut self) -> Result<(), BackendError> {
         match self.backend.check() {
             Err(BackendError::Gone) => Err(BackendError::Gone),
-            // Nobody knows; next time.
+            // Unknown; checked again next time.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -531,7 +531,8 @@ impl<B: Backend> Middlebox<B> {
             .push_back(MiddleboxEvent::BackendFailed { rule, owner, error });
     }
 
-    /// Ends a rule, and tells all who may see it but the session that asked for just that.
+    /// Ends a rule and notifies all agents that may see it, except the session that requested just
+    /// that.
     fn delete_rule(&mut self, now: Time, id: PolicyRuleId, reason: EndReason, by: Option<Actor>) {
         let Some(rule) = self.rules.remove(id) else {
             return;
@@ -549,7 +550,7 @@ impl<B: Backend> Middlebox<B> {
             self.references
                 .release(&mut self.backend, reservation, &elements);
         }
-        // Whoever ended another's rule with a PDR is told too: that reply says nothing of it.
+        // A PDR that ends other rules also gets notifications, since its reply does not list them.
         let asked = by.as_ref().filter(|_| reason == EndReason::Requested);
         let except = asked.map(|by| by.session);
         self.announce(rule.owner, id, Lifetime(0), except);
@@ -558,7 +559,7 @@ impl<B: Backend> Middlebox<B> {
     }
 }
 
-/// Where a reply goes: back on the stream of the request.
+/// Destination of a reply: the stream of the request.
 #[derive(Clone, Copy, Debug)]
 struct ReplyTo {
     session: SessionId,

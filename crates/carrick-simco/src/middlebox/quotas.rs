@@ -1,4 +1,4 @@
-//! How much agents may have.
+//! Quotas of agents.
 
 use super::Middlebox;
 use crate::backend::Backend;
@@ -6,7 +6,7 @@ use crate::message::NegativeReply;
 use crate::rules::{AgentIndex, Weight};
 
 impl<B: Backend> Middlebox<B> {
-    /// There is room for another rule of the agent that lets pass or reserves, with this weight.
+    /// Checks the quotas for another enabling or reserving rule of this weight.
     pub(super) fn check_quota(
         &self,
         agent: AgentIndex,
@@ -22,7 +22,7 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// There is room for this weight of the agent, in the place of another.
+    /// Checks the quotas for this weight in place of another.
     pub(super) fn check_weight(
         &self,
         agent: AgentIndex,
@@ -38,8 +38,7 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// There is room for another rule of the agent that blocks. Such have places of their own, which no
-    /// rule that lets pass can take.
+    /// Checks the quota for another rule by PDR. It is separate from that of other rules.
     pub(super) fn check_block_quota(&self, agent: AgentIndex) -> Result<(), NegativeReply> {
         let own = self.rules.of_owner_that_block(agent);
         if own < self.agents.config(agent).max_disable_rules

@@ -1,4 +1,4 @@
-//! Another configuration for a middlebox that lives.
+//! Reconfiguration of a running middlebox.
 
 use super::{Middlebox, MiddleboxConfig, SessionId};
 use crate::backend::Backend;
@@ -6,10 +6,9 @@ use crate::rules::AgentIndex;
 use crate::session::Identity;
 
 impl<B: Backend> Middlebox<B> {
-    /// Another configuration from now on. Sessions and rules stay, also where they exceed new
-    /// limits. Sessions that could not be opened any more end with AST: of agents that are no longer
-    /// there or have another key, of strangers where none may come, and on plain transports where they
-    /// must be encrypted.
+    /// Applies another configuration. Sessions and rules stay, even above new limits. Sessions that
+    /// could no longer be opened end with AST: those of removed agents or agents with another key,
+    /// unauthenticated ones if authentication is now required, and unencrypted ones if encryption is.
     pub fn reconfigure(&mut self, config: MiddleboxConfig) {
         let there = |name: &Identity| config.agents.iter().any(|agent| agent.identity == *name);
         let anonymous = config.anonymous.clone().filter(there);

@@ -1,9 +1,9 @@
-//! Why a request about policy rules is refused.
+//! Refusals of requests about policy rules.
 
 use crate::backend::BackendError;
 use crate::message::NegativeReply;
 
-/// A negative reply, and what the backend says, if the request failed there.
+/// Negative reply, with the error of the backend if that caused it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     pub(super) reply: NegativeReply,

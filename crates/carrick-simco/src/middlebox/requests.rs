@@ -1,4 +1,4 @@
-//! Requests that change rules: PRR, PER, PEA, PDR, PLC (RFC 4540 sections 8.2 to 8.5 and 8.8).
+//! Requests that change rules: PRR, PER, PEA, PDR, PLC (RFC 4540, sections 8.2 to 8.5 and 8.8).
 
 use std::time::Duration;
 
@@ -20,8 +20,7 @@ use crate::rules::{AgentIndex, Rule, RuleKind, Weight};
 type Outcome = Result<Reply, Refusal>;
 
 impl<B: Backend> Middlebox<B> {
-    /// Does what an agent with an open session asks for, as if all rules whose life is over had
-    /// ended: some may be left, when many end at once.
+    /// Handles a request as if all expired rules had ended; some may be left when many expire at once.
     pub(super) fn rule_request_now(
         &mut self,
         now: Time,
@@ -49,7 +48,7 @@ impl<B: Backend> Middlebox<B> {
         self.rule_request(now, session, agent, request)
     }
 
-    /// Does what an agent with an open session asks for.
+    /// Handles a request of an agent with an open session.
     fn rule_request(
         &mut self,
         now: Time,
@@ -82,18 +81,18 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// The group that a request names is the agent's.
+    /// Checks that the group of a request belongs to the agent.
     fn check_group(&self, agent: AgentIndex, group: Option<GroupId>) -> Result<(), NegativeReply> {
         let Some(group) = group else { return Ok(()) };
         let owner = self.rules.group_owner(group);
         match owner.ok_or(NegativeReply::NoSuchGroup)? {
-            // All rules of a group have one owner (RFC 5189 section 2.1.5).
+            // All rules of a group have one owner (RFC 5189, section 2.1.5).
             owner if owner == agent => Ok(()),
             _ => Err(NegativeReply::GroupNotAuthorized),
         }
     }
 
-    /// The lifetime that is granted.
+    /// Returns the granted lifetime.
     fn grant(&self, wanted: Lifetime) -> Result<Lifetime, NegativeReply> {
         match wanted.min(self.config.capabilities.max_lifetime) {
             Lifetime(0) => Err(NegativeReply::ConfigurationFailed),
@@ -101,7 +100,7 @@ impl<B: Backend> Middlebox<B> {
         }
     }
 
-    /// Keeps a new rule, and tells all who may see it.
+    /// Adds a new rule and notifies all agents that may see it.
     fn create(&mut self, by: Actor, request: RequestKind, rule: Rule, lifetime: Lifetime) {
         let session = by.session;
         self.events.push_back(MiddleboxEvent::RuleCreated {
@@ -157,7 +156,7 @@ impl<B: Backend> Middlebox<B> {
         }
         let translates = self.backend.translates();
         if translates && wanted.protocol != 0 && !has_ports(wanted.protocol) {
-            // What is reserved are ports.
+            // Reservations are for ports.
             return Err(NegativeReply::ProtocolNotSupported.into());
         }
         let ports = if translates {
@@ -269,7 +268,7 @@ impl<B: Backend> Middlebox<B> {
         reply
     }
 
-    /// The checks of PER and PEA on what is to pass. Returns what that takes.
+    /// Performs the checks of PER and PEA. Returns the elements needed.
     fn check_enable(
         &self,
         agent: AgentIndex,
@@ -283,7 +282,7 @@ impl<B: Backend> Middlebox<B> {
         check_tuples(&self.config, agent, internal, external, purpose)?;
         let flows = single_flows(internal, external);
         if flows.is_none() && self.backend.translates() {
-            // A binding is of one flow, between ports.
+            // A binding is for one flow between ports.
             return Err(match internal.protocol {
                 0 => NegativeReply::WildcardingNotSupported,
                 protocol if has_ports(protocol) => NegativeReply::WildcardingNotSupported,
@@ -299,7 +298,7 @@ impl<B: Backend> Middlebox<B> {
         Ok(flows.map_or(Weight::PATTERN, |flows| Weight::flows(flows.into())))
     }
 
-    /// Changes the packet filter for a rule that enables.
+    /// Changes the packet filter for an enable rule.
     fn install(
         &mut self,
         now: Time,
@@ -320,8 +319,8 @@ impl<B: Backend> Middlebox<B> {
         }
         self.references
             .add(now, &mut self.backend, &elements, lifetime)?;
-        // A pure firewall tells the request's own addresses (section 8.3.2).
-        let told = reservation.unwrap_or(Reservation {
+        // A packet filter reports the addresses of the request (RFC 4540, section 8.3.2).
+        let reported = reservation.unwrap_or(Reservation {
             outside: internal.at(Location::Outside),
             inside: Some(external.at(Location::Inside)),
         });
@@ -329,7 +328,7 @@ impl<B: Backend> Middlebox<B> {
             parameters,
             internal,
             external,
-            told,
+            reported,
             reservation,
             elements,
             pattern: pattern_of(&internal, &external),
@@ -425,8 +424,8 @@ impl<B: Backend> Middlebox<B> {
 }
 
 impl<B: Backend> Middlebox<B> {
-    /// A rule lives longer only where its owner might open it today: rights, networks and protocols may
-    /// have been withdrawn since.
+    /// Checks that the owner may still create this rule: rights, networks and protocols may have been
+    /// withdrawn.
     fn check_prolong(&self, rule: &Rule) -> Result<(), NegativeReply> {
         let owner = self.agents.config(rule.owner);
         let check = |internal, external, purpose| {
@@ -461,18 +460,18 @@ fn end(now: Time, lifetime: Lifetime) -> Time {
 
 fn enabled(rule: &Rule, lifetime: Lifetime) -> Outcome {
     match &rule.kind {
-        RuleKind::Enabled { told, .. } => Ok(Reply::Enabled(Enabled {
+        RuleKind::Enabled { reported, .. } => Ok(Reply::Enabled(Enabled {
             rule: rule.id,
             group: rule.group,
             lifetime,
-            outside: told.outside,
-            inside: told.inside,
+            outside: reported.outside,
+            inside: reported.inside,
         })),
         _ => Err(NegativeReply::ConfigurationFailed.into()),
     }
 }
 
-/// The ports of a tuple, if it has them.
+/// Returns the ports of a tuple, if it has ports.
 fn ports(tuple: &AddressTuple) -> Option<(u16, u16)> {
     match tuple.scope {
         Scope::Full { port, ports, .. } if port != 0 => Some((port, ports)),
@@ -480,7 +479,7 @@ fn ports(tuple: &AddressTuple) -> Option<(u16, u16)> {
     }
 }
 
-/// What a PER request needs on a translator: as many ports outside as inside.
+/// Returns the reservation for a PER on a translator: as many outside ports as inside.
 fn binding(request: &EnableRequest) -> Result<PrrParameters, NegativeReply> {
     let (port, ports) = ports(&request.internal).ok_or(NegativeReply::WildcardingNotSupported)?;
     let parity = match (request.parameters.parity, port % 2) {
@@ -498,7 +497,7 @@ fn binding(request: &EnableRequest) -> Result<PrrParameters, NegativeReply> {
     })
 }
 
-/// A PEA request fits to what was reserved.
+/// Checks that a PEA matches its reservation.
 fn check_reservation(
     request: &EnableRequest,
     reservation: &Reservation,
@@ -510,7 +509,7 @@ fn check_reservation(
     let Some((reserved_port, reserved)) = ports(&reservation.outside) else {
         return Ok(());
     };
-    // A2 and A3 are of one version (RFC 5189 section 2.3.6).
+    // A2 and A3 have one IP version (RFC 5189, section 2.3.6).
     if request.external.version() != reservation.outside.version() {
         return Err(NegativeReply::IpVersionMismatch);
     }

@@ -1,4 +1,4 @@
-//! What an earlier life of the middlebox granted, taken up again.
+//! Restoring the rules of an earlier run.
 
 use std::time::Duration;
 
@@ -8,42 +8,42 @@ use crate::message::{Lifetime, Location, PolicyRuleId};
 use crate::rules::{Rule, RuleKind};
 use crate::state::{Moment, Recovered, RuleChange, StoredKind, StoredRule};
 
-/// What became of the rules of an earlier life.
+/// Result of restoring rules.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Restored {
-    /// Rules that go on.
+    /// Number of restored rules.
     pub rules: usize,
-    /// Rules that don't; the journal must be told of their end.
+    /// Rules that were not restored; their end is to be recorded in the journal.
     pub ended: Vec<(PolicyRuleId, NotRestored)>,
-    /// Rules that go on and whose end was counted by the wall clock, which may have been wrong; the
-    /// journal must be told when they end now.
-    pub counted_anew: Vec<PolicyRuleId>,
+    /// Restored rules whose end was computed from the wall clock, which may have been wrong; their new
+    /// end is to be recorded in the journal.
+    pub recomputed: Vec<PolicyRuleId>,
 }
 
-/// Why a rule does not go on.
+/// Reason for which a rule was not restored.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotRestored {
-    /// Its lifetime ended while the middlebox was away.
-    #[error("its lifetime is over")]
+    /// Its lifetime ended while the middlebox was stopped.
+    #[error("lifetime expired")]
     Expired,
-    /// It was granted on a translator, and the packet filter doesn't translate, or the other way.
-    #[error("it was granted by a middlebox that translates differently")]
+    /// It was granted on a translator and the packet filter does not translate, or vice versa.
+    #[error("granted with another address translation")]
     OtherTranslation,
-    /// What it had reserved can't be reserved any more.
-    #[error("its reservation is not possible any more: {0}")]
+    /// Its addresses and ports can't be reserved.
+    #[error("its addresses and ports can no longer be reserved: {0}")]
     Reservation(BackendError),
 }
 
 impl<B: Backend> Middlebox<B> {
-    /// Takes up the rules of an earlier life, before the first session, and makes the packet filter
-    /// hold what they say and nothing else. Must be called at the start even if there is none.
+    /// Restores the rules of an earlier run before the first session, and makes the packet filter
+    /// match them. Must be called at the start, even without rules.
     ///
-    /// While no middlebox runs a lifetime is counted by the host's clock, and by the wall's if the
-    /// host was started anew. It is never longer than what was left of it when it was granted or
-    /// refreshed, and than this middlebox grants.
+    /// While the middlebox is stopped, lifetimes are counted by the host's clock, or by the wall clock
+    /// after a reboot. A restored lifetime never exceeds what was left when it was last granted, nor
+    /// the maximum of this middlebox.
     ///
     /// # Errors
-    /// When the packet filter could not be brought to what they say. The middlebox must not run then.
+    /// When the packet filter could not be changed. The middlebox must not run then.
     pub fn restore(
         &mut self,
         at: &Moment,
@@ -57,7 +57,7 @@ impl<B: Backend> Middlebox<B> {
                 Ok(rule) => {
                     lives.push((rule.elements(), rule.expires));
                     if !at.same_boot(&stored.expires) {
-                        outcome.counted_anew.push(rule.id);
+                        outcome.recomputed.push(rule.id);
                     }
                     self.rules.insert(rule);
                     outcome.rules += 1;
@@ -70,19 +70,21 @@ impl<B: Backend> Middlebox<B> {
         Ok(outcome)
     }
 
-    /// What the journal must be told after [`restore`](Self::restore).
+    /// Returns the changes for the journal after [`restore`](Self::restore).
     pub fn changes_of<'a>(
         &'a self,
         restored: &'a Restored,
     ) -> impl Iterator<Item = RuleChange<'a>> + 'a {
         let ended = restored.ended.iter().map(|(rule, _)| *rule);
-        let anew = restored.counted_anew.iter().copied();
+        let recomputed = restored.recomputed.iter().copied();
         let expires = |rule| self.rules.get(rule).map(|rule| rule.expires);
         let moved = move |rule| {
             let expires = expires(rule)?;
             Some(RuleChange::LifetimeChanged { rule, expires })
         };
-        ended.map(RuleChange::Ended).chain(anew.filter_map(moved))
+        ended
+            .map(RuleChange::Ended)
+            .chain(recomputed.filter_map(moved))
     }
 
     fn restored_rule(
@@ -99,7 +101,7 @@ impl<B: Backend> Middlebox<B> {
         Ok(Rule {
             id: stored.id,
             group: stored.group,
-            // Who is no longer in the configuration may do nothing, as after a reload.
+            // Agents without a configuration have no rights, as after a reload.
             owner: self.agents.find_or_dismiss(&stored.owner),
             expires: at.time + left,
             kind: self.restored_kind(&stored.kind)?,
@@ -131,7 +133,7 @@ impl<B: Backend> Middlebox<B> {
                     parameters,
                     internal,
                     external,
-                    told: reservation.unwrap_or(Reservation {
+                    reported: reservation.unwrap_or(Reservation {
                         outside: internal.at(Location::Outside),
                         inside: Some(external.at(Location::Inside)),
                     }),

@@ -1,4 +1,4 @@
-//! The sessions of a middlebox and what waits to be sent in them.
+//! Sessions of a middlebox and their queued messages.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,31 +11,32 @@ use crate::Time;
 use crate::message::{Challenge, Lifetime, Notification, PolicyRuleId, TransactionId};
 use crate::rules::AgentIndex;
 
-/// The states of RFC 4540 section 7.1, with what only each of them has.
+/// States of RFC 4540, section 7.1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// CLOSED: waits for SE.
     Closed,
     /// NOAUTH: waits for SA.
     NoAuth {
-        /// What the agent is to prove itself with; `None` if only the middlebox had to.
+        /// Challenge that the agent has to answer; `None` if only the middlebox had to authenticate
+        /// itself.
         challenge: Option<Challenge>,
     },
     /// OPEN.
     Open(AgentIndex),
-    /// CLOSED for good: what is queued goes out, then the connection is closed.
+    /// CLOSED finally: queued messages are sent, then the connection is closed.
     Ended,
 }
 
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) state: State,
-    /// The agent that the transport has authenticated.
+    /// Agent authenticated by the transport.
     pub(super) authenticated: Option<AgentIndex>,
-    /// The transport has authenticated somebody whom nobody knows.
-    pub(super) stranger: bool,
+    /// True if the transport authenticated an unknown identity.
+    pub(super) unknown_identity: bool,
     pub(super) secure: bool,
-    /// The agent has proved with its key who it is.
+    /// True if the agent authenticated itself with its key.
     pub(super) proved: bool,
     source: Option<Source>,
     streams: u16,
@@ -45,34 +46,34 @@ pub(super) struct Session {
     next_transaction: TransactionId,
 }
 
-/// What waits to be sent in a session.
+/// Queued message.
 #[derive(Debug)]
 enum Queued {
     Message(u16, Bytes),
     Ends(Ends),
 }
 
-/// Rules that have ended, of which an agent is told one by one as it takes it. The lists are shared by
-/// all sessions; each rule is in one of them.
+/// Ended rules, reported one by one as the agent reads. The lists are shared by all sessions; each
+/// rule is in one of them.
 #[derive(Debug, Default)]
 struct Ends {
     lists: VecDeque<Arc<[PolicyRuleId]>>,
-    /// Those of the first list that were told.
-    told: usize,
+    /// Number of reported rules of the first list.
+    reported: usize,
 }
 
-/// Octets of a list of [`Ends`] that a session has for itself.
+/// Octets that a list of [`Ends`] takes in a session.
 const LIST_LEN: usize = size_of::<Arc<[PolicyRuleId]>>();
 
 impl Ends {
-    /// The next rule, and whether it was the last of a list.
+    /// Returns the next rule, and whether it was the last of a list.
     fn next(&mut self) -> Option<(PolicyRuleId, bool)> {
         let list = self.lists.front()?;
-        let rule = *list.get(self.told)?;
-        self.told += 1;
-        let last = self.told == list.len();
+        let rule = *list.get(self.reported)?;
+        self.reported += 1;
+        let last = self.reported == list.len();
         if last {
-            self.told = 0;
+            self.reported = 0;
             self.lists.pop_front();
         }
         Some((rule, last))
@@ -80,7 +81,7 @@ impl Ends {
 }
 
 impl Session {
-    /// A notification, on a stream that `spread` chooses.
+    /// Encodes a notification for a stream that `spread` selects.
     fn notification(&mut self, spread: u32, what: Notification) -> (u16, Bytes) {
         let transaction = self.next_transaction;
         self.next_transaction = transaction.next();
@@ -88,7 +89,7 @@ impl Session {
         (stream, what.to_bytes(transaction))
     }
 
-    /// Takes what has waited the longest.
+    /// Removes the oldest queued message.
     fn next_message(&mut self) -> Option<(u16, Bytes)> {
         match self.queue.front_mut()? {
             Queued::Message(stream, message) => {
@@ -112,24 +113,24 @@ impl Session {
     }
 }
 
-/// What is to be done on a session's connection, in order.
+/// Action on the connection of a session, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionOutput {
-    /// Send this message on this stream.
+    /// Send a message on a stream.
     Send {
         /// The stream; 0 over TCP.
         stream: u16,
         /// The message.
         message: Bytes,
     },
-    /// Close the connection; the session exists no longer.
+    /// Close the connection; the session no longer exists.
     Close,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     all: BTreeMap<SessionId, Session>,
-    /// Sessions with something to send, or to be closed.
+    /// Sessions with messages to send or to be closed.
     ready: BTreeSet<SessionId>,
     /// Sessions that are not open yet.
     pub(super) half_open: HalfOpen,
@@ -143,7 +144,7 @@ impl Sessions {
         deadline: Time,
         connection: &Connection,
         authenticated: Option<AgentIndex>,
-        stranger: bool,
+        unknown_identity: bool,
     ) -> SessionId {
         let id = SessionId(self.next);
         self.next += 1;
@@ -151,7 +152,7 @@ impl Sessions {
         let session = Session {
             state: State::Closed,
             authenticated,
-            stranger,
+            unknown_identity,
             secure: connection.secure,
             proved: false,
             source,
@@ -170,7 +171,7 @@ impl Sessions {
         self.all.get(&id)
     }
 
-    /// Those in state OPEN, with their agents.
+    /// Returns the sessions in state OPEN with their agents.
     pub(super) fn all_open(&self) -> impl Iterator<Item = (SessionId, AgentIndex, &Session)> {
         self.all
             .iter()
@@ -180,7 +181,7 @@ impl Sessions {
             })
     }
 
-    /// The agent has proved who it is.
+    /// Records that the agent authenticated itself.
     pub(super) fn set_proved(&mut self, id: SessionId) {
         if let Some(session) = self.all.get_mut(&id) {
             session.proved = true;
@@ -208,15 +209,15 @@ impl Sessions {
         session.state = state;
     }
 
-    /// The connection is gone.
+    /// Removes a session whose connection is closed.
     pub(super) fn remove(&mut self, id: SessionId) {
         self.set_state(id, State::Ended);
         self.all.remove(&id);
         self.ready.remove(&id);
     }
 
-    /// Queues a message on a stream, or on one with a pair where that has none. Nothing is sent in
-    /// a session that has ended.
+    /// Queues a message on a stream, or on a paired one if the stream has no pair. Ignored after the
+    /// end of the session.
     pub(super) fn send(&mut self, id: SessionId, stream: u16, message: Bytes) {
         let Some(session) = self.all.get_mut(&id) else {
             return;
@@ -230,9 +231,9 @@ impl Sessions {
         self.ready.insert(id);
     }
 
-    /// Queues the ends of rules that ended at the same time: one thing that waits, however many they
-    /// are, also together with such before.
-    pub(super) fn tell_ends(&mut self, id: SessionId, rules: &Arc<[PolicyRuleId]>) {
+    /// Queues the ends of rules that ended at the same time. They count as one message, also together
+    /// with earlier ones.
+    pub(super) fn queue_ends(&mut self, id: SessionId, rules: &Arc<[PolicyRuleId]>) {
         let Some(session) = self.all.get_mut(&id) else {
             return;
         };
@@ -244,19 +245,19 @@ impl Sessions {
             Some(Queued::Ends(ends)) => ends.lists.push_back(Arc::clone(rules)),
             _ => session.queue.push_back(Queued::Ends(Ends {
                 lists: VecDeque::from([Arc::clone(rules)]),
-                told: 0,
+                reported: 0,
             })),
         }
         self.ready.insert(id);
     }
 
-    /// What waits in a session: messages, and their octets.
+    /// Returns the number of queued messages and their octets.
     pub(super) fn queued(&self, id: SessionId) -> (usize, usize) {
         let session = self.all.get(&id);
         session.map_or((0, 0), |s| (s.queue.len(), s.queued_octets))
     }
 
-    /// Queues a notification on a stream that `spread` chooses.
+    /// Queues a notification on a stream that `spread` selects.
     pub(super) fn notify(&mut self, id: SessionId, spread: u32, what: Notification) {
         let Some(session) = self.all.get_mut(&id) else {
             return;

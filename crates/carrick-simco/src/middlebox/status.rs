@@ -1,4 +1,4 @@
-//! Requests that only ask: PRS and PRL (RFC 4540 sections 8.6 and 8.7).
+//! Queries: PRS and PRL (RFC 4540, sections 8.6 and 8.7).
 
 use super::Middlebox;
 use crate::Time;
@@ -9,7 +9,7 @@ use crate::message::{
 };
 use crate::rules::{AgentIndex, RuleKind};
 
-/// Octets of a rule in a PRL reply.
+/// Octets per rule in a PRL reply.
 const LISTED_LEN: usize = 8;
 
 impl<B: Backend> Middlebox<B> {
@@ -40,15 +40,15 @@ impl<B: Backend> Middlebox<B> {
                 parameters,
                 internal,
                 external,
-                told,
+                reported,
                 ..
             } => Reply::EnableStatus(Box::new(EnableStatus {
                 enabled: Enabled {
                     rule: id,
                     group: rule.group,
                     lifetime,
-                    outside: told.outside,
-                    inside: told.inside,
+                    outside: reported.outside,
+                    inside: reported.inside,
                 },
                 parameters,
                 internal,
@@ -69,8 +69,8 @@ impl<B: Backend> Middlebox<B> {
         })
     }
 
-    /// The rules that the agent may see, in the order of their identifiers. Counted before they are
-    /// put together: a list that is too long costs nothing.
+    /// Returns the rules that the agent may see, in the order of their identifiers. Counted first, so
+    /// that an oversized list costs nothing.
     pub(super) fn list(&self, now: Time, agent: AgentIndex) -> Result<Reply, NegativeReply> {
         let owners: Vec<AgentIndex> = self.agents.seen_by(agent).collect();
         let counts = owners.iter().map(|owner| self.rules.of_owner(*owner).len());

@@ -1,45 +1,45 @@
-//! How long a SIMCO transaction takes over SCTP with several streams, by the model of S. Kiesel and
-//! M. Scharf, "Modeling and Performance Evaluation of SCTP as Transport Protocol for Firewall
-//! Control" (2006), section 4.
+//! Response time of SIMCO over SCTP with several streams, by the model of S. Kiesel and M. Scharf,
+//! "Modeling and Performance Evaluation of SCTP as Transport Protocol for Firewall Control" (2006),
+//! section 4.
 //!
-//! Messages go both ways at a constant distance `d`, in turn over `N` streams. One that is lost is
-//! sent again after three SACKs that miss it; those behind it in its stream wait so long. Losses of
-//! retransmissions, timeouts and overlapping recoveries are left out, so that the model is too low
-//! where loss is frequent.
+//! Messages are sent in both directions at a constant interval `d`, in turn over `N` streams. A lost
+//! message is retransmitted after three SACKs that report it missing; later messages of its stream
+//! wait for it. Lost retransmissions, timeouts and overlapping recoveries are neglected, so the model
+//! is too optimistic at high loss.
 
-/// The workload of section 4.1, times in ms.
+/// Workload of section 4.1, times in ms.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
-    /// 1/λ: mean time between two requests to open a pinhole.
+    /// 1/λ: mean interval between requests to open a pinhole.
     pub opening_interval: f64,
-    /// h: mean life of a pinhole, exponentially distributed.
+    /// h: mean of the exponentially distributed lifetime of a pinhole.
     pub holding: f64,
-    /// L: a pinhole's lifetime is extended each time this has passed.
+    /// L: refresh interval.
     pub refresh: f64,
 }
 
 impl Demand {
-    /// d: mean time between two transactions, as the paper approximates it: λ·(3/2 + h/L) of them
-    /// in a unit of time.
+    /// Returns d, the mean interval between transactions, by the paper's approximation: λ·(3/2 + h/L)
+    /// of them per unit of time.
     pub fn interval(&self) -> f64 {
         self.opening_interval / (1.5 + self.holding / self.refresh)
     }
 
-    /// The same by equation (1) without approximation: n(T) = 2 + ⌊T/L⌋ transactions for a pinhole
-    /// of life T.
+    /// Returns d by equation (1) without approximation: n(T) = 2 + ⌊T/L⌋ transactions for a pinhole
+    /// with lifetime T.
     pub fn exact_interval(&self) -> f64 {
         let refreshes = 1.0 / ((self.refresh / self.holding).exp() - 1.0);
         self.opening_interval / (2.0 + refreshes)
     }
 
-    /// Pinholes that are open at a time, in the mean.
+    /// Returns the mean number of open pinholes.
     pub fn pinholes(&self) -> f64 {
         self.holding / self.opening_interval
     }
 
-    /// The number of streams that equation (5) recommends: ⌈RTT·λ·(3/2 + h/L) + 3⌉, for a small
-    /// loss probability. With the paper's values it gives 5 when d is exactly 10 ms, while
-    /// M = ⌈D/d⌉ gives 6 as soon as D exceeds 5·d by the least loss; the paper's text says 6.
+    /// Returns the number of streams recommended by equation (5): ⌈RTT·λ·(3/2 + h/L) + 3⌉, for low
+    /// loss. With the paper's values it gives 5 when d is exactly 10 ms, while M = ⌈D/d⌉ gives 6 as
+    /// soon as D exceeds 5·d by any loss; the paper's text says 6.
     pub fn streams(&self, rtt: f64) -> u32 {
         (rtt / self.interval() + 3.0).ceil() as u32
     }
@@ -48,18 +48,18 @@ impl Demand {
 /// Path and traffic, times in ms.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Model {
-    /// The round-trip time without queues.
+    /// Round-trip time without queues.
     pub rtt: f64,
-    /// d: time between two messages of one direction.
+    /// d: interval between messages of one direction.
     pub interval: f64,
-    /// p: probability that a packet is lost, 0 to less than 1, the same both ways.
+    /// p: packet loss probability, 0 to less than 1, equal in both directions.
     pub loss: f64,
-    /// δ: processing in the end systems.
+    /// δ: processing time in the end systems.
     pub processing: f64,
 }
 
 impl Model {
-    /// The paper's measurement: 20 ms, a message each 10 ms, δ = 0.5 ms.
+    /// Returns the paper's measurement: 20 ms, a message each 10 ms, δ = 0.5 ms.
     pub fn paper(loss: f64) -> Self {
         Self {
             rtt: 20.0,
@@ -69,30 +69,30 @@ impl Model {
         }
     }
 
-    /// D of equation (2): from a message's sending, had it arrived, to the arrival of its
-    /// retransmission. Three SACKs must arrive, each with probability (1 - p)².
+    /// Returns D of equation (2): the time between a message's transmission, had it arrived, and the
+    /// arrival of its retransmission. Three SACKs must arrive, each with probability (1 - p)².
     pub fn recovery(&self) -> f64 {
         self.rtt + 3.0 * self.interval / (1.0 - self.loss).powi(2)
     }
 
-    /// Q: messages of one stream that wait behind a lost one, with `streams` streams.
+    /// Returns Q: the number of messages of one stream that wait for a lost one.
     pub fn waiting(&self, streams: u32) -> u32 {
         (self.recovery() / (self.interval * f64::from(streams.max(1)))).floor() as u32
     }
 
-    /// W of equation (3): what waiting for a lost message adds to the mean delay of one direction.
+    /// Returns W of equation (3): the mean delay added by waiting in one direction.
     pub fn resequencing(&self, streams: u32) -> f64 {
         let q = f64::from(self.waiting(streams));
         let distance = self.interval * f64::from(streams.max(1));
         self.loss * ((q + 1.0) * self.recovery() - q * (q + 1.0) / 2.0 * distance)
     }
 
-    /// R of equation (4): the mean response time.
+    /// Returns R of equation (4): the mean response time.
     pub fn response(&self, streams: u32) -> f64 {
         self.rtt + 2.0 * self.resequencing(streams) + self.processing
     }
 
-    /// M = ⌈D/d⌉: with so many streams nothing waits behind a lost message; more gain nothing.
+    /// Returns M = ⌈D/d⌉: the number of streams without head-of-line blocking.
     pub fn streams(&self) -> u32 {
         (self.recovery() / self.interval).ceil() as u32
     }
@@ -120,8 +120,9 @@ mod tests {
         refresh: 120_000.0,
     };
 
+    /// Kiesel and Scharf (2006), equation 4
     #[test]
-    fn every_cell_of_the_table_is_met_eq_4() {
+    fn response_times_match_the_table() {
         for (percent, row) in TABLE {
             let model = Model::paper(percent / 100.0);
             let columns = [1, 2, 3, 4, 6].into_iter().zip(row);
@@ -135,8 +136,9 @@ mod tests {
         }
     }
 
+    /// Kiesel and Scharf (2006), equations 2 and 3
     #[test]
-    fn the_parts_are_as_defined_eq_2_and_3() {
+    fn parts_match_their_definition() {
         let model = Model::paper(0.0);
         assert!((model.recovery() - 50.0).abs() < 1e-9);
         let lossy = Model::paper(0.05);
@@ -148,8 +150,9 @@ mod tests {
         assert!((lossy.resequencing(1) - 0.05 * by_hand).abs() < 1e-9);
     }
 
+    /// Kiesel and Scharf (2006), equation 5, whose closed form gives five
     #[test]
-    fn six_streams_are_enough_though_the_closed_form_says_five_eq_5() {
+    fn six_streams_suffice() {
         assert_eq!(PAPER.streams(20.0), 5);
         for percent in [0.5, 1.0, 2.0, 3.0, 5.0, 7.0] {
             let model = Model::paper(percent / 100.0);
@@ -159,8 +162,9 @@ mod tests {
         assert_eq!(Model::paper(0.0).streams(), 5, "exactly at the edge");
     }
 
+    /// Kiesel and Scharf (2006), equation 1
     #[test]
-    fn the_papers_load_is_about_a_hundred_transactions_a_second_eq_1() {
+    fn load_of_the_paper_is_100_transactions_per_second() {
         assert!((PAPER.interval() - 10.0).abs() < 1e-9);
         assert!((PAPER.pinholes() - 6000.0).abs() < 1e-9);
         // n(T) summed over the exponential distribution by hand.

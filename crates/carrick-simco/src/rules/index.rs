@@ -1,9 +1,9 @@
-//! Which patterns have packets in common with one, without looking at all of them.
+//! Search for overlapping patterns without visiting all patterns.
 //!
-//! Two prefixes have addresses in common if one contains the other. Sorted by network, those within a
-//! prefix are neighbours, and those around it are one lookup for each shorter length that there is.
-//! Either side of the patterns gives all that may overlap; both are walked in turn, and the one that
-//! ends first has cost the least.
+//! Two prefixes overlap if one contains the other. Sorted by network, the prefixes within a prefix are
+//! adjacent, and those that contain it take one lookup per shorter length in use. Either side of the
+//! patterns yields all candidates; both are searched alternately until one is exhausted, so the
+//! cheaper one determines the cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,12 +19,12 @@ pub(super) struct PatternIndex {
     len: usize,
 }
 
-/// What overlaps, and what it has cost to find it.
+/// Overlapping rules and the cost of the search.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Overlaps {
-    /// The rules, in no special order.
+    /// Rules in arbitrary order.
     pub(super) rules: Vec<PolicyRuleId>,
-    /// Patterns that were looked at.
+    /// Number of visited patterns.
     pub(super) looked_at: usize,
 }
 
@@ -45,8 +45,8 @@ impl PatternIndex {
         self.len -= 1;
     }
 
-    /// The rules whose patterns overlap with this one, at most so many. `pattern_of` gives the
-    /// pattern of a rule that was inserted.
+    /// Returns up to `most` rules whose patterns overlap with this one. `pattern_of` returns the
+    /// pattern of an inserted rule.
     pub(super) fn overlapping<'a>(
         &self,
         wanted: &Pattern,
@@ -80,13 +80,13 @@ impl PatternIndex {
     }
 }
 
-/// Whether it is IPv6, the network with its first bit in front, the length.
+/// IP version (true for IPv6), left-aligned network, prefix length.
 type Prefix = (bool, u128, u8);
 
 #[derive(Debug, Default)]
 struct SideIndex {
     entries: BTreeSet<(Prefix, PolicyRuleId)>,
-    /// How many entries have each length, by version.
+    /// Number of entries by version and prefix length.
     lengths: BTreeMap<(bool, u8), usize>,
 }
 
@@ -100,7 +100,7 @@ fn prefix(side: &PatternSide) -> Prefix {
     }
 }
 
-/// The bits of an address behind a prefix.
+/// Returns the mask of the bits after a prefix.
 fn behind(length: u8) -> u128 {
     u128::MAX.checked_shr(u32::from(length)).unwrap_or(0)
 }
@@ -127,7 +127,7 @@ impl SideIndex {
         }
     }
 
-    /// The rules whose prefix contains this one or is within it.
+    /// Returns the rules whose prefix contains this one or is within it.
     fn candidates(&self, side: &PatternSide) -> impl Iterator<Item = PolicyRuleId> + '_ {
         let (v6, network, length) = prefix(side);
         let shorter = self.lengths.range((v6, 0)..(v6, length));
@@ -189,13 +189,14 @@ mod tests {
         }
     }
 
+    /// RFC 4540, section 8.8.1
     #[test]
-    fn what_is_looked_at_does_not_grow_with_the_rules_8_8_1() {
+    fn conflict_search_is_independent_of_rule_count() {
         let cost = |rules: u32| {
             let world = World::new((0..rules).map(flow));
             let one = world.find(&flow(77), usize::MAX);
             assert_eq!(one.rules, [PolicyRuleId(78)]);
-            // A block of one internal host, whatever it talks to.
+            // A block of one internal host.
             let host = Pattern {
                 protocol: 0,
                 external: side("0.0.0.0", 0, ANY),
@@ -203,15 +204,15 @@ mod tests {
             };
             let host = world.find(&host, usize::MAX);
             assert_eq!(host.rules, [PolicyRuleId(78)]);
-            // A block that nobody is in the way of.
-            let nobody = Pattern {
+            // A block without overlapping rules.
+            let unrelated = Pattern {
                 internal: side("0.0.0.0", 0, ANY),
                 external: side("203.0.113.0", 24, ANY),
                 protocol: 0,
             };
-            let nobody = world.find(&nobody, usize::MAX);
-            assert_eq!(nobody.rules, []);
-            (one.looked_at, host.looked_at, nobody.looked_at)
+            let unrelated = world.find(&unrelated, usize::MAX);
+            assert_eq!(unrelated.rules, []);
+            (one.looked_at, host.looked_at, unrelated.looked_at)
         };
         let few = cost(100);
         assert_eq!(few, cost(100_000));
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_blocks_cost_a_request_no_more_than_those_around_it() {
+    fn search_visits_nearby_blocks_only() {
         let block = |number: u32| Pattern {
             protocol: 0,
             internal: side("0.0.0.0", 0, ANY),

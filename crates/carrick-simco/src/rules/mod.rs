@@ -1,5 +1,4 @@
-//! Policy rules at a middlebox: what they are, whose, in which group, until when (RFC 4540 section
-//! 8.1, RFC 5189 section 2.3).
+//! Policy rules of a middlebox (RFC 4540, section 8.1; RFC 5189, section 2.3).
 
 mod index;
 mod rule;

@@ -1,4 +1,4 @@
-//! One policy rule.
+//! Policy rule.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -7,31 +7,31 @@ use crate::Time;
 use crate::backend::{Element, Pattern, Reservation};
 use crate::message::{AddressTuple, GroupId, Lifetime, PerParameters, PolicyRuleId, Scope};
 
-/// An agent of the middlebox's configuration, by its place there.
+/// Index of an agent in the configuration of the middlebox.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct AgentIndex(pub u32);
 
-/// A policy rule in state RESERVED or ENABLED.
+/// Policy rule in state RESERVED or ENABLED.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Its PID.
+    /// Policy rule identifier (PID).
     pub id: PolicyRuleId,
-    /// Its group.
+    /// Group identifier (GID).
     pub group: GroupId,
-    /// Who created it.
+    /// Agent that owns it.
     pub owner: AgentIndex,
-    /// When its lifetime is over.
+    /// End of its lifetime.
     pub expires: Time,
-    /// What it does.
+    /// Kind of rule.
     pub kind: RuleKind,
 }
 
-/// What a rule does, with what only that has.
+/// Kind of rule, with its own state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RuleKind {
     /// RESERVED, by PRR.
     Reserved {
-        /// What is reserved. On a pure firewall, only the protocol.
+        /// Reserved addresses. On a packet filter, only the protocol.
         reservation: Reservation,
     },
     /// ENABLED, by PER or PEA.
@@ -42,13 +42,13 @@ pub enum RuleKind {
         internal: AddressTuple,
         /// A3 as requested.
         external: AddressTuple,
-        /// A2 and A1 as the reply told them.
-        told: Reservation,
-        /// The reservation behind it, on a translator.
+        /// A2 and A1 of the reply.
+        reported: Reservation,
+        /// Reservation, on a translator.
         reservation: Option<Reservation>,
-        /// What it let pass in the packet filter.
+        /// Elements of the packet filter.
         elements: Vec<Element>,
-        /// The packets it lets pass, for conflicts.
+        /// Packets that it passes, for conflict detection.
         pattern: Pattern,
     },
     /// ENABLED, by PDR.
@@ -57,30 +57,30 @@ pub enum RuleKind {
         internal: AddressTuple,
         /// A3 as requested.
         external: AddressTuple,
-        /// What it blocks.
+        /// Packets that it blocks.
         pattern: Pattern,
     },
 }
 
 impl Rule {
-    /// What is left of its life, in whole seconds, rounded up: zero only when it is over.
+    /// Returns the remaining lifetime in whole seconds, rounded up: zero only when it is over.
     pub fn remaining(&self, now: Time) -> Lifetime {
         let nanos = self.expires.since(now).as_nanos();
         let seconds = nanos.div_ceil(Duration::from_secs(1).as_nanos());
         Lifetime(u32::try_from(seconds).unwrap_or(u32::MAX))
     }
 
-    /// Whether it is a reservation.
+    /// Returns whether it is a reservation.
     pub fn is_reserved(&self) -> bool {
         matches!(self.kind, RuleKind::Reserved { .. })
     }
 
-    /// Whether it is one by PDR.
+    /// Returns whether it was created by PDR.
     pub fn blocks(&self) -> bool {
         matches!(self.kind, RuleKind::Disabled { .. })
     }
 
-    /// Its elements in the packet filter.
+    /// Returns its elements of the packet filter.
     pub fn elements(&self) -> Vec<Element> {
         match &self.kind {
             RuleKind::Reserved { .. } => Vec::new(),
@@ -89,8 +89,8 @@ impl Rule {
         }
     }
 
-    /// What it takes of the packet filter: its elements, or the ports that it holds. Nothing if it
-    /// blocks: blocks have places of their own.
+    /// Returns the elements of the packet filter, or the outside ports, that count for quotas. PDR has
+    /// separate quotas and counts nothing.
     pub fn weight(&self) -> Weight {
         let elements: &[Element] = match &self.kind {
             RuleKind::Enabled { elements, .. } => elements,
@@ -110,7 +110,7 @@ impl Rule {
         }
     }
 
-    /// The addresses on the translator that it holds.
+    /// Returns its reserved addresses on the translator.
     pub fn reservation(&self) -> Option<&Reservation> {
         match &self.kind {
             RuleKind::Reserved { reservation } => Some(reservation),
@@ -120,23 +120,23 @@ impl Rule {
     }
 }
 
-/// What rules that let pass take of a packet filter or a translator.
+/// Use of a packet filter or translator that counts for quotas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Weight {
-    /// Elements, or ports outside.
+    /// Elements, or outside ports.
     pub elements: usize,
-    /// Those of the elements that are patterns.
+    /// Elements that are patterns.
     pub patterns: usize,
 }
 
 impl Weight {
-    /// A single pattern.
+    /// One pattern.
     pub const PATTERN: Self = Self {
         elements: 1,
         patterns: 1,
     };
 
-    /// So many flows.
+    /// Returns the weight of this number of flows.
     pub const fn flows(count: usize) -> Self {
         Self {
             elements: count,

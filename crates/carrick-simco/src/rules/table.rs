@@ -1,4 +1,4 @@
-//! All rules of a middlebox.
+//! Rules of a middlebox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,88 +8,88 @@ use crate::Time;
 use crate::backend::Pattern;
 use crate::message::{GroupId, PolicyRuleId};
 
-/// A group of rules: exists as long as it has a member (RFC 5189 section 2.3.2).
+/// Group of rules. Exists as long as it has a member (RFC 5189, section 2.3.2).
 #[derive(Debug)]
 struct Group {
     owner: AgentIndex,
     members: u32,
 }
 
-/// The rules of an owner.
+/// Rules of an owner.
 #[derive(Debug, Default)]
 struct Owned {
     rules: BTreeSet<PolicyRuleId>,
-    /// Those that block.
+    /// Number of rules by PDR.
     blocks: usize,
-    /// What they take of the packet filter ([`Rule::weight`]).
+    /// Sum of [`Rule::weight`].
     weight: Weight,
 }
 
-/// Rules by identifier, by owner, by group, and by the end of their lives.
+/// Rules by identifier, owner, group and expiry.
 #[derive(Debug, Default)]
 pub struct RuleTable {
     rules: BTreeMap<PolicyRuleId, Rule>,
     expiry: BTreeSet<(Time, PolicyRuleId)>,
     groups: BTreeMap<GroupId, Group>,
     owners: BTreeMap<AgentIndex, Owned>,
-    /// What rules by PDR block: usually nothing.
+    /// Patterns of rules by PDR, usually none.
     blocks: PatternIndex,
-    /// What rules by PER and PEA let pass.
+    /// Patterns of rules by PER and PEA.
     passes: PatternIndex,
     last_rule: u32,
     last_group: u32,
 }
 
 impl RuleTable {
-    /// The number of rules.
+    /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The number of rules by PDR.
+    /// Returns the number of rules by PDR.
     pub fn disable_rules(&self) -> usize {
         self.blocks.len()
     }
 
-    /// A rule.
+    /// Returns a rule.
     pub fn get(&self, id: PolicyRuleId) -> Option<&Rule> {
         self.rules.get(&id)
     }
 
-    /// All rules, in the order of their identifiers.
+    /// Returns all rules in the order of their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.values()
     }
 
-    /// The rules of an agent.
+    /// Returns the rules of an agent.
     pub fn of_owner(&self, owner: AgentIndex) -> impl ExactSizeIterator<Item = PolicyRuleId> + '_ {
         static NONE: BTreeSet<PolicyRuleId> = BTreeSet::new();
         let owned = self.owners.get(&owner).map(|owned| &owned.rules);
         owned.unwrap_or(&NONE).iter().copied()
     }
 
-    /// How many of the rules of an agent block.
+    /// Returns the number of an agent's rules by PDR.
     pub fn of_owner_that_block(&self, owner: AgentIndex) -> usize {
         self.owners.get(&owner).map_or(0, |owned| owned.blocks)
     }
 
-    /// What the rules of an agent take ([`Rule::weight`]).
+    /// Returns the sum of [`Rule::weight`] of an agent's rules.
     pub fn weight_of_owner(&self, owner: AgentIndex) -> Weight {
         let owned = self.owners.get(&owner);
         owned.map_or(Weight::default(), |owned| owned.weight)
     }
 
-    /// The owner of a group.
+    /// Returns the owner of a group.
     pub fn group_owner(&self, group: GroupId) -> Option<AgentIndex> {
         self.groups.get(&group).map(|group| group.owner)
     }
 
-    /// An identifier that no rule has, and that none had for as long as possible.
+    /// Returns an unused rule identifier, the one unused for the longest time.
     pub fn unused_rule(&mut self) -> PolicyRuleId {
         loop {
             self.last_rule = self.last_rule.wrapping_add(1);
@@ -100,7 +100,7 @@ impl RuleTable {
         }
     }
 
-    /// An identifier that no group has.
+    /// Returns an unused group identifier.
     pub fn unused_group(&mut self) -> GroupId {
         loop {
             self.last_group = self.last_group.wrapping_add(1);
@@ -111,13 +111,13 @@ impl RuleTable {
         }
     }
 
-    /// Identifiers up to these were given in an earlier life.
+    /// Continues after the identifiers of an earlier run.
     pub(crate) fn resume(&mut self, last_rule: PolicyRuleId, last_group: GroupId) {
         self.last_rule = self.last_rule.max(last_rule.0);
         self.last_group = self.last_group.max(last_group.0);
     }
 
-    /// Adds a rule, or puts it in the place of the one with its identifier.
+    /// Adds a rule, or replaces the one with its identifier.
     pub fn insert(&mut self, rule: Rule) {
         let replaced = self.remove(rule.id).is_some();
         self.expiry.insert((rule.expires, rule.id));
@@ -137,7 +137,7 @@ impl RuleTable {
             RuleKind::Enabled { pattern, .. } => self.passes.insert(rule.id, pattern),
             RuleKind::Disabled { pattern, .. } => self.blocks.insert(rule.id, pattern),
         }
-        // Not of what was there: around the end of the number range, that is far ahead.
+        // Not for a replaced rule: after a wrap-around, its identifier may be far ahead.
         if !replaced {
             self.last_rule = self.last_rule.max(rule.id.0);
         }
@@ -147,7 +147,7 @@ impl RuleTable {
         self.rules.insert(rule.id, rule);
     }
 
-    /// Takes a rule out.
+    /// Removes a rule.
     pub fn remove(&mut self, id: PolicyRuleId) -> Option<Rule> {
         let rule = self.rules.remove(&id)?;
         self.expiry.remove(&(rule.expires, id));
@@ -170,7 +170,7 @@ impl RuleTable {
         Some(rule)
     }
 
-    /// Moves the end of a rule's life.
+    /// Changes the expiry of a rule.
     pub fn set_expiry(&mut self, id: PolicyRuleId, expires: Time) {
         if let Some(rule) = self.rules.get_mut(&id) {
             self.expiry.remove(&(rule.expires, id));
@@ -179,26 +179,26 @@ impl RuleTable {
         }
     }
 
-    /// When the next rule ends.
+    /// Returns the next expiry.
     pub fn next_expiry(&self) -> Option<Time> {
         self.expiry.first().map(|(time, _)| *time)
     }
 
-    /// A rule whose life is over.
+    /// Returns an expired rule.
     pub fn expired(&self, now: Time) -> Option<PolicyRuleId> {
         let (time, id) = self.expiry.first()?;
         (*time <= now).then_some(*id)
     }
 
-    /// Whether a PDR blocks some packet of the pattern. Its cost does not grow with the number of
-    /// rules that have nothing to do with it.
+    /// Returns whether a PDR blocks some packet of the pattern. The cost does not depend on the number
+    /// of unrelated rules.
     pub fn is_disabled(&self, pattern: &Pattern) -> bool {
         let found = self.blocks.overlapping(pattern, |id| self.pattern(id), 1);
         !found.rules.is_empty()
     }
 
-    /// The rules that let some packet of the pattern pass, in the order of their identifiers. Its
-    /// cost does not grow with the number of rules that have nothing to do with it.
+    /// Returns the rules that pass some packet of the pattern, in the order of their identifiers. The
+    /// cost does not depend on the number of unrelated rules.
     pub fn enabling(&self, pattern: &Pattern) -> Vec<PolicyRuleId> {
         let pattern_of = |id| self.pattern(id);
         let mut found = self
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_end_in_the_order_of_their_lives_and_can_live_longer() {
+    fn rules_expire_in_order_and_can_be_extended() {
         let mut table = RuleTable::default();
         for (id, expires) in [(1, 30), (2, 10), (3, 20)] {
             table.insert(rule(id, id, 0, expires));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_not_used_again_soon_and_never_while_in_use() {
+    fn identifiers_are_reused_late() {
         let mut table = RuleTable::default();
         table.insert(rule(5, 5, 0, 10));
         table.remove(PolicyRuleId(5));
@@ -288,8 +288,9 @@ mod tests {
         assert_eq!(table.unused_group(), GroupId(1));
     }
 
+    /// RFC 4540, section 8.1
     #[test]
-    fn an_old_identifier_in_use_again_moves_nothing_after_the_end_of_the_range_8_1() {
+    fn identifiers_wrap_at_the_end_of_the_range() {
         let mut table = RuleTable::default();
         table.insert(rule(u32::MAX, u32::MAX, 0, 10));
         let (id, group) = (table.unused_rule().0, table.unused_group().0);
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_rounded_up() {
+    fn remaining_lifetime_is_rounded_up() {
         let rule = rule(1, 1, 1, 2500);
         assert_eq!(rule.remaining(Time::ZERO), Lifetime(3));
         assert_eq!(rule.remaining(Time::from_millis(2499)), Lifetime(1));

@@ -1,5 +1,5 @@
-//! Challenge and token. RFC 4540 leaves open what they are; here a token is an HMAC-SHA-256 under a
-//! key that agent and middlebox share, over the challenge and both names:
+//! Challenges and tokens. RFC 4540 does not define their contents; here a token is an HMAC-SHA-256
+//! under a key shared by agent and middlebox, over the challenge and both names:
 //!
 //! ```text
 //! challenge   1, length of the challenger's name, name, 32 random octets
@@ -8,7 +8,7 @@
 //!             length and name of the agent, length and name of the middlebox
 //! ```
 //!
-//! A token of one side is never one of the other side, so that a challenge can't be reflected.
+//! Tokens of the two sides always differ, so a challenge can't be reflected.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,19 +17,19 @@ use sha2::Sha256;
 use super::Identity;
 use crate::message::{Challenge, Token};
 
-/// Random octets of a challenge.
+/// Number of random octets of a challenge.
 pub const NONCE_LEN: usize = 32;
 
 const FORMAT: u8 = 1;
 const LABEL: &[u8] = b"carrick simco 1";
 const MAC_LEN: usize = 32;
 
-/// The secret of one agent and its middlebox. Shows nothing of itself.
+/// Key shared by an agent and its middlebox. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Bytes);
 
 impl Key {
-    /// The key; `None` if it has fewer than 16 octets.
+    /// Creates a key; `None` if it has fewer than 16 octets.
     pub fn new(secret: impl Into<Bytes>) -> Option<Self> {
         let secret = secret.into();
         (secret.len() >= 16).then_some(Self(secret))
@@ -42,7 +42,7 @@ impl core::fmt::Debug for Key {
     }
 }
 
-/// Who proves itself.
+/// Side that authenticates itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The agent, in an SA request.
@@ -51,19 +51,19 @@ pub enum Side {
     Middlebox,
 }
 
-/// The challenge of `challenger`.
+/// Returns a challenge of `challenger`.
 pub fn make_challenge(challenger: &Identity, nonce: [u8; NONCE_LEN]) -> Challenge {
     let value = named(challenger, &nonce);
     Challenge::new(value).unwrap_or_default()
 }
 
-/// Whose challenge this is; `None` if it is in another format.
+/// Returns the name in a challenge; `None` if it has another format.
 pub fn challenge_identity(challenge: &Challenge) -> Option<Identity> {
     let (identity, nonce) = split(challenge.as_bytes())?;
     (nonce.len() == NONCE_LEN).then_some(identity)
 }
 
-/// The proof of `side` for a challenge.
+/// Returns the token of `side` for a challenge.
 pub fn make_token(
     key: &Key,
     side: Side,
@@ -81,13 +81,13 @@ pub fn make_token(
     Token::new(named(prover, &tag)).unwrap_or_default()
 }
 
-/// Who says to have made the token; `None` if it is in another format.
+/// Returns the name in a token; `None` if it has another format.
 pub(crate) fn token_identity(token: &Token) -> Option<Identity> {
     let (identity, tag) = split(token.as_bytes())?;
     (tag.len() == MAC_LEN).then_some(identity)
 }
 
-/// Whether the token proves `side` for the challenge. Takes as long whatever the tag is.
+/// Verifies the token of `side` for the challenge in constant time.
 pub fn verify_token(
     token: &Token,
     key: &Key,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_proves_one_side_one_challenge_one_key_and_two_names() {
+    fn token_depends_on_role_challenge_key_and_names() {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
         let token = make_token(&key(1), Side::Agent, &challenge, &agent, &middlebox);
@@ -197,7 +197,7 @@ mod tests {
     fn a_reflected_challenge_is_of_no_use() {
         let [agent, middlebox] = names();
         let challenge = make_challenge(&middlebox, [7; NONCE_LEN]);
-        // The middlebox is made to answer its own challenge, as if the agent had sent it.
+        // A middlebox that answers its own challenge, as if the agent had sent it.
         let reflected = make_token(&key(1), Side::Middlebox, &challenge, &agent, &middlebox);
         assert!(!verify_token(
             &reflected,

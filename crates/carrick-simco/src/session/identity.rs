@@ -7,13 +7,13 @@ use carrick_proto::PeerText;
 
 use crate::message::{MAX_OWNER, Owner};
 
-/// The name of an agent or a middlebox: 1 to 255 octets of UTF-8. That of an agent is the owner of
-/// its policy rules.
+/// Name of an agent or a middlebox: 1 to 255 octets of UTF-8. The name of an agent is the owner of its
+/// policy rules.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(Bytes);
 
 impl Identity {
-    /// The name; `None` if it is empty or too long.
+    /// Creates a name; `None` if it is empty or too long.
     pub fn new(name: &str) -> Option<Self> {
         Self::from_octets(Bytes::copy_from_slice(name.as_bytes()))
     }
@@ -23,17 +23,17 @@ impl Identity {
         (fits && core::str::from_utf8(&name).is_ok()).then_some(Self(name))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The name in octets.
+    /// Returns the octets of the name.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The name as the owner of policy rules.
+    /// Returns the name as the owner of policy rules.
     pub fn owner(&self) -> Owner {
         Owner::new(self.0.clone()).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! What both sides of a session share: who they are and how they prove it (RFC 4540 sections 3 and
-//! 7.2), and the stream pairs of SIMCO over SCTP.
+//! Parts common to both sides of a session: names and authentication (RFC 4540, sections 3 and 7.2),
+//! and the stream pairs of SIMCO over SCTP.
 
 mod authentication;
 mod identity;

@@ -1,14 +1,14 @@
-//! The stream pairs of SIMCO over SCTP: stream i one way belongs to stream i the other way. Over
-//! TCP there is one pair.
+//! Stream pairs of SIMCO over SCTP: the streams of both directions with the same number. Over TCP
+//! there is one pair.
 
 use std::collections::BTreeMap;
 
 use crate::message::PolicyRuleId;
 
-/// What an agent knows of the stream pairs: how many there are, and which rule lives on which.
+/// Stream pairs of an agent, and the rules bound to them.
 ///
-/// All transactions of a policy rule use the stream on which the reply came that created it, so that
-/// they stay in order; a request for a new rule takes the next stream in turn.
+/// All transactions of a policy rule use the stream of the reply that created it, so that they stay in
+/// order. Requests for new rules use the streams in turn.
 #[derive(Clone, Debug)]
 pub struct StreamPairs {
     count: u16,
@@ -18,7 +18,7 @@ pub struct StreamPairs {
 }
 
 impl StreamPairs {
-    /// So many pairs, at least one, and so many bindings at most.
+    /// Creates at least one pair and room for `limit` bindings.
     pub fn new(count: u16, limit: usize) -> Self {
         Self {
             count: count.max(1),
@@ -28,27 +28,27 @@ impl StreamPairs {
         }
     }
 
-    /// The number of pairs.
+    /// Returns the number of pairs.
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Another number of pairs, on a new transport connection: what was bound no longer is.
+    /// Sets the number of pairs of a new connection and clears all bindings.
     pub fn restart(&mut self, count: u16) {
         self.count = count.max(1);
         self.turn = 0;
         self.bound.clear();
     }
 
-    /// The stream of a request that is about no rule yet: the next in turn.
+    /// Returns the stream for a request that creates a rule.
     pub fn take_turn(&mut self) -> u16 {
         let stream = self.turn % self.count;
         self.turn = (stream + 1) % self.count;
         stream
     }
 
-    /// The stream of a request about a rule. One that is not known gets the next in turn, and keeps
-    /// it.
+    /// Returns the stream for a request about a rule. An unknown rule is bound to the next stream in
+    /// turn.
     pub fn of(&mut self, rule: PolicyRuleId) -> u16 {
         if let Some(stream) = self.bound.get(&rule) {
             return *stream;
@@ -58,9 +58,8 @@ impl StreamPairs {
         stream
     }
 
-    /// The reply that created the rule came on this stream; a stream without a pair stands for one
-    /// that has. When as many rules are bound as may be, the one with the smallest identifier is
-    /// forgotten.
+    /// Binds a rule to the stream of the reply that created it, or to a paired one if the stream has
+    /// no pair. Beyond the limit, the binding with the lowest identifier is dropped.
     pub fn bind(&mut self, rule: PolicyRuleId, stream: u16) {
         self.bound.insert(rule, stream % self.count);
         while self.bound.len() > self.limit {
@@ -68,12 +67,12 @@ impl StreamPairs {
         }
     }
 
-    /// The rule has ended.
+    /// Removes the binding of a rule that has ended.
     pub fn release(&mut self, rule: PolicyRuleId) {
         self.bound.remove(&rule);
     }
 
-    /// The number of rules that are bound.
+    /// Returns the number of bound rules.
     pub fn bound(&self) -> usize {
         self.bound.len()
     }

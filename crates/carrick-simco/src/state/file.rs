@@ -1,4 +1,4 @@
-//! The journal of a real middlebox.
+//! Journal in a folder of the file system.
 
 use std::path::Path;
 
@@ -6,24 +6,23 @@ use super::log::Log;
 use super::storage::Folder;
 use super::{Journal, Moment, Recovered, RuleChange, StateError};
 
-/// A journal in a folder of the system, which no other middlebox may have at the same time.
+/// Journal in a folder, locked against other middleboxes.
 ///
-/// It has one file, `rules`: what was granted when it was written, and the changes since. When the
-/// changes are more than that, the file is written anew under another name, and put in the old one's
-/// place. Memory and disk are within a small factor of what the rules need.
+/// Its file `rules` has the rules granted when it was written, and the changes since. When the changes
+/// exceed the rules, the file is rewritten under another name and replaces the old one. Memory and
+/// disk use are within a small factor of the rules' size.
 #[derive(Debug)]
 pub struct FileJournal {
     log: Log<Folder>,
 }
 
 impl FileJournal {
-    /// Opens the journal in a folder, which is made if it isn't there, with what an earlier life left.
-    /// `salt` goes into the checksums of what is written; it has to be random, as the system gives it,
-    /// so that no agent can know it.
+    /// Opens the journal in a folder, which is created if it is missing, and reads the state of an
+    /// earlier run. `salt` is part of the checksums; it must be random, so that agents can't know it.
     ///
     /// # Errors
-    /// When another middlebox has it, when the file is not of this version or damaged other than by a
-    /// crash, and the system's. Nothing was changed then.
+    /// When another middlebox uses the folder, when the file has another version or is damaged in a
+    /// way that a crash does not cause, and errors of the system. Nothing was changed then.
     pub fn open(folder: &Path, salt: [u8; 8]) -> Result<(Self, Recovered), StateError> {
         let (log, recovered) = Log::open(Folder::open(folder)?, salt)?;
         Ok((Self { log }, recovered))

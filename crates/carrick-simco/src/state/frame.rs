@@ -1,4 +1,4 @@
-//! Batches in the rule file, each whole or not there.
+//! Batches in the rule file, each complete or ignored.
 //!
 //! ```text
 //! "carrick rules 2\n"
@@ -9,18 +9,18 @@
 //! | length        |   number                      | CRC32c        | records ...     batch 1, 2, ...: changes
 //! ```
 //!
-//! The checksum is over the salt, length, number and records. A batch is written when the one before it is
-//! durable. So what a crash spoils is the last one, and nothing after it is whole: a whole batch
-//! after a spoilt one tells that the disk, not a crash, did it. Records hold what agents have asked
-//! for, so an agent could put a whole batch into one of its own; the salt, a random number that only
-//! the file has, keeps it from knowing the checksum.
+//! The checksum covers salt, length, number and records. A batch is written when the one before it is
+//! durable, so a crash can only damage the last one. A complete batch after a damaged one therefore
+//! indicates damage of the disk. Records contain data from requests, so an agent could embed a
+//! complete batch in one; the salt, a random number known only from the file, prevents it from
+//! computing the checksum.
 
 use carrick_wire::crc32c;
 
-/// What a rule file begins with.
+/// First octets of a rule file.
 pub(super) const MAGIC: &[u8; 16] = b"carrick rules 2\n";
 
-/// What the checksums of one file begin with.
+/// First octets of the input of each checksum of a file.
 pub(super) type Salt = [u8; 8];
 
 /// Octets before the first batch.
@@ -28,12 +28,12 @@ pub(super) const START_LEN: usize = MAGIC.len() + size_of::<Salt>();
 
 pub(super) const HEADER_LEN: usize = 16;
 
-/// What a file begins with, before its first batch.
+/// Returns the octets before the first batch.
 pub(super) fn start(salt: Salt) -> Vec<u8> {
     [&MAGIC[..], &salt].concat()
 }
 
-/// A batch in octets, to be put at the end of a file.
+/// Encodes a batch.
 pub(super) fn frame(salt: Salt, number: u64, records: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_LEN + records.len());
     out.extend_from_slice(&(records.len() as u32).to_be_bytes());
@@ -43,9 +43,9 @@ pub(super) fn frame(salt: Salt, number: u64, records: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The checksum of a batch, from the first twelve octets of its header.
+/// Returns the checksum of a batch from the first twelve octets of its header.
 fn checksum(salt: Salt, start: &[u8], records: &[u8]) -> u32 {
-    // Of the parts' own checksums: no copy of the records.
+    // Combines the checksums of the parts, without copying the records.
     let mut all = [0; 24];
     all[..8].copy_from_slice(&salt);
     all[8..20].copy_from_slice(start);
@@ -53,25 +53,25 @@ fn checksum(salt: Salt, start: &[u8], records: &[u8]) -> u32 {
     crc32c(&all)
 }
 
-/// What was read of a file.
+/// Parsed file.
 #[derive(Debug)]
 pub(super) struct Frames<'a> {
-    /// The records of each batch, in order.
+    /// Records of each batch, in order.
     pub(super) batches: Vec<&'a [u8]>,
-    /// Octets after the last whole batch.
+    /// Octets after the last complete batch.
     pub(super) dropped: u64,
 }
 
-/// Why a file can't be read.
+/// Reason for which a file can't be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unreadable {
-    /// It doesn't begin as a rule file does.
+    /// It does not begin like a rule file.
     NotOurs,
     /// It is damaged at this octet.
     Damaged(u64),
 }
 
-/// Reads a whole file.
+/// Parses a whole file.
 pub(super) fn read(file: &[u8]) -> Result<Frames<'_>, Unreadable> {
     if !file.starts_with(MAGIC) {
         return Err(Unreadable::NotOurs);
@@ -87,7 +87,7 @@ pub(super) fn read(file: &[u8]) -> Result<Frames<'_>, Unreadable> {
     while offset < file.len() {
         let number = frames.batches.len() as u64;
         let Some(records) = batch_at(file, salt, offset, |found| found == number) else {
-            // The first batch is written under another name: no crash can spoil it.
+            // The first batch is written under a temporary name, so no crash can damage it.
             let later = |at: &usize| batch_at(file, salt, *at, |found| found > number).is_some();
             if number == 0 || (offset + 1..file.len()).any(|at| later(&at)) {
                 return Err(Unreadable::Damaged(offset as u64));
@@ -104,7 +104,7 @@ pub(super) fn read(file: &[u8]) -> Result<Frames<'_>, Unreadable> {
     Ok(frames)
 }
 
-/// The records of a whole batch that begins there and has a number as wanted.
+/// Returns the records of a complete batch at this offset with a matching number.
 fn batch_at(file: &[u8], salt: Salt, offset: usize, wanted: impl Fn(u64) -> bool) -> Option<&[u8]> {
     let rest = file.get(offset..)?;
     let header = rest.first_chunk::<HEADER_LEN>()?;
@@ -127,7 +127,7 @@ fn batch_at(file: &[u8], salt: Salt, offset: usize, wanted: impl Fn(u64) -> bool
         c3,
     ] = *header;
     let number = u64::from_be_bytes([n0, n1, n2, n3, n4, n5, n6, n7]);
-    // No file has as many batches as octets; so the search after damage rarely counts a checksum.
+    // A file has fewer batches than octets, so the search after damage rarely computes a checksum.
     if !wanted(number) || number > file.len() as u64 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The rule file: what it holds, and how it stays small.
+//! Rule file and its compaction.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,30 +9,30 @@ use super::storage::Storage;
 use super::{Moment, Recovered, RuleChange, StateError, StoredRule};
 use crate::message::{GroupId, PolicyRuleId};
 
-/// The rule file, and the name under which a new one is written.
+/// Name of the rule file, and of a new one being written.
 pub(super) const FILE: &str = "rules";
 pub(super) const NEW_FILE: &str = "rules.new";
 
-/// A file of this size or less is left as it is.
+/// Files up to this size are not compacted.
 const SMALL: u64 = 1 << 20;
 
-/// The rule file in a folder.
+/// Rule file in a folder.
 #[derive(Debug)]
 pub(super) struct Log<S: Storage> {
     storage: S,
     file: S::File,
     salt: Salt,
-    /// What the file holds with the batch that is being recorded.
+    /// Rules of the file including the batch being recorded.
     rules: Rules,
     batch: Vec<u8>,
     next_number: u64,
     written: u64,
-    /// When the file has this size, it is written anew.
+    /// Size at which the file is compacted.
     limit: u64,
     failed: bool,
 }
 
-/// Rules as changes leave them.
+/// Rules after the recorded changes.
 #[derive(Clone, Debug, Default)]
 struct Rules {
     by_id: BTreeMap<PolicyRuleId, StoredRule>,
@@ -60,7 +60,7 @@ impl Rules {
         }
     }
 
-    /// A first batch that holds them all.
+    /// Returns a first batch with all rules.
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for rule in self.by_id.values() {
@@ -72,7 +72,7 @@ impl Rules {
 }
 
 impl<S: Storage> Log<S> {
-    /// Reads what is there, and writes it anew, with another salt.
+    /// Reads the file and rewrites it with another salt.
     pub(super) fn open(mut storage: S, salt: Salt) -> Result<(Self, Recovered), StateError> {
         let path = storage.path(FILE);
         let octets = storage.read(FILE).map_err(|source| StateError::Io {
@@ -143,7 +143,7 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
-    /// Writes the file anew, with the batch.
+    /// Rewrites the file with the batch.
     fn compact(&mut self) -> io::Result<()> {
         (self.file, self.written) = write_anew(&mut self.storage, self.salt, &self.rules)?;
         self.next_number = 1;
@@ -157,13 +157,13 @@ impl<S: Storage> Log<S> {
     }
 }
 
-/// The size at which a file is written anew that has this one now: seldom enough that an octet is
-/// written twice in the mean.
+/// Returns the size at which a file that has this size now is compacted, so that each octet is written
+/// twice on average.
 fn limit(written: u64) -> u64 {
     written.saturating_mul(2).saturating_add(SMALL)
 }
 
-/// A crash at any place leaves the old file or the new one.
+/// Replaces the file. A crash at any point leaves the old file or the new one.
 fn write_anew<S: Storage>(
     storage: &mut S,
     salt: Salt,
@@ -186,7 +186,7 @@ fn read(file: &[u8]) -> Result<(Rules, u64), Unreadable> {
     for batch in &frames.batches {
         let mut reader = Reader(batch);
         while let Some(record) = reader.next() {
-            // A checksum that is right over records that are none: of another program.
+            // A correct checksum over malformed records: written by another program.
             let record = record.map_err(|_| Unreadable::Damaged(offset as u64))?;
             rules.apply(record);
         }

@@ -1,19 +1,18 @@
-//! Policy rules on disk, so that a middlebox that died at any moment takes up what it had granted
-//! (RFC 5189 section 2.3.1: rules end with their lifetime and with nothing else).
+//! Stored policy rules, so that a middlebox that stopped at any moment restores what it had granted
+//! (RFC 5189, section 2.3.1: rules end with their lifetime only).
 //!
-//! A [`Journal`] is told of each change of a rule, and makes the changes of a batch durable in one
-//! go, before a reply that speaks of them leaves:
+//! A [`Journal`] records each change of a rule and makes a batch of changes durable before a reply
+//! that reports them is sent:
 //!
 //! ```text
 //! handle what came -> poll_event: record(RuleChange::of(event)) -> commit() -> poll_output: send
 //! ```
 //!
-//! After an error of [`Journal::commit`] none of the batch's replies may leave: the middlebox has to
-//! stop. At the next start [`FileJournal::open`] gives what was granted, and
-//! [`crate::middlebox::Middlebox::restore`] takes it up.
+//! After an error of [`Journal::commit`] no reply of the batch may be sent: the middlebox has to stop.
+//! At the next start [`FileJournal::open`] returns the granted rules, and
+//! [`crate::middlebox::Middlebox::restore`] restores them.
 //!
-//! This module alone in the crate's state machines touches files; it takes the time as an argument
-//! like the others.
+//! Of the state machines, only this module accesses files. The time is an argument as in the others.
 
 mod file;
 mod frame;
@@ -35,40 +34,40 @@ use crate::session::Identity;
 
 pub use file::FileJournal;
 
-/// Now, by the clocks that there are. Lifetimes are counted by the middlebox's own while it runs, by
-/// the host's across a restart of the middlebox, and by the wall's across one of the host.
+/// Current time by the available clocks. Lifetimes are counted by the middlebox's clock while it runs,
+/// by the host's clock across its restart, and by the wall clock across a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
-    /// The time that the state machines are told.
+    /// Time of the state machines.
     pub time: Time,
-    /// The same moment by the wall clock.
+    /// Wall clock.
     pub wall: SystemTime,
-    /// The same moment by the host's clock, if it has one.
+    /// Clock of the host, if available.
     pub boot: Option<BootTime>,
 }
 
-/// A time by a clock that begins with the host, and that nobody sets.
+/// Time since boot, by a clock that is never set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BootTime {
-    /// Tells one run of the host from another.
+    /// Boot identifier.
     pub boot: [u8; 16],
-    /// Since it began.
+    /// Time since boot.
     pub since: Duration,
 }
 
-/// The end of a life, as it is kept.
+/// Stored end of a lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredEnd {
-    /// By the wall clock, since 1970.
+    /// Wall clock, since 1970.
     pub wall: Duration,
-    /// By the host's clock.
+    /// Clock of the host.
     pub boot: Option<BootTime>,
-    /// What was left when it was kept. No clock makes more of it.
+    /// Remaining time when it was stored, an upper bound whatever the clocks show.
     pub left: Duration,
 }
 
 impl Moment {
-    /// What the wall clock will show at `time`, since 1970; 1970 for what is before.
+    /// Returns the wall clock at `time`, since 1970; 1970 for earlier times.
     pub fn wall_at(&self, time: Time) -> Duration {
         let now = self.wall.duration_since(SystemTime::UNIX_EPOCH);
         let now = now.unwrap_or_default();
@@ -79,7 +78,7 @@ impl Moment {
         }
     }
 
-    /// A life that ends at `time`, to be kept.
+    /// Converts the end of a lifetime for storage.
     pub fn end(&self, time: Time) -> StoredEnd {
         let left = time.since(self.time);
         let since = |now: BootTime| now.since.saturating_add(left);
@@ -94,8 +93,8 @@ impl Moment {
         }
     }
 
-    /// How long a life lasts that was kept; zero for one that is over. Setting the wall clock
-    /// changes nothing as long as the host runs, and never makes more of it than there was.
+    /// Returns the remaining time of a stored end; zero if it is over. Setting the wall clock has no
+    /// effect while the host runs, and never extends a lifetime.
     pub fn left(&self, end: &StoredEnd) -> Duration {
         let now = self.wall.duration_since(SystemTime::UNIX_EPOCH);
         let left = match (self.boot, end.boot) {
@@ -105,36 +104,36 @@ impl Moment {
         left.min(end.left)
     }
 
-    /// Whether the host has been running since the end was kept, so that its clock counts.
+    /// Returns whether the host has been running since the end was stored.
     pub fn same_boot(&self, end: &StoredEnd) -> bool {
         let boot = |time: Option<BootTime>| time.map(|time| time.boot);
         self.boot.is_some() && boot(self.boot) == boot(end.boot)
     }
 }
 
-/// What changes on disk when something happens at a middlebox.
+/// Change of the stored rules.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RuleChange<'a> {
-    /// A rule was granted, or became another (PEA).
+    /// A rule was granted, or a reservation was enabled (PEA).
     Granted {
         /// The rule.
         rule: &'a Rule,
-        /// Whose. On disk rules have names of owners: the order of agents in a configuration changes.
+        /// Owner by name: indices depend on the configuration.
         owner: &'a Identity,
     },
-    /// The end of a rule's life was moved.
+    /// The lifetime of a rule was changed.
     LifetimeChanged {
-        /// Which rule.
+        /// Identifier of the rule.
         rule: PolicyRuleId,
-        /// When it ends now.
+        /// New end of its lifetime.
         expires: Time,
     },
-    /// A rule is over.
+    /// A rule has ended.
     Ended(PolicyRuleId),
 }
 
 impl<'a> RuleChange<'a> {
-    /// What an event changes on disk; `None` for those that don't concern rules.
+    /// Returns the change of an event; `None` if it does not concern rules.
     pub fn of<B: Backend>(middlebox: &'a Middlebox<B>, event: &'a MiddleboxEvent) -> Option<Self> {
         match event {
             MiddleboxEvent::RuleCreated { rule, .. } => Some(Self::Granted {
@@ -155,21 +154,20 @@ impl<'a> RuleChange<'a> {
     }
 }
 
-/// Where changes of rules are kept.
+/// Storage for changes of rules.
 pub trait Journal {
-    /// Takes a change into the batch.
+    /// Adds a change to the batch.
     fn record(&mut self, at: &Moment, change: &RuleChange<'_>);
 
-    /// Makes the batch durable: when this returns, it survives the process and the machine's power.
-    /// Does nothing if nothing was recorded.
+    /// Makes the batch durable: afterwards it survives a crash and a power failure. Does nothing for
+    /// an empty batch.
     ///
     /// # Errors
-    /// When that failed. What is on disk is then what an earlier commit left, or the batch too;
-    /// every later call fails as well.
+    /// When that failed. The batch may or may not be stored; every later call fails as well.
     fn commit(&mut self) -> Result<(), StateError>;
 }
 
-/// Keeps nothing: for a middlebox without a state on disk.
+/// Stores nothing.
 impl Journal for () {
     fn record(&mut self, _: &Moment, _: &RuleChange<'_>) {}
 
@@ -178,27 +176,27 @@ impl Journal for () {
     }
 }
 
-/// A rule as it is kept: without what follows from the configuration.
+/// Stored rule, without what follows from the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredRule {
-    /// Its PID.
+    /// Policy rule identifier.
     pub id: PolicyRuleId,
-    /// Its group.
+    /// Group identifier.
     pub group: GroupId,
-    /// The name of its owner.
+    /// Name of its owner.
     pub owner: Identity,
-    /// When its life ends.
+    /// End of its lifetime.
     pub expires: StoredEnd,
-    /// What it does.
+    /// Kind of rule.
     pub kind: StoredKind,
 }
 
-/// What a stored rule does.
+/// Kind of a stored rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoredKind {
     /// RESERVED.
     Reserved {
-        /// What is reserved.
+        /// Reserved addresses.
         reservation: Reservation,
     },
     /// ENABLED, by PER or PEA.
@@ -209,7 +207,7 @@ pub enum StoredKind {
         internal: AddressTuple,
         /// A3 as requested.
         external: AddressTuple,
-        /// The reservation behind it, on a translator.
+        /// Reservation, on a translator.
         reservation: Option<Reservation>,
     },
     /// ENABLED, by PDR.
@@ -221,50 +219,50 @@ pub enum StoredKind {
     },
 }
 
-/// What an earlier life left.
+/// State left by an earlier run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {
-    /// The rules, in the order of their identifiers. Some may have expired meanwhile.
+    /// Rules in the order of their identifiers. Some may have expired.
     pub rules: Vec<StoredRule>,
-    /// The last PID that was given.
+    /// Last rule identifier used.
     pub last_rule: PolicyRuleId,
-    /// The last GID that was given.
+    /// Last group identifier used.
     pub last_group: GroupId,
-    /// Octets at the end that were no whole batch. A crash while a batch was written leaves such,
-    /// and no reply has told of it.
+    /// Octets of an incomplete batch at the end, as left by a crash during a write. No reply reported
+    /// its changes.
     pub dropped: u64,
 }
 
-/// Why rules can't be kept or read.
+/// Error of storing or reading rules.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The system's.
-    #[error("can't {what} {}: {source}", path.display())]
+    /// Error of the system.
+    #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// Operation.
         what: &'static str,
-        /// On which file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// Another middlebox has the folder.
-    #[error("{} is in use by another middlebox: stop that, or give each a folder of its own", .0.display())]
+    /// Another middlebox uses the folder.
+    #[error("{} is in use by another middlebox: stop it, or give each middlebox its own folder", .0.display())]
     InUse(PathBuf),
-    /// The file is something else, or of another version.
-    #[error("{} is no rule file of this version: give a folder of its own, or move the file away", .0.display())]
+    /// The file has another format or version.
+    #[error("{} is not a rule file of this version: use another folder, or move the file away", .0.display())]
     NotOurs(PathBuf),
-    /// The file is damaged other than by a crash.
+    /// The file is damaged in a way that a crash does not cause.
     #[error(
-        "{} is damaged at octet {offset}, and what follows was granted too: check the disk, and restore the file from a copy, or move it away to begin without rules", path.display()
+        "{} is damaged at octet {offset}, before intact records: check the disk, then restore the file from a copy or move it away to start without rules", path.display()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// Position of the damage.
         offset: u64,
     },
-    /// An earlier error, after which nothing can be kept any more.
-    #[error("the rule file could not be written before: start the middlebox again")]
+    /// An earlier error prevents further writes.
+    #[error("an earlier write to the rule file failed: restart the middlebox")]
     Failed,
 }

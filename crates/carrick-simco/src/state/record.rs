@@ -1,4 +1,4 @@
-//! Changes of rules in octets. All numbers in network byte order; times in nanoseconds since 1970.
+//! Encoding of changes of rules. Numbers are in network byte order; times in nanoseconds since 1970.
 //!
 //! ```text
 //! 1 granted   PID 32, GID 32, end, owner (length 8), kind 8:
@@ -10,7 +10,7 @@
 //! 4 last      PID 32, GID 32 that were given last
 //! end          by the wall clock 64, what was left 64, 0 or 1, then if 1 the host's run 128, by its clock 64
 //! reservation  tuple, 0 or 1, tuple if 1
-//! tuple        as the attribute's value of RFC 4540 section 4.3.8 (length 8)
+//! tuple        as the attribute's value of RFC 4540, section 4.3.8 (length 8)
 //! ```
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ const RESERVED: u8 = 1;
 const ENABLED: u8 = 2;
 const DISABLED: u8 = 3;
 
-/// One record.
+/// Record of the rule file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Record {
     Granted(StoredRule),
@@ -42,7 +42,7 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// What a change puts on disk.
+    /// Returns the record of a change.
     pub(super) fn of(at: &Moment, change: &RuleChange<'_>) -> Self {
         match *change {
             RuleChange::Granted { rule, owner } => Self::Granted(StoredRule {
@@ -123,7 +123,7 @@ fn write_time(out: &mut Vec<u8>, time: Duration) {
     out.extend_from_slice(&nanos.to_be_bytes());
 }
 
-/// At most 255 octets, as names and tuples are.
+/// Writes at most 255 octets, as names and tuples have.
 fn write_short(out: &mut Vec<u8>, octets: &[u8]) {
     out.push(octets.len() as u8);
     out.extend_from_slice(octets);
@@ -171,11 +171,11 @@ fn write_kind(out: &mut Vec<u8>, kind: &StoredKind) {
     }
 }
 
-/// Reads the records of a batch, one after the other.
+/// Reads the records of a batch in order.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
-    /// The next record: `None` at the end, an error if it is none.
+    /// Returns the next record: `None` at the end, an error if it is malformed.
     pub(super) fn next(&mut self) -> Option<Result<Record, NoRecord>> {
         (!self.0.is_empty()).then(|| self.record().ok_or(NoRecord))
     }
@@ -273,6 +273,6 @@ impl Reader<'_> {
     }
 }
 
-/// The octets are of no record.
+/// The octets are not a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoRecord;

@@ -1,44 +1,44 @@
-//! The few things that the rule file needs of a file system, so that tests can crash it.
+//! File system operations of the rule file, as a trait, so that tests can simulate crashes.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::StateError;
-use crate::private;
+use crate::private_files;
 
-/// A folder with files.
+/// Folder with files.
 pub(super) trait Storage {
-    /// A file that is open for appending.
+    /// File opened for appending.
     type File;
 
-    /// Where a file is, for error messages.
+    /// Returns the path of a file, for error messages.
     fn path(&self, name: &str) -> PathBuf;
 
-    /// All of a file; `None` if there is none.
+    /// Reads a whole file; `None` if there is none.
     fn read(&mut self, name: &str) -> io::Result<Option<Vec<u8>>>;
 
-    /// A new empty file, in the place of one of the same name.
+    /// Creates an empty file, replacing one of the same name.
     fn create(&mut self, name: &str) -> io::Result<Self::File>;
 
-    /// Puts octets at the end of a file.
+    /// Appends octets to a file.
     fn append(&mut self, file: &mut Self::File, octets: &[u8]) -> io::Result<()>;
 
     /// Makes the contents of a file durable.
     fn sync(&mut self, file: &mut Self::File) -> io::Result<()>;
 
-    /// Puts a file in the place of another, at once.
+    /// Replaces a file atomically by another.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
 
     /// Makes names in the folder durable.
     fn sync_folder(&mut self) -> io::Result<()>;
 }
 
-/// A folder of the system, locked against other middleboxes.
+/// Folder of the file system, locked against other middleboxes.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Held for its lock, which the system takes back even after a crash.
+    /// Holds the lock, which the system releases even after a crash.
     _lock: File,
 }
 
@@ -51,8 +51,8 @@ impl Folder {
                 source,
             }
         };
-        private::make_folder(path).map_err(failed("make the folder"))?;
-        let lock = private::options()
+        private_files::make_folder(path).map_err(failed("make the folder"))?;
+        let lock = private_files::options()
             .create(true)
             .truncate(false)
             .write(true)
@@ -85,7 +85,7 @@ impl Storage for Folder {
     }
 
     fn create(&mut self, name: &str) -> io::Result<File> {
-        let mut options = private::options();
+        let mut options = private_files::options();
         options.write(true).create(true).truncate(true);
         options.open(self.path.join(name))
     }

@@ -78,8 +78,9 @@ fn status(rule: PolicyRuleId) -> Reply {
     }))
 }
 
+/// RFC 4540, section 4.2.5
 #[test]
-fn a_reply_that_was_never_asked_for_is_counted_and_binds_nothing_4_2_5() {
+fn unsolicited_reply_is_counted_and_ignored() {
     let mut agent = opened(AgentSettings::default());
     for rule in 0..1000 {
         answer(
@@ -93,8 +94,9 @@ fn a_reply_that_was_never_asked_for_is_counted_and_binds_nothing_4_2_5() {
     assert!(agent.is_open(), "nothing else happened");
 }
 
+/// RFC 4540, section 4.2.5
 #[test]
-fn a_doubled_reply_is_told_once_4_2_5() {
+fn duplicate_reply_is_reported_once() {
     let mut agent = opened(AgentSettings::default());
     let transaction = ask(&mut agent, &Request::Enable(pinhole(5)));
     for _ in 0..2 {
@@ -106,7 +108,7 @@ fn a_doubled_reply_is_told_once_4_2_5() {
         "told once: {told:?}"
     );
     assert_eq!(agent.unexpected(), 1);
-    // The same for one that comes late.
+    // The same for a late reply.
     let transaction = ask(&mut agent, &Request::Enable(pinhole(6)));
     agent.handle_timeout(Time::from_millis(60_000));
     events(&mut agent);
@@ -121,8 +123,9 @@ fn a_doubled_reply_is_told_once_4_2_5() {
     assert_eq!((agent.unexpected(), agent.streams().bound()), (2, 2));
 }
 
+/// RFC 4540, section 4.2.2
 #[test]
-fn a_reply_of_another_kind_than_the_request_ends_the_session_4_2_2() {
+fn mismatched_reply_ends_the_session() {
     let reserve = Request::Reserve(reserve(UDP, 1, 60));
     let after = Request::EnableReserved {
         enable: pinhole(5),
@@ -138,7 +141,7 @@ fn a_reply_of_another_kind_than_the_request_ends_the_session_4_2_2() {
         (after.clone(), reserved(RULE)),
         (after.clone(), enabled(another)),
         (change(RULE, 60), status(RULE)),
-        // Who asks for an end doesn't get a life.
+        // A PLC with zero gets no lifetime.
         (change(RULE, 0), lengthened.clone()),
         (Request::Status(RULE), list.clone()),
         (Request::Status(RULE), status(another)),
@@ -162,7 +165,7 @@ fn a_reply_of_another_kind_than_the_request_ends_the_session_4_2_2() {
         (Request::Enable(pinhole(5)), enabled(RULE)),
         (after, enabled(RULE)),
         (change(RULE, 60), lengthened),
-        // A middlebox may grant nothing (section 8.5).
+        // A middlebox may grant nothing (RFC 4540, section 8.5).
         (change(RULE, 60), Reply::Deleted),
         (change(RULE, 0), Reply::Deleted),
         (Request::Status(RULE), status(RULE)),
@@ -182,7 +185,7 @@ fn a_reply_of_another_kind_than_the_request_ends_the_session_4_2_2() {
 }
 
 #[test]
-fn a_reply_on_a_stream_without_a_pair_binds_its_rule_to_one_that_has() {
+fn reply_on_unpaired_stream_binds_to_a_paired_one() {
     let mut agent = opened(AgentSettings::default());
     let transaction = ask(&mut agent, &Request::Enable(pinhole(5)));
     agent.handle_message(Time::ZERO, 60_000, &enabled(RULE).to_bytes(transaction));
@@ -191,8 +194,9 @@ fn a_reply_on_a_stream_without_a_pair_binds_its_rule_to_one_that_has() {
     assert!(stream < 4, "{stream}");
 }
 
+/// RFC 4540, section 5.3.19
 #[test]
-fn an_end_that_overtakes_the_reply_is_told_after_it_too_5_3_19() {
+fn end_overtaking_the_reply_is_repeated_after_it() {
     let mut agent = opened(AgentSettings::default());
     let first = ask(&mut agent, &Request::Enable(pinhole(5)));
     let second = ask(&mut agent, &Request::Enable(pinhole(6)));
@@ -222,7 +226,7 @@ fn an_end_that_overtakes_the_reply_is_told_after_it_too_5_3_19() {
 }
 
 #[test]
-fn ends_of_unknown_rules_are_remembered_within_bounds_only() {
+fn remembered_ends_of_unknown_rules_are_bounded() {
     let mut agent = opened(AgentSettings {
         max_pending: 10,
         ..AgentSettings::default()
@@ -240,7 +244,7 @@ fn ends_of_unknown_rules_are_remembered_within_bounds_only() {
 }
 
 #[test]
-fn a_request_that_was_given_up_before_it_left_never_leaves() {
+fn cancelled_request_is_never_sent() {
     let mut agent = opened(AgentSettings::default());
     let given_up = agent.submit(Time::ZERO, &Request::Enable(pinhole(5)));
     let due = agent.poll_timeout().unwrap();
@@ -257,7 +261,7 @@ fn a_request_that_was_given_up_before_it_left_never_leaves() {
 }
 
 #[test]
-fn requests_that_the_transport_does_not_take_are_bounded() {
+fn unsent_requests_are_bounded() {
     let mut agent = opened(AgentSettings {
         max_pending: 50,
         ..AgentSettings::default()
@@ -290,13 +294,14 @@ fn another_connection_ends_the_session_of_the_first() {
     let (_, message) = agent.poll_transmit().unwrap();
     let (transaction, request) = asked(&message);
     assert!(matches!(request, Request::Establish { .. }) && transaction != lost);
-    // What was asked in the first session is no answer in the second.
+    // Replies of the first session have no meaning in the second.
     answer(&mut agent, lost, &Reply::List(RuleList::default()));
     assert_eq!(events(&mut agent), []);
 }
 
+/// RFC 4540, section 7.4
 #[test]
-fn a_session_can_be_ended_before_it_is_open_7_4() {
+fn session_can_be_ended_before_it_is_open() {
     let mut agent = Agent::new(AgentSettings::default(), [2; 32]);
     agent.connected(Time::ZERO, 4);
     agent.terminate(Time::ZERO);
@@ -333,8 +338,9 @@ fn a_session_can_be_ended_before_it_is_open_7_4() {
     );
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn a_challenge_of_another_than_the_one_that_proved_itself_is_not_answered_7_2() {
+fn challenge_of_another_middlebox_is_not_answered() {
     for (challenger, opens) in [("firewall", true), ("another", false)] {
         // With one key for two middleboxes, one of them could pass on the challenge of the other.
         for expected in [Some(name("firewall")), None] {

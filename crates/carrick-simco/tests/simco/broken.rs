@@ -14,7 +14,7 @@ use carrick_simco::middlebox::{Actor, MiddleboxConfig, MiddleboxEvent, Rights};
 
 use crate::network::{Net, UDP, agent_config, block, change, config, ends, name, pinhole, range};
 
-/// What fails now.
+/// Operations that fail now.
 #[derive(Debug, Default)]
 struct Faults {
     add: Cell<bool>,
@@ -101,8 +101,9 @@ impl Net<Flaky> {
     }
 }
 
+/// RFC 5189, section 2.1.4
 #[test]
-fn a_request_that_fails_half_way_leaves_nothing_behind_5189_2_1_4() {
+fn partly_failed_request_leaves_nothing_behind() {
     let (mut net, faults) = net();
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let first = net.enable(alice, pinhole(5)).rule;
@@ -120,8 +121,9 @@ fn a_request_that_fails_half_way_leaves_nothing_behind_5189_2_1_4() {
     assert!(net.lets_pass(5) && net.lets_pass(6));
 }
 
+/// RFC 4540, section 8.9
 #[test]
-fn what_could_not_be_removed_is_tried_again_until_it_is_gone_8_9() {
+fn failed_removal_is_retried() {
     let (mut net, faults) = net();
     let alice = net.open("alice");
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -141,8 +143,9 @@ fn what_could_not_be_removed_is_tried_again_until_it_is_gone_8_9() {
     assert_eq!(net.middlebox.stats().backend_failures, 1, "told once");
 }
 
+/// RFC 4540, section 8.3.2
 #[test]
-fn a_new_rule_takes_over_what_could_not_be_removed_8_3_2() {
+fn new_rule_takes_over_unremoved_elements() {
     let (mut net, faults) = net();
     let alice = net.open("alice");
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -158,8 +161,9 @@ fn a_new_rule_takes_over_what_could_not_be_removed_8_3_2() {
     assert_eq!(net.held(), 0);
 }
 
+/// RFC 4540, section 8.9
 #[test]
-fn an_element_that_is_stuck_does_not_keep_others_open_8_9() {
+fn stuck_element_does_not_keep_others_open() {
     let (mut net, faults) = net();
     let alice = net.open("alice");
     let rule = net.enable(alice, range(5, 2)).rule;
@@ -177,8 +181,9 @@ fn an_element_that_is_stuck_does_not_keep_others_open_8_9() {
     assert_eq!(left, [first]);
 }
 
+/// RFC 4540, section 8.5
 #[test]
-fn a_life_that_the_packet_filter_cannot_lengthen_stays_as_it_is_8_5() {
+fn failed_extension_keeps_the_lifetime() {
     let (mut net, faults) = net();
     let [alice, other] = ["alice", "alice"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -196,8 +201,9 @@ fn a_life_that_the_packet_filter_cannot_lengthen_stays_as_it_is_8_5() {
     assert_eq!((net.middlebox.rules().len(), net.held()), (0, 0));
 }
 
+/// RFC 5189, section 2.1.4
 #[test]
-fn what_the_packet_filter_refuses_is_told_with_who_asked_and_why_5189_2_1_4() {
+fn backend_refusal_is_reported_with_its_reason() {
     let (mut net, faults) = net();
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -225,7 +231,7 @@ fn what_the_packet_filter_refuses_is_told_with_who_asked_and_why_5189_2_1_4() {
         assert_eq!(net.middlebox.poll_event(), Some(told));
         assert_eq!(net.middlebox.poll_event(), None);
     }
-    // What the middlebox itself refuses is no failure of the packet filter.
+    // Refusals by the middlebox itself are not backend failures.
     net.refusal(alice, &Request::Status(PolicyRuleId(99)));
     let told = net.middlebox.poll_event();
     let none = matches!(told, Some(MiddleboxEvent::Refused { failure: None, .. }));
@@ -233,8 +239,9 @@ fn what_the_packet_filter_refuses_is_told_with_who_asked_and_why_5189_2_1_4() {
     assert_eq!(net.middlebox.stats().backend_refusals, 3);
 }
 
+/// RFC 4540, section 8.8.3
 #[test]
-fn a_block_that_cannot_be_set_ends_no_rule_8_8_3() {
+fn failed_block_ends_no_rule() {
     let (mut net, faults) = net();
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -258,8 +265,9 @@ fn a_block_that_cannot_be_set_ends_no_rule_8_8_3() {
     );
 }
 
+/// RFC 4540, section 8.2.3
 #[test]
-fn an_outside_port_is_nobody_elses_before_its_binding_is_gone_8_2_3() {
+fn outside_port_is_free_after_its_binding_is_gone() {
     let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4000);
     let (mut net, faults) = over(MemoryBackend::default().with_translation(pool));
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));

@@ -35,8 +35,9 @@ fn with_police() -> MiddleboxConfig {
     }
 }
 
+/// RFC 4540, section 8.8
 #[test]
-fn a_pdr_ends_conflicting_rules_of_all_agents_and_tells_them_8_8() {
+fn pdr_ends_and_reports_conflicting_rules() {
     let mut net = Net::new(with_police());
     let [alice, bob, police] = ["alice", "bob", "police"].map(|name| net.open(name));
     let hit = [
@@ -83,8 +84,9 @@ fn two_blocks_on_the_same_hold_until_both_are_gone() {
     net.enable(alice, pinhole(11));
 }
 
+/// RFC 4540, section 8.8.2
 #[test]
-fn a_pdr_needs_the_right_and_the_capability_8_8_2() {
+fn pdr_needs_right_and_capability() {
     let mut net = Net::new(with_police());
     let alice = net.open("alice");
     assert_eq!(

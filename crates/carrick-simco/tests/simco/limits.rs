@@ -20,7 +20,7 @@ fn limited(limits: Limits) -> MiddleboxConfig {
 }
 
 #[test]
-fn a_flood_of_half_open_sessions_takes_bounded_memory_and_keeps_nobody_out() {
+fn half_open_flood_takes_bounded_memory() {
     let mut net = Net::new(limited(Limits {
         half_open: 10,
         ..Limits::default()
@@ -40,7 +40,7 @@ fn a_flood_of_half_open_sessions_takes_bounded_memory_and_keeps_nobody_out() {
         }
         assert!(net.middlebox.session_counts().1 <= 10);
     }
-    // Somebody honest comes while it goes on, and needs a while.
+    // A slow but honest agent connects during the flood.
     let settings = carrick_simco::agent::AgentSettings {
         credentials: Some(crate::network::credentials("bob")),
         ..Default::default()
@@ -64,7 +64,7 @@ fn a_flood_of_half_open_sessions_takes_bounded_memory_and_keeps_nobody_out() {
         net.received(ready);
     }
     net.enable(alice, pinhole(5));
-    assert!(net.middlebox.stats().crowded_out > 900);
+    assert!(net.middlebox.stats().half_open_evicted > 900);
     net.wait(10);
     assert_eq!(
         net.middlebox.session_counts(),
@@ -74,7 +74,7 @@ fn a_flood_of_half_open_sessions_takes_bounded_memory_and_keeps_nobody_out() {
 }
 
 #[test]
-fn a_flood_from_one_address_crowds_out_nobody_but_itself() {
+fn flood_from_one_address_evicts_only_itself() {
     let mut net = Net::new(limited(Limits {
         half_open: 10,
         half_open_per_address: 3,
@@ -115,14 +115,14 @@ fn a_flood_from_one_address_crowds_out_nobody_but_itself() {
         bob.handle_message(net.now, stream, &message);
     }
     assert_eq!(net.middlebox.session_counts(), (1, 6));
-    // What ends makes room, and is forgotten.
+    // Sessions that end make room.
     net.wait(10);
     assert_eq!(net.middlebox.session_counts(), (1, 0));
-    let before = net.middlebox.stats().crowded_out;
+    let before = net.middlebox.stats().half_open_evicted;
     for _ in 0..3 {
         net.middlebox.connected(net.now, &from("198.51.100.7"));
     }
-    assert_eq!(net.middlebox.stats().crowded_out, before);
+    assert_eq!(net.middlebox.stats().half_open_evicted, before);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn sessions_are_limited_for_each_agent_and_for_all() {
 }
 
 #[test]
-fn a_full_packet_filter_refuses_and_nothing_is_left_behind() {
+fn full_packet_filter_refuses_cleanly() {
     let backend = MemoryBackend::new(MemoryLimits {
         elements: 2,
         ..MemoryLimits::default()
@@ -171,7 +171,7 @@ fn a_full_packet_filter_refuses_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn an_agent_that_does_not_read_loses_its_session_and_keeps_its_rules() {
+fn agent_that_does_not_read_keeps_its_rules() {
     let mut config = limited(Limits {
         queued_messages: 20,
         ..Limits::default()
@@ -199,8 +199,9 @@ fn an_agent_that_does_not_read_loses_its_session_and_keeps_its_rules() {
     );
 }
 
+/// RFC 4540, section 8.7
 #[test]
-fn a_list_that_fits_in_no_message_is_refused_8_7() {
+fn oversized_list_is_refused() {
     let mut net = Net::new(config());
     let alice = net.open("alice");
     let mut last = None;
@@ -236,8 +237,9 @@ fn a_session_that_does_not_open_ends_in_time() {
     assert_eq!(net.middlebox.poll_timeout(), None);
 }
 
+/// RFC 4540, section 7.5
 #[test]
-fn replies_go_out_before_ast_when_an_agent_does_not_read_7_5() {
+fn replies_precede_ast() {
     let mut net = Net::new(limited(Limits {
         queued_messages: 20,
         ..Limits::default()
@@ -262,8 +264,9 @@ fn replies_go_out_before_ast_when_an_agent_does_not_read_7_5() {
     assert!(closed);
 }
 
+/// RFC 4540, section 7.5
 #[test]
-fn nothing_follows_ast_even_in_the_session_whose_request_caused_it_7_5() {
+fn nothing_follows_ast() {
     let mut config = limited(Limits {
         queued_messages: 1,
         ..Limits::default()
@@ -285,14 +288,14 @@ fn nothing_follows_ast_even_in_the_session_whose_request_caused_it_7_5() {
     let last = received.last().map(|(_, _, what)| what.clone());
     let ast = FromMiddlebox::Notification(Notification::SessionTerminated);
     assert_eq!((last, closed), (Some(ast), true), "{received:?}");
-    // What was done is answered, before the rest.
+    // Completed requests are answered first.
     let first = &received[0].2;
     let answered = matches!(first, FromMiddlebox::Reply(Reply::Disabled { .. }));
     assert!(answered, "{received:?}");
 }
 
 #[test]
-fn what_waits_in_a_session_is_bounded_in_octets_too() {
+fn queued_octets_are_bounded() {
     let mut net = Net::new(limited(Limits {
         queued_octets: 100_000,
         ..Limits::default()
@@ -310,8 +313,9 @@ fn what_waits_in_a_session_is_bounded_in_octets_too() {
     assert_eq!(net.middlebox.stats().overrun, 1);
 }
 
+/// RFC 4540, section 8.9
 #[test]
-fn an_agent_that_reads_keeps_its_session_when_many_rules_end_at_once_8_9() {
+fn mass_expiry_spares_agents_that_read() {
     let mut net = Net::new(limited(Limits {
         queued_messages: 1000,
         ..Limits::default()
@@ -334,8 +338,9 @@ fn an_agent_that_reads_keeps_its_session_when_many_rules_end_at_once_8_9() {
     assert_eq!(net.middlebox.session_counts(), (1, 0));
 }
 
+/// RFC 4540, section 8.1
 #[test]
-fn a_rule_is_over_at_its_time_whatever_else_is_due_8_1() {
+fn rule_expires_on_time() {
     let mut net = Net::new(config());
     let alice = net.open("alice");
     let rules: Vec<PolicyRuleId> = (1..=5000)
@@ -351,7 +356,7 @@ fn a_rule_is_over_at_its_time_whatever_else_is_due_8_1() {
 }
 
 #[test]
-fn one_agent_cannot_take_the_whole_packet_filter_with_wide_rules() {
+fn elements_per_agent_are_bounded() {
     let mut config = config();
     config.agents[0].max_rules = 100;
     config.agents[0].max_elements = 100;
@@ -388,8 +393,9 @@ fn network(third: u8, port: u16) -> EnableRequest {
     request
 }
 
+/// RFC 5189, section 2.1.4
 #[test]
-fn patterns_of_an_agent_are_bounded_like_its_elements_5189_2_1_4() {
+fn patterns_per_agent_are_bounded() {
     let mut config = config();
     config.agents[0].max_patterns = 3;
     let mut net = Net::new(config);
@@ -420,8 +426,9 @@ fn patterns_of_an_agent_are_bounded_like_its_elements_5189_2_1_4() {
     assert_eq!(net.refusal(alice, &enable), full);
 }
 
+/// RFC 4540, section 8.8
 #[test]
-fn who_must_block_can_whatever_others_have_opened_8_8() {
+fn prohibit_succeeds_despite_existing_pinholes() {
     let mut config = limited(Limits {
         rules: 10,
         disable_rules: 3,

@@ -83,7 +83,7 @@ impl Load {
 }
 
 #[test]
-fn a_load_stays_in_its_steady_state_and_both_sides_agree() {
+fn load_stays_in_steady_state() {
     let mut load = Load::new(workload(), 100_000);
     assert_eq!(
         load.generator.steady_since(),
@@ -110,8 +110,9 @@ fn a_load_stays_in_its_steady_state_and_both_sides_agree() {
     );
 }
 
+/// Kiesel and Scharf (2006), equation 1
 #[test]
-fn what_is_offered_is_what_comes_also_when_nothing_is_refreshed_eq_1() {
+fn offered_load_matches_without_refresh() {
     let short = Workload {
         opening_interval: Duration::from_millis(10),
         holding: Duration::from_secs(5),
@@ -153,7 +154,7 @@ fn refusals_are_counted_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_pinhole_that_ended_unnoticed_is_not_refreshed_for_ever() {
+fn ended_pinhole_is_not_refreshed_forever() {
     let quiet = Workload {
         opening_interval: Duration::ZERO,
         holding: Duration::from_secs(100_000),
@@ -165,7 +166,7 @@ fn a_pinhole_that_ended_unnoticed_is_not_refreshed_for_ever() {
     for rule in &rules[..5] {
         load.net.middlebox.end_rule(load.net.now, *rule);
     }
-    // Nobody is told, as if it had happened between two sessions.
+    // No notification, as if it had happened between two sessions.
     load.net.received(load.session);
     load.run(60);
     assert_eq!(load.generator.pinholes(), load.net.middlebox.rules().len());

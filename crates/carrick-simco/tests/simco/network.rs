@@ -50,7 +50,7 @@ pub(crate) fn config() -> MiddleboxConfig {
     }
 }
 
-/// What came in a session, with its stream.
+/// Message received in a session, with its stream.
 pub(crate) type Received = (u16, TransactionId, FromMiddlebox);
 
 /// A middlebox and its time.
@@ -105,7 +105,7 @@ impl<B: Backend> Net<B> {
             .handle_message(self.now, session, stream, &message);
     }
 
-    /// What the middlebox has sent in a session since, and whether it closed it then.
+    /// Messages sent by the middlebox in a session since, and whether it closed the session.
     pub(crate) fn received(&mut self, session: SessionId) -> (Vec<Received>, bool) {
         let mut all = Vec::new();
         while let Some(output) = self.middlebox.poll_output(session) {
@@ -264,7 +264,7 @@ pub(crate) fn change(rule: PolicyRuleId, seconds: u32) -> Request {
     }
 }
 
-/// Lets so many consecutive ports pass from this one on.
+/// Opens this number of consecutive ports from this one on.
 pub(crate) fn range(port: u16, ports: u16) -> EnableRequest {
     let mut request = pinhole(port);
     for tuple in [&mut request.internal, &mut request.external] {
@@ -275,7 +275,7 @@ pub(crate) fn range(port: u16, ports: u16) -> EnableRequest {
     request
 }
 
-/// A reservation of so many ports.
+/// Returns a request for a reservation of this number of ports.
 pub(crate) fn reserve(protocol: u8, ports: u16, lifetime: u32) -> ReserveRequest {
     ReserveRequest {
         parameters: PrrParameters {

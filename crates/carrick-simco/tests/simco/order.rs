@@ -1,4 +1,4 @@
-//! Requests with many faults: which one is answered, in the order of RFC 4540 section 8.
+//! Requests with many faults: which one is answered, in the order of RFC 4540, section 8.
 
 use carrick_simco::message::{
     EnableRequest, GroupId, IpVersion, Lifetime, Location, NegativeReply, PolicyRuleId, Reply,
@@ -8,7 +8,7 @@ use carrick_simco::middlebox::{MiddleboxConfig, Rights};
 
 use crate::network::{Net, UDP, agent_config, block, config, pinhole};
 
-/// `alice`, `bob` with a rule, `nobody` without rights, `police` who blocks; few wildcards.
+/// `alice`, `bob` with a rule, `nobody` without rights, `police` with PDR; limited wildcards.
 fn house() -> MiddleboxConfig {
     let mut nobody = agent_config("nobody");
     nobody.rights = Rights {
@@ -91,8 +91,9 @@ fn life(request: &mut EnableRequest) {
     request.lifetime = Lifetime(60);
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn per_is_checked_in_the_order_of_8_3_1() {
+fn per_is_checked_in_order() {
     let mut net = Net::new(house());
     let [alice, bob, nobody, police] =
         ["alice", "bob", "nobody", "police"].map(|name| net.open(name));
@@ -123,8 +124,9 @@ fn per_is_checked_in_the_order_of_8_3_1() {
     peel(&mut net, alice, request, Request::Enable, &faults);
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn a_stream_both_ways_with_wildcards_fails_after_their_support_8_3_1() {
+fn bidirectional_wildcards_are_checked_last() {
     let mut net = Net::new(house());
     let alice = net.open("alice");
     let mut request = pinhole(5);
@@ -141,8 +143,9 @@ fn a_stream_both_ways_with_wildcards_fails_after_their_support_8_3_1() {
     peel(&mut net, alice, request, Request::Enable, faults);
 }
 
+/// RFC 4540, section 8.4.1
 #[test]
-fn pea_is_checked_in_the_order_of_8_4_1() {
+fn pea_is_checked_in_order() {
     let mut net = Net::new(house());
     let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
     let reserve = |net: &mut Net, session| match net.ask(session, &reservation()) {
@@ -167,15 +170,16 @@ fn pea_is_checked_in_the_order_of_8_4_1() {
     let mut faults = TUPLES.to_vec();
     faults.push((NegativeReply::ConfigurationFailed, life));
     peel(&mut net, alice, faulty(), |r| request(own, r), &faults);
-    // A failed request left the reservation as it was (section 8.1).
+    // A failed request left the reservation unchanged (RFC 4540, section 8.1).
     assert!(matches!(
         net.ask(bob, &Request::Status(theirs)),
         Reply::ReserveStatus { .. }
     ));
 }
 
+/// RFC 4540, section 8.8.2
 #[test]
-fn pdr_is_checked_in_the_order_of_8_8_2() {
+fn pdr_is_checked_in_order() {
     let mut net = Net::new(house());
     let [alice, police] = ["alice", "police"].map(|name| net.open(name));
     let rule = net.enable(alice, pinhole(5)).rule;
@@ -201,8 +205,9 @@ fn good_reservation() -> ReserveRequest {
     crate::network::reserve(UDP, 1, 60)
 }
 
+/// RFC 4540, section 8.2.1
 #[test]
-fn prr_is_checked_in_the_order_of_8_2_1() {
+fn prr_is_checked_in_order() {
     let mut house = house();
     house.capabilities.internal_v6 = false;
     house.capabilities.external_v6 = false;
@@ -240,8 +245,9 @@ fn prr_is_checked_in_the_order_of_8_2_1() {
     peel(&mut net, alice, request, Request::Reserve, faults);
 }
 
+/// RFC 4540, sections 8.5 and 8.6
 #[test]
-fn plc_and_prs_are_checked_in_the_order_of_8_5_and_8_6() {
+fn plc_and_prs_are_checked_in_order() {
     let mut net = Net::new(house());
     let [alice, bob, nobody] = ["alice", "bob", "nobody"].map(|name| net.open(name));
     let theirs = net.enable(bob, pinhole(9)).rule;

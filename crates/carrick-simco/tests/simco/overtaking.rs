@@ -17,7 +17,7 @@ const STREAMS: usize = 4;
 
 type Way = [VecDeque<Bytes>; STREAMS];
 
-/// An agent whose user believes what it is told, in order.
+/// Agent whose user follows its events in order.
 struct World {
     net: Net,
     agent: Agent,
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// What both sides have to send is put on its streams.
+    /// Puts the messages of both sides on their streams.
     fn collect(&mut self) {
         while let Some((stream, message)) = self.agent.poll_transmit() {
             self.there[usize::from(stream)].push_back(message);
@@ -103,7 +103,7 @@ impl World {
                     self.known.remove(rule);
                 }
                 (Reply::Negative(_), _) | (_, None) => {}
-                // It was changed, or its status told: it lives.
+                // A change or a status: the rule is in force.
                 (_, Some(rule)) => {
                     self.known.insert(*rule);
                 }
@@ -175,8 +175,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
+    /// RFC 4540, section 5.3.19
     #[test]
-    fn who_reads_events_in_order_knows_the_rules_whatever_overtakes_what_5_3_19(
+    fn events_in_order_yield_the_rules(
         steps in proptest::collection::vec(any::<[u8; 2]>(), 1..300)
     ) {
         let mut world = World::new();

@@ -63,7 +63,7 @@ impl Began {
     }
 }
 
-/// What a middlebox's own clock shows when it begins.
+/// Time of a middlebox's own clock at its start.
 const BEGIN: Time = Time::from_millis(500);
 
 fn wall(seconds: u64) -> SystemTime {
@@ -89,7 +89,7 @@ impl Life {
     ) -> Self {
         let (mut journal, recovered) = FileJournal::open(&folder.0, [1; 8]).unwrap();
         let mut net = Net::with_backend(config, backend);
-        // Its clock begins anew.
+        // Its clock starts again.
         net.now = BEGIN;
         let at = began.at(net.now);
         let restored = net.middlebox.restore(&at, &recovered).unwrap();
@@ -129,7 +129,7 @@ fn all_rights() -> MiddleboxConfig {
 }
 
 #[test]
-fn what_was_granted_holds_and_what_was_ended_or_expired_is_closed() {
+fn restart_restores_rules_in_force_only() {
     let folder = Folder::new("granted");
     let mut life = Life::filter(&folder, 0);
     let alice = life.net.open("alice");
@@ -176,7 +176,7 @@ fn what_was_granted_holds_and_what_was_ended_or_expired_is_closed() {
 }
 
 #[test]
-fn rules_belong_to_names_and_those_of_agents_who_left_live_out_their_lives() {
+fn rules_of_removed_agents_stay_until_expiry() {
     let folder = Folder::new("owners");
     let mut life = Life::filter(&folder, 0);
     let [alice, bob] = ["alice", "bob"].map(|name| life.net.open(name));
@@ -206,7 +206,7 @@ fn rules_belong_to_names_and_those_of_agents_who_left_live_out_their_lives() {
 }
 
 #[test]
-fn identical_rules_are_counted_again_and_a_pdr_blocks_again() {
+fn restart_restores_identical_rules_and_pdr() {
     let folder = Folder::new("counted");
     let mut life = Life::filter(&folder, 0);
     let alice = life.net.open("alice");
@@ -308,27 +308,27 @@ fn passes_for(life: &mut Life) -> u64 {
 }
 
 #[test]
-fn a_step_of_the_wall_clock_moves_no_end_while_the_host_runs() {
+fn wall_clock_step_does_not_move_expiry() {
     for wall in [0, 100_059, 5_000_000] {
         let folder = Folder::new(&format!("step-{wall}"));
         drop(almost_over(&folder));
         let mut life = again(&folder, wall, 1, 500);
-        assert_eq!(life.restored.counted_anew, []);
+        assert_eq!(life.restored.recomputed, []);
         assert_eq!(passes_for(&mut life), 1, "{wall}");
     }
 }
 
 #[test]
-fn a_clock_that_was_set_back_prolongs_nothing_beyond_what_was_granted() {
+fn clock_set_back_does_not_extend_rules() {
     let folder = Folder::new("back");
     drop(almost_over(&folder));
-    // The host was started anew, and its clock is a day behind.
+    // The host was rebooted with its clock a day behind.
     let life = again(&folder, 13_600, 2, 10);
-    assert_eq!(life.restored.counted_anew, [PolicyRuleId(1)]);
+    assert_eq!(life.restored.recomputed, [PolicyRuleId(1)]);
     drop(life);
     // From now on the host's clock counts, and the wall's may go on as it likes.
     let life = again(&folder, 50_000, 2, 30);
-    assert_eq!(life.restored.counted_anew, []);
+    assert_eq!(life.restored.recomputed, []);
     drop(life);
     let mut life = again(&folder, 3, 2, 50);
     assert_eq!(passes_for(&mut life), 20, "60 s from the start of the host");

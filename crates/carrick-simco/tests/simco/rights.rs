@@ -1,4 +1,4 @@
-//! Rights: who may ask for what, see what, change what, and is told of what.
+//! Rights of agents: requests, visibility, control and notifications.
 
 use carrick_simco::agent::{AgentEvent, CloseReason};
 use carrick_simco::message::{
@@ -30,8 +30,9 @@ fn list(reply: Reply) -> Vec<u32> {
     }
 }
 
+/// RFC 4540, section 5.3.1
 #[test]
-fn one_sees_and_changes_what_one_may_5_3_1() {
+fn agents_see_and_change_permitted_rules_only() {
     let mut net = Net::new(house());
     let [alice, bob, watcher, admin] =
         ["alice", "bob", "watcher", "admin"].map(|name| net.open(name));
@@ -54,8 +55,9 @@ fn one_sees_and_changes_what_one_may_5_3_1() {
     assert_eq!(net.ask(admin, &change(rule, 0)), Reply::Deleted);
 }
 
+/// RFC 4540, section 8
 #[test]
-fn a_transaction_without_the_right_is_refused_first_8() {
+fn missing_right_is_refused_first() {
     let mut nothing = agent_config("nobody");
     nothing.rights = Rights {
         reserve: false,
@@ -94,8 +96,9 @@ fn a_transaction_without_the_right_is_refused_first_8() {
     }
 }
 
+/// RFC 4540, section 5.3.19
 #[test]
-fn everyone_entitled_is_told_but_the_session_that_asked_5_3_19() {
+fn are_is_not_sent_to_the_requesting_session() {
     let mut net = Net::new(house());
     let [alice, bob, watcher] = ["alice", "bob", "watcher"].map(|name| net.open(name));
     let other = net.open("alice");
@@ -154,8 +157,9 @@ fn events_of_a_rule_keep_their_order_on_one_stream() {
     );
 }
 
+/// RFC 4540, section 5.3.1
 #[test]
-fn who_may_change_a_rule_may_see_it_and_is_told_of_it_5_3_1() {
+fn control_of_a_rule_includes_seeing_it() {
     let mut config = house();
     config.agents[3].sees = Access::Own;
     let mut net = Net::new(config);
@@ -170,8 +174,9 @@ fn who_may_change_a_rule_may_see_it_and_is_told_of_it_5_3_1() {
     assert_eq!(list(net.ask(admin, &Request::List)), [1]);
 }
 
+/// RFC 4540, section 5.3.19
 #[test]
-fn all_kinds_of_events_go_to_whom_they_concern_with_the_life_granted_5_3_19() {
+fn are_carries_the_granted_lifetime() {
     let mut config = house();
     config.agents[1].rights = Rights::ALL;
     let mut net = Net::new(config);
@@ -209,8 +214,9 @@ fn all_kinds_of_events_go_to_whom_they_concern_with_the_life_granted_5_3_19() {
     assert_eq!(net.rule_events(bob), [(blocking, Lifetime(0))], "8.9");
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them_8_3_1() {
+fn wildcards_need_their_right_except_in_pdr() {
     let mut config = config();
     config.agents[0].rights = Rights {
         wildcards: false,
@@ -230,7 +236,7 @@ fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them_8
     let any_protocol = wild(&|r| (r.internal.protocol, r.external.protocol) = (0, 0));
     let anywhere = wild(&|r| r.external.scope = Scope::ProtocolsOnly(IpVersion::V4));
     for request in [any_port, any_protocol, anywhere] {
-        // The middlebox supports them, which is another matter (section 4.3.3).
+        // The middlebox supports them, as its capabilities report (RFC 4540, section 4.3.3).
         let refusal = net.refusal(alice, &Request::Enable(request));
         assert_eq!(refusal, NegativeReply::AgentNotAuthorized);
         net.enable(bob, request);
@@ -242,8 +248,9 @@ fn only_who_may_lets_wildcards_pass_and_everybody_who_blocks_may_block_by_them_8
     net.enable(alice, pinhole(6));
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn the_right_to_wildcards_is_checked_before_their_support_8_3_1() {
+fn wildcard_right_is_checked_before_support() {
     let mut config = config();
     config.agents[0].rights.wildcards = false;
     config.agents[1].rights.wildcards = true;
@@ -310,7 +317,7 @@ fn an_agent_opens_and_blocks_only_in_its_own_networks() {
 }
 
 #[test]
-fn sessions_that_could_not_be_opened_any_more_end_when_the_configuration_changes() {
+fn reload_ends_sessions_no_longer_allowed() {
     let strangers = MiddleboxConfig {
         anonymous: Some(crate::network::name("bob")),
         ..config()
@@ -327,7 +334,7 @@ fn sessions_that_could_not_be_opened_any_more_end_when_the_configuration_changes
     net.middlebox.reconfigure(strangers.clone());
     assert_eq!(open(&net), 3, "the same configuration ends none");
     let ended = |net: &mut Net, session| net.received(session).1;
-    // Another key ends those who came with the old one, and nobody else.
+    // Another key ends the sessions with the old one only.
     let mut other_key = strangers.clone();
     other_key.agents[0].key = Some(crate::network::key("other"));
     net.middlebox.reconfigure(other_key.clone());
@@ -350,11 +357,12 @@ fn sessions_that_could_not_be_opened_any_more_end_when_the_configuration_changes
 /// Takes something away from a configuration.
 type Withdraw = fn(&mut MiddleboxConfig);
 
+/// RFC 4540, section 8.5
 #[test]
-fn a_rule_that_its_owner_might_not_open_any_more_lives_no_longer_8_5() {
+fn rule_no_longer_allowed_is_not_extended() {
     let mut before = house();
     before.agents[0].rights = Rights::ALL;
-    // Who controls her rules needs no right to open any.
+    // Control of a rule needs no right to open rules.
     before.agents[3].rights = Rights {
         change_lifetime: true,
         ..Rights::NONE
@@ -420,8 +428,9 @@ fn a_rule_that_its_owner_might_not_open_any_more_lives_no_longer_8_5() {
     }
 }
 
+/// RFC 4540, section 7.3
 #[test]
-fn a_session_that_must_be_encrypted_by_now_does_not_open_7_3() {
+fn encryption_requirement_applies_to_opening_sessions() {
     let mut net = Net::new(house());
     let settings = carrick_simco::agent::AgentSettings {
         credentials: Some(crate::network::credentials("alice")),

@@ -1,4 +1,4 @@
-//! Policy rules: lives, groups, status, lists, and who is told.
+//! Policy rules: lifetimes, groups, status, lists and notifications.
 
 use carrick_simco::message::{
     AddressTuple, Capabilities, Direction, EnableRequest, GroupId, IpVersion, Lifetime, Location,
@@ -21,8 +21,9 @@ fn enable_reserved(rule: PolicyRuleId, port: u16) -> Request {
     }
 }
 
+/// RFC 4540, section 8.3
 #[test]
-fn a_pinhole_passes_from_per_to_the_end_of_its_life_8_3() {
+fn pinhole_is_open_from_per_to_expiry() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     assert!(!net.passes(5, Direction::Inbound));
@@ -50,8 +51,9 @@ fn a_pinhole_passes_from_per_to_the_end_of_its_life_8_3() {
     assert_eq!((net.middlebox.rules().len(), net.elements()), (0, 0));
 }
 
+/// RFC 4540, section 8.3.2
 #[test]
-fn only_the_direction_that_was_asked_for_passes_8_3_2() {
+fn only_the_requested_direction_passes() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let mut inbound = pinhole(5);
@@ -60,8 +62,9 @@ fn only_the_direction_that_was_asked_for_passes_8_3_2() {
     assert!(net.passes(5, Direction::Inbound) && !net.passes(5, Direction::Outbound));
 }
 
+/// RFC 4540, section 8.5
 #[test]
-fn plc_lengthens_shortens_and_ends_a_life_8_5() {
+fn plc_extends_shortens_and_ends_rules() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let rule = net.enable(session, pinhole(5)).rule;
@@ -85,8 +88,9 @@ fn plc_lengthens_shortens_and_ends_a_life_8_5() {
     assert_eq!(net.elements(), 0);
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn a_granted_life_is_no_longer_than_asked_or_allowed_and_never_zero_8_3_1() {
+fn granted_lifetime_is_bounded_and_positive() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let mut request = pinhole(5);
@@ -100,7 +104,7 @@ fn a_granted_life_is_no_longer_than_asked_or_allowed_and_never_zero_8_3_1() {
 }
 
 #[test]
-fn identical_rules_are_all_accepted_and_the_flow_passes_until_the_last_ends() {
+fn identical_rules_are_all_accepted() {
     let mut net = Net::new(config());
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let first = net.enable(alice, pinhole(5)).rule;
@@ -112,8 +116,9 @@ fn identical_rules_are_all_accepted_and_the_flow_passes_until_the_last_ends() {
     assert!(!net.passes(5, Direction::Inbound));
 }
 
+/// RFC 4540, section 8.4
 #[test]
-fn a_reservation_becomes_a_pinhole_with_the_same_identifier_and_group_8_4() {
+fn pea_keeps_identifier_and_group() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let Reply::Reserved(reserved) = net.ask(session, &reservation()) else {
@@ -142,8 +147,9 @@ fn a_reservation_becomes_a_pinhole_with_the_same_identifier_and_group_8_4() {
     assert_eq!(unknown, NegativeReply::NoSuchRule);
 }
 
+/// RFC 4540, section 8.4
 #[test]
-fn a_reservation_is_for_its_protocol_8_4() {
+fn reservation_is_for_its_protocol() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let Reply::Reserved(reserved) = net.ask(session, &reservation()) else {
@@ -175,7 +181,7 @@ fn a_reservation_is_for_its_protocol_8_4() {
 }
 
 #[test]
-fn groups_exist_with_their_members_and_belong_to_one_agent() {
+fn groups_end_with_their_members() {
     let mut net = Net::new(config());
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let first = net.enable(alice, pinhole(5));
@@ -193,8 +199,9 @@ fn groups_exist_with_their_members_and_belong_to_one_agent() {
     }
 }
 
+/// RFC 4540, section 8.6
 #[test]
-fn status_tells_what_was_asked_for_and_what_is_left_8_6() {
+fn status_reports_request_and_remaining_lifetime() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let enabled = net.enable(session, pinhole(5));
@@ -216,8 +223,9 @@ fn status_tells_what_was_asked_for_and_what_is_left_8_6() {
     assert_eq!(unknown, NegativeReply::NoSuchRule);
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn what_doesnt_fit_together_is_refused_and_changes_nothing_8_3_1() {
+fn inconsistent_requests_are_refused() {
     let base = pinhole(5);
     let with = |change: &dyn Fn(&mut EnableRequest)| {
         let mut request = base;
@@ -303,8 +311,9 @@ fn what_doesnt_fit_together_is_refused_and_changes_nothing_8_3_1() {
     net.enable(session, any);
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn wildcards_are_refused_where_the_middlebox_has_none_8_3_1() {
+fn unsupported_wildcards_are_refused() {
     let mut bare = config();
     bare.capabilities.internal_address_wildcards = false;
     bare.capabilities.external_address_wildcards = false;
@@ -363,8 +372,9 @@ fn a_range_of_two_ports_is_two_flows() {
     assert!(!net.passes(7, Direction::Inbound));
 }
 
+/// RFC 5189, section 2.3.6
 #[test]
-fn a_range_opens_its_pairs_of_ports_and_no_others_5189_2_3_6() {
+fn port_range_opens_matching_pairs_only() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     let crossed = |net: &Net| {
@@ -387,8 +397,9 @@ fn a_range_opens_its_pairs_of_ports_and_no_others_5189_2_3_6() {
     assert!(!crossed(&net) && net.elements() == 64);
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn a_range_that_runs_past_the_last_port_is_refused_however_long_8_3_1() {
+fn port_range_beyond_65535_is_refused() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     for (port, ports) in [(65_535, 2), (2, u16::MAX), (65_000, u16::MAX)] {
@@ -399,8 +410,9 @@ fn a_range_that_runs_past_the_last_port_is_refused_however_long_8_3_1() {
     }
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn all_ports_of_one_side_are_a_wildcard_and_never_both_ways_8_3_1() {
+fn all_ports_of_a_side_are_a_wildcard() {
     let mut bare = config();
     bare.capabilities.port_wildcards = false;
     let (mut net, mut without) = (Net::new(config()), Net::new(bare));
@@ -422,8 +434,9 @@ fn all_ports_of_one_side_are_a_wildcard_and_never_both_ways_8_3_1() {
     assert_eq!(refusal, NegativeReply::IllegalPortRange);
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn any_protocol_is_more_than_a_limited_set_and_is_refused_but_to_block_8_3_1() {
+fn any_protocol_is_refused_in_a_limited_set() {
     let mut limited = config();
     limited.protocols = vec![UDP];
     limited.agents[0].rights.disable = true;
@@ -456,8 +469,9 @@ fn any_protocol_is_more_than_a_limited_set_and_is_refused_but_to_block_8_3_1() {
     ));
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn each_wildcard_needs_its_own_capability_8_3_1() {
+fn each_wildcard_needs_its_capability() {
     type Take = fn(&mut Capabilities);
     type Use = fn(&mut EnableRequest);
     let cases: [(Take, Use); 4] = [
@@ -510,8 +524,9 @@ fn wide(address: [u8; 4], prefix: u8, port: u16) -> Scope {
     }
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn a_protocol_without_ports_has_none_to_ask_for_and_none_to_leave_open_8_3_1() {
+fn portless_protocols_take_no_ports() {
     let mut house = config();
     // She may not leave anything open.
     house.agents[0].rights = Rights {

@@ -35,8 +35,9 @@ fn closed(events: &[AgentEvent]) -> CloseReason {
     }
 }
 
+/// RFC 4540, sections 7.2 and 7.3
 #[test]
-fn agent_and_middlebox_prove_themselves_to_each_other_7_2_and_7_3() {
+fn agent_and_middlebox_authenticate_mutually() {
     let mut net = Net::new(config());
     let (agent, _, events) = net.agent(with_key("alice"));
     assert!(agent.is_open());
@@ -48,8 +49,9 @@ fn agent_and_middlebox_prove_themselves_to_each_other_7_2_and_7_3() {
     assert_eq!(net.middlebox.session_counts(), (1, 0));
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn a_middlebox_that_demands_no_proof_opens_at_once_7_2() {
+fn session_opens_without_authentication() {
     let anonymous = MiddleboxConfig {
         anonymous: Some(name("alice")),
         ..config()
@@ -59,8 +61,9 @@ fn a_middlebox_that_demands_no_proof_opens_at_once_7_2() {
     assert!(agent.is_open(), "{events:?}");
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn what_the_transport_has_authenticated_needs_no_token_7_2() {
+fn transport_authentication_needs_no_token() {
     let mut net = Net::new(config());
     let connection = Connection {
         peer: Some(name("bob")),
@@ -73,8 +76,9 @@ fn what_the_transport_has_authenticated_needs_no_token_7_2() {
     );
 }
 
+/// RFC 4540, section 7.3
 #[test]
-fn a_wrong_key_is_refused_and_the_connection_closed_7_3() {
+fn wrong_key_is_refused() {
     let mut net = Net::new(config());
     let mut settings = with_key("alice");
     settings.verify_middlebox = false;
@@ -91,7 +95,7 @@ fn a_wrong_key_is_refused_and_the_connection_closed_7_3() {
 }
 
 #[test]
-fn an_agent_takes_no_middlebox_without_the_key_or_of_another_name() {
+fn agent_rejects_other_middleboxes() {
     let other_key = MiddleboxConfig {
         agents: vec![carrick_simco::middlebox::AgentConfig::new(
             name("alice"),
@@ -111,7 +115,7 @@ fn an_agent_takes_no_middlebox_without_the_key_or_of_another_name() {
         let (_, _, events) = Net::new(config).agent(with_key("alice"));
         assert_eq!(closed(&events), CloseReason::MiddleboxNotAuthenticated);
     }
-    // It has the key, so that its name can be told.
+    // The middlebox has the key, so its name is authenticated.
     let other_name = MiddleboxConfig {
         identity: name("another"),
         ..config()
@@ -126,14 +130,15 @@ fn an_agent_takes_no_middlebox_without_the_key_or_of_another_name() {
         assert_eq!(reason, CloseReason::OtherMiddlebox(name("another")));
         let said = reason.to_string();
         assert!(
-            said.contains("\"another\", and another one was asked for"),
+            said.contains("\"another\" instead of the expected one"),
             "{said}"
         );
     }
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn an_agent_that_is_not_known_gets_an_empty_token_and_no_session_7_2() {
+fn unknown_agent_opens_no_session() {
     let mut net = Net::new(config());
     let (_, _, events) = net.agent(with_key("mallory"));
     assert_eq!(closed(&events), CloseReason::MiddleboxNotAuthenticated);
@@ -176,8 +181,9 @@ fn a_token_is_of_use_in_one_session_only() {
     assert_eq!(net.answer(first), (opened, false));
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn another_version_is_answered_with_ones_own_and_closed_7_2() {
+fn version_mismatch_closes_the_session() {
     let mut net = Net::new(config());
     let session = net.connect();
     let establish = Request::Establish {
@@ -189,8 +195,9 @@ fn another_version_is_answered_with_ones_own_and_closed_7_2() {
     assert_eq!(net.answer(session), (mismatch, true));
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn a_transport_without_encryption_is_refused_where_it_is_required_7_2() {
+fn unencrypted_transport_is_refused_if_required() {
     let strict = MiddleboxConfig {
         require_security: true,
         anonymous: Some(name("alice")),
@@ -214,8 +221,9 @@ fn a_transport_without_encryption_is_refused_where_it_is_required_7_2() {
     ));
 }
 
+/// RFC 4540, section 7.1
 #[test]
-fn a_request_in_the_wrong_state_is_answered_as_the_state_machine_says_7_1() {
+fn requests_in_the_wrong_state_are_refused() {
     let mut net = Net::new(config());
     let not_applicable = NegativeReply::NotApplicable;
     let session = net.connect();
@@ -245,8 +253,9 @@ fn a_request_in_the_wrong_state_is_answered_as_the_state_machine_says_7_1() {
     );
 }
 
+/// RFC 4540, section 6
 #[test]
-fn only_session_control_goes_before_the_session_6() {
+fn only_session_control_precedes_the_session() {
     for to_noauth in [false, true] {
         let mut net = Net::new(config());
         let session = net.connect();
@@ -264,8 +273,9 @@ fn only_session_control_goes_before_the_session_6() {
     }
 }
 
+/// RFC 4540, section 6
 #[test]
-fn messages_that_are_none_are_answered_in_the_order_of_6() {
+fn malformed_messages_are_answered_in_order() {
     let header = |basic, sub_type, length: u8| [basic, sub_type, 0, length, 0, 0, 0, 9];
     let cases: [(&[u8], FromMiddlebox); 4] = [
         (&header(2, 1, 0), negative(NegativeReply::WrongBasicType)),
@@ -302,8 +312,9 @@ fn messages_that_are_none_are_answered_in_the_order_of_6() {
     }
 }
 
+/// RFC 4540, section 6
 #[test]
-fn a_broken_message_ends_an_open_session_with_bfm_and_ast_but_not_its_rules_6() {
+fn malformed_message_ends_the_session_only() {
     for broken in [&[1, 0x22, 0, 4, 0, 0, 0, 1][..], b"GET / HTTP/1.1\r\n", b""] {
         let mut net = Net::new(config());
         let session = net.open("alice");
@@ -321,8 +332,9 @@ fn a_broken_message_ends_an_open_session_with_bfm_and_ast_but_not_its_rules_6() 
     }
 }
 
+/// RFC 4540, section 7.4
 #[test]
-fn an_agent_ends_its_session_and_finds_its_rules_in_the_next_7_4() {
+fn rules_survive_the_session() {
     let mut net = Net::new(config());
     let (mut agent, session, _) = net.agent(with_key("alice"));
     agent.submit(net.now, &Request::Enable(pinhole(5))).unwrap();
@@ -340,8 +352,9 @@ fn an_agent_ends_its_session_and_finds_its_rules_in_the_next_7_4() {
     assert_eq!(net.elements(), 1);
 }
 
+/// RFC 4540, section 7.5
 #[test]
-fn the_middlebox_ends_a_session_with_ast_7_5() {
+fn middlebox_ends_a_session_with_ast() {
     let mut net = Net::new(config());
     let (mut agent, session, _) = net.agent(with_key("alice"));
     let lost = agent.submit(net.now, &Request::List).unwrap();
@@ -354,7 +367,7 @@ fn the_middlebox_ends_a_session_with_ast_7_5() {
 }
 
 #[test]
-fn an_unanswered_request_is_told_once_and_its_late_reply_too() {
+fn timeout_and_late_reply_are_reported_once() {
     let mut net = Net::new(config());
     let (mut agent, session, _) = net.agent(with_key("alice"));
     let request = Request::Enable(pinhole(5));
@@ -378,7 +391,7 @@ fn an_unanswered_request_is_told_once_and_its_late_reply_too() {
 }
 
 #[test]
-fn transactions_of_a_rule_use_the_stream_of_the_reply_that_created_it() {
+fn transactions_of_a_rule_use_one_stream() {
     let mut net = Net::new(config());
     let (mut agent, session, _) = net.agent(with_key("alice"));
     let mut streams = Vec::new();
@@ -404,8 +417,9 @@ fn transactions_of_a_rule_use_the_stream_of_the_reply_that_created_it() {
     assert_eq!(agent.streams().bound(), 0, "ended rules are forgotten");
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn an_unknown_agent_gets_an_empty_token_7_2() {
+fn unknown_agent_gets_an_empty_token() {
     let mut net = Net::new(config());
     for (agent, known) in [("alice", true), ("mallory", false)] {
         let session = net.connect();
@@ -422,8 +436,9 @@ fn an_unknown_agent_gets_an_empty_token_7_2() {
     }
 }
 
+/// RFC 4540, section 7.2
 #[test]
-fn whom_the_transport_has_authenticated_but_nobody_knows_may_not_come_7_2() {
+fn unknown_transport_identity_is_refused() {
     let mut net = Net::new(MiddleboxConfig {
         anonymous: Some(name("alice")),
         ..config()
@@ -440,8 +455,9 @@ fn whom_the_transport_has_authenticated_but_nobody_knows_may_not_come_7_2() {
     );
 }
 
+/// RFC 4540, section 7.5
 #[test]
-fn a_session_in_noauth_that_the_middlebox_gives_up_is_told_by_ast_7_5() {
+fn session_in_noauth_ends_with_ast() {
     let ast = FromMiddlebox::Notification(Notification::SessionTerminated);
     let mut net = Net::new(config());
     let session = net.connect();
@@ -459,8 +475,9 @@ fn a_session_in_noauth_that_the_middlebox_gives_up_is_told_by_ast_7_5() {
     assert_eq!(net.answer(session), (ast, true), "crowded out");
 }
 
+/// RFC 4540, sections 7.4 and 7.5
 #[test]
-fn nothing_follows_the_end_of_a_session_7_4_and_7_5() {
+fn nothing_follows_the_end_of_a_session() {
     let mut net = Net::new(config());
     let session = net.open("alice");
     net.raw(session, 0, &Request::Terminate.to_bytes(TID));

@@ -40,8 +40,9 @@ fn port(tuple: &AddressTuple) -> (u16, u16) {
     }
 }
 
+/// RFC 4540, sections 8.2.3 and 8.4.3
 #[test]
-fn ports_are_reserved_enabled_and_given_back_8_2_3_and_8_4_3() {
+fn ports_are_reserved_enabled_and_freed() {
     let mut net = net();
     let alice = net.open("alice");
     let Reply::Reserved(reserved) = net.ask(alice, &reserve(1, Parity::Odd)) else {
@@ -76,8 +77,9 @@ fn ports_are_reserved_enabled_and_given_back_8_2_3_and_8_4_3() {
     );
 }
 
+/// RFC 4540, section 8.3.3
 #[test]
-fn a_per_takes_ports_by_itself_and_they_end_with_it_8_3_3() {
+fn per_allocates_and_frees_ports() {
     let mut net = net();
     let alice = net.open("alice");
     let enabled = net.enable(alice, pinhole(5));
@@ -87,8 +89,9 @@ fn a_per_takes_ports_by_itself_and_they_end_with_it_8_3_3() {
     assert_eq!(net.middlebox.backend().reserved_ports(), 0);
 }
 
+/// RFC 4540, section 8.2.3
 #[test]
-fn what_is_not_there_is_refused_8_2_3() {
+fn unavailable_resources_are_refused() {
     let mut net = net();
     let alice = net.open("alice");
     assert_eq!(
@@ -115,8 +118,9 @@ fn what_is_not_there_is_refused_8_2_3() {
     assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 0));
 }
 
+/// RFC 4540, section 4.3.9
 #[test]
-fn an_address_without_ports_is_not_in_a_pool_of_ports_4_3_9() {
+fn address_without_ports_is_not_reserved() {
     let mut net = net();
     let alice = net.open("alice");
     let Request::Reserve(mut whole) = reserve(1, Parity::Any) else {
@@ -134,8 +138,9 @@ fn an_address_without_ports_is_not_in_a_pool_of_ports_4_3_9() {
     assert_eq!(net.middlebox.backend().reserved_ports(), 0);
 }
 
+/// RFC 4540, section 8.3.3
 #[test]
-fn a_binding_that_is_told_is_one_that_is_made_8_3_3() {
+fn reported_binding_exists() {
     let mut net = net();
     let alice = net.open("alice");
     let Reply::Reserved(reserved) = net.ask(alice, &reserve(1, Parity::Any)) else {
@@ -172,8 +177,9 @@ fn a_binding_that_is_told_is_one_that_is_made_8_3_3() {
     assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 0));
 }
 
+/// RFC 5189, section 2.3.9
 #[test]
-fn one_flow_has_one_outside_address_first_come_first_served_5189_2_3_9() {
+fn flow_has_one_outside_address() {
     let mut net = net();
     let [alice, bob] = ["alice", "bob"].map(|name| net.open(name));
     let first = net.enable(alice, pinhole(5)).rule;
@@ -192,8 +198,9 @@ fn one_flow_has_one_outside_address_first_come_first_served_5189_2_3_9() {
     assert!(matches!(net.ask(bob, &after), Reply::Enabled(_)));
 }
 
+/// RFC 4540, section 8.4.1
 #[test]
-fn a_reservation_is_for_its_ip_version_8_4_1() {
+fn reservation_is_for_its_ip_version() {
     let mut config = config();
     config.capabilities.address_translator = true;
     config.capabilities.protocol_translation = true;
@@ -214,8 +221,9 @@ fn a_reservation_is_for_its_ip_version_8_4_1() {
     assert_eq!(net.refusal(alice, &after), NegativeReply::IpVersionMismatch);
 }
 
+/// RFC 4540, section 8.2.3
 #[test]
-fn a_pool_that_has_nothing_inside_makes_no_twice_nat_8_2_3() {
+fn twice_nat_needs_inside_addresses() {
     let mut config = config();
     config.capabilities.address_translator = true;
     config.capabilities.twice_nat = true;
@@ -256,8 +264,9 @@ fn one_agent_cannot_take_all_ports() {
     ));
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn a_translator_takes_no_wildcards_that_it_could_not_translate_8_3_1() {
+fn translator_refuses_untranslatable_wildcards() {
     let mut net = net();
     let alice = net.open("alice");
     let mut inbound = pinhole(5);
@@ -270,8 +279,9 @@ fn a_translator_takes_no_wildcards_that_it_could_not_translate_8_3_1() {
     assert_eq!(net.middlebox.backend().reserved_ports(), 0);
 }
 
+/// RFC 4540, section 4.3.3
 #[test]
-fn a_translator_tells_that_it_takes_no_wildcards_and_a_packet_filter_that_it_does_4_3_3() {
+fn capabilities_report_wildcard_support() {
     let told = |net: &mut Net| {
         let settings = carrick_simco::agent::AgentSettings {
             credentials: Some(credentials("alice")),
@@ -298,7 +308,7 @@ fn a_translator_tells_that_it_takes_no_wildcards_and_a_packet_filter_that_it_doe
     assert_eq!(wildcards(can), ((false, false), false));
     assert!(can.packet_filter && can.address_translator && can.port_translation);
     assert!(can.disable_rules && !can.twice_nat && !can.protocol_translation);
-    // What is told is so: a network is not let pass, but blocked it can be.
+    // The reported capability applies: a network can be blocked but not enabled.
     let mut config = config();
     config.agents[0].rights = Rights::ALL;
     let pool = PortPool::new([198, 51, 100, 1].into(), 4000..=4009);
@@ -318,8 +328,9 @@ fn a_translator_tells_that_it_takes_no_wildcards_and_a_packet_filter_that_it_doe
     ));
 }
 
+/// RFC 4540, section 8.2.3
 #[test]
-fn what_has_no_ports_is_not_translated_8_2_3() {
+fn portless_protocols_are_not_translated() {
     let mut net = net();
     let alice = net.open("alice");
     let Request::Reserve(mut icmp) = reserve(1, Parity::Any) else {

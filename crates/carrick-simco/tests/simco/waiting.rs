@@ -1,4 +1,4 @@
-//! What waits for agents: ends of many rules at once, replies to many requests.
+//! Messages queued for agents: ends of many rules at once, replies to many requests.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn block_all() -> Request {
 /// Rules of each of two agents.
 const RULES: u16 = 10_000;
 
-/// Takes some of what waits in a session: the rules that were told of, with their lifetimes.
+/// Reads some queued messages of a session; returns the reported rules with their lifetimes.
 fn some(net: &mut Net, session: SessionId, most: usize) -> Vec<(PolicyRuleId, Lifetime)> {
     let mut told = Vec::new();
     while told.len() < most
@@ -54,8 +54,9 @@ fn some(net: &mut Net, session: SessionId, most: usize) -> Vec<(PolicyRuleId, Li
     told
 }
 
+/// RFC 4540, section 8.8.2
 #[test]
-fn who_reads_is_not_cut_off_when_a_block_ends_twenty_thousand_rules_8_8_2() {
+fn ending_20000_rules_spares_agents_that_read() {
     let limits = Limits {
         queued_messages: 20,
         queued_octets: 2000,
@@ -76,7 +77,7 @@ fn who_reads_is_not_cut_off_when_a_block_ends_twenty_thousand_rules_8_8_2() {
         panic!("no block");
     };
     assert_eq!((net.middlebox.rules().len(), net.elements()), (1, 1));
-    // While most of that is not told, others go on, and what is told of them comes after it.
+    // Other sessions continue meanwhile, and later notifications follow the queued ones.
     assert_eq!(some(&mut net, watcher, 100).len(), 100);
     let mut elsewhere = pinhole(1);
     for (tuple, address) in [
@@ -127,8 +128,9 @@ fn who_reads_is_not_cut_off_when_a_block_ends_twenty_thousand_rules_8_8_2() {
     assert_eq!(net.middlebox.session_counts(), (4, 0));
 }
 
+/// RFC 4540, section 7.5
 #[test]
-fn who_reads_nothing_is_cut_off_also_when_what_waits_are_ends_7_5() {
+fn agent_that_reads_nothing_is_terminated() {
     let limits = Limits {
         queued_messages: 20,
         ..Limits::default()
@@ -148,7 +150,7 @@ fn who_reads_nothing_is_cut_off_also_when_what_waits_are_ends_7_5() {
 }
 
 #[test]
-fn a_session_takes_requests_until_half_of_what_may_wait_does() {
+fn requests_are_read_until_half_the_queue_is_full() {
     let limits = Limits {
         queued_messages: 20,
         max_reply: 16_000,

@@ -45,7 +45,7 @@ const AGENT_RULES: usize = 30;
 /// Patterns that an agent may have.
 const AGENT_PATTERNS: usize = 7;
 
-/// A packet filter that fails when it is told to: 1 to add, 2 to extend, 4 to remove.
+/// Packet filter that fails on demand: 1 for add, 2 for extend, 4 for remove.
 #[derive(Debug)]
 struct Faulty {
     inner: MemoryBackend,
@@ -183,7 +183,7 @@ impl Input<'_> {
     }
 }
 
-/// What came of an input.
+/// Effects of an input.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Outcome {
     /// Requests with a positive reply.
@@ -345,7 +345,7 @@ fn finish(middlebox: &mut Middlebox<Faulty>, mut now: Time, failed: bool) {
         middlebox.handle_timeout(now);
     }
     assert!(middlebox.rules().is_empty() && middlebox.poll_timeout().is_none());
-    // What could not be removed has ended by itself, or was removed later.
+    // An element that could not be removed has expired or was removed later.
     let since = if failed { now } else { Time::ZERO };
     assert_eq!(middlebox.backend().inner.live(since).count(), 0);
     while let Some(session) = middlebox.poll_ready() {

@@ -1,4 +1,4 @@
-//! Bytes written out by hand from the figures of the RFC.
+//! Messages encoded by hand from the figures of RFC 4540.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -80,8 +80,9 @@ fn enable(group: Option<GroupId>) -> EnableRequest {
     }
 }
 
+/// RFC 4540, section 5.2
 #[test]
-fn session_requests_have_the_layout_of_5_2() {
+fn session_requests_have_their_layout() {
     let version = VERSION;
     let plain = Request::Establish {
         version,
@@ -100,8 +101,9 @@ fn session_requests_have_the_layout_of_5_2() {
     request(&Request::Terminate, "0103 0000 01020304");
 }
 
+/// RFC 4540, section 5.2
 #[test]
-fn session_replies_have_the_layout_of_5_2() {
+fn session_replies_have_their_layout() {
     let napt = Capabilities {
         packet_filter: true,
         address_translator: true,
@@ -115,7 +117,7 @@ fn session_replies_have_the_layout_of_5_2() {
         max_lifetime: Lifetime(3600),
         ..Capabilities::default()
     };
-    // 0xD1 is the RFC's own example of section 4.3.3.
+    // Example of RFC 4540, section 4.3.3.
     let bytes = "0201 000c 01020304 0004 0008 d1 67 0000 00000e10";
     reply(Reply::Established(napt), bytes);
     let both = Reply::Authenticate {
@@ -129,8 +131,9 @@ fn session_replies_have_the_layout_of_5_2() {
     reply(mismatch, "0322 0008 01020304 0001 0004 02090000");
 }
 
+/// RFC 4540, section 5.3
 #[test]
-fn rule_requests_have_the_layout_of_5_3() {
+fn rule_requests_have_their_layout() {
     let reserve = ReserveRequest {
         parameters: PrrParameters {
             nat_mode: NatMode::Twice,
@@ -186,8 +189,9 @@ fn rule_requests_have_the_layout_of_5_3() {
     request(&Request::List, "0122 0000 01020304");
 }
 
+/// RFC 4540, section 4.3.8
 #[test]
-fn a_tuple_of_ipv6_has_24_octets_4_3_8() {
+fn ipv6_tuple_has_24_octets() {
     let address: IpAddr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into();
     let disable = DisableRequest {
         internal: AddressTuple::single(Location::Internal, 6, address, 80),
@@ -211,8 +215,9 @@ fn a_tuple_of_ipv6_has_24_octets_4_3_8() {
     request(&Request::Disable(disable), &bytes);
 }
 
+/// RFC 4540, section 5.3
 #[test]
-fn rule_replies_have_the_layout_of_5_3() {
+fn rule_replies_have_their_layout() {
     let outside = internal().at(Location::Outside);
     let inside = external().at(Location::Inside);
     let outside_bytes = "0009 000c 01 20 11 02 4000 0002 c0000201";
@@ -292,8 +297,9 @@ fn rule_replies_have_the_layout_of_5_3() {
     reply(status, &bytes);
 }
 
+/// RFC 4540, section 4.2.3
 #[test]
-fn negative_replies_are_a_header_with_their_number_4_2_3() {
+fn negative_replies_have_their_layout() {
     assert_eq!(NegativeReply::PLAIN.len(), 35);
     for negative in NegativeReply::PLAIN {
         let bytes = format!("03 {:02x} 0000 01020304", negative.code());
@@ -305,8 +311,9 @@ fn negative_replies_are_a_header_with_their_number_4_2_3() {
     assert_eq!(codes, expected.into_iter().flatten().collect::<Vec<u8>>());
 }
 
+/// RFC 4540, sections 5.1.1, 5.2.7 and 5.3.19
 #[test]
-fn notifications_have_the_layout_of_5_1_1_5_2_7_and_5_3_19() {
+fn notifications_have_their_layout() {
     let told = |notification, bytes| {
         from_middlebox(FromMiddlebox::Notification(notification), bytes);
     };

@@ -1,6 +1,6 @@
-//! Messages against the RFC's layouts, against themselves, and against lies.
+//! Messages: layout, round trips, malformed input, byte streams.
 
 mod layout;
-mod lies;
+mod malformed;
 mod round_trip;
 mod streams;

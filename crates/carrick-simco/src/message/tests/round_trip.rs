@@ -1,4 +1,4 @@
-//! What is written is read again, and what can be read is written as it was.
+//! Encoding and decoding are inverse.
 
 use std::net::IpAddr;
 
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_octet_is_refused_or_read_as_another_message(
+    fn changed_octet_is_rejected_or_another_message(
         request in request(), at in any::<prop::sample::Index>(), value in any::<u8>()
     ) {
         let mut bytes = request.to_bytes(TransactionId(1)).to_vec();

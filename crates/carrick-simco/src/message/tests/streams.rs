@@ -1,4 +1,4 @@
-//! Messages in a byte stream, whatever the pieces in which it comes.
+//! Messages in a byte stream, received in arbitrary pieces.
 
 use std::time::Duration;
 
@@ -42,8 +42,9 @@ proptest! {
     }
 }
 
+/// RFC 4540, section 6
 #[test]
-fn the_rest_of_a_message_may_take_60_s_since_the_last_octet_6() {
+fn rest_of_a_message_times_out_after_60_s() {
     let message = Request::Status(PolicyRuleId(1)).to_bytes(TransactionId(1));
     let mut reader = StreamReader::default();
     reader.push(at(0), &message[..5]);

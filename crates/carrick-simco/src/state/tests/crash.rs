@@ -1,4 +1,4 @@
-//! A crash at each operation on the disk.
+//! Crashes at each operation on the disk.
 
 use super::disk::{Crash, Disk};
 use super::{Model, SALT, at, batches};
@@ -18,8 +18,8 @@ const CRASHES: [Crash; 9] = [
     Crash::PowerAfterNames(8),
 ];
 
-/// Lives until the disk crashes, or the batches end. Returns what was told to agents, and what was
-/// being written.
+/// Runs until the disk crashes or the batches end. Returns the changes reported to agents, and
+/// those being written.
 fn live(disk: &Disk, limit: u64) -> (Model, Model) {
     let (mut told, mut written) = (Model::default(), Model::default());
     let Ok((mut log, _)) = Log::open(disk.clone(), SALT) else {
@@ -55,7 +55,7 @@ fn every_operation(limit: u64) -> usize {
                     rules == told || rules == written,
                     "{operations} {eighths} {crash:?}: {rules:?}, told {told:?}"
                 );
-                // What was written anew is whole, and the same.
+                // The rewritten file is complete and has the same rules.
                 let (_, again) = Log::open(found.after(Crash::Power(0)), SALT).unwrap();
                 assert_eq!((&again.rules, again.dropped), (&recovered.rules, 0));
             }
@@ -69,18 +69,18 @@ fn every_operation(limit: u64) -> usize {
 }
 
 #[test]
-fn a_crash_at_any_operation_loses_nothing_granted_and_brings_nothing_back() {
+fn crash_at_any_operation_keeps_granted_rules() {
     assert!(every_operation(u64::MAX) > 300);
 }
 
 #[test]
-fn a_crash_at_any_step_of_compaction_loses_nothing_either() {
-    // Each batch makes the file anew.
+fn crash_during_compaction_keeps_granted_rules() {
+    // Each batch rewrites the file.
     assert!(every_operation(0) > 800);
 }
 
 #[test]
-fn a_file_stays_small_and_the_last_identifiers_are_remembered() {
+fn compaction_keeps_the_last_identifiers() {
     let disk = Disk::default();
     let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
     log.set_limit(4000);

@@ -1,4 +1,4 @@
-//! Files that are cut short, and disks that forget.
+//! Truncated files and disks that lose data.
 
 use super::disk::{Crash, Disk};
 use super::{Model, SALT, at, batches, owner, rule};
@@ -8,7 +8,7 @@ use crate::state::frame::frame;
 use crate::state::log::{FILE, Log};
 use crate::state::{RuleChange, StateError};
 
-/// A file, and what there was after each batch, with the length of the file then.
+/// Returns a file, and the rules after each batch with the file's length at that time.
 fn written(count: usize) -> (Vec<u8>, Vec<(usize, Model)>) {
     let disk = Disk::default();
     let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
@@ -27,14 +27,14 @@ fn written(count: usize) -> (Vec<u8>, Vec<(usize, Model)>) {
 }
 
 #[test]
-fn a_file_cut_at_any_octet_gives_what_the_whole_batches_say() {
+fn truncated_file_yields_complete_batches() {
     let (file, states) = written(25);
     let first = states[0].0;
     for length in 0..=file.len() {
         let disk = Disk::holding(FILE, file[..length].to_vec());
         let opened = Log::open(disk.clone(), SALT);
         if length < first {
-            // No crash does that: the first batch has its name when it is whole.
+            // No crash causes that: the first batch gets its name when it is complete.
             assert!(
                 matches!(
                     opened,
@@ -53,7 +53,7 @@ fn a_file_cut_at_any_octet_gives_what_the_whole_batches_say() {
 }
 
 #[test]
-fn a_bit_that_flips_is_found_or_concerns_the_last_batch_which_is_dropped() {
+fn flipped_bit_is_detected_or_in_the_last_batch() {
     let (file, states) = written(12);
     let before_last = &states[states.len() - 2];
     let mut found = 0;
@@ -99,7 +99,7 @@ fn another_file_is_left_alone() {
     assert!(disk.contents("rules.new").is_none());
 }
 
-/// What is found when the power goes while a rule with this external address is written.
+/// Returns the state found when the power fails while a rule with this external address is written.
 fn torn_with(address: [u8; 16]) -> Result<(Model, u64), StateError> {
     let disk = Disk::default();
     let (mut log, _) = Log::open(disk.clone(), SALT).unwrap();
@@ -127,11 +127,11 @@ fn torn_with(address: [u8; 16]) -> Result<(Model, u64), StateError> {
 }
 
 #[test]
-fn what_an_agent_asks_for_makes_no_torn_batch_fatal() {
+fn request_content_cannot_make_a_torn_batch_fatal() {
     let mut model = Model::default();
     model.apply(&[super::Change::Grant(1)]);
-    // An address has room for an empty batch; with a later number, the torn one before it would be
-    // damage of the disk. An agent knows all but the salt.
+    // An address has room for an empty batch; with a later number, the incomplete one before it would
+    // indicate damage of the disk. An agent knows everything but the salt.
     for guess in [[0; 8], [0xff; 8], *b"carrick ", *b"rules 2\n"] {
         for number in 3..40 {
             let address = frame(guess, number, &[]).try_into().unwrap();
@@ -139,7 +139,7 @@ fn what_an_agent_asks_for_makes_no_torn_batch_fatal() {
             assert!(rules == model && dropped > 0, "{number}: {rules:?}");
         }
     }
-    // So the salt alone keeps it out.
+    // Only the salt prevents it.
     let known = frame(SALT, 5, &[]).try_into().unwrap();
     let found = torn_with(known);
     assert!(matches!(found, Err(StateError::Damaged { .. })));

@@ -1,4 +1,4 @@
-//! A disk that crashes when it is told to.
+//! Simulated disk that crashes on demand.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use std::rc::Rc;
 
 use crate::state::storage::Storage;
 
-/// What survives.
+/// State that survives a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Crash {
-    /// The process dies; the system goes on.
+    /// The process dies; the system continues.
     Kill,
-    /// The power goes: what was not made durable is there in part (in eighths), names the old ones.
+    /// Power failure: unsynced data survive in part (in eighths), names are the old ones.
     Power(usize),
-    /// The same, but the names had got there.
+    /// Power failure after the names were stored.
     PowerAfterNames(usize),
 }
 
@@ -30,26 +30,27 @@ struct Inner {
     inodes: Vec<Inode>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
-    /// Operations until it crashes.
+    /// Number of operations until the crash.
     left: Option<usize>,
-    /// How much of a write that a crash interrupts gets through, in eighths.
+    /// Part of an interrupted write that is stored, in eighths.
     part: usize,
     crashed: bool,
 }
 
-/// A disk; clones are the same disk.
+/// Simulated disk. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk(Rc<RefCell<Inner>>);
 
 impl Disk {
-    /// Lets so many operations pass; of the next, if it writes, a part of `eighths`.
+    /// Crashes after this number of operations; a write interrupted by the crash stores a part of
+    /// `eighths`.
     pub(super) fn crash_after(&self, operations: usize, eighths: usize) {
         let mut inner = self.0.borrow_mut();
         inner.left = Some(operations);
         inner.part = eighths;
     }
 
-    /// The disk as it is found after a crash.
+    /// Returns the disk as found after a crash.
     pub(super) fn after(&self, crash: Crash) -> Self {
         let mut inner = self.0.borrow().clone();
         inner.left = None;
@@ -68,7 +69,7 @@ impl Disk {
         Self(Rc::new(RefCell::new(inner)))
     }
 
-    /// Whether an operation has failed.
+    /// Returns whether an operation has failed.
     pub(super) fn crashed(&self) -> bool {
         self.0.borrow().crashed
     }
@@ -79,7 +80,7 @@ impl Disk {
         Some(inner.inodes[inode].data.clone())
     }
 
-    /// A disk that has only this file.
+    /// Returns a disk with one file.
     pub(super) fn holding(name: &str, data: Vec<u8>) -> Self {
         let durable = data.len();
         let names = BTreeMap::from([(name.to_owned(), 0)]);
@@ -137,7 +138,7 @@ impl Storage for Disk {
         inner.inodes[*file]
             .data
             .extend_from_slice(&octets[..length]);
-        // The crash is once: the process is gone then.
+        // The process crashes only once.
         inner.part = 0;
         whole
     }

@@ -31,7 +31,7 @@ fn at(seconds: u64) -> Moment {
     }
 }
 
-/// One of each kind of rule, in IPv4 and IPv6, with and without reservations.
+/// Returns a rule of one of the kinds, in IPv4 and IPv6, with and without reservations.
 fn rule(id: u32) -> Rule {
     let version = |v6: bool| if v6 { IpVersion::V6 } else { IpVersion::V4 };
     let (a0, a3, a2) = if id.is_multiple_of(2) {
@@ -76,7 +76,7 @@ fn rule(id: u32) -> Rule {
             },
             internal,
             external,
-            told: reservation,
+            reported: reservation,
             reservation: (n == 3).then_some(reservation),
             elements: elements_of(&internal, &external, None, direction),
             pattern: pattern_of(&internal, &external),
@@ -91,14 +91,14 @@ fn rule(id: u32) -> Rule {
     }
 }
 
-/// That of the files of these tests.
+/// Salt of the files of these tests.
 const SALT: [u8; 8] = *b"not zero";
 
 fn owner() -> Identity {
     Identity::new("alice@пример").unwrap()
 }
 
-/// Changes as a middlebox makes them: grants, refreshes, ends; in batches of 1 to 4.
+/// Returns changes like those of a middlebox: grants, refreshes, ends, in batches of 1 to 4.
 fn batches(seed: u8, count: usize) -> Vec<Vec<Change>> {
     let mut random = ChaCha20Rng::from_seed([seed; 32]);
     let (mut live, mut next): (Vec<u32>, u32) = (Vec::new(), 1);
@@ -120,7 +120,7 @@ fn batches(seed: u8, count: usize) -> Vec<Vec<Change>> {
         .collect()
 }
 
-/// A change, as a test says it.
+/// Change in the notation of the tests.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Grant(u32),
@@ -147,7 +147,7 @@ impl Change {
     }
 }
 
-/// What there is after changes, counted without the code under test.
+/// Rules after changes, computed without the code under test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Model {
     rules: Vec<(PolicyRuleId, Duration)>,

@@ -1,0 +1,111 @@
+//! Surveys of the rules that the middlebox has for this agent, shared by all requests that were lost
+//! together.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::Inner;
+use super::error::RequestError;
+use super::inquiry::persist;
+use super::session::TransactionError;
+use carrick_simco::message::{PolicyRuleId, Reply, Request};
+
+/// Time for which a status is reused.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Last survey, or its error.
+#[derive(Debug, Default)]
+pub(super) struct Surveys(tokio::sync::Mutex<Option<Last>>);
+
+#[derive(Debug)]
+struct Last {
+    begun: Instant,
+    outcome: Result<Arc<Survey>, RequestError>,
+}
+
+/// Rules listed by the middlebox, and the statuses queried so far.
+#[derive(Debug)]
+pub(super) struct Survey {
+    rules: Vec<PolicyRuleId>,
+    statuses: Mutex<BTreeMap<PolicyRuleId, Arc<OnceCell<Option<Status>>>>>,
+}
+
+/// Status of a rule and the time of its reply.
+#[derive(Clone, Debug)]
+pub(super) struct Status {
+    pub(super) reply: Reply,
+    pub(super) received: Instant,
+}
+
+impl Surveys {
+    /// Returns a survey begun at `since` or later. Concurrent callers share one survey.
+    pub(super) async fn since(
+        &self,
+        inner: &Inner,
+        since: Instant,
+    ) -> Result<Arc<Survey>, RequestError> {
+        let mut last = self.0.lock().await;
+        if let Some(Last { begun, outcome }) = &*last
+            && *begun >= since
+        {
+            return outcome.clone();
+        }
+        let begun = Instant::now();
+        let outcome = match persist(inner, &Request::List).await {
+            Ok(Reply::List(list)) => Ok(Arc::new(Survey {
+                rules: list.rules().to_vec(),
+                statuses: Mutex::default(),
+            })),
+            Ok(_) => Err(RequestError::Unexpected),
+            // More rules than a reply can list, or no right to list them: the query is refused, not
+            // the request.
+            Err(TransactionError::Refused(_)) => Err(RequestError::Unanswered),
+            Err(error) => Err(error.into()),
+        };
+        *last = Some(Last {
+            begun,
+            outcome: outcome.clone(),
+        });
+        outcome
+    }
+}
+
+impl Survey {
+    /// Returns the rules in the order of their identifiers.
+    pub(super) fn rules(&self) -> &[PolicyRuleId] {
+        &self.rules
+    }
+
+    /// Returns the current or a recent status of a rule; `None` if it has ended or belongs to another
+    /// agent.
+    pub(super) async fn status(
+        &self,
+        inner: &Inner,
+        rule: PolicyRuleId,
+    ) -> Result<Option<Status>, RequestError> {
+        let cell = {
+            let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(statuses.entry(rule).or_default())
+        };
+        let status = cell.get_or_try_init(|| ask(inner, rule)).await?;
+        match status {
+            Some(status) if status.received.elapsed() > FRESH => ask(inner, rule).await,
+            status => Ok(status.clone()),
+        }
+    }
+}
+
+async fn ask(inner: &Inner, rule: PolicyRuleId) -> Result<Option<Status>, RequestError> {
+    match persist(inner, &Request::Status(rule)).await {
+        Ok(reply) => Ok(Some(Status {
+            reply,
+            received: Instant::now(),
+        })),
+        Err(TransactionError::Refused(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,256 @@
+//! Task that refreshes held rules.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::held::{Entry, GroupChoice};
+use super::session::TransactionError;
+use super::{ClientEvent, Events, Inner, RequestError, inquiry};
+use carrick_simco::message::{EnableRequest, GroupId, Lifetime, NegativeReply, Reply, Request};
+
+/// Maximum number of rules refreshed concurrently.
+const WINDOW: usize = 64;
+
+/// Pause before a failed refresh is repeated.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Interval at which the task checks for remaining handles.
+const HANDLE_CHECK: Duration = Duration::from_secs(1);
+
+/// Runs until the last handle is dropped.
+pub(super) async fn run(client: Weak<Inner>, mut events: Events) {
+    let mut under_way = JoinSet::new();
+    loop {
+        let Some(inner) = client.upgrade() else {
+            return;
+        };
+        while under_way.len() < WINDOW
+            && let Some((key, entry)) = inner.held_rules.take_due(Instant::now())
+        {
+            under_way.spawn(keep(Arc::clone(&inner), key, entry));
+        }
+        let room = under_way.len() < WINDOW;
+        let due = inner.held_rules.next_due().filter(|_| room);
+        let wake = Instant::now() + HANDLE_CHECK;
+        let due = due.map_or(wake, |due| due.min(wake));
+        tokio::select! {
+            event = events.next() => match event {
+                None => return,
+                Some(event) => handle_event(&inner, &event),
+            },
+            _ = under_way.join_next(), if !under_way.is_empty() => {}
+            () = tokio::time::sleep_until(due) => {}
+            () = inner.held_rules.changed.notified() => {}
+        }
+    }
+}
+
+fn handle_event(inner: &Inner, event: &ClientEvent) {
+    match event {
+        ClientEvent::Closed(_) => inner.claims.clear(),
+        // State of an earlier session is uncertain after an opening. A lost event may have been an
+        // opening or the end of a rule.
+        ClientEvent::Opened(_) | ClientEvent::Lagged(_) => inner.held_rules.mark_unverified(),
+        ClientEvent::Rule {
+            rule,
+            lifetime: Lifetime(0),
+        } if inner.held_rules.ended(*rule) => inner.emit(ClientEvent::Ended {
+            rule: *rule,
+            refused: None,
+        }),
+        _ => {}
+    }
+}
+
+/// Refreshes one rule, or requests it again.
+async fn keep(inner: Arc<Inner>, key: u64, entry: Entry) {
+    let lifetime = entry.wanted();
+    if entry.unverified {
+        match inner.ask(Request::Status(entry.rule)).await {
+            Ok(status) if inquiry::is_same(&entry, &status) => {}
+            // The rule has ended; its identifier may be another rule's.
+            Ok(_)
+            | Err(TransactionError::Refused(
+                NegativeReply::NoSuchRule | NegativeReply::RuleNotAuthorized,
+            )) => return request_again(&inner, key, &entry).await,
+            // Without the right to query it, the identifier may be another rule's.
+            Err(TransactionError::Refused(reply)) if is_permanent(reply) => {
+                return request_again(&inner, key, &entry).await;
+            }
+            Err(_) => return inner.held_rules.again(key, RETRY),
+        }
+    }
+    let rule = entry.rule;
+    let request = Request::ChangeLifetime { rule, lifetime };
+    match inner.ask(request).await {
+        Ok(Reply::LifetimeChanged(lifetime)) => inner.held_rules.refreshed(key, lifetime),
+        Err(TransactionError::Refused(reply))
+            if reply == NegativeReply::NoSuchRule || is_permanent(reply) =>
+        {
+            request_again(&inner, key, &entry).await;
+        }
+        // The rule is still in force, and PLC is idempotent.
+        _ => inner.held_rules.again(key, RETRY),
+    }
+}
+
+/// Returns whether a repeated request would be refused again.
+fn is_permanent(reply: NegativeReply) -> bool {
+    matches!(
+        reply,
+        NegativeReply::AgentNotAuthorized
+            | NegativeReply::RuleNotAuthorized
+            | NegativeReply::LifetimeNotAuthorized
+            | NegativeReply::TransactionNotSupported
+    )
+}
+
+/// Requests a rule that the middlebox has lost or does not extend. Reservations are not requested
+/// again, since peers were given their addresses.
+async fn request_again(inner: &Arc<Inner>, key: u64, entry: &Entry) {
+    let old = entry.rule;
+    let granted = match &entry.request {
+        Request::Enable(enable) => enable_again(inner, key, enable).await,
+        Request::Disable(disable) => inquiry::create(inner, &Request::Disable(*disable)).await,
+        _ => {
+            inner.held_rules.remove(key);
+            return inner.emit(ClientEvent::Ended {
+                rule: old,
+                refused: Some(NegativeReply::NoSuchRule),
+            });
+        }
+    };
+    match granted {
+        Ok(reply) => {
+            let new = reply.rule().unwrap_or(old);
+            if inner.held_rules.renewed(key, &reply) {
+                inner.emit(ClientEvent::Renewed { old, new });
+            } else {
+                // The rule is no longer held.
+                let _ = inquiry::change_lifetime(inner, new, Lifetime(0)).await;
+            }
+        }
+        Err(RequestError::Refused(refused)) => {
+            inner.held_rules.remove(key);
+            inner.emit(ClientEvent::Ended {
+                rule: old,
+                refused: Some(refused),
+            });
+        }
+        Err(_) => inner.held_rules.again(key, RETRY),
+    }
+}
+
+/// Requests an enabled rule again. Rules of a group stay together, even if the group was lost.
+async fn enable_again(
+    inner: &Inner,
+    key: u64,
+    enable: &EnableRequest,
+) -> Result<Reply, RequestError> {
+    let ask = async |group: Option<GroupId>| {
+        let request = Request::Enable(EnableRequest { group, ..*enable });
+        inquiry::create(inner, &request).await
+    };
+    let (group, successor) = match inner.held_rules.regroup(key) {
+        GroupChoice::Alone => return ask(None).await,
+        GroupChoice::Same(group) => (Some(group), None),
+        GroupChoice::Successor(successor) => {
+            let successor = successor.lock_owned().await;
+            (*successor, Some(successor))
+        }
+    };
+    // The first rule of the group is awaited; the others run concurrently.
+    let first = successor.filter(|_| group.is_none());
+    let granted = match ask(group).await {
+        Err(RequestError::Refused(
+            NegativeReply::NoSuchGroup | NegativeReply::GroupNotAuthorized,
+        )) if group.is_some() => return ask(None).await,
+        granted => granted,
+    };
+    if let (Some(mut first), Ok(Reply::Enabled(enabled))) = (first, &granted) {
+        *first = Some(enabled.group);
+    }
+    granted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::{broadcast, mpsc};
+
+    use super::*;
+    use crate::client::held::{HeldRule, HeldRules};
+    use crate::client::inquiry::Claims;
+    use carrick_simco::message::{
+        AddressTuple, Capabilities, DisableRequest, IpVersion, Location, PolicyRuleId, Scope,
+    };
+
+    /// Returns a held rule with a lifetime of 100 s.
+    fn held() -> (Arc<Inner>, HeldRule) {
+        let (commands, _to_session) = mpsc::channel(1);
+        let (events, _) = broadcast::channel(1);
+        let inner = Arc::new(Inner {
+            commands,
+            events,
+            held_rules: HeldRules::default(),
+            claims: Claims::default(),
+            surveys: crate::client::survey::Surveys::default(),
+            timeout: Duration::from_secs(1),
+            capabilities: Capabilities::default(),
+        });
+        let any = |location| AddressTuple {
+            location,
+            protocol: 0,
+            scope: Scope::ProtocolsOnly(IpVersion::V4),
+        };
+        let request = Request::Disable(DisableRequest {
+            internal: any(Location::Internal),
+            external: any(Location::External),
+            lifetime: Lifetime(100),
+        });
+        let reply = Reply::Disabled {
+            rule: PolicyRuleId(7),
+            lifetime: Lifetime(100),
+        };
+        let held = HeldRule::new(Arc::clone(&inner), request, &reply).unwrap();
+        (inner, held)
+    }
+
+    #[tokio::test]
+    async fn rules_are_looked_at_when_events_were_lost() {
+        let (inner, _held) = held();
+        assert!(
+            inner.held_rules.take_due(Instant::now()).is_none(),
+            "not yet"
+        );
+        handle_event(&inner, &ClientEvent::Lagged(3));
+        let (_, entry) = inner.held_rules.take_due(Instant::now()).unwrap();
+        assert!(entry.unverified && entry.rule == PolicyRuleId(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expired_rule_is_requested_again() {
+        let over = ClientEvent::Rule {
+            rule: PolicyRuleId(7),
+            lifetime: Lifetime(0),
+        };
+        for (age, ended) in [(98.0, true), (99.5, false), (101.0, false)] {
+            let (inner, held) = held();
+            // The refresh was late and is repeated much later.
+            inner
+                .held_rules
+                .take_due(Instant::now() + Duration::from_secs(50))
+                .unwrap();
+            inner.held_rules.again(0, Duration::from_secs(1000));
+            tokio::time::advance(Duration::from_secs_f64(age)).await;
+            handle_event(&inner, &over);
+            assert_eq!(held.is_held(), !ended, "{age}");
+            let due = inner.held_rules.take_due(Instant::now());
+            assert_eq!(due.is_some(), !ended, "{age}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Rate limits of audit lines for events that cost their originator nothing: connections without a
+//! session, sessions, and refusals. Suppressed events are counted, so that nobody can fill the disk.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use carrick_simco::Time;
+use carrick_simco::middlebox::{MiddleboxEvent, SessionId, Source};
+use carrick_simco::session::Identity;
+
+/// Interval of reports about suppressed events.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Burst of lines, and the interval of further ones.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    burst: u32,
+    each: Duration,
+}
+
+/// For connections without a session from one address or network.
+const PER_SOURCE: Rate = Rate {
+    burst: 20,
+    each: Duration::from_secs(10),
+};
+
+/// For connections without a session in total.
+const UNAUTHENTICATED: Rate = Rate {
+    burst: 200,
+    each: Duration::from_millis(500),
+};
+
+/// For refusals of an agent, and for its sessions.
+const PER_AGENT: Rate = Rate {
+    burst: 100,
+    each: Duration::from_secs(1),
+};
+
+impl Rate {
+    /// Returns whether a line is allowed; `full` is the time at which the burst is available again.
+    fn has_room(self, full: Time, now: Time) -> bool {
+        full.since(now) + self.each <= self.each * self.burst
+    }
+
+    fn take(self, full: Time, now: Time) -> Time {
+        full.max(now) + self.each
+    }
+}
+
+/// Category of rate-limited events.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Category {
+    /// Connections without a session from a source.
+    Unauthenticated(Option<Source>),
+    /// Refusals of an agent.
+    Refusals(Identity),
+    /// Starts and ends of an agent's sessions.
+    Sessions(Identity),
+}
+
+impl Category {
+    /// Returns the category of an event; `None` for events that are not limited.
+    pub(super) fn of(
+        event: &MiddleboxEvent,
+        source: impl Fn(SessionId) -> Option<Source>,
+    ) -> Option<Self> {
+        match event {
+            MiddleboxEvent::AuthenticationFailed { session, .. }
+            | MiddleboxEvent::SessionClosed {
+                session,
+                agent: None,
+                ..
+            } => Some(Self::Unauthenticated(source(*session))),
+            MiddleboxEvent::SessionOpened { agent, .. }
+            | MiddleboxEvent::SessionClosed {
+                agent: Some(agent), ..
+            } => Some(Self::Sessions(agent.clone())),
+            MiddleboxEvent::Refused { by, .. } => Some(Self::Refusals(by.agent.clone())),
+            MiddleboxEvent::RuleCreated { .. }
+            | MiddleboxEvent::LifetimeChanged { .. }
+            | MiddleboxEvent::RuleEnded { .. }
+            | MiddleboxEvent::BackendFailed { .. } => None,
+        }
+    }
+
+    fn rate(&self) -> Rate {
+        match self {
+            Self::Unauthenticated(_) => PER_SOURCE,
+            Self::Refusals(_) | Self::Sessions(_) => PER_AGENT,
+        }
+    }
+
+    fn agent(&self) -> Option<&Identity> {
+        match self {
+            Self::Unauthenticated(_) => None,
+            Self::Refusals(agent) | Self::Sessions(agent) => Some(agent),
+        }
+    }
+}
+
+/// State of the rate limits.
+#[derive(Debug, Default)]
+pub(super) struct RateLimits {
+    /// Time at which each category has its full burst again. Entries are removed after that time.
+    full: BTreeMap<Category, Time>,
+    unauthenticated: Time,
+    /// Suppressed events not reported yet, by agent.
+    held: BTreeMap<Option<Identity>, u64>,
+    /// Time of the next report and sweep.
+    next_report: Time,
+    /// Suppressed events since the start.
+    pub(super) suppressed: u64,
+}
+
+impl RateLimits {
+    /// Returns whether an event of this category is logged; counts it if not.
+    pub(super) fn admits(&mut self, now: Time, kind: Category) -> bool {
+        if self.full.is_empty() && self.held.is_empty() {
+            self.next_report = now + REPORT_INTERVAL;
+        }
+        let rate = kind.rate();
+        let full = self.full.get(&kind).copied().unwrap_or(now);
+        let unauthenticated = matches!(kind, Category::Unauthenticated(_));
+        if !rate.has_room(full, now)
+            || (unauthenticated && !UNAUTHENTICATED.has_room(self.unauthenticated, now))
+        {
+            *self.held.entry(kind.agent().cloned()).or_default() += 1;
+            self.suppressed += 1;
+            return false;
+        }
+        if unauthenticated {
+            self.unauthenticated = UNAUTHENTICATED.take(self.unauthenticated, now);
+        }
+        self.full.insert(kind, rate.take(full, now));
+        true
+    }
+
+    /// Returns the suppressed events by agent, if a report is due.
+    pub(super) fn due(&mut self, now: Time) -> BTreeMap<Option<Identity>, u64> {
+        if now < self.next_report {
+            return BTreeMap::new();
+        }
+        self.next_report = now + REPORT_INTERVAL;
+        self.full.retain(|_, full| *full > now);
+        self.rest()
+    }
+
+    /// Returns the suppressed events not reported yet.
+    pub(super) fn rest(&mut self) -> BTreeMap<Option<Identity>, u64> {
+        std::mem::take(&mut self.held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    fn network(number: u16) -> Category {
+        let address = Ipv6Addr::new(0x2001, 0xdb8, 0, number, 0, 0, 0, 1);
+        Category::Unauthenticated(Some(Source::of(address.into())))
+    }
+
+    fn admitted(
+        limits: &mut RateLimits,
+        now: Time,
+        kinds: impl Iterator<Item = Category>,
+    ) -> usize {
+        kinds
+            .filter(|kind| limits.admits(now, kind.clone()))
+            .count()
+    }
+
+    #[test]
+    fn lines_are_limited_per_source_and_in_total() {
+        let mut limits = RateLimits::default();
+        let now = Time::from_millis(500);
+        let one = admitted(&mut limits, now, (0..1000).map(|_| network(0)));
+        assert_eq!(one, 20);
+        // Another source has its own limit.
+        assert_eq!(
+            admitted(&mut limits, now, (0..1000).map(|_| network(1))),
+            20
+        );
+        let many = admitted(&mut limits, now, (2..60_000).map(network));
+        assert_eq!(many, 160, "200 with those of the two");
+        assert!(limits.due(now).is_empty(), "not yet");
+        let later = now + REPORT_INTERVAL;
+        let told = limits.due(later);
+        assert_eq!(told, BTreeMap::from([(None, 980 + 980 + 59_998 - 160)]));
+        assert_eq!(limits.suppressed, 980 + 980 + 59_998 - 160);
+        assert!(limits.due(later + REPORT_INTERVAL).is_empty(), "once");
+        // A day of events from many networks.
+        let mut lines = 0;
+        for second in 0..86_400_u64 {
+            let now = later + Duration::from_secs(second);
+            let kinds = (0..5).map(|n| network((second * 5 + n) as u16));
+            lines += admitted(&mut limits, now, kinds);
+            limits.due(now);
+            assert!(limits.full.len() < 300, "{second}");
+        }
+        assert!(
+            (172_800..173_100).contains(&lines),
+            "{lines}: 2 in a second"
+        );
+    }
+
+    #[test]
+    fn refusals_and_sessions_are_limited_separately() {
+        let agent = |name| Identity::new(name).unwrap();
+        let mut limits = RateLimits::default();
+        let refusals = |name: &'static str| (0..5000).map(move |_| Category::Refusals(agent(name)));
+        assert_eq!(admitted(&mut limits, Time::ZERO, refusals("a")), 100);
+        assert_eq!(admitted(&mut limits, Time::ZERO, refusals("b")), 100);
+        assert!(limits.admits(Time::ZERO, Category::Sessions(agent("a"))));
+        let after = Time::ZERO + Duration::from_secs(7);
+        assert_eq!(
+            admitted(&mut limits, after, refusals("a")),
+            7,
+            "one a second"
+        );
+        let told = BTreeMap::from([(Some(agent("a")), 4900 + 4993), (Some(agent("b")), 4900)]);
+        assert_eq!(limits.due(after + REPORT_INTERVAL), told);
+    }
+}

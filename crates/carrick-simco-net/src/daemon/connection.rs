@@ -1,0 +1,252 @@
+//! Connection: a reading task, a writing task, and the state that the core keeps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::core::{CYCLE, Input};
+use crate::transport::{Link, MessageReader, MessageWriter, Packet};
+use carrick_simco::middlebox::{SessionId, Source};
+
+/// Capacity of the queue to the writer.
+const OUTBOX: usize = 256;
+
+/// Time to send the remaining messages after the end of a session.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// State of a connection in the core. When it is dropped, queued messages are sent and the connection
+/// is closed.
+pub(super) struct Connection {
+    outbox: mpsc::Sender<Packet>,
+    blocked: Arc<AtomicBool>,
+    closing: Arc<Notify>,
+    aborting: Arc<Notify>,
+    /// Lets the reader continue: all replies to what it read are with the writer.
+    answered: Arc<Notify>,
+    /// Received messages not handled yet.
+    waiting: VecDeque<Packet>,
+    /// Arrival of the last of them; the reader waits until they are answered.
+    arrived: Option<Instant>,
+    /// True if the receiving direction has ended: the connection ends with the last reply.
+    read_ended: bool,
+    reader: AbortHandle,
+    /// True if the session has ended and the rest is being sent.
+    ending: bool,
+    pub(super) source: Option<Source>,
+    /// True if its graceful end waits for the peer.
+    pub(super) lingers: bool,
+    /// Address of the peer for logs.
+    pub(super) peer: String,
+}
+
+/// Room in the queue to the writer.
+pub(super) enum Room<'a> {
+    /// One message may be queued.
+    Free(mpsc::Permit<'a, Packet>),
+    /// Full; the core is notified when there is room.
+    None,
+    /// The writer has ended.
+    Gone,
+}
+
+impl Connection {
+    /// Starts both tasks.
+    pub(super) fn start(session: SessionId, link: Link, core: &mpsc::Sender<Input>) -> Self {
+        let (outbox, to_send) = mpsc::channel(OUTBOX);
+        let blocked = Arc::new(AtomicBool::new(false));
+        let closing = Arc::new(Notify::new());
+        let aborting = Arc::new(Notify::new());
+        let answered = Arc::new(Notify::new());
+        let lingers = link.writer.lingers();
+        let reader = Reader {
+            session,
+            half: link.reader,
+            core: core.clone(),
+            answered: Arc::clone(&answered),
+        };
+        let reader = tokio::spawn(reader.run());
+        let writer = Writer {
+            session,
+            half: link.writer,
+            to_send,
+            blocked: Arc::clone(&blocked),
+            core: core.clone(),
+        };
+        tokio::spawn(writer.run(Arc::clone(&closing), Arc::clone(&aborting)));
+        Self {
+            outbox,
+            blocked,
+            closing,
+            aborting,
+            answered,
+            waiting: VecDeque::new(),
+            arrived: None,
+            read_ended: false,
+            reader: reader.abort_handle(),
+            ending: false,
+            source: link.address.map(Source::of),
+            lingers,
+            peer: link.peer,
+        }
+    }
+
+    pub(super) fn room(&self) -> Room<'_> {
+        // Checked again after setting the mark: the writer may have made room just before.
+        for mark in [true, false] {
+            match self.outbox.try_reserve() {
+                Ok(permit) => return Room::Free(permit),
+                Err(TrySendError::Closed(())) => return Room::Gone,
+                Err(TrySendError::Full(())) if mark => self.blocked.store(true, Ordering::SeqCst),
+                Err(TrySendError::Full(())) => {}
+            }
+        }
+        Room::None
+    }
+
+    /// Adds received messages.
+    pub(super) fn received(&mut self, arrived: Instant, messages: Vec<Packet>) {
+        self.arrived = Some(arrived);
+        self.waiting.extend(messages);
+    }
+
+    /// Returns the next message to handle.
+    pub(super) fn next_message(&mut self) -> Option<Packet> {
+        self.waiting.pop_front()
+    }
+
+    /// Returns whether messages wait to be handled.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Returns the arrival of the messages handled last.
+    pub(super) fn arrived(&self) -> Instant {
+        self.arrived.unwrap_or_else(Instant::now)
+    }
+
+    /// Lets the reader read once more: all received messages are handled and the replies are with the
+    /// writer. Returns whether more may arrive.
+    pub(super) fn answered(&mut self) -> bool {
+        if self.arrived.take().is_some() {
+            self.answered.notify_one();
+        }
+        !self.read_ended
+    }
+
+    /// Records the end of the receiving direction; the rest has [`LINGER`] to be sent.
+    pub(super) fn read_ended(&mut self) {
+        self.read_ended = true;
+        self.closing.notify_one();
+    }
+
+    /// Records the end of the session; the rest has [`LINGER`] to be sent.
+    pub(super) fn end(&mut self) {
+        self.ending = true;
+        self.closing.notify_one();
+    }
+
+    /// Aborts the connection, which frees its place in the transport.
+    pub(super) fn abort(&mut self) {
+        self.ending = true;
+        self.aborting.notify_one();
+    }
+
+    /// Returns whether its session has ended.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reader.abort();
+        self.closing.notify_one();
+    }
+}
+
+struct Reader {
+    session: SessionId,
+    half: Box<dyn MessageReader>,
+    core: mpsc::Sender<Input>,
+    answered: Arc<Notify>,
+}
+
+impl Reader {
+    /// Continues reading when the writer has the replies to what was read. An agent that does not read
+    /// its replies is thus stopped by flow control.
+    async fn run(mut self) {
+        let session = self.session;
+        loop {
+            let mut came = Vec::new();
+            let end = self.half.read(&mut came).await.err();
+            let arrived = Instant::now();
+            let mut came = came.into_iter();
+            while came.len() > 0 {
+                let messages = came.by_ref().take(CYCLE).collect();
+                let input = Input::Messages {
+                    session,
+                    arrived,
+                    messages,
+                };
+                if self.core.send(input).await.is_err() {
+                    return;
+                }
+                self.answered.notified().await;
+            }
+            if let Some(end) = end {
+                let badly_formed = end.is_badly_formed();
+                // The core may have stopped.
+                let _ = self.core.send(Input::ReadEnd(session, badly_formed)).await;
+                return;
+            }
+        }
+    }
+}
+
+struct Writer {
+    session: SessionId,
+    half: Box<dyn MessageWriter>,
+    to_send: mpsc::Receiver<Packet>,
+    blocked: Arc<AtomicBool>,
+    core: mpsc::Sender<Input>,
+}
+
+impl Writer {
+    async fn run(mut self, closing: Arc<Notify>, aborting: Arc<Notify>) {
+        let (session, core) = (self.session, self.core.clone());
+        let aborted = tokio::select! {
+            biased;
+            () = aborting.notified() => true,
+            () = self.write() => false,
+            () = async {
+                closing.notified().await;
+                tokio::time::sleep(LINGER).await;
+            } => false,
+        };
+        if aborted {
+            self.half.abort();
+        }
+        // The core may have stopped.
+        let _ = core.send(Input::Written(session)).await;
+    }
+
+    async fn write(&mut self) {
+        let mut batch = Vec::new();
+        while self.to_send.recv_many(&mut batch, OUTBOX).await > 0 {
+            let room = self.blocked.swap(false, Ordering::SeqCst);
+            if room && self.core.send(Input::Room(self.session)).await.is_err() {
+                return;
+            }
+            if self.half.write(&mut batch).await.is_err() {
+                return;
+            }
+        }
+        self.half.close().await;
+    }
+}

@@ -1,0 +1,261 @@
+//! Middlebox as a program: listeners, connections, and one task that owns the state machine.
+//!
+//! ```text
+//! listeners ──> links ──> readers ─┐  batches of messages        ┌─> writers ──> links
+//!                                  └──> core task: Middlebox ────┘
+//!                                        │  1. all messages that are there
+//!                                        │  2. changes of rules to the journal, one commit
+//!                                        │  3. audit log, written by a separate thread
+//!                                        └  4. replies and notifications
+//! ```
+//!
+//! A reply is sent after its change is in the journal; changes of many messages share a commit. A
+//! connection that does not read delays no other: its messages wait in the state machine, which ends
+//! the session when there are too many.
+
+mod accept;
+mod audit;
+mod config;
+mod connection;
+mod core;
+mod http;
+mod listen;
+mod metrics;
+mod scrape;
+
+use std::io;
+use std::path::Path;
+
+use tokio::sync::{mpsc, oneshot};
+
+use carrick_simco::backend::{Backend, BackendError};
+use carrick_simco::middlebox::Restored;
+use carrick_simco::state::{FileJournal, Journal, Recovered, StateError};
+
+pub use accept::AcceptFailures;
+pub use config::{
+    AgentEntry, BackendEntry, ConfigError, LimitsEntry, Listen, NftablesEntry, PoolEntry, Protocol,
+    SctpListen, Settings, TlsListen, Words, parse_key, read_key_file,
+};
+pub use http::{encode_metrics, serve_metrics};
+pub use listen::{Bound, Listeners};
+
+use core::{Core, Input};
+use scrape::Scraper;
+
+/// Capacity of the channel of errors that do not stop the middlebox.
+const TROUBLES: usize = 16;
+
+/// Backend of any kind.
+pub type AnyBackend = Box<dyn Backend + Send>;
+
+/// Journal of any kind, and the state that an earlier run left in it.
+pub struct State {
+    /// Journal for changes.
+    pub journal: Box<dyn Journal + Send>,
+    /// Rules to restore.
+    pub recovered: Recovered,
+}
+
+impl State {
+    /// Returns a state that is not stored.
+    pub fn none() -> Self {
+        Self {
+            journal: Box::new(()),
+            recovered: Recovered::default(),
+        }
+    }
+
+    /// Opens the state in a folder, or none without a folder.
+    ///
+    /// # Errors
+    /// See [`FileJournal::open`]; and when the system returns no random numbers.
+    pub fn open(folder: Option<&Path>) -> Result<Self, StateError> {
+        let Some(folder) = folder else {
+            return Ok(Self::none());
+        };
+        let mut salt = [0; 8];
+        getrandom::fill(&mut salt).map_err(|error| StateError::Io {
+            what: "get random numbers for",
+            path: folder.to_owned(),
+            source: io::Error::other(error.to_string()),
+        })?;
+        let (journal, recovered) = FileJournal::open(folder, salt)?;
+        Ok(Self {
+            journal: Box::new(journal),
+            recovered,
+        })
+    }
+}
+
+/// Error of a middlebox.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The configuration is invalid.
+    #[error("configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// An address can't be bound.
+    #[error("cannot listen on {place}: {why}")]
+    Listen {
+        /// Transport and address.
+        place: String,
+        /// Error of the system.
+        why: String,
+    },
+    /// Error of the certificate or its key.
+    #[error(transparent)]
+    Tls(#[from] crate::transport::tls::TlsError),
+    /// The audit log can't be written.
+    #[error("cannot write the audit log {path}: {source}")]
+    Audit {
+        /// The file.
+        path: String,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// The state can't be written, so rules that are granted from now on could be lost.
+    #[error("{0}; stopped, because granted rules could not be stored")]
+    State(#[from] StateError),
+    /// The rules of the state can't be restored in the packet filter.
+    #[error("cannot restore the rules of the state in the packet filter: {0}")]
+    Backend(#[from] BackendError),
+    /// The table of the middlebox was removed or changed. The next start restores it.
+    #[error("the packet filter no longer enforces the rules: {0}")]
+    Gone(BackendError),
+    /// The system returned no random numbers.
+    #[error("cannot get random numbers from the system: {0}")]
+    Random(String),
+    /// A task panicked.
+    #[error("middlebox task terminated unexpectedly")]
+    Lost,
+}
+
+/// Middlebox running on the current runtime. It stops when dropped.
+pub struct Daemon {
+    orders: mpsc::Sender<Input>,
+    scraper: Scraper,
+    accept_failures: AcceptFailures,
+    bound: Bound,
+    restored: Restored,
+    troubles: Option<mpsc::Receiver<DaemonError>>,
+    done: tokio::task::JoinHandle<Result<(), DaemonError>>,
+}
+
+impl Daemon {
+    /// Opens the listeners, restores the rules of the state and starts.
+    ///
+    /// # Errors
+    /// The error of the configuration or the system.
+    pub async fn start(
+        settings: &Settings,
+        backend: AnyBackend,
+        state: State,
+    ) -> Result<Self, DaemonError> {
+        let listeners = Listeners::open(settings).await?;
+        Self::start_on(listeners, settings, backend, state)
+    }
+
+    /// Restores the rules of the state and starts on open listeners. Opening the state and the
+    /// listeners before the backend leaves the packet filter of a running middlebox unchanged.
+    ///
+    /// # Errors
+    /// The error of the configuration or the system.
+    pub fn start_on(
+        listeners: Listeners,
+        settings: &Settings,
+        backend: AnyBackend,
+        state: State,
+    ) -> Result<Self, DaemonError> {
+        let (orders, inputs) = mpsc::channel(core::INPUTS);
+        let (trouble, troubles) = mpsc::channel(TROUBLES);
+        let core = Core::new(settings, backend, state, orders.clone(), trouble)?;
+        let restored = core.restored().clone();
+        let accept_failures = AcceptFailures::default();
+        let scraper = Scraper::new(orders.clone(), accept_failures.clone());
+        let (bound, shared) = listeners.serve(&orders, &scraper, &accept_failures);
+        let done = tokio::spawn(core.run(inputs, shared));
+        Ok(Self {
+            orders,
+            scraper,
+            accept_failures,
+            bound,
+            restored,
+            troubles: Some(troubles),
+            done,
+        })
+    }
+
+    /// Returns the listening addresses with the ports that the system chose.
+    pub fn bound(&self) -> &Bound {
+        &self.bound
+    }
+
+    /// Returns the result of restoring rules.
+    pub fn restored(&self) -> &Restored {
+        &self.restored
+    }
+
+    /// Returns the failures to accept connections.
+    pub fn accept_failures(&self) -> &AcceptFailures {
+        &self.accept_failures
+    }
+
+    /// Returns the errors that do not stop the middlebox, such as those of the audit log. `None` after
+    /// the first call.
+    pub fn troubles(&mut self) -> Option<mpsc::Receiver<DaemonError>> {
+        self.troubles.take()
+    }
+
+    /// Applies another configuration without dropping sessions. Listeners, backend and state file are
+    /// unchanged; the returned keys need a restart.
+    ///
+    /// # Errors
+    /// When the configuration is invalid; the old one is kept.
+    pub async fn reload(&self, settings: Settings) -> Result<Vec<String>, DaemonError> {
+        // Validate first; opening the file may block.
+        settings.middlebox()?;
+        let path = settings.audit.clone();
+        let opening = tokio::task::spawn_blocking(move || audit::LogFile::open(path.as_deref()));
+        let log = opening.await.map_err(|_| DaemonError::Lost)??;
+        let (answer, answered) = oneshot::channel();
+        let input = Input::Reload(Box::new(settings), log, answer);
+        self.orders
+            .send(input)
+            .await
+            .map_err(|_| DaemonError::Lost)?;
+        answered.await.map_err(|_| DaemonError::Lost)?
+    }
+
+    /// Returns the metrics as served over HTTP.
+    ///
+    /// # Errors
+    /// When the middlebox has stopped.
+    pub async fn metrics(&self) -> Result<String, DaemonError> {
+        self.scraper.text().await.ok_or(DaemonError::Lost)
+    }
+
+    /// Ends all sessions with AST and stops. Rules stay in the backend and in the state.
+    ///
+    /// # Errors
+    /// When it stopped earlier because of an error.
+    pub async fn stop(mut self) -> Result<(), DaemonError> {
+        // If the task has ended, `done` has its result.
+        let _ = self.orders.send(Input::Stop).await;
+        self.ended().await
+    }
+
+    /// Waits until it stops by itself, which only a failure makes it do.
+    ///
+    /// # Errors
+    /// The failure.
+    pub async fn ended(&mut self) -> Result<(), DaemonError> {
+        (&mut self.done).await.unwrap_or(Err(DaemonError::Lost))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.done.abort();
+        self.bound.stop();
+    }
+}

@@ -1,0 +1,150 @@
+//! SIMCO over SCTP with crate `carrick`: a message is one user message, and stream pairs have equal
+//! numbers.
+
+use std::io;
+use std::time::Duration;
+
+use carrick::{
+    Association, AssociationConfig, Endpoint, Message, Part, Ppid, RecvHalf, SendHalf, SendOptions,
+    StreamId,
+};
+
+use super::{Link, MessageReader, MessageWriter, Packet, Pending, ReadEnd};
+use carrick_simco::PPID;
+use carrick_simco::message::MAX_MESSAGE;
+
+/// Maximum number of messages taken at once, for fairness.
+const BATCH: usize = 256;
+
+/// Time limit for the graceful end of an association.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// RTO.Min, low because requests are interactive.
+const RTO_MIN: Duration = Duration::from_millis(200);
+
+/// RTO.Max, low so that a repaired path is used soon.
+const RTO_MAX: Duration = Duration::from_secs(10);
+
+/// Returns association parameters for this number of stream pairs. Small messages are sent at once,
+/// and after the first timeout another path is used if there is one (potentially failed, RFC 7829).
+pub fn association(streams: u16) -> AssociationConfig {
+    let modern = AssociationConfig::modern();
+    modern.with(|c| {
+        c.streams.outbound_streams = streams.max(1);
+        c.streams.max_inbound_streams = streams.max(1);
+        c.transmission.nagle = false;
+        c.timers.rto_min = RTO_MIN;
+        c.timers.rto_max = RTO_MAX;
+        c.paths.potentially_failed_max_retrans = Some(0);
+    })
+}
+
+/// Applies these parameters to an endpoint. SIMCO messages are reassembled completely.
+pub fn endpoint(config: carrick::Config, streams: u16) -> carrick::Config {
+    let mut config = config.linger(LINGER).association(association(streams));
+    config.assembly_limit = 2 * MAX_MESSAGE;
+    config.receive_queue_messages = 4 * BATCH;
+    config
+}
+
+/// Returns the link over an association. `endpoint` is kept open with the link if this is its only
+/// association.
+pub fn link(association: Association, endpoint: Option<Endpoint>) -> Link {
+    let pairs = association
+        .outbound_streams()
+        .min(association.inbound_streams());
+    let known = association.peer_addresses();
+    // The source of the INIT, confirmed by the cookie. The other addresses are only claimed by the
+    // peer.
+    let address = known.first().copied();
+    let addresses: Vec<String> = known.iter().map(ToString::to_string).collect();
+    let peer = format!("sctp {}:{}", addresses.join(","), association.peer_port());
+    let (send, recv) = association.split();
+    Link {
+        reader: Box::new(Reader(recv)),
+        writer: Box::new(Writer {
+            half: send,
+            _endpoint: endpoint,
+        }),
+        streams: pairs.max(1),
+        secure: false,
+        address,
+        peer,
+    }
+}
+
+struct Reader(RecvHalf);
+
+impl Reader {
+    async fn read_some(&mut self, into: &mut Vec<Packet>) -> Result<(), ReadEnd> {
+        let broken = |error: carrick::RecvError| ReadEnd::Broken(error.to_string());
+        let Some(first) = self.0.recv().await.map_err(broken)? else {
+            return Err(ReadEnd::Closed);
+        };
+        into.push(packet(first)?);
+        // A read error found here recurs at the next read.
+        for _ in 1..BATCH {
+            let Ok(message) = self.0.try_recv() else {
+                break;
+            };
+            into.push(packet(message)?);
+        }
+        Ok(())
+    }
+}
+
+fn packet(message: Message) -> Result<Packet, ReadEnd> {
+    let fits = message.payload.len() <= MAX_MESSAGE && message.part == Part::Whole;
+    if !fits || message.ppid != Ppid(PPID) {
+        return Err(ReadEnd::Foreign);
+    }
+    Ok(Packet {
+        stream: message.stream.0,
+        message: message.payload.into_bytes(),
+    })
+}
+
+impl MessageReader for Reader {
+    fn read<'a>(&'a mut self, into: &'a mut Vec<Packet>) -> Pending<'a, Result<(), ReadEnd>> {
+        Box::pin(self.read_some(into))
+    }
+}
+
+struct Writer {
+    half: SendHalf,
+    _endpoint: Option<Endpoint>,
+}
+
+impl MessageWriter for Writer {
+    fn write<'a>(&'a mut self, batch: &'a mut Vec<Packet>) -> Pending<'a, io::Result<()>> {
+        Box::pin(async move {
+            for packet in batch.drain(..) {
+                let options = SendOptions {
+                    stream: StreamId(packet.stream),
+                    ppid: Ppid(PPID),
+                    ..SendOptions::default()
+                };
+                let sent = self.half.send(packet.message, options).await;
+                sent.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn lingers(&self) -> bool {
+        true
+    }
+
+    fn abort(&mut self) {
+        self.half.abort(b"too many connections");
+    }
+
+    fn close(&mut self) -> Pending<'_, ()> {
+        Box::pin(async {
+            let ended = tokio::time::timeout(LINGER, self.half.shutdown()).await;
+            if ended.is_err() {
+                self.half.abort(b"the session is over");
+            }
+        })
+    }
+}

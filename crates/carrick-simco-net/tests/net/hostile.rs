@@ -1,0 +1,406 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use carrick_simco::message::{
+    FromMiddlebox, NegativeReply, Notification, PolicyRuleId, ProtocolVersion, Reply, Request,
+    TransactionId, VERSION,
+};
+use carrick_simco_net::client::Target;
+use carrick_simco_net::transport::{Link, MessageWriter, Packet};
+use carrick_wire::{
+    Chunk, ChunkType, CommonHeader, InitFields, Packet as SctpPacket, PacketBuilder, Parameter,
+    Tsn, VerificationTag,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
+
+use crate::support::{ALL, Box3, Transport, pinhole, soon};
+
+async fn connect(target: &Target) -> Link {
+    soon("connect", target.connect()).await.unwrap()
+}
+
+async fn send(link: &mut Link, message: impl Into<Bytes>) {
+    let message = message.into();
+    let mut batch = vec![Packet { stream: 0, message }];
+    link.writer.write(&mut batch).await.unwrap();
+}
+
+/// All that comes until the connection ends.
+async fn rest(link: &mut Link) -> Vec<FromMiddlebox> {
+    let mut came = Vec::new();
+    soon("the end", async {
+        while link.reader.read(&mut came).await.is_ok() {}
+    })
+    .await;
+    let parsed = came
+        .iter()
+        .map(|packet| FromMiddlebox::parse(&packet.message).unwrap());
+    parsed.map(|(_, message)| message).collect()
+}
+
+#[tokio::test]
+async fn half_open_flood_does_not_block_agents() {
+    let middlebox = Box3::start("[limits]\nhalf-open = 10\nestablishment = 10").await;
+    for transport in ALL {
+        let before = middlebox.client(transport, "bob").await;
+        let target = middlebox.target(transport);
+        let mut flood = Vec::new();
+        for _ in 0..60 {
+            flood.push(connect(&target).await);
+        }
+        let after = middlebox.client(transport, "alice").await;
+        assert!(before.enable(pinhole(1, 10)).await.is_ok());
+        assert!(after.enable(pinhole(2, 10)).await.is_ok());
+        assert!(middlebox.metric("carrick_simco_half_open ").await <= 10);
+        // The remaining ones are closed when their establishment times out.
+        let mut last = flood.pop().unwrap();
+        assert_eq!(rest(&mut last).await, []);
+    }
+    let crowded = middlebox
+        .metric("carrick_simco_half_open_evicted_total ")
+        .await;
+    assert!(crowded >= 100, "{crowded} of 150, where none ends by time");
+}
+
+#[tokio::test]
+async fn flood_from_one_address_spares_others() {
+    let more = "anonymous = \"alice\"\n[limits]\nhalf-open = 10\nhalf-open-per-address = 4";
+    let middlebox = Box3::start(more).await;
+    let tcp = middlebox.daemon.bound().tcp[0];
+    let tls = middlebox.daemon.bound().tls[0];
+    for transport in ALL {
+        let mut slow = connect(&middlebox.target(transport)).await;
+        let mut flood = Vec::new();
+        for n in 0..200 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+            // One that is not taken any more is none.
+            let to = if n % 2 == 0 { tcp } else { tls };
+            flood.extend(socket.connect(to).await);
+        }
+        let half_open = middlebox.metric("carrick_simco_half_open ").await;
+        assert!((1..=5).contains(&half_open), "{half_open}");
+        let establish = Request::Establish {
+            version: VERSION,
+            challenge: None,
+        };
+        send(&mut slow, establish.to_bytes(TransactionId(1))).await;
+        let mut came = Vec::new();
+        soon("SE", slow.reader.read(&mut came)).await.unwrap();
+        let (_, reply) = FromMiddlebox::parse(&came[0].message).unwrap();
+        let FromMiddlebox::Reply(Reply::Established(_)) = reply else {
+            panic!("{transport:?}: {reply:?}");
+        };
+    }
+}
+
+/// A host that completes handshakes of SCTP and sends nothing more, and answers nothing.
+struct BareHandshakes {
+    socket: UdpSocket,
+    port: u16,
+    next: u16,
+}
+
+impl BareHandshakes {
+    async fn start(middlebox: &Box3, from: &str) -> Self {
+        let (port, udp_port) = middlebox.daemon.bound().sctp.unwrap();
+        let socket = UdpSocket::bind((from, 0)).await.unwrap();
+        let to = ("127.0.0.1", udp_port.unwrap());
+        socket.connect(to).await.unwrap();
+        Self {
+            socket,
+            port,
+            next: 1,
+        }
+    }
+
+    /// Sends a packet until one of these chunks comes from the association.
+    async fn ask(&self, packet: &[u8], wanted: &[ChunkType]) -> Bytes {
+        let mut buf = [0; 2000];
+        loop {
+            self.socket.send(packet).await.unwrap();
+            let answered = tokio::time::timeout(Duration::from_secs(1), async {
+                loop {
+                    let len = self.socket.recv(&mut buf).await.unwrap();
+                    let bytes = Bytes::copy_from_slice(&buf[..len]);
+                    let packet = SctpPacket::parse(&bytes).unwrap();
+                    let ours = packet.header().destination_port == self.next;
+                    let mut chunks = packet.chunks().flatten();
+                    if ours && chunks.any(|chunk| wanted.contains(&chunk.kind)) {
+                        return bytes;
+                    }
+                }
+            });
+            if let Ok(answer) = answered.await {
+                return answer;
+            }
+        }
+    }
+
+    /// Sets up one more association; returns whether it was admitted.
+    async fn one_more(&mut self) -> bool {
+        self.next += 1;
+        let header = |tag| CommonHeader {
+            source_port: self.next,
+            destination_port: self.port,
+            tag,
+        };
+        let fields = InitFields {
+            tag: VerificationTag(7),
+            a_rwnd: 100_000,
+            outbound_streams: 8,
+            inbound_streams: 8,
+            initial_tsn: Tsn::new(1),
+        };
+        let mut init = Vec::new();
+        let mut packet = PacketBuilder::new(&mut init, header(VerificationTag::ZERO), 1200);
+        packet.init(ChunkType::INIT, fields, |_| {});
+        packet.finish();
+        let answer = self.ask(&init, &[ChunkType::INIT_ACK]).await;
+        let packet = SctpPacket::parse(&answer).unwrap();
+        let Some(Ok(chunk)) = packet.chunks().next() else {
+            panic!("INIT ACK");
+        };
+        let Ok(Chunk::InitAck(ack)) = Chunk::parse(chunk) else {
+            panic!("INIT ACK");
+        };
+        let parameters = ack.parameters().flatten();
+        let cookie = parameters.filter_map(|raw| match Parameter::parse(raw) {
+            Ok(Parameter::StateCookie(cookie)) => Some(cookie.to_vec()),
+            _ => None,
+        });
+        let cookie = cookie.last().unwrap();
+        let mut echo = Vec::new();
+        let mut packet = PacketBuilder::new(&mut echo, header(ack.tag), 1200);
+        packet.cookie_echo(&cookie);
+        packet.finish();
+        let wanted = [ChunkType::COOKIE_ACK, ChunkType::ABORT];
+        let answer = self.ask(&echo, &wanted).await;
+        let packet = SctpPacket::parse(&answer).unwrap();
+        let mut chunks = packet.chunks().flatten();
+        chunks.any(|chunk| chunk.kind == ChunkType::COOKIE_ACK)
+    }
+}
+
+/// The same flood over SCTP, where a peer that answers nothing makes a graceful end last.
+#[tokio::test]
+async fn sctp_handshakes_of_one_address_lock_out_no_other() {
+    let more = "[limits]\nsessions = 20\nhalf-open = 16\nhalf-open-per-address = 4";
+    let middlebox = Box3::start(more).await;
+    let mut flood = BareHandshakes::start(&middlebox, "127.0.0.2").await;
+    let mut admitted = 0;
+    // More than there are places, before each attempt of an honest agent.
+    for attempt in 0..16 {
+        for _ in 0..150 {
+            admitted += u32::from(flood.one_more().await);
+        }
+        let agent = middlebox.client(Transport::Sctp, "alice").await;
+        assert!(agent.enable(pinhole(1, 10)).await.is_ok(), "{attempt}");
+        agent.end().await;
+    }
+    assert!(admitted > 0);
+    let half_open = middlebox.metric("carrick_simco_half_open ").await;
+    assert!(half_open <= 4, "{half_open}");
+    // Crowded-out associations are aborted: their places are free at once, and not after five seconds.
+    let crowded = middlebox
+        .metric("carrick_simco_half_open_evicted_total ")
+        .await;
+    assert!(crowded > 100, "{crowded} of {admitted}");
+}
+
+/// RFC 4540, section 6
+#[tokio::test]
+async fn wrong_length_gets_bfm_and_ends_the_session() {
+    let middlebox = Box3::start("").await;
+    let mut link = connect(&middlebox.target(Transport::Sctp)).await;
+    let mut lie = Request::List.to_bytes(TransactionId(1)).to_vec();
+    lie[3] = 4;
+    send(&mut link, lie).await;
+    let bfm = FromMiddlebox::Notification(Notification::BadlyFormedMessage);
+    assert_eq!(rest(&mut link).await, [bfm]);
+    // In a byte stream the lie can only be within the message.
+    for transport in [Transport::Tcp, Transport::Tls] {
+        let mut link = connect(&middlebox.target(transport)).await;
+        let establish = Request::Establish {
+            version: VERSION,
+            challenge: None,
+        };
+        let mut lie = establish.to_bytes(TransactionId(1)).to_vec();
+        lie[11] = 200;
+        send(&mut link, lie).await;
+        let reply = FromMiddlebox::Reply(Reply::Negative(NegativeReply::BadlyFormed));
+        assert_eq!(rest(&mut link).await, [reply], "{transport:?}");
+    }
+    let client = middlebox.client(Transport::Tcp, "alice").await;
+    assert!(client.enable(pinhole(1, 10)).await.is_ok());
+}
+
+/// RFC 4540, section 6
+#[tokio::test]
+async fn end_within_a_message_gets_bfm() {
+    let middlebox = Box3::start("").await;
+    let mut stream = TcpStream::connect(middlebox.daemon.bound().tcp[0])
+        .await
+        .unwrap();
+    stream.write_all(&[1, 1, 0, 8, 0]).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut came = Vec::new();
+    soon("the end", stream.read_to_end(&mut came))
+        .await
+        .unwrap();
+    let (_, message) = FromMiddlebox::parse(&Bytes::from(came)).unwrap();
+    let bfm = FromMiddlebox::Notification(Notification::BadlyFormedMessage);
+    assert_eq!(message, bfm);
+}
+
+/// RFC 4540, section 4.3.1
+#[tokio::test]
+async fn version_mismatch_reports_the_own_version() {
+    let middlebox = Box3::start("").await;
+    for transport in ALL {
+        let mut link = connect(&middlebox.target(transport)).await;
+        let version = ProtocolVersion { major: 2, minor: 9 };
+        let establish = Request::Establish {
+            version,
+            challenge: None,
+        };
+        send(&mut link, establish.to_bytes(TransactionId(1))).await;
+        let refused = Reply::Negative(NegativeReply::VersionMismatch(VERSION));
+        assert_eq!(rest(&mut link).await, [FromMiddlebox::Reply(refused)]);
+    }
+}
+
+/// Requests of one agent with a quota of 50 rules.
+const ASKED: u32 = 100_000;
+
+/// A hundred thousand requests with a quota of 50; what they cost is the same for each further one.
+#[tokio::test]
+async fn rule_quota_of_one_agent_spares_others() {
+    let middlebox = Box3::start("anonymous = \"alice\"").await;
+    let bob = middlebox.client(Transport::Sctp, "bob").await;
+    let Link {
+        mut reader,
+        mut writer,
+        ..
+    } = connect(&middlebox.target(Transport::Tcp)).await;
+    let establish = Request::Establish {
+        version: VERSION,
+        challenge: None,
+    };
+    let asking = tokio::spawn(async move {
+        let message = establish.to_bytes(TransactionId(0));
+        let mut batch = vec![Packet { stream: 0, message }];
+        writer.write(&mut batch).await.unwrap();
+        for number in 0..ASKED {
+            let request = Request::Enable(pinhole((number % 50_000) as u16, 100));
+            let message = request.to_bytes(TransactionId(number + 1));
+            batch.push(Packet { stream: 0, message });
+            if batch.len() == 100 {
+                writer.write(&mut batch).await.unwrap();
+            }
+        }
+        writer
+    });
+    let reading = tokio::spawn(async move {
+        let (mut granted, mut refused) = (0, 0);
+        let mut came = Vec::new();
+        while granted + refused < ASKED {
+            reader.read(&mut came).await.unwrap();
+            for packet in came.drain(..) {
+                match FromMiddlebox::parse(&packet.message).unwrap().1 {
+                    FromMiddlebox::Reply(Reply::Established(_)) => {}
+                    FromMiddlebox::Reply(Reply::Enabled(_)) => granted += 1,
+                    FromMiddlebox::Reply(Reply::Negative(NegativeReply::NoResources)) => {
+                        refused += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        (granted, refused)
+    });
+    let mut others = 0;
+    while !reading.is_finished() {
+        let rule = soon("another agent", bob.enable(pinhole(1, 10)))
+            .await
+            .unwrap();
+        rule.close().await.unwrap();
+        others += 1;
+    }
+    let (granted, refused) = reading.await.unwrap();
+    assert_eq!((granted, refused), (50, ASKED - 50));
+    assert!(
+        others > 0,
+        "{others} transactions of another agent meanwhile"
+    );
+    drop(asking.await.unwrap());
+    assert_eq!(middlebox.metric("carrick_simco_rules ").await, 50);
+}
+
+/// Opens a session and sends requests continuously without reading the replies.
+async fn ask_deaf(mut writer: Box<dyn MessageWriter>) {
+    let establish = Request::Establish {
+        version: VERSION,
+        challenge: None,
+    };
+    let message = establish.to_bytes(TransactionId(0));
+    let mut batch = vec![Packet { stream: 0, message }];
+    let request = Request::Status(PolicyRuleId(9));
+    for number in 1.. {
+        if writer.write(&mut batch).await.is_err() {
+            break;
+        }
+        let message = request.to_bytes(TransactionId(number));
+        batch = vec![Packet { stream: 0, message }; 200];
+    }
+}
+
+/// Waits until no more of what it asks is answered.
+async fn until_it_waits(middlebox: &Box3) {
+    let refused = "carrick_simco_transactions_total{type=\"PRS\",result=\"refused\"";
+    let mut before = None;
+    for _ in 0.. {
+        let text = middlebox.daemon.metrics().await.unwrap();
+        let answered = text.lines().find(|line| line.starts_with(refused));
+        if answered.is_some() && answered == before.as_deref() {
+            break;
+        }
+        before = answered.map(str::to_owned);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+#[tokio::test]
+async fn agent_that_does_not_read_loses_its_session() {
+    let more = "anonymous = \"alice\"\n[limits]\nqueued-messages = 1000";
+    let middlebox = Box3::start(more).await;
+    let bob = middlebox.client(Transport::Sctp, "bob").await;
+    for transport in ALL {
+        let alice = middlebox.client(Transport::Tcp, "alice").await;
+        let before = middlebox.metric("carrick_simco_overrun_total ").await;
+        let Link { reader, writer, .. } = connect(&middlebox.target(transport)).await;
+        let asking = tokio::spawn(ask_deaf(writer));
+        soon("it waits", until_it_waits(&middlebox)).await;
+        // As long as it only asks, it is made to wait: nothing piles up.
+        let overrun = middlebox.metric("carrick_simco_overrun_total ").await;
+        assert_eq!(overrun, before, "{transport:?}");
+        // Notifications about rules that it may see accumulate.
+        soon("the end of its session", async {
+            while middlebox.metric("carrick_simco_overrun_total ").await == before {
+                let rule = alice.enable(pinhole(3, 10)).await.unwrap();
+                rule.close().await.unwrap();
+            }
+        })
+        .await;
+        asking.abort();
+        drop(reader);
+        bob.enable(pinhole(4, 10))
+            .await
+            .unwrap()
+            .close()
+            .await
+            .unwrap();
+        alice.end().await;
+    }
+}

@@ -1,0 +1,73 @@
+//! Scrapes while the packet filter does not return rule counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use carrick_simco_net::daemon::{Daemon, Settings, State};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::blocked_backend::BlockedBackend;
+use crate::support::{Box3, Folder, Transport, pinhole, soon, text};
+
+/// Unblocks the packet filter, also when a test fails.
+struct LetGo(Arc<AtomicBool>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn hanging_packet_filter_is_read_once() {
+    let folder = Folder::new();
+    let more = "rule-traffic = 3\nmetrics = \"127.0.0.1:0\"";
+    let settings = Settings::parse(&text(&folder, more)).unwrap();
+    let backend = BlockedBackend::default();
+    let (readings, held) = (Arc::clone(&backend.readings), Arc::clone(&backend.closed));
+    let daemon = Daemon::start(&settings, Box::new(backend), State::none());
+    let middlebox = Box3 {
+        daemon: daemon.await.unwrap(),
+        folder,
+    };
+    let alice = middlebox.client(Transport::Tcp, "alice").await;
+    let _rule = alice.enable_once(pinhole(1, 100)).await.unwrap();
+    held.store(true, Ordering::SeqCst);
+    let _at_the_end = LetGo(Arc::clone(&held));
+    for _ in 0..5 {
+        // The scrape is cancelled during the reading.
+        let given_up = async {
+            while readings.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        soon("reading", async {
+            tokio::select! {
+                text = middlebox.daemon.metrics() => panic!("{text:?}"),
+                () = given_up => {}
+            }
+        })
+        .await;
+    }
+    // Over HTTP the other metrics are returned.
+    let address = middlebox.daemon.bound().metrics.unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    soon("answer", read).await.unwrap();
+    assert!(answer.contains("carrick_simco_rules 1"), "{answer}");
+    assert!(!answer.contains("rule_packets_total"), "{answer}");
+    assert_eq!(
+        readings.load(Ordering::SeqCst),
+        1,
+        "no thread beside the first"
+    );
+    held.store(false, Ordering::SeqCst);
+    let text = soon("metrics", middlebox.daemon.metrics()).await.unwrap();
+    assert!(text.contains("rule_packets_total"), "{text}");
+}
