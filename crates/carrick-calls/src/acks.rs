@@ -1,10 +1,9 @@
-//! ACKs that carry an answer (RFC 3261 section 13.2.2.4).
+//! ACKs that carry an answer (RFC 3261, section 13.2.2.4).
 //!
-//! An INVITE without an offer has the offer in its 2xx and the answer in the ACK. The SIP library sends
-//! ACKs as soon as a 2xx is there; it does not when the 2xx has a Via of somebody behind it, because
-//! then the ACK is that one's matter. So 2xx to INVITEs that went out without an offer are given such a
-//! Via, and their ACKs are sent from here: the first when the answer is known, and it again for each
-//! repeated 2xx.
+//! An INVITE without an offer has the offer in its 2xx and the answer in the ACK. The SIP library
+//! sends the ACK as soon as it receives a 2xx, unless the 2xx has a second Via, since the ACK is then
+//! sent by the element behind it. 2xx responses to INVITEs without an offer therefore get such a Via,
+//! and their ACKs are sent here: first when the answer is known, and again for each retransmitted 2xx.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,41 +14,41 @@ use rsipstack::sip::{Header, Method, Request, Response, SipMessage, StatusCodeKi
 use rsipstack::transaction::endpoint::{EndpointInner, MessageInspector};
 use rsipstack::transport::{SipAddr, SipConnection};
 
-use crate::turns::{Key, Turns};
+use crate::sequencer::{DialogSequencer, Key};
 
-/// A Via of nobody.
-const BEHIND: &str = "SIP/2.0/UDP answer.invalid;branch=z9hG4bK-answer";
+/// Via that marks a 2xx whose ACK is sent here.
+const ACK_MARK: &str = "SIP/2.0/UDP answer.invalid;branch=z9hG4bK-answer";
 
-/// The last INVITE without an offer of a dialog.
-struct Kept {
+/// Last INVITE without an offer of a dialog.
+struct PendingAck {
     seq: u32,
     invite: Request,
-    /// The ACK, when it was sent.
+    /// ACK, once it was sent.
     sent: Option<(SipMessage, SipConnection, SipAddr)>,
 }
 
-/// The INVITEs without an offer whose ACKs are sent from here.
+/// INVITEs without an offer whose ACKs are sent here.
 #[derive(Clone)]
-pub(crate) struct Acks {
-    kept: Arc<Mutex<BTreeMap<Key, Kept>>>,
-    turns: Turns,
+pub(crate) struct DelayedAcks {
+    kept: Arc<Mutex<BTreeMap<Key, PendingAck>>>,
+    sequencer: DialogSequencer,
 }
 
-impl Acks {
-    /// No INVITE yet; 2xx are noted in these turns before the library acknowledges them.
-    pub(crate) fn new(turns: Turns) -> Self {
+impl DelayedAcks {
+    /// Starts empty. A 2xx is reported to `sequencer` before the library acknowledges it.
+    pub(crate) fn new(sequencer: DialogSequencer) -> Self {
         Self {
             kept: Arc::default(),
-            turns,
+            sequencer,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Kept>> {
-        // Whoever panicked with it left it whole: each change is one insertion.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, PendingAck>> {
+        // A panic leaves the map consistent: each change is one insertion.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the ACK of a 2xx, with a body. Later it is sent again whenever the 2xx comes again.
+    /// Sends the ACK of a 2xx with a body, and again whenever the 2xx is retransmitted.
     pub(crate) async fn send(
         &self,
         endpoint: &EndpointInner,
@@ -65,7 +64,7 @@ impl Acks {
             return;
         };
         ack.headers
-            .retain(|header| !matches!(header, Header::Via(via) if via.value() == BEHIND));
+            .retain(|header| !matches!(header, Header::Via(via) if via.value() == ACK_MARK));
         if let Some((kind, body)) = body {
             let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
             ack.headers.unique_push(kind);
@@ -80,14 +79,14 @@ impl Acks {
             return;
         };
         let ack = SipMessage::Request(ack);
-        // From now on it is sent again for each repeated 2xx.
+        // From here on, it is sent again for each retransmitted 2xx.
         if let Some(kept) = self.lock().get_mut(&key) {
             kept.sent = Some((ack.clone(), connection.clone(), to.clone()));
         }
         let _ = connection.send(ack, Some(&to)).await;
     }
 
-    /// A dialog is over, or its INVITE is given up.
+    /// Removes a dialog that has ended or whose INVITE was cancelled.
     pub(crate) fn forget(&self, dialog: &DialogId) {
         let key = (dialog.call_id.clone(), dialog.local_tag.clone());
         self.lock().remove(&key);
@@ -112,7 +111,7 @@ impl Acks {
             let invite = request.clone();
             kept.insert(
                 key,
-                Kept {
+                PendingAck {
                     seq,
                     invite,
                     sent: None,
@@ -132,12 +131,12 @@ impl Acks {
         let Some((key, seq)) = key(response) else {
             return;
         };
-        self.turns.answered(&key);
+        self.sequencer.answered(&key);
         let kept = self.lock();
         let Some(kept) = kept.get(&key).filter(|kept| kept.seq == seq) else {
             return;
         };
-        response.headers.push(Header::Via(BEHIND.into()));
+        response.headers.push(Header::Via(ACK_MARK.into()));
         if let Some((ack, connection, to)) = kept.sent.clone() {
             tokio::spawn(async move { connection.send(ack, Some(&to)).await.ok() });
         }
@@ -151,7 +150,7 @@ fn key(message: &impl rsipstack::sip::prelude::HeadersExt) -> Option<(Key, u32)>
     Some(((call, tag.value().to_owned()), seq))
 }
 
-impl MessageInspector for Acks {
+impl MessageInspector for DelayedAcks {
     fn before_send(&self, mut message: SipMessage, _: Option<&SipAddr>) -> SipMessage {
         if let SipMessage::Request(request) = &mut message {
             self.sending(request);

@@ -1,31 +1,31 @@
-//! Pinholes by SIMCO.
+//! Pinholes of a SIMCO middlebox.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_simco::client::{Client, HeldRule, RequestError, Wish};
 use carrick_simco::message::{AddressTuple, EnableRequest, Lifetime, Scope};
+use carrick_simco_net::client::{Client, HeldRule, RequestError};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::media::Opening;
-use crate::pinholes::{Held, Pinholes, Refusal};
+use crate::pinholes::{OpenPinhole, Pinholes, Refusal};
 
-/// A middlebox that translates addresses: the descriptions of both sides would have to tell others than
-/// they do, and this agent passes them on as they are.
+/// The middlebox translates addresses, so session descriptions would have to be rewritten, which this
+/// agent does not do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the middlebox translates addresses, and the addresses in session descriptions are not rewritten: the media of no call would arrive; use a middlebox that only filters (without `translation`)"
+    "the middlebox translates addresses, but addresses in session descriptions are not rewritten, so media would not arrive: use a middlebox without `translation`"
 )]
 pub struct Translates;
 
-/// Requests at a time whose outcome is not known, those that were given up among them.
-const MAX_ASKED: usize = 4096;
+/// Maximum number of requests whose outcome is unknown, including cancelled ones.
+const MAX_REQUESTS: usize = 4096;
 
-/// A middlebox that speaks SIMCO. Clones are the same; with the last one all that it does ends.
+/// SIMCO middlebox. Clones share state; dropping the last one ends all of its tasks.
 #[derive(Clone)]
 pub struct MiddleboxAgent {
     client: Client,
@@ -37,9 +37,9 @@ pub struct MiddleboxAgent {
 }
 
 impl MiddleboxAgent {
-    /// Rules are asked for in the client's session with this lifetime, and refreshed by the client. A
-    /// caller doesn't wait longer than `patience` for a rule. What the middlebox grants, or has granted,
-    /// after that is closed: in this session or, when it is lost, in a later one.
+    /// Requests rules with this lifetime in the client's session; the client refreshes them. A caller
+    /// waits at most `patience` for a rule. A rule granted later is deleted, in a later session if
+    /// this one is lost.
     ///
     /// # Errors
     /// When the middlebox is a translator.
@@ -52,40 +52,39 @@ impl MiddleboxAgent {
             client,
             lifetime,
             patience,
-            room: Arc::new(Semaphore::new(MAX_ASKED)),
+            room: Arc::new(Semaphore::new(MAX_REQUESTS)),
             _ends: Arc::new(end.clone().drop_guard()),
             end,
         })
     }
 
-    /// Asks for a rule in a task of its own; `None` if there are too many of them.
-    fn ask(&self, request: EnableRequest) -> Option<Asked> {
+    /// Requests a rule in a separate task; `None` if there are too many.
+    fn ask(&self, request: EnableRequest) -> Option<PendingRequest> {
         let room = Arc::clone(&self.room).try_acquire_owned().ok()?;
         let (client, end) = (self.client.clone(), self.end.clone());
-        let wish = Wish::default();
-        let wished = wish.clone();
-        let asking = async move { client.enable_wished(request, &wished).await };
+        let cancelled = CancellationToken::new();
+        let token = cancelled.clone();
+        let asking = async move { client.enable_cancellable(request, &token).await };
         let asking = end.clone().run_until_cancelled_owned(asking);
         let task = tokio::spawn(async { asking.await.unwrap_or(Err(RequestError::Ended)) });
-        Some(Asked {
+        Some(PendingRequest {
             task: Some(task),
-            wish,
+            cancelled,
             end,
             room: Some(room),
         })
     }
 }
 
-/// A request that is under way. Dropped before its outcome was taken, it is given up: what it brings is
-/// closed.
-struct Asked {
+/// Request in progress. Dropping it cancels the request and deletes a rule that it created.
+struct PendingRequest {
     task: Option<JoinHandle<Result<HeldRule, RequestError>>>,
-    wish: Wish,
+    cancelled: CancellationToken,
     end: CancellationToken,
     room: Option<OwnedSemaphorePermit>,
 }
 
-impl Asked {
+impl PendingRequest {
     async fn outcome(&mut self) -> Result<HeldRule, RequestError> {
         let Some(task) = &mut self.task else {
             return Err(RequestError::Ended);
@@ -96,19 +95,19 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let (Some(task), room) = (self.task.take(), self.room.take()) else {
             return;
         };
-        self.wish.give_up();
+        self.cancelled.cancel();
         let closing = async move {
             if let Ok(Ok(rule)) = task.await {
-                Held::close(rule).await;
+                OpenPinhole::close(rule).await;
             }
             drop(room);
         };
-        // Without a runtime nothing is under way.
+        // Without a runtime there is no request in progress.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(self.end.clone().run_until_cancelled_owned(closing));
         }
@@ -124,14 +123,14 @@ impl Pinholes for MiddleboxAgent {
             return Err(Refusal::Silent(RequestError::TooMany.to_string()));
         };
         match tokio::time::timeout(self.patience, asked.outcome()).await {
-            // It may have become a translator since.
+            // The middlebox may have become a translator since.
             Ok(Ok(rule))
                 if rule
                     .outside()
                     .is_some_and(|o| end(&o) != end(&request.internal)) =>
             {
-                // The caller does not wait for that.
-                let closing = Held::close(rule);
+                // Not awaited, so that the caller gets its answer now.
+                let closing = OpenPinhole::close(rule);
                 tokio::spawn(self.end.clone().run_until_cancelled_owned(closing));
                 Err(Refusal::Refused(Translates.to_string()))
             }
@@ -143,7 +142,7 @@ impl Pinholes for MiddleboxAgent {
     }
 }
 
-/// The first address and port of one host.
+/// Returns the first address and port of a tuple for one host.
 fn end(tuple: &AddressTuple) -> Option<(IpAddr, u16)> {
     match tuple.scope {
         Scope::Full { address, port, .. } => Some((address, port)),
@@ -151,13 +150,13 @@ fn end(tuple: &AddressTuple) -> Option<(IpAddr, u16)> {
     }
 }
 
-impl Held for HeldRule {
+impl OpenPinhole for HeldRule {
     async fn lost(&self) {
         HeldRule::lost(self).await;
     }
 
     async fn close(self) {
-        // Without an answer the rule is not refreshed, and lives out its life.
+        // Without a reply, the rule expires because it is no longer refreshed.
         let _ = HeldRule::close(self).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One call, from INVITE to its end.
+//! A call from its INVITE to its end.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -10,104 +10,105 @@ use rsipstack::sip::{Auth, Request, Scheme, StatusCode, Uri};
 use rsipstack::transaction::transaction::TransactionEventSender;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::change::{Change, Unanswered, begin_change};
-use crate::checks::Fault;
-use crate::config::Place;
-use crate::holes::Holes;
-use crate::legs::{
-    Leg, PeerAction, Side, end, is_there, number, passed_on, relay, retarget, spawn_begun,
+use crate::call_leg::{
+    CallLeg, PeerAction, Side, end, forwarded_status, number, relay, retarget, spawn_polled_once,
+    still_has_dialog,
 };
+use crate::call_pinholes::CallPinholes;
+use crate::change::{PendingOffer, SessionChange, begin_change};
+use crate::checks::ImmediateResponse;
+use crate::config::FirewallSide;
 use crate::media::Opening;
 use crate::pinholes::{Pinholes, Refusal};
 use crate::record::{CallEnd, CallRecord};
 use crate::server::Shared;
 
-/// What the sides of a call say to each other at a time; more is refused.
-const MAX_PASSING: usize = 16;
+/// Maximum number of INFO and MESSAGE requests being forwarded in a call.
+const MAX_FORWARDED: usize = 16;
 
 pub(crate) struct Call<P: Pinholes> {
     pub(crate) shared: Arc<Shared<P>>,
-    pub(crate) caller: Leg,
-    /// Answers the caller's INVITE, in cases that the dialog does not know.
+    pub(crate) caller: CallLeg,
+    /// Sends responses to the caller's INVITE that the dialog can't send.
     pub(crate) respond: TransactionEventSender,
-    /// Where the caller is, by where its INVITE came from.
-    pub(crate) place: Place,
-    /// Where the requests of the caller are to go.
+    /// Side of the caller, by the source of its INVITE.
+    pub(crate) firewall_side: FirewallSide,
+    /// Contact given to the caller.
     pub(crate) contact: Uri,
-    /// When its INVITE came.
+    /// Time at which the INVITE arrived.
     pub(crate) begun: Instant,
-    /// The status of the answer to it, and the reason, if that is a refusal.
+    /// Status and reason of a negative final response.
     pub(crate) refused: OnceLock<(u16, String)>,
-    pub(crate) holes: Holes<P>,
+    pub(crate) pinholes: CallPinholes<P>,
 }
 
-/// What tasks of a call tell it.
-pub(crate) enum Told {
-    /// The other side answered a re-INVITE or UPDATE.
-    Changed(Box<Change>),
-    /// A side does not have the call any more.
+/// Event from a task of a call.
+pub(crate) enum CallEvent {
+    /// Response to a re-INVITE or UPDATE.
+    Changed(Box<SessionChange>),
+    /// A side has stopped answering.
     Vanished,
 }
 
-/// Why a call that was established ends.
+/// Reason for which an established call ends.
 #[derive(Clone, Debug)]
-pub(crate) enum End {
-    /// A side said so.
+pub(crate) enum EndReason {
+    /// BYE from a side.
     HungUp,
-    /// A side does not have it any more.
+    /// A side has stopped answering.
     Vanished,
-    /// The middlebox ended a pinhole, or lost it.
+    /// A pinhole was ended by the middlebox or lost.
     PinholeLost,
-    /// The middlebox refused what a new offer needs.
+    /// The middlebox refused the pinholes of a new offer.
     Refused(Refusal),
-    /// A side has sent an offer or an answer that can't be used.
+    /// A side sent an unusable offer or answer.
     Unusable,
-    /// The agent is stopped.
+    /// The agent is shutting down.
     Stopped,
 }
 
-impl End {
-    /// The status that tells why, and the text to it; `None` if a side ended the call.
+impl EndReason {
+    /// Returns status and text for the Reason header; `None` if a side ended the call.
     fn why(&self) -> Option<(u16, String)> {
         Some(match self {
             Self::HungUp => return None,
             Self::Vanished => (408, "the other side does not answer".to_owned()),
             Self::PinholeLost => (503, "the middlebox closed the pinhole".to_owned()),
             Self::Refused(refusal) => (status_of(refusal).code(), refusal.to_string()),
-            Self::Unusable => (488, "the session description can't be used".to_owned()),
-            Self::Stopped => (503, "the agent is stopped".to_owned()),
+            Self::Unusable => (488, "unusable session description".to_owned()),
+            Self::Stopped => (503, "the agent is shutting down".to_owned()),
         })
     }
 }
 
 impl<P: Pinholes> Call<P> {
-    /// Lives until the call has ended on both sides, and nothing is open.
+    /// Runs until the call has ended on both sides and all pinholes are closed.
     pub(crate) async fn run(mut self) {
         let mut ended = CallEnd::NotEstablished;
         let mut set_up = None;
         let mut reason_of_end = None;
-        if let Some((mut callee, unanswered)) = self.set_up().await {
+        if let Some((mut callee, pending_offer)) = self.set_up().await {
             let took = self.begun.elapsed();
             set_up = Some(took);
-            self.holes.established();
+            self.pinholes.established();
             self.shared.counts.established(took);
-            let why = self.established(&mut callee, unanswered).await;
+            let why = self.established(&mut callee, pending_offer).await;
             ended = CallEnd::from(&why);
             self.shared.counts.ended(ended);
             reason_of_end = why.why();
-            // The header Reason (RFC 3326) for BYE.
+            // Reason header (RFC 3326) of the BYE.
             let why = reason_of_end.as_ref();
             let why = why.map(|(cause, text)| reason(*cause, text));
             let why = why.as_deref();
-            // The middlebox or a side may not answer.
+            // In parallel: the middlebox or a side may not answer.
             tokio::join!(
-                self.holes.close(),
+                self.pinholes.close(),
                 end(&self.caller.dialog, why),
                 end(&callee.dialog, why)
             );
             self.remove(&callee.dialog);
         }
-        self.holes.close().await;
+        self.pinholes.close().await;
         self.remove(&self.caller.dialog);
         let invite = self.caller.dialog.initial_request();
         self.shared.loops.forget_taken(&invite);
@@ -118,162 +119,175 @@ impl<P: Pinholes> Call<P> {
             reason: refused.cloned().or(reason_of_end).map(|(_, text)| text),
             ..CallRecord::new(&invite, self.begun.elapsed(), ended)
         };
-        // Nobody may listen.
+        // There may be no receiver.
         let _ = self.shared.records.send(record);
     }
 
-    /// Where a side is.
-    pub(crate) fn place_of(&self, side: Side) -> Place {
+    /// Returns the firewall side of a leg.
+    pub(crate) fn firewall_side_of(&self, side: Side) -> FirewallSide {
         match side {
-            Side::Caller => self.place,
-            Side::Callee => self.place.other(),
+            Side::Caller => self.firewall_side,
+            Side::Callee => self.firewall_side.other(),
         }
     }
 
-    /// A dialog is over.
+    /// Removes the state of a dialog.
     pub(crate) fn remove(&self, dialog: &InviteDialog) {
         self.shared.layer.remove_dialog(&dialog.id());
         self.shared.acks.forget(&dialog.id());
         self.shared.loops.forget_sent(&dialog.id());
-        self.shared.turns.forget(&dialog.id());
+        self.shared.sequencer.forget(&dialog.id());
     }
 
-    /// Until one side ends the call or vanishes, or a pinhole is lost. Who owes an answer has none of it
-    /// then: what is still unanswered is refused here.
-    async fn established(&mut self, callee: &mut Leg, mut owed: Option<Unanswered>) -> End {
-        let why = self.connected(callee, &mut owed).await;
-        if let Some(unanswered) = owed {
-            let other = self.dialog_of(unanswered.side.other(), callee);
-            self.refuse_offer(&other, &unanswered).await;
+    /// Runs an established call until it ends. An offer that is still unanswered is rejected.
+    async fn established(
+        &mut self,
+        callee: &mut CallLeg,
+        mut pending_offer: Option<PendingOffer>,
+    ) -> EndReason {
+        let why = self.connected(callee, &mut pending_offer).await;
+        if let Some(pending_offer) = pending_offer {
+            let other = self.dialog_of(pending_offer.side.other(), callee);
+            self.refuse_offer(&other, &pending_offer).await;
         }
         why
     }
 
-    /// Opens what is wanted, unless the call ends meanwhile.
-    pub(crate) async fn open(&mut self, callee: &mut Leg, wanted: &[Opening]) -> Result<(), End> {
+    /// Opens pinholes unless the call ends meanwhile.
+    pub(crate) async fn open(
+        &mut self,
+        callee: &mut CallLeg,
+        wanted: &[Opening],
+    ) -> Result<(), EndReason> {
         tokio::select! {
-            opened = self.holes.open(wanted) => opened.map_err(End::Refused),
-            () = self.caller.over() => Err(End::HungUp),
-            () = callee.over() => Err(End::HungUp),
-            () = self.shared.stop.cancelled() => Err(End::Stopped),
+            opened = self.pinholes.open(wanted) => opened.map_err(EndReason::Refused),
+            () = self.caller.over() => Err(EndReason::HungUp),
+            () = callee.over() => Err(EndReason::HungUp),
+            () = self.shared.stop.cancelled() => Err(EndReason::Stopped),
         }
     }
 
-    /// The dialog with a side.
-    pub(crate) fn dialog_of(&self, side: Side, callee: &Leg) -> InviteDialog {
+    /// Returns the dialog of a leg.
+    pub(crate) fn dialog_of(&self, side: Side, callee: &CallLeg) -> InviteDialog {
         match side {
             Side::Caller => self.caller.dialog.clone(),
             Side::Callee => callee.dialog.clone(),
         }
     }
 
-    async fn connected(&mut self, callee: &mut Leg, owed: &mut Option<Unanswered>) -> End {
-        let (tell, mut told) = mpsc::channel::<Told>(8);
+    async fn connected(
+        &mut self,
+        callee: &mut CallLeg,
+        pending_offer: &mut Option<PendingOffer>,
+    ) -> EndReason {
+        let (events, mut received) = mpsc::channel::<CallEvent>(8);
         let stop = self.shared.stop.clone();
         let mut probe = tokio::time::interval(self.shared.config.probe);
         probe.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // The first tick is at once.
+        // The first tick is immediate.
         probe.tick().await;
         let mut changing = false;
-        let passing = Arc::new(Semaphore::new(MAX_PASSING));
+        let passing = Arc::new(Semaphore::new(MAX_FORWARDED));
         loop {
             let (side, action) = tokio::select! {
                 action = self.caller.next() => (Side::Caller, action),
                 action = callee.next() => (Side::Callee, action),
-                Some(told) = told.recv() => match told {
-                    Told::Vanished => return End::Vanished,
-                    Told::Changed(change) => {
+                Some(event) = received.recv() => match event {
+                    CallEvent::Vanished => return EndReason::Vanished,
+                    CallEvent::Changed(change) => {
                         match self.changed(*change, callee).await {
-                            Ok(unanswered) => *owed = unanswered,
+                            Ok(offer) => *pending_offer = offer,
                             Err(why) => return why,
                         }
-                        changing = owed.is_some();
+                        changing = pending_offer.is_some();
                         continue;
                     }
                 },
                 _ = probe.tick() => {
-                    ask_both([&self.caller.dialog, &callee.dialog], &tell, self.shared.config.probe);
+                    probe_both([&self.caller.dialog, &callee.dialog], &events, self.shared.config.probe);
                     continue;
                 }
-                () = self.holes.lost() => return End::PinholeLost,
-                () = stop.cancelled() => return End::Stopped,
+                () = self.pinholes.lost() => return EndReason::PinholeLost,
+                () = stop.cancelled() => return EndReason::Stopped,
             };
             let (own, other) = match side {
                 Side::Caller => (&self.caller, &callee.dialog),
                 Side::Callee => (&*callee, &self.caller.dialog),
             };
             match action {
-                None => return End::HungUp,
-                Some(PeerAction::Confirms) => {
-                    let ack = owed.as_ref().filter(|owed| owed.side == side);
-                    let ack = ack.and_then(|owed| own.ack_of(owed.seq));
-                    if let (Some(ack), Some(unanswered)) = (ack, owed.as_ref()) {
-                        if let Err(why) = self.answered_late(unanswered, &ack, callee).await {
+                None => return EndReason::HungUp,
+                Some(PeerAction::Acknowledge) => {
+                    let ack = pending_offer.as_ref().filter(|offer| offer.side == side);
+                    let ack = ack.and_then(|offer| own.ack_of(offer.seq));
+                    if let (Some(ack), Some(offer)) = (ack, pending_offer.as_ref()) {
+                        if let Err(why) = self.answered_in_ack(offer, &ack, callee).await {
                             return why;
                         }
-                        *owed = None;
+                        *pending_offer = None;
                         changing = false;
                     }
                 }
-                Some(PeerAction::Asks(handle)) => {
+                Some(PeerAction::Unsupported(handle)) => {
                     let _ = handle.reply(StatusCode::NotImplemented).await;
                 }
-                Some(PeerAction::Says(request, handle)) => {
+                Some(PeerAction::Relay(request, handle)) => {
                     pass(other.clone(), request, handle, &passing);
                 }
-                Some(PeerAction::Changes(_, handle)) if changing || owed.is_some() => {
+                Some(PeerAction::Modify(_, handle)) if changing || pending_offer.is_some() => {
                     let _ = handle.reply(StatusCode::RequestPending).await;
                 }
-                Some(PeerAction::Changes(request, handle)) => {
+                Some(PeerAction::Modify(request, handle)) => {
                     retarget(&own.dialog, &request);
                     let seq = number(&request).unwrap_or_default();
-                    let change = Change {
+                    let change = SessionChange {
                         side,
                         seq,
                         request,
                         handle,
                         response: None,
                     };
-                    changing = begin_change(other.clone(), change, tell.clone()).await;
+                    changing = begin_change(other.clone(), change, events.clone()).await;
                 }
             }
         }
     }
 }
 
-/// Passes a request and its answer on, in a task of its own, if there are not too many of them.
+/// Forwards a request and its response in a separate task, unless too many are being forwarded.
 fn pass(to: InviteDialog, request: Request, handle: TransactionHandle, passing: &Arc<Semaphore>) {
     let room = Arc::clone(passing).try_acquire_owned();
-    spawn_begun(async move {
+    spawn_polled_once(async move {
         let Ok(_room) = room else {
-            let Fault { status, headers } = Fault::too_early();
+            let ImmediateResponse { status, headers } = ImmediateResponse::too_early();
             let _ = handle.respond(status, Some(headers), None).await;
             return;
         };
         let status = match relay(&to, &request).await {
-            Some(response) => passed_on(&response.status_code),
+            Some(response) => forwarded_status(&response.status_code),
             None => StatusCode::RequestTimeout,
         };
         let _ = handle.reply(status).await;
     });
 }
 
-/// Asks both sides whether they still have the call.
-fn ask_both(dialogs: [&InviteDialog; 2], tell: &mpsc::Sender<Told>, every: Duration) {
+/// Probes both legs with OPTIONS.
+fn probe_both(dialogs: [&InviteDialog; 2], events: &mpsc::Sender<CallEvent>, every: Duration) {
     for dialog in dialogs {
-        let (dialog, tell) = (dialog.clone(), tell.clone());
+        let (dialog, events) = (dialog.clone(), events.clone());
         tokio::spawn(async move {
-            // No answer in 32 s is the library's; a probe that is asked more often is not waited for.
-            let asked =
-                tokio::time::timeout(every.max(Duration::from_secs(1)) * 2, is_there(&dialog));
+            // The library times out after 32 s. With a shorter probe interval, stop waiting earlier.
+            let asked = tokio::time::timeout(
+                every.max(Duration::from_secs(1)) * 2,
+                still_has_dialog(&dialog),
+            );
             if !asked.await.unwrap_or(false) {
-                let _ = tell.send(Told::Vanished).await;
+                let _ = events.send(CallEvent::Vanished).await;
             }
         });
     }
 }
 
-/// A middlebox that refuses, one that is silent, and one that was not asked.
+/// Returns the status code for a refusal.
 pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::Refused(_) | Refusal::Crowded => StatusCode::ServiceUnavailable,
@@ -281,7 +295,7 @@ pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
     }
 }
 
-/// The header Reason (RFC 3326), without quotes of its own.
+/// Returns a Reason header (RFC 3326) with quotes in the text replaced.
 pub(crate) fn reason(code: u16, why: &str) -> String {
     let text = PeerText::new(why).to_string().replace(['"', '\\'], "'");
     format!("SIP;cause={code};text=\"{text}\"")

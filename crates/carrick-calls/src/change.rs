@@ -1,19 +1,19 @@
-//! New offers in a call, and answers that come in ACKs.
+//! Offers within a call, and answers in ACKs.
 
 use rsipstack::dialog::dialog::TransactionHandle;
 use rsipstack::dialog::invite_dialog::InviteDialog;
 use rsipstack::sip::{Method, Request, Response, StatusCode, StatusCodeKind};
 use tokio::sync::mpsc;
 
-use crate::call::{Call, End, Told, status_of};
-use crate::legs::{Leg, Side, content_type, passed_on, relay, reply, retarget};
+use crate::call::{Call, CallEvent, EndReason, status_of};
+use crate::call_leg::{CallLeg, Side, content_type, forwarded_status, relay, reply, retarget};
 use crate::media::openings;
 use crate::pinholes::Pinholes;
 use crate::sdp::{self, Description};
 
-/// A re-INVITE or UPDATE, how to answer it, and what the other side said.
-pub(crate) struct Change {
-    /// Who sent it.
+/// Re-INVITE or UPDATE in progress, with the response of the other leg.
+pub(crate) struct SessionChange {
+    /// Sender of the request.
     pub(crate) side: Side,
     pub(crate) seq: u32,
     pub(crate) request: Request,
@@ -21,35 +21,35 @@ pub(crate) struct Change {
     pub(crate) response: Option<Response>,
 }
 
-/// An offer that was in a 2xx; its answer is to come in the ACK.
-pub(crate) struct Unanswered {
-    /// Who owes the answer.
+/// Offer in a 2xx whose answer is expected in the ACK.
+pub(crate) struct PendingOffer {
+    /// Side that has to answer.
     pub(crate) side: Side,
-    /// The number of the INVITE.
+    /// `CSeq` number of the INVITE.
     pub(crate) seq: u32,
-    /// The 2xx of the other side.
+    /// 2xx of the other side.
     pub(crate) response: Response,
     pub(crate) offer: Description,
 }
 
-/// Passes a re-INVITE or UPDATE on. Whether an answer is to come.
+/// Forwards a re-INVITE or UPDATE. Returns whether a response will follow.
 pub(crate) async fn begin_change(
     to: InviteDialog,
-    mut change: Change,
-    tell: mpsc::Sender<Told>,
+    mut change: SessionChange,
+    events: mpsc::Sender<CallEvent>,
 ) -> bool {
-    let Change {
+    let SessionChange {
         request, handle, ..
     } = &change;
     let refusal = match Description::parse(&request.body) {
-        // A refresh by UPDATE has no description.
+        // An UPDATE without a description refreshes the session.
         _ if request.body.is_empty() && request.method == Method::Update => StatusCode::OK,
         Err(_) if !request.body.is_empty() => StatusCode::NotAcceptableHere,
         _ => {
             tokio::spawn(async move {
                 change.response = relay(&to, &change.request).await;
-                // The call may be over.
-                let _ = tell.send(Told::Changed(Box::new(change))).await;
+                // The call may have ended.
+                let _ = events.send(CallEvent::Changed(Box::new(change))).await;
             });
             return true;
         }
@@ -59,27 +59,27 @@ pub(crate) async fn begin_change(
 }
 
 impl<P: Pinholes> Call<P> {
-    /// The other side has answered a re-INVITE or UPDATE. Returns what is still to be answered.
+    /// Handles the response to a re-INVITE or UPDATE. Returns the offer that is still to be answered.
     pub(crate) async fn changed(
         &mut self,
-        change: Change,
-        callee: &mut Leg,
-    ) -> Result<Option<Unanswered>, End> {
+        change: SessionChange,
+        callee: &mut CallLeg,
+    ) -> Result<Option<PendingOffer>, EndReason> {
         let other = &self.dialog_of(change.side.other(), callee);
         let handle = &change.handle;
         let Some(response) = change.response else {
-            // Not sent, since the other side was at it itself; or not answered.
+            // Not sent because the other side changes the session too, or not answered.
             let _ = handle.reply(StatusCode::RequestPending).await;
             return Ok(None);
         };
         if response.status_code.kind() != StatusCodeKind::Successful {
-            let _ = handle.reply(passed_on(&response.status_code)).await;
+            let _ = handle.reply(forwarded_status(&response.status_code)).await;
             return Ok(None);
         }
         retarget(other, &response);
         let headers = vec![content_type(response.headers.iter())];
         let body = Some(response.body.clone());
-        // The other side has changed: if this one can't, the call is no longer one.
+        // The other side has changed the session: if this side can't, the call has to end.
         let described = Description::parse(&response.body);
         if change.request.body.is_empty() {
             let Ok(offer) = described else {
@@ -88,10 +88,10 @@ impl<P: Pinholes> Call<P> {
                     .send(&self.shared.layer.endpoint, &other.id(), &response, None)
                     .await;
                 reply(handle, StatusCode::BadGateway, None).await;
-                return Err(End::Unusable);
+                return Err(EndReason::Unusable);
             };
             let _ = handle.respond(StatusCode::OK, Some(headers), body).await;
-            return Ok(Some(Unanswered {
+            return Ok(Some(PendingOffer {
                 side: change.side,
                 seq: change.seq,
                 response,
@@ -100,42 +100,42 @@ impl<P: Pinholes> Call<P> {
         }
         let (Ok(offer), Ok(answer)) = (Description::parse(&change.request.body), described) else {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
-            return Err(End::Unusable);
+            return Err(EndReason::Unusable);
         };
-        let place = self.place_of(change.side);
+        let place = self.firewall_side_of(change.side);
         let Ok(wanted) = openings(&self.shared.config, &offer, &answer, place) else {
             reply(handle, StatusCode::NotAcceptableHere, None).await;
-            return Err(End::Unusable);
+            return Err(EndReason::Unusable);
         };
         if let Err(why) = self.open(callee, &wanted).await {
             let status = match &why {
-                End::Refused(refusal) => status_of(refusal),
+                EndReason::Refused(refusal) => status_of(refusal),
                 _ => StatusCode::RequestTerminated,
             };
-            // Before the BYE: to who gets that first, the INVITE is over without an answer.
+            // Sent before the BYE, which would end the INVITE without a final response.
             reply(handle, status, None).await;
             return Err(why);
         }
         let _ = handle.respond(StatusCode::OK, Some(headers), body).await;
-        self.holes.prune(&wanted);
+        self.pinholes.prune(&wanted);
         Ok(None)
     }
 
-    /// The answer is in an ACK: it passes when what it needs is open.
-    pub(crate) async fn answered_late(
+    /// Handles the answer in an ACK: opens its pinholes, then forwards it.
+    pub(crate) async fn answered_in_ack(
         &mut self,
-        unanswered: &Unanswered,
+        pending_offer: &PendingOffer,
         ack: &Request,
-        callee: &mut Leg,
-    ) -> Result<(), End> {
-        let other = self.dialog_of(unanswered.side.other(), callee);
-        let answer = Description::parse(&ack.body).map_err(|_| End::Unusable)?;
-        let place = self.place_of(unanswered.side.other());
-        let wanted = openings(&self.shared.config, &unanswered.offer, &answer, place);
-        let wanted = wanted.map_err(|_| End::Unusable)?;
+        callee: &mut CallLeg,
+    ) -> Result<(), EndReason> {
+        let other = self.dialog_of(pending_offer.side.other(), callee);
+        let answer = Description::parse(&ack.body).map_err(|_| EndReason::Unusable)?;
+        let place = self.firewall_side_of(pending_offer.side.other());
+        let wanted = openings(&self.shared.config, &pending_offer.offer, &answer, place);
+        let wanted = wanted.map_err(|_| EndReason::Unusable)?;
         self.open(callee, &wanted).await?;
         let body = (content_type(ack.headers.iter()), ack.body.clone());
-        let Unanswered { response, .. } = unanswered;
+        let PendingOffer { response, .. } = pending_offer;
         self.shared
             .acks
             .send(
@@ -145,14 +145,14 @@ impl<P: Pinholes> Call<P> {
                 Some(body),
             )
             .await;
-        self.holes.prune(&wanted);
+        self.pinholes.prune(&wanted);
         Ok(())
     }
 
-    /// An offer that got no answer, or none that can be: all its streams are refused, because an ACK
-    /// there must be, and BYE is to follow (RFC 3261 section 13.2.2.4).
-    pub(crate) async fn refuse_offer(&self, other: &InviteDialog, unanswered: &Unanswered) {
-        let Unanswered { response, .. } = unanswered;
+    /// Rejects all streams of an offer that has no usable answer. The 2xx requires an ACK, and a BYE
+    /// follows (RFC 3261, section 13.2.2.4).
+    pub(crate) async fn refuse_offer(&self, other: &InviteDialog, pending_offer: &PendingOffer) {
+        let PendingOffer { response, .. } = pending_offer;
         let refusal = sdp::refusal(&response.body, self.shared.config.listen.ip());
         let body = refusal.map(|body| (content_type([].iter()), body));
         self.shared

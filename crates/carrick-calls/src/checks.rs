@@ -1,60 +1,62 @@
-//! What is wrong with a request before anybody else looks at it (RFC 3261 section 8.2).
+//! Validation of requests before any other processing (RFC 3261, section 8.2).
 
 use rsipstack::sip::{Header, Method, Request, Scheme, StatusCode};
 
-/// Seconds after which what came too early may be tried again.
-const SOON: &str = "2";
+/// Retry-After in seconds of a request that came too early.
+const RETRY_SOON: &str = "2";
 
-/// Seconds after which who called too much may try again.
+/// Retry-After in seconds of a caller above its limits.
 const RETRY_AFTER: &str = "10";
 
-/// How a request is answered at once, mostly refused.
-pub(crate) struct Fault {
+/// Response that is sent at once, mostly a refusal.
+pub(crate) struct ImmediateResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: Vec<Header>,
 }
 
-impl Fault {
+impl ImmediateResponse {
     pub(crate) fn new(status: StatusCode, headers: Vec<Header>) -> Self {
         Self { status, headers }
     }
 
-    /// There is no room for a call now (RFC 3261 section 21.5.4).
+    /// Refuses a call for lack of room (RFC 3261, section 21.5.4).
     pub(crate) fn busy() -> Self {
         let later = Header::RetryAfter(RETRY_AFTER.into());
         Self::new(StatusCode::ServiceUnavailable, vec![later])
     }
 
-    /// Something for a call that is not answered yet (RFC 3261 section 14.2, RFC 3311 section 5.2).
+    /// Refuses a request within a call that is not answered yet (RFC 3261, section 14.2; RFC 3311,
+    /// section 5.2).
     pub(crate) fn too_early() -> Self {
-        let later = Header::RetryAfter(SOON.into());
+        let later = Header::RetryAfter(RETRY_SOON.into());
         Self::new(StatusCode::ServerInternalError, vec![later])
     }
 }
 
-/// Octets of a body: far more than a description of as many streams as may be has.
+/// Maximum size of a body in octets, far above that of a description with the maximum number of
+/// streams.
 pub(crate) const MAX_BODY: usize = 16 << 10;
 
-/// What may be asked for.
+/// Supported methods.
 const ALLOWED: &str = "INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, MESSAGE";
 
 pub(crate) fn allow() -> Header {
     Header::Allow(ALLOWED.into())
 }
 
-/// What this agent can do (RFC 3261 section 11.2).
-pub(crate) fn capabilities() -> Fault {
+/// Answers OPTIONS (RFC 3261, section 11.2).
+pub(crate) fn capabilities() -> ImmediateResponse {
     let accept = Header::Accept("application/sdp".into());
-    Fault::new(StatusCode::OK, vec![allow(), accept])
+    ImmediateResponse::new(StatusCode::OK, vec![allow(), accept])
 }
 
-/// What is wrong with a request that no answer by a call depends on. It may be one that begins
-/// something.
-pub(crate) fn fault(request: &Request, begins: bool) -> Option<Fault> {
+/// Returns the refusal of a request that is invalid in any state of its call. `begins`: the request is
+/// outside of a dialog.
+pub(crate) fn check_request(request: &Request, begins: bool) -> Option<ImmediateResponse> {
     match request.method {
         Method::Ack | Method::Cancel => return None,
         Method::Invite | Method::Bye | Method::Info | Method::Update | Method::Options => {}
-        // Messages belong to calls here: there is nobody to bring others to.
+        // Messages outside of calls have no destination.
         Method::Message if !begins => {}
         Method::Message
         | Method::Notify
@@ -63,10 +65,13 @@ pub(crate) fn fault(request: &Request, begins: bool) -> Option<Fault> {
         | Method::Refer
         | Method::Register
         | Method::Subscribe => {
-            return Some(Fault::new(StatusCode::MethodNotAllowed, vec![allow()]));
+            return Some(ImmediateResponse::new(
+                StatusCode::MethodNotAllowed,
+                vec![allow()],
+            ));
         }
     }
-    // A datagram may end before the message does (RFC 3261 section 18.3).
+    // A datagram may end before its message does (RFC 3261, section 18.3).
     let claimed = request.headers.iter().find_map(|header| match header {
         Header::ContentLength(length) => Some(length.value().trim().parse()),
         _ => None,
@@ -74,19 +79,28 @@ pub(crate) fn fault(request: &Request, begins: bool) -> Option<Fault> {
     let whole =
         claimed.is_none_or(|length| length.is_ok_and(|length: usize| length <= request.body.len()));
     if !whole {
-        return Some(Fault::new(StatusCode::BadRequest, Vec::new()));
+        return Some(ImmediateResponse::new(StatusCode::BadRequest, Vec::new()));
     }
     if request.body.len() > MAX_BODY {
-        return Some(Fault::new(StatusCode::RequestEntityTooLarge, Vec::new()));
+        return Some(ImmediateResponse::new(
+            StatusCode::RequestEntityTooLarge,
+            Vec::new(),
+        ));
     }
     if !matches!(request.uri.scheme, None | Some(Scheme::Sip)) {
-        return Some(Fault::new(StatusCode::UnsupportedUriScheme, Vec::new()));
+        return Some(ImmediateResponse::new(
+            StatusCode::UnsupportedUriScheme,
+            Vec::new(),
+        ));
     }
-    // No extension is supported, 100rel and timer among them.
+    // No extension is supported, including 100rel and timer.
     let required: Vec<&str> = request.headers.iter().filter_map(required).collect();
     if !required.is_empty() {
         let unsupported = Header::Unsupported(required.join(", ").into());
-        return Some(Fault::new(StatusCode::BadExtension, vec![unsupported]));
+        return Some(ImmediateResponse::new(
+            StatusCode::BadExtension,
+            vec![unsupported],
+        ));
     }
     unreadable(request)
 }
@@ -98,8 +112,8 @@ fn required(header: &Header) -> Option<&str> {
     }
 }
 
-/// Offers are in session descriptions as they are, and in nothing else.
-fn unreadable(request: &Request) -> Option<Fault> {
+/// Refuses bodies of INVITE and UPDATE that are not plain session descriptions.
+fn unreadable(request: &Request) -> Option<ImmediateResponse> {
     if request.body.is_empty() || !matches!(request.method, Method::Invite | Method::Update) {
         return None;
     }
@@ -119,11 +133,14 @@ fn unreadable(request: &Request) -> Option<Fault> {
         (false, true) => Header::Accept("application/sdp".into()),
         (false, false) => return None,
     };
-    Some(Fault::new(StatusCode::UnsupportedMediaType, vec![headers]))
+    Some(ImmediateResponse::new(
+        StatusCode::UnsupportedMediaType,
+        vec![headers],
+    ))
 }
 
-/// Whether a request begins something: it is for no dialog.
-pub(crate) fn begins(request: &Request) -> bool {
+/// Returns whether a request is outside of a dialog.
+pub(crate) fn begins_dialog(request: &Request) -> bool {
     use rsipstack::sip::prelude::HeadersExt as _;
     request
         .to_header()

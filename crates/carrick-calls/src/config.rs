@@ -1,10 +1,10 @@
-//! What a back-to-back user agent is told.
+//! Configuration of the back-to-back user agent.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A network: the first bits of its addresses.
+/// Network prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prefix {
     address: IpAddr,
@@ -12,7 +12,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Whether an address is in the network.
+    /// Returns whether an address is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differing = |a: u128, b: u128, bits: u8, all: u8| {
             let shift = u32::from(all - bits.min(all));
@@ -35,8 +35,11 @@ impl FromStr for Prefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("{text:?} is no network: give an address and a length, as 10.0.0.0/8");
+        let wrong = || {
+            format!(
+                "invalid network {text:?}: give an address and a prefix length, such as 10.0.0.0/8"
+            )
+        };
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, length.parse().ok()),
             None => (text, None),
@@ -52,12 +55,12 @@ impl FromStr for Prefix {
     }
 }
 
-/// A SIP server or phone to which calls go.
+/// SIP server or phone to which calls are routed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// Over TCP; else over UDP.
+    /// True if TCP is used instead of UDP.
     pub tcp: bool,
 }
 
@@ -78,26 +81,28 @@ impl FromStr for Hop {
             Some(("udp", address)) => (false, address),
             None => (false, text),
             Some(("tcp", address)) => (true, address),
-            Some((other, _)) => return Err(format!("{other:?} is neither udp nor tcp")),
+            Some((other, _)) => {
+                return Err(format!("unknown transport {other:?}: give udp or tcp"));
+            }
         };
         let address = address.parse().map_err(|_| {
-            format!("{address:?} is no address with a port: give it as 192.0.2.1:5060 or tcp://192.0.2.1:5060")
+            format!("invalid address {address:?}: give ADDRESS:PORT, such as 192.0.2.1:5060 or tcp://192.0.2.1:5060")
         })?;
         Ok(Self { address, tcp })
     }
 }
 
-/// On which side of the firewall.
+/// Side of the firewall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// Behind it.
+pub enum FirewallSide {
+    /// Behind the firewall.
     Inside,
-    /// Beyond it.
+    /// Beyond the firewall.
     Outside,
 }
 
-impl Place {
-    /// The other one.
+impl FirewallSide {
+    /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -107,20 +112,20 @@ impl Place {
     }
 }
 
-/// What one address (one /64 network in IPv6) that is neither SIP server may have at a time; what is
-/// more is refused.
+/// Limits for one address (one /64 network in IPv6) other than the SIP servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PerAddress {
-    /// Calls that it began.
+    /// Maximum number of calls from it.
     pub calls: usize,
-    /// Of them those that are not answered yet.
+    /// Maximum number of them that are not answered yet.
     pub setups: usize,
-    /// Pinholes of them.
+    /// Maximum number of their pinholes.
     pub pinholes: usize,
 }
 
 impl PerAddress {
-    /// So many calls; an eighth of them may be unanswered, and four pinholes for each.
+    /// Returns limits for this number of calls, with an eighth of it unanswered and four pinholes for
+    /// each call.
     pub fn of_calls(calls: usize) -> Self {
         Self {
             calls,
@@ -130,34 +135,35 @@ impl PerAddress {
     }
 }
 
-/// Where it listens, where calls go, how long things may take.
+/// Addresses, routes, limits and timers.
 #[derive(Clone, Debug)]
 pub struct B2buaConfig {
-    /// Its own address for SIP over UDP and TCP, which both sides can reach. Port 0 leaves the choice
-    /// to the host.
+    /// Local address for SIP over UDP and TCP, reachable from both sides. With port 0 the host chooses
+    /// one.
     pub listen: SocketAddr,
-    /// The networks behind the firewall.
+    /// Networks behind the firewall.
     pub internal: Vec<Prefix>,
-    /// Where calls go that are offered from outside.
+    /// Server for calls from outside.
     pub inner: Option<Hop>,
-    /// Where calls go that are offered from inside.
+    /// Server for calls from inside.
     pub outer: Option<Hop>,
-    /// Calls at a time; more are refused.
+    /// Maximum number of calls.
     pub max_calls: usize,
-    /// Of them from one address, and what belongs to them.
+    /// Limits for calls from one address.
     pub per_address: PerAddress,
-    /// TCP connections at a time; more are closed. A sixteenth is for `inner` and `outer` alone.
+    /// Maximum number of TCP connections. A sixteenth is reserved for `inner` and `outer`.
     pub max_connections: usize,
-    /// Of them from one address (one /64 network in IPv6) that is neither `inner` nor `outer`.
+    /// Maximum number of them from one address (one /64 network in IPv6) other than `inner` and
+    /// `outer`.
     pub max_connections_per_address: usize,
-    /// How long a callee may take to answer.
+    /// Time that a callee has to answer.
     pub answer: Duration,
-    /// How often both sides of a call are asked whether they are still there.
+    /// Interval at which both sides of a call are probed.
     pub probe: Duration,
 }
 
 impl B2buaConfig {
-    /// At this address, with these networks inside; where calls go is still to be said.
+    /// Returns a configuration without SIP servers, which are to be set.
     pub fn new(listen: SocketAddr, internal: Vec<Prefix>) -> Self {
         Self {
             listen,
@@ -173,21 +179,23 @@ impl B2buaConfig {
         }
     }
 
-    /// Whether its values make sense.
+    /// Validates the values.
     ///
     /// # Errors
-    /// Says what doesn't, and what to give.
+    /// The invalid value and what to give instead.
     pub fn check(&self) -> Result<(), String> {
         let wrong = |text: &str| Err(text.to_owned());
         if self.internal.is_empty() {
-            return wrong("no internal network: say which networks are behind the firewall");
+            return wrong("no internal network: give the networks behind the firewall");
         }
         if self.inner.is_none() && self.outer.is_none() {
-            return wrong("calls go nowhere: give the inner or the outer SIP server, or both");
+            return wrong("no SIP server: give the inner server, the outer server or both");
         }
         let listen = self.listen;
         if listen.ip().is_unspecified() {
-            return wrong("listen at an address that both sides reach: it is told to both");
+            return wrong(
+                "listen address unspecified: give one that both sides reach, since it is advertised to both",
+            );
         }
         for (name, hop) in [("inner", self.inner), ("outer", self.outer)] {
             let Some(Hop { address, .. }) = hop else {
@@ -200,7 +208,7 @@ impl B2buaConfig {
             }
             if address.is_ipv4() != listen.is_ipv4() {
                 return Err(format!(
-                    "{name} SIP server {address} can't be reached from {listen}: give addresses of one IP version"
+                    "{name} SIP server {address} has another IP version than {listen}: give addresses of one version"
                 ));
             }
         }
@@ -210,37 +218,38 @@ impl B2buaConfig {
             && inner.address != outer.address
         {
             return Err(format!(
-                "both SIP servers are at {}: only their ports tell them apart, and over TCP requests come from any; reach the inner one over UDP, or give it an address of its own",
+                "both SIP servers are at {}: requests over TCP come from any port, so their sources are ambiguous; use UDP for the inner server, or another address",
                 inner.address.ip()
             ));
         }
         if self.probe.is_zero() || self.answer.is_zero() {
-            return wrong("the time to answer and the time between probes must be more than 0");
+            return wrong("the answer timeout and the probe interval must be longer than 0");
         }
         if self.max_calls == 0 {
-            return wrong("no calls at a time: give 1 at least");
+            return wrong("max_calls must be at least 1");
         }
         Ok(())
     }
 
-    /// Whether a host is behind the firewall.
+    /// Returns whether a host is behind the firewall.
     pub fn is_internal(&self, address: IpAddr) -> bool {
         self.internal.iter().any(|prefix| prefix.contains(address))
     }
 
-    /// Whether it is one of the SIP servers: they are known, and may have more than others.
+    /// Returns whether an address is that of a configured SIP server, which is not limited.
     pub(crate) fn is_hop(&self, address: IpAddr) -> bool {
         let mut hops = [self.inner, self.outer].into_iter().flatten();
         hops.any(|hop| hop.address.ip() == address)
     }
 
-    /// Where somebody is who sends from this address; outside, if it is not known.
-    pub(crate) fn place_of(&self, source: Option<SocketAddr>) -> Place {
+    /// Returns the firewall side of a sender; outside if its address is unknown.
+    pub(crate) fn firewall_side_of(&self, source: Option<SocketAddr>) -> FirewallSide {
         let Some(source) = source else {
-            return Place::Outside;
+            return FirewallSide::Outside;
         };
         let [inner, outer] = [self.inner, self.outer].map(|hop| hop.map(|hop| hop.address));
-        // Where they are on one host the port tells. Else they may send from any: over TCP they do.
+        // On one host the port distinguishes the servers. Otherwise they may send from any port, as
+        // over TCP.
         let one_host = inner.map(|hop| hop.ip()) == outer.map(|hop| hop.ip());
         let is = |hop: Option<SocketAddr>| match hop {
             Some(hop) if one_host => hop == source,
@@ -250,9 +259,9 @@ impl B2buaConfig {
         let is_inner = is(inner);
         let is_internal = self.is_internal(source.ip()) && !is(outer);
         if is_inner || is_internal {
-            Place::Inside
+            FirewallSide::Inside
         } else {
-            Place::Outside
+            FirewallSide::Outside
         }
     }
 }
@@ -262,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hop_is_reached_over_udp_or_tcp_and_wrong_ones_are_told() {
+    fn hops_are_parsed_and_errors_explained() {
         let hop = |text: &str| text.parse::<Hop>();
         let address = "192.0.2.1:5060".parse().unwrap();
         assert_eq!(hop("192.0.2.1:5060"), Ok(Hop::from(address)));
@@ -273,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_contains_what_begins_alike_and_wrong_ones_are_told() {
+    fn prefixes_are_parsed_and_errors_explained() {
         let prefix = |text: &str| text.parse::<Prefix>().unwrap();
         let contains = |p: &str, a: &str| prefix(p).contains(a.parse().unwrap());
         assert!(contains("10.0.0.0/8", "10.255.0.1") && !contains("10.0.0.0/8", "11.0.0.1"));
@@ -293,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_can_not_work_is_told_with_what_to_give() {
+    fn invalid_configurations_are_explained() {
         type Spoil = fn(&mut B2buaConfig);
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let listen = address("10.0.0.254:5060");
@@ -301,21 +310,15 @@ mod tests {
         right.outer = Some(address("192.0.2.1:5060").into());
         assert_eq!(right.check(), Ok(()));
         let spoils: [(Spoil, &str); 9] = [
-            (
-                |c| c.inner = "tcp://192.0.2.1:5070".parse().ok(),
-                "over UDP",
-            ),
+            (|c| c.inner = "tcp://192.0.2.1:5070".parse().ok(), "use UDP"),
             (|c| c.internal.clear(), "no internal network"),
-            (|c| c.outer = None, "go nowhere"),
+            (|c| c.outer = None, "no SIP server"),
             (|c| c.listen.set_ip([0; 4].into()), "both sides reach"),
             (|c| c.inner = "192.0.2.1:0".parse().ok(), "inner SIP server"),
-            (
-                |c| c.outer = "[fd00::1]:5060".parse().ok(),
-                "one IP version",
-            ),
-            (|c| c.probe = Duration::ZERO, "between probes"),
-            (|c| c.answer = Duration::ZERO, "more than 0"),
-            (|c| c.max_calls = 0, "1 at least"),
+            (|c| c.outer = "[fd00::1]:5060".parse().ok(), "one version"),
+            (|c| c.probe = Duration::ZERO, "probe interval"),
+            (|c| c.answer = Duration::ZERO, "longer than 0"),
+            (|c| c.max_calls = 0, "at least 1"),
         ];
         for (spoil, told) in spoils {
             let mut wrong = right.clone();
@@ -326,13 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn inside_is_who_sends_from_an_internal_network_or_is_the_inner_server() {
+    fn inside_is_decided_by_the_source_address() {
         let listen = "10.0.0.254:5060".parse().unwrap();
         let mut config = B2buaConfig::new(listen, vec!["10.0.0.0/8".parse().unwrap()]);
         config.inner = Some("172.16.0.1:5060".parse().unwrap());
         config.outer = Some("192.0.2.1:5060".parse().unwrap());
         let inside = |config: &B2buaConfig, source: &str| {
-            config.place_of(Some(source.parse().unwrap())) == Place::Inside
+            config.firewall_side_of(Some(source.parse().unwrap())) == FirewallSide::Inside
         };
         for source in ["10.1.2.3:9", "172.16.0.1:5060", "172.16.0.1:40000"] {
             assert!(inside(&config, source), "{source}");
@@ -340,8 +343,8 @@ mod tests {
         for source in ["192.0.2.1:5060", "203.0.113.9:5060", "[::1]:5060"] {
             assert!(!inside(&config, source), "{source}");
         }
-        assert_eq!(config.place_of(None), Place::Outside);
-        // The outer server has an internal address, and is outside from whatever port it sends.
+        assert_eq!(config.firewall_side_of(None), FirewallSide::Outside);
+        // The outer server has an internal address and is outside, whatever its source port.
         config.outer = Some("10.9.9.9:5060".parse().unwrap());
         for source in ["10.9.9.9:5060", "10.9.9.9:40000"] {
             assert!(!inside(&config, source), "{source}");
@@ -350,7 +353,7 @@ mod tests {
         config.inner = None;
         assert!(!inside(&config, "10.9.9.9:40000"));
         config.outer = Some("192.0.2.1:5060".parse().unwrap());
-        // Both servers on one host: the port tells.
+        // Both servers on one host are distinguished by their ports.
         config.inner = Some("192.0.2.1:5070".parse().unwrap());
         assert!(inside(&config, "192.0.2.1:5070") && !inside(&config, "192.0.2.1:5080"));
     }

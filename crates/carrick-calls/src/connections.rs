@@ -1,11 +1,11 @@
-//! TCP connections, and not more than there is room for.
+//! Limits of TCP connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use carrick_simco::daemon::AcceptFailures;
 use carrick_simco::middlebox::Source;
+use carrick_simco_net::daemon::AcceptFailures;
 use rsipstack::sip::Transport;
 use rsipstack::transaction::endpoint::EndpointInner;
 use rsipstack::transport::tcp::TcpConnection;
@@ -13,17 +13,17 @@ use rsipstack::transport::{SipAddr, SipConnection};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Admission;
 use crate::config::B2buaConfig;
-use crate::door::Door;
 
-/// One of so many places is for the SIP servers alone.
-const PARTS: usize = 16;
+/// Denominator of the share of connections reserved for the configured SIP servers.
+const SERVER_SHARE: usize = 16;
 
-/// Who is connected.
+/// Connections by their remote address.
 pub(crate) struct Connections {
-    /// Of strangers, at most.
+    /// Maximum number of connections from addresses other than the SIP servers.
     most: usize,
-    /// Of them from one address.
+    /// Maximum number of them from one address.
     per_address: usize,
     known: Mutex<Known>,
 }
@@ -37,18 +37,18 @@ struct Known {
 impl Connections {
     pub(crate) fn new(config: &B2buaConfig) -> Self {
         Self {
-            most: config.max_connections - config.max_connections / PARTS,
+            most: config.max_connections - config.max_connections / SERVER_SHARE,
             per_address: config.max_connections_per_address,
             known: Mutex::default(),
         }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Whoever panicked with it left it whole but for a number that is too large.
+        // A panic can leave a count too high, not more.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more, if there is room. SIP servers are known, and may have more.
+    /// Adds a connection if the limits allow it. SIP servers are not limited.
     pub(crate) fn add(&self, from: SocketAddr, is_hop: bool) -> bool {
         if is_hop {
             return true;
@@ -63,7 +63,7 @@ impl Connections {
         room
     }
 
-    /// One is over.
+    /// Removes a connection.
     pub(crate) fn remove(&self, from: SocketAddr) {
         let mut known = self.known();
         let Some(source) = known.strangers.remove(&from) else {
@@ -78,16 +78,15 @@ impl Connections {
     }
 }
 
-/// Takes TCP connections until it is told to stop; with more than so many, in all or from one address,
-/// new ones are closed.
+/// Accepts TCP connections until stopped. Connections above the limits are closed.
 pub(crate) async fn take_connections(
     listener: TcpListener,
     failures: AcceptFailures,
-    door: Arc<Door>,
+    admission: Arc<Admission>,
     endpoint: Arc<EndpointInner>,
     stop: CancellationToken,
 ) {
-    let config = &door.config;
+    let config = &admission.config;
     let local = SipAddr {
         r#type: Some(Transport::Tcp),
         ..SipAddr::from(config.listen)
@@ -102,13 +101,13 @@ pub(crate) async fn take_connections(
         if transports.connections_count() >= config.max_connections {
             continue;
         }
-        if !door.connections.add(from, config.is_hop(from.ip())) {
+        if !admission.connections.add(from, config.is_hop(from.ip())) {
             continue;
         }
         let token = Some(stop.child_token());
         match TcpConnection::from_stream(stream, local.clone(), token) {
             Ok(connection) => transports.add_connection(SipConnection::Tcp(connection)),
-            Err(_) => door.connections.remove(from),
+            Err(_) => admission.connections.remove(from),
         }
     }
 }
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_leave_places_to_the_servers_and_a_network_of_ipv6_is_one() {
+    fn connections_are_reserved_for_sip_servers() {
         let mut config = B2buaConfig::new(at("10.0.0.1:5060"), Vec::new());
         (config.max_connections, config.max_connections_per_address) = (32, 2);
         let connections = Connections::new(&config);

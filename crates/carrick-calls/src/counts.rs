@@ -1,69 +1,71 @@
-//! What there is and was.
+//! Counters of calls. This file owns the names of the metrics.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use carrick_simco::exposition::{Exposition, Histogram};
+use carrick_simco_net::daemon::encode_metrics;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
 use crate::record::CallEnd;
 
-/// Upper limits in seconds: people answer slowly, and middleboxes fast.
+/// Upper limits of the buckets in seconds: callees answer slowly, middleboxes fast.
 const SETUP: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 const OPENING: [f64; 12] = [
     5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0,
 ];
 
-/// What there is and was. Each call that was offered was established or refused, or is being set up.
+/// Snapshot of the counters. Each offered call was established or refused, or is being set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Calls that are there, established or not.
+    /// Current calls, established or being set up.
     pub calls: u64,
-    /// Calls that were offered.
+    /// Calls offered.
     pub offered: u64,
-    /// Calls that were established.
+    /// Calls established.
     pub established: u64,
-    /// Calls that were refused, or given up by the caller before the answer.
+    /// Calls refused, or cancelled by the caller before the answer.
     pub refused: u64,
-    /// Refusals and silences of the middlebox.
+    /// Requests for pinholes that the middlebox refused or did not answer.
     pub refused_by_middlebox: u64,
-    /// Calls that were refused because there were too many.
+    /// Calls refused because of [`B2buaConfig::max_calls`](crate::B2buaConfig::max_calls).
     pub too_many: u64,
-    /// INVITEs that were refused because there were too many calls from their address, or too much
-    /// belonged to them.
+    /// INVITEs refused because of [`PerAddress`](crate::PerAddress).
     pub crowded: u64,
-    /// Requests that were dropped unread, in a flood.
+    /// Requests dropped unprocessed under overload.
     pub flooded: u64,
-    /// Pinholes that are open.
+    /// Open pinholes.
     pub pinholes: u64,
-    /// Established calls that were ended because a pinhole was lost, or a new one refused.
+    /// Established calls ended because a pinhole was lost or a new one refused.
     pub lost: u64,
-    /// Established calls that were ended because a side vanished.
+    /// Established calls ended because a side stopped answering.
     pub vanished: u64,
 }
 
-/// What was not let in.
+/// Requests that [`crate::admission::Admission`] did not admit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TurnedAway {
-    /// Requests that were dropped unread.
+pub(crate) struct NotAdmitted {
+    /// Requests dropped unprocessed under overload.
     pub(crate) flooded: u64,
-    /// INVITEs that were refused because there were too many from their address.
+    /// INVITEs refused because of the limits per address.
     pub(crate) crowded: u64,
 }
 
-/// Who did not want a call.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum By {
-    /// The agent: the request is wrong, or it has no room.
+/// Party that refused a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RefusedBy {
+    /// The B2BUA: the request is invalid, or a limit is reached.
     Agent,
-    /// Who called, and gave it up.
+    /// The caller, who cancelled.
     Caller,
     Callee,
     Middlebox,
 }
 
-impl By {
+impl RefusedBy {
     fn name(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -74,169 +76,184 @@ impl By {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Counters {
-    pub(crate) calls: AtomicU64,
-    offered: AtomicU64,
-    established: AtomicU64,
-    refused_by_middlebox: AtomicU64,
-    too_many: AtomicU64,
-    pinholes: AtomicU64,
-    tables: Mutex<Tables>,
+/// Labels of `refused_total`. Their number is bounded, since a status has three digits.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct RefusedLabels {
+    by: &'static str,
+    status: u16,
+}
+
+/// Labels of `ended_total`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct EndedLabels {
+    end: &'static str,
+}
+
+impl EndedLabels {
+    fn of(end: CallEnd) -> Self {
+        Self { end: end.name() }
+    }
 }
 
 #[derive(Debug)]
-struct Tables {
-    /// By whom and with which status: bounded, since a status has three digits.
-    refused: BTreeMap<(By, u16), u64>,
-    ended: BTreeMap<CallEnd, u64>,
-    setup: Histogram<{ SETUP.len() }>,
-    opening: Histogram<{ OPENING.len() }>,
+pub(crate) struct Counters {
+    pub(crate) calls: Gauge,
+    offered: Counter,
+    established: Counter,
+    /// Sum of `refused_by`.
+    refused: Counter,
+    refused_by_middlebox: Counter,
+    too_many: Counter,
+    pinholes: Gauge,
+    refused_by: Family<RefusedLabels, Counter>,
+    ended: Family<EndedLabels, Counter>,
+    setup: Histogram,
+    opening: Histogram,
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        let tables = Tables {
-            refused: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            setup: Histogram::new(&SETUP),
-            opening: Histogram::new(&OPENING),
-        };
         Self {
-            calls: AtomicU64::default(),
-            offered: AtomicU64::default(),
-            established: AtomicU64::default(),
-            refused_by_middlebox: AtomicU64::default(),
-            too_many: AtomicU64::default(),
-            pinholes: AtomicU64::default(),
-            tables: Mutex::new(tables),
+            calls: Gauge::default(),
+            offered: Counter::default(),
+            established: Counter::default(),
+            refused: Counter::default(),
+            refused_by_middlebox: Counter::default(),
+            too_many: Counter::default(),
+            pinholes: Gauge::default(),
+            refused_by: Family::default(),
+            ended: Family::default(),
+            setup: Histogram::new(SETUP),
+            opening: Histogram::new(OPENING),
         }
     }
 }
 
-fn read(count: &AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
-}
-
-fn add(count: &AtomicU64, more: usize) {
-    count.fetch_add(more as u64, Ordering::Relaxed);
-}
-
 impl Counters {
-    fn tables(&self) -> MutexGuard<'_, Tables> {
-        // Whoever panicked with it left it whole: each change is one number.
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn offered(&self) {
-        add(&self.offered, 1);
+        self.offered.inc();
     }
 
-    /// The answer to an INVITE passes, so long after it came.
+    /// Counts a call whose INVITE was answered positively after this time.
     pub(crate) fn established(&self, after: Duration) {
-        add(&self.established, 1);
-        self.tables().setup.record(after, 1);
+        self.established.inc();
+        self.setup.observe(after.as_secs_f64());
     }
 
-    /// A call is refused.
-    pub(crate) fn refused(&self, by: By, status: u16) {
-        *self.tables().refused.entry((by, status)).or_default() += 1;
+    /// Counts a refused call.
+    pub(crate) fn refused(&self, by: RefusedBy, status: u16) {
+        self.refused.inc();
+        let by = by.name();
+        self.refused_by
+            .get_or_create(&RefusedLabels { by, status })
+            .inc();
     }
 
     pub(crate) fn too_many(&self) {
-        add(&self.too_many, 1);
+        self.too_many.inc();
     }
 
-    /// An established call has ended.
-    pub(crate) fn ended(&self, how: CallEnd) {
-        *self.tables().ended.entry(how).or_default() += 1;
+    /// Counts the end of an established call.
+    pub(crate) fn ended(&self, end: CallEnd) {
+        self.ended.get_or_create(&EndedLabels::of(end)).inc();
     }
 
     pub(crate) fn refused_by_middlebox(&self) {
-        add(&self.refused_by_middlebox, 1);
+        self.refused_by_middlebox.inc();
     }
 
-    /// The middlebox took so long to open what an answer needs.
-    pub(crate) fn took(&self, after: Duration) {
-        self.tables().opening.record(after, 1);
+    /// Records the time that the middlebox took to open the pinholes of an answer.
+    pub(crate) fn pinholes_opened_in(&self, time: Duration) {
+        self.opening.observe(time.as_secs_f64());
     }
 
-    /// A pinhole is open.
-    pub(crate) fn opened(&self) {
-        add(&self.pinholes, 1);
+    pub(crate) fn pinhole_opened(&self) {
+        self.pinholes.inc();
     }
 
-    /// One is closed.
-    pub(crate) fn closed(&self) {
-        self.pinholes.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn pinhole_closed(&self) {
+        self.pinholes.dec();
     }
 
-    /// With what the door has counted.
-    pub(crate) fn read(&self, TurnedAway { flooded, crowded }: TurnedAway) -> Counts {
-        let tables = self.tables();
-        let ended = |how| tables.ended.get(&how).copied().unwrap_or_default();
+    /// Returns a snapshot.
+    pub(crate) fn read(&self, not_admitted: NotAdmitted) -> Counts {
+        let NotAdmitted { flooded, crowded } = not_admitted;
+        let current = |gauge: &Gauge| u64::try_from(gauge.get()).unwrap_or_default();
+        let ended = |end| {
+            let count = self.ended.get(&EndedLabels::of(end));
+            count.map(|count| count.get()).unwrap_or_default()
+        };
         Counts {
-            calls: read(&self.calls),
-            offered: read(&self.offered),
-            established: read(&self.established),
-            refused: tables.refused.values().sum(),
-            refused_by_middlebox: read(&self.refused_by_middlebox),
-            too_many: read(&self.too_many),
+            calls: current(&self.calls),
+            offered: self.offered.get(),
+            established: self.established.get(),
+            refused: self.refused.get(),
+            refused_by_middlebox: self.refused_by_middlebox.get(),
+            too_many: self.too_many.get(),
             crowded,
             flooded,
-            pinholes: read(&self.pinholes),
+            pinholes: current(&self.pinholes),
             lost: ended(CallEnd::PinholeLost) + ended(CallEnd::Refused),
             vanished: ended(CallEnd::Vanished),
         }
     }
 
-    /// All of it for Prometheus.
-    pub(crate) fn metrics(&self, turned_away: TurnedAway, accept_failures: u64) -> String {
-        let TurnedAway { flooded, crowded } = turned_away;
-        let mut text = Exposition::new("carrick_calls");
-        for (name, help, count) in [
-            ("calls", "Calls, established or being set up.", &self.calls),
-            ("pinholes", "Pinholes that are open.", &self.pinholes),
+    /// Returns the metrics as text.
+    pub(crate) fn metrics(&self, not_admitted: NotAdmitted, accept_failures: u64) -> String {
+        let NotAdmitted { flooded, crowded } = not_admitted;
+        let mut registry = Registry::with_prefix("carrick_calls");
+        for (name, help, gauge) in [
+            ("calls", "Calls, established or being set up", &self.calls),
+            ("pinholes", "Open pinholes", &self.pinholes),
         ] {
-            text.single(name, "gauge", help, read(count));
+            registry.register(name, help, gauge.clone());
         }
-        for (name, help, count) in [
-            ("offered_total", "Calls that were offered.", &self.offered),
+        for (name, help, counter) in [
+            ("offered", "Calls offered", &self.offered),
+            ("established", "Calls established", &self.established),
             (
-                "established_total",
-                "Calls that were established.",
-                &self.established,
-            ),
-            (
-                "middlebox_refusals_total",
-                "Requests that the middlebox refused or did not answer.",
+                "middlebox_refusals",
+                "Requests for pinholes that the middlebox refused or did not answer",
                 &self.refused_by_middlebox,
             ),
         ] {
-            text.single(name, "counter", help, read(count));
+            registry.register(name, help, counter.clone());
         }
-        let help = "Requests that were dropped unread, in a flood.";
-        text.single("flooded_total", "counter", help, flooded);
-        let help = "INVITEs that were refused because too much came from their address.";
-        text.single("crowded_total", "counter", help, crowded);
-        let help = "Failed attempts to accept a connection, e.g. for lack of file descriptors.";
-        text.single("accept_failures_total", "counter", help, accept_failures);
-        let tables = self.tables();
-        let help = "Calls that were not established, by who did not want them and the answer.";
-        text.family("refused_total", "counter", help);
-        for ((by, status), count) in &tables.refused {
-            let labels = [("by", by.name()), ("status", &status.to_string())];
-            text.value("refused_total", &labels, count);
+        for (name, help, count) in [
+            (
+                "overload_dropped",
+                "Requests dropped unprocessed under overload",
+                flooded,
+            ),
+            (
+                "address_limit_refusals",
+                "INVITEs refused because of the limits per address",
+                crowded,
+            ),
+            (
+                "accept_failures",
+                "Failed attempts to accept a connection, e.g. for lack of file descriptors",
+                accept_failures,
+            ),
+        ] {
+            registry.register(name, help, ConstCounter::new(count));
         }
-        let help = "Established calls that are over.";
-        text.family("ended_total", "counter", help);
-        for (how, count) in &tables.ended {
-            text.value("ended_total", &[("end", how.name())], count);
-        }
-        let help = "From the INVITE to its positive answer.";
-        text.histogram("setup_seconds", help, &tables.setup);
-        let help = "What the middlebox took to open the pinholes of an answer.";
-        text.histogram("opening_seconds", help, &tables.opening);
-        text.finish()
+        registry.register(
+            "refused",
+            "Calls not established, by the party that refused and the status code",
+            self.refused_by.clone(),
+        );
+        registry.register("ended", "Established calls that ended", self.ended.clone());
+        registry.register(
+            "setup_seconds",
+            "Time from the INVITE to its positive answer",
+            self.setup.clone(),
+        );
+        registry.register(
+            "opening_seconds",
+            "Time that the middlebox took to open the pinholes of an answer",
+            self.opening.clone(),
+        );
+        encode_metrics(&registry)
     }
 }

@@ -1,10 +1,9 @@
-//! A back-to-back user agent for SIP (RFC 3261) that lets the media of its calls through a firewall,
-//! and nothing else.
+//! SIP back-to-back user agent (RFC 3261) that opens pinholes in a firewall for the media of its calls.
 //!
-//! It sits where the calls pass, reads from offer and answer (RFC 3264, RFC 4566) which hosts will send
-//! what to each other, has pinholes opened for RTP and RTCP, and only then lets the answer pass. They
-//! are closed when the call ends, however it ends: BYE, CANCEL, a refusal, no answer, a side that
-//! vanished. If the pinholes can't be had, the call is refused and nothing stays open.
+//! It takes the media addresses from offer and answer (RFC 3264, RFC 4566), opens pinholes for RTP and
+//! RTCP, and forwards the answer once they are open. They are closed at the end of the call: after BYE,
+//! CANCEL, a refusal, a timeout, or when a side stops answering. If a pinhole can't be opened, the call
+//! is refused and no pinhole stays open.
 //!
 //! ```text
 //! caller            B2bua                 middlebox            callee
@@ -19,35 +18,35 @@
 //!   |<----------------|<----------------------|                   |
 //! ```
 //!
-//! What opens pinholes is behind the trait [`Pinholes`]; [`MiddleboxAgent`] asks a SIMCO middlebox.
+//! [`Pinholes`] is the interface to the middlebox; [`MiddleboxAgent`] implements it with SIMCO.
 
 mod acks;
+mod admission;
 mod agent;
 mod call;
+mod call_leg;
+mod call_pinholes;
 mod change;
 mod checks;
 mod config;
 mod connections;
 mod counts;
-mod door;
-mod holes;
-mod legs;
 mod loops;
 mod media;
 mod pinholes;
 mod record;
 mod refuse;
 mod sdp;
+mod sequencer;
 mod server;
 mod setup;
 mod sources;
-mod turns;
 
 pub use agent::{MiddleboxAgent, Translates};
-pub use config::{B2buaConfig, Hop, PerAddress, Place, Prefix};
+pub use config::{B2buaConfig, FirewallSide, Hop, PerAddress, Prefix};
 pub use counts::Counts;
 pub use media::{Misplaced, Opening, openings};
-pub use pinholes::{Held, Pinholes, Refusal};
+pub use pinholes::{OpenPinhole, Pinholes, Refusal};
 pub use record::{CallEnd, CallRecord, Records};
 pub use sdp::{Description, Media, SdpError};
 pub use server::{B2bua, B2buaError};

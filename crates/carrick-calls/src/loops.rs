@@ -1,5 +1,4 @@
-//! Requests that come twice: by two ways (RFC 3261 section 8.2.2.2), or back to where they were
-//! (section 16.3).
+//! Detection of merged requests (RFC 3261, section 8.2.2.2) and loops (RFC 3261, section 16.3).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,28 +7,28 @@ use rsipstack::dialog::DialogId;
 use rsipstack::sip::prelude::HeadersExt as _;
 use rsipstack::sip::{Request, Uri};
 
-/// A Call-ID, and the tag of who calls.
+/// Call-ID and the tag of the caller.
 type Key = (String, String);
 
-/// The calls that are there, by what their INVITEs keep when proxies pass them on.
+/// Current calls, identified by the headers of their INVITEs that proxies do not change.
 #[derive(Default)]
-pub(crate) struct Loops(Mutex<Known>);
+pub(crate) struct LoopDetector(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// INVITEs that came, with their numbers.
+    /// Received INVITEs with their `CSeq` numbers.
     taken: BTreeSet<(Key, u32)>,
-    /// INVITEs that were sent, and where to.
+    /// Sent INVITEs with their targets.
     sent: BTreeMap<Key, String>,
 }
 
-impl Loops {
+impl LoopDetector {
     fn lock(&self) -> MutexGuard<'_, Known> {
-        // Whoever panicked with it left it whole: each change is one insertion.
+        // A panic leaves the sets consistent: each change is one insertion.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether such an INVITE is being answered already: it has come another way.
+    /// Returns whether the same INVITE is being handled already: it arrived by another route.
     pub(crate) fn is_merged(&self, invite: &Request) -> bool {
         numbered(invite).is_some_and(|key| self.lock().taken.contains(&key))
     }
@@ -40,8 +39,8 @@ impl Loops {
         }
     }
 
-    /// Whether an INVITE was sent from here, and would be sent to where it went before.
-    pub(crate) fn is_back(&self, invite: &Request, to: &Uri) -> bool {
+    /// Returns whether an INVITE was sent by this agent and would be routed as before.
+    pub(crate) fn is_loop(&self, invite: &Request, to: &Uri) -> bool {
         let Some((key, _)) = numbered(invite) else {
             return false;
         };
@@ -53,7 +52,7 @@ impl Loops {
         self.lock().sent.insert(key, to.to_string());
     }
 
-    /// Calls that came and went are over.
+    /// Removes a received INVITE.
     pub(crate) fn forget_taken(&self, invite: &Request) {
         if let Some(key) = numbered(invite) {
             self.lock().taken.remove(&key);

@@ -1,4 +1,4 @@
-//! Which pinholes an offer and its answer need (RFC 3264).
+//! Pinholes that an offer and its answer need (RFC 3264).
 
 use std::net::SocketAddr;
 
@@ -6,26 +6,26 @@ use carrick_simco::message::{
     AddressTuple, Direction, EnableRequest, Lifetime, Location, PerParameters, PortParity,
 };
 
-use crate::config::{B2buaConfig, Place};
+use crate::config::{B2buaConfig, FirewallSide};
 use crate::sdp::{Description, Media};
 
-/// One pinhole: consecutive ports of an internal and of an external host, the first to the first.
+/// Pinhole between consecutive ports of an internal and an external host, mapped in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Opening {
     /// Transport protocol.
     pub protocol: u8,
-    /// The host behind the firewall.
+    /// Host behind the firewall.
     pub internal: SocketAddr,
-    /// The host beyond it.
+    /// Host beyond the firewall.
     pub external: SocketAddr,
-    /// Ports, 1 at least.
+    /// Number of ports, at least 1.
     pub ports: u16,
-    /// Which way packets go.
+    /// Direction of packets.
     pub direction: Direction,
 }
 
 impl Opening {
-    /// The request for a middlebox.
+    /// Returns the request to the middlebox.
     pub fn request(&self, lifetime: Lifetime) -> EnableRequest {
         let tuple = |location, end: SocketAddr| {
             AddressTuple::range(location, self.protocol, end.ip(), end.port(), self.ports)
@@ -47,36 +47,37 @@ impl Opening {
     }
 }
 
-/// An address that is not on the side of the firewall of who gave it: nobody may have something opened
-/// for a host of the other side.
+/// Address on the other side of the firewall than the sender of its description, who must not open
+/// pinholes for hosts of that side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0} is on the other side of the firewall than who gave it")]
+#[error("{0} is on the other side of the firewall than the sender of the description")]
 pub struct Misplaced(pub SocketAddr);
 
-/// The pinholes that the streams of an offer and its answer need, in order. A stream whose ends are on
-/// the same side of the firewall needs none. Who offered is in this place, and who answered in the other.
+/// Returns the pinholes that the streams of an offer and its answer need, in order. A stream whose
+/// ends are on the same side of the firewall needs none. `offerer_side` is the side of the offerer; the
+/// answerer is on the other one.
 ///
 /// # Errors
-/// When a pinhole would be between hosts that did not ask for it.
+/// When a description has an address of the other side.
 pub fn openings(
     config: &B2buaConfig,
     offer: &Description,
     answer: &Description,
-    offered_in: Place,
+    offerer_side: FirewallSide,
 ) -> Result<Vec<Opening>, Misplaced> {
     let mut out = Vec::new();
     for (offered, answered) in offer.streams.iter().zip(&answer.streams) {
         let (Some(offered), Some(answered)) = (offered, answered) else {
             continue;
         };
-        // On hold one has no address: nobody sends to it.
+        // A stream on hold may have no address.
         let (Some(offerer), Some(answerer)) = (offered.address, answered.address) else {
             continue;
         };
         let inside = [offerer, answerer].map(|end| config.is_internal(end.ip()));
-        let (inner, outer) = match (inside, offered_in) {
-            ([true, false], Place::Inside) => (offered, answered),
-            ([false, true], Place::Outside) => (answered, offered),
+        let (inner, outer) = match (inside, offerer_side) {
+            ([true, false], FirewallSide::Inside) => (offered, answered),
+            ([false, true], FirewallSide::Outside) => (answered, offered),
             ([true, false] | [false, true], _) => return Err(Misplaced(offerer)),
             _ => continue,
         };
@@ -93,7 +94,7 @@ pub fn openings(
     Ok(out)
 }
 
-/// Between streams of an internal and an external host.
+/// Adds the pinholes between two ends of a stream.
 fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
     let (Some(internal), Some(external)) = (inner.address, outer.address) else {
         return;
@@ -117,7 +118,7 @@ fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
         (false, false) => None,
     };
     if inner.protocol != 17 {
-        // TCP needs both ways whoever sends.
+        // TCP needs both directions, whichever side sends.
         out.push(opening(internal, external, 1, Direction::Both));
         return;
     }
@@ -125,7 +126,7 @@ fn add(out: &mut Vec<Opening>, inner: &Media, outer: &Media) {
         out.extend(direction.map(|way| opening(internal, external, 1, way)));
         return;
     };
-    // RTCP goes both ways whoever sends (RFC 3264 section 5.1).
+    // RTCP needs both directions, whichever side sends (RFC 3264, section 5.1).
     if inner.mux && outer.mux {
         out.push(opening(internal, external, 1, Direction::Both));
         return;
@@ -170,23 +171,23 @@ mod tests {
                 o.internal, o.external, o.ports, o.direction
             )
         };
-        let mut forth: Vec<_> = openings(&config(), offer, answer, Place::Inside)
+        let mut forth: Vec<_> = openings(&config(), offer, answer, FirewallSide::Inside)
             .unwrap()
             .into_iter()
             .map(text)
             .collect();
-        let back: Vec<_> = openings(&config(), answer, offer, Place::Outside)
+        let back: Vec<_> = openings(&config(), answer, offer, FirewallSide::Outside)
             .unwrap()
             .into_iter()
             .map(text)
             .collect();
-        assert_eq!(forth, back, "whoever offered");
+        assert_eq!(forth, back, "either side may offer");
         forth.sort();
         forth
     }
 
     #[test]
-    fn rtp_and_rtcp_are_one_pinhole_of_two_ports_when_they_are_side_by_side() {
+    fn adjacent_rtp_and_rtcp_share_a_pinhole() {
         let offer = describe(
             "10.0.0.1",
             "m=audio 4000 RTP/AVP 0\nm=video 4002 RTP/AVP 96\n",
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rtcp_elsewhere_is_a_pinhole_of_its_own_and_none_when_it_shares_the_port() {
+    fn rtcp_attribute_gets_its_own_pinhole() {
         let offer = describe("10.0.0.1", "m=audio 4000 RTP/AVP 0\na=rtcp:4700\n");
         let answer = describe("192.0.2.1", "m=audio 6000 RTP/AVP 0\n");
         assert_eq!(
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn rejected_streams_one_side_and_other_transports_are_told_apart() {
+    fn rejected_and_one_sided_streams_need_no_pinhole() {
         let offer = describe(
             "10.0.0.1",
             "m=audio 4000 RTP/AVP 0\nm=video 4002 RTP/AVP 96\nm=message 4004 TCP/MSRP *\nm=image 4006 udptl t38\nm=audio 4008/2 RTP/AVP 0\n",
@@ -274,17 +275,17 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_a_pinhole_opened_for_a_host_of_the_other_side() {
+    fn addresses_of_the_other_side_are_refused() {
         let inner = describe("10.0.0.5", "m=x 22 TCP/MSRP *\n");
         let outer = describe("203.0.113.9", "m=x 4000 TCP/MSRP *\n");
         let misplaced =
             |a: &Description, b: &Description, place| openings(&config(), a, b, place).unwrap_err();
         let end = |text: &str| Misplaced(text.parse().unwrap());
-        let found = misplaced(&inner, &outer, Place::Outside);
+        let found = misplaced(&inner, &outer, FirewallSide::Outside);
         assert_eq!(found, end("10.0.0.5:22"));
-        let found = misplaced(&outer, &inner, Place::Inside);
+        let found = misplaced(&outer, &inner, FirewallSide::Inside);
         assert_eq!(found, end("203.0.113.9:4000"));
-        // The same by the address of RTCP only.
+        // The same with the address of RTCP only.
         let rtcp = |address, other: &str| {
             let lines = format!("m=audio 4000 RTP/AVP 0\na=rtcp:22 IN IP4 {other}\n");
             describe(address, &lines)
@@ -293,18 +294,23 @@ mod tests {
         let lies = misplaced(
             &rtcp(outside, inside),
             &rtcp(inside, inside),
-            Place::Outside,
+            FirewallSide::Outside,
         );
         assert_eq!(lies, end("10.0.0.5:22"));
         let lies = misplaced(
             &rtcp(inside, outside),
             &rtcp(outside, outside),
-            Place::Inside,
+            FirewallSide::Inside,
         );
         assert_eq!(lies, end("203.0.113.9:22"));
-        // Who is on hold has no RTCP either.
+        // A stream on hold has no RTCP either.
         let held = rtcp("0.0.0.0", inside);
-        let none = openings(&config(), &held, &rtcp(inside, inside), Place::Outside);
+        let none = openings(
+            &config(),
+            &held,
+            &rtcp(inside, inside),
+            FirewallSide::Outside,
+        );
         assert_eq!(none, Ok(Vec::new()));
     }
 }

@@ -1,40 +1,40 @@
-//! What opens and closes pinholes.
+//! Interface to a middlebox that opens and closes pinholes.
 
 use std::future::Future;
 
 use crate::media::Opening;
 
-/// Why a pinhole was not opened.
+/// Reason for which a pinhole was not opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The middlebox does not want to.
+    /// The middlebox refused.
     #[error("the middlebox refused: {0}")]
     Refused(String),
-    /// The middlebox does not answer, or can't be reached.
+    /// The middlebox did not answer or is unreachable.
     #[error("the middlebox does not answer: {0}")]
     Silent(String),
-    /// The middlebox was not asked: the calls from one address have as many as they may
+    /// Not requested: the calls from one address have reached their limit
     /// ([`PerAddress`](crate::PerAddress)).
-    #[error("the calls from this address have too many pinholes")]
+    #[error("too many pinholes for calls from this address")]
     Crowded,
 }
 
-/// A middlebox, as an agent sees it.
+/// Middlebox as seen by an agent.
 pub trait Pinholes: Send + Sync + 'static {
-    /// A pinhole that is open.
-    type Held: Held;
+    /// Open pinhole.
+    type Held: OpenPinhole;
 
-    /// Opens a pinhole, and keeps it open until it is closed. Answers in bounded time. What is opened
-    /// when nobody waits for it any more is closed.
+    /// Opens a pinhole and keeps it open until it is closed. Completes in bounded time. If the future
+    /// is dropped, a pinhole that is granted later is closed.
     fn open(&self, opening: &Opening) -> impl Future<Output = Result<Self::Held, Refusal>> + Send;
 }
 
-/// A pinhole that is kept open.
-pub trait Held: Send + Sync + 'static {
-    /// Waits until it is no longer open although nobody closed it: somebody else ended it, or it could
-    /// not be kept open. Cancel-safe.
+/// Pinhole that is kept open.
+pub trait OpenPinhole: Send + Sync + 'static {
+    /// Waits until the pinhole is no longer open although it was not closed here: it was ended by
+    /// another party or could not be refreshed. Cancel-safe.
     fn lost(&self) -> impl Future<Output = ()> + Send;
 
-    /// Closes it. Nothing more can be done when the middlebox can't be reached: it ends by itself.
+    /// Closes the pinhole. If the middlebox is unreachable, the pinhole expires.
     fn close(self) -> impl Future<Output = ()> + Send;
 }

@@ -1,4 +1,4 @@
-//! What is told of calls that are over.
+//! Records of finished calls.
 
 use std::time::Duration;
 
@@ -6,50 +6,50 @@ use rsipstack::sip::Request;
 use rsipstack::sip::prelude::{HeadersExt as _, ToTypedHeader as _};
 use tokio::sync::broadcast;
 
-use crate::call::End;
+use crate::call::EndReason;
 
-/// A call that is over.
+/// Finished call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallRecord {
-    /// The Call-ID of the caller.
+    /// Call-ID of the caller.
     pub call_id: String,
-    /// The URI in From.
+    /// URI in From.
     pub caller: String,
-    /// The URI that was called.
+    /// Request-URI.
     pub callee: String,
-    /// From INVITE to the end.
+    /// Time from the INVITE to the end of the call.
     pub lasted: Duration,
-    /// From INVITE to its positive answer, if there was one.
+    /// Time from the INVITE to its positive answer, if there was one.
     pub set_up: Option<Duration>,
-    /// The status of its negative answer, if there was one.
+    /// Status of the negative answer, if there was one.
     pub refused: Option<u16>,
-    /// Why it was refused, or ended other than by a side. It may have text of a peer in it.
+    /// Reason of a refusal, or of an end that neither side requested. May contain text of a peer.
     pub reason: Option<String>,
-    /// How it ended.
+    /// Kind of end.
     pub end: CallEnd,
 }
 
-/// How a call ended.
+/// Kind of end of a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CallEnd {
-    /// It was refused, given up, or not answered.
+    /// Refused, cancelled or not answered.
     NotEstablished,
-    /// A side ended it.
+    /// Ended by a side.
     HungUp,
-    /// A side had it no more.
+    /// A side stopped answering.
     Vanished,
-    /// The middlebox ended a pinhole, or lost it.
+    /// A pinhole was ended by the middlebox or lost.
     PinholeLost,
-    /// The middlebox did not open what a new offer, or an answer in an ACK, needed.
+    /// The middlebox refused the pinholes of a new offer or of an answer in an ACK.
     Refused,
-    /// A side sent an offer or an answer that can't be used.
+    /// A side sent an unusable offer or answer.
     Unusable,
     /// The agent was stopped.
     Stopped,
 }
 
 impl CallEnd {
-    /// Its name in logs.
+    /// Returns the name used in logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotEstablished => "not-established",
@@ -63,15 +63,15 @@ impl CallEnd {
     }
 }
 
-impl From<&End> for CallEnd {
-    fn from(end: &End) -> Self {
+impl From<&EndReason> for CallEnd {
+    fn from(end: &EndReason) -> Self {
         match end {
-            End::HungUp => Self::HungUp,
-            End::Vanished => Self::Vanished,
-            End::PinholeLost => Self::PinholeLost,
-            End::Refused(_) => Self::Refused,
-            End::Unusable => Self::Unusable,
-            End::Stopped => Self::Stopped,
+            EndReason::HungUp => Self::HungUp,
+            EndReason::Vanished => Self::Vanished,
+            EndReason::PinholeLost => Self::PinholeLost,
+            EndReason::Refused(_) => Self::Refused,
+            EndReason::Unusable => Self::Unusable,
+            EndReason::Stopped => Self::Stopped,
         }
     }
 }
@@ -93,11 +93,11 @@ impl CallRecord {
     }
 }
 
-/// The calls that end, from the moment on at which they were asked for. Who is far behind misses some.
+/// Stream of finished calls. A slow reader misses records.
 pub struct Records(pub(crate) broadcast::Receiver<CallRecord>);
 
 impl Records {
-    /// The next one; `None` when the agent is no more. Cancel-safe.
+    /// Returns the next record; `None` when the agent has stopped. Cancel-safe.
     pub async fn next(&mut self) -> Option<CallRecord> {
         loop {
             match self.0.recv().await {

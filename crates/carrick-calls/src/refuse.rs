@@ -1,4 +1,4 @@
-//! How a caller is told that there will be no call.
+//! Negative final responses to the caller.
 
 use rsipstack::sip::prelude::HeadersExt as _;
 use rsipstack::sip::typed::Contact;
@@ -7,17 +7,17 @@ use rsipstack::transaction::transaction::TransactionEvent;
 use rsipstack::transport::SipAddr;
 
 use crate::call::{Call, reason, status_of};
-use crate::checks::Fault;
-use crate::counts::By;
-use crate::legs::passed_on;
+use crate::call_leg::forwarded_status;
+use crate::checks::ImmediateResponse;
+use crate::counts::RefusedBy;
 use crate::pinholes::{Pinholes, Refusal};
 
-/// Alternatives that are handed on.
+/// Maximum number of forwarded Contacts.
 const MAX_CONTACTS: usize = 16;
 
 impl<P: Pinholes> Call<P> {
-    /// Notes how the INVITE was answered, if it was not before.
-    pub(crate) fn note(&self, by: By, status: &StatusCode, why: &str) {
+    /// Records the response to the INVITE, unless one was recorded before.
+    pub(crate) fn note(&self, by: RefusedBy, status: &StatusCode, why: &str) {
         let refused = (status.code(), why.to_owned());
         if self.refused.set(refused).is_ok() {
             self.shared.counts.refused(by, status.code());
@@ -25,29 +25,29 @@ impl<P: Pinholes> Call<P> {
     }
 
     /// Refuses the INVITE of the caller, with a Reason header.
-    pub(crate) fn refuse(&self, by: By, status: StatusCode, why: &str) {
+    pub(crate) fn refuse(&self, by: RefusedBy, status: StatusCode, why: &str) {
         self.note(by, &status, why);
         let why = reason(status.code(), why);
-        // A caller who has gone needs no answer.
+        // A caller that has gone needs no response.
         let _ = self.caller.dialog.reject(Some(status), Some(why));
     }
 
-    /// The middlebox does not open what the call needs, or is not asked.
+    /// Refuses the INVITE because its pinholes were refused or not requested.
     pub(crate) fn refuse_for(&self, refusal: &Refusal) {
         let status = status_of(refusal);
         let why = refusal.to_string();
         if *refusal == Refusal::Crowded {
-            let Fault {
+            let ImmediateResponse {
                 status,
                 mut headers,
-            } = Fault::busy();
+            } = ImmediateResponse::busy();
             headers.push(Header::Reason(reason(status.code(), &why).into()));
-            return self.refuse_with(By::Agent, status, headers, &why);
+            return self.refuse_with(RefusedBy::Agent, status, headers, &why);
         }
-        self.refuse(By::Middlebox, status, &why);
+        self.refuse(RefusedBy::Middlebox, status, &why);
     }
 
-    /// An answer to the INVITE of the caller, in cases that the dialog does not know.
+    /// Sends a response to the caller's INVITE with headers that the dialog can't send.
     pub(crate) fn respond(&self, status: StatusCode, headers: Vec<Header>, body: Option<Vec<u8>>) {
         let invite = self.caller.dialog.initial_request();
         let endpoint = &self.shared.layer.endpoint;
@@ -61,17 +61,23 @@ impl<P: Pinholes> Call<P> {
         let _ = self.respond.send(TransactionEvent::Respond(response));
     }
 
-    /// Refuses with headers that the dialog does not know of.
-    pub(crate) fn refuse_with(&self, by: By, status: StatusCode, headers: Vec<Header>, why: &str) {
+    /// Refuses the INVITE with headers that the dialog can't send.
+    pub(crate) fn refuse_with(
+        &self,
+        by: RefusedBy,
+        status: StatusCode,
+        headers: Vec<Header>,
+        why: &str,
+    ) {
         self.note(by, &status, why);
         self.respond(status.clone(), headers, None);
-        // It comes too late, and only tells the dialog that it is over.
+        // Sent too late to reach the caller; it ends the dialog.
         let _ = self.caller.dialog.reject(Some(status), None);
     }
 
-    /// The callee does not want, or can't.
+    /// Forwards the callee's negative response.
     pub(crate) fn refused(&self, response: &Response) {
-        let mut status = passed_on(&response.status_code);
+        let mut status = forwarded_status(&response.status_code);
         let told = |header: &&Header| {
             matches!(
                 header,
@@ -84,11 +90,11 @@ impl<P: Pinholes> Call<P> {
         };
         let mut headers: Vec<Header> = response.headers.iter().filter(told).cloned().collect();
         match &response.status_code {
-            // A challenge is for the caller, who knows the answer.
+            // The caller has the credentials for a challenge.
             asks @ (StatusCode::Unauthorized | StatusCode::ProxyAuthenticationRequired) => {
                 status = asks.clone();
             }
-            // To a proxy that the call must not go round.
+            // The call must not bypass a proxy.
             StatusCode::UseProxy => {}
             elsewhere if elsewhere.kind() == StatusCodeKind::Redirection => {
                 let contacts = self.alternatives(response);
@@ -100,11 +106,11 @@ impl<P: Pinholes> Call<P> {
             _ => {}
         }
         let why = format!("the callee answered {}", response.status_code.code());
-        self.refuse_with(By::Callee, status, headers, &why);
+        self.refuse_with(RefusedBy::Callee, status, headers, &why);
     }
 
-    /// Where else the callee is (RFC 3261 section 8.1.3.4). What is where the call went to is reached
-    /// through this agent.
+    /// Returns the Contacts of a redirection (RFC 3261, section 8.1.3.4). Those at the called server
+    /// are replaced by this agent's address.
     fn alternatives(&self, response: &Response) -> Vec<Header> {
         let config = &self.shared.config;
         let hops = [config.inner, config.outer].into_iter().flatten();

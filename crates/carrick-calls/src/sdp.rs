@@ -1,80 +1,79 @@
-//! What a session description says of addresses (RFC 4566), and no more.
+//! Addresses in session descriptions (RFC 4566).
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::checks::MAX_BODY;
 
-/// Streams of a description.
+/// Maximum number of streams of a description.
 const MAX_STREAMS: usize = 16;
 
-/// Port pairs of a stream.
+/// Maximum number of port pairs of a stream.
 const MAX_PAIRS: u16 = 16;
 
-/// Why a description can't be used.
+/// Reason for which a description can't be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SdpError {
-    /// It is none.
+    /// Not a session description.
     #[error("the session description is malformed: {0}")]
     Malformed(String),
-    /// Names are not looked up: what they mean to the peer is not known here.
-    #[error("{0:?} is no IP address")]
+    /// Host name instead of an address. Names are not resolved: the peer may resolve them differently.
+    #[error("{0:?} is not an IP address")]
     NotAnAddress(String),
-    /// It has more octets than descriptions need.
+    /// Larger than any usable description.
     #[error("the session description has {0} octets, more than {MAX_BODY}")]
     TooLong(usize),
-    /// A stream without an address, its own or the session's.
-    #[error("a stream has no address")]
+    /// Stream for which neither it nor the session has a connection address.
+    #[error("a stream has no connection address")]
     NoAddress,
-    /// A pinhole for a group would let packets pass to all of its members.
-    #[error("{0} is a multicast address: a pinhole is for one host")]
+    /// Multicast address: a pinhole for a group would let packets pass to all of its members.
+    #[error("{0} is a multicast address, but a pinhole is for one host")]
     Multicast(IpAddr),
-    /// No other host can send to it, and the media would go to services of the receiver's own host.
-    #[error(
-        "{0} is a loopback address, which no other host reaches: give one that both sides reach"
-    )]
+    /// Loopback address: other hosts can't reach it, and media would go to services of the receiver's
+    /// own host.
+    #[error("{0} is a loopback address, which other hosts cannot reach")]
     Loopback(IpAddr),
-    /// A transport that is not known.
-    #[error("the transport {0:?} is not known")]
+    /// Unknown transport.
+    #[error("unknown transport {0:?}")]
     UnknownTransport(String),
-    /// More streams than any phone has: each would be a pinhole.
+    /// Too many streams: each would be a pinhole.
     #[error("the session description has {0} streams, more than {MAX_STREAMS}")]
     TooMany(usize),
-    /// Ports beyond the last one.
-    #[error("a stream has a port out of range, or more than {MAX_PAIRS} pairs")]
+    /// Port out of range.
+    #[error("a stream has a port out of range or more than {MAX_PAIRS} port pairs")]
     Port,
 }
 
-/// A session description.
+/// Session description.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Description {
-    /// Its streams, in order; `None` for those that are rejected (port 0).
+    /// Streams in order; `None` for rejected ones (port 0).
     pub streams: Vec<Option<Media>>,
 }
 
-/// One stream.
+/// Stream of a description.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Media {
-    /// 17 for UDP, 6 for TCP.
+    /// Transport protocol: 17 for UDP, 6 for TCP.
     pub protocol: u8,
-    /// Where it is received; no address if it is on hold the old way (0.0.0.0).
+    /// Receiving address; `None` for a stream on hold by 0.0.0.0.
     pub address: Option<SocketAddr>,
-    /// RTP streams with consecutive pairs of ports; mostly 1.
+    /// Number of RTP streams with consecutive port pairs, mostly 1.
     pub pairs: u16,
-    /// Where RTCP is received, if it is RTP.
+    /// Receiving address of RTCP, if the stream is RTP.
     pub rtcp: Option<SocketAddr>,
-    /// RTP and RTCP may share a port (RFC 5761).
+    /// True if RTP and RTCP may use one port (RFC 5761).
     pub mux: bool,
-    /// Who described it will send.
+    /// True if the sender of the description will send.
     pub sends: bool,
-    /// Who described it will receive.
+    /// True if the sender of the description will receive.
     pub receives: bool,
 }
 
 impl Description {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
-    /// When it is none, or has addresses that pinholes can't be opened for.
+    /// When it is malformed or has addresses for which no pinhole can be opened.
     pub fn parse(body: &[u8]) -> Result<Self, SdpError> {
         if body.len() > MAX_BODY {
             return Err(SdpError::TooLong(body.len()));
@@ -95,8 +94,8 @@ impl Description {
     }
 }
 
-/// An answer that refuses all streams of an offer (RFC 3264 section 6), from this address; `None` if it
-/// is no offer.
+/// Returns an answer that rejects all streams of an offer (RFC 3264, section 6), from this address;
+/// `None` if the offer is malformed.
 pub(crate) fn refusal(offer: &[u8], from: IpAddr) -> Option<Vec<u8>> {
     let mut session = sdp_types::Session::parse(offer).ok()?;
     session.origin = sdp_types::Origin::with_ip_addr("1", 1, from);
@@ -163,9 +162,10 @@ fn stream(
     }))
 }
 
-/// An address of one host; `None` for that of no host, which means hold (RFC 3264 section 8.4).
+/// Parses a host address; `None` for the unspecified address, which means hold (RFC 3264, section
+/// 8.4).
 fn address(text: &str) -> Result<Option<IpAddr>, SdpError> {
-    // A time to live may follow, after a slash.
+    // A TTL may follow after a slash.
     let first = text.split('/').next().unwrap_or(text);
     let address: IpAddr = first
         .parse()
@@ -193,12 +193,12 @@ fn rtcp_attribute(text: &str, common: Option<IpAddr>) -> Result<SocketAddr, SdpE
         Some(word) => address(word)?,
         None => common,
     };
-    // On hold, the address does not matter.
+    // On hold, the address has no effect.
     let ip = own.unwrap_or(IpAddr::from([0, 0, 0, 0]));
     Ok(SocketAddr::new(ip, port))
 }
 
-/// Whether who wrote the attributes sends and receives.
+/// Returns whether the sender of the attributes sends and receives.
 fn direction(attributes: &[sdp_types::Attribute]) -> Option<(bool, bool)> {
     attributes.iter().find_map(|a| match a.attribute.as_str() {
         "sendrecv" => Some((true, true)),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_has_its_own_address_or_the_sessions_and_rtcp_the_next_port() {
+    fn streams_use_own_or_session_address() {
         let found = streams(
             "c=IN IP4 10.0.0.1\nt=0 0\nm=audio 4000 RTP/AVP 0\nm=video 5000 RTP/SAVPF 96\nc=IN IP6 fd00::7\nm=image 6000 udptl t38\n",
         );
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_are_the_streams_or_the_sessions_and_hold_has_two_ways() {
+    fn directions_and_both_forms_of_hold() {
         let found = streams(
             "c=IN IP4 10.0.0.1\nt=0 0\na=sendonly\nm=audio 4000 RTP/AVP 0\nm=audio 4100 RTP/AVP 0\na=inactive\nm=audio 4200 RTP/AVP 0\nc=IN IP4 0.0.0.0\nm=audio 0 RTP/AVP 0\n",
         );
@@ -275,8 +275,9 @@ mod tests {
         assert_eq!(found[3], None, "rejected");
     }
 
+    /// RFC 3264, section 6
     #[test]
-    fn a_refusal_has_the_streams_of_the_offer_with_port_zero_rfc_3264_6() {
+    fn rejected_offer_has_ports_zero() {
         let offer = "v=0\r\no=a 7 7 IN IP4 10.0.0.1\r\ns=-\r\nc=IN IP4 10.0.0.1\r\nt=0 0\r\na=sendrecv\r\nm=audio 4000 RTP/AVP 0 8\r\na=rtcp:5000\r\nm=video 4002 RTP/AVP 96\r\nc=IN IP4 10.0.0.2\r\n";
         let from = "192.0.2.9".parse().unwrap();
         let answer = refusal(offer.as_bytes(), from).unwrap();
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_pinhole_can_be_opened_for_is_an_error() {
+    fn unusable_descriptions_are_errors() {
         let one = |c: &str, m: &str| parse(&format!("{c}t=0 0\nm={m}\n")).unwrap_err();
         let audio = "audio 4000 RTP/AVP 0";
         assert_eq!(one("", audio), SdpError::NoAddress);

@@ -1,12 +1,11 @@
-//! Takes requests, and has a task for each call.
+//! Back-to-back user agent: receives requests and runs one task per call.
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use carrick_simco::daemon::AcceptFailures;
+use carrick_simco_net::daemon::AcceptFailures;
 use futures_util::poll;
 use rsipstack::dialog::dialog::Dialog;
 use rsipstack::dialog::dialog_layer::DialogLayer;
@@ -19,51 +18,51 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
-use crate::acks::Acks;
+use crate::acks::DelayedAcks;
+use crate::admission::{Admission, AdmissionInspector};
 use crate::call::{Call, uri};
-use crate::checks::{Fault, begins, capabilities, fault};
+use crate::call_leg::{CallLeg, acknowledged, max_forwards, spawn_polled_once};
+use crate::call_pinholes::CallPinholes;
+use crate::checks::{ImmediateResponse, begins_dialog, capabilities, check_request};
 use crate::config::B2buaConfig;
 use crate::connections::take_connections;
-use crate::counts::{By, Counters, Counts};
-use crate::door::{Door, Doorkeeper};
-use crate::holes::Holes;
-use crate::legs::{Leg, acknowledged, max_forwards, spawn_begun};
-use crate::loops::Loops;
+use crate::counts::{Counters, Counts, RefusedBy};
+use crate::loops::LoopDetector;
 use crate::pinholes::Pinholes;
 use crate::record::{CallRecord, Records};
-use crate::turns::Turns;
+use crate::sequencer::DialogSequencer;
 
-/// Records of calls that a slow listener may be behind.
+/// Capacity of the channel of call records.
 const RECORDS: usize = 1024;
 
-/// Why it does not run.
+/// Error at the start of the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum B2buaError {
-    /// The address can't be had.
+    /// The address can't be bound.
     #[error(
-        "can't listen at {address} with UDP and TCP: {why}; give an address of this host that both sides reach, and a port that is free"
+        "cannot listen on {address} (UDP and TCP): {why}; give an address of this host that both sides reach and a free port"
     )]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         why: String,
     },
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Configuration(String),
 }
 
-/// What all calls share.
+/// State shared by all calls.
 pub(crate) struct Shared<P> {
     pub(crate) config: B2buaConfig,
     pub(crate) pinholes: P,
     pub(crate) layer: Arc<DialogLayer>,
     pub(crate) counts: Counters,
-    pub(crate) acks: Acks,
-    pub(crate) loops: Loops,
-    pub(crate) turns: Turns,
-    pub(crate) door: Arc<Door>,
+    pub(crate) acks: DelayedAcks,
+    pub(crate) loops: LoopDetector,
+    pub(crate) sequencer: DialogSequencer,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) accept_failures: AcceptFailures,
     pub(crate) records: broadcast::Sender<CallRecord>,
     /// Ends the calls.
@@ -80,13 +79,13 @@ impl<P> Shared<P> {
     }
 }
 
-/// A back-to-back user agent that runs. Dropped, it ends at once: nobody is told, and what is open ends
-/// by itself; [`Self::stop`] is what says goodbye.
+/// Running back-to-back user agent. Dropping it ends all calls without a BYE and leaves pinholes to
+/// expire; use [`Self::stop`] for a graceful end.
 pub struct B2bua<P: Pinholes> {
     shared: Arc<Shared<P>>,
     endpoint: Arc<Endpoint>,
     room: Arc<Semaphore>,
-    /// Ends all that runs.
+    /// Ends all tasks.
     end: CancellationToken,
 }
 
@@ -96,16 +95,20 @@ impl<P: Pinholes> Drop for B2bua<P> {
     }
 }
 
-/// How often the host may choose a port for TCP that UDP doesn't have.
-const CHOICES: usize = 16;
+/// Attempts to find a port that is free for both TCP and UDP.
+const PORT_ATTEMPTS: usize = 16;
 
-/// Both sockets, at one port.
+/// Binds both sockets to one port.
 async fn listen(
     address: SocketAddr,
     sockets: &CancellationToken,
 ) -> Result<(TcpListener, UdpConnection), B2buaError> {
     let failed = |why: String| B2buaError::Listen { address, why };
-    let mut choices = if address.port() == 0 { CHOICES } else { 1 };
+    let mut choices = if address.port() == 0 {
+        PORT_ATTEMPTS
+    } else {
+        1
+    };
     loop {
         choices -= 1;
         let tcp = TcpListener::bind(address).await;
@@ -121,10 +124,10 @@ async fn listen(
 }
 
 impl<P: Pinholes> B2bua<P> {
-    /// Listens, and takes calls from now on.
+    /// Starts listening and taking calls.
     ///
     /// # Errors
-    /// When it can't listen, or the configuration is wrong.
+    /// When the address can't be bound or the configuration is invalid.
     pub async fn start(config: B2buaConfig, pinholes: P) -> Result<Self, B2buaError> {
         config.check().map_err(B2buaError::Configuration)?;
         let end = CancellationToken::new();
@@ -135,24 +138,24 @@ impl<P: Pinholes> B2bua<P> {
         };
         let transports = TransportLayer::new(end.clone());
         transports.add_transport(udp.into());
-        let turns = Turns::default();
-        let door = Arc::new(Door::new(config.clone(), turns.clone()));
-        let acks = Acks::new(turns.clone());
+        let sequencer = DialogSequencer::default();
+        let admission = Arc::new(Admission::new(config.clone(), sequencer.clone()));
+        let acks = DelayedAcks::new(sequencer.clone());
         let endpoint = EndpointBuilder::new()
             .with_cancel_token(end.clone())
             .with_transport_layer(transports)
             .with_user_agent("carrick")
             .with_inspector(Box::new(acks.clone()))
-            .with_transport_inspector(Box::new(Doorkeeper(Arc::clone(&door))))
+            .with_transport_inspector(Box::new(AdmissionInspector(Arc::clone(&admission))))
             .build();
         let endpoint = Arc::new(endpoint);
-        // Nobody else sets it.
-        let _ = door.endpoint.set(Arc::downgrade(&endpoint.inner));
+        // Set only here.
+        let _ = admission.endpoint.set(Arc::downgrade(&endpoint.inner));
         let accept_failures = AcceptFailures::default();
         tokio::spawn(take_connections(
             tcp,
             accept_failures.clone(),
-            Arc::clone(&door),
+            Arc::clone(&admission),
             Arc::clone(&endpoint.inner),
             end.clone(),
         ));
@@ -163,9 +166,9 @@ impl<P: Pinholes> B2bua<P> {
             pinholes,
             counts: Counters::default(),
             acks,
-            loops: Loops::default(),
-            turns,
-            door,
+            loops: LoopDetector::default(),
+            sequencer,
+            admission,
             accept_failures,
             records: broadcast::Sender::new(RECORDS),
             stop: CancellationToken::new(),
@@ -196,21 +199,23 @@ impl<P: Pinholes> B2bua<P> {
         })
     }
 
-    /// Where it listens; the port is the host's choice if the configuration has port 0.
+    /// Returns the listening address, with the port that the host chose for port 0.
     pub fn address(&self) -> SocketAddr {
         self.shared.config.listen
     }
 
-    /// What there is and was.
+    /// Returns a snapshot of the counters.
     pub fn counts(&self) -> Counts {
-        self.shared.counts.read(self.shared.door.turned_away())
+        self.shared
+            .counts
+            .read(self.shared.admission.not_admitted())
     }
 
-    /// The same and more in the text format of Prometheus.
+    /// Returns the metrics in the text format of `OpenMetrics`.
     pub fn metrics(&self) -> String {
         let accepts = self.shared.accept_failures.total();
-        let turned_away = self.shared.door.turned_away();
-        self.shared.counts.metrics(turned_away, accepts)
+        let not_admitted = self.shared.admission.not_admitted();
+        self.shared.counts.metrics(not_admitted, accepts)
     }
 
     /// Returns the failures to accept connections.
@@ -218,39 +223,39 @@ impl<P: Pinholes> B2bua<P> {
         &self.shared.accept_failures
     }
 
-    /// The calls that end from now on.
+    /// Returns the calls that end from now on.
     pub fn records(&self) -> Records {
         Records(self.shared.records.subscribe())
     }
 
-    /// Ends all calls and closes their pinholes, then stops listening. Takes as long as the peers may
-    /// take to answer, but not longer than `patience`.
+    /// Ends all calls, closes their pinholes and stops listening. Waits for the peers at most
+    /// `patience`.
     pub async fn stop(&self, patience: Duration) {
         self.shared.stop.cancel();
         let all = u32::try_from(self.shared.config.max_calls).unwrap_or(u32::MAX);
         let ended = self.room.acquire_many(all);
-        // Whoever does not answer is left alone.
+        // Peers that do not answer are abandoned.
         let _ = tokio::time::timeout(patience, ended).await;
         self.endpoint.shutdown();
     }
 
     fn take(&self, transaction: Transaction) {
         let request = &transaction.original;
-        let begins = begins(request);
+        let begins = begins_dialog(request);
         let calls = begins && request.method == Method::Invite;
         if calls {
             self.shared.counts.offered();
         }
-        if let Some(Fault { status, headers }) = fault(request, begins) {
+        if let Some(ImmediateResponse { status, headers }) = check_request(request, begins) {
             if calls {
-                self.shared.counts.refused(By::Agent, status.code());
+                self.shared.counts.refused(RefusedBy::Agent, status.code());
             }
             return answer(transaction, status, headers);
         }
         match request.method {
             Method::Invite if begins => self.invite(transaction),
             Method::Options => {
-                let Fault { status, headers } = capabilities();
+                let ImmediateResponse { status, headers } = capabilities();
                 answer(transaction, status, headers);
             }
             _ => self.in_call(transaction),
@@ -261,20 +266,20 @@ impl<P: Pinholes> B2bua<P> {
     fn in_call(&self, mut transaction: Transaction) {
         let method = transaction.original.method;
         let dialog = self.shared.invite_dialog(&transaction);
-        let turn = self.shared.turns.of_request(&transaction.original);
+        let turn = self.shared.sequencer.of_request(&transaction.original);
         let turn = match (&dialog, turn) {
             (Some(_), turn) => turn.unwrap_or_default(),
             (None, _) if method == Method::Ack => return,
-            // The 2xx of the callee is acknowledged before the library has its dialog.
+            // The callee's 2xx is acknowledged before the library has its dialog.
             (None, Some(turn)) if turn.answered => turn,
             (None, Some(_)) if method != Method::Bye => {
-                let Fault { status, headers } = Fault::too_early();
+                let ImmediateResponse { status, headers } = ImmediateResponse::too_early();
                 return answer(transaction, status, headers);
             }
             (None, _) => return unknown(transaction),
         };
         let shared = Arc::clone(&self.shared);
-        spawn_begun(async move {
+        spawn_polled_once(async move {
             let hurries = matches!(method, Method::Ack | Method::Bye | Method::Cancel);
             let mut turn = if hurries && dialog.is_some() {
                 None
@@ -291,12 +296,12 @@ impl<P: Pinholes> B2bua<P> {
             }
             let state = dialog.state();
             if !hurries && !state.is_confirmed() && !state.is_terminated() {
-                let Fault { status, headers } = Fault::too_early();
+                let ImmediateResponse { status, headers } = ImmediateResponse::too_early();
                 return answer(transaction, status, headers);
             }
-            // What goes wrong there ends the transaction, and the dialog notifies the call.
+            // An error ends the transaction, and the dialog notifies the call.
             let mut handling = pin!(dialog.handle(&mut transaction));
-            // In its first step the number is taken.
+            // The first poll takes the CSeq number.
             if poll!(handling.as_mut()).is_pending() {
                 drop(turn);
                 let _ = handling.await;
@@ -304,7 +309,7 @@ impl<P: Pinholes> B2bua<P> {
         });
     }
 
-    /// Where a caller's requests are to go: over the transport that it uses.
+    /// Returns the Contact for a caller, with the transport that it uses.
     fn contact(&self, transaction: &Transaction) -> Uri {
         let mut contact = uri(self.shared.config.listen, None);
         let connection = transaction.connection.as_ref();
@@ -317,7 +322,7 @@ impl<P: Pinholes> B2bua<P> {
     fn invite(&self, mut transaction: Transaction) {
         let counts = &self.shared.counts;
         let refuse = |transaction, status: StatusCode, headers| {
-            counts.refused(By::Agent, status.code());
+            counts.refused(RefusedBy::Agent, status.code());
             answer(transaction, status, headers);
         };
         if max_forwards(&transaction.original) == 0 {
@@ -328,14 +333,14 @@ impl<P: Pinholes> B2bua<P> {
         }
         let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
             counts.too_many();
-            let Fault { status, headers } = Fault::busy();
+            let ImmediateResponse { status, headers } = ImmediateResponse::busy();
             return refuse(transaction, status, headers);
         };
-        let door = &self.shared.door;
+        let admission = &self.shared.admission;
         let source = source(&transaction);
-        let Some(share) = door.sources.begin(door.counted(source)) else {
-            door.crowd();
-            let Fault { status, headers } = Fault::busy();
+        let Some(quota) = admission.sources.begin(admission.counted(source)) else {
+            admission.count_address_limit();
+            let ImmediateResponse { status, headers } = ImmediateResponse::busy();
             return refuse(transaction, status, headers);
         };
         let layer = &self.shared.layer;
@@ -347,38 +352,38 @@ impl<P: Pinholes> B2bua<P> {
             return refuse(transaction, StatusCode::BadRequest, Vec::new());
         };
         self.shared.loops.take(&transaction.original);
-        self.shared.turns.begin(&dialog.id());
-        counts.calls.fetch_add(1, Ordering::Relaxed);
+        self.shared.sequencer.begin(&dialog.id());
+        counts.calls.inc();
         let respond = transaction.tu_sender.clone();
-        let place = self.shared.config.place_of(source);
+        let firewall_side = self.shared.config.firewall_side_of(source);
         let mut handling = dialog.clone();
         tokio::spawn(async move { handling.handle(&mut transaction).await.ok() });
         let (shared, end) = (Arc::clone(&self.shared), self.end.clone());
         tokio::spawn(async move {
             let call = Call {
-                caller: Leg::new(dialog, states),
+                caller: CallLeg::new(dialog, states),
                 respond,
-                place,
+                firewall_side,
                 contact,
                 begun: Instant::now(),
                 refused: OnceLock::new(),
-                holes: Holes::new(Arc::clone(&shared), share),
+                pinholes: CallPinholes::new(Arc::clone(&shared), quota),
                 shared: Arc::clone(&shared),
             };
             end.run_until_cancelled(call.run()).await;
-            shared.counts.calls.fetch_sub(1, Ordering::Relaxed);
+            shared.counts.calls.dec();
             drop(room);
         });
     }
 }
 
-/// Where a request came from: what its sender says of it does not count.
+/// Returns the source address of a request, whatever its headers say.
 fn source(transaction: &Transaction) -> Option<SocketAddr> {
     let remote = transaction.connection.as_ref()?.get_remote_addr()?;
     remote.get_socketaddr().ok()
 }
 
-/// Answers a request for a dialog that does not exist (RFC 3261 section 12.2.2).
+/// Answers a request for a dialog that does not exist (RFC 3261, section 12.2.2).
 fn unknown(transaction: Transaction) {
     answer(
         transaction,
@@ -389,9 +394,9 @@ fn unknown(transaction: Transaction) {
 
 fn answer(mut transaction: Transaction, status: StatusCode, headers: Vec<Header>) {
     tokio::spawn(async move {
-        // A peer that can't be reached asks again.
+        // A peer that can't be reached retransmits.
         let _ = transaction.reply_with(status, headers, None).await;
-        // Repeated requests get the same answer, until the transaction is over.
+        // Retransmissions get the same response until the transaction ends.
         while transaction.receive().await.is_some() {}
     });
 }

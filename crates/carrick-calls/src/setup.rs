@@ -1,4 +1,4 @@
-//! Until both sides have a call, or none has.
+//! Set-up of a call: from the caller's INVITE to the established call, or to its refusal.
 
 use std::sync::Arc;
 
@@ -14,55 +14,55 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
 use crate::call::{Call, uri};
-use crate::change::Unanswered;
-use crate::config::Place;
-use crate::counts::By;
-use crate::legs::{Leg, PeerAction, Side, content_type, end, max_forwards, number};
+use crate::call_leg::{CallLeg, PeerAction, Side, content_type, end, max_forwards, number};
+use crate::change::PendingOffer;
+use crate::config::FirewallSide;
+use crate::counts::RefusedBy;
 use crate::media::openings;
 use crate::pinholes::{Pinholes, Refusal};
 use crate::sdp::Description;
 
-const CANCELLED: &str = "the caller ended the call before it was answered";
+const CANCELLED: &str = "the caller cancelled the call";
 const UNANSWERED: &str = "the callee did not answer";
 
-/// The outcome of an INVITE.
+/// Outcome of an INVITE.
 type Answer = JoinHandle<rsipstack::Result<(DialogId, Option<Response>)>>;
 
 impl<P: Pinholes> Call<P> {
-    /// Calls the callee, and has the pinholes opened. `None` if the call came to nothing; then neither
-    /// side has it any more, or soon hasn't. Without an offer in the INVITE, the answer is yet to come.
-    pub(crate) async fn set_up(&mut self) -> Option<(Leg, Option<Unanswered>)> {
+    /// Calls the callee and opens the pinholes. Returns `None` if the call failed; both dialogs have
+    /// then ended or are about to. If the INVITE had no offer, the answer is still pending.
+    pub(crate) async fn set_up(&mut self) -> Option<(CallLeg, Option<PendingOffer>)> {
         let invite = self.caller.dialog.initial_request();
         let offer = match Description::parse(&invite.body) {
             Ok(offer) => Some(offer),
             Err(_) if invite.body.is_empty() => None,
             Err(error) => {
                 let why = error.to_string();
-                self.refuse(By::Agent, StatusCode::NotAcceptableHere, &why);
+                self.refuse(RefusedBy::Agent, StatusCode::NotAcceptableHere, &why);
                 return None;
             }
         };
         let Some(option) = self.option(&invite) else {
             let why = "no SIP server is configured for calls from this side";
-            self.refuse(By::Agent, StatusCode::NotFound, why);
+            self.refuse(RefusedBy::Agent, StatusCode::NotFound, why);
             return None;
         };
-        if self.shared.loops.is_back(&invite, &option.callee) {
-            let why = "the call has come back to this agent";
-            self.refuse(By::Agent, StatusCode::LoopDetected, why);
+        if self.shared.loops.is_loop(&invite, &option.callee) {
+            let why = "the call was routed back to this agent";
+            self.refuse(RefusedBy::Agent, StatusCode::LoopDetected, why);
             return None;
         }
         let to = option.callee.clone();
         let layer = Arc::clone(&self.shared.layer);
         let (told, states) = layer.new_dialog_state_channel();
         let Ok((dialog, answer)) = layer.do_invite_async(option, told) else {
-            let why = "the INVITE for the callee could not be made";
-            self.refuse(By::Agent, StatusCode::ServerInternalError, why);
+            let why = "the INVITE for the callee could not be created";
+            self.refuse(RefusedBy::Agent, StatusCode::ServerInternalError, why);
             return None;
         };
         self.shared.loops.send(&dialog.id(), &to);
-        let turn = self.shared.turns.begin_taken(&dialog.id());
-        let mut callee = Leg::new(dialog, states);
+        let turn = self.shared.sequencer.begin_locked(&dialog.id());
+        let mut callee = CallLeg::new(dialog, states);
         let answering = self.answered(&mut callee, (answer, turn), offer.as_ref());
         let response = answering.await?;
         if response.status_code.kind() != StatusCodeKind::Successful {
@@ -74,20 +74,20 @@ impl<P: Pinholes> Call<P> {
             Some(offer) => self.connect(&offer, &response).await.map(|()| None),
             None => self.connect_without(&callee, response).await.map(Some),
         };
-        if let Ok(unanswered) = connected {
-            return Some((callee, unanswered));
+        if let Ok(pending_offer) = connected {
+            return Some((callee, pending_offer));
         }
-        tokio::join!(self.holes.close(), end(&callee.dialog, None));
+        tokio::join!(self.pinholes.close(), end(&callee.dialog, None));
         self.remove(&callee.dialog);
         None
     }
 
-    /// The request for the callee, if it is known where calls go.
+    /// Returns the INVITE for the callee, or `None` if no server is configured for it.
     fn option(&self, invite: &Request) -> Option<InviteOption> {
         let config = &self.shared.config;
-        let to = match self.place {
-            Place::Inside => config.outer?,
-            Place::Outside => config.inner?,
+        let to = match self.firewall_side {
+            FirewallSide::Inside => config.outer?,
+            FirewallSide::Outside => config.inner?,
         };
         let mut callee = uri(to.address, invite.uri.auth.clone());
         let params = invite.uri.params.iter();
@@ -123,12 +123,12 @@ impl<P: Pinholes> Call<P> {
         })
     }
 
-    /// Waits for the final answer of the callee, and passes on what comes before. `None` if the call
-    /// ended before; the caller knows then. The turn of the callee's dialog is given back when the
-    /// library has the dialog: requests right behind the ACK wait for that.
+    /// Waits for the callee's final response and forwards provisional ones. Returns `None` if the call
+    /// ended before; the caller has been answered then. The lock of the callee's dialog is released
+    /// once the library has the dialog, since requests may follow the ACK immediately.
     async fn answered(
         &mut self,
-        callee: &mut Leg,
+        callee: &mut CallLeg,
         (mut answer, turn): (Answer, Option<OwnedMutexGuard<()>>),
         offer: Option<&Description>,
     ) -> Option<Response> {
@@ -138,18 +138,19 @@ impl<P: Pinholes> Call<P> {
             tokio::select! {
                 biased;
                 action = self.caller.next() => match action {
-                    // CANCEL, or BYE, which leaves the INVITE to be answered (RFC 3261 section 15.1.2).
+                    // CANCEL, or BYE, after which the INVITE still needs a final response (RFC 3261,
+                    // section 15.1.2).
                     None => {
                         let status = StatusCode::RequestTerminated;
-                        self.refuse_with(By::Caller, status, Vec::new(), CANCELLED);
+                        self.refuse_with(RefusedBy::Caller, status, Vec::new(), CANCELLED);
                         break None;
                     }
-                    Some(PeerAction::Changes(_, handle)
-                        | PeerAction::Says(_, handle)
-                        | PeerAction::Asks(handle)) => {
+                    Some(PeerAction::Modify(_, handle)
+                        | PeerAction::Relay(_, handle)
+                        | PeerAction::Unsupported(handle)) => {
                         let _ = handle.reply(StatusCode::RequestPending).await;
                     }
-                    Some(PeerAction::Confirms) => {}
+                    Some(PeerAction::Acknowledge) => {}
                 },
                 Some(state) = callee.states.recv() => {
                     if let DialogState::Early(_, response) = state
@@ -162,17 +163,17 @@ impl<P: Pinholes> Call<P> {
                 outcome = &mut answer => {
                     let response = outcome.ok().and_then(Result::ok).and_then(|(_, r)| r);
                     if response.is_none() {
-                        self.refuse(By::Callee, StatusCode::RequestTimeout, UNANSWERED);
+                        self.refuse(RefusedBy::Callee, StatusCode::RequestTimeout, UNANSWERED);
                         self.remove(&callee.dialog);
                     }
                     return response;
                 }
                 () = &mut patience => {
-                    break Some((By::Callee, StatusCode::RequestTimeout, UNANSWERED));
+                    break Some((RefusedBy::Callee, StatusCode::RequestTimeout, UNANSWERED));
                 }
                 () = stop.cancelled() => {
-                    let why = "the agent is stopped";
-                    break Some((By::Agent, StatusCode::ServiceUnavailable, why));
+                    let why = "the agent is shutting down";
+                    break Some((RefusedBy::Agent, StatusCode::ServiceUnavailable, why));
                 }
             }
         };
@@ -180,24 +181,24 @@ impl<P: Pinholes> Call<P> {
         if let Some((by, status, why)) = refusal {
             self.refuse(by, status, why);
         }
-        // An answer that is on its way is acknowledged by the library from now on.
+        // From here on the library acknowledges a 2xx that is on its way.
         self.shared.acks.forget(&callee.dialog.id());
-        tokio::join!(self.holes.close(), abandon(&callee.dialog, answer));
+        tokio::join!(self.pinholes.close(), abandon(&callee.dialog, answer));
         self.remove(&callee.dialog);
         None
     }
 
-    /// Passes a provisional answer on, with pinholes if it has a description.
+    /// Forwards a provisional response, with pinholes if it has a description.
     async fn early(
         &mut self,
         offer: Option<&Description>,
         response: &Response,
     ) -> Result<(), Refusal> {
-        // Who has answered, or given up, hears no more of it.
+        // The INVITE has a final response.
         if !self.caller.dialog.state().can_cancel() {
             return Ok(());
         }
-        // That a branch has ended matters to who knows of branches (RFC 6228).
+        // A 199 concerns only callers that know of branches (RFC 6228).
         if response.status_code == StatusCode::EarlyDialogTerminated {
             return Ok(());
         }
@@ -207,100 +208,110 @@ impl<P: Pinholes> Call<P> {
         let mut headers = self.dialog_headers();
         let body = match (offer, described) {
             (Some(offer), Some(answer)) => {
-                // The answer will tell why not.
-                let Ok(needed) = openings(&self.shared.config, offer, &answer, self.place) else {
+                // The final response reports the error.
+                let Ok(needed) = openings(&self.shared.config, offer, &answer, self.firewall_side)
+                else {
                     return Ok(());
                 };
                 tokio::select! {
-                    opened = self.holes.open(&needed) => opened?,
+                    opened = self.pinholes.open(&needed) => opened?,
                     () = self.caller.over() => return Ok(()),
                 }
                 wanted = Some(needed);
                 headers.push(content_type(response.headers.iter()));
                 Some(response.body.clone())
             }
-            // An offer would have to be in a reliable one, which was not asked for.
+            // An offer would have to be in a reliable provisional response, which was not requested.
             _ => None,
         };
-        // A caller who has gone is noticed elsewhere.
+        // A caller that has gone is detected elsewhere.
         self.respond(response.status_code.clone(), headers, body);
-        // Of several branches the caller hears the one that was the last to say where it is.
+        // With several branches, only the pinholes of the latest description are kept.
         if let Some(wanted) = wanted {
-            self.holes.prune(&wanted);
+            self.pinholes.prune(&wanted);
         }
         Ok(())
     }
 
-    /// Opens what the answer needs, then lets it pass. An error if the call can't be.
+    /// Opens the pinholes of the answer, then forwards it. Returns an error if the call can't be
+    /// established.
     async fn connect(&mut self, offer: &Description, response: &Response) -> Result<(), ()> {
         let answer = match Description::parse(&response.body) {
             Ok(answer) => answer,
             Err(error) => {
-                self.refuse(By::Callee, StatusCode::BadGateway, &error.to_string());
+                self.refuse(
+                    RefusedBy::Callee,
+                    StatusCode::BadGateway,
+                    &error.to_string(),
+                );
                 return Err(());
             }
         };
-        let wanted = match openings(&self.shared.config, offer, &answer, self.place) {
+        let wanted = match openings(&self.shared.config, offer, &answer, self.firewall_side) {
             Ok(wanted) => wanted,
             Err(misplaced) => {
                 let why = misplaced.to_string();
-                self.refuse(By::Agent, StatusCode::NotAcceptableHere, &why);
+                self.refuse(RefusedBy::Agent, StatusCode::NotAcceptableHere, &why);
                 return Err(());
             }
         };
         tokio::select! {
-            opened = self.holes.open(&wanted) => if let Err(refusal) = opened {
+            opened = self.pinholes.open(&wanted) => if let Err(refusal) = opened {
                 self.refuse_for(&refusal);
                 return Err(());
             },
-            // To accept it fails, and notes why.
+            // `accept` fails then and records the reason.
             () = self.caller.over() => {}
         }
         self.accept(response).await?;
-        self.holes.prune(&wanted);
+        self.pinholes.prune(&wanted);
         Ok(())
     }
 
-    /// The offer is in the answer of the callee: the caller answers it with ACK.
-    async fn connect_without(&self, callee: &Leg, response: Response) -> Result<Unanswered, ()> {
+    /// Handles an offer in the callee's answer, which the caller answers in its ACK.
+    async fn connect_without(
+        &self,
+        callee: &CallLeg,
+        response: Response,
+    ) -> Result<PendingOffer, ()> {
         let offer = Description::parse(&response.body);
         let seq = number(&self.caller.dialog.initial_request());
         let (Ok(offer), Some(seq)) = (offer, seq) else {
-            let why = "the answer has no offer that can be used";
-            self.refuse(By::Callee, StatusCode::BadGateway, why);
+            let why = "the answer contains no usable offer";
+            self.refuse(RefusedBy::Callee, StatusCode::BadGateway, why);
             let (endpoint, id) = (&self.shared.layer.endpoint, callee.dialog.id());
             self.shared.acks.send(endpoint, &id, &response, None).await;
             return Err(());
         };
         let accepted = self.accept(&response).await;
-        let unanswered = Unanswered {
+        let pending_offer = PendingOffer {
             side: Side::Caller,
             seq,
             response,
             offer,
         };
         if accepted.is_err() {
-            self.refuse_offer(&callee.dialog, &unanswered).await;
+            self.refuse_offer(&callee.dialog, &pending_offer).await;
             return Err(());
         }
-        Ok(unanswered)
+        Ok(pending_offer)
     }
 
-    /// Passes a final answer to the caller, if that is still there. The turn of the caller's dialog is
-    /// taken meanwhile: the ACK and a request behind it may arrive before the dialog's state has changed.
+    /// Forwards a final response to the caller, if it is still there. Holds the lock of the caller's
+    /// dialog, since the ACK and a request behind it may arrive before the dialog's state has changed.
     async fn accept(&self, response: &Response) -> Result<(), ()> {
         let headers = vec![content_type(response.headers.iter())];
         let body = response.body.clone();
         let dialog = &self.caller.dialog;
-        let _turn = self.shared.turns.of(&dialog.id()).lock().await;
+        let _turn = self.shared.sequencer.of(&dialog.id()).lock().await;
         if self.caller.is_over() || dialog.accept(Some(headers), Some(body)).is_err() {
-            self.note(By::Caller, &StatusCode::RequestTerminated, CANCELLED);
+            self.note(RefusedBy::Caller, &StatusCode::RequestTerminated, CANCELLED);
             return Err(());
         }
         Ok(())
     }
 
-    /// What a provisional answer has that begins a dialog (RFC 3261 section 12.1.1).
+    /// Returns the headers of a provisional response that creates a dialog (RFC 3261, section 12.1.1).
     fn dialog_headers(&self) -> Vec<Header> {
         let invite = self.caller.dialog.initial_request();
         let routes = invite.headers.iter();
@@ -315,9 +326,9 @@ impl<P: Pinholes> Call<P> {
     }
 }
 
-/// Gives a call up that is not answered, or just was.
+/// Cancels a call that is not answered, or was answered just now.
 async fn abandon(callee: &InviteDialog, answer: Answer) {
-    // What the callee says to that is not needed: the answer tells.
+    // The final response of the INVITE shows the outcome.
     let _ = callee.cancel().await;
     let _ = answer.await;
     end(callee, None).await;

@@ -1,4 +1,4 @@
-//! What one address may have at a time, so that a flood from it leaves room for others.
+//! Limits per source address, which keep a flood from one address from taking the room of others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -9,35 +9,36 @@ use carrick_simco::middlebox::Source;
 
 use crate::config::PerAddress;
 
-/// How long the library keeps an INVITE in mind: what came in that time takes its room.
-const KEPT: Duration = Duration::from_secs(32);
+/// Time for which the SIP library keeps the transaction of an INVITE.
+const TRANSACTION_LIFETIME: Duration = Duration::from_secs(32);
 
-/// All addresses that have something.
-pub(crate) struct Sources {
+/// Usage of all source addresses.
+pub(crate) struct SourceQuotas {
     limits: PerAddress,
-    /// INVITEs of one address in [`KEPT`].
+    /// Maximum number of INVITEs per address in [`TRANSACTION_LIFETIME`].
     invites: usize,
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    has: BTreeMap<Source, Has>,
-    /// INVITEs that were let in, as long as they are kept; the door bounds them all together.
+    has: BTreeMap<Source, Usage>,
+    /// Admitted INVITEs of the last [`TRANSACTION_LIFETIME`]. [`crate::admission::Admission`] bounds
+    /// their number.
     recent: VecDeque<(Instant, Source)>,
 }
 
-/// What an address has; one that has nothing is not known.
+/// Usage of one address. Removed when it is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Has {
+struct Usage {
     invites: usize,
     setups: usize,
     calls: usize,
     pinholes: usize,
 }
 
-impl Sources {
-    /// With so many INVITEs of one address at most that the library may have in mind.
+impl SourceQuotas {
+    /// Creates the limits; `invites` is the number of INVITEs per address that the library may keep.
     pub(crate) fn new(limits: PerAddress, invites: usize) -> Arc<Self> {
         Arc::new(Self {
             limits,
@@ -47,16 +48,15 @@ impl Sources {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Whoever panicked with it left it whole: each change is one number.
+        // A panic leaves the counters consistent: each change is one number.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether another INVITE for a new call from this address may take room in the library; if so it
-    /// does.
+    /// Counts an INVITE for a new call, and returns whether it is within the limits.
     pub(crate) fn admits(&self, now: Instant, from: IpAddr) -> bool {
         let mut known = self.known();
         while let Some((came, source)) = known.recent.front().copied()
-            && now.saturating_duration_since(came) >= KEPT
+            && now.saturating_duration_since(came) >= TRANSACTION_LIFETIME
         {
             known.recent.pop_front();
             known.change(source, |has| has.invites -= 1);
@@ -74,8 +74,9 @@ impl Sources {
         true
     }
 
-    /// A call begins; `None` if its address has too many. Those without an address are not counted.
-    pub(crate) fn begin(self: &Arc<Self>, from: Option<IpAddr>) -> Option<Share> {
+    /// Counts a new call; `None` if its address is above its limits. Calls without an address are not
+    /// limited.
+    pub(crate) fn begin(self: &Arc<Self>, from: Option<IpAddr>) -> Option<CallQuota> {
         let source = from.map(Source::of);
         let PerAddress { calls, setups, .. } = self.limits;
         let room = source.is_none_or(|source| {
@@ -88,7 +89,7 @@ impl Sources {
                 room
             })
         });
-        room.then(|| Share {
+        room.then(|| CallQuota {
             sources: Arc::clone(self),
             source,
             setting_up: true,
@@ -98,39 +99,40 @@ impl Sources {
 }
 
 impl Known {
-    fn change<T>(&mut self, source: Source, change: impl FnOnce(&mut Has) -> T) -> T {
+    fn change<T>(&mut self, source: Source, change: impl FnOnce(&mut Usage) -> T) -> T {
         let has = self.has.entry(source).or_default();
         let done = change(has);
-        if *has == Has::default() {
+        if *has == Usage::default() {
             self.has.remove(&source);
         }
         done
     }
 }
 
-/// What one call has of its address's; it is given back when this is dropped.
-pub(crate) struct Share {
-    sources: Arc<Sources>,
+/// Usage of one call, returned when dropped.
+pub(crate) struct CallQuota {
+    sources: Arc<SourceQuotas>,
     source: Option<Source>,
     setting_up: bool,
     pinholes: usize,
 }
 
-impl Share {
-    fn change(&self, change: impl FnOnce(&mut Has)) {
+impl CallQuota {
+    fn change(&self, change: impl FnOnce(&mut Usage)) {
         if let Some(source) = self.source {
             self.sources.known().change(source, change);
         }
     }
 
-    /// The call is set up.
+    /// Returns the share for calls being set up.
     pub(crate) fn established(&mut self) {
         if std::mem::take(&mut self.setting_up) {
             self.change(|has| has.setups -= 1);
         }
     }
 
-    /// So many pinholes are to be opened. Whether there is room for them; if not, nothing is taken.
+    /// Counts `count` pinholes to be opened. Returns whether they are within the limit; if not, none
+    /// is counted.
     pub(crate) fn open(&mut self, count: usize) -> bool {
         let most = self.sources.limits.pinholes;
         let room = self.source.is_none_or(|source| {
@@ -148,7 +150,7 @@ impl Share {
         room
     }
 
-    /// So many are left; the others are closed, or were not opened.
+    /// Reduces the number of counted pinholes to `left`.
     pub(crate) fn keep(&mut self, left: usize) {
         let count = self.pinholes.saturating_sub(left);
         self.pinholes -= count;
@@ -156,7 +158,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for CallQuota {
     fn drop(&mut self) {
         self.established();
         self.keep(0);
@@ -178,21 +180,24 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn nothing_is_known(sources: &Sources) {
+    fn nothing_is_known(sources: &SourceQuotas) {
         assert_eq!(sources.known().has, BTreeMap::new());
     }
 
     #[test]
-    fn an_address_has_so_many_calls_being_set_up_and_others_have_theirs() {
-        let sources = Sources::new(LIMITS, 100);
+    fn calls_being_set_up_are_bounded_per_address() {
+        let sources = SourceQuotas::new(LIMITS, 100);
         let [flood, other] = ["192.0.2.1", "192.0.2.2"].map(address);
-        let mut calls: Vec<Share> = (0..2)
+        let mut calls: Vec<CallQuota> = (0..2)
             .map(|_| sources.begin(Some(flood)).unwrap())
             .collect();
         assert!(sources.begin(Some(flood)).is_none());
-        assert!(!sources.admits(Instant::now(), flood), "at the door too");
+        assert!(
+            !sources.admits(Instant::now(), flood),
+            "at the admission too"
+        );
         assert!(sources.begin(Some(other)).is_some());
-        // Those that are established make room for others, up to so many in all.
+        // Established calls make room for new ones up to the limit of calls.
         calls[0].established();
         calls.push(sources.begin(Some(flood)).unwrap());
         calls[1].established();
@@ -204,8 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_so_many_pinholes_in_all_of_its_calls() {
-        let sources = Sources::new(LIMITS, 100);
+    fn pinholes_are_bounded_per_address() {
+        let sources = SourceQuotas::new(LIMITS, 100);
         let begin = |from| sources.begin(Some(address(from))).unwrap();
         let [mut one, mut two] = ["192.0.2.1", "192.0.2.1"].map(begin);
         assert!(one.open(3) && !two.open(2), "all or none");
@@ -218,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn invites_count_as_long_as_they_are_kept_in_mind() {
-        let sources = Sources::new(LIMITS, 2);
+    fn invites_count_for_the_transaction_lifetime() {
+        let sources = SourceQuotas::new(LIMITS, 2);
         let [flood, other] = ["192.0.2.1", "192.0.2.2"].map(address);
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
@@ -233,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn one_host_has_a_whole_network_of_ipv6_and_whoever_is_known_is_not_counted() {
-        let sources = Sources::new(LIMITS, 100);
+    fn ipv6_networks_count_as_one_address() {
+        let sources = SourceQuotas::new(LIMITS, 100);
         let calls = ["2001:db8::1", "2001:db8::2"].map(|a| sources.begin(Some(address(a))));
         assert!(calls.iter().all(Option::is_some));
         assert!(sources.begin(Some(address("2001:db8::3"))).is_none());
         assert!(sources.begin(Some(address("2001:db8:0:1::3"))).is_some());
-        let mut many: Vec<Option<Share>> = (0..100).map(|_| sources.begin(None)).collect();
+        let mut many: Vec<Option<CallQuota>> = (0..100).map(|_| sources.begin(None)).collect();
         assert!(many.iter().all(Option::is_some));
         let first = many[0].as_mut().unwrap();
         assert!(first.open(100));

@@ -83,7 +83,7 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// A certificate that says nothing but its key.
+/// Self-signed certificate without information besides its key.
 struct SelfSigned(Name);
 
 impl BuilderProfile for SelfSigned {
@@ -143,7 +143,7 @@ impl Certificate {
         }
     }
 
-    /// What peers know it by.
+    /// Returns the SHA-256 fingerprint, by which peers recognise the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.der)
     }

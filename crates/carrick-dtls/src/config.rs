@@ -1,22 +1,22 @@
-//! What sessions are made of.
+//! Configuration of sessions.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::certificate::{Certificate, Fingerprint};
 
-/// Judges a certificate in DER; the error says why it is refused.
-pub type Judge = dyn Fn(&[u8]) -> Result<(), String> + Send + Sync;
+/// Function that checks a certificate in DER and returns the reason for which it is refused.
+pub type Verifier = dyn Fn(&[u8]) -> Result<(), String> + Send + Sync;
 
-/// Whom to believe. That the peer has the key of its certificate is proved in any case.
+/// Trusted peers. The handshake proves in any case that a peer has the key of its certificate.
 #[derive(Clone)]
 pub enum Trust {
     /// Peers with one of these certificates.
     Fingerprints(Vec<Fingerprint>),
-    /// Peers whose certificate this function likes: chains, names and dates are its business.
-    Judge(Arc<Judge>),
-    /// Anybody; as a server, also peers without a certificate. Others can listen and change what is
-    /// sent if they are there from the beginning.
+    /// Peers whose certificate this function accepts; it checks chains, names and dates itself.
+    Verifier(Arc<Verifier>),
+    /// Any peer; as a server, also peers without a certificate. An attacker on the path during the
+    /// handshake can read and change all data.
     Anyone,
 }
 
@@ -33,17 +33,17 @@ impl Trust {
     pub(crate) fn check(&self, certificate: &[u8]) -> Result<(), String> {
         match self {
             Self::Anyone => Ok(()),
-            Self::Judge(judge) => judge(certificate),
+            Self::Verifier(verify) => verify(certificate),
             Self::Fingerprints(known) if known.contains(&Fingerprint::of(certificate)) => Ok(()),
             Self::Fingerprints(_) => Err("it is none of those that are expected".into()),
         }
     }
 
-    /// Whether both let the same peers in, as far as that can be seen.
+    /// Returns whether both trust the same peers, as far as that can be compared.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fingerprints(a), Self::Fingerprints(b)) => a == b,
-            (Self::Judge(a), Self::Judge(b)) => Arc::ptr_eq(a, b),
+            (Self::Verifier(a), Self::Verifier(b)) => Arc::ptr_eq(a, b),
             (Self::Anyone, Self::Anyone) => true,
             _ => false,
         }
@@ -54,7 +54,7 @@ impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fingerprints(known) => f.debug_tuple("Fingerprints").field(known).finish(),
-            Self::Judge(_) => f.write_str("Judge"),
+            Self::Verifier(_) => f.write_str("Verifier"),
             Self::Anyone => f.write_str("Anyone"),
         }
     }
@@ -72,19 +72,19 @@ pub enum Versions {
     Dtls13,
 }
 
-/// What sessions are made of.
+/// Configuration of sessions.
 #[derive(Clone, Debug)]
 pub struct DtlsConfig {
     /// This side's certificate and key.
     pub certificate: Certificate,
-    /// Which peers may connect. For those that are connected to, see
+    /// Peers that may connect. For connections of this side, see
     /// [`carrick_proto::protection::SessionLayer::connect`].
     pub trust: Trust,
     /// Versions to offer and take.
     pub versions: Versions,
     /// Bytes of a datagram of the handshake at most, 256 to 16384.
     pub handshake_datagram: usize,
-    /// With DTLS 1.3, keys are changed after so many records, at least 1.
+    /// Records after which DTLS 1.3 updates its keys, at least 1.
     pub key_limit: u64,
 }
 

@@ -1,24 +1,24 @@
-//! What can go wrong, and whose fault it is.
+//! Errors of sessions and certificates.
 
 use carrick_proto::PeerText;
 
 use crate::certificate::Fingerprint;
 
-/// Why a session failed.
+/// Reason for which a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DtlsError {
-    /// The peer is not who it should be.
+    /// The peer is not trusted.
     #[error("the peer's certificate {fingerprint} is refused: {}", PeerText::new(.reason))]
     PeerRefused {
-        /// What its certificate is known by.
+        /// Fingerprint of its certificate.
         fingerprint: Fingerprint,
-        /// Why it is refused.
+        /// Reason for which it is refused.
         reason: String,
     },
     /// The peer showed no certificate, or one that can't be used.
     #[error("the peer shows no usable certificate: {}", PeerText::new(.0))]
     NoPeerCertificate(String),
-    /// The peer gave up.
+    /// The peer ended the session with an alert.
     #[error("the peer gave the session up with alert {0}: it may refuse this side's certificate")]
     PeerAlert(u8),
     /// The peer broke the protocol, or has nothing in common with this side.
@@ -49,7 +49,7 @@ impl From<dimpl::Error> for DtlsError {
     }
 }
 
-/// What is wrong with a certificate, or with what should be a fingerprint.
+/// Errors of certificates and fingerprints.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CertificateError {
     /// It could not be made.

@@ -1,4 +1,4 @@
-//! Makes sessions, and tells what begins one.
+//! Making sessions, and recognising their first datagram.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,7 +29,7 @@ pub type DtlsLayer = SessionLayer<Dtls>;
 pub struct Dtls {
     pub(crate) config: DtlsConfig,
     library: Library,
-    /// What time zero is on the library's clock: any moment will do, because it only sees differences.
+    /// Start of the library's clock, which uses differences only.
     epoch: Instant,
 }
 
@@ -79,7 +79,7 @@ impl Dtls {
         })
     }
 
-    /// What sessions are made of.
+    /// Configuration of sessions.
     pub fn config(&self) -> &DtlsConfig {
         &self.config
     }
@@ -129,7 +129,7 @@ impl SessionFactory for Dtls {
     }
 }
 
-/// Whether this is the first fragment of a `ClientHello`, in plain text.
+/// Returns whether a datagram begins with the first fragment of a `ClientHello` in plain text.
 pub(crate) fn opens(datagram: &[u8]) -> bool {
     let Some((header, rest)) = datagram.split_first_chunk::<RECORD_HEADER>() else {
         return false;

@@ -1,13 +1,13 @@
 //! SCTP over DTLS (RFC 8261): the sessions below an endpoint, without sockets, clocks or threads.
 //!
-//! [`Dtls`] makes the sessions of a [`SessionLayer`] (see [`carrick_proto::protection`]). The protocol
-//! itself is the crate `dimpl`: DTLS 1.2 and 1.3 with AES-GCM and ChaCha20-Poly1305, ECDHE and ECDSA, in
-//! safe Rust, over the `RustCrypto` crates. It has no DTLS 1.0, which RFC 8261 section 5 asks for and
-//! RFC 8996 has withdrawn since, no RSA and no compression.
+//! [`Dtls`] makes the sessions of a [`SessionLayer`] (see [`carrick_proto::protection`]). The crate
+//! `dimpl` implements the protocol: DTLS 1.2 and 1.3 with AES-GCM and ChaCha20-Poly1305, ECDHE and ECDSA,
+//! in safe Rust, over the `RustCrypto` crates. It has no DTLS 1.0, which RFC 8261 section 5 requires and
+//! RFC 8996 has deprecated since, no RSA and no compression.
 //!
-//! Peers prove who they are with certificates, which are taken for what they are and not for who signed
-//! them: a [`Certificate`] signs itself, and the other side knows its SHA-256 [`Fingerprint`], as in
-//! WebRTC, or judges it with a function of its own ([`Trust`]).
+//! Peers authenticate with self-signed certificates ([`Certificate`]): each side compares the SHA-256
+//! [`Fingerprint`] of the other one, as in WebRTC, or checks the certificate with a function of the
+//! program ([`Trust`]).
 //!
 //! ```
 //! use carrick_dtls::{Certificate, Dtls, DtlsConfig, DtlsLayer, Trust};
@@ -26,8 +26,8 @@
 //! # }
 //! ```
 //!
-//! Randomness: `dimpl` takes its own from the operating system. With this layer the same seed no longer
-//! gives the same packets, although it does still give the same packets of SCTP.
+//! `dimpl` takes random numbers from the operating system: with this layer, equal seeds give equal SCTP
+//! packets, but not equal datagrams.
 //!
 //! [`SessionLayer`]: carrick_proto::protection::SessionLayer
 #![forbid(unsafe_code)]
@@ -39,7 +39,7 @@ mod factory;
 mod session;
 
 pub use certificate::{Certificate, Fingerprint};
-pub use config::{DtlsConfig, Judge, Trust, Versions};
+pub use config::{DtlsConfig, Trust, Verifier, Versions};
 pub use error::{CertificateError, DtlsConfigError, DtlsError};
 pub use factory::{Dtls, DtlsLayer, OVERHEAD};
 pub use session::DtlsSession;

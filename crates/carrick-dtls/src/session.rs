@@ -35,9 +35,9 @@ pub struct DtlsSession {
     client: Option<[u8; 32]>,
     /// The cookie came back.
     shown: bool,
-    /// Whether the present certificate of the peer is the one that a later trust likes.
+    /// Result of the check of the peer's certificate by a later trust.
     certificate: Vec<u8>,
-    /// The peer is refused, and will be told when it can be told in secret.
+    /// The peer is refused, and gets an alert once records are encrypted.
     refused: Option<DtlsError>,
     waiting: VecDeque<Vec<u8>>,
     wake: Option<Time>,
@@ -54,7 +54,7 @@ impl fmt::Debug for DtlsSession {
     }
 }
 
-/// What the library had to say that is not for the session itself.
+/// Output of the library that is not for the session itself.
 enum Said {
     Nothing,
     Peer(Vec<u8>),
@@ -94,7 +94,7 @@ impl DtlsSession {
         session
     }
 
-    /// Whether the peer is, or will have to be, one that this trust lets in.
+    /// Returns whether the peer is trusted, or has to be trusted after the handshake.
     pub(crate) fn leads_to(&self, trust: &Trust) -> bool {
         match self.state {
             SessionState::Handshake => self.connects && self.trust.is_same(trust),
@@ -119,7 +119,7 @@ impl DtlsSession {
         self.epoch + now.since(Time::ZERO)
     }
 
-    /// Tells the library what time it is, and takes what it has to say.
+    /// Advances the library's clock and takes its output.
     fn advance(&mut self, now: Time, packets: &mut Vec<Bytes>) {
         if self.is_over() {
             return;
@@ -140,7 +140,7 @@ impl DtlsSession {
                     return self.fail(DtlsError::Peer("a record is too large".into()));
                 }
                 Said::Peer(certificate) => {
-                    self.judge(certificate);
+                    self.check_trust(certificate);
                     if self.is_over() {
                         return;
                     }
@@ -190,7 +190,7 @@ impl DtlsSession {
         said
     }
 
-    fn judge(&mut self, certificate: Vec<u8>) {
+    fn check_trust(&mut self, certificate: Vec<u8>) {
         let fingerprint = Fingerprint::of(&certificate);
         match self.trust.check(&certificate) {
             Ok(()) => {
@@ -219,7 +219,7 @@ impl DtlsSession {
         match self.refused.take() {
             None => self.state = SessionState::Established,
             Some(error) => {
-                // The peer thinks that all is well; now it can be told that it is not.
+                // The peer's handshake is complete, so that an encrypted alert can be sent.
                 let _ = self.dtls.close();
                 self.state = SessionState::Failed(error);
             }
@@ -235,7 +235,7 @@ fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
     datagram.get(AT..AT + 32)?.try_into().ok()
 }
 
-/// Whether this datagram of a server begins with a `ServerHello`, which answers only a valid cookie,
+/// Returns whether this datagram of a server begins with a `ServerHello`, which answers only a valid cookie,
 /// and not with the request for one: `HelloVerifyRequest`, or a `ServerHello` with the random number of
 /// `HelloRetryRequest` (RFC 8446 section 4.1.3).
 fn follows_cookie(datagram: &[u8]) -> bool {
@@ -335,7 +335,7 @@ impl PacketSession for DtlsSession {
         if self.is_over() {
             return;
         }
-        // In the middle of a handshake there is nothing to be told.
+        // During a handshake no alert is sent.
         let _ = self.dtls.close();
         self.drain(now, &mut Vec::new());
         self.wake = None;

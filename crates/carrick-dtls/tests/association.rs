@@ -142,9 +142,15 @@ fn init_and_init_ack_tell_no_addresses_and_those_of_the_peer_are_ignored_8261_6_
     let told = parameters(&init_ack);
     assert!(told.iter().all(|p| !forbidden.contains(p)), "{told:?}");
     let config = server.default_config();
-    assert_eq!(config.max_paths, 1, "whatever the peer tells");
-    assert_eq!(config.path_max_retrans, config.association_max_retrans);
-    assert!(config.path_mtu_discovery.is_some());
+    assert_eq!(
+        config.paths.max_paths, 1,
+        "whatever addresses the peer lists"
+    );
+    assert_eq!(
+        config.paths.path_max_retrans,
+        config.paths.association_max_retrans
+    );
+    assert!(config.mtu.path_mtu_discovery.is_some());
     assert!(!config.extensions.dynamic_addresses);
 }
 

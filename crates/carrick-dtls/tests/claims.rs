@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust, Versions};
 use carrick_proto::protection::SessionLayerConfig;
-use carrick_proto::{
-    AssociationConfig, AssociationId, Ecn, Endpoint, EndpointConfig, Event, Route,
-};
+use carrick_proto::{AssociationId, Ecn, Endpoint, EndpointConfig, Event, Route};
 use common::{CLIENT, Fate, Node, PORT, SERVER, World, address, association, certificate, message};
 
 const OTHER: usize = 2;
@@ -165,10 +163,7 @@ fn a_peer_that_returned_its_cookie_keeps_its_place_6347_4_2_1() {
 
 #[test]
 fn a_new_connection_below_measures_the_round_trip_anew_8261_6_1() {
-    let quick = AssociationConfig {
-        rto_min: Duration::from_millis(100),
-        ..association()
-    };
+    let quick = association().with(|c| c.timers.rto_min = Duration::from_millis(100));
     let mut world = World::with_associations([quick.clone(), quick]);
     let ids = world.establish();
     world.transfer(CLIENT, ids, 20);

@@ -1,4 +1,4 @@
-//! What the callee says, as the caller hears it.
+//! Responses of the callee, as forwarded to the caller.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use crate::world::{Side, World};
 
 const SOON: Duration = Duration::from_millis(300);
 
+/// RFC 3261, section 13.2.2.1
 #[test]
-fn provisional_answers_keep_their_status_and_their_descriptions_rfc_3261_13_2_2_1() {
+fn provisional_responses_are_forwarded_unchanged() {
     let mut world = World::new();
     let invite = world.invited();
     let mut tags = Vec::new();
@@ -35,7 +36,7 @@ fn provisional_answers_keep_their_status_and_their_descriptions_rfc_3261_13_2_2_
     assert_eq!(heard.body(), early);
     assert_eq!(heard.header("Content-Type"), "application/sdp");
     assert_eq!(world.open(), ["10.0.0.1:4000 192.0.2.7:7000 2"]);
-    // That a branch is over means nothing to who knows of one only.
+    // A 199 has no meaning for a caller that knows one branch only.
     world
         .callee
         .answer(&invite, "199 Early Dialog Terminated", "");
@@ -48,8 +49,9 @@ fn provisional_answers_keep_their_status_and_their_descriptions_rfc_3261_13_2_2_
     world.hang_up(Side::Callee);
 }
 
+/// RFC 3261, section 8.1.3.4
 #[test]
-fn a_redirection_is_handed_on_and_what_is_behind_the_agent_stays_there_rfc_3261_8_1_3_4() {
+fn redirection_is_forwarded_with_own_contacts() {
     for status in [
         "300 Multiple Choices",
         "301 Moved Permanently",

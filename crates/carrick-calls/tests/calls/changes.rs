@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::peer::{Message, audio};
-use crate::world::{Mood, Side, World};
+use crate::world::{MiddleboxMode, Side, World};
 
 const SOON: Duration = Duration::from_millis(300);
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 
 #[test]
-fn changed_addresses_are_opened_before_the_answer_and_the_old_ones_closed() {
+fn reinvite_replaces_the_pinholes() {
     let mut world = World::new();
     world.established();
     assert_eq!(world.open(), [AUDIO]);
@@ -39,7 +39,7 @@ fn changed_addresses_are_opened_before_the_answer_and_the_old_ones_closed() {
 }
 
 #[test]
-fn hold_closes_what_is_not_sent_and_resuming_opens_it_again() {
+fn hold_and_resume_change_the_pinholes() {
     let mut world = World::new();
     world.established();
     let with = |body: String, way: &str| format!("{body}a={way}\r\n");
@@ -73,7 +73,7 @@ fn hold_closes_what_is_not_sent_and_resuming_opens_it_again() {
 }
 
 #[test]
-fn a_change_that_is_refused_leaves_the_call_as_it_was() {
+fn refused_reinvite_leaves_the_call_unchanged() {
     let mut world = World::new();
     world.established();
     world.caller.request("INVITE", &audio("10.0.0.9", 4400));
@@ -86,10 +86,10 @@ fn a_change_that_is_refused_leaves_the_call_as_it_was() {
 }
 
 #[test]
-fn a_change_that_the_middlebox_refuses_ends_the_call_and_bye_is_behind_the_refusal() {
+fn refused_pinholes_of_a_reinvite_end_the_call() {
     let mut world = World::new();
     world.established();
-    world.mood(Mood::Refuses);
+    world.mode(MiddleboxMode::Refuse);
     world.caller.request("INVITE", &audio("10.0.0.9", 4400));
     let changed = world.callee.expect("INVITE");
     world
@@ -100,7 +100,7 @@ fn a_change_that_the_middlebox_refuses_ends_the_call_and_bye_is_behind_the_refus
     let bye = world.caller.expect_next("BYE");
     assert!(bye.header("Reason").contains("quota"), "{bye:?}");
     world.caller.answer(&bye, "200 OK", "");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.assert_over();
     assert_eq!(world.counts().lost, 1);
 }
@@ -119,12 +119,13 @@ fn other_requests_are_passed_on_or_answered() {
     world.callee.request("REFER", "");
     let refused = world.callee.expect("405");
     assert!(refused.header("Allow").contains("INVITE"));
-    // The call goes on, and ends.
+    // The call continues, and ends.
     world.hang_up(Side::Callee);
 }
 
+/// RFC 3261, section 14
 #[test]
-fn when_both_sides_change_at_once_both_are_told_to_try_again_rfc_3261_14() {
+fn simultaneous_reinvites_get_491() {
     let mut world = World::new();
     world.established();
     world.caller.request("INVITE", &audio("10.0.0.9", 4400));
@@ -136,7 +137,7 @@ fn when_both_sides_change_at_once_both_are_told_to_try_again_rfc_3261_14() {
     world.caller.expect("491");
     world.caller.request("ACK", "");
     assert_eq!(world.open(), [AUDIO]);
-    // Who tries again alone has it.
+    // A later change by one side succeeds.
     world.callee.request("INVITE", &audio("192.0.2.9", 6600));
     let asked = world.caller.expect("INVITE");
     world
@@ -150,8 +151,9 @@ fn when_both_sides_change_at_once_both_are_told_to_try_again_rfc_3261_14() {
     world.hang_up(Side::Caller);
 }
 
+/// RFC 3261, section 12.2.2
 #[test]
-fn what_a_side_says_is_passed_on_in_order_and_not_all_of_a_flood_rfc_3261_12_2_2() {
+fn info_is_forwarded_in_order_and_bounded() {
     let mut world = World::new();
     world.established();
     for n in 0..40 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::peer::{Message, audio};
-use crate::world::{Mood, Side, World};
+use crate::world::{MiddleboxMode, Side, World};
 
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 const SOON: Duration = Duration::from_millis(300);
@@ -26,16 +26,17 @@ fn offered(world: &mut World) -> (Message, Message) {
     (invite, offer)
 }
 
+/// RFC 3261, section 13.2.1
 #[test]
-fn the_answer_in_the_ack_passes_when_the_pinholes_are_open_rfc_3261_13_2_1() {
+fn answer_in_ack_waits_for_the_pinholes() {
     let mut world = world();
-    world.mood(Mood::Waits);
+    world.mode(MiddleboxMode::Hang);
     let (invite, offer) = offered(&mut world);
     assert!(!world.callee.hears("ACK", SOON), "no answer yet");
     world.caller.confirm_with(&offer, &audio("10.0.0.1", 4000));
     assert!(!world.callee.hears("ACK", SOON), "no pinhole yet");
     assert_eq!(world.open(), [""; 0]);
-    world.mood(Mood::Grants);
+    world.mode(MiddleboxMode::Grant);
     let ack = world.callee.expect("ACK");
     assert_eq!(ack.body(), audio("10.0.0.1", 4000));
     assert_eq!(ack.header("Content-Type"), "application/sdp");
@@ -53,35 +54,35 @@ fn the_answer_in_the_ack_passes_when_the_pinholes_are_open_rfc_3261_13_2_1() {
 }
 
 #[test]
-fn without_a_usable_answer_all_streams_are_refused_and_both_sides_ended() {
-    for (mood, body) in [
-        (Mood::Refuses, audio("10.0.0.1", 4000)),
-        (Mood::Grants, String::new()),
-        (Mood::Grants, audio("host.example.net", 4000)),
+fn unusable_answer_in_ack_ends_the_call() {
+    for (mode, body) in [
+        (MiddleboxMode::Refuse, audio("10.0.0.1", 4000)),
+        (MiddleboxMode::Grant, String::new()),
+        (MiddleboxMode::Grant, audio("host.example.net", 4000)),
     ] {
         let mut world = world();
-        world.mood(mood);
+        world.mode(mode);
         let (_, offer) = offered(&mut world);
         world.caller.confirm_with(&offer, &body);
         let ack = world.callee.expect("ACK");
         assert!(ack.body().contains("m=audio 0 RTP/AVP 0"), "{ack:?}");
-        world.both_are_hung_up_on();
+        world.expect_bye_at_both();
     }
 }
 
 #[test]
-fn a_callee_who_hangs_up_before_the_answer_ends_the_call() {
+fn bye_before_the_answer_in_ack_ends_the_call() {
     let mut world = world();
     offered(&mut world);
     world.callee.request("BYE", "");
     world.callee.expect("200");
     world.callee.expect("ACK");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     world.assert_over();
 }
 
 #[test]
-fn an_offer_that_can_not_be_used_is_acknowledged_and_ended() {
+fn unusable_offer_in_2xx_is_acknowledged_and_ended() {
     let mut world = world();
     world.caller.invite("");
     let invite = world.callee.expect("INVITE");
@@ -89,12 +90,12 @@ fn an_offer_that_can_not_be_used_is_acknowledged_and_ended() {
     world.caller.expect("502");
     world.caller.request("ACK", "");
     world.callee.expect("ACK");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.assert_over();
 }
 
 #[test]
-fn a_cancelled_call_without_an_offer_is_acknowledged_and_ended() {
+fn cancelled_call_without_offer_is_acknowledged() {
     let mut world = world();
     world.caller.invite("");
     let invite = world.callee.expect("INVITE");
@@ -105,13 +106,14 @@ fn a_cancelled_call_without_an_offer_is_acknowledged_and_ended() {
     world.answered(&invite);
     world.callee.answer(&cancel, "200 OK", "");
     world.callee.expect("ACK");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.caller.expect("487");
     world.assert_over();
 }
 
+/// RFC 3261, section 14.1
 #[test]
-fn a_re_invite_without_an_offer_moves_the_pinholes_rfc_3261_14_1() {
+fn reinvite_without_offer_replaces_the_pinholes() {
     let mut world = World::new();
     world.established();
     world.callee.request("INVITE", "");

@@ -5,10 +5,10 @@ use std::time::Duration;
 use carrick_calls::CallEnd;
 
 use crate::peer::{audio, audio_and_video};
-use crate::world::{Mood, Side, World};
+use crate::world::{MiddleboxMode, Side, World};
 
 #[test]
-fn bye_of_either_side_closes_the_pinholes_and_ends_the_other() {
+fn bye_closes_the_pinholes_and_is_forwarded() {
     for side in [Side::Caller, Side::Callee] {
         let mut world = World::new();
         world.established();
@@ -18,7 +18,7 @@ fn bye_of_either_side_closes_the_pinholes_and_ends_the_other() {
 }
 
 #[test]
-fn the_pinholes_are_closed_also_when_the_other_side_does_not_answer_bye() {
+fn pinholes_close_without_an_answer_to_bye() {
     let mut world = World::new();
     world.established();
     world.callee.silent();
@@ -28,7 +28,7 @@ fn the_pinholes_are_closed_also_when_the_other_side_does_not_answer_bye() {
 }
 
 #[test]
-fn a_call_whose_pinhole_is_lost_is_ended_on_both_sides_and_the_rest_closed() {
+fn lost_pinhole_ends_the_call_on_both_sides() {
     let mut world = World::new();
     world.caller.invite(&audio_and_video("10.0.0.1", 4000));
     let invite = world.callee.expect("INVITE");
@@ -41,7 +41,7 @@ fn a_call_whose_pinhole_is_lost_is_ended_on_both_sides_and_the_rest_closed() {
     assert_eq!(world.open().len(), 2);
     world.lose_one();
     for peer in [&mut world.caller, &mut world.callee] {
-        let bye = peer.is_hung_up_on();
+        let bye = peer.expect_bye();
         assert!(bye.header("Reason").contains("cause=503"), "{bye:?}");
     }
     world.assert_over();
@@ -49,7 +49,7 @@ fn a_call_whose_pinhole_is_lost_is_ended_on_both_sides_and_the_rest_closed() {
 }
 
 #[test]
-fn a_pinhole_that_is_lost_before_the_answer_ends_the_call_when_it_is_there() {
+fn pinhole_lost_before_the_answer_ends_the_call() {
     let mut world = World::new();
     let invite = world.invited();
     let body = audio("192.0.2.1", 6000);
@@ -59,11 +59,11 @@ fn a_pinhole_that_is_lost_before_the_answer_ends_the_call_when_it_is_there() {
     world.callee.answer(&invite, "200 OK", &body);
     let answer = world.caller.expect("200");
     world.caller.confirm(&answer);
-    world.both_are_hung_up_on();
+    world.expect_bye_at_both();
 }
 
 #[test]
-fn a_side_that_vanished_is_noticed_and_the_other_ended() {
+fn silent_side_is_detected_and_the_call_ended() {
     for side in [Side::Caller, Side::Callee] {
         let mut world = World::with(|config| config.probe = Duration::from_secs(1));
         world.established();
@@ -71,20 +71,20 @@ fn a_side_that_vanished_is_noticed_and_the_other_ended() {
         gone.silent();
         let asked = left.expect("OPTIONS");
         left.answer(&asked, "200 OK", "");
-        left.is_hung_up_on();
+        left.expect_bye();
         world.until("closed", |world| world.open().is_empty());
     }
 }
 
 #[test]
-fn a_side_that_has_no_such_call_any_more_is_noticed() {
+fn side_without_the_dialog_is_detected() {
     let mut world = World::with(|config| config.probe = Duration::from_millis(500));
     world.established();
     let asked = world.callee.expect("OPTIONS");
     world
         .callee
         .answer(&asked, "481 Call/Transaction Does Not Exist", "");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     world.until("closed", |world| world.open().is_empty());
 }
 
@@ -102,14 +102,14 @@ fn a_call_whose_sides_answer_goes_on() {
 }
 
 #[test]
-fn stopping_ends_all_calls_and_closes_everything() {
+fn stop_ends_all_calls_and_closes_all_pinholes() {
     let mut world = World::new();
     world.established();
     let answering = std::thread::scope(|scope| {
         let (caller, callee) = (&mut world.caller, &mut world.callee);
         let peers = [caller, callee].map(|peer| {
             scope.spawn(move || {
-                peer.is_hung_up_on();
+                peer.expect_bye();
             })
         });
         let b2bua = world.b2bua.take().unwrap();
@@ -154,7 +154,7 @@ fn a_request_of_no_call_is_answered_so() {
 }
 
 #[test]
-fn each_call_that_was_offered_is_counted_as_established_or_refused_by_somebody() {
+fn each_offered_call_is_counted_once() {
     let mut world = World::new();
     world.established();
     world.hang_up(Side::Callee);
@@ -171,7 +171,7 @@ fn each_call_that_was_offered_is_counted_as_established_or_refused_by_somebody()
     world.caller.invite(&audio("10.0.0.1", 4000));
     world.caller.expect("420");
     world.caller.request("ACK", "");
-    world.mood(Mood::Refuses);
+    world.mode(MiddleboxMode::Refuse);
     let invite = world.caller.fresh_invite(&mut world.callee);
     world.answered(&invite);
     world.caller.expect("503");

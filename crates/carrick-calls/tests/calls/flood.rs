@@ -7,7 +7,7 @@ use std::time::Duration;
 use carrick_calls::PerAddress;
 
 use crate::peer::{Peer, audio};
-use crate::world::{Mood, Side, World};
+use crate::world::{MiddleboxMode, Side, World};
 
 const SOON: Duration = Duration::from_millis(300);
 
@@ -28,13 +28,13 @@ fn strange_with(method: &str, body: &str, socket: &UdpSocket, world: &World, num
 }
 
 #[test]
-fn what_is_too_much_even_to_refuse_is_dropped_unread_and_harms_no_call() {
+fn overload_drops_invites_and_spares_calls() {
     let mut world = World::with(|config| config.max_calls = 1);
     world.established();
     let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sent = 0;
     while world.counts().flooded == 0 {
-        // What finds no room in the socket is not seen, which may be most of it.
+        // Requests beyond the socket buffer are lost, possibly most of them.
         assert!(sent < 10_000_000, "{:?}", world.counts());
         strange("INVITE", &flood, &world, sent..sent + 100);
         sent += 100;
@@ -49,12 +49,13 @@ fn what_is_too_much_even_to_refuse_is_dropped_unread_and_harms_no_call() {
         assert!(repeats < 20, "{:?}", world.counts());
         world.caller.repeat();
     }
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.assert_over();
 }
 
+/// RFC 3261, section 8.2.7
 #[test]
-fn a_flood_of_what_belongs_to_no_call_is_answered_and_leaves_the_door_open_rfc_3261_8_2_7() {
+fn requests_outside_calls_are_answered_statelessly() {
     let mut world = World::with(|config| config.max_calls = 2);
     let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
     flood.set_nonblocking(true).unwrap();
@@ -78,7 +79,7 @@ fn a_flood_of_what_belongs_to_no_call_is_answered_and_leaves_the_door_open_rfc_3
 }
 
 #[test]
-fn a_flood_of_calls_is_refused_and_harms_no_other() {
+fn flood_of_calls_spares_existing_calls() {
     let mut world = World::with(|config| config.max_calls = 1);
     world.established();
     let flood = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -143,7 +144,7 @@ fn count(socket: &UdpSocket, start: &str) -> usize {
 }
 
 #[test]
-fn a_flood_of_calls_from_one_address_is_refused_and_those_of_others_are_served() {
+fn flood_from_one_address_spares_others() {
     let mut world = World::with(|config| {
         config.per_address = PerAddress {
             setups: 4,
@@ -168,8 +169,9 @@ fn a_flood_of_calls_from_one_address_is_refused_and_those_of_others_are_served()
     assert_eq!(count(&other, "SIP/2.0 503"), 0);
 }
 
+/// RFC 3261, section 21.5.4
 #[test]
-fn too_many_from_one_address_hear_when_to_try_again_rfc_3261_21_5_4() {
+fn refusal_per_address_has_retry_after() {
     let mut world = World::with(|config| config.per_address = PerAddress::of_calls(1));
     let mut stranger = Peer::new(world.caller.b2bua, host("127.0.0.2"));
     stranger.invite(&audio("192.0.2.1", 6000));
@@ -188,7 +190,7 @@ fn too_many_from_one_address_hear_when_to_try_again_rfc_3261_21_5_4() {
 }
 
 #[test]
-fn a_flood_of_calls_that_are_refused_at_once_takes_a_part_of_the_room_only() {
+fn refused_calls_take_a_bounded_share_of_room() {
     let mut world = World::with(|config| config.max_calls = 8);
     let [flood, other] = ["127.0.0.2", "127.0.0.3"].map(host);
     let useless = audio("host.example.net", 4000);
@@ -198,7 +200,7 @@ fn a_flood_of_calls_that_are_refused_at_once_takes_a_part_of_the_room_only() {
     }
     world.until("refused", |world| world.counts().crowded > 100);
     let offered = world.counts().offered;
-    // An eighth of the transactions that are kept for so many calls.
+    // An eighth of the transactions for this number of calls.
     assert!(offered <= (8 * 8 + 8192) / 8, "{offered}");
     until_answered(&flood, &world);
     strange("INVITE", &other, &world, 5000..5001);
@@ -207,7 +209,7 @@ fn a_flood_of_calls_that_are_refused_at_once_takes_a_part_of_the_room_only() {
 }
 
 #[test]
-fn the_calls_from_one_address_have_so_many_pinholes_and_the_next_is_refused() {
+fn pinholes_per_address_are_bounded() {
     let mut world = World::with(|config| {
         config.per_address = PerAddress {
             pinholes: 1,
@@ -235,20 +237,20 @@ fn the_calls_from_one_address_have_so_many_pinholes_and_the_next_is_refused() {
     let why = refused.header("Reason");
     assert!(why.contains("too many pinholes"), "{why}");
     second.request("ACK", "");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     assert_eq!((world.open().len(), world.counts().crowded), (1, 1));
     assert_eq!(world.counts().refused_by_middlebox, 0);
     // A middlebox that refuses takes nothing of it.
-    world.mood(Mood::Refuses);
+    world.mode(MiddleboxMode::Refuse);
     first.request("BYE", "");
     first.expect("200");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     world.assert_over();
     call(second, &mut world);
     second.expect("503");
     second.request("ACK", "");
-    world.caller.is_hung_up_on();
-    world.mood(Mood::Grants);
+    world.caller.expect_bye();
+    world.mode(MiddleboxMode::Grant);
     call(second, &mut world);
     second.expect("200");
     assert_eq!(world.open().len(), 1);

@@ -119,7 +119,7 @@ fn bye_of_the_callee_right_behind_the_ack() {
     world.callee.expect_next("200");
     world.caller.expect("200");
     world.caller.request("ACK", "");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     world.assert_over();
 }
 

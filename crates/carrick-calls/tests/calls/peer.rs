@@ -61,7 +61,7 @@ pub(crate) struct Peer {
     /// The tag of the next answer, if it is not the usual one.
     pub(crate) branch: Option<String>,
     pub(crate) hops: u32,
-    /// What was sent last.
+    /// Last message sent.
     last: String,
 }
 
@@ -118,7 +118,7 @@ impl Peer {
         self.receive(within)
     }
 
-    /// Whether such a message comes in a while. Others are passed over.
+    /// Returns whether such a message arrives in time. Others are skipped.
     pub(crate) fn hears(&mut self, start: &str, within: Duration) -> bool {
         let until = Instant::now() + within;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
@@ -157,13 +157,13 @@ impl Peer {
         self.expect(start)
     }
 
-    /// Has no call any more, and can begin another.
+    /// Usage no call any more, and can begin another.
     pub(crate) fn fresh(&mut self) {
         self.call = CALLS.fetch_add(1, Ordering::Relaxed);
         self.dialog = None;
     }
 
-    /// Speaks of a call that nobody knows.
+    /// Uses a dialog that does not exist.
     pub(crate) fn forget(&mut self) {
         if let Some([_, _, id, _]) = &mut self.dialog {
             id.push_str("-other");
@@ -242,7 +242,7 @@ impl Peer {
         let [from, to, id, target] = self.dialog.clone().unwrap();
         let branch = match method {
             "CANCEL" => "INVITE",
-            // Part of the transaction that was refused (RFC 3261 section 17.1.1.3).
+            // Part of the transaction that was refused (RFC 3261, section 17.1.1.3).
             "ACK" if self.refused => "INVITE",
             other => other,
         };
@@ -287,8 +287,8 @@ impl Peer {
         self.sequence = last;
     }
 
-    /// Is told that the call is over.
-    pub(crate) fn is_hung_up_on(&mut self) -> Message {
+    /// Expects a BYE and answers it.
+    pub(crate) fn expect_bye(&mut self) -> Message {
         let bye = self.expect("BYE");
         self.answer(&bye, "200 OK", "");
         bye

@@ -1,37 +1,37 @@
-//! What both sides are told while the middlebox has not answered yet.
+//! Messages forwarded while the middlebox has not answered yet.
 
 use std::time::Duration;
 
 use crate::peer::{audio, audio_and_video};
-use crate::world::{Mood, Side, World};
+use crate::world::{MiddleboxMode, Side, World};
 
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 
 /// The pinhole of the call is still open, and closed when the middlebox answers.
 fn closes_when_it_answers(world: &World) {
     assert_eq!(world.open(), [AUDIO]);
-    world.mood(Mood::Grants);
+    world.mode(MiddleboxMode::Grant);
     world.assert_over();
 }
 
 #[test]
-fn bye_passes_before_the_middlebox_has_closed_the_pinholes() {
+fn bye_does_not_wait_for_the_middlebox() {
     for side in [Side::Caller, Side::Callee] {
         let mut world = World::new();
         world.established();
-        world.mood(Mood::KeepsOpen);
+        world.mode(MiddleboxMode::IgnoreClose);
         let [one, other] = world.sides(side);
         one.request("BYE", "");
         one.expect("200");
-        other.is_hung_up_on();
+        other.expect_bye();
         closes_when_it_answers(&world);
     }
 }
 
 #[test]
-fn a_refusal_passes_before_the_middlebox_has_closed_what_was_opened_beside() {
+fn refusal_does_not_wait_for_the_middlebox() {
     let mut world = World::new();
-    world.mood(Mood::KeepsOnly(4000));
+    world.mode(MiddleboxMode::GrantOnly(4000));
     world.caller.invite(&audio_and_video("10.0.0.1", 4000));
     let invite = world.callee.expect("INVITE");
     world
@@ -39,19 +39,19 @@ fn a_refusal_passes_before_the_middlebox_has_closed_what_was_opened_beside() {
         .answer(&invite, "200 OK", &audio_and_video("192.0.2.1", 6000));
     world.caller.expect("504");
     world.caller.request("ACK", "");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     closes_when_it_answers(&world);
 }
 
 #[test]
-fn a_cancel_and_a_time_out_pass_before_the_middlebox_has_closed_early_media() {
+fn cancel_does_not_wait_for_the_middlebox() {
     for cancels in [true, false] {
         let mut world = World::with(|config| {
             if !cancels {
                 config.answer = Duration::from_millis(300);
             }
         });
-        world.mood(Mood::KeepsOpen);
+        world.mode(MiddleboxMode::IgnoreClose);
         let invite = world.invited();
         let body = audio("192.0.2.1", 6000);
         world.callee.answer(&invite, "183 Session Progress", &body);
@@ -69,10 +69,10 @@ fn a_cancel_and_a_time_out_pass_before_the_middlebox_has_closed_early_media() {
 }
 
 #[test]
-fn a_call_that_has_moved_goes_on_before_the_middlebox_has_closed_the_old_pinholes() {
+fn reinvite_does_not_wait_for_closed_pinholes() {
     let mut world = World::new();
     let invite = world.invited();
-    world.mood(Mood::KeepsOpen);
+    world.mode(MiddleboxMode::IgnoreClose);
     let early = audio("192.0.2.7", 7000);
     world.callee.answer(&invite, "183 Session Progress", &early);
     world.caller.expect("183");
@@ -88,27 +88,27 @@ fn a_call_that_has_moved_goes_on_before_the_middlebox_has_closed_the_old_pinhole
     world.caller.request("ACK", "");
     world.callee.request("BYE", "");
     world.callee.expect("200");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     assert_eq!(world.open().len(), 3, "nothing is closed yet");
-    world.mood(Mood::Grants);
+    world.mode(MiddleboxMode::Grant);
     world.assert_over();
 }
 
 #[test]
-fn who_hangs_up_or_cancels_while_pinholes_are_asked_for_does_not_wait_for_them() {
+fn hangup_does_not_wait_for_requested_pinholes() {
     let mut world = World::new();
-    world.mood(Mood::Waits);
+    world.mode(MiddleboxMode::Hang);
     let invite = world.invited();
     world.answered(&invite);
     world.callee.expect("ACK");
     world.caller.request("CANCEL", "");
     world.caller.expect("487");
     world.caller.request("ACK", "");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.assert_over();
     let mut world = World::new();
     world.established();
-    world.mood(Mood::Waits);
+    world.mode(MiddleboxMode::Hang);
     world.caller.request("INVITE", &audio("10.0.0.9", 4400));
     let changed = world.callee.expect("INVITE");
     let same = audio("192.0.2.1", 6000);
@@ -116,6 +116,6 @@ fn who_hangs_up_or_cancels_while_pinholes_are_asked_for_does_not_wait_for_them()
     world.callee.expect("ACK");
     world.callee.request("BYE", "");
     world.callee.expect("200");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     world.assert_over();
 }

@@ -9,8 +9,9 @@ use crate::world::{Side, World};
 
 const SOON: Duration = Duration::from_millis(300);
 
+/// RFC 3261, section 8.2
 #[test]
-fn what_a_request_must_not_have_is_told_rfc_3261_8_2() {
+fn invalid_requests_get_their_status() {
     let mut world = World::new();
     let offer = audio("10.0.0.1", 4000);
     for (header, status, told) in [
@@ -47,8 +48,9 @@ fn what_a_request_must_not_have_is_told_rfc_3261_8_2() {
     world.assert_over();
 }
 
+/// RFC 3261, section 16.3
 #[test]
-fn a_call_that_comes_back_to_the_agent_is_a_loop_rfc_3261_16_3() {
+fn loops_get_482() {
     // Its own address is inside, so what it sends to itself goes out again. Nobody else uses that
     // address, so its port is free.
     let mut world = World::on("127.0.7.1", |config| {
@@ -65,7 +67,7 @@ fn a_call_that_comes_back_to_the_agent_is_a_loop_rfc_3261_16_3() {
 }
 
 #[test]
-fn a_stranger_who_says_it_is_inside_has_nothing_opened() {
+fn outside_sender_opens_no_internal_pinhole() {
     let inside = |port: u16| format!("{}m=x {port} TCP/MSRP *\r\n", audio("10.0.0.5", 4000));
     let outside = format!("{}m=x 4000 TCP/MSRP *\r\n", audio("203.0.113.9", 4000));
     // By an offer: it goes inside, since it comes from outside, and so does its answer.
@@ -82,7 +84,7 @@ fn a_stranger_who_says_it_is_inside_has_nothing_opened() {
         "{refused:?}"
     );
     world.callee.request("ACK", "");
-    world.caller.is_hung_up_on();
+    world.caller.expect_bye();
     world.assert_over();
     assert_eq!(world.opened(), 0, "not for the 183 either");
     // By a new offer in a call, by the answer to one, and by an answer in an ACK.
@@ -93,7 +95,7 @@ fn a_stranger_who_says_it_is_inside_has_nothing_opened() {
     world.caller.answer(&asked, "200 OK", &outside);
     world.callee.expect("488");
     world.callee.request("ACK", "");
-    world.both_are_hung_up_on();
+    world.expect_bye_at_both();
     assert_eq!(world.opened(), 1, "that of the call");
     let mut world = World::new();
     world.caller.invite(&outside);
@@ -101,7 +103,7 @@ fn a_stranger_who_says_it_is_inside_has_nothing_opened() {
     world.callee.answer(&invite, "200 OK", &inside(22));
     world.caller.expect("488");
     world.caller.request("ACK", "");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.assert_over();
     assert_eq!(world.opened(), 0);
     let mut world = World::new();
@@ -110,7 +112,7 @@ fn a_stranger_who_says_it_is_inside_has_nothing_opened() {
     world.caller.answer(&invite, "200 OK", &outside);
     let offer = world.callee.expect("200");
     world.callee.confirm_with(&offer, &inside(22));
-    world.both_are_hung_up_on();
+    world.expect_bye_at_both();
     assert_eq!(world.opened(), 0);
     // A stranger who is neither server is outside as well.
     let mut world = World::new();
@@ -120,8 +122,9 @@ fn a_stranger_who_says_it_is_inside_has_nothing_opened() {
     assert!(!world.callee.hears("INVITE", SOON), "no relay to outside");
 }
 
+/// RFC 3261, section 8.2.2.2
 #[test]
-fn an_invite_that_comes_by_two_ways_is_one_call_rfc_3261_8_2_2_2() {
+fn merged_invites_get_482() {
     let mut world = World::new();
     let invite = world.invited();
     world.caller.repeat_another_way();
@@ -135,8 +138,9 @@ fn an_invite_that_comes_by_two_ways_is_one_call_rfc_3261_8_2_2_2() {
     world.hang_up(Side::Caller);
 }
 
+/// RFC 3261, section 8.2.1
 #[test]
-fn what_is_not_served_outside_of_calls_is_told_rfc_3261_8_2_1() {
+fn unsupported_methods_get_405() {
     let mut world = World::new();
     for (method, status) in [
         ("MESSAGE", "405"),
@@ -158,8 +162,9 @@ fn what_is_not_served_outside_of_calls_is_told_rfc_3261_8_2_1() {
     assert_eq!(world.counts().offered, 0);
 }
 
+/// RFC 3311, section 5.2
 #[test]
-fn what_comes_before_the_answer_is_to_be_tried_again_rfc_3311_5_2() {
+fn requests_before_the_answer_get_500() {
     let mut world = World::new();
     let invite = world.invited();
     world.callee.answer(&invite, "180 Ringing", "");
@@ -173,7 +178,7 @@ fn what_comes_before_the_answer_is_to_be_tried_again_rfc_3311_5_2() {
             world.caller.request("ACK", "");
         }
     }
-    // BYE is not too early (RFC 3261 section 15).
+    // BYE is not too early (RFC 3261, section 15).
     world.caller.request("BYE", "");
     world.caller.expect("200");
     world.caller.expect("487");
@@ -196,7 +201,7 @@ fn a_repeated_invite_is_the_same_call() {
 }
 
 #[test]
-fn of_branches_that_ring_the_last_is_heard_and_the_one_that_answers_stays() {
+fn latest_early_branch_has_the_pinholes() {
     let mut world = World::new();
     let invite = world.invited();
     for (tag, port) in [("one", 7000), ("two", 7100), ("three", 7200)] {
@@ -215,7 +220,7 @@ fn of_branches_that_ring_the_last_is_heard_and_the_one_that_answers_stays() {
     world.until("the answer's", |world| {
         world.open() == ["10.0.0.1:4000 192.0.2.1:6000 2"]
     });
-    // A second branch that answers is ended (RFC 3261 section 13.2.2.4).
+    // A second branch that answers is ended (RFC 3261, section 13.2.2.4).
     world.callee.expect("ACK");
     world.callee.branch = Some("two".to_owned());
     world
@@ -228,7 +233,7 @@ fn of_branches_that_ring_the_last_is_heard_and_the_one_that_answers_stays() {
 }
 
 #[test]
-fn a_challenge_goes_to_the_caller_and_the_credentials_to_the_callee() {
+fn challenge_and_credentials_are_forwarded() {
     let mut world = World::new();
     let offer = audio("10.0.0.1", 4000);
     world.caller.invite(&offer);

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::peer::{audio, audio_and_video};
-use crate::world::{Mood, World};
+use crate::world::{MiddleboxMode, World};
 
 const AUDIO: &str = "10.0.0.1:4000 192.0.2.1:6000 2";
 const SOON: Duration = Duration::from_millis(300);
 
 #[test]
-fn the_answer_passes_when_the_pinholes_are_open_and_not_before() {
+fn answer_waits_for_the_pinholes() {
     let mut world = World::new();
-    world.mood(Mood::Waits);
+    world.mode(MiddleboxMode::Hang);
     let invite = world.invited();
     assert_eq!(invite.body(), audio("10.0.0.1", 4000));
     assert_eq!(invite.header("Max-Forwards"), "69");
@@ -24,7 +24,7 @@ fn the_answer_passes_when_the_pinholes_are_open_and_not_before() {
     world.callee.expect("ACK");
     assert!(!world.caller.hears("200", SOON), "no pinhole yet");
     assert_eq!(world.open(), [""; 0]);
-    world.mood(Mood::Grants);
+    world.mode(MiddleboxMode::Grant);
     let answer = world.caller.expect("200");
     assert_eq!(answer.body(), audio("192.0.2.1", 6000));
     assert_eq!(world.open(), [AUDIO]);
@@ -46,16 +46,19 @@ fn a_call_from_outside_goes_inside() {
 }
 
 #[test]
-fn a_middlebox_that_refuses_or_is_silent_ends_the_call_properly_and_nothing_is_open() {
-    for (mood, status) in [(Mood::Refuses, "503"), (Mood::IsSilent, "504")] {
+fn failed_pinholes_refuse_the_call() {
+    for (mode, status) in [
+        (MiddleboxMode::Refuse, "503"),
+        (MiddleboxMode::NoAnswer, "504"),
+    ] {
         let mut world = World::new();
-        world.mood(mood);
+        world.mode(mode);
         let invite = world.invited();
         world.answered(&invite);
         let refused = world.caller.expect(status);
         assert!(refused.header("Reason").contains(status), "{refused:?}");
         world.caller.request("ACK", "");
-        world.callee.is_hung_up_on();
+        world.callee.expect_bye();
         world.assert_over();
         assert_eq!(world.counts().refused_by_middlebox, 1);
         assert_eq!(world.counts().established, 0);
@@ -75,7 +78,7 @@ fn of_several_streams_all_are_opened_or_none() {
 }
 
 #[test]
-fn early_media_pass_with_pinholes_that_stay_or_go_with_the_answer() {
+fn early_media_have_pinholes_until_the_answer() {
     let mut world = World::new();
     let invite = world.invited();
     world
@@ -108,7 +111,7 @@ fn a_refusal_of_the_callee_is_the_callers() {
 }
 
 #[test]
-fn cancel_reaches_the_callee_and_closes_early_media() {
+fn cancel_is_forwarded_and_closes_early_media() {
     let mut world = World::new();
     let invite = world.invited();
     world
@@ -126,7 +129,7 @@ fn cancel_reaches_the_callee_and_closes_early_media() {
 }
 
 #[test]
-fn an_answer_that_crosses_a_cancel_is_ended_with_bye() {
+fn answer_crossing_a_cancel_gets_bye() {
     let mut world = World::new();
     let invite = world.invited();
     world.callee.answer(&invite, "180 Ringing", "");
@@ -135,24 +138,24 @@ fn an_answer_that_crosses_a_cancel_is_ended_with_bye() {
     let cancel = world.callee.expect("CANCEL");
     world.answered(&invite);
     world.callee.answer(&cancel, "200 OK", "");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.caller.expect("487");
     world.assert_over();
     assert_eq!(world.counts().established, 0);
 }
 
 #[test]
-fn a_caller_who_cancels_while_the_middlebox_thinks_gets_no_answer() {
+fn cancel_while_opening_pinholes_gets_487() {
     let mut world = World::new();
-    world.mood(Mood::Waits);
+    world.mode(MiddleboxMode::Hang);
     let invite = world.invited();
     world.answered(&invite);
     world.callee.expect("ACK");
     world.caller.request("CANCEL", "");
     world.caller.expect("487");
     world.caller.request("ACK", "");
-    world.mood(Mood::Grants);
-    world.callee.is_hung_up_on();
+    world.mode(MiddleboxMode::Grant);
+    world.callee.expect_bye();
     world.assert_over();
 }
 
@@ -187,7 +190,7 @@ fn what_can_not_be_let_pass_is_refused_at_once() {
 }
 
 #[test]
-fn an_answer_without_usable_addresses_ends_the_call() {
+fn answer_without_usable_address_ends_the_call() {
     let mut world = World::new();
     let invite = world.invited();
     world
@@ -195,6 +198,6 @@ fn an_answer_without_usable_addresses_ends_the_call() {
         .answer(&invite, "200 OK", &audio("host.example.net", 6000));
     world.caller.expect("502");
     world.caller.request("ACK", "");
-    world.callee.is_hung_up_on();
+    world.callee.expect_bye();
     world.assert_over();
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use carrick_calls::{B2bua, MiddleboxAgent, Opening};
-use carrick_simco::client::{Client, ClientConfig, Target};
 use carrick_simco::message::{Direction, Lifetime, Request};
+use carrick_simco_net::client::{Client, ClientConfig, Target};
 use tokio::runtime::Runtime;
 
 use crate::peer::{PATIENCE, Peer, audio};
@@ -67,7 +67,7 @@ impl Served {
     fn refused(&mut self) {
         self.caller.expect("504");
         self.caller.request("ACK", "");
-        self.callee.is_hung_up_on();
+        self.callee.expect_bye();
     }
 
     /// How often a rule was asked for.
@@ -85,7 +85,7 @@ impl Served {
 }
 
 #[test]
-fn a_rule_of_a_call_that_was_refused_is_closed_also_after_the_session_was_lost() {
+fn rule_of_refused_call_closes_after_session_loss() {
     let mut served = Served::new();
     served.simco.way(Way::LosesReplies);
     served.answered();
@@ -99,12 +99,12 @@ fn a_rule_of_a_call_that_was_refused_is_closed_also_after_the_session_was_lost()
 }
 
 #[test]
-fn a_rule_of_a_call_that_was_refused_is_closed_however_long_the_middlebox_was_silent() {
+fn rule_of_refused_call_closes_after_long_silence() {
     let mut served = Served::new();
     served.simco.way(Way::LosesReplies);
     served.answered();
     served.refused();
-    // What is asked for want of an answer has had none either, and is asked again.
+    // The query for the outcome was not answered either, and is repeated.
     served.until("asked again", |simco| simco.asked(&Request::List) >= 2);
     served.simco.way(Way::IsAway);
     served.until("lost", |simco| !simco.is_connected());
@@ -113,7 +113,7 @@ fn a_rule_of_a_call_that_was_refused_is_closed_however_long_the_middlebox_was_si
 }
 
 #[test]
-fn a_rule_of_a_call_that_is_refused_while_there_is_no_session_is_closed_in_the_next() {
+fn rule_of_refused_call_closes_in_next_session() {
     let mut served = Served::new();
     served.simco.way(Way::LosesReplies);
     served.answered();
@@ -126,7 +126,7 @@ fn a_rule_of_a_call_that_is_refused_while_there_is_no_session_is_closed_in_the_n
 }
 
 #[test]
-fn what_a_refused_call_wanted_is_not_asked_for_when_the_middlebox_is_back() {
+fn refused_call_requests_nothing_in_next_session() {
     let mut served = Served::new();
     served.simco.way(Way::IsAway);
     served.until("lost", |simco| !simco.is_connected());

@@ -9,11 +9,11 @@ use carrick_simco::middlebox::{
     AgentConfig, Connection, Middlebox, MiddleboxConfig, SessionOutput,
 };
 use carrick_simco::session::Identity;
-use carrick_simco::transport::{Clock, Link, Packet, tcp};
+use carrick_simco_net::transport::{Clock, Link, Packet, tcp};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// What the middlebox does.
+/// Behaviour of the middlebox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     Answers,
@@ -23,7 +23,7 @@ pub(crate) enum Way {
     IsAway,
 }
 
-/// What it has seen.
+/// Messages received.
 #[derive(Default)]
 struct Seen {
     /// Requests that came, by sub-type.

@@ -22,7 +22,7 @@ fn ask(connection: &mut TcpStream, method: &str, number: u32, length: usize, bod
     let asked = format!(
         "{method} sip:agent@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-{number}\r\nFrom: <sip:a@{local}>;tag=1\r\nTo: <sip:agent@127.0.0.1>\r\nCall-ID: over-{local}\r\nCSeq: {number} {method}\r\nContact: <sip:a@{local}>\r\nMax-Forwards: 70\r\nContent-Type: application/sdp\r\nContent-Length: {length}\r\n\r\n{body}"
     );
-    // What is not read any more can't be written either.
+    // Writing fails if the peer no longer reads.
     let _ = connection.write_all(asked.as_bytes());
     let mut answer = String::new();
     // The final one may come with a provisional one before it.
@@ -36,13 +36,13 @@ fn ask(connection: &mut TcpStream, method: &str, number: u32, length: usize, bod
     answer
 }
 
-/// Whether an OPTIONS over a connection is answered.
+/// Returns whether an OPTIONS over a connection is answered.
 fn answers(connection: &mut TcpStream, number: u32) -> bool {
     ask(connection, "OPTIONS", number, 0, "").starts_with("SIP/2.0 200 ")
 }
 
 #[test]
-fn connections_are_bounded_and_those_that_are_there_go_on() {
+fn connection_limit_spares_existing_connections() {
     let world = World::with(|config| config.max_connections = 2);
     let [mut one, mut two] = [connect(&world), connect(&world)];
     assert!(answers(&mut one, 1) && answers(&mut two, 1));
@@ -52,7 +52,7 @@ fn connections_are_bounded_and_those_that_are_there_go_on() {
 }
 
 #[test]
-fn connections_from_one_address_are_bounded_and_count_while_they_are_there() {
+fn connections_per_address_are_bounded() {
     let world = World::with(|config| {
         config.max_connections_per_address = 2;
         config.inner = None;
@@ -71,8 +71,9 @@ fn connections_from_one_address_are_bounded_and_count_while_they_are_there() {
     assert!(again && answers(&mut two, 2));
 }
 
+/// RFC 3261, section 21.4.11
 #[test]
-fn descriptions_too_long_or_with_absurd_lines_are_refused_and_not_passed_on_rfc_3261_21_4_11() {
+fn oversized_descriptions_are_refused() {
     let mut world = World::new();
     let mut connection = connect(&world);
     let many = "m=audio 4000 RTP/AVP 0\r\n".repeat(600);
@@ -98,7 +99,7 @@ fn descriptions_too_long_or_with_absurd_lines_are_refused_and_not_passed_on_rfc_
     }
     assert!(!world.callee.hears("INVITE", SOON));
     assert!(answers(&mut connection, 9));
-    // A datagram that does not end where it says (RFC 3261 section 18.3).
+    // A datagram that does not end where it says (RFC 3261, section 18.3).
     world.caller.more = vec!["Content-Length: 20000".to_owned()];
     world.caller.invite(&offer);
     world.caller.expect("400");
@@ -115,7 +116,7 @@ fn acknowledge(connection: &mut TcpStream, number: u32) {
 }
 
 #[test]
-fn a_connection_whose_message_has_no_end_is_closed_and_harms_no_other() {
+fn endless_message_closes_its_connection() {
     let world = World::new();
     let [mut one, mut other] = [connect(&world), connect(&world)];
     assert!(answers(&mut other, 1));

@@ -1,11 +1,11 @@
-//! The back-to-back user agent between two peers, and a middlebox that is told what to do.
+//! Back-to-back user agent between two peers, with a simulated middlebox.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use carrick_calls::{B2bua, B2buaConfig, Counts, Held, Opening, Pinholes, Refusal};
+use carrick_calls::{B2bua, B2buaConfig, Counts, OpenPinhole, Opening, Pinholes, Refusal};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -18,69 +18,75 @@ pub(crate) enum Side {
     Callee,
 }
 
-/// What the middlebox is to say.
+/// Behaviour of the middlebox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mood {
-    Grants,
-    Waits,
-    Refuses,
-    IsSilent,
-    /// Grants, but says nothing to who closes, and closes nothing yet.
-    KeepsOpen,
-    /// The same, but grants nothing but what is for this port of the internal host.
-    KeepsOnly(u16),
+pub(crate) enum MiddleboxMode {
+    Grant,
+    Hang,
+    Refuse,
+    NoAnswer,
+    /// Grants requests, but neither closes pinholes nor answers requests to close them.
+    IgnoreClose,
+    /// Like `IgnoreClose`, and grants only pinholes for this port of the internal host.
+    GrantOnly(u16),
 }
 
-impl Mood {
+impl MiddleboxMode {
     fn closes(self) -> bool {
-        !matches!(self, Self::KeepsOpen | Self::KeepsOnly(_))
+        !matches!(self, Self::IgnoreClose | Self::GrantOnly(_))
     }
 }
 
-/// A middlebox that keeps what is open.
+/// Middlebox in memory.
 #[derive(Clone)]
 pub(crate) struct Middlebox {
     open: Arc<Mutex<Vec<Opening>>>,
-    /// All that was ever opened.
+    /// Number of pinholes opened so far.
     opened: Arc<AtomicUsize>,
-    mood: watch::Sender<Mood>,
-    /// How often it has ended all pinholes.
+    mode: watch::Sender<MiddleboxMode>,
+    /// Number of times all pinholes were lost.
     lost: watch::Sender<u32>,
 }
 
-pub(crate) struct Hole {
+pub(crate) struct TestPinhole {
     opening: Opening,
     open: Arc<Mutex<Vec<Opening>>>,
-    mood: watch::Receiver<Mood>,
+    mode: watch::Receiver<MiddleboxMode>,
     lost: watch::Receiver<u32>,
 }
 
 impl Pinholes for Middlebox {
-    type Held = Hole;
+    type Held = TestPinhole;
 
-    async fn open(&self, opening: &Opening) -> Result<Hole, Refusal> {
-        let mut mood = self.mood.subscribe();
-        let now = *mood.wait_for(|mood| *mood != Mood::Waits).await.unwrap();
+    async fn open(&self, opening: &Opening) -> Result<TestPinhole, Refusal> {
+        let mut mode = self.mode.subscribe();
+        let now = *mode
+            .wait_for(|mode| *mode != MiddleboxMode::Hang)
+            .await
+            .unwrap();
         match now {
-            Mood::Refuses => return Err(Refusal::Refused("quota \"full\"".to_owned())),
-            Mood::IsSilent => return Err(Refusal::Silent("no answer".to_owned())),
-            Mood::KeepsOnly(port) if port != opening.internal.port() => {
+            MiddleboxMode::Refuse => return Err(Refusal::Refused("quota \"full\"".to_owned())),
+            MiddleboxMode::NoAnswer => return Err(Refusal::Silent("no answer".to_owned())),
+            MiddleboxMode::GrantOnly(port) if port != opening.internal.port() => {
                 return Err(Refusal::Silent("no answer".to_owned()));
             }
-            Mood::Grants | Mood::Waits | Mood::KeepsOpen | Mood::KeepsOnly(_) => {}
+            MiddleboxMode::Grant
+            | MiddleboxMode::Hang
+            | MiddleboxMode::IgnoreClose
+            | MiddleboxMode::GrantOnly(_) => {}
         }
         self.open.lock().unwrap().push(*opening);
         self.opened.fetch_add(1, Ordering::Relaxed);
-        Ok(Hole {
+        Ok(TestPinhole {
             opening: *opening,
             open: Arc::clone(&self.open),
-            mood,
+            mode,
             lost: self.lost.subscribe(),
         })
     }
 }
 
-impl Held for Hole {
+impl OpenPinhole for TestPinhole {
     async fn lost(&self) {
         let mut lost = self.lost.clone();
         if lost.changed().await.is_err() {
@@ -90,9 +96,9 @@ impl Held for Hole {
 
     async fn close(mut self) {
         // A middlebox that is no more has closed it.
-        let _ = self.mood.wait_for(|mood| mood.closes()).await;
+        let _ = self.mode.wait_for(|mode| mode.closes()).await;
         let mut open = self.open.lock().unwrap();
-        // It may be one that the middlebox has ended.
+        // The middlebox may have ended the pinhole.
         if let Some(at) = open.iter().position(|o| *o == self.opening) {
             open.remove(at);
         }
@@ -150,7 +156,7 @@ impl World {
         let middlebox = Middlebox {
             open: Arc::default(),
             opened: Arc::default(),
-            mood: watch::Sender::new(Mood::Grants),
+            mode: watch::Sender::new(MiddleboxMode::Grant),
             lost: watch::Sender::new(0),
         };
         let started = start(address, change, middlebox.clone());
@@ -164,8 +170,8 @@ impl World {
         }
     }
 
-    pub(crate) fn mood(&self, mood: Mood) {
-        self.middlebox.mood.send_replace(mood);
+    pub(crate) fn mode(&self, mode: MiddleboxMode) {
+        self.middlebox.mode.send_replace(mode);
     }
 
     /// The middlebox ends one of the pinholes.
@@ -174,7 +180,7 @@ impl World {
         self.middlebox.lost.send_modify(|lost| *lost += 1);
     }
 
-    /// What is open, as text, sorted.
+    /// Returns the open pinholes as sorted text.
     pub(crate) fn open(&self) -> Vec<String> {
         let open = self.middlebox.open.lock().unwrap();
         let text = |o: &Opening| format!("{} {} {}", o.internal, o.external, o.ports);
@@ -248,14 +254,14 @@ impl World {
         let [one, other] = self.sides(side);
         one.request("BYE", "");
         one.expect("200");
-        other.is_hung_up_on();
+        other.expect_bye();
         self.assert_over();
     }
 
-    /// Both sides are told that the call is over, and nothing is left.
-    pub(crate) fn both_are_hung_up_on(&mut self) {
-        self.caller.is_hung_up_on();
-        self.callee.is_hung_up_on();
+    /// Checks that both sides get the end of the call and nothing is left.
+    pub(crate) fn expect_bye_at_both(&mut self) {
+        self.caller.expect_bye();
+        self.callee.expect_bye();
         self.assert_over();
     }
 }

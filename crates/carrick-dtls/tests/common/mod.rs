@@ -45,13 +45,12 @@ pub fn expecting(node: usize) -> Trust {
 
 /// Fixed sizes, so that what is on the wire is easy to judge.
 pub fn association() -> AssociationConfig {
-    AssociationConfig {
-        path_mtu_discovery: Some(PathMtuDiscovery {
+    AssociationConfig::rfc9260().with(|c| {
+        c.mtu.path_mtu_discovery = Some(PathMtuDiscovery {
             max_probed_mtu: 1500,
             ..PathMtuDiscovery::default()
-        }),
-        ..AssociationConfig::default()
-    }
+        })
+    })
 }
 
 pub struct Node {

@@ -85,7 +85,7 @@ fn a_function_may_judge_certificates() {
     };
     let mut world = World::new();
     world
-        .try_connect(Trust::Judge(std::sync::Arc::new(judge)), association())
+        .try_connect(Trust::Verifier(std::sync::Arc::new(judge)), association())
         .unwrap();
     world.run(Duration::from_secs(5));
     assert_eq!(*seen.lock().unwrap(), [certificate(SERVER).der()]);

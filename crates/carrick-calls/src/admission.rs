@@ -1,4 +1,4 @@
-//! What comes in, and not more than there is room for.
+//! Admission control for incoming requests.
 
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,51 +15,50 @@ use rsipstack::transaction::key::{TransactionKey, TransactionRole};
 use rsipstack::transport::{SipAddr, SipConnection, TransportEvent};
 use tokio::sync::Semaphore;
 
-use crate::checks::{Fault, begins, capabilities, fault};
+use crate::call_leg::spawn_polled_once;
+use crate::checks::{ImmediateResponse, begins_dialog, capabilities, check_request};
 use crate::config::B2buaConfig;
 use crate::connections::Connections;
-use crate::counts::TurnedAway;
-use crate::legs::spawn_begun;
-use crate::sources::Sources;
-use crate::turns::Turns;
+use crate::counts::NotAdmitted;
+use crate::sequencer::DialogSequencer;
+use crate::sources::SourceQuotas;
 
-/// Transactions that the library keeps in mind, with those that ended in the last 32 s: so many, and so
-/// many more for each call that there may be.
+/// Transactions that the SIP library may hold, including those that ended in the last 32 s: a base,
+/// and a number per possible call.
 const TRANSACTIONS: usize = 8192;
-const TRANSACTIONS_OF_A_CALL: usize = 8;
+const TRANSACTIONS_PER_CALL: usize = 8;
 
-/// One of so many parts of that is for the INVITEs of one address.
-const PARTS: usize = 8;
+/// Denominator of the share of these transactions that INVITEs from one address may take.
+const ADDRESS_SHARE: usize = 8;
 
-/// Answers that wait for a connection that takes nothing.
+/// Maximum number of stateless responses waiting to be sent.
 const MAX_ANSWERS: usize = 256;
 
-/// Lets INVITEs for new calls in while there is room to answer them, and requests in calls while there
-/// is twice as much. Others are dropped unread: their senders ask again, and a flood costs nothing but
-/// the look at it. What belongs to no call is answered here, and nothing of it is kept; so are INVITEs
-/// from an address that has too many, which leaves the room to others.
-pub(crate) struct Door {
+/// Admits INVITEs for new calls while there is room to answer them, and requests within calls up to
+/// twice that number of transactions. Others are dropped unprocessed; their senders retransmit.
+/// Requests outside of calls, and INVITEs from an address above its limits, are answered statelessly.
+pub(crate) struct Admission {
     pub(crate) config: B2buaConfig,
     most: usize,
-    turns: Turns,
-    pub(crate) sources: Arc<Sources>,
+    sequencer: DialogSequencer,
+    pub(crate) sources: Arc<SourceQuotas>,
     answers: Arc<Semaphore>,
-    /// Who is connected.
+    /// TCP connections.
     pub(crate) connections: Connections,
     pub(crate) endpoint: OnceLock<Weak<EndpointInner>>,
     dropped: AtomicU64,
-    /// INVITEs that were refused because there were too many from their address.
+    /// INVITEs refused because of the limits per address.
     crowded: AtomicU64,
 }
 
-impl Door {
-    pub(crate) fn new(config: B2buaConfig, turns: Turns) -> Self {
-        let calls = config.max_calls.saturating_mul(TRANSACTIONS_OF_A_CALL);
+impl Admission {
+    pub(crate) fn new(config: B2buaConfig, sequencer: DialogSequencer) -> Self {
+        let calls = config.max_calls.saturating_mul(TRANSACTIONS_PER_CALL);
         let most = calls.saturating_add(TRANSACTIONS).min(usize::MAX / 2);
         Self {
-            sources: Sources::new(config.per_address, most / PARTS),
+            sources: SourceQuotas::new(config.per_address, most / ADDRESS_SHARE),
             most,
-            turns,
+            sequencer,
             answers: Arc::new(Semaphore::new(MAX_ANSWERS)),
             connections: Connections::new(&config),
             endpoint: OnceLock::new(),
@@ -69,31 +68,31 @@ impl Door {
         }
     }
 
-    /// The address that a request counts for; none if it is from a SIP server.
+    /// Returns the address whose limits apply to a request, or `None` for a configured SIP server.
     pub(crate) fn counted(&self, from: Option<SocketAddr>) -> Option<IpAddr> {
         let address = from.map(|from| from.ip());
         address.filter(|address| !self.config.is_hop(*address))
     }
 
-    /// What was not let in.
-    pub(crate) fn turned_away(&self) -> TurnedAway {
-        TurnedAway {
+    /// Returns the number of requests that were not admitted.
+    pub(crate) fn not_admitted(&self) -> NotAdmitted {
+        NotAdmitted {
             flooded: self.dropped.load(Ordering::Relaxed),
             crowded: self.crowded.load(Ordering::Relaxed),
         }
     }
 
-    /// A call is refused because there is too much from its address.
-    pub(crate) fn crowd(&self) {
+    /// Counts a call refused because of the limits per address.
+    pub(crate) fn count_address_limit(&self) {
         self.crowded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a request may come in; if not, it is answered, or dropped.
+    /// Returns whether a request is admitted. If not, it has been answered or dropped.
     fn admits(&self, request: &Request, from: &SipConnection, at: &SipAddr) -> bool {
         let Some(endpoint) = self.endpoint.get().and_then(Weak::upgrade) else {
             return true;
         };
-        // It ends something, and is for a transaction that is there or for none.
+        // ACK and CANCEL belong to an existing transaction, or to none.
         if matches!(request.method, Method::Ack | Method::Cancel) {
             return true;
         }
@@ -105,8 +104,8 @@ impl Door {
         if repeated {
             return true;
         }
-        let begins = begins(request);
-        if let Some(fault) = self.at_once(request, begins) {
+        let begins = begins_dialog(request);
+        if let Some(fault) = self.immediate_response(request, begins) {
             self.answer(&endpoint, request, fault, from.clone(), at.clone());
             return false;
         }
@@ -118,33 +117,41 @@ impl Door {
         }
         let source = self.counted(at.get_socketaddr().ok()).filter(|_| begins);
         if source.is_some_and(|from| !self.sources.admits(Instant::now(), from)) {
-            self.crowd();
-            self.answer(&endpoint, request, Fault::busy(), from.clone(), at.clone());
+            self.count_address_limit();
+            self.answer(
+                &endpoint,
+                request,
+                ImmediateResponse::busy(),
+                from.clone(),
+                at.clone(),
+            );
             return false;
         }
         true
     }
 
-    /// The answer to a request that neither begins a call nor is of one.
-    fn at_once(&self, request: &Request, begins: bool) -> Option<Fault> {
+    /// Returns the response to a request that neither begins a call nor belongs to one.
+    fn immediate_response(&self, request: &Request, begins: bool) -> Option<ImmediateResponse> {
         if (begins && request.method == Method::Invite)
-            || (!begins && self.turns.of_request(request).is_some())
+            || (!begins && self.sequencer.of_request(request).is_some())
         {
             return None;
         }
-        Some(match (fault(request, begins), request.method) {
+        Some(match (check_request(request, begins), request.method) {
             (Some(fault), _) => fault,
             (None, Method::Options) => capabilities(),
-            (None, _) => Fault::new(StatusCode::CallTransactionDoesNotExist, Vec::new()),
+            (None, _) => {
+                ImmediateResponse::new(StatusCode::CallTransactionDoesNotExist, Vec::new())
+            }
         })
     }
 
-    /// Answers as a server without state (RFC 3261 section 8.2.7).
+    /// Responds as a stateless UAS (RFC 3261, section 8.2.7).
     fn answer(
         &self,
         endpoint: &EndpointInner,
         request: &Request,
-        fault: Fault,
+        fault: ImmediateResponse,
         connection: SipConnection,
         at: SipAddr,
     ) {
@@ -153,17 +160,17 @@ impl Door {
             return;
         };
         let mut response = endpoint.make_response(request, fault.status, None);
-        if let (true, Ok(to)) = (begins(request), request.to_header()) {
+        if let (true, Ok(to)) = (begins_dialog(request), request.to_header()) {
             let mut tag = DefaultHasher::new();
-            // The same for each repetition.
+            // The tag must be the same for each retransmission.
             let via = request.via_header().map(|via| via.value().to_owned());
             via.unwrap_or_default().hash(&mut tag);
             let to = to.clone().with_tag(format!("{:x}", tag.finish()).into());
             response.headers.unique_push(to.into());
         }
         response.headers.extend(fault.headers);
-        spawn_begun(async move {
-            // Who can't be reached asks again.
+        spawn_polled_once(async move {
+            // A peer that can't be reached retransmits.
             let _ = connection
                 .send(SipMessage::Response(response), Some(&at))
                 .await;
@@ -172,10 +179,10 @@ impl Door {
     }
 }
 
-/// The door as the library wants it.
-pub(crate) struct Doorkeeper(pub(crate) Arc<Door>);
+/// Adapter of [`Admission`] to the SIP library.
+pub(crate) struct AdmissionInspector(pub(crate) Arc<Admission>);
 
-impl TransportEventInspector for Doorkeeper {
+impl TransportEventInspector for AdmissionInspector {
     fn handle<'a, 'b>(
         &'a self,
         event: TransportEvent,

@@ -1,4 +1,4 @@
-//! The pinholes of one call.
+//! Pinholes of one call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,36 +10,36 @@ use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinSet;
 
 use crate::media::Opening;
-use crate::pinholes::{Held, Pinholes, Refusal};
+use crate::pinholes::{OpenPinhole, Pinholes, Refusal};
 use crate::server::Shared;
-use crate::sources::Share;
+use crate::sources::CallQuota;
 
-pub(crate) struct Holes<P: Pinholes> {
+pub(crate) struct CallPinholes<P: Pinholes> {
     shared: Arc<Shared<P>>,
-    share: Share,
+    quota: CallQuota,
     held: BTreeMap<Opening, P::Held>,
-    /// Those that the middlebox is to close, and has not said that they are.
+    /// Requests to close a pinhole that the middlebox has not answered yet.
     closing: JoinSet<()>,
 }
 
-impl<P: Pinholes> Holes<P> {
-    /// For a call that has this of its address's.
-    pub(crate) fn new(shared: Arc<Shared<P>>, share: Share) -> Self {
+impl<P: Pinholes> CallPinholes<P> {
+    /// Starts without pinholes.
+    pub(crate) fn new(shared: Arc<Shared<P>>, quota: CallQuota) -> Self {
         Self {
             shared,
-            share,
+            quota,
             held: BTreeMap::new(),
             closing: JoinSet::new(),
         }
     }
 
-    /// The call is set up.
+    /// Returns the share for calls being set up.
     pub(crate) fn established(&mut self) {
-        self.share.established();
+        self.quota.established();
     }
 
-    /// Opens those that are not open yet. If one is refused, or nobody waits any more, some of them may
-    /// be: [`Self::prune`] is to follow. Cancel-safe.
+    /// Opens the pinholes that are not open yet. After a refusal or a cancellation some of them may be
+    /// open; the caller then calls [`Self::prune`]. Cancel-safe.
     pub(crate) async fn open(&mut self, wanted: &[Opening]) -> Result<(), Refusal> {
         self.settle();
         let missing = wanted
@@ -50,8 +50,8 @@ impl<P: Pinholes> Holes<P> {
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
-        if !self.share.open(missing.len()) {
-            shared.door.crowd();
+        if !self.quota.open(missing.len()) {
+            shared.admission.count_address_limit();
             return Err(Refusal::Crowded);
         }
         let begun = Instant::now();
@@ -63,7 +63,7 @@ impl<P: Pinholes> Holes<P> {
         while let Some((opening, answer)) = asked.next().await {
             match answer {
                 Ok(held) => {
-                    shared.counts.opened();
+                    shared.counts.pinhole_opened();
                     self.held.insert(opening, held);
                 }
                 Err(refusal) => {
@@ -72,11 +72,11 @@ impl<P: Pinholes> Holes<P> {
                 }
             }
         }
-        shared.counts.took(begun.elapsed());
+        shared.counts.pinholes_opened_in(begun.elapsed());
         Ok(())
     }
 
-    /// Has those closed that are not wanted. What the middlebox says to that is not waited for.
+    /// Closes the pinholes that are not in `wanted`, without waiting for the middlebox.
     pub(crate) fn prune(&mut self, wanted: &[Opening]) {
         let held = std::mem::take(&mut self.held);
         for (opening, held) in held {
@@ -87,26 +87,26 @@ impl<P: Pinholes> Holes<P> {
             let shared = Arc::clone(&self.shared);
             self.closing.spawn(async move {
                 held.close().await;
-                shared.counts.closed();
+                shared.counts.pinhole_closed();
             });
         }
         self.settle();
     }
 
-    /// Closes all, and waits until they are.
+    /// Closes all pinholes and waits until they are closed.
     pub(crate) async fn close(&mut self) {
         self.prune(&[]);
         while self.closing.join_next().await.is_some() {}
         self.settle();
     }
 
-    /// Gives back what it has of its address's for those that are closed, or were not opened.
+    /// Returns the quota of pinholes that are closed or were not opened.
     fn settle(&mut self) {
         while self.closing.try_join_next().is_some() {}
-        self.share.keep(self.held.len() + self.closing.len());
+        self.quota.keep(self.held.len() + self.closing.len());
     }
 
-    /// Waits until one is no longer open. Cancel-safe.
+    /// Waits until a pinhole is no longer open. Cancel-safe.
     pub(crate) async fn lost(&self) {
         if self.held.is_empty() {
             return std::future::pending().await;

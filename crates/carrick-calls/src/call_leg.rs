@@ -1,4 +1,4 @@
-//! The two sides of a call, as dialogs of the SIP library.
+//! Legs of a call as dialogs of the SIP library.
 
 use futures_util::FutureExt as _;
 use rsipstack::dialog::dialog::{Dialog, DialogState, DialogStateReceiver, TransactionHandle};
@@ -9,14 +9,14 @@ use rsipstack::sip::{Header, Method, Request, Response, StatusCode, StatusCodeKi
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often a BYE is tried while another request of the dialog is being answered.
+/// Attempts to send a BYE while another request of the dialog is pending.
 const BYE_ATTEMPTS: u32 = 8;
 const BYE_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long an ACK may be behind what was sent after it.
-const OVERTAKEN: Duration = Duration::from_secs(2);
+/// Time to wait for an ACK that later requests have overtaken.
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Which side of a call.
+/// Leg of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Caller,
@@ -32,16 +32,16 @@ impl Side {
     }
 }
 
-/// One side.
-pub(crate) struct Leg {
+/// One leg of a call.
+pub(crate) struct CallLeg {
     pub(crate) dialog: InviteDialog,
     pub(crate) states: DialogStateReceiver,
-    /// What its peer did while it was only asked whether it can do anything yet.
+    /// Requests received while waiting for the end of the dialog.
     kept: VecDeque<PeerAction>,
     over: bool,
 }
 
-impl Leg {
+impl CallLeg {
     pub(crate) fn new(dialog: InviteDialog, states: DialogStateReceiver) -> Self {
         Self {
             dialog,
@@ -51,7 +51,7 @@ impl Leg {
         }
     }
 
-    /// Something that its peer did; `None` when it can do nothing any more. Cancel-safe.
+    /// Returns the next request of the peer, or `None` after the end of the dialog. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<PeerAction> {
         if let Some(action) = self.kept.pop_front() {
             return Some(action);
@@ -59,33 +59,33 @@ impl Leg {
         if self.over {
             return None;
         }
-        let action = self.heard().await;
+        let action = self.receive().await;
         self.over = action.is_none();
         action
     }
 
-    /// Waits until its peer can do nothing any more; what it does before is kept. Cancel-safe.
+    /// Waits for the end of the dialog. Requests received before are kept. Cancel-safe.
     pub(crate) async fn over(&mut self) {
         while !self.over {
-            match self.heard().await {
+            match self.receive().await {
                 Some(action) => self.kept.push_back(action),
                 None => self.over = true,
             }
         }
     }
 
-    async fn heard(&mut self) -> Option<PeerAction> {
+    async fn receive(&mut self) -> Option<PeerAction> {
         loop {
             let action = match self.states.recv().await? {
                 DialogState::Terminated(..) => return None,
-                DialogState::Updated(_, request, handle) => PeerAction::Changes(request, handle),
+                DialogState::Updated(_, request, handle) => PeerAction::Modify(request, handle),
                 DialogState::Info(_, request, handle)
-                | DialogState::Message(_, request, handle) => PeerAction::Says(request, handle),
+                | DialogState::Message(_, request, handle) => PeerAction::Relay(request, handle),
                 DialogState::Publish(_, _, handle)
                 | DialogState::Notify(_, _, handle)
                 | DialogState::Refer(_, _, handle)
-                | DialogState::Options(_, _, handle) => PeerAction::Asks(handle),
-                DialogState::Confirmed(..) => PeerAction::Confirms,
+                | DialogState::Options(_, _, handle) => PeerAction::Unsupported(handle),
+                DialogState::Confirmed(..) => PeerAction::Acknowledge,
                 DialogState::Calling(_)
                 | DialogState::Trying(_)
                 | DialogState::Early(..)
@@ -99,35 +99,35 @@ impl Leg {
         self.dialog.state().is_terminated()
     }
 
-    /// The ACK of the INVITE with this number, if it is there.
+    /// Returns the ACK of the INVITE with this `CSeq`, if it was received.
     pub(crate) fn ack_of(&self, seq: u32) -> Option<Request> {
         let ack = self.dialog.last_remote_ack()?;
         (number(&ack) == Some(seq)).then_some(ack)
     }
 }
 
-/// What a peer does in a call.
+/// Request of a peer within a call.
 pub(crate) enum PeerAction {
     /// Re-INVITE or UPDATE.
-    Changes(Request, TransactionHandle),
-    /// Something for the other side: INFO, MESSAGE.
-    Says(Request, TransactionHandle),
-    /// Something that is not supported.
-    Asks(TransactionHandle),
-    /// ACK, or something without a meaning.
-    Confirms,
+    Modify(Request, TransactionHandle),
+    /// INFO or MESSAGE for the other leg.
+    Relay(Request, TransactionHandle),
+    /// Unsupported request.
+    Unsupported(TransactionHandle),
+    /// ACK, or a request without effect.
+    Acknowledge,
 }
 
-/// The number of a request.
+/// Returns the `CSeq` number of a request.
 pub(crate) fn number(request: &Request) -> Option<u32> {
     request.cseq_header().ok()?.seq().ok()
 }
 
-/// Ends a side of a call, whatever its state. Its peer may not answer; that takes 32 s.
+/// Ends a dialog in any state. Takes 32 s if the peer does not answer.
 pub(crate) async fn end(dialog: &InviteDialog, why: Option<&str>) {
     for _ in 0..BYE_ATTEMPTS {
         let headers = why.map(|why| vec![Header::Reason(why.into())]);
-        // An error with the dialog still there: a re-INVITE or the like is in the way.
+        // The dialog still exists: another request, such as a re-INVITE, is pending.
         if dialog.bye_with_headers(headers).await.is_ok() || dialog.state().is_terminated() {
             return;
         }
@@ -135,13 +135,13 @@ pub(crate) async fn end(dialog: &InviteDialog, why: Option<&str>) {
     }
 }
 
-/// Answers a request, and returns when the answer is on its way: what is sent then is behind it.
+/// Answers a request. Returns when the response was sent, so that later messages follow it.
 pub(crate) async fn reply(
     handle: &TransactionHandle,
     status: StatusCode,
     headers: Option<Vec<Header>>,
 ) {
-    // Who has answered takes no more of them, and the few that fit in between are lost.
+    // Responding fails once a response was sent. Extra responses queued until then are dropped.
     while handle
         .respond(status.clone(), headers.clone(), None)
         .await
@@ -149,24 +149,23 @@ pub(crate) async fn reply(
     {}
 }
 
-/// Has something done in a task of its own, but its first step at once: what comes in order is
-/// numbered in order.
-pub(crate) fn spawn_begun(task: impl Future<Output = ()> + Send + 'static) {
+/// Spawns a task after polling it once, so that requests get their numbers in the order of arrival.
+pub(crate) fn spawn_polled_once(task: impl Future<Output = ()> + Send + 'static) {
     let mut task = Box::pin(task);
     if task.as_mut().now_or_never().is_none() {
         tokio::spawn(task);
     }
 }
 
-/// Waits for the ACK of the answer to the first INVITE, if what came after has overtaken it.
+/// Waits for the ACK of the first INVITE if later requests have overtaken it.
 pub(crate) async fn acknowledged(dialog: &InviteDialog) {
-    let patience = tokio::time::Instant::now() + OVERTAKEN;
+    let patience = tokio::time::Instant::now() + ACK_TIMEOUT;
     while dialog.state().waiting_ack() && tokio::time::Instant::now() < patience {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Sends a request that came from the other side.
+/// Forwards a request from the other leg.
 pub(crate) async fn relay(dialog: &InviteDialog, request: &Request) -> Option<Response> {
     acknowledged(dialog).await;
     let (headers, body) = if request.body.is_empty() {
@@ -183,7 +182,7 @@ pub(crate) async fn relay(dialog: &InviteDialog, request: &Request) -> Option<Re
     sent.ok().flatten()
 }
 
-/// A peer's requests go where its last Contact says (RFC 3261 section 12.2).
+/// Updates the remote target from the Contact of a message (RFC 3261, section 12.2).
 pub(crate) fn retarget(dialog: &InviteDialog, message: &impl HeadersExt) {
     let contact = message.contact_header().ok().cloned();
     let contacts = message.typed_contact_headers().unwrap_or_default();
@@ -192,13 +191,13 @@ pub(crate) fn retarget(dialog: &InviteDialog, message: &impl HeadersExt) {
     }
 }
 
-/// Whether the peer of a side still has the call.
-pub(crate) async fn is_there(dialog: &InviteDialog) -> bool {
+/// Returns whether the peer still has the dialog, by OPTIONS.
+pub(crate) async fn still_has_dialog(dialog: &InviteDialog) -> bool {
     if dialog.state().is_terminated() {
         return true;
     }
     match dialog.request(Method::Options, None, None).await {
-        // Not asked: another request is on its way, and will tell.
+        // Not sent because another request is pending, which shows the same.
         Ok(None) if !dialog.state().is_confirmed() => true,
         Ok(Some(response)) => !matches!(
             response.status_code,
@@ -208,15 +207,15 @@ pub(crate) async fn is_there(dialog: &InviteDialog) -> bool {
     }
 }
 
-/// The type of a body; session descriptions if it isn't told.
+/// Returns the Content-Type, by default that of session descriptions.
 pub(crate) fn content_type<'a>(mut headers: impl Iterator<Item = &'a Header>) -> Header {
     let found = headers.find(|header| matches!(header, Header::ContentType(_)));
     let sdp = || Header::ContentType("application/sdp".into());
     found.cloned().unwrap_or_else(sdp)
 }
 
-/// The status for the other side: what means something only between two neighbours is not passed on.
-pub(crate) fn passed_on(status: &StatusCode) -> StatusCode {
+/// Returns the status to forward to the other leg. Hop-by-hop statuses are replaced.
+pub(crate) fn forwarded_status(status: &StatusCode) -> StatusCode {
     match (status, status.kind()) {
         (StatusCode::Unauthorized | StatusCode::ProxyAuthenticationRequired, _) => {
             StatusCode::Forbidden
@@ -226,7 +225,7 @@ pub(crate) fn passed_on(status: &StatusCode) -> StatusCode {
     }
 }
 
-/// The hops that are left for a request that came with so many.
+/// Returns the Max-Forwards of a request, 70 if it has none.
 pub(crate) fn max_forwards(request: &Request) -> u32 {
     let value = request.max_forwards_header().ok();
     value
