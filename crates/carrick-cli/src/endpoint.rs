@@ -128,38 +128,36 @@ impl MultipathControl {
 impl AssociationArguments {
     /// The parameters of associations with this many outbound streams.
     pub(crate) fn config(&self, outbound_streams: u16) -> AssociationConfig {
-        let mut config = AssociationConfig {
-            outbound_streams,
-            ..AssociationConfig::modern()
-        };
-        set(&mut config.rto_initial, self.rto_initial);
-        set(&mut config.rto_min, self.rto_min);
-        set(&mut config.rto_max, self.rto_max);
-        set(&mut config.max_burst, self.max_burst);
-        set(&mut config.path_max_retrans, self.path_max_retrans);
+        let mut config =
+            AssociationConfig::modern().with(|c| c.streams.outbound_streams = outbound_streams);
+        set(&mut config.timers.rto_initial, self.rto_initial);
+        set(&mut config.timers.rto_min, self.rto_min);
+        set(&mut config.timers.rto_max, self.rto_max);
+        set(&mut config.transmission.max_burst, self.max_burst);
+        set(&mut config.paths.path_max_retrans, self.path_max_retrans);
         set(
-            &mut config.association_max_retrans,
+            &mut config.paths.association_max_retrans,
             self.association_max_retrans,
         );
-        set(&mut config.hb_interval, self.hb_interval);
-        set(&mut config.sack_delay, self.sack_delay);
+        set(&mut config.paths.hb_interval, self.hb_interval);
+        set(&mut config.timers.sack_delay, self.sack_delay);
         // A size that was given is kept to.
         if let Some(bytes) = self.receive_buffer {
-            config.receive_buffer = bytes;
-            config.max_receive_buffer = None;
+            config.buffers.receive_buffer = bytes;
+            config.buffers.max_receive_buffer = None;
         }
         if let Some(bytes) = self.send_buffer {
-            config.send_buffer = bytes;
-            config.max_send_buffer = None;
+            config.buffers.send_buffer = bytes;
+            config.buffers.max_send_buffer = None;
         }
-        set(&mut config.path_mtu, self.mtu);
-        config.nagle &= !self.no_delay;
+        set(&mut config.mtu.path_mtu, self.mtu);
+        config.transmission.nagle &= !self.no_delay;
         if let Some(control) = self.multipath {
-            control.apply(&mut config.policies);
+            control.apply(&mut config.research.policies);
         }
         // RTO.Initial follows a limit that was moved past it, unless it was given itself.
         if self.rto_initial.is_none() {
-            config.rto_initial = config.rto_initial.min(config.rto_max);
+            config.timers.rto_initial = config.timers.rto_initial.min(config.timers.rto_max);
         }
         config
     }
@@ -276,7 +274,7 @@ impl PeerArguments {
         peers: &[IpAddr],
         port: u16,
     ) -> Result<Association, Failure> {
-        let mut options = ConnectOptions::to_port(port);
+        let mut options = ConnectOptions::new();
         if endpoint.encapsulation_port().is_some() {
             options = options.encapsulation_port(self.peer_udp_port);
         }
@@ -293,7 +291,7 @@ impl PeerArguments {
         };
         let connected = tokio::time::timeout(self.connect_timeout, async {
             tokio::select! {
-                connected = endpoint.connect(peers, options) => connected,
+                connected = endpoint.connect_with((peers, port), options) => connected,
                 never = waiting => match never {},
             }
         });

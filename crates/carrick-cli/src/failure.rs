@@ -20,8 +20,9 @@ pub(crate) enum Failure {
     #[cfg(target_os = "linux")]
     Ended(u8, String),
     /// The reason is in the program's log already.
+    #[cfg(feature = "simco")]
     Logged,
-    /// Whoever read the output has gone.
+    /// The reader of the output has closed it.
     OutputClosed,
 }
 
@@ -43,6 +44,7 @@ impl Failure {
                 eprintln!("carrick: {line}");
                 ExitCode::from(code)
             }
+            #[cfg(feature = "simco")]
             Self::Logged => ExitCode::FAILURE,
             // As `head` wants it: the reader has what it needs.
             Self::OutputClosed => ExitCode::SUCCESS,

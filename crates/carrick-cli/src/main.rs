@@ -17,6 +17,10 @@ mod perf;
 mod progress;
 mod reproduce;
 mod runtime;
+#[cfg(feature = "simco")]
+mod simco;
+#[cfg(not(feature = "simco"))]
+#[path = "simco_missing.rs"]
 mod simco;
 mod terminal;
 mod units;

@@ -65,10 +65,7 @@ impl<'a> Capture<'a> {
 
     /// The settings of an association that is looked at.
     pub(crate) fn config(self, config: AssociationConfig) -> AssociationConfig {
-        AssociationConfig {
-            trace: config.trace || self.tapes.is_some(),
-            ..config
-        }
+        config.with(|c| c.research.trace |= self.tapes.is_some())
     }
 
     /// The host that sends a flow, with the names of sender and receiver. Its association has the

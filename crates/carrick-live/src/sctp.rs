@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick::{
-    AddressEvent, Association, Config, ConnectOptions, Endpoint, Event, Events, Notification, Ppid,
-    RecvError, SendError, SendHalf, SendOptions, StreamId, TrySendError,
+    AddressEvent, Association, Config, Endpoint, Event, Events, Notification, Ppid, RecvError,
+    SendError, SendHalf, SendOptions, StreamId, TrySendError,
 };
 use carrick_lab::live::{Reading, Stack};
 
@@ -59,7 +59,7 @@ async fn converse(
             message = association.recv(), if reads => {
                 let message = message.map_err(|error| match error {
                     RecvError::Ended(_) => Trouble::Lost(error.to_string()),
-                    RecvError::EndpointClosed => error.into(),
+                    _ => error.into(),
                 })?;
                 let message = message.ok_or_else(|| Trouble::Failed("it was shut down".into()))?;
                 let now = shared.now();
@@ -120,6 +120,7 @@ fn send(
             Ok(()) => {}
             Err(TrySendError::Full(payload)) => *waiting = Some((payload, options)),
             Err(TrySendError::Send(error)) => return Err(refused(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
@@ -149,11 +150,11 @@ async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
     } else {
         Config::raw(addresses)
     };
-    let mut endpoint = Config {
-        send_queue: SEND_QUEUE,
-        auto_addresses: host.roams,
-        ..endpoint.port(*port).association(config.as_ref().clone())
-    };
+    let mut endpoint = endpoint
+        .port(*port)
+        .association(config.as_ref().clone())
+        .auto_addresses(host.roams);
+    endpoint.send_queue = SEND_QUEUE;
     if host.program.reading() != Reading::All {
         // What is not read stays in the receive buffer, which the peer's window shows.
         endpoint.receive_queue_messages = 1;
@@ -161,13 +162,12 @@ async fn connect(host: &Host, shared: &Shared) -> Result<Association, Trouble> {
     let endpoint = Endpoint::bind(endpoint)?;
     if host.client {
         host.wait_for_server(shared).await?;
-        let options = ConnectOptions::to_port(*port);
-        return Ok(endpoint.connect(&host.peers, options).await?);
+        return Ok(endpoint.connect((&host.peers, *port)).await?);
     }
     host.listens(shared);
     loop {
         match tokio::time::timeout(PATIENCE, endpoint.accept()).await {
-            Ok(Some(association)) => return Ok(association),
+            Ok(Some(incoming)) => return Ok(incoming.accept()),
             Ok(None) => return Err(Trouble::Failed("the endpoint closed".into())),
             Err(_) => shared.go_on()?,
         }

@@ -56,12 +56,11 @@ fn sctp(encapsulated: bool) -> Stack {
     Stack::Sctp {
         encapsulated,
         port: 5001,
-        config: Box::new(AssociationConfig {
-            rto_initial: Duration::from_millis(200),
-            rto_min: Duration::from_millis(200),
-            path_max_retrans: 1,
-            ..AssociationConfig::default()
-        }),
+        config: Box::new(AssociationConfig::rfc9260().with(|c| {
+            c.timers.rto_initial = Duration::from_millis(200);
+            c.timers.rto_min = Duration::from_millis(200);
+            c.paths.path_max_retrans = 1;
+        })),
     }
 }
 

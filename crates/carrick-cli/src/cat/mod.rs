@@ -156,11 +156,11 @@ async fn listen(arguments: &Arguments, port: u16) -> Result<(), Failure> {
     eprintln!("carrick: listening on {addresses} port {port} over {over}");
     let closed = || Failure::Run("the endpoint has closed".into());
     endpoint::with(endpoint.clone(), async {
-        let association = endpoint.accept().await.ok_or_else(closed)?;
+        let association = endpoint.accept().await.ok_or_else(closed)?.accept();
         // One association is wanted; later peers get an ABORT.
         let refuse = async {
             while let Some(other) = endpoint.accept().await {
-                other.abort(b"busy");
+                other.refuse(b"busy");
             }
         };
         tokio::select! {
@@ -185,7 +185,8 @@ async fn connect(arguments: &Arguments, host: &str, port: u16) -> Result<(), Fai
 
 /// The default number, or as many as the stream that is sent on needs.
 fn streams(arguments: &Arguments) -> u16 {
-    AssociationConfig::default()
+    AssociationConfig::rfc9260()
+        .streams
         .outbound_streams
         .max(arguments.stream + 1)
 }

@@ -54,13 +54,13 @@ async fn serve(arguments: &Arguments, endpoint: &Endpoint) -> Result<(), Failure
     let mut accepting = true;
     while accepting || !tests.is_empty() {
         tokio::select! {
-            association = endpoint.accept(), if accepting => {
-                let Some(association) = association else {
+            incoming = endpoint.accept(), if accepting => {
+                let Some(incoming) = incoming else {
                     return Err(Failure::Run("the endpoint has closed".into()));
                 };
                 reporter.test += 1;
                 accepting = !arguments.once;
-                tests.spawn_local(serve_one(association, reporter, Rc::clone(&load)));
+                tests.spawn_local(serve_one(incoming.accept(), reporter, Rc::clone(&load)));
             }
             Some(done) = tests.join_next() => {
                 let done = done.unwrap_or_else(|e| {

@@ -169,9 +169,9 @@ impl Session {
         let now = Instant::now();
         for _ in 0..BATCH {
             match self.receiver.try_recv() {
-                Ok(Some(message)) => self.incoming.take(message, now)?,
+                Ok(message) => self.incoming.take(message, now)?,
                 // An end is told by the next recv(), too.
-                Ok(None) | Err(_) => return Ok(()),
+                Err(_) => return Ok(()),
             }
         }
         Ok(())

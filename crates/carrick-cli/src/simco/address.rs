@@ -1,19 +1,19 @@
-//! Ends of data streams as people write them: `10.0.0.1:5000`, `192.0.2.0/24`, `any`.
+//! Endpoints of data streams on the command line: `10.0.0.1:5000`, `192.0.2.0/24`, `any`.
 
 use std::net::IpAddr;
 
 use carrick_simco::message::{AddressTuple, IpVersion, Location, Scope};
 
-/// One end: which hosts, and the first port; 0 for any.
+/// One end of a data stream: its hosts and its first port, 0 for any port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
     host: Option<(IpAddr, u8)>,
     port: u16,
 }
 
-/// Reads `ADDR[/PREFIX][:PORT]` (an IPv6 address with a port in brackets) or `any`.
+/// Parses `ADDR[/PREFIX][:PORT]` (an IPv6 address with a port in brackets) or `any`.
 pub(super) fn end(text: &str) -> Result<End, String> {
-    let form = "give ADDR[/PREFIX][:PORT], an IPv6 address with a port in brackets, or any";
+    let form = "expected ADDR[/PREFIX][:PORT] (an IPv6 address with a port in brackets) or any";
     if text == "any" {
         return Ok(End {
             host: None,
@@ -37,7 +37,9 @@ pub(super) fn end(text: &str) -> Result<End, String> {
     };
     let port = match port {
         None => 0,
-        Some(port) => port.parse().map_err(|_| format!("{port:?} is no port"))?,
+        Some(port) => port
+            .parse()
+            .map_err(|_| format!("invalid port {port:?}: give a number from 0 to 65535"))?,
     };
     let (address, prefix) = match host.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
@@ -49,7 +51,11 @@ pub(super) fn end(text: &str) -> Result<End, String> {
         None => bits,
         Some(prefix) => match prefix.parse() {
             Ok(prefix) if prefix <= bits => prefix,
-            _ => return Err(format!("{prefix:?} is no prefix from 0 to {bits}")),
+            _ => {
+                return Err(format!(
+                    "invalid prefix length {prefix:?}: give a number from 0 to {bits}"
+                ));
+            }
         },
     };
     Ok(End {
@@ -63,23 +69,23 @@ impl End {
         self.host.map(|(address, _)| IpVersion::of(address))
     }
 
-    /// Whether it has a port.
+    /// Returns whether a port is given.
     pub(super) fn has_port(&self) -> bool {
         self.port != 0
     }
 
-    /// The same with a port.
+    /// Returns this end with a port.
     pub(super) fn with_port(self) -> Self {
         Self { port: 1, ..self }
     }
 
-    /// Whether it is of more than one host or port.
+    /// Returns whether it covers more than one host or port.
     pub(super) fn is_wildcard(&self) -> bool {
         let one = |(address, prefix)| prefix == IpVersion::of(address).bits();
         self.port == 0 || !self.host.is_some_and(one)
     }
 
-    /// The attribute; `version` is that of the other end, where this one is `any`.
+    /// Converts to an address tuple attribute. `version` applies if this end is `any`.
     pub(super) fn tuple(
         self,
         location: Location,
@@ -104,7 +110,7 @@ impl End {
     }
 }
 
-/// A transport protocol by name or number.
+/// Parses a transport protocol by name or number.
 pub(super) fn protocol(text: &str) -> Result<u8, String> {
     match text {
         "any" => Ok(0),
@@ -113,9 +119,9 @@ pub(super) fn protocol(text: &str) -> Result<u8, String> {
         "udp" => Ok(17),
         "dccp" => Ok(33),
         "sctp" => Ok(132),
-        number => number
-            .parse()
-            .map_err(|_| "give udp, tcp, sctp, dccp, icmp, any or a number to 255".into()),
+        number => number.parse().map_err(|_| {
+            "expected udp, tcp, sctp, dccp, icmp, any or a number from 0 to 255".into()
+        }),
     }
 }
 
@@ -124,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_read_and_shown_the_same() {
+    fn ends_are_displayed_as_they_were_parsed() {
         for text in [
             "10.0.0.1:5000",
             "192.0.2.0/24",

@@ -1,4 +1,4 @@
-//! `carrick simco b2bua`: pinholes for the media of SIP calls.
+//! `carrick simco b2bua`: opens pinholes for the media of SIP calls.
 
 use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use carrick_calls::{
     B2bua, B2buaConfig, CallRecord, Counts, Hop, MiddleboxAgent, PerAddress, Prefix,
 };
-use carrick_simco::client::{Client, ClientConfig};
-use carrick_simco::daemon::serve_metrics;
 use carrick_simco::message::Lifetime;
+use carrick_simco_net::client::{Client, ClientConfig};
+use carrick_simco_net::daemon::serve_metrics;
 use clap::Args;
 use indicatif::ProgressBar;
 use tokio::net::TcpListener;
@@ -20,80 +20,80 @@ use super::lines::{Lines, LogLimit, info, stamped, warn};
 use crate::failure::Failure;
 use crate::{runtime, units};
 
-/// How long peers may take to answer when it is stopped.
-const LEAVING: Duration = Duration::from_secs(5);
+/// Time that peers have to answer when the program stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// And whoever reads what it prints.
-const LAST_LINES: Duration = Duration::from_secs(1);
+/// Time to write the remaining output when the program stops.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Let SIP calls through a firewall: a back-to-back user agent that opens pinholes for their media.
 ///
-/// The answer of a call passes when the middlebox has opened the pinholes for RTP and RTCP; they are
-/// closed when the call ends. If the middlebox refuses, so is the call (503), and if it does not answer
-/// (504). Runs until it gets SIGINT, SIGTERM or SIGHUP; then all calls are ended.
+/// The answer to an INVITE is forwarded once the middlebox has opened the pinholes for RTP and RTCP;
+/// they are closed when the call ends. The call is refused with 503 if the middlebox refuses a pinhole
+/// and with 504 if it does not answer. Runs until SIGINT, SIGTERM or SIGHUP, then ends all calls.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     connect: ConnectArguments,
-    /// Its own address for SIP over UDP and TCP, which both sides can reach.
+    /// Local address for SIP over UDP and TCP, reachable from both sides.
     #[arg(long, value_name = "ADDR:PORT", value_parser = end)]
     listen: SocketAddr,
-    /// A network behind the firewall; several times for several.
+    /// Network behind the firewall; may be repeated.
     #[arg(long, value_name = "NET/BITS", required = true)]
     internal: Vec<Prefix>,
-    /// Where calls go that are offered from outside: over UDP, or tcp://ADDR:PORT.
+    /// SIP server for calls from outside, over UDP, or over TCP as tcp://ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT", required_unless_present = "outer")]
     inner: Option<Hop>,
-    /// Where calls go that are offered from inside: over UDP, or tcp://ADDR:PORT.
+    /// SIP server for calls from inside, over UDP, or over TCP as tcp://ADDR:PORT.
     #[arg(long, value_name = "ADDR:PORT")]
     outer: Option<Hop>,
-    /// Lifetime of rules in seconds; they are refreshed while the call lasts.
+    /// Lifetime of rules in seconds; rules are refreshed during the call.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(5..))]
     lifetime: u32,
-    /// How long a caller waits for the middlebox.
-    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "5s")]
+    /// Time to wait for the middlebox before the call is refused.
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     patience: Duration,
-    /// How long a callee may take to answer.
+    /// Time that the callee has to answer.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "180s")]
     answer: Duration,
-    /// How often both sides are asked whether they are still there.
+    /// Interval of OPTIONS requests that check both sides of a call.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60s")]
     probe: Duration,
-    /// Calls at a time.
+    /// Maximum number of concurrent calls.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = calls)]
     max_calls: usize,
-    /// Of them from one address that is neither --inner nor --outer. An eighth of so many may be unanswered,
-    /// and they may have four times as many pinholes.
+    /// Maximum number of calls from one address other than --inner and --outer. One eighth of them may be
+    /// unanswered; they may have four pinholes each.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = calls)]
     max_calls_per_address: usize,
-    /// Serve metrics for Prometheus over HTTP here.
+    /// Address at which metrics are served over HTTP, for Prometheus.
     #[arg(long, value_name = "ADDR:PORT", value_parser = end)]
     metrics: Option<SocketAddr>,
-    /// Print what there is and was every so often.
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    /// Interval at which a status line is printed.
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     status: Option<Duration>,
-    /// Print each call that is over, and in the end what was, as lines of JSON.
+    /// Print each finished call and, at exit, the totals, as one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
-/// Not none at all.
-fn some_time(text: &str) -> Result<Duration, String> {
+/// Parses a duration above 0.
+fn positive_duration(text: &str) -> Result<Duration, String> {
     let time = units::duration(text)?;
     let time = Some(time).filter(|time| !time.is_zero());
-    time.ok_or_else(|| "give more than 0".to_owned())
+    time.ok_or_else(|| "must be longer than 0".to_owned())
 }
 
-/// An address with its port.
+/// Parses an address with a port.
 fn end(text: &str) -> Result<SocketAddr, String> {
-    let wrong = "give ADDRESS:PORT, an IPv6 address in brackets";
+    let wrong = "expected ADDRESS:PORT, an IPv6 address in brackets";
     text.parse().map_err(|_| wrong.to_owned())
 }
 
 fn calls(text: &str) -> Result<usize, String> {
     let count = text.parse::<usize>().ok();
     let count = count.filter(|count| (1..=1_000_000).contains(count));
-    count.ok_or_else(|| "give a number from 1 to 1000000".to_owned())
+    count.ok_or_else(|| "must be a number from 1 to 1000000".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -123,7 +123,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let lifetime = Lifetime(arguments.lifetime);
     let pinholes = MiddleboxAgent::new(client.clone(), lifetime, arguments.patience);
     let pinholes = pinholes.map_err(failure)?;
-    // Both are opened before calls are taken.
+    // Opened before calls are admitted.
     let listener = match arguments.metrics {
         Some(address) => Some(listen(address).await?),
         None => None,
@@ -145,7 +145,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let mut out = Lines::new();
     let line = StatusLine::new();
     let mut second = tokio::time::interval(StatusLine::INTERVAL);
-    // Without it, a status would be told in the year after next.
+    // Without --status, the interval never elapses in practice.
     let status = arguments.status;
     let mut status = tokio::time::interval(status.unwrap_or(Duration::from_secs(1 << 26)));
     status.tick().await;
@@ -154,35 +154,35 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
             _ = runtime::signal_received() => break,
             Some(record) = records.next() => {
                 log(&mut log_lines, &mut limit, &record);
-                tell(&mut out, &record, arguments.json);
+                print_record(&mut out, &record, arguments.json);
             }
             Ok(failure) = accept_failures.recv() => warn(failure),
             _ = second.tick() => line.show(&b2bua.counts()),
-            _ = status.tick() => tell_status(&mut out, &b2bua.counts(), arguments.json),
+            _ = status.tick() => print_status(&mut out, &b2bua.counts(), arguments.json),
         }
     }
     line.end();
-    info("stopping: calls are ended");
+    info("stopping: ending all calls");
     let counts = b2bua.counts();
-    b2bua.stop(LEAVING).await;
+    b2bua.stop(STOP_TIMEOUT).await;
     while let Ok(Some(record)) = tokio::time::timeout(Duration::ZERO, records.next()).await {
-        tell(&mut out, &record, arguments.json);
+        print_record(&mut out, &record, arguments.json);
     }
-    // A middlebox that does not answer is not waited for.
+    // Bounded: the middlebox may not answer.
     let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
-    report(&mut out, &counts, arguments.json);
-    out.end(LAST_LINES);
-    log_lines.end(LAST_LINES);
+    print_totals(&mut out, &counts, arguments.json);
+    out.end(OUTPUT_TIMEOUT);
+    log_lines.end(OUTPUT_TIMEOUT);
     info("stopped");
     Ok(())
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     let listener = TcpListener::bind(address).await;
-    listener.map_err(|error| failure(format!("can't serve metrics at {address}: {error}")))
+    listener.map_err(|error| failure(format!("cannot serve metrics at {address}: {error}")))
 }
 
-/// What there is, on the last line of a terminal.
+/// Current calls and pinholes on the last line of a terminal.
 struct StatusLine(ProgressBar);
 
 impl StatusLine {
@@ -207,7 +207,7 @@ impl StatusLine {
         } = counts;
         self.0.tick();
         self.0.set_message(format!(
-            "{calls} calls with {pinholes} pinholes; {established} established and {refused} refused so far"
+            "{calls} calls, {pinholes} pinholes; {established} established, {refused} refused so far"
         ));
     }
 
@@ -216,10 +216,10 @@ impl StatusLine {
     }
 }
 
-/// Characters of a text of a peer in a log line.
-const MOST_TEXT: usize = 200;
+/// Maximum number of characters of a peer's text in a log line.
+const MAX_PEER_TEXT: usize = 200;
 
-/// Logs a call that was refused, or ended other than by a side.
+/// Logs a call that was refused or that neither side ended.
 fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
     let Some(reason) = &record.reason else {
         return;
@@ -228,7 +228,7 @@ fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
         return;
     };
     let text = |text: &str| -> String {
-        let short: String = text.chars().take(MOST_TEXT).collect();
+        let short: String = text.chars().take(MAX_PEER_TEXT).collect();
         short.escape_debug().collect()
     };
     let what = match record.refused {
@@ -237,15 +237,15 @@ fn log(lines: &mut Lines, limit: &mut LogLimit, record: &CallRecord) {
     };
     let more = match left_out {
         0 => String::new(),
-        count => format!(" ({count} such lines left out before)"),
+        count => format!(" ({count} similar lines suppressed)"),
     };
     let (call, reason) = (text(&record.call_id), text(reason));
     let line = format!("call {call} {what}: {reason}{more}");
     lines.print(stamped("info", line));
 }
 
-/// A call that is over.
-fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
+/// Prints a finished call.
+fn print_record(out: &mut Lines, record: &CallRecord, json: bool) {
     let CallRecord {
         call_id,
         caller,
@@ -271,8 +271,8 @@ fn tell(out: &mut Lines, record: &CallRecord, json: bool) {
     }
 }
 
-/// What there is now, while it runs.
-fn tell_status(out: &mut Lines, counts: &Counts, json: bool) {
+/// Prints the current state and the totals so far.
+fn print_status(out: &mut Lines, counts: &Counts, json: bool) {
     if json {
         let mut value = json_of(counts);
         value["calls"] = counts.calls.into();
@@ -283,14 +283,14 @@ fn tell_status(out: &mut Lines, counts: &Counts, json: bool) {
             calls, pinholes, ..
         } = counts;
         out.print(format!(
-            "{calls} calls with {pinholes} pinholes; {}",
+            "{calls} calls, {pinholes} pinholes; {}",
             text_of(counts)
         ));
     }
 }
 
-/// What was, when it ends.
-fn report(out: &mut Lines, counts: &Counts, json: bool) {
+/// Prints the totals at exit.
+fn print_totals(out: &mut Lines, counts: &Counts, json: bool) {
     let Counts {
         calls, pinholes, ..
     } = counts;
@@ -301,7 +301,7 @@ fn report(out: &mut Lines, counts: &Counts, json: bool) {
         out.print(value.to_string());
     } else {
         out.print(format!(
-            "{}; {calls} ended at the stop with {pinholes} pinholes",
+            "{}; {calls} calls with {pinholes} pinholes ended at exit",
             text_of(counts)
         ));
     }
@@ -335,6 +335,6 @@ fn text_of(counts: &Counts) -> String {
         ..
     } = counts;
     format!(
-        "{offered} calls offered, {established} established, {refused} refused ({refused_by_middlebox} by the middlebox, {too_many} too many), {crowded} INVITEs refused because of too many from one address, {flooded} requests dropped in a flood, {lost} lost a pinhole, {vanished} lost a side"
+        "{offered} calls offered, {established} established, {refused} refused ({refused_by_middlebox} by the middlebox, {too_many} over the call limit), {crowded} INVITEs refused by limits per address, {flooded} requests dropped under overload, {lost} ended by a lost pinhole, {vanished} by a side that stopped answering"
     )
 }

@@ -1,4 +1,4 @@
-//! Which middlebox, and who the agent is: what `agent` and `load` share.
+//! Options that select the middlebox and the agent's identity, shared by `agent`, `b2bua` and `load`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,64 +6,64 @@ use std::time::Duration;
 
 use carrick_simco::PORT;
 use carrick_simco::agent::{AgentSettings, Credentials};
-use carrick_simco::client::{SctpTarget, Target};
-use carrick_simco::daemon::read_key_file;
 use carrick_simco::session::Identity;
-use carrick_simco::transport::tls;
+use carrick_simco_net::client::{SctpTarget, Target};
+use carrick_simco_net::daemon::read_key_file;
+use carrick_simco_net::transport::tls;
 use clap::Args;
 
 use crate::endpoint::{address, resolve};
 use crate::failure::Failure;
 use crate::units;
 
-/// The middlebox and the way to it.
+/// Address of the middlebox and parameters of the session.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Session")]
 pub(super) struct ConnectArguments {
-    /// The middlebox: `sctp://ADDR[,ADDR][:PORT]`, `tcp://HOST[:PORT]` or `tls://HOST[:PORT]`.
-    #[arg(long, value_name = "URL", value_parser = place, global = true)]
-    middlebox: Option<Place>,
-    /// The agent's name; without it, the middlebox must know the agent otherwise.
+    /// Middlebox: `sctp://ADDR[,ADDR][:PORT]`, `tcp://HOST[:PORT]` or `tls://HOST[:PORT]`.
+    #[arg(long, value_name = "URL", value_parser = middlebox_url, global = true)]
+    middlebox: Option<MiddleboxUrl>,
+    /// Agent name for authentication [default: none, the middlebox must accept anonymous agents].
     #[arg(long, value_name = "NAME", requires = "key_file", global = true)]
     name: Option<String>,
-    /// File with the agent's key in hexadecimal digits.
+    /// File with the agent's key in hexadecimal.
     #[arg(long, value_name = "FILE", requires = "name", global = true)]
     key_file: Option<PathBuf>,
-    /// The name that the middlebox must prove [default: any that has the key].
+    /// Name under which the middlebox must authenticate itself [default: any name].
     #[arg(long, value_name = "NAME", requires = "name", global = true)]
     middlebox_name: Option<String>,
-    /// How long an answer may take.
+    /// Time to wait for a reply.
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s", global = true)]
     timeout: Duration,
-    /// SCTP: stream pairs to ask for.
+    /// SCTP: number of stream pairs to request.
     #[arg(long, value_name = "N", default_value_t = 8, global = true)]
     streams: u16,
-    /// SCTP: local address; several times for several.
+    /// SCTP: local address; may be repeated.
     #[arg(long, value_name = "ADDR", value_parser = address, global = true)]
     bind: Vec<IpAddr>,
-    /// SCTP: the middlebox's UDP port.
+    /// SCTP: UDP port of the middlebox.
     #[arg(long, value_name = "N", default_value_t = carrick::DEFAULT_ENCAPSULATION_PORT, global = true)]
     udp_port: u16,
-    /// SCTP directly on IP instead of in UDP (needs `CAP_NET_RAW`).
+    /// SCTP: send directly over IP instead of UDP (needs `CAP_NET_RAW`).
     #[arg(long, global = true)]
     raw: bool,
-    /// SCTP: the shortest retransmission timeout.
+    /// SCTP: minimum retransmission timeout (RTO.Min).
     #[arg(long, value_name = "TIME", value_parser = units::duration, global = true)]
     rto_min: Option<Duration>,
-    /// SCTP: unanswered transmissions after which a path is given up.
+    /// SCTP: consecutive timeouts after which a path is inactive (Path.Max.Retrans).
     #[arg(long, value_name = "N", global = true)]
     path_max_retrans: Option<u32>,
-    /// TLS: file with the certificates to trust, in PEM form.
+    /// TLS: file with trusted certificates in PEM format.
     #[arg(long, value_name = "FILE", global = true)]
     ca: Option<PathBuf>,
-    /// TLS: the name that the certificate must have [default: the host].
+    /// TLS: name expected in the certificate [default: the host].
     #[arg(long, value_name = "NAME", global = true)]
     tls_name: Option<String>,
 }
 
-/// What a URL says.
+/// Parsed URL of a middlebox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct MiddleboxUrl {
     scheme: Scheme,
     host: String,
     port: u16,
@@ -76,8 +76,8 @@ enum Scheme {
     Tls,
 }
 
-fn place(text: &str) -> Result<Place, String> {
-    let form = "give sctp://ADDR[,ADDR][:PORT], tcp://HOST[:PORT] or tls://HOST[:PORT]";
+fn middlebox_url(text: &str) -> Result<MiddleboxUrl, String> {
+    let form = "expected sctp://ADDR[,ADDR][:PORT], tcp://HOST[:PORT] or tls://HOST[:PORT]";
     let (scheme, rest) = text.split_once("://").ok_or(form)?;
     let scheme = match scheme {
         "sctp" => Scheme::Sctp,
@@ -92,7 +92,12 @@ fn place(text: &str) -> Result<Place, String> {
     let (host, port) = match colon {
         Some(at) if Some(at) == last => {
             let port = rest[at + 1..].parse();
-            let port = port.map_err(|_| format!("{:?} is no port", &rest[at + 1..]))?;
+            let port = port.map_err(|_| {
+                format!(
+                    "invalid port {:?}: give a number from 1 to 65535",
+                    &rest[at + 1..]
+                )
+            })?;
             (&rest[..at], port)
         }
         _ => (rest, PORT),
@@ -101,15 +106,15 @@ fn place(text: &str) -> Result<Place, String> {
     if host.is_empty() || port == 0 {
         return Err(form.into());
     }
-    Ok(Place { scheme, host, port })
+    Ok(MiddleboxUrl { scheme, host, port })
 }
 
 impl ConnectArguments {
-    /// The middlebox and the way to it.
+    /// Returns the address of the middlebox and the transport to it.
     pub(super) async fn target(&self) -> Result<Target, Failure> {
-        let place = self.middlebox.as_ref();
-        let place = place.ok_or_else(|| Failure::Usage("--middlebox URL is missing".into()))?;
-        let Place { scheme, host, port } = place.clone();
+        let url = self.middlebox.clone();
+        let url = url.ok_or_else(|| Failure::Usage("--middlebox URL is missing".into()))?;
+        let MiddleboxUrl { scheme, host, port } = url;
         Ok(match scheme {
             Scheme::Tcp => Target::tcp(host, port),
             Scheme::Tls => {
@@ -131,15 +136,15 @@ impl ConnectArguments {
     }
 
     fn sctp(&self, addresses: Vec<IpAddr>, port: u16) -> SctpTarget {
-        let mut association = carrick_simco::transport::sctp::association(self.streams);
+        let mut association = carrick_simco_net::transport::sctp::association(self.streams);
         if let Some(rto_min) = self.rto_min {
-            association.rto_min = rto_min;
-            association.rto_initial = association.rto_initial.max(rto_min);
+            association.timers.rto_min = rto_min;
+            association.timers.rto_initial = association.timers.rto_initial.max(rto_min);
         }
         if let Some(threshold) = self.path_max_retrans {
-            association.path_max_retrans = threshold;
+            association.paths.path_max_retrans = threshold;
         }
-        // Other hosts don't answer to loopback, and a peer on loopback need not know our addresses.
+        // Other hosts can't reply to a loopback address, and a peer on loopback needs no other address.
         let loopback = addresses.iter().all(IpAddr::is_loopback) && self.bind.is_empty();
         let local = if loopback {
             addresses.iter().take(1).copied().collect()
@@ -157,14 +162,15 @@ impl ConnectArguments {
         }
     }
 
-    /// Who the agent is.
+    /// Returns the identity of the agent and the reply timeout.
     pub(super) fn settings(&self) -> Result<AgentSettings, Failure> {
         let mut settings = AgentSettings {
             timeout: self.timeout,
             ..AgentSettings::default()
         };
         let identity = |name: &str| {
-            let wrong = || Failure::Usage(format!("{name:?} is no name: 1 to 255 octets"));
+            let wrong =
+                || Failure::Usage(format!("invalid name {name:?}: must have 1 to 255 octets"));
             Identity::new(name).ok_or_else(wrong)
         };
         if let (Some(name), Some(path)) = (&self.name, &self.key_file) {
@@ -185,9 +191,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_has_a_transport_addresses_and_a_port() {
+    fn a_url_has_a_transport_addresses_and_a_port() {
         let of = |text| {
-            let Place { scheme, host, port } = place(text).unwrap();
+            let MiddleboxUrl { scheme, host, port } = middlebox_url(text).unwrap();
             (scheme, host, port)
         };
         let [sctp, tcp, tls] = [Scheme::Sctp, Scheme::Tcp, Scheme::Tls];
@@ -206,7 +212,7 @@ mod tests {
             "tcp://a:x",
             "tcp://:7",
         ] {
-            assert!(place(wrong).is_err(), "{wrong}");
+            assert!(middlebox_url(wrong).is_err(), "{wrong}");
         }
     }
 }

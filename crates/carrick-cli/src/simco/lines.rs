@@ -1,4 +1,5 @@
-//! Lines for whoever reads the output. Nobody waits for them: they may be slow, or gone.
+//! Output that never blocks the program: a slow reader loses lines, a reader that is gone stops the
+//! output.
 
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
@@ -6,10 +7,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Lines that wait to be taken.
-const WAITING: usize = 1024;
+/// Maximum number of queued lines.
+const MAX_QUEUED: usize = 1024;
 
-/// The output, a line at a time.
+/// Queue of output lines, written by a thread of its own.
 pub(crate) struct Lines {
     to_write: SyncSender<String>,
     written: Receiver<()>,
@@ -17,22 +18,22 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Lines on stdout.
+    /// Writes to stdout.
     pub(crate) fn new() -> Self {
         Self::to(stdout())
     }
 
-    /// Lines of a log on stderr that peers cause: a reader that hangs stops nothing else.
+    /// Writes log lines that peers can cause to stderr, where a blocked reader holds up nothing else.
     pub(crate) fn log() -> Self {
         Self::to(stderr())
     }
 
     fn to(out: impl Write + Send + 'static) -> Self {
-        let (to_write, lines) = sync_channel(WAITING);
+        let (to_write, lines) = sync_channel(MAX_QUEUED);
         let (done, written) = sync_channel(1);
         thread::spawn(move || {
             write(&lines, out);
-            // Who has gone meanwhile need not know.
+            // The receiver may have been dropped.
             let _ = done.send(());
         });
         Self {
@@ -42,14 +43,14 @@ impl Lines {
         }
     }
 
-    /// Prints a line, unless too many wait already.
+    /// Queues a line, or drops it if too many are queued.
     pub(crate) fn print(&mut self, line: String) {
         if self.to_write.try_send(line).is_err() {
             self.lost += 1;
         }
     }
 
-    /// What waits has so long to be taken. What nobody took is told on stderr.
+    /// Waits until all lines are written, at most this long. Logs lost lines on stderr.
     pub(crate) fn end(self, patience: Duration) {
         let Self {
             to_write,
@@ -59,7 +60,9 @@ impl Lines {
         drop(to_write);
         let left = written.recv_timeout(patience).is_err();
         if lost > 0 || left {
-            warn(format_args!("{lost} lines or more were not read"));
+            warn(format_args!(
+                "output not read in time: at least {lost} lines lost"
+            ));
         }
     }
 }
@@ -67,29 +70,29 @@ impl Lines {
 fn write(lines: &Receiver<String>, mut out: impl Write) {
     for line in lines {
         if writeln!(out, "{line}").is_err() {
-            warn("nobody reads the output any more; the program goes on");
+            warn("output closed by its reader; continuing without output");
             return;
         }
     }
 }
 
-/// Logs an event on stderr, with time (UTC) and level: this is for programs that run for long.
+/// Logs an event on stderr with time (UTC) and level, for long-running programs.
 pub(crate) fn info(line: impl Display) {
     log("info", line);
 }
 
-/// Logs on stderr what an operator should look at.
+/// Logs on stderr an event that needs an operator's attention.
 pub(crate) fn warn(line: impl Display) {
     log("warn", line);
 }
 
-/// Logs on stderr why a program that runs for long ends.
+/// Logs on stderr why a long-running program ends.
 pub(crate) fn error(line: impl Display) {
     log("error", line);
 }
 
 fn log(level: &str, line: impl Display) {
-    // The reader may have gone.
+    // stderr may be closed.
     let _ = writeln!(stderr(), "{}", stamped(level, line));
 }
 
@@ -99,30 +102,30 @@ pub(crate) fn stamped(level: &str, line: impl Display) -> String {
     format!("{now} {level} carrick: {line}")
 }
 
-/// Lines of a log that peers can cause: at most this many a second.
-const LINES: u32 = 10;
+/// Maximum number of log lines per second that peers can cause.
+const LINES_PER_SECOND: u32 = 10;
 
-/// Limits log lines that peers can cause; the number of those left out is part of a later line.
+/// Limits log lines that peers can cause. A later line reports the number of suppressed lines.
 #[derive(Default)]
 pub(crate) struct LogLimit {
     second: Option<Instant>,
     logged: u32,
-    left_out: u64,
+    suppressed: u64,
 }
 
 impl LogLimit {
-    /// Returns whether a line may be logged now, and how many were left out before it.
+    /// Returns the number of lines suppressed before this one, or `None` if it must not be logged.
     pub(crate) fn admit(&mut self, now: Instant) -> Option<u64> {
         let begun = self.second.get_or_insert(now);
         if now.saturating_duration_since(*begun) >= Duration::from_secs(1) {
             (*begun, self.logged) = (now, 0);
         }
-        if self.logged == LINES {
-            self.left_out += 1;
+        if self.logged == LINES_PER_SECOND {
+            self.suppressed += 1;
             return None;
         }
         self.logged += 1;
-        Some(std::mem::take(&mut self.left_out))
+        Some(std::mem::take(&mut self.suppressed))
     }
 }
 
@@ -131,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_lines_is_cut_and_counted() {
+    fn log_lines_beyond_the_limit_are_counted() {
         let mut limit = LogLimit::default();
         let begun = Instant::now();
         let admitted = (0..100).filter_map(|_| limit.admit(begun)).count();

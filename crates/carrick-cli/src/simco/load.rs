@@ -1,11 +1,11 @@
-//! `carrick simco load`: the calls of the paper as a load on a real middlebox.
+//! `carrick simco load`: puts the workload of Kiesel and Scharf (2006) on a middlebox.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::Duration;
 
-use carrick_simco::client::{LoadPlan, LoadProgress, LoadReport, run_load};
 use carrick_simco::load::{Latency, Workload};
 use carrick_simco::message::Lifetime;
+use carrick_simco_net::client::{LoadPlan, LoadProgress, LoadReport, run_load};
 use clap::Args;
 use serde::Serialize;
 
@@ -14,12 +14,12 @@ use super::plan::{positive, rate};
 use crate::failure::Failure;
 use crate::{runtime, units};
 
-/// Load a middlebox with the pinholes of calls, and measure how long its answers take.
+/// Put the load of many calls on a middlebox and measure its response times.
 ///
-/// Pinholes are opened at random moments, live as long as calls do, and are refreshed meanwhile. It
-/// is an open loop: a slow answer delays no other request. It begins with as many pinholes as there
-/// will be, unless --preload says otherwise. In the end it waits for the answers that are under way,
-/// each as long as --timeout says: what has none then has failed.
+/// Pinholes are opened at random times, refreshed, and closed after a random lifetime. The load is open
+/// loop: a slow reply delays no other request. It starts from the steady state unless --preload sets
+/// another number of pinholes. At the end, outstanding requests have --timeout to be answered; after
+/// that they count as failed.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -27,31 +27,31 @@ pub(crate) struct Arguments {
     /// Pinholes opened per second.
     #[arg(long, value_name = "N", default_value_t = 33.333, value_parser = rate)]
     rate: f64,
-    /// Mean life of a pinhole.
+    /// Mean lifetime of a pinhole.
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = positive)]
     hold: Duration,
-    /// A pinhole is refreshed each time this has passed.
+    /// Refresh interval of a pinhole.
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = positive)]
     refresh: Duration,
-    /// The lifetime that is asked for, in seconds [default: twice the refresh].
+    /// Requested lifetime in seconds [default: twice the refresh interval].
     #[arg(long, value_name = "SECONDS")]
     lifetime: Option<u32>,
-    /// Pinholes that come and go together.
+    /// Pinholes per call, opened and closed together.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     per_call: u32,
-    /// Pinholes that are opened first [default: as many as there will be].
+    /// Pinholes opened before the measurement [default: the mean number in steady state].
     #[arg(long, value_name = "N")]
     preload: Option<u32>,
-    /// Requests of the preload without an answer at a time.
+    /// Maximum number of outstanding requests during the preload.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     window: u32,
-    /// From the preload to the first response that counts.
+    /// Time between the preload and the measurement.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     warm_up: Duration,
-    /// How long to measure.
+    /// Duration of the measurement.
     #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = positive)]
     time: Duration,
-    /// Seed of the random moments.
+    /// Random seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON.
@@ -59,17 +59,17 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What is printed.
+/// Results to print.
 #[derive(Debug, Serialize)]
 struct Report {
     streams: u16,
-    /// Openings, refreshes and closings that are due in the mean.
+    /// Expected rate of opening, refresh and close requests.
     offered_per_second: f64,
-    /// Transactions begun in the time that was measured.
+    /// Transactions started during the measurement.
     asked: u64,
-    /// Those that were answered, also after it.
+    /// Started transactions that were answered, during the measurement or after it.
     transactions: u64,
-    /// Of those answered in the time that was measured.
+    /// Rate of transactions answered during the measurement.
     transactions_per_second: f64,
     seconds: f64,
     preload_seconds: f64,
@@ -94,7 +94,7 @@ struct Times {
     max_ms: f64,
 }
 
-/// Transactions that went wrong.
+/// Failed transactions.
 #[derive(Debug, Serialize)]
 struct Failures {
     refused: u64,
@@ -150,7 +150,11 @@ async fn work(arguments: &Arguments) -> Result<(), Failure> {
         Ok(link) => {
             link.map_err(|why| Failure::Run(format!("cannot connect to {target}: {why}")))?
         }
-        Err(_) => return Err(Failure::Run(format!("{target} does not answer"))),
+        Err(_) => {
+            return Err(Failure::Run(format!(
+                "{target} does not answer: check address, port and transport"
+            )));
+        }
     };
     let plan = LoadPlan {
         workload: workload(arguments),
@@ -159,12 +163,12 @@ async fn work(arguments: &Arguments) -> Result<(), Failure> {
         duration: arguments.time,
     };
     let terminal = stderr().is_terminal();
-    let tell = |progress| {
+    let report_progress = |progress| {
         if terminal {
             show(&plan, progress);
         }
     };
-    let done = run_load(link, settings, &plan, tell).await;
+    let done = run_load(link, settings, &plan, report_progress).await;
     if terminal {
         eprint!("\r\x1b[K");
     }
@@ -178,7 +182,7 @@ fn show(plan: &LoadPlan, progress: LoadProgress) {
             eprint!("\r\x1b[Kpreload: {open} of {}", plan.workload.preload);
         }
         LoadProgress::Draining(left) => {
-            eprint!("\r\x1b[Kthe time is over: {left} transactions have no answer yet");
+            eprint!("\r\x1b[Kwaiting for the replies to {left} outstanding transactions");
         }
         LoadProgress::Measuring(time, done) => {
             let per_second = done as f64 / time.as_secs_f64().max(1e-3);
@@ -246,7 +250,7 @@ fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
         report.offered_per_second
     )?;
     writeln!(out, "pinholes open     {pinholes}")?;
-    let head = ["count", "mean", "50 %", "90 %", "99 %", "99.9 %", "longest"];
+    let head = ["count", "mean", "50 %", "90 %", "99 %", "99.9 %", "max"];
     let head: Vec<String> = head.iter().map(|name| format!("{name:>10}")).collect();
     writeln!(out, "{:16}{}", "times in ms", head.concat())?;
     for (name, times) in [
@@ -271,14 +275,14 @@ fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
     let failed = &report.failures;
     writeln!(
         out,
-        "went wrong        {} refused, {} not answered, {} ended by themselves, {} not asked for",
+        "errors            {} refused, {} timed out, {} expired, {} skipped",
         failed.refused,
         failed.timed_out,
         failed.expired,
         failed.suppressed + failed.not_taken
     )?;
     if let Some(first) = &failed.first {
-        writeln!(out, "first of these    {first}")?;
+        writeln!(out, "first error       {first}")?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `carrick simco middlebox`: the middlebox as a program.
+//! `carrick simco middlebox`: runs a middlebox.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ use carrick_nftables::{NftablesBackend, NftablesConfig, Policy};
 use carrick_simco::backend::PortPool;
 use carrick_simco::backend::{MemoryBackend, MemoryLimits};
 #[cfg(target_os = "linux")]
-use carrick_simco::daemon::PoolEntry;
-use carrick_simco::daemon::{
+use carrick_simco_net::daemon::PoolEntry;
+use carrick_simco_net::daemon::{
     AnyBackend, BackendEntry, Bound, Daemon, DaemonError, Listeners, NftablesEntry, Settings, State,
 };
 use clap::Args;
@@ -20,16 +20,16 @@ use super::lines::{error, info, warn};
 use crate::failure::Failure;
 use crate::runtime::{self, HangUp};
 
-/// Let agents open and close pinholes in a packet filter.
+/// Run a middlebox: let agents open and close pinholes in a packet filter.
 ///
-/// Runs until it gets SIGINT or SIGTERM. SIGHUP makes it read its configuration again and open its
-/// audit log anew, without dropping sessions.
+/// Runs until SIGINT or SIGTERM. SIGHUP reloads the configuration and reopens the audit log without
+/// dropping sessions.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration, see docs/simco.md.
+    /// Configuration file, see docs/simco.md.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration is right.
+    /// Check the configuration and exit.
     #[arg(long)]
     check: bool,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = read(arguments)?;
     if arguments.check {
-        println!("{}: right", arguments.config.display());
+        println!("{}: configuration is valid", arguments.config.display());
         if let Some(warning) = settings.backend.warning() {
             println!("{warning}");
         }
@@ -50,7 +50,7 @@ fn read(arguments: &Arguments) -> Result<Settings, Failure> {
     let settings = Settings::read(&arguments.config).map_err(failure)?;
     settings.middlebox().map_err(failure)?;
     if let Some(tls) = &settings.listen.tls {
-        carrick_simco::transport::tls::server(&tls.certificate, &tls.key).map_err(failure)?;
+        carrick_simco_net::transport::tls::server(&tls.certificate, &tls.key).map_err(failure)?;
     }
     #[cfg(target_os = "linux")]
     if let BackendEntry::Nftables(entry) = &settings.backend {
@@ -61,7 +61,7 @@ fn read(arguments: &Arguments) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// Each port outside is given once.
+/// Checks that the translation pools have usable addresses and do not overlap.
 #[cfg(target_os = "linux")]
 fn check_pools(pools: &[PoolEntry]) -> Result<(), Failure> {
     let wrong = |why: String| Err(Failure::Run(format!("backend.translation: {why}")));
@@ -69,7 +69,7 @@ fn check_pools(pools: &[PoolEntry]) -> Result<(), Failure> {
         let address = pool.address;
         if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
             return wrong(format!(
-                "{address} is no address of one host outside: give one whose packets reach this host"
+                "{address} cannot be an outside address: give a unicast address whose packets are routed to this host"
             ));
         }
         let before = pools.get(..n).unwrap_or_default();
@@ -80,7 +80,7 @@ fn check_pools(pools: &[PoolEntry]) -> Result<(), Failure> {
         };
         if let Some(other) = before.iter().find(overlaps) {
             return wrong(format!(
-                "{address} has ports {} to {} twice: give each once",
+                "ports {} to {} of {address} are in two pools: list each port once",
                 pool.first_port.max(other.first_port),
                 pool.last_port.min(other.last_port)
             ));
@@ -93,14 +93,14 @@ fn failure(error: impl std::fmt::Display) -> Failure {
     Failure::Run(error.to_string())
 }
 
-/// Logs why a middlebox that ran has ended.
+/// Logs why a running middlebox has stopped.
 fn logged(why: &DaemonError) -> Failure {
     error(format_args!("stopped: {why}"));
     Failure::Logged
 }
 
 async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure> {
-    // Another middlebox may have them, whose packet filter must stay as it is: that comes last.
+    // The packet filter is changed last: another middlebox may own the state or the ports.
     let state = State::open(settings.state.as_deref()).map_err(failure)?;
     let listeners = Listeners::open(&settings).await.map_err(failure)?;
     let backend = backend(&settings)?;
@@ -110,19 +110,19 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
     let mut daemon = started.map_err(failure)?;
     let mut troubles = daemon.troubles();
     let mut accept_failures = daemon.accept_failures().reports();
-    tell(daemon.bound());
+    log_listeners(daemon.bound());
     if let Some(warning) = settings.backend.warning() {
         warn(warning);
     }
     if settings.state.is_some() {
         let restored = daemon.restored();
         info(format_args!(
-            "{} rules of before, {} that ended meanwhile",
+            "{} rules restored, {} expired while stopped",
             restored.rules,
             restored.ended.len()
         ));
         if dropped > 0 {
-            warn("the state ended with a batch that was not finished: left out");
+            warn("state file: ignored an incomplete batch at its end");
         }
     }
     info(format_args!("started as middlebox {:?}", settings.name));
@@ -132,12 +132,12 @@ async fn serve(arguments: &Arguments, settings: Settings) -> Result<(), Failure>
             _ = runtime::signal_received() => break,
             _ = hangup.recv() => reload(arguments, &daemon).await,
             Some(trouble) = next(troubles.as_mut()) => {
-                warn(format_args!("{trouble}; the middlebox goes on and tries again"));
+                warn(format_args!("{trouble}; continuing, will retry"));
             }
             Ok(failure) = accept_failures.recv() => warn(failure),
         }
     }
-    info("stopping: sessions are ended, rules stay");
+    info("stopping: ending sessions, keeping rules");
     daemon.stop().await.map_err(|why| logged(&why))?;
     info("stopped");
     Ok(())
@@ -194,31 +194,31 @@ fn nftables_config(settings: &Settings, entry: &NftablesEntry) -> NftablesConfig
 
 #[cfg(not(target_os = "linux"))]
 fn nftables(_: &Settings, _: &NftablesEntry) -> Result<AnyBackend, Failure> {
-    let why = "backend: nftables is Linux's; this system has memory only";
+    let why = "backend: nftables is available on Linux only; use kind = \"memory\"";
     Err(Failure::Run(why.into()))
 }
 
-/// A wrong configuration changes nothing.
+/// Reloads the configuration. An invalid one changes nothing.
 async fn reload(arguments: &Arguments, daemon: &Daemon) {
     let reloaded = match read(arguments) {
         Ok(settings) => daemon.reload(settings).await.map_err(failure),
         Err(error) => Err(error),
     };
     match reloaded {
-        Ok(fixed) if fixed.is_empty() => info("configuration read again"),
+        Ok(fixed) if fixed.is_empty() => info("configuration reloaded"),
         Ok(fixed) => warn(format_args!(
-            "configuration read again; a restart is needed for: {}",
+            "configuration reloaded; restart needed to change: {}",
             fixed.join(", ")
         )),
         Err(Failure::Run(why) | Failure::Usage(why)) => {
-            warn(format_args!("the configuration stays as it was: {why}"));
+            warn(format_args!("configuration not reloaded: {why}"));
         }
         Err(_) => {}
     }
 }
 
-/// Where it listens, a line each.
-fn tell(bound: &Bound) {
+/// Logs the addresses on which it listens.
+fn log_listeners(bound: &Bound) {
     if let Some((port, udp_port)) = bound.sctp {
         match udp_port {
             Some(udp_port) => info(format_args!("sctp port {port} in udp port {udp_port}")),

@@ -1,4 +1,4 @@
-//! `carrick simco`: firewall control, one file a subcommand.
+//! `carrick simco`: firewall control, one file per subcommand.
 
 mod address;
 mod agent;
@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Control firewalls with SIMCO (RFC 4540).
+/// Control firewalls and NATs with SIMCO (RFC 4540).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `carrick simco plan`: how many streams a load needs, by the model.
+//! `carrick simco plan`: computes the number of streams that a load needs.
 
 use std::io::{Write, stdout};
 use std::time::Duration;
@@ -10,13 +10,12 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::units;
 
-/// Say how many SCTP streams a load of pinholes needs, and how long an answer will take.
+/// Compute the number of SCTP streams that a load of pinholes needs, and the expected response times.
 ///
-/// By the model of Kiesel and Scharf (2006): each message lost keeps those behind it in its stream
-/// waiting until it is sent again. The load is counted exactly; the approximation of the paper is 2 %
-/// less for its own load, and a quarter less for pinholes that close before a refresh. Losses of
-/// retransmissions are left out, so that the times are too
-/// low where more than one or two per cent are lost.
+/// Uses the model of Kiesel and Scharf (2006): a lost message blocks the later messages of its stream
+/// until it is retransmitted. The load is computed exactly; the approximation in the paper is 2 % lower
+/// for its own load and a quarter lower for pinholes that close before a refresh. Lost retransmissions
+/// are neglected, so the times are too low above one or two per cent loss.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Round-trip time between agent and middlebox.
@@ -25,16 +24,16 @@ pub(crate) struct Arguments {
     /// Pinholes opened per second.
     #[arg(long, value_name = "N", default_value_t = 33.333, value_parser = rate)]
     rate: f64,
-    /// Mean life of a pinhole.
+    /// Mean lifetime of a pinhole.
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = positive)]
     hold: Duration,
-    /// A pinhole is refreshed each time this has passed.
+    /// Refresh interval of a pinhole.
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = positive)]
     refresh: Duration,
-    /// Share of packets lost each way, in per cent.
+    /// Packet loss in each direction in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     loss: f64,
-    /// What both ends take for a request besides.
+    /// Processing time of a request at both ends together.
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = units::duration)]
     processing: Duration,
     /// Print JSON.
@@ -42,18 +41,18 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What comes out.
+/// Results of the model.
 #[derive(Debug, PartialEq, Serialize)]
 struct Plan {
-    /// Stream pairs with which no message waits for another: M = ⌈D/d⌉.
+    /// Number of stream pairs without head-of-line blocking: M = ⌈D/d⌉.
     streams: u32,
     /// Transactions per second.
     transactions_per_second: f64,
-    /// Pinholes open at a time.
+    /// Mean number of open pinholes.
     pinholes: f64,
-    /// From the loss of a message to the arrival of its retransmission.
+    /// Time from the loss of a message to the arrival of its retransmission.
     recovery_ms: f64,
-    /// The expected response time with 1, 2, … stream pairs.
+    /// Expected response time with 1, 2, … stream pairs.
     response_ms: Vec<f64>,
 }
 
@@ -72,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         plan.transactions_per_second
     )?;
     writeln!(out, "pinholes open           {:.0}", plan.pinholes)?;
-    writeln!(out, "recovery of a loss      {:.1} ms", plan.recovery_ms)?;
+    writeln!(out, "loss recovery           {:.1} ms", plan.recovery_ms)?;
     for (streams, response) in (1..).zip(&plan.response_ms) {
         writeln!(out, "response, {streams:>2} streams    {response:.3} ms")?;
     }
@@ -93,8 +92,8 @@ fn plan(arguments: &Arguments) -> Plan {
         processing: ms(arguments.processing),
     };
     let streams = model.streams();
-    // A few more, to show that they gain nothing.
-    let shown = streams.saturating_add(2).min(MOST_SHOWN);
+    // Two more, to show that they gain nothing.
+    let shown = streams.saturating_add(2).min(MAX_SHOWN);
     Plan {
         streams,
         transactions_per_second: 1e3 / demand.exact_interval(),
@@ -104,8 +103,8 @@ fn plan(arguments: &Arguments) -> Plan {
     }
 }
 
-/// Lines of response times at most.
-const MOST_SHOWN: u32 = 64;
+/// Maximum number of response times.
+const MAX_SHOWN: u32 = 64;
 
 pub(super) fn positive(text: &str) -> Result<Duration, String> {
     match units::duration(text)? {
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_load_needs_six_streams() {
+    fn load_of_the_paper_needs_six_streams() {
         let plan = plan_of(&[]);
         assert_eq!((plan.streams, plan.response_ms.len()), (6, 8));
         // 100 by the paper's approximation.
@@ -161,13 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pinhole_that_is_never_refreshed_is_two_transactions() {
+    fn unrefreshed_pinhole_takes_two_transactions() {
         let plan = plan_of(&["--rate", "1000", "--hold", "1s", "--refresh", "120s"]);
         assert!((plan.transactions_per_second - 2000.0).abs() < 1e-6);
     }
 
     #[test]
-    fn a_longer_way_needs_more_and_a_small_load_one() {
+    fn streams_grow_with_rtt_and_load() {
         assert!(plan_of(&["--rtt", "200ms"]).streams > 20);
         let quiet = plan_of(&["--rate", "0.01", "--hold", "10s"]);
         assert_eq!(
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn values_out_of_range_are_rejected() {
         for line in [
             ["--rate", "0"],
             ["--rate", "x"],

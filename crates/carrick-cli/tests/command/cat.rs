@@ -199,7 +199,7 @@ fn text_of_the_peer_is_escaped() {
         ];
         for program in programs {
             let client = start(&[program, &["--peer-udp-port", &udp_port]].concat());
-            let association = server.accept().await.unwrap();
+            let association = server.accept().await.unwrap().accept();
             association.abort("\x1b[31m\x1b]0;x\x07\ncarrick: connected\r\0 \u{202e}".as_bytes());
             let client = client.finish();
             client.assert_failed(

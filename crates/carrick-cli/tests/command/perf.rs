@@ -305,6 +305,8 @@ fn wrong_command_lines_are_refused() {
         "server",
         "--bind",
         "127.0.0.1",
+        "--udp-port",
+        "0",
         "--rto-min",
         "9",
         "--rto-max",

@@ -117,7 +117,7 @@ fn answer(finished: &Finished) -> Value {
 }
 
 #[test]
-fn an_agent_on_the_command_line_opens_lists_and_closes() {
+fn agent_opens_lists_and_closes_rules() {
     let folder = Folder::new("agent");
     let middlebox = middlebox(&folder);
     for place in [&middlebox.sctp, &middlebox.tcp] {
@@ -157,8 +157,9 @@ fn an_agent_on_the_command_line_opens_lists_and_closes() {
     assert_eq!(middlebox.running.finish().code, Some(0));
 }
 
+/// RFC 4540, section 8.4
 #[test]
-fn an_agent_watches_what_happens_to_its_rules_and_enables_what_it_reserved_8_4() {
+fn agent_watches_rules_and_enables_a_reservation() {
     let folder = Folder::new("watch");
     let middlebox = middlebox(&folder);
     let key = folder.file("key");
@@ -207,7 +208,7 @@ fn an_agent_watches_what_happens_to_its_rules_and_enables_what_it_reserved_8_4()
 }
 
 #[test]
-fn an_agent_that_watches_is_told_in_words_why_its_session_is_over() {
+fn watch_prints_why_the_session_ended() {
     let folder = Folder::new("closed");
     let middlebox = middlebox(&folder);
     let key = folder.file("key");
@@ -217,7 +218,7 @@ fn an_agent_that_watches_is_told_in_words_why_its_session_is_over() {
     let told = watching.json_line();
     assert_eq!(
         (&told["event"], &told["reason"]),
-        (&"closed".into(), &"the middlebox ended it".into())
+        (&"closed".into(), &"terminated by the middlebox".into())
     );
     assert_eq!(middlebox.running.finish().code, Some(0));
     watching.interrupt();
@@ -225,7 +226,7 @@ fn an_agent_that_watches_is_told_in_words_why_its_session_is_over() {
 }
 
 #[test]
-fn who_holds_a_rule_hears_of_that_rule_alone() {
+fn hold_prints_events_of_its_rule_only() {
     let folder = Folder::new("hold-alone");
     let middlebox = middlebox(&folder);
     let key = folder.file("key");
@@ -249,7 +250,7 @@ fn who_holds_a_rule_hears_of_that_rule_alone() {
 }
 
 #[test]
-fn a_signal_makes_the_middlebox_read_its_configuration_again() {
+fn sighup_reloads_the_configuration() {
     let folder = Folder::new("reload");
     let mut middlebox = middlebox(&folder);
     let list = || agent(&folder, &middlebox.tcp, &["list"]);
@@ -257,14 +258,14 @@ fn a_signal_makes_the_middlebox_read_its_configuration_again() {
     folder.configure("rights = [\"enable\"]");
     middlebox.running.hang_up();
     let told = middlebox.running.error_line();
-    assert!(told.contains("read again"), "{told}");
+    assert!(told.contains("configuration reloaded"), "{told}");
     let list = agent(&folder, &middlebox.tcp, &["list"]);
     list.assert_failed(1, "not authorized");
     folder.configure("rights = [\"enabl\"]");
     middlebox.running.hang_up();
     let told = middlebox.running.error_line();
     assert!(
-        told.contains("stays as it was") && told.contains("enabl"),
+        told.contains("configuration not reloaded") && told.contains("enabl"),
         "{told}"
     );
     middlebox.running.interrupt();
@@ -272,7 +273,7 @@ fn a_signal_makes_the_middlebox_read_its_configuration_again() {
 }
 
 #[test]
-fn a_rule_that_is_held_ends_when_the_agent_is_interrupted() {
+fn held_rule_ends_on_interrupt() {
     let folder = Folder::new("hold");
     let middlebox = middlebox(&folder);
     let list = || answer(&agent(&folder, &middlebox.tcp, &["list"]))["rules"].clone();
@@ -308,8 +309,9 @@ fn a_rule_that_is_held_ends_when_the_agent_is_interrupted() {
     }
 }
 
+/// RFC 4540, section 8.3.1
 #[test]
-fn a_wildcard_both_ways_is_refused_in_words_that_help_8_3_1() {
+fn wildcards_in_both_directions_are_explained() {
     let folder = Folder::new("wildcard");
     let middlebox = middlebox(&folder);
     let per = |ends: &[&str]| agent(&folder, &middlebox.tcp, &[&["per"][..], ends].concat());
@@ -322,7 +324,7 @@ fn a_wildcard_both_ways_is_refused_in_words_that_help_8_3_1() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_with_its_place() {
+fn configuration_errors_name_their_line() {
     let folder = Folder::new("wrong");
     let config = folder.file("box.toml");
     let right = run(&["simco", "middlebox", "--check", "--config", &config]);
@@ -336,7 +338,7 @@ fn a_wrong_configuration_is_told_with_its_place() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn addresses_outside_that_can_not_be_translated_to_are_told_before_anything_is_made() {
+fn unusable_outside_addresses_are_rejected_early() {
     let folder = Folder::new("pools");
     let config = folder.file("box.toml");
     let check = |pools: &str| {
@@ -355,12 +357,12 @@ fn addresses_outside_that_can_not_be_translated_to_are_told_before_anything_is_m
         assert_eq!(right.code, Some(0), "{right:?}");
     }
     let twice = check(&format!("{one}, {}", pool("192.0.2.1", 2000, 3000)));
-    twice.assert_failed(1, "192.0.2.1 has ports 2000 to 2000 twice");
-    check(&pool("0.0.0.0", 1000, 2000)).assert_failed(1, "no address of one host");
+    twice.assert_failed(1, "ports 2000 to 2000 of 192.0.2.1 are in two pools");
+    check(&pool("0.0.0.0", 1000, 2000)).assert_failed(1, "cannot be an outside address");
 }
 
 #[test]
-fn a_b2bua_that_can_not_work_says_so_before_it_asks_the_middlebox() {
+fn b2bua_rejects_unusable_settings_early() {
     let b2bua = |arguments: &str| {
         let common = "simco b2bua --middlebox tcp://127.0.0.1:1 --internal 10.0.0.0/8";
         let line: Vec<&str> = common.split(' ').chain(arguments.split(' ')).collect();
@@ -374,19 +376,19 @@ fn a_b2bua_that_can_not_work_says_so_before_it_asks_the_middlebox() {
         ),
         (
             "--listen 10.0.0.1:5060 --outer [fd00::1]:5060",
-            "one IP version",
+            "of one version",
         ),
         (
             "--listen 10.0.0.1:5060 --outer 192.0.2.1:5060 --probe 0s",
-            "more than 0",
+            "longer than 0",
         ),
         (
             "--listen 10.0.0.1:5060 --outer 192.0.2.1:5060 --status 0s",
-            "more than 0",
+            "longer than 0",
         ),
         (
             "--listen 10.0.0.1:5060 --outer 192.0.2.1:5060 --inner tcp://192.0.2.1:5070",
-            "over UDP",
+            "use UDP",
         ),
     ] {
         b2bua(arguments).assert_failed(2, told);
@@ -394,7 +396,7 @@ fn a_b2bua_that_can_not_work_says_so_before_it_asks_the_middlebox() {
 }
 
 #[test]
-fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
+fn load_runs_without_failures() {
     let folder = Folder::new("load");
     let middlebox = middlebox(&folder);
     let key = folder.file("key");
@@ -436,7 +438,7 @@ fn a_load_opens_refreshes_and_closes_and_nothing_goes_wrong() {
     }
 }
 
-/// A back-to-back user agent with a middlebox, that tells a lot; and where it takes SIP.
+/// Starts a back-to-back user agent with much output and a middlebox; returns its SIP address.
 #[cfg(target_os = "linux")]
 fn talkative_b2bua(folder: &Folder, middlebox: &Middlebox) -> (Running, String) {
     let key = folder.file("key");
@@ -451,7 +453,7 @@ fn talkative_b2bua(folder: &Folder, middlebox: &Middlebox) -> (Running, String) 
     (b2bua, address)
 }
 
-/// Whether it answers, so often, with a pause before each question.
+/// Returns whether it answers a number of requests, with a pause before each.
 #[cfg(target_os = "linux")]
 fn answers_options(address: &str, times: u32) -> bool {
     use std::time::Duration;
@@ -473,7 +475,7 @@ fn answers_options(address: &str, times: u32) -> bool {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_b2bua_goes_on_when_who_reads_its_lines_is_gone_or_reads_no_more() {
+fn b2bua_survives_a_blocked_or_closed_output() {
     let folder = Folder::new("unread");
     let middlebox = middlebox(&folder);
     let (mut b2bua, address) = talkative_b2bua(&folder, &middlebox);
@@ -483,13 +485,13 @@ fn a_b2bua_goes_on_when_who_reads_its_lines_is_gone_or_reads_no_more() {
     b2bua.terminate();
     let finished = b2bua.finish();
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    let told = "nobody reads the output any more";
-    assert_eq!(finished.errors.matches(told).count(), 1, "{finished:?}");
+    let closed = "output closed by its reader";
+    assert_eq!(finished.errors.matches(closed).count(), 1, "{finished:?}");
     // A pipe has room for some hundred lines, and a thousand wait.
     let (b2bua, address) = talkative_b2bua(&folder, &middlebox);
     assert!(answers_options(&address, 50));
     b2bua.hang_up();
     let finished = b2bua.finish_unread();
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    assert!(finished.errors.contains("were not read"), "{finished:?}");
+    assert!(finished.errors.contains("lines lost"), "{finished:?}");
 }

@@ -62,14 +62,14 @@ fn metrics(at: SocketAddr) -> String {
 }
 
 #[test]
-fn a_backend_that_filters_nothing_is_named_at_every_start() {
+fn memory_backend_is_warned_about_at_start() {
     let folder = Folder::new("filters");
     let config = configure(&folder, "");
     let check = ["simco", "middlebox", "--check", "--config", &config];
     for line in [&check[..], &["simco", "middlebox", "--config", &config]] {
         run(line).assert_failed(1, "backend: give [backend] with kind = \"nftables\"");
     }
-    let warning = "backend memory: no packet is filtered";
+    let warning = "backend memory: packets are not filtered";
     configure(&folder, MEMORY);
     let checked = run(&check);
     assert_eq!(checked.code, Some(0), "{checked:?}");
@@ -133,7 +133,7 @@ fn files_are_private_whatever_the_umask() {
 }
 
 #[test]
-fn a_middlebox_out_of_file_descriptors_logs_and_counts_it() {
+fn lack_of_file_descriptors_is_logged_and_counted() {
     let folder = Folder::new("descriptors");
     let config = configure(&folder, MEMORY);
     let arguments = ["simco", "middlebox", "--config", &config];
@@ -219,7 +219,7 @@ fn a_b2bua_logs_what_it_refuses_and_what_it_lacks() {
 #[test]
 fn the_first_run_of_the_manual_opens_a_pinhole() {
     let manual = include_str!("../../../../docs/simco.md");
-    let (_, section) = manual.split_once("## A first run").unwrap();
+    let (_, section) = manual.split_once("## First run").unwrap();
     let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).take(3).collect();
     let [toml, key, commands] = blocks[..] else {
         panic!("{blocks:?}");

@@ -1,4 +1,4 @@
-//! What agents were told of their rules, and whether the kernel has just that.
+//! Record of the replies to agents, and comparison with the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -42,7 +42,7 @@ fn direction(n: FlowNumber) -> Direction {
     [Direction::Inbound, Direction::Outbound, Direction::Both][n as usize % 3]
 }
 
-/// What lets the `n`th flow pass.
+/// Returns the request that enables the `n`th flow.
 pub(crate) fn enable(n: FlowNumber, lifetime: u32) -> EnableRequest {
     EnableRequest {
         parameters: PerParameters {
@@ -56,7 +56,7 @@ pub(crate) fn enable(n: FlowNumber, lifetime: u32) -> EnableRequest {
     }
 }
 
-/// What blocks it.
+/// Returns the request that blocks it.
 pub(crate) fn disable(n: FlowNumber, lifetime: u32) -> DisableRequest {
     DisableRequest {
         internal: tuple(Location::Internal, internal(n)),
@@ -65,7 +65,7 @@ pub(crate) fn disable(n: FlowNumber, lifetime: u32) -> DisableRequest {
     }
 }
 
-/// What a rule is.
+/// Kind of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// It lets pass, from this address if it is translated.
@@ -75,7 +75,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// That of a rule that lets pass.
+    /// Returns the kind of an enabling rule.
     pub(crate) fn enabled(n: FlowNumber, outside: &AddressTuple) -> Self {
         let Scope::Full { address, port, .. } = outside.scope else {
             panic!("{outside:?} is no address");
@@ -128,7 +128,7 @@ impl Rule {
     }
 }
 
-/// All that the agent was told.
+/// Replies received by the agent.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     next: FlowNumber,

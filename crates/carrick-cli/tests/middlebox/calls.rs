@@ -10,7 +10,7 @@ use crate::world::{B2BUA, LONG_PACKETS, LONG_REPORTS, PACKETS, REPORTS, SCTP, TC
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn no_rtp_passes_without_pinholes_all_with_the_b2bua_and_none_after_bye() {
+fn rtp_passes_only_during_the_call() {
     let mut world = World::new();
     // The administrator lets SIP pass, and nothing else.
     let site = "add rule inet carrick site udp dport 5060 udp sport 5060 accept";
@@ -76,7 +76,7 @@ fn succeed_and_leave_nothing(middlebox: &str, calls: usize) {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn five_hundred_calls_at_fifty_a_second_succeed_and_leave_nothing() {
+fn five_hundred_calls_leave_no_rules() {
     succeed_and_leave_nothing(SCTP, 500);
 }
 
@@ -88,7 +88,7 @@ fn calls_succeed_with_simco_over_tcp_as_well() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn a_call_that_outlives_the_lifetime_of_its_pinholes_loses_no_packet() {
+fn refreshed_pinholes_lose_no_packet() {
     let world = World::new();
     let _b2bua = world.b2bua_with(SCTP, &["--lifetime", "5"]);
     thread::scope(|scope| {
@@ -109,9 +109,10 @@ fn a_call_that_outlives_the_lifetime_of_its_pinholes_loses_no_packet() {
     until("the rule set is empty", || world.network.elements() == 0);
 }
 
+/// RFC 3261, section 18
 #[test]
 #[ignore = "needs root and sipp"]
-fn calls_go_over_tcp_rfc_3261_18() {
+fn calls_work_over_tcp() {
     let world = World::with(&["-sn", "uas", "-rtp_echo"], "t1", "");
     // Nothing but TCP is there.
     let drop = "add table inet only; add chain inet only in { type filter hook input priority 0; }; add rule inet only in iifname != lo udp dport 5060 drop";
@@ -124,7 +125,7 @@ fn calls_go_over_tcp_rfc_3261_18() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn rtp_passes_also_when_the_offer_is_in_the_answer_and_the_answer_in_the_ack() {
+fn rtp_passes_with_delayed_offer() {
     let world = World::new();
     let _b2bua = world.b2bua();
     world.calls_succeed("late.xml", 5, 50);
@@ -161,7 +162,7 @@ fn a_call_is_refused_when_the_middlebox_is_gone() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn a_call_beyond_the_quota_gets_503_and_the_one_that_is_there_goes_on() {
+fn call_beyond_the_quota_gets_503() {
     let callee = ["-sf", "patient-callee.xml"];
     let world = World::with(&callee, "u1", "max-rules = 1");
     let b2bua = world.b2bua();
@@ -185,7 +186,7 @@ fn a_call_beyond_the_quota_gets_503_and_the_one_that_is_there_goes_on() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn a_call_to_whom_an_administrator_blocks_gets_503_until_that_ends() {
+fn prohibited_call_gets_503() {
     let callee = ["-sn", "uas", "-rtp_echo"];
     let world = World::with(&callee, "u1", "rights = \"all\"");
     let _b2bua = world.b2bua();
@@ -206,7 +207,7 @@ fn a_call_to_whom_an_administrator_blocks_gets_503_until_that_ends() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn a_middlebox_that_translates_is_refused_at_the_start_and_its_calls_when_it_becomes_one() {
+fn translating_middlebox_is_refused() {
     let mut world = World::new();
     let b2bua = world.b2bua();
     signal(&world.middlebox, Signal::SIGTERM);

@@ -1,4 +1,4 @@
-//! Calls of `SIPp` that somebody else ends.
+//! Calls of `SIPp` that end abnormally.
 
 use std::thread;
 
@@ -17,7 +17,7 @@ fn established(world: &World) -> Running {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn when_a_side_is_killed_the_other_gets_bye_and_the_rule_set_is_empty() {
+fn killed_side_ends_the_call_and_its_rules() {
     for caller_is_killed in [true, false] {
         let mut world = World::patient();
         let _b2bua = world.b2bua_with(SCTP, &["--probe", "1s"]);
@@ -36,7 +36,7 @@ fn when_a_side_is_killed_the_other_gets_bye_and_the_rule_set_is_empty() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn when_the_middlebox_ends_a_rule_both_sides_get_bye_and_the_rule_set_is_empty() {
+fn rule_ended_by_the_middlebox_ends_the_call() {
     let mut world = World::patient();
     let b2bua = world.b2bua();
     let mut caller = established(&world);
@@ -51,7 +51,7 @@ fn when_the_middlebox_ends_a_rule_both_sides_get_bye_and_the_rule_set_is_empty()
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn when_the_middlebox_is_gone_longer_than_a_rule_lives_both_sides_get_bye() {
+fn middlebox_down_too_long_ends_the_call() {
     let mut world = World::patient();
     let _b2bua = world.b2bua_with(SCTP, &["--lifetime", "5"]);
     let mut caller = established(&world);
@@ -63,7 +63,7 @@ fn when_the_middlebox_is_gone_longer_than_a_rule_lives_both_sides_get_bye() {
 
 #[test]
 #[ignore = "needs root and sipp"]
-fn early_media_pass_and_the_rule_set_is_empty_when_the_call_comes_to_nothing() {
+fn early_media_pass_and_leave_no_rules() {
     for (caller, callee) in [
         ("cancelled.xml", "early-callee.xml"),
         ("refused.xml", "busy-callee.xml"),

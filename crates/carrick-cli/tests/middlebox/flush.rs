@@ -27,7 +27,7 @@ fn what_is_there(network: &Network) -> (Vec<String>, Vec<u32>) {
 
 #[test]
 #[ignore = "needs root"]
-fn a_middlebox_whose_table_is_flushed_stops_and_says_so_and_the_next_takes_up_what_was_granted() {
+fn flushed_table_stops_the_middlebox() {
     for flush in ["flush ruleset", "flush chain inet carrick forward"] {
         let network = Network::new();
         let mut middlebox = network.middlebox_for(LOG, "rights = \"all\"");
@@ -39,7 +39,7 @@ fn a_middlebox_whose_table_is_flushed_stops_and_says_so_and_the_next_takes_up_wh
         // It finds out by itself: nobody asks it for anything.
         assert!(!middlebox.0.wait().unwrap().success(), "{flush}");
         let said = network.log(LOG);
-        for part in ["somebody flushed the rule set", "start the middlebox again"] {
+        for part in ["nft flush ruleset", "restart the middlebox"] {
             assert!(said.contains(part), "{part:?} in {said}");
         }
         let _next = network.middlebox_for(LOG, "rights = \"all\"");

@@ -1,4 +1,4 @@
-//! What the kernel has, as `nft` lists it.
+//! Rules and elements in the kernel, as `nft` lists them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::network::{Host, Network};
 
-/// Flows are told apart by the last two octets of the hosts' addresses, which are a number.
+/// Number of a flow: the last two octets of the hosts' addresses.
 pub(crate) type FlowNumber = u32;
 
 /// The table at a moment.
@@ -74,7 +74,9 @@ impl Kernel {
             let key = &found["val"]["concat"];
             let mut parts = key.as_array().unwrap().iter();
             let flow = parts.find_map(|part| flow_of(part.as_str()?)).unwrap();
-            let left = found["expires"].as_u64().unwrap();
+            // An element whose life ends at this moment is listed without "expires".
+            assert!(found["timeout"].is_u64(), "an element for ever: {listed}");
+            let left = found["expires"].as_u64().unwrap_or(0);
             self.elements.insert(element(name, key, data), (flow, left));
         }
     }

@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use carrick_simco::client::{Client, ClientConfig, SctpTarget, Target};
 use carrick_simco::message::{
     IpVersion, Lifetime, NatMode, Parity, PolicyRuleId, PrrParameters, Reply, Request,
     ReserveRequest,
 };
+use carrick_simco_net::client::{Client, ClientConfig, SctpTarget, Target};
 
 use crate::book::{Book, Kind, disable, enable};
 use crate::kernel::{FlowNumber, Kernel};
@@ -211,7 +211,7 @@ impl Test {
         self.network.begin_middlebox(LOG, self.filter, all)
     }
 
-    /// The kernel has what it should. `whole`: nobody else has removed anything.
+    /// Checks the kernel. `whole`: no other program has removed anything.
     fn check(&self, whole: bool, when: &str) {
         let begun = Instant::now();
         let kernel = Kernel::now(&self.network);
@@ -270,7 +270,7 @@ impl Test {
         self.check(true, "after the kill");
     }
 
-    /// While it starts, with the table there or removed by somebody else.
+    /// Kills it during its start, with the table present or removed.
     fn start_is_killed(&mut self, removed: bool) {
         if removed {
             let command = "delete table inet carrick";
@@ -333,13 +333,13 @@ fn kills(filter: &'static str, over_sctp: usize, over_tcp: usize) {
 
 #[test]
 #[ignore = "needs root"]
-fn a_middlebox_killed_under_load_and_while_it_starts_loses_nothing_and_leaves_nothing_open() {
+fn killed_middlebox_loses_no_rule() {
     kills("", 70, 15);
 }
 
 #[test]
 #[ignore = "needs root"]
-fn a_translator_killed_under_load_and_while_it_starts_loses_nothing_and_leaves_nothing_open() {
+fn killed_translator_loses_no_rule() {
     let filter =
         "translation = [{ address = \"10.82.2.1\", first-port = 10000, last-port = 40000 }]";
     kills(filter, 30, 5);

@@ -6,7 +6,7 @@ use crate::network::{Host, Network, until};
 
 #[test]
 #[ignore = "needs root"]
-fn a_load_over_sctp_opens_and_closes_in_the_kernel_and_the_rule_set_is_empty_in_the_end() {
+fn load_over_sctp_leaves_no_rules() {
     let network = Network::new();
     let _middlebox = network.middlebox("middlebox.log");
     let load = [

@@ -12,7 +12,7 @@ use crate::hosts::Hosts;
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a middlebox says when agents can come.
+/// Log line of a middlebox that is ready.
 pub(crate) const READY: &str = "carrick: tcp 127.0.0.1:7626";
 
 static NETWORKS: AtomicU32 = AtomicU32::new(0);
@@ -43,7 +43,7 @@ impl Network {
         Self { hosts, folder }
     }
 
-    /// Where the host's namespace is.
+    /// Network namespace of the host.
     pub(crate) fn path(&self, host: Host) -> PathBuf {
         self.hosts.path(host)
     }
@@ -77,7 +77,7 @@ impl Network {
         self.start(host, log, env!("CARGO_BIN_EXE_carrick"), arguments)
     }
 
-    /// What `nft` says on a host.
+    /// Output of `nft` on a host.
     pub(crate) fn nft(&self, host: Host, command: &str) -> String {
         self.hosts.nft(host, command)
     }

@@ -1,4 +1,4 @@
-//! What `SIPp` does, as files. Some are others with a few lines changed.
+//! Scenario files of `SIPp`, some of them derived from others.
 
 /// The same calls with the offer left to the callee: the description is in the ACK.
 fn late(caller: &str) -> String {

@@ -12,7 +12,7 @@ const HOLD: &str = "hold.log";
 /// Longer than the time between two looks of a middlebox at its table.
 const LOOKS: Duration = Duration::from_millis(2500);
 
-/// What tells the configuration of one middlebox from that of another.
+/// Differences between the configurations of two middleboxes.
 #[derive(Clone, Copy)]
 struct Setup {
     state: Option<&'static str>,
@@ -73,7 +73,7 @@ fn what_is_there(network: &Network) -> (Vec<String>, String) {
     (kernel.elements.into_keys().collect(), rules)
 }
 
-/// The first goes on when another one is started, which says why it can't be.
+/// The running middlebox is not affected by a second one, which names the conflict.
 fn the_first_goes_on(first: Setup, second: Setup, said: &str) {
     let network = Network::new();
     let mut middlebox = started(&network, FIRST, first);
@@ -126,7 +126,7 @@ fn the_first_goes_on(first: Setup, second: Setup, said: &str) {
 
 #[test]
 #[ignore = "needs root"]
-fn a_middlebox_that_is_started_twice_with_its_state_goes_on() {
+fn second_instance_with_same_state_exits() {
     let first = Setup {
         state: Some("state"),
         ..ONE
@@ -136,13 +136,13 @@ fn a_middlebox_that_is_started_twice_with_its_state_goes_on() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_middlebox_that_is_started_twice_without_state_goes_on() {
+fn second_instance_without_state_exits() {
     the_first_goes_on(ONE, ONE, "cannot listen on sctp port 7626");
 }
 
 #[test]
 #[ignore = "needs root"]
-fn a_middlebox_goes_on_when_another_one_wants_its_table() {
+fn second_instance_with_same_table_exits() {
     for [of_first, of_second] in [[None, None], [Some("state"), Some("other")]] {
         let first = Setup {
             state: of_first,
@@ -163,7 +163,7 @@ fn a_middlebox_goes_on_when_another_one_wants_its_table() {
 
 #[test]
 #[ignore = "needs root"]
-fn two_middleboxes_with_tables_of_their_own_go_on_beside_each_other() {
+fn middleboxes_with_own_tables_coexist() {
     let network = Network::new();
     let mut first = started(&network, FIRST, ONE);
     let second = Setup {

@@ -17,13 +17,13 @@ use crate::scenarios::scenarios;
 pub(crate) const PACKETS: usize = 10;
 pub(crate) const REPORTS: usize = PACKETS / RTP_PER_RTCP;
 
-/// Those of a long call, one every 100 ms.
+/// Packets of a long call, one every 100 ms.
 pub(crate) const LONG_PACKETS: usize = 120;
 pub(crate) const LONG_REPORTS: usize = LONG_PACKETS / RTP_PER_RTCP;
 
 const RTP_PER_RTCP: usize = 5;
 
-/// Where the callee receives RTP, and sends it back from. RTCP is at the next port.
+/// Port at which the callee receives and sends RTP. RTCP uses the next port.
 const MEDIA: u16 = 6000;
 
 /// The first port of the caller for media: that of the first call.
@@ -31,7 +31,7 @@ const CALLERS_MEDIA: u16 = 10_000;
 
 const SIP: &str = "5060";
 
-/// Where calls go: to the back-to-back user agent.
+/// Address of the back-to-back user agent.
 pub(crate) const B2BUA: &str = "10.82.1.1:5060";
 
 /// SIMCO over SCTP, and over TCP.
@@ -128,7 +128,7 @@ impl Drop for Reports {
 pub(crate) struct World {
     pub(crate) middlebox: Running,
     pub(crate) callee: Running,
-    /// What `SIPp` takes as callee.
+    /// Options of `SIPp` as callee.
     callee_arguments: Vec<String>,
     /// UDP or TCP, as `SIPp` calls them.
     transport: &'static str,
@@ -240,7 +240,7 @@ impl World {
             .carrick(Host::Firewall, "b2bua.log", &arguments)
     }
 
-    /// What is served on the firewall for Prometheus.
+    /// Returns the metrics served on the firewall.
     pub(crate) fn metrics(&self, address: &'static str) -> String {
         on(&self.network, Host::Firewall, move || {
             let mut connection = TcpStream::connect(address).unwrap();

@@ -106,12 +106,11 @@ pub(crate) struct World<'a> {
 
 /// RFC 9260's configuration with buffers of 128 MiB and these policies.
 pub(crate) fn fixed_buffers(policies: Policies) -> AssociationConfig {
-    AssociationConfig {
-        receive_buffer: 128 << 20,
-        send_buffer: 128 << 20,
-        policies,
-        ..AssociationConfig::default()
-    }
+    AssociationConfig::rfc9260().with(|c| {
+        c.buffers.receive_buffer = 128 << 20;
+        c.buffers.send_buffer = 128 << 20;
+        c.research.policies = policies;
+    })
 }
 
 impl World<'_> {

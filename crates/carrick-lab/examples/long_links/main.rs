@@ -37,7 +37,7 @@ fn variants() -> Vec<(&'static str, AssociationConfig)> {
         ..cubic
     };
     vec![
-        ("classic", AssociationConfig::default()),
+        ("classic", AssociationConfig::rfc9260()),
         ("classic, 128 MiB", fixed_buffers(Policies::default())),
         ("cubic, 128 MiB", fixed_buffers(cubic)),
         ("cubic, repeating, 128 MiB", fixed_buffers(repeating)),

@@ -211,7 +211,7 @@ impl<'m> Programs<'m> {
             .iter()
             .any(|measure| measure.needs_trace());
         let mut config = config.clone();
-        config.trace = noting || self.log;
+        config.research.trace = noting || self.log;
         let addresses = self.model.addresses(host);
         let seed = derive_bytes(self.seed, &[1 + host as u64]);
         let mut endpoint = EndpointConfig::new(PORT, addresses, seed);

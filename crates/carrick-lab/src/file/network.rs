@@ -117,7 +117,7 @@ fn host(
 ) -> Result<Node, FileError> {
     let association = match section.get("settings") {
         Some(item) => settings.find(&item)?,
-        None => carrick_proto::AssociationConfig::default(),
+        None => carrick_proto::AssociationConfig::rfc9260(),
     };
     let tcp = tcp(section.get("tcp").as_ref())?;
     let sctp = Kind::Sctp(Box::new(association));

@@ -27,7 +27,7 @@ impl Settings {
     /// Reads all `[settings.NAME]`, each built on one before it.
     pub(super) fn read(root: &Section<'_>) -> Result<Self, FileError> {
         let mut all = Self(vec![
-            ("rfc9260".into(), AssociationConfig::default()),
+            ("rfc9260".into(), AssociationConfig::rfc9260()),
             ("modern".into(), AssociationConfig::modern()),
         ]);
         for (name, section) in root.tables("settings")? {
@@ -36,7 +36,7 @@ impl Settings {
             }
             let mut config = match section.get("base") {
                 Some(base) => all.find(&base)?,
-                None => AssociationConfig::default(),
+                None => AssociationConfig::rfc9260(),
             };
             association(&section, &mut config)?;
             section.finish()?;
@@ -64,17 +64,17 @@ fn association(section: &Section<'_>, config: &mut AssociationConfig) -> Result<
     counts(section, config)?;
     buffers(section, config)?;
     flags(section, config)?;
-    section.set("scheduler", &mut config.scheduler, |i| {
+    section.set("scheduler", &mut config.streams.scheduler, |i| {
         i.choice(&SCHEDULERS)
     })?;
     if let Some(item) = section.get("path_mtu_discovery") {
-        config.path_mtu_discovery = item.optional(mtu_discovery)?;
+        config.mtu.path_mtu_discovery = item.optional(mtu_discovery)?;
     }
     if let Some(item) = section.get("extensions") {
         extensions(&item.section()?, &mut config.extensions)?;
     }
     if let Some(item) = section.get("policies") {
-        policies(&item.section()?, &mut config.policies)?;
+        policies(&item.section()?, &mut config.research.policies)?;
     }
     Ok(())
 }
@@ -93,21 +93,21 @@ const SCHEDULERS: [(&str, StreamScheduler); 6] = [
 
 fn timers(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
     let all: [(&'static str, &mut Duration); 7] = [
-        ("rto_initial", &mut config.rto_initial),
-        ("rto_min", &mut config.rto_min),
-        ("rto_max", &mut config.rto_max),
-        ("valid_cookie_life", &mut config.valid_cookie_life),
+        ("rto_initial", &mut config.timers.rto_initial),
+        ("rto_min", &mut config.timers.rto_min),
+        ("rto_max", &mut config.timers.rto_max),
+        ("valid_cookie_life", &mut config.timers.valid_cookie_life),
         (
             "max_cookie_life_increment",
-            &mut config.max_cookie_life_increment,
+            &mut config.timers.max_cookie_life_increment,
         ),
-        ("hb_interval", &mut config.hb_interval),
-        ("sack_delay", &mut config.sack_delay),
+        ("hb_interval", &mut config.paths.hb_interval),
+        ("sack_delay", &mut config.timers.sack_delay),
     ];
     for (key, field) in all {
         section.set(key, field, Item::time)?;
     }
-    section.set("shutdown_guard", &mut config.shutdown_guard, |i| {
+    section.set("shutdown_guard", &mut config.timers.shutdown_guard, |i| {
         i.optional(Item::time)
     })
 }
@@ -115,16 +115,22 @@ fn timers(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), F
 fn counts(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
     let read = |item: &Item<'_>| item.whole(0..=u64::from(u32::MAX)).map(|n| n as u32);
     let all: [(&'static str, &mut u32); 7] = [
-        ("max_burst", &mut config.max_burst),
-        ("slow_start_limit", &mut config.slow_start_limit),
+        ("max_burst", &mut config.transmission.max_burst),
+        (
+            "slow_start_limit",
+            &mut config.transmission.slow_start_limit,
+        ),
         (
             "association_max_retrans",
-            &mut config.association_max_retrans,
+            &mut config.paths.association_max_retrans,
         ),
-        ("path_max_retrans", &mut config.path_max_retrans),
-        ("max_init_retransmits", &mut config.max_init_retransmits),
-        ("hb_max_burst", &mut config.hb_max_burst),
-        ("sack_frequency", &mut config.sack_frequency),
+        ("path_max_retrans", &mut config.paths.path_max_retrans),
+        (
+            "max_init_retransmits",
+            &mut config.timers.max_init_retransmits,
+        ),
+        ("hb_max_burst", &mut config.paths.hb_max_burst),
+        ("sack_frequency", &mut config.timers.sack_frequency),
     ];
     for (key, field) in all {
         section.set(key, field, read)?;
@@ -132,29 +138,41 @@ fn counts(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), F
     let all: [(&'static str, &mut Option<u32>); 3] = [
         (
             "potentially_failed_max_retrans",
-            &mut config.potentially_failed_max_retrans,
+            &mut config.paths.potentially_failed_max_retrans,
         ),
         (
             "primary_switchover_max_retrans",
-            &mut config.primary_switchover_max_retrans,
+            &mut config.paths.primary_switchover_max_retrans,
         ),
-        ("no_progress_after", &mut config.no_progress_after),
+        ("no_progress_after", &mut config.timers.no_progress_after),
     ];
     for (key, field) in all {
         section.set(key, field, |item| item.optional(read))?;
     }
     let all: [(&'static str, &mut u16); 3] = [
-        ("outbound_streams", &mut config.outbound_streams),
-        ("max_inbound_streams", &mut config.max_inbound_streams),
-        ("max_outbound_streams", &mut config.max_outbound_streams),
+        ("outbound_streams", &mut config.streams.outbound_streams),
+        (
+            "max_inbound_streams",
+            &mut config.streams.max_inbound_streams,
+        ),
+        (
+            "max_outbound_streams",
+            &mut config.streams.max_outbound_streams,
+        ),
     ];
     for (key, field) in all {
         section.set(key, field, |item| item.whole(1..=65_535).map(|n| n as u16))?;
     }
     let all: [(&'static str, &mut usize); 3] = [
-        ("receive_buffer_chunks", &mut config.receive_buffer_chunks),
-        ("send_buffer_messages", &mut config.send_buffer_messages),
-        ("max_paths", &mut config.max_paths),
+        (
+            "receive_buffer_chunks",
+            &mut config.buffers.receive_buffer_chunks,
+        ),
+        (
+            "send_buffer_messages",
+            &mut config.buffers.send_buffer_messages,
+        ),
+        ("max_paths", &mut config.paths.max_paths),
     ];
     for (key, field) in all {
         section.set(key, field, |item| item.whole(1..=MAX).map(|n| n as usize))?;
@@ -165,18 +183,18 @@ fn counts(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), F
 fn buffers(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), FileError> {
     let read = |item: &Item<'_>| item.size(0..=MAX).map(|n| n as usize);
     let all: [(&'static str, &mut usize); 4] = [
-        ("receive_buffer", &mut config.receive_buffer),
-        ("message_overhead", &mut config.message_overhead),
-        ("send_buffer", &mut config.send_buffer),
-        ("path_mtu", &mut config.path_mtu),
+        ("receive_buffer", &mut config.buffers.receive_buffer),
+        ("message_overhead", &mut config.buffers.message_overhead),
+        ("send_buffer", &mut config.buffers.send_buffer),
+        ("path_mtu", &mut config.mtu.path_mtu),
     ];
     for (key, field) in all {
         section.set(key, field, read)?;
     }
     let all: [(&'static str, &mut Option<usize>); 3] = [
-        ("max_receive_buffer", &mut config.max_receive_buffer),
-        ("max_send_buffer", &mut config.max_send_buffer),
-        ("max_payload", &mut config.max_payload),
+        ("max_receive_buffer", &mut config.buffers.max_receive_buffer),
+        ("max_send_buffer", &mut config.buffers.max_send_buffer),
+        ("max_payload", &mut config.mtu.max_payload),
     ];
     for (key, field) in all {
         section.set(key, field, |item| item.optional(read))?;
@@ -188,20 +206,26 @@ fn flags(section: &Section<'_>, config: &mut AssociationConfig) -> Result<(), Fi
     let all: [(&'static str, &mut bool); 10] = [
         (
             "expose_potentially_failed",
-            &mut config.expose_potentially_failed,
+            &mut config.paths.expose_potentially_failed,
         ),
-        ("heartbeat", &mut config.heartbeat),
-        ("fragment", &mut config.fragment),
-        ("nagle", &mut config.nagle),
-        ("sender_sws_avoidance", &mut config.sender_sws_avoidance),
-        ("receiver_sws_avoidance", &mut config.receiver_sws_avoidance),
-        ("monitor_pairs", &mut config.monitor_pairs),
+        ("heartbeat", &mut config.paths.heartbeat),
+        ("fragment", &mut config.mtu.fragment),
+        ("nagle", &mut config.transmission.nagle),
+        (
+            "sender_sws_avoidance",
+            &mut config.research.sender_sws_avoidance,
+        ),
+        (
+            "receiver_sws_avoidance",
+            &mut config.research.receiver_sws_avoidance,
+        ),
+        ("monitor_pairs", &mut config.paths.monitor_pairs),
         (
             "dynamic_addresses_without_authentication",
-            &mut config.dynamic_addresses_without_authentication,
+            &mut config.security.dynamic_addresses_without_authentication,
         ),
-        ("wildcard_addresses", &mut config.wildcard_addresses),
-        ("wildcard_peers", &mut config.wildcard_peers),
+        ("wildcard_addresses", &mut config.paths.wildcard_addresses),
+        ("wildcard_peers", &mut config.paths.wildcard_peers),
     ];
     for (key, field) in all {
         section.set(key, field, Item::flag)?;

@@ -22,7 +22,7 @@
 //!     }
 //!     fn on_timer(&mut self, now: carrick_proto::Time, endpoint: &mut Endpoint) {
 //!         self.start = None;
-//!         let config = AssociationConfig::default();
+//!         let config = AssociationConfig::rfc9260();
 //!         endpoint.connect(now, &[self.server], 5000, None, config).expect("a good address");
 //!     }
 //!     fn on_event(&mut self, _: carrick_proto::Time, _: &mut Endpoint, _: AssociationId, event: Event) {

@@ -109,15 +109,14 @@ struct Outcome {
 
 fn measure(path_max_retrans: u32, potentially_failed: Option<u32>) -> Outcome {
     let millis = Duration::from_millis;
-    let config = AssociationConfig {
-        rto_initial: millis(80),
-        rto_min: millis(80),
-        rto_max: millis(150),
-        nagle: false,
-        path_max_retrans,
-        potentially_failed_max_retrans: potentially_failed,
-        ..AssociationConfig::default()
-    };
+    let config = AssociationConfig::rfc9260().with(|c| {
+        c.timers.rto_initial = millis(80);
+        c.timers.rto_min = millis(80);
+        c.timers.rto_max = millis(150);
+        c.transmission.nagle = false;
+        c.paths.path_max_retrans = path_max_retrans;
+        c.paths.potentially_failed_max_retrans = potentially_failed;
+    });
     let mut builder = NetworkBuilder::new(1);
     let [source, sink] = ["source", "sink"].map(|name| builder.add_host(name));
     let mut links = Vec::new();

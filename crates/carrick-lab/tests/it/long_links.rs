@@ -40,7 +40,7 @@ fn carried(
 
 #[test]
 fn a_link_of_100_ms_is_filled_without_a_knob() {
-    let [modern, classic] = [AssociationConfig::modern(), AssociationConfig::default()]
+    let [modern, classic] = [AssociationConfig::modern(), AssociationConfig::rfc9260()]
         .map(|config| carried(&config, 100, 0.0, 20, 1));
     assert!(modern.mbits >= 0.8 * LINK_MBITS, "{}", modern.mbits);
     assert!(modern.timeouts < 0.5, "slow start ends without a timeout");
@@ -50,7 +50,7 @@ fn a_link_of_100_ms_is_filled_without_a_knob() {
 #[test]
 fn at_random_loss_cubic_with_rack_carries_more_than_the_classic_the_longer_the_link() {
     for (rtt_ms, gain) in [(100, 1.4), (300, 1.8)] {
-        let classic = carried(&AssociationConfig::default(), rtt_ms, 0.001, 20, 10);
+        let classic = carried(&AssociationConfig::rfc9260(), rtt_ms, 0.001, 20, 10);
         for today in [
             AssociationConfig::modern(),
             fixed_buffers(Policies::modern()),

@@ -103,10 +103,8 @@ fn world(far: &LinkConfig) -> World {
     let far = builder.connect_both(interfaces[2], interfaces[3], far.clone());
     let endpoint = |ip, seed| {
         let mut config = EndpointConfig::new(PORT, vec![ip], [seed; 32]);
-        config.association = AssociationConfig {
-            path_mtu_discovery: Some(PathMtuDiscovery::default()),
-            ..AssociationConfig::default()
-        };
+        config.association = AssociationConfig::rfc9260()
+            .with(|c| c.mtu.path_mtu_discovery = Some(PathMtuDiscovery::default()));
         Endpoint::new(config).expect("a good configuration")
     };
     let program = Source {

@@ -30,7 +30,7 @@ impl Application for Client {
 
     fn on_timer(&mut self, now: carrick_proto::Time, endpoint: &mut Endpoint) {
         self.start = None;
-        let config = AssociationConfig::default();
+        let config = AssociationConfig::rfc9260();
         endpoint
             .connect(now, &self.peers, PORT, self.encapsulation, config)
             .expect("a good address");
@@ -97,7 +97,7 @@ fn world(addresses: [&[&str]; 2], encapsulation: Option<u16>, link: &LinkConfig)
     }
     let endpoint = |addresses: &[IpAddr], seed| {
         let mut config = EndpointConfig::new(PORT, addresses.to_vec(), [seed; 32]);
-        config.association.hb_interval = Duration::from_secs(5);
+        config.association.paths.hb_interval = Duration::from_secs(5);
         Endpoint::new(config).expect("a good configuration")
     };
     let mut a = SctpHost::new(

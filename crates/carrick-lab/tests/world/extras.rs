@@ -158,27 +158,27 @@ impl Extras {
     /// Changes the parameters of a side.
     pub(crate) fn apply(&self, side: Side, config: &mut AssociationConfig) {
         if let Some(keys) = &self.keys {
-            config.authentication.keys = (1..=keys.configured).map(shared_key).collect();
-            config.authentication.active = SharedKeyId(keys.active[side]);
-            config.authentication.null_key = keys.null_key;
+            config.security.authentication.keys = (1..=keys.configured).map(shared_key).collect();
+            config.security.authentication.active = SharedKeyId(keys.active[side]);
+            config.security.authentication.null_key = keys.null_key;
         }
-        config.wildcard_addresses = self.hidden;
-        config.wildcard_peers = self.wildcard;
-        config.dynamic_addresses_without_authentication = self.open_addresses;
+        config.paths.wildcard_addresses = self.hidden;
+        config.paths.wildcard_peers = self.wildcard;
+        config.security.dynamic_addresses_without_authentication = self.open_addresses;
         if self.moves().is_some() {
             config.extensions.authentication |= !self.open_addresses;
             config.extensions.dynamic_addresses = true;
         }
         // The peer must know an address that packets leave from.
         if !self.upheavals.is_empty() {
-            config.max_paths = 16;
+            config.paths.max_paths = 16;
         }
         // Nothing else may ever leave from the new port.
-        config.heartbeat |= self.rebinds(side);
-        config.protection = self.offers[side].then(|| self.sealing.offer(false));
+        config.paths.heartbeat |= self.rebinds(side);
+        config.security.protection = self.offers[side].then(|| self.sealing.offer(false));
         if self.sessions.sides[side] {
             // As the sessions will want it.
-            config.path_mtu_discovery.get_or_insert_default();
+            config.mtu.path_mtu_discovery.get_or_insert_default();
         }
     }
 

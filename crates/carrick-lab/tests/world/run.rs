@@ -118,8 +118,9 @@ impl World {
         let mut built = topology.build(seed, &plan.ending);
         let ledger = Rc::new(RefCell::new(Ledger::new(seed, watch.verbose)));
         ledger.borrow_mut().keys = extras.key_books();
-        let found = |c: &AssociationConfig| c.path_mtu_discovery.map_or(0, |d| d.max_probed_mtu);
-        let largest = |c: &AssociationConfig| c.path_mtu.max(found(c));
+        let found =
+            |c: &AssociationConfig| c.mtu.path_mtu_discovery.map_or(0, |d| d.max_probed_mtu);
+        let largest = |c: &AssociationConfig| c.mtu.path_mtu.max(found(c));
         let largest_packet = largest(&configs[0]).max(largest(&configs[1]));
         for side in 0..2 {
             let setting = Setting {
@@ -130,9 +131,9 @@ impl World {
                 plain: plan.plain,
                 peer_addresses: addresses_ever(&topology, 1 - side),
                 config: configs[side].clone(),
-                slack: largest_packet + configs[side].message_overhead,
+                slack: largest_packet + configs[side].buffers.message_overhead,
             };
-            let mut script = Script::new(seed, side, &plan, &topology, configs[side].path_mtu);
+            let mut script = Script::new(seed, side, &plan, &topology, configs[side].mtu.path_mtu);
             if extras.sessions.any() && plan.ending.begins_anew() {
                 script.peers = vec![topology.addresses[1 - side][0]];
             }
@@ -236,8 +237,8 @@ impl World {
         let pause = Duration::from_millis(self.seed % 300);
         self.ledger.borrow().log(now, side, || "restarts".into());
         let mut config = settings(self.seed, side, &self.plan, &self.topology, &self.extras);
-        if config.protection.is_some() {
-            config.protection = Some(self.extras.sealing.offer(true));
+        if config.security.protection.is_some() {
+            config.security.protection = Some(self.extras.sealing.offer(true));
         }
         self.extras.sealing.note_restart();
         let connect_at = reconnect.then(|| now + pause);

@@ -43,39 +43,38 @@ pub(crate) fn settings(
     let mut dice = Dice::new(seed, Part::Settings(side));
     let dice = &mut dice;
     let rto_max = dice.log_millis(1000, 20_000);
-    let mut config = AssociationConfig {
-        rto_initial: dice.log_millis(100, 3000).min(rto_max),
-        rto_min: dice.log_millis(10, 1000),
-        rto_max,
-        max_burst: dice.range(1, 8) as u32,
-        slow_start_limit: dice.pick(&[1, 1, 2, 8]),
-        valid_cookie_life: Duration::from_secs(3600),
-        path_max_retrans: dice.range(0, 6) as u32,
-        heartbeat: dice.chance(0.85),
-        hb_interval: dice.log_millis(1000, 30_000),
-        hb_max_burst: dice.range(1, 4) as u32,
-        sack_delay: dice.pick(&[0, 10, 200, 500].map(Duration::from_millis)),
-        sack_frequency: dice.pick(&[1, 2, 2, 2, 3, 4]),
-        outbound_streams: dice.pick(&[1, 2, 10, 10, 100, 65_535]),
-        max_inbound_streams: dice.pick(&[1, 5, 65_535, 65_535]),
-        fragment: dice.chance(0.95),
-        nagle: dice.chance(0.6),
-        sender_sws_avoidance: dice.chance(0.8),
-        receiver_sws_avoidance: dice.chance(0.8),
+    let mut config = AssociationConfig::rfc9260().with(|c| {
+        c.timers.rto_initial = dice.log_millis(100, 3000).min(rto_max);
+        c.timers.rto_min = dice.log_millis(10, 1000);
+        c.timers.rto_max = rto_max;
+        c.transmission.max_burst = dice.range(1, 8) as u32;
+        c.transmission.slow_start_limit = dice.pick(&[1, 1, 2, 8]);
+        c.timers.valid_cookie_life = Duration::from_secs(3600);
+        c.paths.path_max_retrans = dice.range(0, 6) as u32;
+        c.paths.heartbeat = dice.chance(0.85);
+        c.paths.hb_interval = dice.log_millis(1000, 30_000);
+        c.paths.hb_max_burst = dice.range(1, 4) as u32;
+        c.timers.sack_delay = dice.pick(&[0, 10, 200, 500].map(Duration::from_millis));
+        c.timers.sack_frequency = dice.pick(&[1, 2, 2, 2, 3, 4]);
+        c.streams.outbound_streams = dice.pick(&[1, 2, 10, 10, 100, 65_535]);
+        c.streams.max_inbound_streams = dice.pick(&[1, 5, 65_535, 65_535]);
+        c.mtu.fragment = dice.chance(0.95);
+        c.transmission.nagle = dice.chance(0.6);
+        c.research.sender_sws_avoidance = dice.chance(0.8);
+        c.research.receiver_sws_avoidance = dice.chance(0.8);
         // With a limit, the only path may be the one whose address vanishes.
-        max_paths: match topology.loses_addresses() {
+        c.paths.max_paths = match topology.loses_addresses() {
             true => 16,
             false => dice.pick(&[1, 2, 16, 16, 16]),
-        },
-        monitor_pairs: dice.chance(0.2),
-        no_progress_after: dice.pick(&[None, Some(5), Some(20)]),
-        trace: dice.chance(0.1),
-        policies: policies(dice, topology),
-        ..AssociationConfig::default()
-    };
+        };
+        c.paths.monitor_pairs = dice.chance(0.2);
+        c.timers.no_progress_after = dice.pick(&[None, Some(5), Some(20)]);
+        c.research.trace = dice.chance(0.1);
+        c.research.policies = policies(dice, topology);
+    });
     buffers(&mut config, dice, plan, topology);
     limits(&mut config, dice, plan, extras);
-    config.scheduler = dice.pick(&StreamScheduler::ALL);
+    config.streams.scheduler = dice.pick(&StreamScheduler::ALL);
     config.extensions = extensions(&mut Dice::new(seed, Part::Extensions(side)));
     let mut partial = Dice::new(seed, Part::Partial(side));
     config.extensions.partial_reliability = partial.chance(0.75);
@@ -84,23 +83,23 @@ pub(crate) fn settings(
     config.extensions.zero_checksum = partial.chance(0.75);
     // A lower layer that protects packets passes none that was changed.
     if partial.chance(0.75) && !topology.corrupts {
-        config.lower_layer = LowerLayer::Dtls;
+        config.security.lower_layer = LowerLayer::Dtls;
     }
     authentication(&mut config, dice);
     failover(&mut config, &mut Dice::new(seed, Part::Failover(side)));
     multipath(
-        &mut config.policies,
+        &mut config.research.policies,
         &mut Dice::new(seed, Part::Multipath(side)),
     );
     reconfiguration(&mut config, &mut Dice::new(seed, Part::Grants(side)));
     extras.apply(side, &mut config);
     if let (Some(mtu), true) = (topology.link_mtu, extras.offers[side]) {
         let fits = mtu - LARGEST_HEADERS - SEALED_OVERHEAD;
-        config.max_payload = config.max_payload.map(|payload| payload.min(fits));
+        config.mtu.max_payload = config.mtu.max_payload.map(|payload| payload.min(fits));
     }
     // The other path may be dead for good.
     if !extras.upheavals.is_empty() {
-        config.policies.sack_route = &SackToSource;
+        config.research.policies.sack_route = &SackToSource;
     }
     config
 }
@@ -122,23 +121,24 @@ fn buffers(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, topolog
     } else {
         1500
     };
-    config.receive_buffer = dice.log_size(least, 1 << 20);
-    config.receive_buffer_chunks = dice.pick(&[1 << 16, 1 << 16, 1 << 16, dice_chunks(plan)]);
-    config.message_overhead = dice.pick(&[0, 64, 128, 256]);
-    config.send_buffer = dice.log_size(1000, 1 << 20);
-    config.send_buffer_messages = dice.pick(&[1 << 16, 1 << 16, 1 << 16, 1, 7]);
+    config.buffers.receive_buffer = dice.log_size(least, 1 << 20);
+    config.buffers.receive_buffer_chunks =
+        dice.pick(&[1 << 16, 1 << 16, 1 << 16, dice_chunks(plan)]);
+    config.buffers.message_overhead = dice.pick(&[0, 64, 128, 256]);
+    config.buffers.send_buffer = dice.log_size(1000, 1 << 20);
+    config.buffers.send_buffer_messages = dice.pick(&[1 << 16, 1 << 16, 1 << 16, 1, 7]);
     let larger = [None, None, Some(1 << 16), Some(2 << 20)];
-    config.max_receive_buffer = dice.pick(&larger);
-    config.max_send_buffer = dice.pick(&larger);
+    config.buffers.max_receive_buffer = dice.pick(&larger);
+    config.buffers.max_send_buffer = dice.pick(&larger);
     let smallest = topology.smallest_mtu();
-    config.path_mtu = dice.pick(&[1500, 1500, smallest, 9000, smallest + 123]);
-    config.max_payload = match plan.scale {
+    config.mtu.path_mtu = dice.pick(&[1500, 1500, smallest, 9000, smallest + 123]);
+    config.mtu.max_payload = match plan.scale {
         Scale::Large => dice.chance(0.2).then(|| dice.size(400, 2000)),
         _ => dice.chance(0.3).then(|| dice.log_size(40, 2000)),
     };
     if let Some(mtu) = topology.link_mtu {
         let fits = mtu - LARGEST_HEADERS;
-        config.max_payload = Some(config.max_payload.map_or(fits, |p| p.min(fits)));
+        config.mtu.max_payload = Some(config.mtu.max_payload.map_or(fits, |p| p.min(fits)));
     }
 }
 
@@ -152,29 +152,31 @@ fn limits(config: &mut AssociationConfig, dice: &mut Dice, plan: &Plan, extras: 
     // the one that is left: neither side believes the other, and only counting ends them.
     let keyless = matches!(plan.ending, Ending::Abort { .. }) && extras.seals();
     if keyless || extras.sessions.divide() || matches!(plan.ending, Ending::Death { .. }) {
-        config.association_max_retrans = dice.range(1, 8) as u32;
-        config.max_init_retransmits = dice.range(1, 6) as u32;
-        config.shutdown_guard = dice.chance(0.5).then(|| dice.log_millis(5000, 60_000));
+        config.paths.association_max_retrans = dice.range(1, 8) as u32;
+        config.timers.max_init_retransmits = dice.range(1, 6) as u32;
+        config.timers.shutdown_guard = dice.chance(0.5).then(|| dice.log_millis(5000, 60_000));
     } else {
-        config.association_max_retrans = NEVER;
-        config.max_init_retransmits = NEVER;
-        config.shutdown_guard = Some(Duration::from_secs(1_000_000));
+        config.paths.association_max_retrans = NEVER;
+        config.timers.max_init_retransmits = NEVER;
+        config.timers.shutdown_guard = Some(Duration::from_secs(1_000_000));
     }
-    if plan.short_cookies {
-        config.valid_cookie_life = dice.log_millis(50, 2000);
-        config.max_cookie_life_increment = dice.pick(&[0, 1, 60].map(Duration::from_secs));
+    // A peer that gave up a restart over stale cookies could not say so to the one that is left, which
+    // believes no ABORT in the clear.
+    if plan.short_cookies && !(extras.seals() && plan.ending.begins_anew()) {
+        config.timers.valid_cookie_life = dice.log_millis(50, 2000);
+        config.timers.max_cookie_life_increment = dice.pick(&[0, 1, 60].map(Duration::from_secs));
     }
 }
 
 /// Whether the peer may re-configure streams differs.
 fn reconfiguration(config: &mut AssociationConfig, dice: &mut Dice) {
     config.extensions.reconfiguration = dice.chance(0.7);
-    config.grants = Grants {
+    config.streams.grants = Grants {
         reset_streams: dice.chance(0.9),
         reset_association: dice.chance(0.9),
         change_streams: dice.chance(0.9),
     };
-    config.max_outbound_streams = dice.pick(&[u16::MAX, u16::MAX, 20]);
+    config.streams.max_outbound_streams = dice.pick(&[u16::MAX, u16::MAX, 20]);
 }
 
 /// What is authenticated, and whether addresses are told as they come and go. Not what comes from a
@@ -201,9 +203,9 @@ fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
     config.extensions.authentication = dice.chance(0.6);
     config.extensions.dynamic_addresses = dice.chance(0.6);
     let required = possible.into_iter().filter(|_| dice.chance(0.3));
-    config.authentication.required = required.collect();
+    config.security.authentication.required = required.collect();
     if dice.chance(0.3) {
-        config.authentication.algorithms = vec![HmacId::SHA_1];
+        config.security.authentication.algorithms = vec![HmacId::SHA_1];
     }
 }
 
@@ -211,18 +213,18 @@ fn authentication(config: &mut AssociationConfig, dice: &mut Dice) {
 fn failover(config: &mut AssociationConfig, dice: &mut Dice) {
     let least = if dice.chance(0.5) {
         let errors = dice.pick(&[0, 0, 0, 1, 3]);
-        config.potentially_failed_max_retrans = Some(errors);
+        config.paths.potentially_failed_max_retrans = Some(errors);
         errors
     } else {
-        config.path_max_retrans
+        config.paths.path_max_retrans
     };
-    config.expose_potentially_failed = dice.chance(0.8);
+    config.paths.expose_potentially_failed = dice.chance(0.8);
     if dice.chance(0.3) {
-        config.primary_switchover_max_retrans = Some(least + dice.range(0, 3) as u32);
+        config.paths.primary_switchover_max_retrans = Some(least + dice.range(0, 3) as u32);
     }
     if dice.chance(0.4) {
         let base = dice.pick(&[1200, 1200, 1280, 600]);
-        config.path_mtu_discovery = Some(PathMtuDiscovery {
+        config.mtu.path_mtu_discovery = Some(PathMtuDiscovery {
             base_mtu: base,
             max_probed_mtu: dice.pick(&[1500, 9000, 9000, 1400]),
             max_probes: dice.range(1, 3) as u32,

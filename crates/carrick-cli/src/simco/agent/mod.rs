@@ -1,4 +1,4 @@
-//! `carrick simco agent`: requests of people and scripts.
+//! `carrick simco agent`: single requests on the command line.
 
 mod output;
 mod requests;
@@ -6,8 +6,8 @@ mod requests;
 use std::io::{Write, stdout};
 use std::time::Duration;
 
-use carrick_simco::client::{Client, ClientConfig, ClientEvent, HeldRule, RequestError};
 use carrick_simco::message::{Lifetime, PolicyRuleId, Reply, Request};
+use carrick_simco_net::client::{Client, ClientConfig, ClientEvent, HeldRule, RequestError};
 use clap::{Args, Subcommand};
 
 use super::connect::ConnectArguments;
@@ -16,14 +16,14 @@ use crate::failure::Failure;
 use crate::runtime;
 use output::Output;
 
-/// Ask a middlebox for something.
+/// Send a request to a middlebox.
 ///
-/// A rule outlives the session that made it and ends with its lifetime, unless --hold keeps it.
+/// A rule outlives the session that created it and expires with its lifetime, unless --hold refreshes it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     connect: ConnectArguments,
-    /// Print JSON, an object a line.
+    /// Print one JSON object per line.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -32,33 +32,33 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Let a data stream pass (PER).
+    /// Enable a data stream (PER).
     Per(requests::PerArguments),
     /// Reserve an address and ports on a translator (PRR).
     Prr(requests::PrrArguments),
-    /// Let a data stream pass on a reservation (PEA).
+    /// Enable a data stream on a reservation (PEA).
     Pea(requests::PeaArguments),
-    /// Block a data stream, and end what lets it pass (PDR).
+    /// Prohibit a data stream and end the rules that enable it (PDR).
     Pdr(requests::PdrArguments),
-    /// Give a rule another lifetime, 0 to end it (PLC).
+    /// Change the lifetime of a rule, 0 to delete it (PLC).
     Plc {
-        /// The rule.
+        /// Identifier of the rule.
         rule: u32,
-        /// Seconds from now.
+        /// New lifetime in seconds from now.
         lifetime: u32,
     },
-    /// How a rule is (PRS).
+    /// Show the status of a policy rule (PRS).
     Status {
-        /// The rule.
+        /// Identifier of the rule.
         rule: u32,
     },
-    /// The rules that this agent may see (PRL), with --long how each is.
+    /// List the rules that this agent may see (PRL).
     List {
-        /// Ask for the status of each.
+        /// Show the status of each rule.
         #[arg(long)]
         long: bool,
     },
-    /// Tell what happens to the rules that this agent may see (ARE), until interrupted.
+    /// Print the events of the rules that this agent may see (ARE) until interrupted.
     Watch,
 }
 
@@ -75,7 +75,7 @@ impl Command {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime::run(async {
         if arguments.command.holds() {
-            // It ends its rule when it is interrupted.
+            // It deletes its rule when it is interrupted.
             return work(arguments).await;
         }
         tokio::select! {
@@ -96,7 +96,7 @@ async fn work(arguments: &Arguments) -> Result<(), Failure> {
         json: arguments.json,
     };
     let done = ask(&client, &arguments.command, output).await;
-    // A middlebox that does not answer is not waited for.
+    // Bounded: the middlebox may not answer.
     let _ = tokio::time::timeout(Duration::from_secs(2), client.end()).await;
     done
 }
@@ -154,7 +154,7 @@ async fn list(client: &Client, long: bool, output: Output) -> Result<(), Failure
     for rule in rules {
         match client.status(rule).await {
             Ok(status) => output.reply(&status)?,
-            // It has ended since the list was made.
+            // It has ended since it was listed.
             Err(RequestError::Refused(_)) => {}
             Err(error) => return Err(failure(error)),
         }
@@ -162,7 +162,7 @@ async fn list(client: &Client, long: bool, output: Output) -> Result<(), Failure
     Ok(())
 }
 
-/// Keeps a rule until interrupted or ended.
+/// Keeps a rule until it ends or the program is interrupted.
 async fn hold(
     client: &Client,
     granted: impl Future<Output = Result<HeldRule, RequestError>>,
@@ -173,12 +173,12 @@ async fn hold(
     tokio::pin!(interrupted);
     let rule = tokio::select! {
         rule = granted => rule.map_err(failure)?,
-        // What is granted from now on finds nobody, and is ended.
+        // The client ends a rule that is granted after the future was dropped.
         _ = &mut interrupted => return Ok(()),
     };
     let mut held = rule.id();
     info(format_args!(
-        "rule {} is granted, and refreshed until SIGINT",
+        "rule {} granted; refreshing it until SIGINT",
         held.0
     ));
     let watching = async {
@@ -187,7 +187,7 @@ async fn hold(
         while rule.is_held() {
             match events.next().await {
                 Some(event @ ClientEvent::Closed(_)) => {
-                    warn("the session is lost; connecting again");
+                    warn("session lost; reconnecting");
                     output.event(&event)?;
                 }
                 Some(event) if concerns(&event, &mut held) => output.event(&event)?,
@@ -195,18 +195,21 @@ async fn hold(
                 None => break,
             }
         }
-        Err(Failure::Run("the rule has ended".into()))
+        Err(Failure::Run(
+            "the rule was ended by the middlebox or another agent".into(),
+        ))
     };
     let ended = tokio::select! {
         ended = watching => ended,
         _ = &mut interrupted => Ok(()),
     };
     rule.close().await.map_err(failure)?;
-    info(format_args!("rule {} is closed", held.0));
+    info(format_args!("rule {} deleted", held.0));
     ended
 }
 
-/// Whether an event is about the held rule, or about the session. The rule may get another identifier.
+/// Returns whether an event is about the held rule or the session. Follows a change of the rule's
+/// identifier.
 fn concerns(event: &ClientEvent, held: &mut PolicyRuleId) -> bool {
     match event {
         ClientEvent::Rule { rule, .. } | ClientEvent::Ended { rule, .. } => rule == held,
@@ -226,13 +229,13 @@ fn concerns(event: &ClientEvent, held: &mut PolicyRuleId) -> bool {
 
 async fn watch(client: &Client, output: Output) -> Result<(), Failure> {
     let mut events = client.events();
-    // From now on nothing is missed.
+    // Events are complete from here on.
     output.event(&ClientEvent::Opened(client.capabilities()))?;
     stdout().flush()?;
     while let Some(event) = events.next().await {
         output.event(&event)?;
         if matches!(event, ClientEvent::Closed(_)) {
-            warn("the session is lost; connecting again");
+            warn("session lost; reconnecting");
         }
         stdout().flush()?;
     }

@@ -1,11 +1,11 @@
-//! What an agent prints: a line for people, or an object of JSON.
+//! Output of the agent: a line of text or a JSON object per result.
 
 use std::io::{Write, stdout};
 
 use carrick_simco::PeerText;
-use carrick_simco::client::ClientEvent;
-use carrick_simco::describe::RuleText;
 use carrick_simco::message::{Enabled, Lifetime, Owner, PolicyRuleId, Reply};
+use carrick_simco_net::client::ClientEvent;
+use carrick_simco_net::describe::RuleText;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ pub(super) struct Output {
     pub(super) json: bool,
 }
 
-/// A rule, or what happened to one.
+/// Rule or event to print.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ impl Line {
         add("outside", what.outside.clone());
         let owner = self.owner.as_ref();
         add("owner", owner.map(|owner| PeerText::new(owner).to_string()));
-        add("because", self.reason.clone());
+        add("reason", self.reason.clone());
         words.join("  ")
     }
 }
@@ -95,7 +95,7 @@ impl Output {
         Ok(())
     }
 
-    /// A reply about one rule.
+    /// Prints a reply about one rule.
     pub(super) fn reply(self, reply: &Reply) -> Result<(), Failure> {
         let (rule, lifetime, owner) = match reply {
             Reply::Enabled(enabled) => (enabled.rule, enabled.lifetime, None),
@@ -113,7 +113,11 @@ impl Output {
                 disable,
                 owner,
             } => (*rule, disable.lifetime, Some(owner)),
-            _ => return Err(Failure::Run("the answer is about no rule".into())),
+            _ => {
+                return Err(Failure::Run(
+                    "unexpected reply from the middlebox: it describes no rule".into(),
+                ));
+            }
         };
         self.line(&Line {
             rule: Some(rule.0),
@@ -155,7 +159,7 @@ impl Output {
                 ..named("lost")
             },
             ClientEvent::Lagged(count) => Line {
-                reason: Some(format!("{count} events were not read in time")),
+                reason: Some(format!("{count} events lost: output was not read in time")),
                 ..named("lagged")
             },
         })
@@ -166,9 +170,9 @@ impl Output {
 mod tests {
     use super::*;
 
-    /// The owner is what another agent calls itself, as the middlebox reports it.
+    /// The name of an owner is chosen by another agent and may hold control characters.
     #[test]
-    fn an_owner_cannot_make_lines() {
+    fn control_characters_in_owner_names_are_escaped() {
         let owner = Owner::new(&b"pbx\n\x1b[2Jrule 7\xff"[..]).unwrap();
         let line = Line {
             rule: Some(1),

@@ -1,4 +1,4 @@
-//! The requests that make rules, as arguments.
+//! Arguments of the requests that create rules.
 
 use carrick_simco::backend::has_ports;
 use carrick_simco::message::{
@@ -15,32 +15,32 @@ fn ip_version(text: &str) -> Result<IpVersion, String> {
     match text {
         "4" => Ok(IpVersion::V4),
         "6" => Ok(IpVersion::V6),
-        _ => Err("give 4 or 6".into()),
+        _ => Err("expected 4 or 6".into()),
     }
 }
 
-/// Both ends of a data stream.
+/// Data stream: both ends, protocol, ports, and the requested lifetime.
 #[derive(Debug, Args)]
 pub(super) struct Stream {
-    /// The host behind the middlebox: `ADDR[/PREFIX][:PORT]` or `any`.
+    /// Internal host (behind the middlebox): `ADDR[/PREFIX][:PORT]` or `any`.
     #[arg(long, value_name = "END", value_parser = end)]
     internal: End,
-    /// The host beyond the middlebox: likewise.
+    /// External host (beyond the middlebox): `ADDR[/PREFIX][:PORT]` or `any`.
     #[arg(long, value_name = "END", value_parser = end)]
     external: End,
-    /// The transport protocol: udp, tcp, sctp, dccp, icmp, any or a number.
+    /// Transport protocol: udp, tcp, sctp, dccp, icmp, any or a number.
     #[arg(long, default_value = "udp", value_parser = protocol)]
     protocol: u8,
-    /// Consecutive ports on both ends, 2 for RTP and RTCP.
+    /// Number of consecutive ports at both ends, e.g. 2 for RTP and RTCP.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     ports: u16,
-    /// The lifetime that is asked for, in seconds.
+    /// Requested lifetime in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lifetime: u32,
 }
 
 impl Stream {
-    /// Whether addresses or ports are wildcards; without a protocol that has ports there are none.
+    /// Returns whether addresses or ports are wildcards. Ports don't count if the protocol has none.
     fn has_wildcard(&self) -> bool {
         let ends = [self.internal, self.external];
         ends.iter().any(|end| {
@@ -55,7 +55,7 @@ impl Stream {
     fn tuples(&self) -> Result<[AddressTuple; 2], Failure> {
         let version = match (self.internal.version(), self.external.version()) {
             (Some(a), Some(b)) if a != b => {
-                let why = "both ends must be of one IP version";
+                let why = "--internal and --external have different IP versions: give addresses of one version";
                 return Err(Failure::Usage(why.into()));
             }
             (Some(version), _) | (None, Some(version)) => version,
@@ -65,9 +65,9 @@ impl Stream {
             protocol, ports, ..
         } = *self;
         let ends = [self.internal, self.external];
-        // The middlebox would only say that the port is illegal.
+        // The middlebox would refuse the port without naming the reason.
         if protocol != 0 && !has_ports(protocol) && ends.iter().any(End::has_port) {
-            let why = format!("protocol {protocol} has no ports: give addresses only");
+            let why = format!("protocol {protocol} has no ports: give addresses without ports");
             return Err(Failure::Usage(why));
         }
         let tuple = |end: End, location| end.tuple(location, protocol, ports, version);
@@ -79,24 +79,24 @@ impl Stream {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Way {
+enum StreamDirection {
     /// From the external to the internal host.
     In,
     /// From the internal to the external host.
     Out,
-    /// Both.
+    /// Both directions.
     Both,
 }
 
-/// Which packets pass.
+/// Arguments of PER and PEA.
 #[derive(Debug, Args)]
 pub(super) struct EnableArguments {
     #[command(flatten)]
     stream: Stream,
-    /// Which way packets may go.
+    /// Direction in which packets may pass.
     #[arg(long, value_enum, default_value = "both")]
-    direction: Way,
-    /// A translator keeps the parity of the port.
+    direction: StreamDirection,
+    /// Keep the parity of the port (on an address translator).
     #[arg(long)]
     same_parity: bool,
 }
@@ -104,9 +104,10 @@ pub(super) struct EnableArguments {
 impl EnableArguments {
     fn request(&self, group: Option<u32>) -> Result<EnableRequest, Failure> {
         let [internal, external] = self.stream.tuples()?;
-        // RFC 4540 section 8.3.1; the middlebox would only say that it is inconsistent.
-        if self.direction == Way::Both && self.stream.has_wildcard() {
-            let why = "any, a prefix or an end without a port needs --direction in or out";
+        // RFC 4540, section 8.3.1. The middlebox would refuse it without naming the reason.
+        if self.direction == StreamDirection::Both && self.stream.has_wildcard() {
+            let why =
+                "an end that is any, a prefix or without a port requires --direction in or out";
             return Err(Failure::Usage(why.into()));
         }
         Ok(EnableRequest {
@@ -117,9 +118,9 @@ impl EnableArguments {
                     PortParity::Any
                 },
                 direction: match self.direction {
-                    Way::In => Direction::Inbound,
-                    Way::Out => Direction::Outbound,
-                    Way::Both => Direction::Both,
+                    StreamDirection::In => Direction::Inbound,
+                    StreamDirection::Out => Direction::Outbound,
+                    StreamDirection::Both => Direction::Both,
                 },
             },
             internal,
@@ -134,10 +135,10 @@ impl EnableArguments {
 pub(super) struct PerArguments {
     #[command(flatten)]
     enable: EnableArguments,
-    /// The group of the new rule [default: a new one].
+    /// Group of the new rule [default: a new group].
     #[arg(long, value_name = "GROUP")]
     group: Option<u32>,
-    /// Keep the rule until interrupted, then end it.
+    /// Keep refreshing the rule until interrupted, then delete it.
     #[arg(long)]
     pub(super) hold: bool,
 }
@@ -150,7 +151,7 @@ impl PerArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct PeaArguments {
-    /// The reservation.
+    /// Identifier of the reservation.
     rule: u32,
     #[command(flatten)]
     enable: EnableArguments,
@@ -183,36 +184,36 @@ impl PdrArguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Start {
+enum PortStart {
     /// Any port.
     Any,
-    /// An even port first, as for RTP.
+    /// First port even, as for RTP.
     Even,
-    /// An odd port first.
+    /// First port odd.
     Odd,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct PrrArguments {
-    /// The transport protocol: udp, tcp, sctp, dccp, icmp, any or a number.
+    /// Transport protocol: udp, tcp, sctp, dccp, icmp, any or a number.
     #[arg(long, default_value = "udp", value_parser = protocol)]
     protocol: u8,
-    /// Consecutive ports.
+    /// Number of consecutive ports.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     ports: u16,
-    /// Where they begin.
+    /// Parity of the first port.
     #[arg(long, value_enum, default_value = "any")]
-    parity: Start,
-    /// The IP version of the addresses, 4 or 6: that of the stream that is to be enabled [default: any].
+    parity: PortStart,
+    /// IP version of the reserved addresses, that of the stream to be enabled later [default: any].
     #[arg(long, value_name = "4|6", value_parser = ip_version)]
     ip_version: Option<IpVersion>,
-    /// The lifetime that is asked for, in seconds.
+    /// Requested lifetime in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lifetime: u32,
-    /// The group of the new rule [default: a new one].
+    /// Group of the new rule [default: a new group].
     #[arg(long, value_name = "GROUP")]
     group: Option<u32>,
-    /// Keep the reservation until interrupted, then end it.
+    /// Keep refreshing the reservation until interrupted, then delete it.
     #[arg(long)]
     pub(super) hold: bool,
 }
@@ -223,11 +224,11 @@ impl PrrArguments {
             parameters: PrrParameters {
                 nat_mode: NatMode::Traditional,
                 parity: match self.parity {
-                    Start::Any => Parity::Any,
-                    Start::Even => Parity::Even,
-                    Start::Odd => Parity::Odd,
+                    PortStart::Any => Parity::Any,
+                    PortStart::Even => Parity::Even,
+                    PortStart::Odd => Parity::Odd,
                 },
-                // Nothing translates one version into the other.
+                // IP versions are not translated into each other.
                 inside: self.ip_version,
                 outside: self.ip_version,
                 protocol: self.protocol,
@@ -251,8 +252,9 @@ mod tests {
         prr: PrrArguments,
     }
 
+    /// RFC 4540, section 4.3.9
     #[test]
-    fn a_reservation_is_for_the_ip_version_that_is_asked_for_4_3_9() {
+    fn prr_requests_the_given_ip_version() {
         let asked = |more: &[&str]| {
             let line = Line::try_parse_from([&["prr"], more].concat());
             line.map(|line| {

@@ -54,7 +54,7 @@ impl Kind {
 
     fn stack(self) -> Stack {
         let mut config = self.variant.config();
-        config.trace = false;
+        config.research.trace = false;
         Stack::Sctp {
             encapsulated: self.encapsulated,
             port: PORT,

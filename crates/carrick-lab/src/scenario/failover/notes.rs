@@ -157,6 +157,6 @@ fn best(observed: &Observed) -> String {
          in bursts. A tail loss probe would put T3-rtx off, and is off.",
         measured(mean(&values(&observed.quiet[index], |f| Some(f.time))).unwrap_or_default()),
         loads.join(", "),
-        VARIANTS[0].config().sack_delay.as_millis(),
+        VARIANTS[0].config().timers.sack_delay.as_millis(),
     )
 }

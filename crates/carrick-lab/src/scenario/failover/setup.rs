@@ -234,18 +234,17 @@ impl Variant {
                 counting
             }
         };
-        AssociationConfig {
-            rto_initial: initial,
-            rto_min: min,
-            rto_max: max,
-            path_max_retrans: self.path_max_retrans,
-            potentially_failed_max_retrans: self.potentially_failed,
-            sack_frequency: self.sack_frequency,
-            nagle: false,
-            trace: true,
-            policies,
-            ..AssociationConfig::default()
-        }
+        AssociationConfig::rfc9260().with(|c| {
+            c.timers.rto_initial = initial;
+            c.timers.rto_min = min;
+            c.timers.rto_max = max;
+            c.paths.path_max_retrans = self.path_max_retrans;
+            c.paths.potentially_failed_max_retrans = self.potentially_failed;
+            c.timers.sack_frequency = self.sack_frequency;
+            c.transmission.nagle = false;
+            c.research.trace = true;
+            c.research.policies = policies;
+        })
     }
 
     /// The least time to a failover by the timeouts alone, in ms: one RTO.Min, then RTO.Max.

@@ -90,12 +90,12 @@ fn settings() -> Vec<Setting> {
                  Nagle off, retransmissions: {}, new data waits behind them on all paths, addresses are not verified (Linux 2.6), after a \
                  timeout: one window of one packet, duplicates beside new data reported later (chosen by the published times, the paper does not tell); \
                  the destination’s side connects",
-                paper.rto_min.as_millis(),
-                paper.rto_max.as_millis(),
-                paper.sack_frequency,
-                paper.sack_delay.as_millis(),
-                paper.policies.missing_reports,
-                paper.policies.retransmission_route.name(),
+                paper.timers.rto_min.as_millis(),
+                paper.timers.rto_max.as_millis(),
+                paper.timers.sack_frequency,
+                paper.timers.sack_delay.as_millis(),
+                paper.research.policies.missing_reports,
+                paper.research.policies.retransmission_route.name(),
             ),
         ),
         Setting::new(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use carrick_proto::AssociationConfig;
 use carrick_simco::load::Measures;
 
 use super::Firewall;
@@ -121,8 +122,8 @@ impl Kind {
                 variant,
                 encapsulated,
             } => {
-                let mut config = variant.config().unwrap_or_default();
-                config.outbound_streams = self.cell.streams;
+                let mut config = variant.config().unwrap_or_else(AssociationConfig::rfc9260);
+                config.streams.outbound_streams = self.cell.streams;
                 Stack::Sctp {
                     encapsulated,
                     port: carrick_simco::PORT,

@@ -49,8 +49,8 @@ impl AgentProgram {
         workload: Workload,
         seed: u64,
     ) -> Self {
-        config.outbound_streams = streams;
-        config.trace = true;
+        config.streams.outbound_streams = streams;
+        config.research.trace = true;
         Self {
             config: Arc::new(config),
             streams,

@@ -144,7 +144,7 @@ pub(super) fn run(
     let endpoint = |address, label| {
         let mut own = EndpointConfig::new(PORT, vec![address], derive_bytes(seed, &[label]));
         own.association = config.clone();
-        own.association.outbound_streams = cell.streams;
+        own.association.streams.outbound_streams = cell.streams;
         Endpoint::new(own).map_err(|error| error.to_string())
     };
     let program = AgentProgram::new(config.clone(), cell.streams, workload, seed);

@@ -130,29 +130,24 @@ pub(super) const TCP: Variant = Variant {
 };
 
 fn once() -> AssociationConfig {
-    AssociationConfig {
-        nagle: false,
-        ..AssociationConfig::default()
-    }
+    AssociationConfig::rfc9260().with(|c| c.transmission.nagle = false)
 }
 
 fn paper() -> AssociationConfig {
-    AssociationConfig {
-        policies: Policies {
+    once().with(|c| {
+        c.research.policies = Policies {
             repeated_fast_retransmit: true,
             ..Policies::default()
-        },
-        ..once()
-    }
+        }
+    })
 }
 
 fn best() -> AssociationConfig {
-    AssociationConfig {
-        nagle: false,
-        sack_frequency: 1,
-        rto_min: Duration::from_millis(100),
-        ..AssociationConfig::modern()
-    }
+    AssociationConfig::modern().with(|c| {
+        c.transmission.nagle = false;
+        c.timers.sack_frequency = 1;
+        c.timers.rto_min = Duration::from_millis(100);
+    })
 }
 
 /// Every cell that is run: the whole table for the paper's settings, its edges for the others.

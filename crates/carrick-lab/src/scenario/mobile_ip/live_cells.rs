@@ -162,9 +162,9 @@ impl Kind {
         let mut config = stack.config();
         if let Self::Move(..) = self {
             // Messages wait in the stack; none is refused.
-            config.send_buffer = 1 << 28;
-            config.max_send_buffer = None;
-            config.send_buffer_messages = usize::MAX;
+            config.buffers.send_buffer = 1 << 28;
+            config.buffers.max_send_buffer = None;
+            config.buffers.send_buffer_messages = usize::MAX;
         }
         live::Stack::Sctp {
             encapsulated: self.suffix() == "udp",

@@ -238,10 +238,10 @@ fn failover(observed: &Observed) -> String {
          Path.Max.Retrans ({}) is exceeded: each timeout, doubled from RTO.Min ({} s), brings one retransmission on \
          the other path, and the longest wait is {} s. With Potentially Failed (RFC 7829) after the first timeout and \
          RTO.Min of {} ms it is {} ms. A silent failure can’t be told from a pause without a timeout.",
-        standard.path_max_retrans,
-        standard.rto_min.as_secs(),
+        standard.paths.path_max_retrans,
+        standard.timers.rto_min.as_secs(),
         measured(of(Stack::Standard) / 1e3),
-        Stack::Best.config().rto_min.as_millis(),
+        Stack::Best.config().timers.rto_min.as_millis(),
         measured(of(Stack::Best)),
     )
 }
@@ -258,7 +258,7 @@ fn handovers(observed: &Observed) -> String {
          with (section 7.2.1), which waits for its first SACK.",
         measured(part(Move::Reregistration, Stack::Standard, 1)),
         measured(part(Move::Reregistration, Stack::Standard, 2)),
-        Stack::Best.config().rto_min.as_millis(),
+        Stack::Best.config().timers.rto_min.as_millis(),
         measured(part(Move::Reregistration, Stack::Best, 2)),
     )
 }

@@ -87,12 +87,12 @@ impl Plan {
             Endpoint::new(own).map_err(|error| error.to_string())
         };
         let mut config = self.stack.config();
-        config.trace = true;
+        config.research.trace = true;
         if self.load == Load::Steady {
             // Messages wait in the stack; none is refused.
-            config.send_buffer = 1 << 28;
-            config.max_send_buffer = None;
-            config.send_buffer_messages = usize::MAX;
+            config.buffers.send_buffer = 1 << 28;
+            config.buffers.max_send_buffer = None;
+            config.buffers.send_buffer_messages = usize::MAX;
         }
         let peer = std::net::IpAddr::V4(self.ends[1][0]);
         let source = Source::new(self.load, peer, self.ends[1].len(), config);

@@ -108,98 +108,70 @@ pub(super) enum Stack {
 impl Stack {
     /// The parameters of the association, the same at both ends.
     pub(super) fn config(self) -> AssociationConfig {
-        let common = AssociationConfig {
+        let common = AssociationConfig::rfc9260().with(|c| {
             // A message is a packet; Nagle's algorithm would make each wait for the next.
-            nagle: false,
-            path_mtu: PATH_MTU,
-            extensions: Extensions {
+            c.transmission.nagle = false;
+            c.mtu.path_mtu = PATH_MTU;
+            c.extensions = Extensions {
                 authentication: true,
                 dynamic_addresses: true,
                 ..Extensions::NONE
-            },
-            ..AssociationConfig::default()
-        };
+            };
+        });
         match self {
             Self::Paper => Self::paper(common, &SackToSource),
             Self::OldRule => Self::paper(common, &OtherPathOnDuplicates),
             Self::Standard => common,
-            Self::TcpLike => AssociationConfig {
-                receive_buffer: PAPER_WINDOW,
-                send_buffer: 4 * PAPER_WINDOW,
-                policies: Policies {
+            Self::TcpLike => common.with(|c| {
+                c.buffers.receive_buffer = PAPER_WINDOW;
+                c.buffers.send_buffer = 4 * PAPER_WINDOW;
+                c.research.policies = Policies {
                     window_announcement: WindowAnnouncement::True,
                     ..Policies::default()
-                },
-                ..common
-            },
-            Self::Counters => {
-                let paper = Self::paper(common, &SackToSource);
-                AssociationConfig {
-                    policies: Policies {
-                        loss_detection: LossDetection::EveryReport,
-                        ..paper.policies
-                    },
-                    ..paper
-                }
-            }
-            Self::Tight => AssociationConfig {
-                receive_buffer: TIGHT_WINDOW,
-                rto_initial: TIGHT_RTO,
-                rto_min: TIGHT_RTO,
-                ..Self::paper(common, &SackToSource)
-            },
-            Self::WindowKept => {
-                let paper = Self::paper(common, &SackToSource);
-                AssociationConfig {
-                    policies: Policies {
-                        congestion: &KeepsWindow,
-                        ..paper.policies
-                    },
-                    ..paper
-                }
-            }
-            Self::Concurrent => {
-                let best = Self::Best.config();
-                AssociationConfig {
-                    policies: Policies {
-                        multipath: Multipath::concurrent(),
-                        retransmission_route: &RetransmitOnLowestLoss,
-                        ..best.policies
-                    },
-                    ..best
-                }
-            }
-            Self::Best => AssociationConfig {
-                nagle: false,
-                path_mtu: PATH_MTU,
-                extensions: common.extensions,
+                };
+            }),
+            Self::Counters => Self::paper(common, &SackToSource)
+                .with(|c| c.research.policies.loss_detection = LossDetection::EveryReport),
+            Self::Tight => Self::paper(common, &SackToSource).with(|c| {
+                c.buffers.receive_buffer = TIGHT_WINDOW;
+                c.timers.rto_initial = TIGHT_RTO;
+                c.timers.rto_min = TIGHT_RTO;
+            }),
+            Self::WindowKept => Self::paper(common, &SackToSource)
+                .with(|c| c.research.policies.congestion = &KeepsWindow),
+            Self::Concurrent => Self::Best.config().with(|c| {
+                c.research.policies.multipath = Multipath::concurrent();
+                c.research.policies.retransmission_route = &RetransmitOnLowestLoss;
+            }),
+            Self::Best => AssociationConfig::modern().with(|c| {
+                c.transmission.nagle = false;
+                c.mtu.path_mtu = PATH_MTU;
+                c.extensions = common.extensions;
                 // Four times the round trip of a network that is not congested, as on Linux.
-                rto_min: Duration::from_millis(200),
-                potentially_failed_max_retrans: Some(0),
-                sack_frequency: 1,
-                policies: Policies {
+                c.timers.rto_min = Duration::from_millis(200);
+                c.paths.potentially_failed_max_retrans = Some(0);
+                c.timers.sack_frequency = 1;
+                c.research.policies = Policies {
                     retransmission_route: &RetransmitOnAlternate,
                     ..Policies::modern()
-                },
-                ..AssociationConfig::modern()
-            },
+                };
+            }),
         }
     }
 
     fn paper(common: AssociationConfig, sack_route: &'static dyn SackRoute) -> AssociationConfig {
-        AssociationConfig {
-            receive_buffer: PAPER_WINDOW,
-            send_buffer: 4 * PAPER_WINDOW,
-            policies: Policies {
+        common.with(|c| {
+            c.buffers.receive_buffer = PAPER_WINDOW;
+            c.buffers.send_buffer = 4 * PAPER_WINDOW;
+            c.research.policies = Policies {
                 missing_reports: 4,
                 retransmission_route: &RetransmitOnAlternate,
                 sack_route,
                 congestion: &Rfc2960,
                 window_announcement: WindowAnnouncement::True,
                 ..Policies::default()
-            },
-            ..common
-        }
+            };
+        })
     }
 
     /// First part of the names of rows.

@@ -102,12 +102,12 @@ fn settings() -> Vec<Setting> {
                  cumulative TSN), retransmissions: {}, SACKs: every {} packets or {} ms to {}, Nagle \
                  off, receive window {} bytes (what 16 bits say; the paper’s throughput without loss needs more \
                  than {} bytes), otherwise RFC 9260’s recommendations",
-                paper.policies.missing_reports,
-                paper.policies.retransmission_route.name(),
-                paper.sack_frequency,
-                paper.sack_delay.as_millis(),
-                paper.policies.sack_route.name(),
-                paper.receive_buffer,
+                paper.research.policies.missing_reports,
+                paper.research.policies.retransmission_route.name(),
+                paper.timers.sack_frequency,
+                paper.timers.sack_delay.as_millis(),
+                paper.research.policies.sack_route.name(),
+                paper.buffers.receive_buffer,
                 (RATE as f64 / 8.0 * round_trip().as_secs_f64()) as u64,
             ),
         ),
@@ -128,7 +128,7 @@ fn settings() -> Vec<Setting> {
             "old rule",
             format!(
                 "as in the paper, SACKs: {}",
-                Stack::OldRule.config().policies.sack_route.name()
+                Stack::OldRule.config().research.policies.sack_route.name()
             ),
         ),
         Setting::new(
@@ -141,9 +141,9 @@ fn settings() -> Vec<Setting> {
             format!(
                 "{} with RACK-TLP and proportional rate reduction, buffers that grow, a SACK for every packet, \
                  RTO.Min {} ms, potentially failed after the first timeout (RFC 7829), retransmissions: {}",
-                best.policies.congestion.name(),
-                best.rto_min.as_millis(),
-                best.policies.retransmission_route.name(),
+                best.research.policies.congestion.name(),
+                best.timers.rto_min.as_millis(),
+                best.research.policies.retransmission_route.name(),
             ),
         ),
     ]);

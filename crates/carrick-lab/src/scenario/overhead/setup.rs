@@ -90,21 +90,19 @@ impl Settings {
     /// The stack's settings, the same at both ends.
     pub(super) fn config(self) -> AssociationConfig {
         match self {
-            Self::Rfc9260 { count_header } => AssociationConfig {
-                policies: Policies {
+            Self::Rfc9260 { count_header } => AssociationConfig::rfc9260().with(|c| {
+                c.research.policies = Policies {
                     count_data_header: count_header,
                     ..Policies::default()
-                },
-                ..AssociationConfig::default()
-            },
+                }
+            }),
             Self::Modern => AssociationConfig::modern(),
-            Self::ModernWithoutCubic => AssociationConfig {
-                policies: Policies {
+            Self::ModernWithoutCubic => AssociationConfig::modern().with(|c| {
+                c.research.policies = Policies {
                     congestion: &Rfc9260,
                     ..Policies::modern()
-                },
-                ..AssociationConfig::modern()
-            },
+                }
+            }),
         }
     }
 }
@@ -341,20 +339,19 @@ impl Flow {
             return AssociationConfig::modern();
         }
         let [sender, receiver] = self.avoidance;
-        AssociationConfig {
-            receive_buffer: WINDOW,
-            receive_buffer_chunks: usize::MAX,
-            message_overhead: self.extra,
-            sender_sws_avoidance: sender,
-            receiver_sws_avoidance: receiver,
-            nagle: self.nagle,
-            send_buffer: 1 << 16,
-            policies: Policies {
+        AssociationConfig::rfc9260().with(|c| {
+            c.buffers.receive_buffer = WINDOW;
+            c.buffers.receive_buffer_chunks = usize::MAX;
+            c.buffers.message_overhead = self.extra;
+            c.research.sender_sws_avoidance = sender;
+            c.research.receiver_sws_avoidance = receiver;
+            c.transmission.nagle = self.nagle;
+            c.buffers.send_buffer = 1 << 16;
+            c.research.policies = Policies {
                 window_announcement: self.announcement,
                 ..Policies::default()
-            },
-            ..AssociationConfig::default()
-        }
+            };
+        })
     }
 }
 
@@ -390,17 +387,17 @@ pub(super) fn flows() -> Vec<Flow> {
             all.push(truth.switched(avoidance, nagle));
         }
     }
-    let defaults = AssociationConfig::default();
+    let defaults = AssociationConfig::rfc9260();
     let best = Flow {
         id: "best".into(),
         label: "default settings, window of 65,535 bytes".into(),
-        extra: defaults.message_overhead,
-        announcement: defaults.policies.window_announcement,
+        extra: defaults.buffers.message_overhead,
+        announcement: defaults.research.policies.window_announcement,
         avoidance: [
-            defaults.sender_sws_avoidance,
-            defaults.receiver_sws_avoidance,
+            defaults.research.sender_sws_avoidance,
+            defaults.research.receiver_sws_avoidance,
         ],
-        nagle: defaults.nagle,
+        nagle: defaults.transmission.nagle,
         as_it_is: false,
     };
     all.push(Flow {
@@ -442,7 +439,7 @@ mod tests {
         );
         let without = Settings::ModernWithoutCubic.config();
         assert_eq!(without.validate(), Ok(()));
-        assert_eq!(without.policies.congestion.name(), "rfc9260");
+        assert_eq!(without.research.policies.congestion.name(), "rfc9260");
     }
 
     #[test]

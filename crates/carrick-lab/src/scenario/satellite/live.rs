@@ -83,7 +83,7 @@ impl Kind {
                 encapsulated,
             } => {
                 let mut config = LIVE[variant].config();
-                config.trace = false;
+                config.research.trace = false;
                 Stack::Sctp {
                     encapsulated,
                     port: PORT,

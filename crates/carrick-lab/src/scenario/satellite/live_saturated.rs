@@ -29,8 +29,8 @@ fn stack(way: usize, tcp: &dyn Fn(&'static str) -> Stack) -> Stack {
         return tcp(WAYS[way]);
     }
     let mut config = STANDARD.config();
-    config.trace = false;
-    config.send_buffer = 4 * STANDARD.window;
+    config.research.trace = false;
+    config.buffers.send_buffer = 4 * STANDARD.window;
     Stack::Sctp {
         encapsulated: way == 0,
         port: PORT,

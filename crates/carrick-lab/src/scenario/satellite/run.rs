@@ -52,7 +52,7 @@ fn hosts(variant: &Variant, load: Load, seed: u64, capture: Capture<'_>) -> Resu
     };
     let mut config = variant.config();
     if load == Load::Saturating {
-        config.send_buffer = 4 * variant.window;
+        config.buffers.send_buffer = 4 * variant.window;
     }
     let source = Source::new(load, capture.config(config));
     let source = SctpHost::new(endpoint(SENDER, 1)?, source);

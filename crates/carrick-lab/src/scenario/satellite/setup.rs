@@ -239,7 +239,7 @@ impl Variant {
                 window_announcement: WindowAnnouncement::True,
                 ..Policies::default()
             };
-            (AssociationConfig::default(), policies)
+            (AssociationConfig::rfc9260(), policies)
         };
         let multipath = if self.spills {
             Multipath {
@@ -249,26 +249,25 @@ impl Variant {
         } else {
             policies.multipath
         };
-        AssociationConfig {
-            receive_buffer: self.window,
-            sack_frequency: self.sack_frequency,
+        base.with(|c| {
+            c.buffers.receive_buffer = self.window;
+            c.timers.sack_frequency = self.sack_frequency;
             // One message is one packet; Nagle's algorithm would make each wait for the next.
-            nagle: false,
+            c.transmission.nagle = false;
             // Messages wait in the stack, as SEND's delay is defined; none is refused.
-            send_buffer: 1 << 28,
-            max_send_buffer: None,
-            send_buffer_messages: usize::MAX,
-            trace: true,
-            policies: Policies {
+            c.buffers.send_buffer = 1 << 28;
+            c.buffers.max_send_buffer = None;
+            c.buffers.send_buffer_messages = usize::MAX;
+            c.research.trace = true;
+            c.research.policies = Policies {
                 missing_reports: self.missing_reports,
                 retransmission_route: &RetransmitOnAlternate,
                 sack_route: self.sack_route,
                 congestion: self.congestion,
                 multipath,
                 ..policies
-            },
-            ..base
-        }
+            };
+        })
     }
 
     /// Whether SACKs with gap reports come back on W''.
@@ -349,15 +348,15 @@ mod tests {
         for variant in VARIANTS {
             assert_eq!(variant.config().validate(), Ok(()));
         }
-        let names = VARIANTS.map(|v| v.config().policies.sack_route.name());
+        let names = VARIANTS.map(|v| v.config().research.policies.sack_route.name());
         assert_eq!(names[1], names[2]);
         assert_ne!(names[0], names[1]);
-        let best = BEST.config().policies;
+        let best = BEST.config().research.policies;
         assert_eq!(best.loss_detection, LossDetection::Rack);
         assert!(best.multipath.data_route.concurrent());
         let others = VARIANTS.iter().filter(|v| !v.spills);
         for variant in others {
-            let multipath = variant.config().policies.multipath;
+            let multipath = variant.config().research.policies.multipath;
             assert!(!multipath.data_route.concurrent(), "{}", variant.id);
         }
     }

@@ -127,12 +127,12 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             format!(
                 "{} missing reports (RFC 2960), retransmissions: {}, SACKs: every {} packets or {} ms, Nagle off, \
                  receive window {} bytes, otherwise RFC 9260’s defaults (RTO.Min {} s)",
-                config.policies.missing_reports,
-                config.policies.retransmission_route.name(),
-                config.sack_frequency,
-                config.sack_delay.as_millis(),
-                config.receive_buffer,
-                config.rto_min.as_secs(),
+                config.research.policies.missing_reports,
+                config.research.policies.retransmission_route.name(),
+                config.timers.sack_frequency,
+                config.timers.sack_delay.as_millis(),
+                config.buffers.receive_buffer,
+                config.timers.rto_min.as_secs(),
             ),
         ),
         Setting::new(
@@ -140,15 +140,15 @@ fn settings(observed: &Observed) -> Vec<Setting> {
             format!(
                 "on W′ alone; Reno, one message a segment (as the paper’s equation has it), the same receive window of {} bytes, \
                  ACK for every second segment or after 200 ms, Nagle off",
-                config.receive_buffer
+                config.buffers.receive_buffer
             ),
         ),
         Setting::new(
             "SACK route",
             format!(
                 "standard: {}; modified and best: {}",
-                config.policies.sack_route.name(),
-                MODIFIED.config().policies.sack_route.name()
+                config.research.policies.sack_route.name(),
+                MODIFIED.config().research.policies.sack_route.name()
             ),
         ),
         Setting::new(
@@ -157,10 +157,10 @@ fn settings(observed: &Observed) -> Vec<Setting> {
                 "AssociationConfig::modern with {} windows; a SACK for every packet, gap reports and retransmissions on W″ \
                  (section 6.4 advises the path of the original for both), new data {}: on W″ what W′ has no room for; \
                  receive window {} bytes. {} retransmissions may take no more than RACK allows",
-                best.policies.congestion.name(),
-                best.policies.multipath.data_route.name(),
-                best.receive_buffer,
-                best.policies.retransmission_route.name(),
+                best.research.policies.congestion.name(),
+                best.research.policies.multipath.data_route.name(),
+                best.buffers.receive_buffer,
+                best.research.policies.retransmission_route.name(),
             ),
         ),
         Setting::new(

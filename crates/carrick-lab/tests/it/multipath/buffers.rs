@@ -33,8 +33,8 @@ fn measure(case: &Case) -> (f64, f64) {
     };
     let mut transfer = Transfer::new(policies, &[FAST, SLOW]);
     transfer.unordered = case.unordered;
-    transfer.config.receive_buffer = case.receive;
-    transfer.config.send_buffer = case.send;
+    transfer.config.buffers.receive_buffer = case.receive;
+    transfer.config.buffers.send_buffer = case.send;
     let outcome = transfer.measure(10, 40);
     let fast = outcome.paths[0].data_chunks_sent as f64;
     let all: u64 = outcome.paths.iter().map(|p| p.data_chunks_sent).sum();
@@ -77,7 +77,7 @@ fn a_slow_path_does_not_take_the_send_buffer_of_the_fast_one_when_it_is_split() 
         policies.multipath.split_basis = basis;
         let mut transfer = Transfer::new(policies, &[fast, SLOW]);
         transfer.unordered = true;
-        transfer.config.send_buffer = BUFFER;
+        transfer.config.buffers.send_buffer = BUFFER;
         let mut world = transfer.build();
         let sample = |n: u64| {
             world.net.run_until(Time::from_millis(10_000 + 7 * n));

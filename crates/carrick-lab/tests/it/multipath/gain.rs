@@ -71,10 +71,8 @@ fn buffers_that_grow_follow_what_all_paths_carry() {
         ([Path::new(50, 10), Path::new(50, 80)], 85.0),
     ] {
         let mut transfer = Transfer::new(concurrent(Policies::modern()), &paths);
-        transfer.config = AssociationConfig {
-            policies: transfer.config.policies,
-            ..AssociationConfig::modern()
-        };
+        transfer.config = AssociationConfig::modern()
+            .with(|c| c.research.policies = transfer.config.research.policies);
         let sum: u64 = paths.iter().map(|p| p.mbits).sum();
         let outcome = transfer.measure(5, 15);
         println!("{:.1} of {sum} Mbit/s", outcome.mbits);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use carrick_netsim::{Change, Time};
+use carrick_proto::PathId;
 use carrick_proto::congestion::{CmtRpV2, Lia, Olia};
 use carrick_proto::policy::{
     FastestFirst, GapSacks, LossDetection, Multipath, Policies, ReportScope, ReportsPerSack,
     RetransmissionRoute, RetransmitAsap, RetransmitOnLargestCwnd, RetransmitOnLargestSsthresh,
     RetransmitOnLowestLoss, RetransmitOnSamePath, RetransmitTimeoutsOnAlternate, WindowGrowth,
 };
-use carrick_proto::{AssociationConfig, PathId};
 
 use super::support::{Path, Transfer, concurrent};
 
@@ -35,7 +35,7 @@ fn split_fast_retransmit_does_not_take_the_delay_of_a_path_for_loss() {
         let policies = with(|m| m.report_scope = scope);
         let mut transfer = Transfer::new(policies, &calm());
         // No more than the links take in their delay, so that nothing is lost.
-        transfer.config.receive_buffer = 200_000;
+        transfer.config.buffers.receive_buffer = 200_000;
         transfer.measure(2, 12)
     };
     let whole = measure(ReportScope::Association);
@@ -53,7 +53,7 @@ fn split_fast_retransmit_does_not_take_the_delay_of_a_path_for_loss() {
 #[test]
 fn rack_and_cubic_do_not_take_it_for_loss_either() {
     let mut transfer = Transfer::new(concurrent(Policies::modern()), &calm());
-    transfer.config.receive_buffer = 200_000;
+    transfer.config.buffers.receive_buffer = 200_000;
     let outcome = transfer.measure(2, 12);
     assert_eq!(outcome.stats.counters.fast_retransmissions, 0);
     assert_eq!(outcome.stats.counters.t3_expirations, 0);
@@ -102,7 +102,7 @@ fn delayed_sacks_are_fewer_and_losses_are_found_by_the_packets_they_count() {
         let policies = with(|m| m.reports_per_sack = per_sack);
         let mut transfer = Transfer::new(policies, &paths);
         let mut receiver = transfer.config.clone();
-        receiver.policies.multipath.gap_sacks = gap_sacks;
+        receiver.research.policies.multipath.gap_sacks = gap_sacks;
         transfer.receiver = Some(receiver);
         transfer.measure(2, 32)
     };
@@ -177,14 +177,13 @@ fn pulls(policies: Policies, potentially_failed: Option<u32>, unordered: bool) -
     );
     transfer.limit = 20_000;
     transfer.unordered = unordered;
-    transfer.config = AssociationConfig {
-        rto_min: Duration::from_millis(200),
-        path_max_retrans: 3,
-        potentially_failed_max_retrans: potentially_failed,
-        association_max_retrans: 20,
-        hb_interval: Duration::from_secs(1),
-        ..transfer.config
-    };
+    transfer.config = transfer.config.with(|c| {
+        c.timers.rto_min = Duration::from_millis(200);
+        c.paths.path_max_retrans = 3;
+        c.paths.potentially_failed_max_retrans = potentially_failed;
+        c.paths.association_max_retrans = 20;
+        c.paths.hb_interval = Duration::from_secs(1);
+    });
     let mut world = transfer.build();
     for (n, link) in world.links.clone().into_iter().enumerate() {
         let from = 2 + 3 * n as u64;
@@ -237,8 +236,8 @@ fn data_of_a_dead_path_moves_and_new_data_avoids_it() {
     let mut policies = concurrent(Policies::default());
     policies.loss_detection = LossDetection::MissingReports;
     let mut transfer = Transfer::new(policies, &[Path::new(10, 10); 2]);
-    transfer.config.potentially_failed_max_retrans = Some(0);
-    transfer.config.rto_min = Duration::from_millis(200);
+    transfer.config.paths.potentially_failed_max_retrans = Some(0);
+    transfer.config.timers.rto_min = Duration::from_millis(200);
     let mut world = transfer.build();
     world
         .net

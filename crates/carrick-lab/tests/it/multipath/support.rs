@@ -277,12 +277,11 @@ pub(crate) fn add_pair(
 
 /// Buffers that are no limit.
 pub(crate) fn config(policies: Policies) -> AssociationConfig {
-    AssociationConfig {
-        receive_buffer: 16 << 20,
-        send_buffer: 16 << 20,
-        policies,
-        ..AssociationConfig::default()
-    }
+    AssociationConfig::rfc9260().with(|c| {
+        c.buffers.receive_buffer = 16 << 20;
+        c.buffers.send_buffer = 16 << 20;
+        c.research.policies = policies;
+    })
 }
 
 /// The same with all paths at once.

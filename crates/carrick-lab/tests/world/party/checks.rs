@@ -23,8 +23,8 @@ impl Party {
                 self.ledger.borrow_mut().ports_learned(at, learned);
             }
             self.meet(endpoint, id, &stats);
-            let grown = config.max_receive_buffer.unwrap_or(0);
-            let receive_buffer = config.receive_buffer.max(grown);
+            let grown = config.buffers.max_receive_buffer.unwrap_or(0);
+            let receive_buffer = config.buffers.receive_buffer.max(grown);
             let (held, limit) = (
                 stats.receive_buffer_bytes,
                 receive_buffer + self.setting.slack,
@@ -34,8 +34,12 @@ impl Party {
                     "{now:?}: {held} bytes in the receive buffer of {limit}"
                 ));
             }
-            let grown = config.max_send_buffer.unwrap_or(0);
-            let limit = config.send_buffer.max(grown).max(largest.unwrap_or(0));
+            let grown = config.buffers.max_send_buffer.unwrap_or(0);
+            let limit = config
+                .buffers
+                .send_buffer
+                .max(grown)
+                .max(largest.unwrap_or(0));
             if stats.send_buffer_bytes > limit {
                 let held = stats.send_buffer_bytes;
                 self.fail(format!(
@@ -94,6 +98,7 @@ impl Party {
         if self
             .setting
             .config
+            .research
             .policies
             .multipath
             .data_route
@@ -123,7 +128,7 @@ impl Party {
             Event::PathRecovered(_) => seen.path_recovered += 1,
             Event::PrimaryChanged(_) => seen.primary_changed += 1,
             Event::PathLocalAddressChanged(_) => seen.local_changed += 1,
-            Event::Address(AddressEvent::PreferenceTold(_)) => seen.preferences += 1,
+            Event::Address(AddressEvent::PreferenceAccepted(_)) => seen.preferences += 1,
             Event::Restarted => seen.restarted += 1,
             Event::StreamsReset { outcome, .. } if outcome.is_success() => seen.reset += 1,
             Event::AssociationReset { outcome, .. } if outcome.is_success() => seen.renumbered += 1,

@@ -56,7 +56,7 @@ impl Party {
                     id,
                     established: false,
                     closed: false,
-                    streams: config.outbound_streams,
+                    streams: config.streams.outbound_streams,
                     start: now,
                 });
             }
@@ -146,7 +146,7 @@ impl Party {
                 self.blocked = true;
                 return;
             }
-            Err(SendError::TooLarge { limit }) if !self.setting.config.fragment => {
+            Err(SendError::TooLarge { limit }) if !self.setting.config.mtu.fragment => {
                 if planned.size <= limit {
                     self.fail(format!("{} bytes refused, {limit} allowed", planned.size));
                 }
