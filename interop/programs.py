@@ -105,7 +105,9 @@ class Capture:
         self.file = file
         self.log = open(file + ".log", "w", encoding="utf-8")
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", network.middle, "dumpcap", "-q", "-i", "a0", "-i", "a1", "-B", "64", "-w", file],
+            # Room for a whole transfer in front of the file: a busy machine writes it later.
+            ["ip", "netns", "exec", network.middle, "dumpcap", "-q", "-i", "a0", "-i", "a1", "-B", "64",
+             "-N", "200000", "-C", "268435456", "-w", file],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True,
         )
         deadline = time.monotonic() + 10
@@ -118,7 +120,10 @@ class Capture:
     def stop(self):
         """Ends the capture; what is still in its buffer is written."""
         if self.process.poll() is None:
-            time.sleep(0.2)
+            # Until the file has not grown for a while.
+            size, deadline = -1, time.monotonic() + 10
+            while size != (size := os.path.getsize(self.file)) and time.monotonic() < deadline:
+                time.sleep(0.3)
             self.process.send_signal(signal.SIGINT)
             try:
                 self.process.wait(20)

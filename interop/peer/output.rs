@@ -1,0 +1,28 @@
+//! One JSON object a line on standard output.
+
+use std::io::Write;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// When the program started; first called at its beginning.
+pub(crate) fn started() -> Instant {
+    *STARTED
+}
+
+/// Prints one line: the event, the time, and these fields.
+pub(crate) fn emit(event: &str, fields: Value) {
+    let mut line = json!({
+        "event": event,
+        "ms": u64::try_from(started().elapsed().as_millis()).unwrap_or(u64::MAX),
+    });
+    if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
+        line.extend(fields);
+    }
+    let mut out = std::io::stdout().lock();
+    // If nobody reads any more, nobody misses it; the exit status still tells.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

@@ -1,0 +1,523 @@
+//! One association from its set-up to its end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick::{
+    AddressEvent, Association, AuthenticationEvent, CloseReason, Endpoint, Event, Events, Message,
+    Notification, PathId, RecvError, RecvHalf, SendError, SendHalf, SendOptions,
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use crate::extensions::{Plan, look};
+use crate::messages::{Check, Outgoing, Source};
+use crate::options::{End, Mode, Options};
+use crate::output::emit;
+use crate::stop::Stop;
+
+/// An echo that the peer does not take must not fill the memory.
+const MOST_ECHO: usize = 8 << 20;
+
+/// How often the association is looked at, which can't be done after its end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How it ended, and by whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Outcome {
+    ended: &'static str,
+    by: &'static str,
+    cause: u16,
+}
+
+impl Outcome {
+    pub(crate) const FAILED: Self = Self::by_self("failed");
+    pub(crate) const TIMEOUT: Self = Self::by_self("timeout");
+    const ABORTED: Self = Self::by_self("abort");
+
+    const fn by_self(ended: &'static str) -> Self {
+        Self {
+            ended,
+            by: "self",
+            cause: 0,
+        }
+    }
+
+    /// An end that the protocol told; a shutdown counts as the peer's.
+    pub(crate) fn of(reason: &CloseReason) -> Self {
+        match reason {
+            CloseReason::Shutdown => Self {
+                by: "peer",
+                ..Self::by_self("shutdown")
+            },
+            CloseReason::AbortedByPeer(cause) => Self {
+                ended: "abort",
+                by: "peer",
+                cause: cause.code,
+            },
+            CloseReason::AbortedByUser | CloseReason::AbortedByProtocol(_) => Self::ABORTED,
+            CloseReason::SetupTimedOut
+            | CloseReason::StaleCookie
+            | CloseReason::ProtocolUnreachable => Self::by_self("refused"),
+            _ => Self::by_self("lost"),
+        }
+    }
+
+    /// The set-up failed.
+    pub(crate) fn refused(reason: &CloseReason) -> Self {
+        Self {
+            cause: Self::of(reason).cause,
+            ..Self::by_self("refused")
+        }
+    }
+}
+
+/// Messages and their bytes.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    messages: u64,
+    bytes: u64,
+}
+
+impl Total {
+    fn add(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// What a run has counted, association or not.
+pub(crate) struct Tally {
+    options: Options,
+    pub(crate) check: Check,
+    sent: Total,
+    received: Total,
+    unordered: u64,
+    /// What the association said about its extensions last.
+    facts: Value,
+}
+
+impl Tally {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            options: options.clone(),
+            check: Check::default(),
+            sent: Total::default(),
+            received: Total::default(),
+            unordered: 0,
+            facts: Value::Null,
+        }
+    }
+
+    /// Prints the summary. Returns whether all is well.
+    pub(crate) fn report(&self, outcome: Outcome) -> bool {
+        let options = &self.options;
+        let aborted_by_peer = outcome.ended == "abort" && outcome.by == "peer";
+        let all_sent = options.mode != Mode::Source || self.sent.bytes == options.bytes;
+        let ok = matches!(outcome.ended, "shutdown" | "abort")
+            && self.check.errors == 0
+            && self.received.bytes >= options.expect
+            && (all_sent || aborted_by_peer);
+        emit(
+            "end",
+            json!({
+                "ok": ok,
+                "ended": outcome.ended,
+                "by": outcome.by,
+                "cause": outcome.cause,
+                "sent": { "messages": self.sent.messages, "bytes": self.sent.bytes },
+                "received": {
+                    "messages": self.received.messages,
+                    "bytes": self.received.bytes,
+                    "unordered": self.unordered,
+                },
+                "errors": self.check.errors,
+                "facts": self.facts,
+            }),
+        );
+        ok
+    }
+}
+
+/// An established association and what is to be done with it.
+pub(crate) struct Session<'a> {
+    options: Options,
+    tally: &'a mut Tally,
+    sender: SendHalf,
+    receiver: RecvHalf,
+    events: Option<Events>,
+    endpoint: Endpoint,
+    plan: Plan,
+    peers: BTreeMap<PathId, IpAddr>,
+    source: Option<Source>,
+    /// Messages that wait for the stack: echoes, or one of the source.
+    queue: VecDeque<Outgoing>,
+    queued: usize,
+    up_since: Instant,
+    progress_due: u64,
+    told_sent: bool,
+    /// Messages that the stack gave back.
+    undelivered: u64,
+    /// This side has begun the shutdown.
+    ending: bool,
+    peer_shuts: bool,
+}
+
+impl<'a> Session<'a> {
+    /// Tells that the association is up.
+    pub(crate) fn new(
+        mut association: Association,
+        endpoint: &Endpoint,
+        tally: &'a mut Tally,
+    ) -> Self {
+        let options = tally.options.clone();
+        let events = association.take_events();
+        let (sender, receiver) = association.split();
+        let streams = sender.outbound_streams();
+        let peers = sender.peer_addresses().to_vec();
+        emit(
+            "up",
+            json!({
+                "streams_in": sender.inbound_streams(),
+                "streams_out": streams,
+                "peer": peers,
+            }),
+        );
+        let source = (options.mode == Mode::Source).then(|| Source::new(&options, streams));
+        let mut session = Self {
+            progress_due: options.progress,
+            endpoint: endpoint.clone(),
+            plan: options.extensions.plan(),
+            options,
+            tally,
+            sender,
+            receiver,
+            events,
+            peers: (0..).map(PathId).zip(peers).collect(),
+            source,
+            queue: VecDeque::new(),
+            queued: 0,
+            up_since: Instant::now(),
+            told_sent: false,
+            undelivered: 0,
+            ending: false,
+            peer_shuts: false,
+        };
+        session.load();
+        session
+    }
+
+    /// Carries messages until the end of the association or `limit`.
+    pub(crate) async fn run(mut self, stop: &mut Stop, limit: Instant) -> Outcome {
+        let outcome = self.carry(stop, limit).await;
+        if matches!(outcome.ended, "failed" | "timeout") {
+            self.sender.abort(b"the run was given up");
+        }
+        if outcome.ended == "shutdown" {
+            if self.options.mode != Mode::Echo && !self.options.extensions.gaps {
+                self.tally.check.complete();
+            }
+            if self.undelivered > 0 {
+                let what = format!("{} messages came back undelivered", self.undelivered);
+                self.tally.check.fail(&what);
+            }
+        }
+        outcome
+    }
+
+    async fn carry(&mut self, stop: &mut Stop, limit: Instant) -> Outcome {
+        let mut next_look = Instant::now();
+        loop {
+            if Instant::now() >= next_look {
+                self.look().await;
+                next_look = Instant::now() + LOOK;
+            }
+            let bytes = self.tally.sent.bytes + self.tally.received.bytes;
+            let plan = &mut self.plan;
+            plan.carry_out(bytes, &self.endpoint, &self.sender).await;
+            if let Some(outcome) = self.end_if_done().await {
+                return outcome;
+            }
+            let may_write = !(self.queue.is_empty() || self.ending || self.peer_shuts);
+            let pause = self.pause();
+            let events = self.events.as_mut();
+            tokio::select! {
+                biased;
+                () = stop.requested() => return Outcome::FAILED,
+                () = sleep_until(limit) => return Outcome::TIMEOUT,
+                Some(notification) = next_event(events) => self.notification(notification),
+                received = self.receiver.recv(), if self.queued < MOST_ECHO => match received {
+                    Ok(Some(message)) => self.message(message),
+                    Ok(None) => return self.ended(&CloseReason::Shutdown).await,
+                    Err(RecvError::Ended(reason)) => return self.ended(&reason).await,
+                    Err(error) => {
+                        self.tally.check.fail(&error.to_string());
+                        return Outcome::FAILED;
+                    }
+                },
+                sent = send(&self.sender, self.queue.front()), if may_write && pause.is_none() => {
+                    self.handed_over(sent);
+                }
+                () = sleep_until(pause.unwrap_or(limit)), if pause.is_some() => {}
+                () = sleep_until(next_look) => {}
+            }
+        }
+    }
+
+    /// Notes what the association says about its extensions.
+    async fn look(&mut self) {
+        if let Some(facts) = look(&self.sender).await {
+            self.tally.facts = facts;
+        }
+    }
+
+    /// Until when `--rate` makes the source wait.
+    fn pause(&self) -> Option<Instant> {
+        if self.options.rate == 0 || self.source.is_none() || self.queue.is_empty() {
+            return None;
+        }
+        let due = self.tally.sent.bytes as f64 / self.options.rate as f64;
+        // Beyond the range of a duration it is beyond the time limit as well.
+        let due = Duration::try_from_secs_f64(due).unwrap_or(Duration::from_secs(86_400));
+        let at = self.up_since + due;
+        (at > Instant::now()).then_some(at)
+    }
+
+    /// Keeps one message of the source in the queue.
+    fn load(&mut self) {
+        let Some(source) = &mut self.source else {
+            return;
+        };
+        if let Some(message) = source.next() {
+            self.enqueue(message);
+        } else if !self.told_sent {
+            self.told_sent = true;
+            let sent = self.tally.sent;
+            emit(
+                "sent",
+                json!({ "messages": sent.messages, "bytes": sent.bytes }),
+            );
+        }
+    }
+
+    fn enqueue(&mut self, message: Outgoing) {
+        self.queued += message.data.len();
+        self.queue.push_back(message);
+    }
+
+    fn message(&mut self, message: Message) {
+        let tally = &mut *self.tally;
+        let unordered = message.ssn.is_none();
+        tally.received.add(message.payload.len());
+        tally.unordered += u64::from(unordered);
+        let (received, sent) = (tally.received.bytes, tally.sent.bytes);
+        if self.options.mode == Mode::Echo {
+            let options = SendOptions {
+                ppid: message.ppid,
+                unordered,
+                ..SendOptions::on_stream(message.stream.0)
+            };
+            let data = message.payload.into_bytes();
+            self.enqueue(Outgoing { options, data });
+        } else {
+            tally.check.message(message);
+        }
+        let step = self.options.progress;
+        if step > 0 && received >= self.progress_due {
+            self.progress_due = received - received % step + step;
+            emit("progress", json!({ "received": received, "sent": sent }));
+        }
+    }
+
+    /// What became of the first message of the queue.
+    fn handed_over(&mut self, result: Result<(), SendError>) {
+        let length = self.queue.front().map_or(0, |message| message.data.len());
+        match result {
+            Ok(()) => self.tally.sent.add(length),
+            // The receiving side learns why; nothing more can be sent.
+            Err(SendError::Ended(_) | SendError::EndpointClosed | SendError::ShuttingDown) => {
+                self.peer_shuts = true;
+                self.queue.clear();
+                self.queued = 0;
+                return;
+            }
+            Err(error) => self
+                .tally
+                .check
+                .fail(&format!("sending {length} bytes: {error}")),
+        }
+        self.queue.pop_front();
+        self.queued -= length;
+        self.load();
+    }
+
+    /// Begins the end when everything is done; the outcome if that is all.
+    async fn end_if_done(&mut self) -> Option<Outcome> {
+        let options = &self.options;
+        let awaits_peer =
+            options.end == End::Wait || (options.mode != Mode::Source && options.expect == 0);
+        let done = self.queue.is_empty()
+            && self.plan.is_done()
+            && self.tally.received.bytes >= options.expect;
+        if awaits_peer || !done || self.ending || self.peer_shuts {
+            return None;
+        }
+        self.ending = true;
+        if options.end == End::Abort {
+            self.sender.abort(b"done");
+            return Some(Outcome::ABORTED);
+        }
+        self.look().await;
+        let sender = self.sender.clone();
+        // How it went is told where messages are received.
+        tokio::spawn(async move { sender.shutdown().await });
+        None
+    }
+
+    fn notification(&mut self, notification: Notification) {
+        match notification {
+            Notification::Event(event) => self.event(event),
+            Notification::Lagged(count) => {
+                eprintln!("carrick-peer: {count} notifications came too fast and were lost");
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Restarted => emit("restart", json!({})),
+            Event::PathConfirmed(path) => self.path(path, "confirmed"),
+            Event::PathFailed(path) => self.path(path, "unreachable"),
+            Event::PathPotentiallyFailed(path) => self.path(path, "potentially-failed"),
+            Event::PathRecovered(path) => self.path(path, "reachable"),
+            Event::PrimaryChanged(path) => self.path(path, "primary"),
+            // Given up as it was told to be.
+            Event::SendFailed(failure) if failure.abandoned.is_some() => {}
+            Event::SendFailed(_) => self.undelivered += 1,
+            Event::PeerShutdown => {
+                self.peer_shuts = true;
+                emit("shutdown", json!({}));
+            }
+            Event::PeerError(error) => {
+                let what = format!("the peer sent an ERROR: {}", error.cause);
+                self.tally.check.fail(&what);
+            }
+            Event::Dormant | Event::NoProgress | Event::MessageAborted { .. } => {
+                eprintln!("carrick-peer: {event:?}")
+            }
+            // Told to the endpoint's task, or of no interest here.
+            Event::PathLocalAddressChanged(_)
+            | Event::PrimarySwitchover(_)
+            | Event::Established { .. }
+            | Event::MessageReceived
+            | Event::SendBufferFree
+            | Event::AllAcknowledged
+            | Event::Closed(_) => {}
+            event => self.extension(event),
+        }
+    }
+
+    /// What happened because of an extension.
+    fn extension(&mut self, event: Event) {
+        match event {
+            Event::StreamsReset {
+                direction, outcome, ..
+            } => emit(
+                "streams-reset",
+                json!({
+                    "direction": format!("{direction:?}").to_lowercase(),
+                    "success": outcome.is_success(),
+                    "outcome": format!("{outcome:?}"),
+                }),
+            ),
+            Event::AssociationReset { outcome, .. } => emit(
+                "association-reset",
+                json!({ "success": outcome.is_success(), "outcome": format!("{outcome:?}") }),
+            ),
+            Event::StreamsChanged {
+                outbound_streams,
+                inbound_streams,
+                outcome,
+            } => emit(
+                "streams-added",
+                json!({
+                    "streams_out": outbound_streams,
+                    "streams_in": inbound_streams,
+                    "success": outcome.is_success(),
+                    "outcome": format!("{outcome:?}"),
+                }),
+            ),
+            Event::Authentication(AuthenticationEvent::PeerKeyChanged(id)) => {
+                emit("key", json!({ "id": id.0 }));
+            }
+            Event::Authentication(event) => eprintln!("carrick-peer: {event:?}"),
+            Event::Address(event) => self.address(&event),
+            _ => {}
+        }
+    }
+
+    fn address(&mut self, event: &AddressEvent) {
+        match *event {
+            AddressEvent::PeerAdded { path, address } => {
+                self.peers.insert(path, address);
+                self.path(path, "added");
+            }
+            AddressEvent::PeerRemoved { path, address } => {
+                self.peers.insert(path, address);
+                self.path(path, "removed");
+            }
+            AddressEvent::PeerPrefers(path) => self.path(path, "primary"),
+            AddressEvent::LocalAdded(address) => own(address, "added"),
+            AddressEvent::LocalRemoved(address) => own(address, "removed"),
+            AddressEvent::PreferenceAccepted(address) => own(address, "primary"),
+            AddressEvent::Refused { address, code } => {
+                own(address, &format!("refused with cause {code:#x}"));
+            }
+            _ => eprintln!("carrick-peer: {event:?}"),
+        }
+    }
+
+    fn path(&self, path: PathId, state: &str) {
+        if let Some(address) = self.peers.get(&path) {
+            emit("path", json!({ "addr": address, "state": state }));
+        }
+    }
+
+    /// The association is over, and everything was received.
+    async fn ended(&mut self, reason: &CloseReason) -> Outcome {
+        while let Some(notification) = next_event(self.events.as_mut()).await {
+            self.notification(notification);
+        }
+        if let CloseReason::AbortedByProtocol(cause) = reason {
+            let what = format!("the peer broke the protocol: {cause}");
+            self.tally.check.fail(&what);
+        }
+        let by_self = *reason == CloseReason::Shutdown && self.ending && !self.peer_shuts;
+        Outcome {
+            by: if by_self {
+                "self"
+            } else {
+                Outcome::of(reason).by
+            },
+            ..Outcome::of(reason)
+        }
+    }
+}
+
+/// The peer knows something about an address of this side.
+fn own(address: IpAddr, state: &str) {
+    emit("own", json!({ "addr": address, "state": state }));
+}
+
+async fn next_event(events: Option<&mut Events>) -> Option<Notification> {
+    events?.next().await
+}
+
+/// Hands a message to the stack as soon as there is room. Cancel-safe.
+async fn send(sender: &SendHalf, message: Option<&Outgoing>) -> Result<(), SendError> {
+    match message {
+        Some(message) => sender.send(message.data.clone(), message.options).await,
+        None => std::future::pending().await,
+    }
+}
