@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Generates docs/conformance.md: the sections of the RFCs, each with the tests that cover it.
+
+The source of a test is a doc line above its `#[test]`, one line each if there are several:
+
+    /// RFC 9260, section 6.2.1
+    /// RFC 5061, section 5.3, rule F13
+    /// RFC 4960, appendix A
+    /// draft-natarajan-tsvwg-sctp-nrsack, section 4
+
+Text behind a colon is ignored. With `--check` nothing is written; the exit status is 1 if the page
+differs from what would be generated.
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+PAGE = pathlib.Path("docs/conformance.md")
+COMMAND = "python3 scripts/conformance.py"
+
+TITLES = {
+    "RFC 1122": "Requirements for Internet Hosts",
+    "RFC 2003": "IP Encapsulation within IP",
+    "RFC 2104": "HMAC",
+    "RFC 2202": "Test Cases for HMAC-MD5 and HMAC-SHA-1",
+    "RFC 2960": "Stream Control Transmission Protocol (obsolete)",
+    "RFC 3022": "Traditional IP Network Address Translator",
+    "RFC 3024": "Reverse Tunneling for Mobile IP",
+    "RFC 3168": "Explicit Congestion Notification",
+    "RFC 3261": "Session Initiation Protocol",
+    "RFC 3264": "Offer/Answer Model with SDP",
+    "RFC 3758": "Partial Reliability Extension",
+    "RFC 4015": "The Eifel Response Algorithm",
+    "RFC 4231": "Test Cases for HMAC-SHA-2",
+    "RFC 4291": "IPv6 Addressing Architecture",
+    "RFC 4540": "SIMCO",
+    "RFC 4732": "Internet Denial-of-Service Considerations",
+    "RFC 4820": "Padding Chunk and Parameter",
+    "RFC 4895": "Authenticated Chunks",
+    "RFC 4960": "Stream Control Transmission Protocol (obsolete)",
+    "RFC 5061": "Dynamic Address Reconfiguration",
+    "RFC 5062": "Security Attacks Found Against SCTP",
+    "RFC 5189": "Middlebox Communication Protocol Semantics",
+    "RFC 5681": "TCP Congestion Control",
+    "RFC 5944": "IP Mobility Support for IPv4",
+    "RFC 6083": "DTLS for SCTP",
+    "RFC 6298": "Computing TCP's Retransmission Timer",
+    "RFC 6356": "Coupled Congestion Control",
+    "RFC 6458": "Sockets API Extensions for SCTP",
+    "RFC 6525": "Stream Reconfiguration",
+    "RFC 6724": "Default Address Selection for IPv6",
+    "RFC 6937": "Proportional Rate Reduction",
+    "RFC 6951": "UDP Encapsulation of SCTP Packets",
+    "RFC 7053": "SACK-IMMEDIATELY Extension",
+    "RFC 7496": "Additional Policies for Partial Reliability",
+    "RFC 7829": "SCTP-PF: Quick Failover",
+    "RFC 8122": "Connection-Oriented Media Transport over TLS in SDP",
+    "RFC 8200": "Internet Protocol, Version 6",
+    "RFC 8260": "Stream Schedulers and User Message Interleaving",
+    "RFC 8261": "DTLS Encapsulation of SCTP Packets",
+    "RFC 8312": "CUBIC (obsolete)",
+    "RFC 8899": "Packetization Layer Path MTU Discovery",
+    "RFC 8985": "RACK-TLP Loss Detection",
+    "RFC 9260": "Stream Control Transmission Protocol",
+    "RFC 9406": "HyStart++",
+    "RFC 9438": "CUBIC",
+    "RFC 9653": "Zero Checksum for SCTP",
+}
+
+# How words of test names are written in sentences; others are left as they are.
+SPELLINGS = (
+    "ACK ASCONF ASCONF-ACK AUTH CMT COOKIE-ACK COOKIE-ECHO CWR DF DTLS ECN ECNE ECT FORWARD-TSN HMAC HMACs HTNA I-DATA I-FORWARD-TSN "
+    "ICMP INIT INIT-ACK IP IPv4 IPv6 MID MIDs MTU NAT NATs NR-SACK PAD PF PMDCS PPID PR-SCTP PRR RACK RE-CONFIG RFC RTCP "
+    "RTO RTP RTT SACK SACKs SCTP SHUTDOWN-ACK SHUTDOWN-COMPLETE SID SIMCO SIP SSN SSNs TCP TLP TLS TSN TSNs UDP RTO.Max "
+    "Max.Burst Max.Init.Retransmits Path.Max.Retrans Association.Max.Retrans HB.Max.Burst"
+).split()
+SPELLED = {re.sub(r"[-.]", "_", s.lower()): s for s in SPELLINGS}
+
+SOURCE = re.compile(
+    r"(?P<document>RFC \d+|draft-[\w-]+)(?:, (?:section (?P<section>\d+(?:\.\d+)*)|appendix (?P<appendix>[A-Z](?:\.\d+)*))"
+    r"(?:, rule (?P<rule>\w[\w ]*))?)?(?:[:.].*)?$"
+)
+TEST = re.compile(r"#\[(?:\w+::)?test\b")
+
+Test = collections.namedtuple("Test", "path line name rule")
+
+
+def sources(lines, at):
+    """Sources in the doc lines and attributes above line `at`, in their order."""
+    first = at
+    while first > 0 and re.match(r"\s*(///|#\[)", lines[first - 1]):
+        first -= 1
+    for line in lines[first:at]:
+        match = SOURCE.match(line.strip().removeprefix("///").strip())
+        if match:
+            yield match
+
+
+def collect():
+    """The tests of each section: {document: {section: [test]}}, with a dotted key for appendices, too."""
+    files = subprocess.run(["git", "ls-files", "crates/*.rs"], check=True, capture_output=True, text=True).stdout.split()
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    for path in sorted(files):
+        lines = pathlib.Path(path).read_text().splitlines()
+        for at, line in enumerate(lines):
+            if not TEST.match(line.strip()):
+                continue
+            name = next((m[1] for m in (re.search(r"\bfn (\w+)", after) for after in lines[at:at + 8]) if m), None)
+            if name is None:
+                continue
+            for match in sources(lines, at):
+                section = match["section"] or match["appendix"] or ""
+                found[match["document"]][section].append(Test(path, at, name, match["rule"] or ""))
+    return found
+
+
+def natural(text):
+    """Sort key by which 6.10 follows 6.9, and appendices follow sections."""
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in re.findall(r"\d+|[A-Za-z]+", text)]
+
+
+def document_order(document):
+    """RFC 9260 first, then the other RFCs by number, then drafts."""
+    return (document != "RFC 9260", not document.startswith("RFC"), natural(document))
+
+
+def sentence(name):
+    """A test's name as a sentence."""
+    words = name.split("_")
+    out = []
+    while words:
+        count = next((n for n in (3, 2) if "_".join(words[:n]) in SPELLED), 1)
+        word = "_".join(words[:count])
+        out.append(SPELLED.get(word, word))
+        words = words[count:]
+    text = " ".join(out)
+    return text[0].upper() + text[1:]
+
+
+def heading(document):
+    title = TITLES.get(document)
+    return f"{document}: {title}" if title else document
+
+
+def anchor(document):
+    """The anchor of a document's heading, as GitHub and mdBook make it."""
+    return re.sub(r"[^\w -]", "", heading(document).lower()).replace(" ", "-")
+
+
+def section_link(document, section):
+    if not document.startswith("RFC"):
+        return section
+    page = f"https://www.rfc-editor.org/rfc/rfc{document.split()[1]}"
+    if not section:
+        return f"[all]({page})"
+    kind = "section" if section[0].isdigit() else "appendix"
+    label = section if kind == "section" else f"appendix {section}"
+    return f"[{label}]({page}#{kind}-{section})"
+
+
+def page(found):
+    documents = sorted(found, key=document_order)
+    tests = {(t.path, t.line) for sections in found.values() for all_tests in sections.values() for t in all_tests}
+    sections = sum(len(found[d]) for d in documents)
+    out = [
+        "# Conformance",
+        "",
+        f"{len(tests)} tests cover {sections} sections of {len(documents)} documents.",
+        "",
+        f"This page is generated by `{COMMAND}` from the doc lines above the tests. Deviations from the RFCs and choices where an RFC leaves one are",
+        "in [deviations](deviations.md), features that no RFC describes in [features](features.md).",
+        "",
+        "| document | sections | tests |",
+        "|---|---|---|",
+    ]
+    for document in documents:
+        count = len({(t.path, t.line) for all_tests in found[document].values() for t in all_tests})
+        out.append(f"| [{heading(document)}](#{anchor(document)}) | {len(found[document])} | {count} |")
+    for document in documents:
+        out += ["", f"## {heading(document)}", "", "| section | tests |", "|---|---|"]
+        for section in sorted(found[document], key=natural):
+            links = []
+            for test in sorted(found[document][section], key=lambda t: (natural(t.rule), t.path, t.line)):
+                rule = f" ({test.rule})" if test.rule else ""
+                links.append(f"[{sentence(test.name)}](../{test.path}){rule}")
+            out.append(f"| {section_link(document, section)} | {'<br>'.join(links)} |")
+    return "\n".join(out) + "\n"
+
+
+def main():
+    text = page(collect())
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(text)
+        print(text.splitlines()[2])
+        return 0
+    if not PAGE.exists() or PAGE.read_text() != text:
+        print(f"{PAGE} differs from the doc lines of the tests: run {COMMAND}")
+        return 1
+    print(f"{PAGE} is up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
