@@ -78,7 +78,7 @@ pub struct DtlsConfig {
     /// This side's certificate and key.
     pub certificate: Certificate,
     /// Peers that may connect. For connections of this side, see
-    /// [`carrick_proto::protection::SessionLayer::connect`].
+    /// [`carrick_proto::sessions::SessionLayer::connect`].
     pub trust: Trust,
     /// Versions to offer and take.
     pub versions: Versions,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use carrick_proto::protection::{SessionFactory, SessionLayer};
+use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{LowerLayer, Time};
 use dimpl::DtlsCertificate;
 use dimpl::crypto::{Dtls12CipherSuite, Dtls13CipherSuite};

@@ -29,7 +29,7 @@
 //! `dimpl` takes random numbers from the operating system: with this layer, equal seeds give equal SCTP
 //! packets, but not equal datagrams.
 //!
-//! [`SessionLayer`]: carrick_proto::protection::SessionLayer
+//! [`SessionLayer`]: carrick_proto::sessions::SessionLayer
 #![forbid(unsafe_code)]
 
 mod certificate;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carrick_proto::Time;
-use carrick_proto::protection::{PacketSession, SessionState};
+use carrick_proto::sessions::{PacketSession, SessionState};
 use dimpl::{Output, UnexpectedMessageError};
 
 use crate::certificate::Fingerprint;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carrick_dtls::{Certificate, DtlsConfig, OVERHEAD, Trust, Versions};
-use carrick_proto::protection::{SessionConnectError, SessionEvent, SessionState};
+use carrick_proto::sessions::{SessionConnectError, SessionEvent, SessionState};
 use carrick_proto::{CloseReason, ConnectError, Event, PathMtuState, Route};
 use carrick_wire::{Chunk, Packet, ParameterType};
 use common::{

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust, Versions};
-use carrick_proto::protection::SessionLayerConfig;
+use carrick_proto::sessions::SessionLayerConfig;
 use carrick_proto::{AssociationId, Ecn, Endpoint, EndpointConfig, Event, Route};
 use common::{CLIENT, Fate, Node, PORT, SERVER, World, address, association, certificate, message};
 

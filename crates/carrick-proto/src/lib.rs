@@ -18,8 +18,8 @@
 //! more than five times the memory that it counts in the receive buffer ([`BufferConfig::receive_buffer`], [`DATAGRAMS_PER_ALLOCATION`]).
 //!
 //! The modules follow the chapters of RFC 9260: `endpoint` (5.1.3, 8.4, 8.5, 10), `association` (4, 5,
-//! 9), `path` (6.3, 6.4, 8), `congestion` (7), `send` and `rx` (6). `reconfig` has RFC 6525, and `policy`
-//! the algorithms in which papers and implementations differ.
+//! 9), `path` (6.3, 6.4, 8), `congestion` (7), `tx` and `rx` (6). `addresses` has RFC 5061, `streams`
+//! RFC 6525, `sessions` RFC 8261, and `policy` the algorithms in which papers and implementations differ.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -47,6 +47,7 @@ mod random;
 mod reliability;
 mod route;
 mod rx;
+pub mod sessions;
 mod stats;
 mod stream_table;
 mod streams;

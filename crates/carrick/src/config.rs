@@ -90,7 +90,7 @@ pub struct Config {
     pub dtls: Option<carrick_dtls::DtlsConfig>,
     /// Limits of DTLS sessions: their number, and the time without traffic after which they end.
     #[cfg(feature = "dtls")]
-    pub sessions: carrick_proto::protection::SessionLayerConfig,
+    pub sessions: carrick_proto::sessions::SessionLayerConfig,
     /// Accepts associations from peers.
     pub accept: bool,
     /// Limit of associations that peers have set up and [`crate::Endpoint::accept`] has not returned
@@ -155,7 +155,7 @@ impl Config {
             #[cfg(feature = "dtls")]
             dtls: None,
             #[cfg(feature = "dtls")]
-            sessions: carrick_proto::protection::SessionLayerConfig::default(),
+            sessions: carrick_proto::sessions::SessionLayerConfig::default(),
             accept: true,
             backlog: 1024,
             max_associations: 1 << 13,
@@ -244,7 +244,7 @@ impl Config {
     /// Sets the limits of DTLS sessions.
     #[cfg(feature = "dtls")]
     #[must_use]
-    pub fn sessions(mut self, limits: carrick_proto::protection::SessionLayerConfig) -> Self {
+    pub fn sessions(mut self, limits: carrick_proto::sessions::SessionLayerConfig) -> Self {
         self.sessions = limits;
         self
     }

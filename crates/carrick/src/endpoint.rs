@@ -288,7 +288,7 @@ pub struct Stats {
     pub unsendable: u64,
     /// Counters of DTLS sessions.
     #[cfg(feature = "dtls")]
-    pub sessions: carrick_proto::protection::SessionStats,
+    pub sessions: carrick_proto::sessions::SessionStats,
 }
 
 /// Cancels a set-up when its future is dropped.

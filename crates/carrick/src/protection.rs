@@ -86,7 +86,7 @@ pub use carrick_proto::protection::{
 pub use carrick_proto::{CommonHeader, Ecn, ParameterType, Route, Time};
 
 #[cfg(feature = "dtls")]
-pub use carrick_proto::protection::{SessionLayerConfig, SessionStats};
+pub use carrick_proto::sessions::{SessionLayerConfig, SessionStats};
 
 use crate::association::SendHalf;
 use crate::error::OperationError;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_proto::protection::{SessionLayer, SessionLayerConfig};
+use carrick_proto::sessions::{SessionLayer, SessionLayerConfig};
 use carrick_proto::{
     AssociationConfig, AssociationId, Ecn, Endpoint, EndpointConfig, Route, SendOptions, Time,
 };

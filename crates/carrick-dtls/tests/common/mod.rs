@@ -12,7 +12,7 @@ use bytes::Bytes;
 use carrick_dtls::{
     Certificate, Dtls, DtlsConfig, DtlsError, DtlsLayer, Fingerprint, Trust, Versions,
 };
-use carrick_proto::protection::{SessionConnectError, SessionEvent, SessionLayerConfig};
+use carrick_proto::sessions::{SessionConnectError, SessionEvent, SessionLayerConfig};
 use carrick_proto::{
     AssociationConfig, AssociationId, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Part,
     PathMtuDiscovery, Route, SendOptions, StreamId, Time, Transmit,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_dtls::{Dtls, DtlsConfig, DtlsError, Trust};
-use carrick_proto::protection::{SessionEvent, SessionLayerConfig};
+use carrick_proto::sessions::{SessionEvent, SessionLayerConfig};
 use carrick_proto::{CloseReason, Ecn, Route};
 
 use crate::common::{

@@ -11,7 +11,7 @@ mod limits;
 mod records;
 
 use carrick_dtls::{DtlsError, Versions};
-use carrick_proto::protection::SessionEvent;
+use carrick_proto::sessions::SessionEvent;
 use common::World;
 
 const VERSIONS: [Versions; 2] = [Versions::Dtls12, Versions::Dtls13];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_dtls::{Dtls, DtlsConfig, Versions};
-use carrick_proto::protection::{PacketSession, SessionFactory as _, SessionState};
+use carrick_proto::sessions::{PacketSession, SessionFactory as _, SessionState};
 use carrick_proto::{Ecn, Endpoint, EndpointConfig, Event, Route, StateName, Time, Transmit};
 use proptest::prelude::*;
 

@@ -58,7 +58,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use carrick_netsim::{InterfaceId, Node, Outbox, Packet};
-use carrick_proto::protection::{SessionFactory, SessionLayer};
+use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Time, Transmit};
 
 pub use application::Application;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 
-use carrick_proto::protection::{SessionFactory, SessionLayer};
+use carrick_proto::sessions::{SessionFactory, SessionLayer};
 use carrick_proto::{AssociationId, Endpoint, Event, Route, Time, Transmit};
 
 /// What a host asks of a layer of sessions, whatever they are; see [`SessionLayer`] for each call.

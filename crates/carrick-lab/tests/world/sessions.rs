@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use carrick_proto::protection::{SessionLayer, SessionLayerConfig};
+use carrick_proto::sessions::{SessionLayer, SessionLayerConfig};
 use carrick_proto::{EndpointConfig, LowerLayer};
 
 use super::dice::{Dice, Part};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use carrick_proto::protection::{
+use carrick_proto::sessions::{
     PacketSession, SessionFactory, SessionLayer, SessionLayerConfig, SessionState,
 };
 use carrick_proto::{

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carrick_proto::protection::{PacketSession, SessionFactory, SessionState};
+use carrick_proto::sessions::{PacketSession, SessionFactory, SessionState};
 use carrick_proto::{LowerLayer, Time};
 
 pub(crate) const HELLO: u8 = 0;

@@ -177,7 +177,7 @@ impl Below {
     }
 
     #[cfg(feature = "dtls")]
-    pub(crate) fn stats(&self) -> carrick_proto::protection::SessionStats {
+    pub(crate) fn stats(&self) -> carrick_proto::sessions::SessionStats {
         let sessions = self.0.as_ref();
         sessions.map_or_else(Default::default, |sessions| sessions.layer.stats())
     }
@@ -189,7 +189,7 @@ mod dtls {
     use std::net::SocketAddr;
 
     use carrick_dtls::{Dtls, DtlsConfig, DtlsLayer, Trust};
-    use carrick_proto::protection::SessionEvent;
+    use carrick_proto::sessions::SessionEvent;
     use carrick_proto::{AssociationConfig, EndpointConfig, PeerAddress};
 
     use crate::error::ConfigError;
@@ -257,8 +257,8 @@ mod dtls {
             };
             let trust = connect.trust.clone().unwrap_or_else(|| self.trust.clone());
             let remote = (SocketAddr::new(address, udp), connect.port);
-            let refused = |e: carrick_proto::protection::SessionConnectError| match e {
-                carrick_proto::protection::SessionConnectError::Association(e) => e.into(),
+            let refused = |e: carrick_proto::sessions::SessionConnectError| match e {
+                carrick_proto::sessions::SessionConnectError::Association(e) => e.into(),
                 e => ConnectError::Unprotected(e.to_string()),
             };
             self.layer

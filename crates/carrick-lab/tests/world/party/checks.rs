@@ -1,6 +1,6 @@
 //! What has to hold at any moment, and counts what happens.
 
-use carrick_proto::protection::SessionEvent;
+use carrick_proto::sessions::SessionEvent;
 use carrick_proto::{
     AddressEvent, AssociationId, AssociationStats, Endpoint, Event, PathMtuState, StateName, Time,
 };

@@ -5,6 +5,19 @@
 //! common header | SACK | DATA | DATA      what the association sends
 //! common header | chunk of the protection what is on the wire
 //! ```
+//!
+//! A [`ChunkProtection`] converts the chunks of each packet of an association into one chunk of its type
+//! and back. It gets the common header and the route of each packet; space for it is reserved in every
+//! packet. A parameter of INIT and INIT ACK negotiates it, and the user sets its keys at run time.
+//! Multi-homing works.
+//!
+//! Two other places for a protection need nothing here. Below SCTP, whole packets are records of a session:
+//! [`crate::sessions`] (RFC 8261). Above it, a DTLS record is a message (RFC 6083), for which the API has
+//! a payload protocol identifier, a stream and an order per message ([`crate::SendOptions`]); messages of
+//! 18445 bytes and more; AUTH for DATA ([`crate::AuthenticationConfig::required`]) with keys that change
+//! at run time ([`crate::Endpoint::add_key`], [`crate::Endpoint::activate_key`],
+//! [`crate::Endpoint::delete_key`]); and an event when all messages are acknowledged, before a key
+//! changes or the connection closes ([`crate::Event::AllAcknowledged`]).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

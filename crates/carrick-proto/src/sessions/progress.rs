@@ -2,9 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::layer::{SessionEvent, SessionLayer};
-use super::session::{PacketSession, SessionFactory, SessionState};
-use super::slot::SessionId;
+use super::{PacketSession, SessionEvent, SessionFactory, SessionId, SessionLayer, SessionState};
 use crate::association::AssociationId;
 use crate::endpoint::Endpoint;
 use crate::time::Time;

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use super::slot::SessionId;
 use crate::association::AssociationId;
 use crate::error::ConnectError;
-use crate::protection::slot::SessionId;
 
 /// Limits of a session layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +14,7 @@ pub struct SessionLayerConfig {
     /// Limit of sessions, at least 1; further peers are not answered. Default: 65,536.
     pub max_sessions: usize,
     /// Limit of unfinished handshakes of peers, at least 1. A further one replaces the oldest one whose peer
-    /// has not proved its address ([`crate::protection::PacketSession::has_shown_itself`]), or is refused.
+    /// has not proved its address ([`super::PacketSession::has_shown_itself`]), or is refused.
     /// Default: 256.
     pub max_handshakes: usize,
     /// Limit of the duration of a handshake. Default: 40 s.

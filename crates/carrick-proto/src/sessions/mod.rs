@@ -1,8 +1,18 @@
-//! Session layer between an endpoint and the network (RFC 8261).
+//! Session layer between an endpoint and the network (RFC 8261): whole SCTP packets are records of a
+//! protocol below, such as DTLS.
+//!
+//! A [`SessionLayer`] has a [`PacketSession`] for each peer, created by a [`SessionFactory`]: a handshake,
+//! then SCTP packets as its records. The endpoint sees each session as an artificial address.
+//! Associations therefore have one path, no IP addresses and no ICMP messages.
+//!
+//! [`crate::protection`] protects chunks behind the common header instead.
 
 mod incoming;
 mod interface;
 mod outgoing;
+mod progress;
+mod session;
+mod slot;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,9 +22,9 @@ use core::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 
 pub use interface::{SessionConnectError, SessionEvent, SessionLayerConfig, SessionStats};
+pub use session::{PacketSession, SessionFactory, SessionState};
+pub use slot::SessionId;
 
-use super::session::{PacketSession, SessionFactory, SessionState};
-use super::slot::{MAX_NUMBER, SessionId, Slot};
 use crate::association::AssociationId;
 use crate::config::{AssociationConfig, EndpointConfig};
 use crate::endpoint::Endpoint;
@@ -22,6 +32,7 @@ use crate::event::Event;
 use crate::path::mtu_discovery::PathMtuDiscovery;
 use crate::route::{Ecn, MatchingAddress, Route, SourceSelection, Transmit};
 use crate::time::{Time, earliest};
+use slot::{MAX_NUMBER, Slot};
 
 /// Length of a UDP header in bytes.
 const UDP_HEADER: usize = 8;
@@ -38,21 +49,21 @@ type RouteKey = (IpAddr, u16, Option<IpAddr>);
 /// [`Self::poll_transmit`] and [`Self::poll_event`], and read [`Self::poll_timeout`].
 #[derive(Debug)]
 pub struct SessionLayer<F: SessionFactory> {
-    pub(super) factory: F,
-    pub(super) config: SessionLayerConfig,
+    factory: F,
+    config: SessionLayerConfig,
     locals: Vec<IpAddr>,
     selection: Box<dyn SourceSelection>,
-    pub(super) slots: BTreeMap<SessionId, Slot<F::Session>>,
+    slots: BTreeMap<SessionId, Slot<F::Session>>,
     by_route: BTreeMap<RouteKey, SessionId>,
     by_association: BTreeMap<AssociationId, SessionId>,
     /// Sessions of peers with unfinished handshakes, the oldest first.
-    pub(super) half_open: BTreeSet<SessionId>,
-    pub(super) timers: BTreeSet<(Time, SessionId)>,
+    half_open: BTreeSet<SessionId>,
+    timers: BTreeSet<(Time, SessionId)>,
     /// Sessions that may have datagrams to send.
-    pub(super) ready: BTreeSet<SessionId>,
+    ready: BTreeSet<SessionId>,
     last: u32,
-    pub(super) events: VecDeque<SessionEvent<<F::Session as PacketSession>::Error>>,
-    pub(super) stats: SessionStats,
+    events: VecDeque<SessionEvent<<F::Session as PacketSession>::Error>>,
+    stats: SessionStats,
     /// Buffer for packets of the endpoint before they are protected.
     plain: Vec<u8>,
     /// Buffer for the packets in a datagram.
