@@ -80,10 +80,10 @@ impl fmt::Debug for Time {
 
 /// The earlier of two optional moments.
 pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+    // Without branches, as each packet compares a dozen timers: one less than what is stored, no time is
+    // the latest.
+    let key = |time: Option<Time>| time.map_or(0, |time| time.0.get()).wrapping_sub(1);
+    NonZero::new(key(a).min(key(b)).wrapping_add(1)).map(Time)
 }
 
 #[cfg(test)]

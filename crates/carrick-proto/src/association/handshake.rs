@@ -546,25 +546,28 @@ impl Association {
     /// that is being added or deleted, so that the peer may not know it (RFC 5061, section 5.3, rules
     /// F1 and F4).
     pub(crate) fn way_back(&self, route: &Route) -> Route {
+        self.way_back_on(self.path_of(route), route)
+    }
+
+    fn way_back_on(&self, path: Option<PathId>, route: &Route) -> Route {
         let back = route.for_reply();
-        match self.path_of(route) {
-            Some(id)
-                if self
-                    .dynamic
-                    .as_ref()
-                    .is_some_and(|d| d.is_being_changed(back.local)) =>
-            {
-                Route {
-                    local: self.paths[id].local,
-                    ..back
-                }
-            }
-            // The peer learns the port from the reply.
-            Some(id) if self.paths[id].way_untried => Route {
-                encapsulation: self.paths[id].encapsulation,
+        let Some(path) = path.map(|id| &self.paths[id]) else {
+            return back;
+        };
+        let dynamic = self.dynamic.as_ref();
+        if dynamic.is_some_and(|d| d.is_being_changed(back.local)) {
+            Route {
+                local: path.local,
                 ..back
-            },
-            _ => back,
+            }
+        } else if path.way_untried {
+            // The peer learns the port from the reply.
+            Route {
+                encapsulation: path.encapsulation,
+                ..back
+            }
+        } else {
+            back
         }
     }
 
@@ -572,7 +575,7 @@ impl Association {
     /// heartbeats only (section 5.4).
     pub(crate) fn answer_route(&self, route: &Route) -> Route {
         match self.path_of(route) {
-            Some(id) if self.paths[id].confirmed => self.way_back(route),
+            path @ Some(id) if self.paths[id].confirmed => self.way_back_on(path, route),
             _ => self.paths[self.paths.current()].route(),
         }
     }

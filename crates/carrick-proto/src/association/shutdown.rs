@@ -154,6 +154,9 @@ impl Association {
     /// Answers a packet with DATA in SHUTDOWN-SENT with SHUTDOWN and restarts T2-shutdown (section
     /// 9.2).
     pub(crate) fn answer_data_with_shutdown(&mut self) {
+        if !matches!(self.state, State::ShutdownSent(_)) {
+            return;
+        }
         let answer = self.data_route.map(|route| self.answer_route(&route));
         if let State::ShutdownSent(ending) = &mut self.state {
             ending.chunk = Repeat::now();

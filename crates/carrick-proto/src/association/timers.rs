@@ -29,127 +29,140 @@ enum Timer {
     LossDetection,
     /// Of a path: T3-rtx (RFC 9260 section 6.3.3).
     T3Rtx,
-    /// Of a path: the next heartbeat, or the end of waiting for its answer (RFC 9260 section 8.3).
+    /// Of a path: the next heartbeat, or the end of waiting for its answer (RFC 9260 section 8.3). In a
+    /// shutdown, of an unconfirmed path without which it can't be completed (section 5.4).
     Heartbeat,
-    /// The same of an unconfirmed path without which a shutdown can't be completed (RFC 9260 section 5.4).
-    Confirmation,
     /// Of a path: MTU discovery (RFC 8899 section 5.1.1).
     MtuDiscovery,
 }
 
-/// Timers that run in a state, in the order in which expired ones are handled.
-struct RunningTimers {
-    association: &'static [Timer],
-    /// Of each path.
-    path: &'static [Timer],
+/// Phase of an association, by which timers run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    SetupOrClosed,
+    Transfer,
+    Shutdown,
 }
 
-impl RunningTimers {
-    const SETUP: Self = Self {
-        association: &[Timer::State],
-        path: &[],
-    };
-    const TRANSFER: Self = Self {
-        association: &[
-            Timer::State,
-            Timer::SackDelay,
-            Timer::Asconf,
-            Timer::Sender,
-            Timer::Reconfig,
-        ],
-        path: &[
-            Timer::LossDetection,
-            Timer::T3Rtx,
-            Timer::Heartbeat,
-            Timer::MtuDiscovery,
-        ],
-    };
-    const SHUTDOWN: Self = Self {
-        association: &[Timer::State, Timer::SackDelay, Timer::Asconf],
-        path: &[Timer::Confirmation],
-    };
-
-    fn of(state: &State) -> &'static Self {
+impl Phase {
+    fn of(state: &State) -> Self {
         if state.is_setup() || state.is_closed() {
-            &Self::SETUP
+            Self::SetupOrClosed
         } else if state.sends_data() {
-            &Self::TRANSFER
+            Self::Transfer
         } else {
-            &Self::SHUTDOWN
+            Self::Shutdown
         }
     }
 }
 
 impl Association {
+    /// Returns the timers of the association and when they expire, in the order in which expired ones
+    /// are handled.
+    #[inline(always)]
+    fn association_timers(&self, phase: Phase) -> [(Timer, Option<Time>); 5] {
+        let setup = phase == Phase::SetupOrClosed;
+        let transfer = phase == Phase::Transfer;
+        let asconf = self.dynamic.as_ref().filter(|_| !setup);
+        [
+            (Timer::State, self.state.next_timeout()),
+            (
+                Timer::SackDelay,
+                if setup {
+                    None
+                } else {
+                    self.receiver.next_timeout()
+                },
+            ),
+            (
+                Timer::Asconf,
+                asconf.and_then(|dynamic| dynamic.next_timeout()),
+            ),
+            (
+                Timer::Sender,
+                if transfer {
+                    self.sender.next_timeout()
+                } else {
+                    None
+                },
+            ),
+            (
+                Timer::Reconfig,
+                if transfer {
+                    self.streams.next_timeout()
+                } else {
+                    None
+                },
+            ),
+        ]
+    }
+
+    /// Returns the timers of a path and when they expire, in the order in which expired ones are handled.
+    #[inline(always)]
+    fn path_timers(&self, phase: Phase, path: &Path) -> [(Timer, Option<Time>); 4] {
+        let heartbeat = path.heartbeat.next_timeout();
+        if phase == Phase::Transfer {
+            let discovery = path.discovery.as_ref();
+            return [
+                (Timer::LossDetection, Sender::next_path_timeout(path)),
+                (Timer::T3Rtx, path.t3()),
+                (Timer::Heartbeat, heartbeat),
+                (
+                    Timer::MtuDiscovery,
+                    discovery.and_then(|d| d.next_timeout()),
+                ),
+            ];
+        }
+        let verified = phase == Phase::Shutdown && !path.confirmed && self.verifies_to_end();
+        [
+            (Timer::LossDetection, None),
+            (Timer::T3Rtx, None),
+            (Timer::Heartbeat, heartbeat.filter(|_| verified)),
+            (Timer::MtuDiscovery, None),
+        ]
+    }
+
     /// Returns when [`Self::handle_timeout`] is to be called next.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let timers = RunningTimers::of(&self.state);
-        let mut next = None;
-        for timer in timers.association {
-            next = earliest(next, self.expiry(*timer));
+        let phase = Phase::of(&self.state);
+        if phase == Phase::SetupOrClosed {
+            // No other timer runs then.
+            return self.state.next_timeout();
         }
-        for path in self.paths.iter() {
-            for timer in timers.path {
-                next = earliest(next, self.path_expiry(*timer, path));
-            }
-        }
-        next
+        let first = |next, (_, expiry): (Timer, Option<Time>)| earliest(next, expiry);
+        let next = self.association_timers(phase).into_iter().fold(None, first);
+        self.paths.iter().fold(next, |next, path| {
+            self.path_timers(phase, path).into_iter().fold(next, first)
+        })
     }
 
     /// Handles the timers that have expired.
     pub(crate) fn handle_timeout(&mut self, cx: &mut Context<'_>) {
-        let timers = RunningTimers::of(&self.state);
+        let phase = Phase::of(&self.state);
         let now = cx.now;
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        for timer in timers.association {
-            if is_due(self.expiry(*timer)) {
-                self.on_expiry(*timer, cx);
+        // Read one by one, as the handling of one may start or stop another.
+        for n in 0..self.association_timers(phase).len() {
+            let (timer, expiry) = self.association_timers(phase)[n];
+            if is_due(expiry) {
+                self.on_expiry(timer, cx);
             }
             if self.state.is_closed() {
                 return;
             }
         }
-        if timers.association.contains(&Timer::Sender) {
+        if phase == Phase::Transfer {
             self.expire_messages(cx);
         }
         for id in self.paths.ids() {
-            for timer in timers.path {
-                if is_due(self.path_expiry(*timer, &self.paths[id])) {
-                    self.on_path_expiry(*timer, id, cx);
+            for n in 0..self.path_timers(phase, &self.paths[id]).len() {
+                let (timer, expiry) = self.path_timers(phase, &self.paths[id])[n];
+                if is_due(expiry) {
+                    self.on_path_expiry(timer, id, cx);
                 }
                 if self.state.is_closed() {
                     return;
                 }
-            }
-        }
-    }
-
-    /// Expiry of a timer, if it runs.
-    fn expiry(&self, timer: Timer) -> Option<Time> {
-        match timer {
-            Timer::State => self.state.next_timeout(),
-            Timer::SackDelay => self.receiver.next_timeout(),
-            Timer::Asconf => self.dynamic.as_ref()?.next_timeout(),
-            Timer::Sender => self.sender.next_timeout(),
-            Timer::Reconfig => self.streams.next_timeout(),
-            Timer::LossDetection
-            | Timer::T3Rtx
-            | Timer::Heartbeat
-            | Timer::Confirmation
-            | Timer::MtuDiscovery => None,
-        }
-    }
-
-    /// Expiry of a path's timer, if it runs.
-    fn path_expiry(&self, timer: Timer, path: &Path) -> Option<Time> {
-        match timer {
-            Timer::LossDetection => Sender::next_path_timeout(path),
-            Timer::T3Rtx => path.t3(),
-            Timer::Confirmation if path.confirmed || !self.verifies_to_end() => None,
-            Timer::Heartbeat | Timer::Confirmation => path.heartbeat.next_timeout(),
-            Timer::MtuDiscovery => path.discovery.as_ref()?.next_timeout(),
-            Timer::State | Timer::SackDelay | Timer::Asconf | Timer::Sender | Timer::Reconfig => {
-                None
             }
         }
     }
@@ -161,11 +174,7 @@ impl Association {
             Timer::Asconf => self.handle_asconf_timer(cx),
             Timer::Sender => self.sender.handle_timeout(cx.now),
             Timer::Reconfig => self.on_reconfig_timers(cx),
-            Timer::LossDetection
-            | Timer::T3Rtx
-            | Timer::Heartbeat
-            | Timer::Confirmation
-            | Timer::MtuDiscovery => {}
+            Timer::LossDetection | Timer::T3Rtx | Timer::Heartbeat | Timer::MtuDiscovery => {}
         }
     }
 
@@ -173,7 +182,7 @@ impl Association {
         match timer {
             Timer::LossDetection => self.on_loss_detection_timers(id, cx),
             Timer::T3Rtx => self.on_t3(id, cx),
-            Timer::Heartbeat | Timer::Confirmation => self.on_heartbeat_timer(id, cx),
+            Timer::Heartbeat => self.on_heartbeat_timer(id, cx),
             Timer::MtuDiscovery => self.on_mtu_timer(id, cx.now),
             Timer::State | Timer::SackDelay | Timer::Asconf | Timer::Sender | Timer::Reconfig => {}
         }
